@@ -1,0 +1,174 @@
+// Package v1 owns the JSON that people's tools and the hub exchange under /v1.
+//
+// Fields are only added. Times are RFC 3339 in UTC. Names are those of the installation repo. The package knows
+// neither the hub that fills these values in nor the commands that print them.
+package v1
+
+import "time"
+
+// List is the envelope of every list: items in a stable order (by name unless asked otherwise).
+type List[T any] struct {
+	Items []T `json:"items"`
+	// Total counts what matched, also beyond this page.
+	Total int `json:"total"`
+	// Next continues the list: pass it as ?continue=. Empty on the last page.
+	Next string `json:"next,omitempty"`
+}
+
+// Phase says how far something got. It is one of the constants below.
+type Phase string
+
+// Phases from best to worst.
+const (
+	Healthy     Phase = "healthy"
+	Progressing Phase = "progressing"
+	Pending     Phase = "pending"
+	Removing    Phase = "removing"
+	Held        Phase = "held"
+	Degraded    Phase = "degraded"
+	Failed      Phase = "failed"
+	// Stale: the agent has not reported for several beats; what is shown is old.
+	Stale Phase = "stale"
+	// Unregistered: the cluster's file names no agent key.
+	Unregistered Phase = "unregistered"
+)
+
+// Cluster is one cluster of the fleet.
+type Cluster struct {
+	Name  string            `json:"name"`
+	Phase Phase             `json:"phase"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	// Services and Ready count the services meant for this cluster and those that are healthy at the desired key.
+	Services int `json:"services"`
+	Ready    int `json:"ready"`
+	// KubernetesVersion and AgentVersion are what the agent reported last.
+	KubernetesVersion string     `json:"kubernetesVersion,omitempty"`
+	AgentVersion      string     `json:"agentVersion,omitempty"`
+	LastReport        *time.Time `json:"lastReport,omitempty"`
+	Message           string     `json:"message,omitempty"`
+}
+
+// Service is one service over all of its clusters.
+type Service struct {
+	Name      string `json:"name"`
+	Phase     Phase  `json:"phase"`
+	Source    string `json:"source"`
+	Ref       string `json:"ref,omitempty"`
+	Path      string `json:"path"`
+	Renderer  string `json:"renderer"`
+	Namespace string `json:"namespace"`
+	// Clusters and Ready count where it should run and where it does, healthy at the desired key.
+	Clusters int `json:"clusters"`
+	Ready    int `json:"ready"`
+	// Commit is the source's commit that the desired state was made from.
+	Commit string `json:"commit,omitempty"`
+	// Message says why, for the worst of its clusters.
+	Message string `json:"message,omitempty"`
+	// Deployments is one row a cluster; only in a single service's answer.
+	Deployments []Deployment `json:"deployments,omitempty"`
+}
+
+// Deployment is one service on one cluster: what it should be, joined with what was seen.
+type Deployment struct {
+	Service string `json:"service"`
+	Cluster string `json:"cluster"`
+	Phase   Phase  `json:"phase"`
+	// Key is desired, AppliedKey was applied completely last; equal means converged.
+	Key        string    `json:"key"`
+	AppliedKey string    `json:"appliedKey,omitempty"`
+	Objects    int       `json:"objects"`
+	Ready      int       `json:"ready"`
+	Message    string    `json:"message,omitempty"`
+	Problems   []Problem `json:"problems,omitempty"`
+}
+
+// Source is an upstream repository; the installation repo itself is named "." .
+type Source struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// URL carries no credentials.
+	URL string `json:"url"`
+	Ref string `json:"ref,omitempty"`
+	// Commit is what is being served.
+	Commit string `json:"commit,omitempty"`
+	// LastFetch is when the upstream last answered; Age is how old what is served is, in seconds.
+	LastFetch *time.Time `json:"lastFetch,omitempty"`
+	Age       float64    `json:"ageSeconds"`
+	Fetches   int64      `json:"fetches"`
+	Error     string     `json:"error,omitempty"`
+}
+
+// Status is the fleet at a glance.
+type Status struct {
+	Workspace string `json:"workspace"`
+	Hub       string `json:"hub"`
+	Version   string `json:"version"`
+	// Commit is the commit being served; Head is the newest seen. They differ while Head is refused.
+	Commit Commit `json:"commit"`
+	Head   Commit `json:"head"`
+	// Refused says why Head is not served; empty when it is.
+	Refused []Problem `json:"refused,omitempty"`
+	// Held lists services for which there is nothing good to offer now.
+	Held     []Problem `json:"held,omitempty"`
+	Clusters Counts    `json:"clusters"`
+	Services Counts    `json:"services"`
+	// Deployments counts (service, cluster) pairs.
+	Deployments Counts `json:"deployments"`
+	// Unhealthy lists deployments that are not healthy, worst first, at most 50.
+	Unhealthy []Deployment `json:"unhealthy,omitempty"`
+	Sources   []Source     `json:"sources,omitempty"`
+}
+
+// Converged says whether everything that is asked for runs, healthy, at the newest commit.
+func (s *Status) Converged() bool {
+	return s.Head.ID != "" && s.Commit.ID == s.Head.ID && len(s.Refused) == 0 && len(s.Held) == 0 &&
+		s.Clusters.all(Healthy) && s.Deployments.all(Healthy)
+}
+
+// Counts is how many are in each phase.
+type Counts map[Phase]int
+
+func (c Counts) all(p Phase) bool {
+	for phase, n := range c {
+		if phase != p && n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Total is how many there are in any phase.
+func (c Counts) Total() int {
+	total := 0
+	for _, n := range c {
+		total += n
+	}
+	return total
+}
+
+// Commit identifies a commit to people.
+type Commit struct {
+	ID      string     `json:"id"`
+	Subject string     `json:"subject,omitempty"`
+	Author  string     `json:"author,omitempty"`
+	Time    *time.Time `json:"time,omitempty"`
+}
+
+// Problem is something that is wrong: where, what, and how to mend it.
+type Problem struct {
+	Cluster string `json:"cluster,omitempty"`
+	Service string `json:"service,omitempty"`
+	// Object is "Kind namespace/name" when one object is meant.
+	Object string `json:"object,omitempty"`
+	// File is relative to the repository's root; Line counts from 1.
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// Error is the body of every answer outside 2xx.
+type Error struct {
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}

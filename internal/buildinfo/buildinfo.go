@@ -1,0 +1,26 @@
+// Package buildinfo owns what a binary knows of its own build.
+package buildinfo
+
+import (
+	"runtime/debug"
+)
+
+// Version is set by the linker at release; otherwise it is told from the module's build information.
+var version = ""
+
+// Version is the program's version: a release's ("1.2.3"), or "dev" with the commit where the toolchain knows it.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "dev-" + s.Value[:12]
+		}
+	}
+	return "dev"
+}

@@ -1,0 +1,179 @@
+package fleet
+
+// APIVersion is what every document of an installation repo names.
+const APIVersion = "plural.sh/v1alpha1"
+
+// Position is where something was written. File is slash-separated and relative to the repository's root;
+// Line and Column count from 1, and 0 means unknown.
+type Position struct {
+	File   string `yaml:"-" json:"-"`
+	Line   int    `yaml:"-" json:"-"`
+	Column int    `yaml:"-" json:"-"`
+}
+
+// Metadata names a document.
+type Metadata struct {
+	Name        string            `yaml:"name" json:"name"`
+	Labels      map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
+	Annotations map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
+}
+
+// TypeMeta says what a document is.
+type TypeMeta struct {
+	APIVersion string `yaml:"apiVersion" json:"apiVersion"`
+	Kind       string `yaml:"kind" json:"kind"`
+}
+
+// Workspace is plural.yaml: the installation repo itself.
+type Workspace struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata      `yaml:"metadata" json:"metadata"`
+	Spec     WorkspaceSpec `yaml:"spec" json:"spec"`
+}
+
+// WorkspaceSpec holds the fleet-wide settings.
+type WorkspaceSpec struct {
+	// Hub is where agents and people reach the hub.
+	Hub Hub `yaml:"hub,omitempty" json:"hub,omitempty"`
+	// Repo is where the hub fetches this repository from.
+	Repo Repo `yaml:"repo,omitempty" json:"repo,omitempty"`
+	// DeletionBudget is how many services one commit may take away from the fleet, or from one cluster: "50%"
+	// or a count. Empty means 50%.
+	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty"`
+	// Defaults apply to every service that does not say otherwise.
+	Defaults Defaults `yaml:"defaults,omitempty" json:"defaults,omitempty"`
+}
+
+// Hub is an address.
+type Hub struct {
+	URL string `yaml:"url,omitempty" json:"url,omitempty"`
+}
+
+// Repo is a git remote and the branch that is the fleet's desired state.
+type Repo struct {
+	URL    string `yaml:"url,omitempty" json:"url,omitempty"`
+	Branch string `yaml:"branch,omitempty" json:"branch,omitempty"`
+}
+
+// Defaults are a service's settings where it has none of its own.
+type Defaults struct {
+	Sync Sync `yaml:"sync,omitempty" json:"sync,omitempty"`
+}
+
+// Cluster is clusters/NAME.yaml.
+type Cluster struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata    `yaml:"metadata" json:"metadata"`
+	Spec     ClusterSpec `yaml:"spec,omitempty" json:"spec,omitempty"`
+	Position Position    `yaml:"-" json:"-"`
+}
+
+// ClusterSpec holds the facts that selectors and parameters look at, and the agent's public keys.
+type ClusterSpec struct {
+	Tags       map[string]string `yaml:"tags,omitempty" json:"tags,omitempty"`
+	Parameters map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	Agent      AgentKeys         `yaml:"agent,omitempty" json:"agent,omitempty"`
+}
+
+// AgentKeys are the public halves of an agent's identity. A cluster without them has no agent yet.
+type AgentKeys struct {
+	// Auth is "ed25519:" and 32 bytes in standard base64.
+	Auth string `yaml:"auth,omitempty" json:"auth,omitempty"`
+	// Age is an age recipient, "age1…".
+	Age string `yaml:"age,omitempty" json:"age,omitempty"`
+}
+
+// Source is sources/NAME.yaml: an upstream that the hub fetches.
+type Source struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata   `yaml:"metadata" json:"metadata"`
+	Spec     SourceSpec `yaml:"spec" json:"spec"`
+	Position Position   `yaml:"-" json:"-"`
+}
+
+// SourceSpec holds exactly one kind of upstream.
+type SourceSpec struct {
+	Git *GitSource `yaml:"git,omitempty" json:"git,omitempty"`
+	// Interval between two polls, before jitter: "2m". Empty means two minutes.
+	Interval string `yaml:"interval,omitempty" json:"interval,omitempty"`
+}
+
+// GitSource is a git repository: https, ssh, or (where the hub allows it) a file URL.
+type GitSource struct {
+	URL string `yaml:"url" json:"url"`
+	// Ref is the branch, tag or commit used by services that name none. Empty means the remote's HEAD.
+	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
+}
+
+// Service is services/NAME.yaml: something that runs on clusters.
+type Service struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata    `yaml:"metadata" json:"metadata"`
+	Spec     ServiceSpec `yaml:"spec" json:"spec"`
+	Position Position    `yaml:"-" json:"-"`
+	// Fields gives the line and column of fields by dotted path ("spec.source.path", "spec.dependsOn[0].service").
+	Fields map[string]Position `yaml:"-" json:"-"`
+}
+
+// ServiceSpec says where the manifests come from, how they are rendered, and where they go.
+type ServiceSpec struct {
+	Source SourceRef `yaml:"source" json:"source"`
+	// Renderer is raw, kustomize or helm. Empty: told by an unmistakable file at the path (kustomization.yaml, Chart.yaml),
+	// else raw.
+	Renderer   string            `yaml:"renderer,omitempty" json:"renderer,omitempty"`
+	Helm       *Helm             `yaml:"helm,omitempty" json:"helm,omitempty"`
+	Namespace  string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Clusters   Selector          `yaml:"clusters" json:"clusters"`
+	Parameters map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	// Include names more folders or files of the same repository that the render reads.
+	Include   []string     `yaml:"include,omitempty" json:"include,omitempty"`
+	DependsOn []Dependency `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
+	Sync      Sync         `yaml:"sync,omitempty" json:"sync,omitempty"`
+}
+
+// SourceRef points into a repository. Without a name it is the installation repo itself.
+type SourceRef struct {
+	Name string `yaml:"name,omitempty" json:"name,omitempty"`
+	// Ref overrides the source's ref: a branch, tag or commit.
+	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
+	// Path is the folder to render, relative to the repository's root.
+	Path string `yaml:"path" json:"path"`
+}
+
+// Helm is how a chart is rendered. The chart is the folder at the service's path.
+type Helm struct {
+	// Release is the release's name. Empty means the service's name.
+	Release string         `yaml:"release,omitempty" json:"release,omitempty"`
+	Values  map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
+	// ValuesFiles are relative to the repository's root; later ones win, and Values win over all.
+	ValuesFiles []string `yaml:"valuesFiles,omitempty" json:"valuesFiles,omitempty"`
+}
+
+// Selector picks clusters: by name, or by tags. All conditions given must hold; an empty selector picks none.
+type Selector struct {
+	Names            []string          `yaml:"names,omitempty" json:"names,omitempty"`
+	MatchLabels      map[string]string `yaml:"matchLabels,omitempty" json:"matchLabels,omitempty"`
+	MatchExpressions []Requirement     `yaml:"matchExpressions,omitempty" json:"matchExpressions,omitempty"`
+}
+
+// Requirement is one condition on a tag.
+type Requirement struct {
+	Key string `yaml:"key" json:"key"`
+	// Operator is In, NotIn, Exists or DoesNotExist.
+	Operator string   `yaml:"operator" json:"operator"`
+	Values   []string `yaml:"values,omitempty" json:"values,omitempty"`
+}
+
+// Dependency names a service that must be healthy on the same cluster first.
+type Dependency struct {
+	Service string `yaml:"service" json:"service"`
+}
+
+// Sync is how a service is kept in place. A nil switch means the workspace's default, and at last true.
+type Sync struct {
+	Prune    *bool `yaml:"prune,omitempty" json:"prune,omitempty"`
+	SelfHeal *bool `yaml:"selfHeal,omitempty" json:"selfHeal,omitempty"`
+	// DeletionBudget is how many of the service's objects one sync may delete: "50%" or a count. Empty means 50%,
+	// and never fewer than ten.
+	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty"`
+}
