@@ -96,9 +96,11 @@ type Poll struct {
 	// How many of the services that an agent runs one poll may take away: "50%" or a count.
 	DeletionBudget string `protobuf:"bytes,3,opt,name=deletion_budget,json=deletionBudget,proto3" json:"deletion_budget,omitempty"`
 	// How long to wait until the next poll, before jitter.
-	IntervalMs    int32 `protobuf:"varint,4,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IntervalMs int32 `protobuf:"varint,4,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	// How long an agent may stay silent when nothing changes.
+	ReportIntervalMs int32 `protobuf:"varint,5,opt,name=report_interval_ms,json=reportIntervalMs,proto3" json:"report_interval_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Poll) Reset() {
@@ -155,6 +157,13 @@ func (x *Poll) GetDeletionBudget() string {
 func (x *Poll) GetIntervalMs() int32 {
 	if x != nil {
 		return x.IntervalMs
+	}
+	return 0
+}
+
+func (x *Poll) GetReportIntervalMs() int32 {
+	if x != nil {
+		return x.ReportIntervalMs
 	}
 	return 0
 }
@@ -694,13 +703,14 @@ var File_api_plural_proto protoreflect.FileDescriptor
 
 const file_api_plural_proto_rawDesc = "" +
 	"\n" +
-	"\x10api/plural.proto\x12\tplural.v1\"\xa3\x01\n" +
+	"\x10api/plural.proto\x12\tplural.v1\"\xd1\x01\n" +
 	"\x04Poll\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x127\n" +
 	"\vdeployments\x18\x02 \x03(\v2\x15.plural.v1.DeploymentR\vdeployments\x12'\n" +
 	"\x0fdeletion_budget\x18\x03 \x01(\tR\x0edeletionBudget\x12\x1f\n" +
 	"\vinterval_ms\x18\x04 \x01(\x05R\n" +
-	"intervalMs\"\xb9\x03\n" +
+	"intervalMs\x12,\n" +
+	"\x12report_interval_ms\x18\x05 \x01(\x05R\x10reportIntervalMs\"\xb9\x03\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x10\n" +

@@ -48,6 +48,12 @@ type Cluster struct {
 	Message           string     `json:"message,omitempty"`
 }
 
+// ClusterDetail is a cluster with a row a service.
+type ClusterDetail struct {
+	Cluster
+	Deployments []Deployment `json:"deployments"`
+}
+
 // Service is one service over all of its clusters.
 type Service struct {
 	Name      string `json:"name"`

@@ -1,5 +1,11 @@
 package fleet
 
+import "fmt"
+
+// The structs below are the format: a field without omitempty must be written, and not empty; any other field is
+// unknown. The strict decoder reads both from the yaml tags. A scalar:"number" tag lets a string be written as a bare
+// number.
+
 // APIVersion is what every document of an installation repo names.
 const APIVersion = "plural.sh/v1alpha1"
 
@@ -11,7 +17,19 @@ type Position struct {
 	Column int    `yaml:"-" json:"-"`
 }
 
-// Metadata names a document.
+// String is "file:line:column" as far as it is known, fit to be printed.
+func (p Position) String() string {
+	s := printable(p.File)
+	if p.Line > 0 {
+		s += fmt.Sprintf(":%d", p.Line)
+	}
+	if p.Line > 0 && p.Column > 0 {
+		s += fmt.Sprintf(":%d", p.Column)
+	}
+	return s
+}
+
+// Metadata names a document. Name is a DNS label: lower-case letters, digits and dashes, at most 63.
 type Metadata struct {
 	Name        string            `yaml:"name" json:"name"`
 	Labels      map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
@@ -29,6 +47,7 @@ type Workspace struct {
 	TypeMeta `yaml:",inline"`
 	Metadata Metadata      `yaml:"metadata" json:"metadata"`
 	Spec     WorkspaceSpec `yaml:"spec" json:"spec"`
+	Position Position      `yaml:"-" json:"-"`
 }
 
 // WorkspaceSpec holds the fleet-wide settings.
@@ -39,7 +58,7 @@ type WorkspaceSpec struct {
 	Repo Repo `yaml:"repo,omitempty" json:"repo,omitempty"`
 	// DeletionBudget is how many services one commit may take away from the fleet, or from one cluster: "50%"
 	// or a count. Empty means 50%.
-	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty"`
+	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty" scalar:"number"`
 	// Defaults apply to every service that does not say otherwise.
 	Defaults Defaults `yaml:"defaults,omitempty" json:"defaults,omitempty"`
 }
@@ -98,7 +117,8 @@ type SourceSpec struct {
 	Interval string `yaml:"interval,omitempty" json:"interval,omitempty"`
 }
 
-// GitSource is a git repository: https, ssh, or (where the hub allows it) a file URL.
+// GitSource is a git repository: an https, http or ssh URL, user@host:path, or (where the hub allows it) a file URL. No
+// URL may hold a credential.
 type GitSource struct {
 	URL string `yaml:"url" json:"url"`
 	// Ref is the branch, tag or commit used by services that name none. Empty means the remote's HEAD.
@@ -114,6 +134,9 @@ type Service struct {
 	// Fields gives the line and column of fields by dotted path ("spec.source.path", "spec.dependsOn[0].service").
 	Fields map[string]Position `yaml:"-" json:"-"`
 }
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (s *Service) Place(field string) Position { return place(s.Fields, field, s.Position) }
 
 // ServiceSpec says where the manifests come from, how they are rendered, and where they go.
 type ServiceSpec struct {
@@ -175,5 +198,5 @@ type Sync struct {
 	SelfHeal *bool `yaml:"selfHeal,omitempty" json:"selfHeal,omitempty"`
 	// DeletionBudget is how many of the service's objects one sync may delete: "50%" or a count. Empty means 50%,
 	// and never fewer than ten.
-	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty"`
+	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty" scalar:"number"`
 }

@@ -1,0 +1,117 @@
+# What people and .ci/run type. `make help` lists the targets; each works on its own in a fresh clone.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# A release sets VERSION; without it a binary tells its commit from its build information.
+VERSION  ?=
+# How long `make fuzz` spends on each target.
+FUZZTIME ?= 30s
+# Where `make demo` puts its installation repo; outside this clone, because it is a git repository of its own.
+DEMO     ?= $(HOME)/plural-demo
+
+# Everything but the race-enabled tests is built without cgo and with -trimpath, so that build, vet, lint and the tests
+# of localkube share one set of compiled packages. Kubernetes alone takes minutes to compile.
+USER_GOFLAGS := $(shell go env GOFLAGS)
+export GOFLAGS     := $(strip $(USER_GOFLAGS) -trimpath)
+export CGO_ENABLED := 0
+
+MODULE  := github.com/pluralsh/plural
+LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/buildinfo.version=$(VERSION))
+
+# Without these the API server says v0.0.0, and charts that ask for a Kubernetes version refuse it.
+KUBE         := k8s.io/component-base/version
+KUBE_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' localkube/go.mod)
+KUBE_LDFLAGS := -s -w -X $(KUBE).gitVersion=$(KUBE_VERSION) \
+	-X $(KUBE).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) -X $(KUBE).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+LOCALKUBE_SOURCES := $(shell find localkube -type f ! -name '*_test.go' ! -path '*/testdata/*')
+
+export PLURAL_LOCALKUBE := $(CURDIR)/bin/localkube
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: plural plural-agent bin/localkube ## Build plural, plural-agent and localkube into bin/.
+
+.PHONY: plural plural-agent
+plural plural-agent:
+	go build -ldflags '$(LDFLAGS)' -o bin/$@ ./cmd/$@
+
+bin/localkube: $(LOCALKUBE_SOURCES)
+	cd localkube && go build -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/$@ .
+
+.PHONY: demo
+demo: build ## Build, then bring up a hub, three local clusters and a sample service (DEMO=dir).
+	bin/plural up --local '$(DEMO)'
+
+##@ Check
+
+.PHONY: test
+test: build test-root test-localkube ## Run every test, race-enabled, against real API servers, git and NATS.
+
+# The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own.
+.PHONY: test-root
+test-root: bin/localkube
+	go vet ./...
+	CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 15m ./...
+
+.PHONY: test-localkube
+test-localkube: bin/localkube
+	cd localkube && go vet ./... && go test -vet=off -timeout 10m ./...
+
+.PHONY: lint
+lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's reason stands in .golangci.yml.
+	.tools/golangci-lint run ./...
+	cd localkube && ../.tools/golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: bench
+bench: build ## Measure; prints lines of the form "bench NAME VALUE UNIT".
+	go run ./test/bench
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZTIME (30s).
+	@grep -rEo '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=localkube . | while IFS=: read -r file func; do \
+		echo "fuzz $${func#func } in $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime '$(FUZZTIME)' "$$(dirname "$$file")"; \
+	done
+
+.PHONY: check-generate
+check-generate: .tools/protoc-gen-go ## Fail when generated code differs from its source.
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT; \
+	$(PROTOC) --go_out="$$out" api/plural.proto && \
+	diff -u -I '^//[[:space:]]protoc  ' api/plural.pb.go "$$out/api/plural.pb.go" || \
+		{ echo 'api/plural.pb.go is stale: run make generate' >&2; exit 1; }
+
+##@ Make
+
+PROTOC := protoc --plugin=.tools/protoc-gen-go --go_opt=module=$(MODULE)
+
+.PHONY: generate
+generate: .tools/protoc-gen-go ## Write api/plural.pb.go from api/plural.proto (needs protoc).
+	$(PROTOC) --go_out=. api/plural.proto
+
+.PHONY: snapshot
+snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.
+	.tools/goreleaser check
+	.tools/goreleaser build --snapshot --clean --single-target
+
+.PHONY: clean
+clean: ## Remove what make built.
+	rm -rf bin dist .tools
+
+.tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	cd tools/lint && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.tools/goreleaser: tools/release/go.mod tools/release/go.sum
+	cd tools/release && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
+
+.tools/protoc-gen-go: go.mod go.sum
+	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

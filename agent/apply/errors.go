@@ -1,0 +1,189 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reason is the state of an object that could not be applied or deleted.
+type Reason string
+
+const (
+	// Conflict: the object belongs to another service, or is no longer the one that was applied.
+	Conflict Reason = "Conflict"
+	// Invalid: the object can never be accepted as it is written.
+	Invalid Reason = "Invalid"
+	// Immutable: the change is one that this kind does not allow.
+	Immutable Reason = "Immutable"
+	// Forbidden: the agent has no permission.
+	Forbidden Reason = "Forbidden"
+	// Denied: an admission webhook, policy or quota said no.
+	Denied Reason = "Denied"
+	// MissingKind: the cluster does not serve this kind.
+	MissingKind Reason = "MissingKind"
+	// MissingNamespace: the object's namespace does not exist.
+	MissingNamespace Reason = "MissingNamespace"
+	// NamespaceTerminating: the object's namespace is being deleted.
+	NamespaceTerminating Reason = "NamespaceTerminating"
+	// Blocked: what the object depends on failed in the same pass.
+	Blocked Reason = "Blocked"
+	// Busy: somebody else changed or is deleting the object at this moment.
+	Busy Reason = "Busy"
+	// TooManyRequests: the API server asked to slow down, and kept asking.
+	TooManyRequests Reason = "TooManyRequests"
+	// Unavailable: the API server, or something that it calls, does not answer.
+	Unavailable Reason = "Unavailable"
+	// Unexpected: an answer that this package has no name for.
+	Unexpected Reason = "Unexpected"
+)
+
+// Error says what is wrong with one object. Fix says what a person can do, and is empty when waiting is enough.
+type Error struct {
+	Reason  Reason
+	Object  ID
+	Message string
+	Fix     string
+	cause   error
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: %s", e.Object, e.Message)
+	if e.Fix != "" {
+		text += ": " + e.Fix
+	}
+	return text
+}
+
+// Unwrap returns the API server's own error, or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// answered reports whether err is the API server's word, rather than the lack of one.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// describe gives the API server's refusal of one object its state.
+func describe(id ID, err error) *Error {
+	out := &Error{Object: id, Message: words(id, err), cause: err}
+	out.Reason, out.Fix = classify(err)
+	if isSecret(id) {
+		out.cause = nil // its text may quote the secret
+	}
+	return out
+}
+
+func classify(err error) (Reason, string) {
+	switch {
+	case !answered(err):
+		return Unavailable, ""
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return NamespaceTerminating, ""
+	case apierrors.IsTooManyRequests(err):
+		return TooManyRequests, ""
+	case isImmutable(err):
+		return Immutable, "take the change back, or delete the object so that the next pass creates it anew"
+	case isInvalid(err):
+		return Invalid, ""
+	case isDenied(err):
+		return Denied, ""
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return Forbidden, "grant the agent's service account this verb"
+	case apierrors.IsNotFound(err):
+		return missing(err), ""
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return Busy, ""
+	case isUnavailable(err):
+		return Unavailable, ""
+	default:
+		return Unexpected, ""
+	}
+}
+
+func missing(err error) Reason {
+	if details := details(err); details != nil && details.Kind == "namespaces" {
+		return MissingNamespace
+	}
+	return MissingKind
+}
+
+// isInvalid includes what does not fit the kind's schema, which the API server may report as an internal error.
+func isInvalid(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) ||
+		apierrors.IsRequestEntityTooLargeError(err) ||
+		strings.Contains(err.Error(), "failed to create typed patch object")
+}
+
+// isImmutable goes by text: the API server has no code for it, and each kind has words of its own.
+func isImmutable(err error) bool {
+	if !apierrors.IsInvalid(err) {
+		return false
+	}
+	return slices.ContainsFunc(causes(err), func(cause metav1.StatusCause) bool {
+		for _, text := range []string{"immutable", "may not change", "updates to "} {
+			if strings.Contains(cause.Message, text) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// isDenied tells a 403 of admission from one of authorization, again by text.
+func isDenied(err error) bool {
+	if !apierrors.IsForbidden(err) {
+		return false
+	}
+	for _, text := range []string{"denied the request", "exceeded quota", "denied request", "violates PodSecurity"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func isUnavailable(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
+}
+
+func details(err error) *metav1.StatusDetails {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil
+	}
+	return status.Status().Details
+}
+
+func causes(err error) []metav1.StatusCause {
+	if details := details(err); details != nil {
+		return details.Causes
+	}
+	return nil
+}
+
+// words is what the API server said, in one line. It quotes the values that it refuses, so of a Secret only the names
+// of the fields are repeated.
+func words(id ID, err error) string {
+	if !answered(err) {
+		return fmt.Sprintf("reach the API server: %v", err)
+	}
+	if !isSecret(id) || !isInvalid(err) {
+		return strings.Join(strings.Fields(err.Error()), " ")
+	}
+	var fields []string
+	for _, cause := range causes(err) {
+		fields = append(fields, cause.Field)
+	}
+	if len(fields) == 0 {
+		return "the API server refused it, in words that may hold its values and are not repeated"
+	}
+	return "the API server refused " + strings.Join(fields, ", ")
+}

@@ -1,0 +1,69 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestDescribeNamesTheState(t *testing.T) {
+	var (
+		configmaps = schema.GroupResource{Resource: "configmaps"}
+		kind       = schema.GroupKind{Kind: "ConfigMap"}
+		spec       = field.NewPath("spec", "selector")
+	)
+	tests := []struct {
+		name string
+		err  error
+		want Reason
+	}{
+		{"connection refused", &url.Error{Op: "Patch", URL: "https://x", Err: syscall.ECONNREFUSED}, Unavailable},
+		{"context ended", context.Canceled, Unavailable},
+		{"slow down", apierrors.NewTooManyRequests("slow down", 1), TooManyRequests},
+		{"bad value", apierrors.NewInvalid(kind, "a", field.ErrorList{field.Invalid(spec, 1, "must be a map")}), Invalid},
+		{"immutable value", apierrors.NewInvalid(kind, "a", field.ErrorList{field.Invalid(spec, 1, "field is immutable")}), Immutable},
+		{"unknown shape", apierrors.NewInternalError(errors.New("failed to create typed patch object (a): .x: expected map")), Invalid},
+		{"no permission", apierrors.NewForbidden(configmaps, "a", errors.New(`User "x" cannot patch resource "configmaps"`)), Forbidden},
+		{"denied by a webhook", apierrors.NewForbidden(configmaps, "a", errors.New(`admission webhook "x" denied the request: no`)), Denied},
+		{"over the quota", apierrors.NewForbidden(configmaps, "a", errors.New("exceeded quota: q")), Denied},
+		{"no namespace", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), MissingNamespace},
+		{"no such resource", apierrors.NewGenericServerResponse(404, "patch", configmaps, "a", "", 0, true), MissingKind},
+		{"changed meanwhile", apierrors.NewConflict(configmaps, "a", errors.New("changed")), Busy},
+		{"webhook does not answer", apierrors.NewInternalError(errors.New("failed calling webhook")), Unavailable},
+		{"server shuts down", apierrors.NewServiceUnavailable("bye"), Unavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := describe(ID{Kind: "ConfigMap", Namespace: "web", Name: "a"}, tt.err)
+			if got.Reason != tt.want {
+				t.Errorf("reason %s, want %s: %v", got.Reason, tt.want, got)
+			}
+			if !errors.Is(got, tt.err) {
+				t.Error("the cause is lost")
+			}
+		})
+	}
+}
+
+func TestDescribeNeverQuotesASecret(t *testing.T) {
+	id := ID{Kind: "Secret", Namespace: "web", Name: "db"}
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "db",
+		field.ErrorList{field.Invalid(field.NewPath("data").Key("password"), "hunter2", "no")})
+	malformed := apierrors.NewInternalError(errors.New("failed to create typed patch object: .stringData.pin: expected string, got hunter2"))
+	for _, err := range []error{invalid, malformed} {
+		got := describe(id, err)
+		if strings.Contains(got.Error(), "hunter2") || got.Unwrap() != nil {
+			t.Errorf("the error quotes the secret: %v", got)
+		}
+	}
+	if got := describe(id, invalid).Error(); !strings.Contains(got, "data[password]") {
+		t.Errorf("error %q does not name the field", got)
+	}
+}

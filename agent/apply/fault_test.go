@@ -1,0 +1,202 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/agent/apply"
+)
+
+// roundTrip is a transport made of one function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// isApply recognises the requests that change a ConfigMap of the service.
+func isApply(r *http.Request) bool {
+	return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/configmaps/")
+}
+
+func TestAPassKilledHalfwayLeavesASupersetAndTheNextOneConverges(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 40)
+	stale := configMap("stale", "1")
+	w.apply(stale)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	var applied atomic.Int32
+	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if isApply(r) && applied.Add(1) == 15 {
+				kill()
+			}
+			return next.RoundTrip(r)
+		})
+	})
+
+	result, err := engine.Apply(ctx, w.request(objects...))
+
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want a cancelled pass", err)
+	}
+	if result.Complete() {
+		t.Error("a killed pass looks complete")
+	}
+	w.mustExist(stale)
+	// What was created has no uid in the inventory yet. Dropped from the render, it must go all the same.
+	req := w.request(objects[20:]...)
+	req.Budget = "100%"
+	final := w.pass(req)
+	if !final.Complete() || final.Held != "" {
+		t.Errorf("the next pass does not converge: %s", final.Held)
+	}
+	w.mustExist(objects[20:]...)
+	for _, obj := range append(objects[:20:20], stale) {
+		if w.exists(obj) {
+			t.Errorf("%s was orphaned", obj.GetName())
+		}
+	}
+}
+
+func TestAnOutageIsAnErrorAndDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 60)
+	w.apply(objects...)
+	var out atomic.Bool
+	var tries, deletions atomic.Int32
+	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if isApply(r) {
+				out.Store(true)
+			}
+			if r.Method == http.MethodDelete {
+				deletions.Add(1)
+			}
+			if !out.Load() {
+				return next.RoundTrip(r)
+			}
+			tries.Add(1)
+			return nil, errors.New("no route to host")
+		})
+	})
+
+	result, err := engine.Apply(t.Context(), w.request(objects[1:]...))
+
+	if err == nil || !strings.Contains(err.Error(), "the API server does not answer") {
+		t.Errorf("error %v: want one that says what is wrong", err)
+	}
+	if got := result.Objects[0].Err; got == nil || got.Reason != apply.Unavailable {
+		t.Errorf("the first object has error %v, want %s", got, apply.Unavailable)
+	}
+	if tries.Load() >= 59 {
+		t.Errorf("%d requests went to a server that is away", tries.Load())
+	}
+	if deletions.Load() > 0 {
+		t.Error("something was deleted")
+	}
+	w.mustExist(objects...)
+}
+
+func TestHiccupsCostOnlyTheObjectsTheyHit(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 20)
+	var count atomic.Int32
+	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if isApply(r) && count.Add(1)%4 == 0 {
+				return nil, errors.New("connection reset by peer")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w.eventually("all objects to be applied", func() bool {
+		result, err := engine.Apply(t.Context(), w.request(objects...))
+		return err == nil && result.Complete()
+	})
+	w.mustExist(objects...)
+}
+
+func TestARefusedDeleteStaysInTheInventoryAndIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 2)
+	w.apply(objects...)
+	var refuse atomic.Bool
+	refuse.Store(true)
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && refuse.Load() {
+				// The API server itself refuses: nobody may impersonate like this.
+				r.Header.Set("Impersonate-User", "nobody")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+
+	w.expect(w.apply(objects[0]), "unchanged ConfigMap/a-000", "Forbidden ConfigMap/a-001")
+	w.mustExist(objects...)
+	refuse.Store(false)
+	w.expect(w.apply(objects[0]), "unchanged ConfigMap/a-000", "deleted ConfigMap/a-001")
+}
+
+func TestAKindTheAgentMayNotTouchFailsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "/serviceaccounts") {
+				r.Header.Set("Impersonate-User", "nobody")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	account := object(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}`)
+
+	w.expect(w.apply(account, configMap("settings", "1")), "Forbidden ServiceAccount/robot", "created ConfigMap/settings")
+}
+
+func TestTwoPassesOfOneServiceAtOnceDoNotOverwriteEachOther(t *testing.T) {
+	w := newWorld(t)
+	w.apply(configMap("first", "1"))
+	var once atomic.Bool
+	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && once.CompareAndSwap(false, true) {
+				w.apply(configMap("first", "1"), configMap("second", "1"))
+			}
+			return next.RoundTrip(r)
+		})
+	})
+
+	_, err := engine.Apply(t.Context(), w.request(configMap("third", "1")))
+
+	if err == nil || !strings.Contains(err.Error(), "somebody else applies this service") {
+		t.Errorf("error %v: want the second writer refused", err)
+	}
+	w.mustExist(configMap("first", "1"), configMap("second", "1"))
+}
+
+// BenchmarkApply300ConfigMaps measures a first pass, and one that changes nothing.
+func BenchmarkApply300ConfigMaps(b *testing.B) {
+	w := newWorld(b)
+	objects := configMaps("a", 300)
+	for b.Loop() {
+		start := time.Now()
+		req := apply.Request{Service: w.service, Namespace: w.namespace, Objects: objects}
+		if _, err := w.engine.Apply(b.Context(), req); err != nil {
+			b.Fatal(err)
+		}
+		first := time.Since(start)
+		if _, err := w.engine.Apply(b.Context(), req); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(first.Milliseconds()), "first-ms")
+		b.ReportMetric(float64((time.Since(start) - first).Milliseconds()), "unchanged-ms")
+		if _, err := w.engine.Remove(b.Context(), w.service); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package apply_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/apply"
+)
+
+func TestPruneDeletesWhatTheRenderNoLongerHolds(t *testing.T) {
+	w := newWorld(t)
+	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
+	w.apply(web, settings)
+
+	w.expect(w.apply(settings), "unchanged ConfigMap/settings", "deleted Deployment/web")
+
+	if w.exists(web) {
+		t.Error("the deployment is still there")
+	}
+	w.expect(w.apply(settings), "unchanged ConfigMap/settings")
+}
+
+func TestPruneKeepsObjectsWhenRenderIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 3)
+	w.apply(objects...)
+
+	req := w.request()
+	req.Budget = "100%"
+	result := w.pass(req)
+
+	w.expect(result, "kept ConfigMap/a-000", "kept ConfigMap/a-001", "kept ConfigMap/a-002")
+	if !strings.Contains(result.Held, "the render is empty") {
+		t.Errorf("held %q does not say why", result.Held)
+	}
+	w.mustExist(objects...)
+}
+
+func TestPruneKeepsObjectsWhenOneObjectFailed(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 2)
+	w.apply(objects...)
+	bad := configMap("bad", "1")
+	bad.SetName("Not_A_Name")
+
+	w.expect(w.apply(objects[0], bad), "Invalid ConfigMap/Not_A_Name", "unchanged ConfigMap/a-000", "kept ConfigMap/a-001")
+	w.mustExist(objects...)
+}
+
+func TestPruneWaitsWhenTheBudgetIsExceededAndNeverByRepetition(t *testing.T) {
+	w := newWorld(t)
+	old, replacement := configMaps("old", 12), configMaps("new", 12)
+	w.apply(old...)
+
+	for range 3 {
+		result := w.apply(replacement...)
+		if want := "12 deletions wait: the budget of 50% allows 10 of 12 objects: set spec.sync.deletionBudget in services/" +
+			w.service + ".yaml"; result.Held != want {
+			t.Fatalf("held %q, want %q", result.Held, want)
+		}
+	}
+	w.mustExist(old...)
+
+	req := w.request(replacement...)
+	req.Budget = "100%"
+	if result := w.pass(req); result.Held != "" || w.exists(old[0]) {
+		t.Errorf("an agreed budget still holds: %q", result.Held)
+	}
+	w.mustExist(replacement...)
+}
+
+func TestPruneLeavesObjectsThatAreNoLongerTheServicesOwn(t *testing.T) {
+	w := newWorld(t)
+	stripped, anew, moved, stays := configMap("stripped", "1"), configMap("anew", "1"), configMap("moved", "1"), configMap("stays", "1")
+	w.apply(stripped, anew, moved, stays)
+	w.patch(stripped, `{"metadata":{"labels":{"plural.sh/service":null}}}`)
+	w.patch(moved, `{"metadata":{"labels":{"plural.sh/service":"another"}}}`)
+	w.delete(anew)
+	copied := anew.DeepCopy()
+	copied.SetLabels(map[string]string{apply.ServiceLabel: w.service})
+	w.create(copied)
+
+	result := w.apply(stays)
+
+	w.expect(result, "unchanged ConfigMap/stays", "kept ConfigMap/stripped", "kept ConfigMap/moved", "kept ConfigMap/anew")
+	w.mustExist(stripped, anew, moved)
+	for i, reason := range []string{"", "taken off", `"another"`, "created it anew"} {
+		if !strings.Contains(result.Objects[i].Message, reason) {
+			t.Errorf("message %q does not say %q", result.Objects[i].Message, reason)
+		}
+	}
+	w.expect(w.apply(stays), "unchanged ConfigMap/stays", "kept ConfigMap/stripped", "kept ConfigMap/anew")
+}
+
+func TestPruneKeepsProtectedKindsUntilTheirAnnotationAllowsIt(t *testing.T) {
+	w := newWorld(t)
+	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-data}}`)
+	claim := object(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	crd, custom := w.definition()
+	w.removeLater(namespace)
+	stays := configMap("stays", "1")
+	w.apply(namespace, crd, custom, claim, stays)
+
+	kept := []string{
+		"unchanged ConfigMap/stays", "kept PersistentVolumeClaim/data",
+		"kept CustomResourceDefinition/" + crd.GetName(), "kept Namespace/" + namespace.GetName(),
+	}
+	w.expect(w.apply(stays), slices.Insert(slices.Clone(kept), 1, "deleted Thing/one")...)
+	w.expect(w.apply(stays), kept...)
+
+	w.patch(claim, `{"metadata":{"annotations":{"plural.sh/prune":"allow"}}}`)
+	if got := w.apply(stays).Objects[1].Action; got != apply.Deleted {
+		t.Errorf("the annotated claim is %s, want deleted", got)
+	}
+	w.mustExist(namespace, crd)
+}
+
+func TestPruneOffKeepsEverything(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 2)
+	w.apply(objects...)
+	req := w.request(objects[0])
+	req.Prune = false
+
+	w.expect(w.pass(req), "unchanged ConfigMap/a-000", "kept ConfigMap/a-001")
+	w.mustExist(objects...)
+}
+
+func TestPruneKeepsAnEntryUntilItsFinalizersAreDone(t *testing.T) {
+	w := newWorld(t)
+	slow, stays := configMap("slow", "1"), configMap("stays", "1")
+	w.apply(slow, stays)
+	w.patch(slow, `{"metadata":{"finalizers":["example.com/wait"]}}`)
+
+	for range 2 {
+		result := w.apply(stays)
+		w.expect(result, "unchanged ConfigMap/stays", "deleted ConfigMap/slow")
+		if got := result.Objects[1].Message; got != "waits for finalizers example.com/wait" {
+			t.Errorf("message %q", got)
+		}
+	}
+	w.patch(slow, `{"metadata":{"finalizers":null}}`)
+	w.eventually("the object to go", func() bool { return !w.exists(slow) })
+	w.expect(w.apply(stays), "unchanged ConfigMap/stays")
+}
+
+func TestPruneForgetsObjectsWhoseKindIsGone(t *testing.T) {
+	w := newWorld(t)
+	crd, custom := w.definition()
+	w.create(crd)
+	stays := configMap("stays", "1")
+	w.eventually("the kind to be served", func() bool { return w.apply(custom, stays).Complete() })
+	w.delete(crd)
+
+	w.eventually("the entry to go", func() bool {
+		result := w.apply(stays)
+		return result.Complete() && len(result.Objects) == 1
+	})
+}
+
+func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
+	w := newWorld(t)
+	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
+	claim := object(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	foreign := configMap("foreign", "1")
+	w.apply(web, settings, claim, foreign)
+	w.patch(foreign, `{"metadata":{"labels":{"plural.sh/service":"another"}}}`)
+	if services := must(w.engine.Services(t.Context())); !slices.Contains(services, w.service) {
+		t.Errorf("services %q do not hold %q", services, w.service)
+	}
+
+	result, err := w.engine.Remove(t.Context(), w.service)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w.expect(result, "deleted Deployment/web", "kept PersistentVolumeClaim/data", "deleted ConfigMap/settings", "kept ConfigMap/foreign")
+	w.mustExist(claim, foreign)
+	if w.exists(web) || w.exists(settings) || w.exists(w.inventory()) {
+		t.Error("something of the service is left")
+	}
+	if services := must(w.engine.Services(t.Context())); slices.Contains(services, w.service) {
+		t.Errorf("services %q still hold %q", services, w.service)
+	}
+	if again, err := w.engine.Remove(t.Context(), w.service); err != nil || len(again.Objects) > 0 {
+		t.Errorf("removing again: %+v, %v", again, err)
+	}
+}
+
+func TestRemoveKeepsTheInventoryWhileSomethingIsLeaving(t *testing.T) {
+	w := newWorld(t)
+	slow := configMap("slow", "1")
+	w.apply(slow, configMap("fast", "1"))
+	w.patch(slow, `{"metadata":{"finalizers":["example.com/wait"]}}`)
+
+	w.expect(must(w.engine.Remove(t.Context(), w.service)), "deleted ConfigMap/slow", "deleted ConfigMap/fast")
+	w.mustExist(w.inventory())
+	w.patch(slow, `{"metadata":{"finalizers":null}}`)
+	w.eventually("the object to go", func() bool { return !w.exists(slow) })
+	w.expect(must(w.engine.Remove(t.Context(), w.service)))
+	if w.exists(w.inventory()) {
+		t.Error("the inventory is still there")
+	}
+}
+
+func TestPruneDeletesInTheBackground(t *testing.T) {
+	w := newWorld(t)
+	web, stays := deployment("web", "nginx:1"), configMap("stays", "1")
+	w.apply(web, stays)
+	sets := w.objects.Resource(gvr("apps", "v1", "replicasets")).Namespace(w.namespace)
+	count := func() int { return len(must(sets.List(t.Context(), metav1.ListOptions{})).Items) }
+	w.eventually("a replica set", func() bool { return count() == 1 })
+
+	w.eventually("the deployment to be deleted", func() bool { w.apply(stays); return !w.exists(web) })
+	w.eventually("its replica set to follow", func() bool { return count() == 0 })
+}
+
+func TestApplyStopsAtAnInventoryItCannotTrust(t *testing.T) {
+	w := newWorld(t)
+	objects := configMaps("a", 2)
+	w.apply(objects...)
+	stored, _, _ := unstructured.NestedString(w.live(w.inventory()).Object, "data", "inventory.json")
+	w.patch(w.inventory(), `{"data":{"inventory.json":"{\"format\":"}}`)
+
+	_, err := w.engine.Apply(t.Context(), w.request(objects[0]))
+
+	if err == nil || !strings.Contains(err.Error(), "plural-inventory-"+w.service) {
+		t.Errorf("error %v: want one that names the inventory", err)
+	}
+	if _, err := w.engine.Remove(t.Context(), w.service); err == nil {
+		t.Error("removed by an inventory that cannot be read")
+	}
+	w.mustExist(objects...)
+
+	restored := map[string]any{"data": map[string]any{"inventory.json": stored}}
+	w.patch(w.inventory(), string(must((&unstructured.Unstructured{Object: restored}).MarshalJSON())))
+	if diff := cmp.Diff(true, w.apply(objects[0]).Complete()); diff != "" {
+		t.Error("a restored inventory is not used")
+	}
+}

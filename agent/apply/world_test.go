@@ -1,0 +1,257 @@
+package apply_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/internal/kubetest"
+)
+
+// world is one service on a real API server, in a namespace of its own, and the eyes of somebody who looks past the
+// engine.
+type world struct {
+	testing.TB
+	config    *rest.Config
+	objects   dynamic.Interface
+	engine    *apply.Engine
+	namespace string
+	service   string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	cluster := kubetest.Start(t)
+	config := rest.CopyConfig(cluster.RESTConfig)
+	config.QPS = -1
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, config: config, objects: objects, namespace: cluster.Namespace, service: cluster.Namespace}
+	w.engine = w.newEngine(nil)
+	w.removeLater(w.inventory())
+	return w
+}
+
+// newEngine returns an engine whose requests pass through wrap.
+func (w *world) newEngine(wrap func(http.RoundTripper) http.RoundTripper) *apply.Engine {
+	w.Helper()
+	config := rest.CopyConfig(w.config)
+	config.Wrap(wrap)
+	engine, err := apply.New(config, apply.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return engine
+}
+
+func (w *world) request(objects ...*unstructured.Unstructured) apply.Request {
+	return apply.Request{Service: w.service, Namespace: w.namespace, Objects: objects, Prune: true}
+}
+
+// apply runs one pass that must be carried through.
+func (w *world) apply(objects ...*unstructured.Unstructured) *apply.Result {
+	w.Helper()
+	return w.pass(w.request(objects...))
+}
+
+func (w *world) pass(req apply.Request) *apply.Result {
+	w.Helper()
+	result, err := w.engine.Apply(w.Context(), req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return result
+}
+
+// expect compares "action kind/name" lines with a result.
+func (w *world) expect(result *apply.Result, want ...string) {
+	w.Helper()
+	var got []string
+	for _, o := range result.Objects {
+		line := fmt.Sprintf("%s %s/%s", o.Action, o.GVK.Kind, o.Name)
+		if o.Err != nil {
+			line = fmt.Sprintf("%s %s/%s", o.Err.Reason, o.GVK.Kind, o.Name)
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("result (-want +got):\n%s", diff)
+		for _, o := range result.Objects {
+			w.Logf("%s/%s: %s %v", o.GVK.Kind, o.Name, o.Message, o.Err)
+		}
+	}
+}
+
+func (w *world) resource(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	resource := strings.ToLower(obj.GetKind()) + "s"
+	gvr := obj.GroupVersionKind().GroupVersion().WithResource(resource)
+	namespace := obj.GetNamespace()
+	switch obj.GetKind() {
+	case "Namespace", "CustomResourceDefinition", "ClusterRole", "ValidatingAdmissionPolicyBinding":
+		return w.objects.Resource(gvr)
+	case "ValidatingAdmissionPolicy":
+		return w.objects.Resource(gvr.GroupVersion().WithResource("validatingadmissionpolicies"))
+	}
+	if namespace == "" {
+		namespace = w.namespace
+	}
+	return w.objects.Resource(gvr).Namespace(namespace)
+}
+
+func (w *world) live(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	w.Helper()
+	live, err := w.resource(obj).Get(w.Context(), obj.GetName(), metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return live
+}
+
+func (w *world) exists(obj *unstructured.Unstructured) bool {
+	w.Helper()
+	_, err := w.resource(obj).Get(w.Context(), obj.GetName(), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
+	}
+	return err == nil
+}
+
+// mustExist fails the test for each object that is not there.
+func (w *world) mustExist(objects ...*unstructured.Unstructured) {
+	w.Helper()
+	for _, obj := range objects {
+		if !w.exists(obj) {
+			w.Errorf("%s/%s is gone", obj.GetKind(), obj.GetName())
+		}
+	}
+}
+
+func (w *world) create(obj *unstructured.Unstructured) {
+	w.Helper()
+	if _, err := w.resource(obj).Create(w.Context(), obj, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.removeLater(obj)
+}
+
+// removeLater cleans up what does not go away with the test's namespace.
+func (w *world) removeLater(obj *unstructured.Unstructured) {
+	w.Cleanup(func() {
+		_ = w.resource(obj).Delete(context.WithoutCancel(w.Context()), obj.GetName(), metav1.DeleteOptions{})
+	})
+}
+
+func (w *world) delete(obj *unstructured.Unstructured) {
+	w.Helper()
+	if err := w.resource(obj).Delete(w.Context(), obj.GetName(), metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("deletion of "+obj.GetName(), func() bool { return !w.exists(obj) })
+}
+
+func (w *world) patch(obj *unstructured.Unstructured, merge string) {
+	w.Helper()
+	_, err := w.resource(obj).Patch(context.WithoutCancel(w.Context()), obj.GetName(), types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) eventually(what string, done func() bool) {
+	w.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			w.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func (w *world) inventory() *unstructured.Unstructured {
+	return object(`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plural-system, name: plural-inventory-` + w.service + `}}`)
+}
+
+// object reads one YAML document; a mistake in it is a mistake of the test.
+func object(text string) *unstructured.Unstructured {
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(data); err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+func configMap(name, value string) *unstructured.Unstructured {
+	return object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {key: %q}}`, name, value))
+}
+
+func configMaps(prefix string, count int) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for i := range count {
+		objects = append(objects, configMap(fmt.Sprintf("%s-%03d", prefix, i), "1"))
+	}
+	return objects
+}
+
+func deployment(name, image string) *unstructured.Unstructured {
+	return object(fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: main, image: %[2]q}]}
+`, name, image))
+}
+
+// definition is a CustomResourceDefinition in a group of the test's own, and an object of its kind.
+func (w *world) definition() (crd, custom *unstructured.Unstructured) {
+	group := w.namespace + ".example.com"
+	crd = object(fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, group))
+	w.removeLater(crd)
+	custom = object(fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: 1}}`, group))
+	return crd, custom
+}
+
+func gvr(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}

@@ -1,0 +1,97 @@
+// Package identity owns the Secret in which an agent finds who it is.
+//
+// Whoever registers a cluster writes it, and the cluster's agent reads it. Neither is known here.
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/pluralsh/plural/crypto"
+)
+
+// Where an agent finds who it is, in its own cluster.
+const (
+	Namespace  = "plural-system"
+	SecretName = "plural-agent"
+)
+
+// Registration is what a cluster's agent has to know: who it is, and which hub is its own.
+type Registration struct {
+	Cluster string
+	HubURL  string
+	// HubCA holds PEM certificates to trust for the hub; empty means the system's.
+	HubCA    []byte
+	Identity *crypto.AgentIdentity
+}
+
+const fieldManager = "plural-register"
+
+var (
+	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+// Write puts a registration into its cluster, in place of an older one.
+func Write(ctx context.Context, client dynamic.Interface, r Registration) error {
+	namespace := object("v1", "Namespace", Namespace)
+	if _, err := client.Resource(namespaces).Apply(ctx, Namespace, namespace, applyOptions()); err != nil {
+		return fmt.Errorf("make namespace %s: %w", Namespace, err)
+	}
+	auth, ageKey := r.Identity.Private()
+	secret := object("v1", "Secret", SecretName)
+	secret.SetNamespace(Namespace)
+	secret.Object["type"] = "Opaque"
+	secret.Object["data"] = map[string]any{
+		"cluster": encode(r.Cluster), "hub-url": encode(r.HubURL), "hub-ca": encode(string(r.HubCA)),
+		"auth-key": encode(auth), "age-key": encode(ageKey),
+	}
+	if _, err := client.Resource(secrets).Namespace(Namespace).Apply(ctx, SecretName, secret, applyOptions()); err != nil {
+		return fmt.Errorf("write secret %s/%s: %w", Namespace, SecretName, err)
+	}
+	return nil
+}
+
+// Read returns what Write wrote.
+func Read(ctx context.Context, client dynamic.Interface) (Registration, error) {
+	secret, err := client.Resource(secrets).Namespace(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Registration{}, fmt.Errorf("this cluster has no secret %s/%s: run plural cluster register first", Namespace, SecretName)
+	}
+	if err != nil {
+		return Registration{}, fmt.Errorf("read secret %s/%s: %w", Namespace, SecretName, err)
+	}
+	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	field := func(name string) string {
+		raw, _ := base64.StdEncoding.DecodeString(data[name]) // what is not base64 is refused below, as empty
+		return string(raw)
+	}
+	identity, err := crypto.ParseAgentIdentity(field("auth-key"), field("age-key"))
+	if err != nil {
+		return Registration{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
+	}
+	r := Registration{Cluster: field("cluster"), HubURL: field("hub-url"), HubCA: []byte(field("hub-ca")), Identity: identity}
+	if r.Cluster == "" || r.HubURL == "" {
+		return Registration{}, fmt.Errorf("secret %s/%s lacks cluster or hub-url: register the cluster again", Namespace, SecretName)
+	}
+	return r, nil
+}
+
+func object(apiVersion, kind, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name},
+	}}
+}
+
+func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+func applyOptions() metav1.ApplyOptions {
+	return metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+}

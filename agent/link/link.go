@@ -1,0 +1,222 @@
+// Package link owns the agent's requests to its hub.
+//
+// It knows what is said, not what it means: a poll with the last ETag, a bundle by key, a report. Every answer is
+// bounded in bytes and time; every request carries a short-lived token; redirects are not followed, so a token never
+// reaches another host.
+package link
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pluralsh/plural/api"
+)
+
+// Deadlines of one request each. A bundle of the largest size passes in time at 300 KB/s.
+const (
+	pollTimeout   = 30 * time.Second
+	bundleTimeout = 2 * time.Minute
+)
+
+// maxBundle is the largest archive that is read.
+const maxBundle = 32 << 20
+
+// Hub is the hub as its agent sees it. It is safe for concurrent use.
+type Hub struct {
+	base   string
+	client *http.Client
+	token  func() (string, error)
+}
+
+// Options say where the hub is and how it is trusted.
+type Options struct {
+	// URL is https://…, or http://… when the host is this machine.
+	URL string
+	// CA holds PEM certificates to trust instead of the system's; empty means the system's.
+	CA []byte
+	// Token returns the credential for the next request.
+	Token     func() (string, error)
+	UserAgent string
+}
+
+// New returns the hub at the given address.
+func New(o Options) (*Hub, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("hub URL %q: want https://HOST", o.URL)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, fmt.Errorf("hub URL %q: an agent speaks https to its hub; http is for a hub on this machine alone", o.URL)
+	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: pollTimeout,
+		IdleConnTimeout:       5 * time.Minute, // longer than a poll interval: a new connection costs more than a poll
+		MaxIdleConnsPerHost:   4,
+		ForceAttemptHTTP2:     true,
+	}
+	if transport.TLSClientConfig, err = trust(o.CA); err != nil {
+		return nil, err
+	}
+	return &Hub{
+		base: strings.TrimRight(o.URL, "/"), token: o.Token,
+		client: &http.Client{
+			Transport:     userAgent{o.UserAgent, transport},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func trust(ca []byte) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	if len(ca) == 0 {
+		return config, nil
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(ca) {
+		return nil, errors.New("hub CA holds no PEM certificate")
+	}
+	return config, nil
+}
+
+// Poll asks what the cluster should run. It returns nil, with the same ETag, when nothing changed since etag.
+func (h *Hub) Poll(ctx context.Context, etag string) (*api.Poll, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	header := http.Header{}
+	if etag != "" {
+		header.Set("If-None-Match", etag)
+	}
+	response, err := h.do(ctx, http.MethodGet, api.PollPath, header, nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("poll hub: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusNotModified {
+		return nil, etag, nil
+	}
+	body, err := expect(response, http.StatusOK, api.MaxPollBytes)
+	if err != nil {
+		return nil, "", fmt.Errorf("poll hub: %w", err)
+	}
+	poll := new(api.Poll)
+	if err := proto.Unmarshal(body, poll); err != nil {
+		return nil, "", errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")
+	}
+	return poll, response.Header.Get("ETag"), nil
+}
+
+// Bundle downloads an archive. The caller verifies it.
+func (h *Hub) Bundle(ctx context.Context, key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, bundleTimeout)
+	defer cancel()
+	response, err := h.do(ctx, http.MethodGet, api.BundlePath+url.PathEscape(key), nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("download bundle: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := expect(response, http.StatusOK, maxBundle)
+	if err != nil {
+		return nil, fmt.Errorf("download bundle: %w", err)
+	}
+	return body, nil
+}
+
+// Report tells the hub what the agent sees.
+func (h *Hub) Report(ctx context.Context, report *api.Report) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	body, err := proto.Marshal(report)
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	response, err := h.do(ctx, http.MethodPost, api.ReportPath, http.Header{"Content-Type": {api.ContentType}}, body)
+	if err != nil {
+		return fmt.Errorf("report to hub: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := expect(response, http.StatusNoContent, 0); err != nil {
+		return fmt.Errorf("report to hub: %w", err)
+	}
+	return nil
+}
+
+func (h *Hub) do(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, h.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	token, err := h.token()
+	if err != nil {
+		return nil, err
+	}
+	for key, values := range header {
+		request.Header[key] = values
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	return h.client.Do(request)
+}
+
+// Error is an answer that was not the expected one.
+type Error struct {
+	Code int
+	// Text is the beginning of what the hub said.
+	Text string
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("hub answered %d", e.Code)
+	if e.Text != "" {
+		text += " (" + e.Text + ")"
+	}
+	if e.Code == http.StatusUnauthorized {
+		text += ": is the cluster's file in git, with this agent's key, and is its clock right?"
+	}
+	return text
+}
+
+// expect reads the body of an answer with the given code, and makes an Error of any other.
+func expect(response *http.Response, code int, most int64) ([]byte, error) {
+	if response.StatusCode != code {
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return nil, &Error{Code: response.StatusCode, Text: fmt.Sprintf("%.200q", strings.TrimSpace(string(said)))}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > most {
+		return nil, fmt.Errorf("the answer is larger than %d bytes", most)
+	}
+	return body, nil
+}
+
+type userAgent struct {
+	name string
+	next http.RoundTripper
+}
+
+func (u userAgent) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", u.name)
+	return u.next.RoundTrip(r)
+}

@@ -1,0 +1,128 @@
+package render
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/ignore"
+)
+
+// renderHelm renders the chart at the path as a first install would, without a cluster to ask.
+func renderHelm(j *job) ([]manifest, error) {
+	c, err := loadChart(j)
+	if err != nil {
+		return nil, err
+	}
+	values, err := chartValues(j, c)
+	if err != nil {
+		return nil, err
+	}
+	printed, err := execute(j, c, values)
+	if err != nil {
+		return nil, err
+	}
+	var all []manifest
+	for _, crd := range c.CRDObjects() {
+		name := j.chartFile(crd.Filename)
+		found, err := printedManifests(j, name, crd.File.Data)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(printed)) {
+		if path.Base(name) == "NOTES.txt" {
+			continue
+		}
+		found, err := printedManifests(j, j.chartFile(name), []byte(printed[name]))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// loadChart reads the chart, and refuses one that helm would not install.
+func loadChart(j *job) (*chart.Chart, error) {
+	at := place{file: path.Join(j.Path, "Chart.yaml")}
+	files, err := chartFiles(j)
+	if err != nil {
+		return nil, err
+	}
+	c, err := loader.LoadFiles(files)
+	if err != nil {
+		return nil, chartFlaw(j, at, err)
+	}
+	if c.Metadata.Type == "library" {
+		return nil, at.invalid("is a library chart: it renders nothing")
+	}
+	if missing := missingDependencies(c); len(missing) > 0 {
+		e := at.invalid("dependencies are not in charts/: %s", strings.Join(missing, ", "))
+		e.Fix = "run helm dependency update and commit charts/"
+		return nil, e
+	}
+	return c, nil
+}
+
+// chartFlaw gives the loader's error the place of the first of the chart's own files that is not proper YAML.
+func chartFlaw(j *job, at place, err error) error {
+	for _, base := range []string{"Chart.yaml", "values.yaml"} {
+		name := path.Join(j.Path, base)
+		for _, doc := range split(j.tree.files[name]) {
+			if _, found := inspect(doc); found != nil {
+				return place{name, found.line}.invalid("%s", found.message)
+			}
+		}
+	}
+	return at.invalid("load chart: %v", err)
+}
+
+func chartFiles(j *job) ([]*archive.BufferedFile, error) {
+	rules, err := ignore.Parse(bytes.NewReader(j.tree.files[path.Join(j.Path, ignore.HelmIgnore)]))
+	if err != nil {
+		return nil, place{file: path.Join(j.Path, ignore.HelmIgnore)}.invalid("%v", err)
+	}
+	rules.AddDefaults()
+	var files []*archive.BufferedFile
+	for _, name := range j.tree.below(j.Path) {
+		inside := strings.TrimPrefix(name, j.Path+"/")
+		if !ignored(rules, inside) {
+			data := bytes.TrimPrefix(j.tree.files[name], []byte("\uFEFF"))
+			files = append(files, &archive.BufferedFile{Name: inside, Data: data})
+		}
+	}
+	return files, nil
+}
+
+// ignored applies .helmignore to a file and to every folder above it.
+func ignored(rules *ignore.Rules, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if rules.Ignore(dir, entry{name: path.Base(dir), dir: true}) {
+			return true
+		}
+	}
+	return rules.Ignore(name, entry{name: path.Base(name)})
+}
+
+func missingDependencies(c *chart.Chart) []string {
+	var missing []string
+	for _, wanted := range c.Metadata.Dependencies {
+		if !slices.ContainsFunc(c.Dependencies(), func(have *chart.Chart) bool { return have.Name() == wanted.Name }) {
+			missing = append(missing, wanted.Name)
+		}
+	}
+	return missing
+}
+
+// chartFile turns "chart/templates/x.yaml" into a path of the repository.
+func (j *job) chartFile(name string) string {
+	_, inside, _ := strings.Cut(name, "/")
+	return path.Join(j.Path, inside)
+}

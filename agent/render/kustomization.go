@@ -1,0 +1,110 @@
+package render
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// checkKustomization refuses what a kustomization file may ask of kustomize but never of us, and names what it refers to
+// and is not there, since kustomize says neither in a way that finds the line.
+func checkKustomization(t *tree, name string, data []byte) error {
+	root, found := inspect(document{line: 1, text: data})
+	if found != nil || root == nil || root.Content[0].Kind != yaml.MappingNode {
+		return nil // kustomize has its own words for it
+	}
+	fields := root.Content[0].Content
+	for i := 0; i+1 < len(fields); i += 2 {
+		key, value := fields[i], fields[i+1]
+		if slices.Contains([]string{"helmCharts", "helmChartInflationGenerator"}, key.Value) && len(value.Content) > 0 {
+			return place{name, key.Line}.refused("make the chart a service with renderer: helm", "kustomize cannot inflate charts here")
+		}
+		for _, reference := range references(key.Value, value) {
+			if err := checkReference(t, name, key.Value, reference); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkReference(t *tree, name, field string, reference *yaml.Node) error {
+	at := place{name, reference.Line}
+	target := reference.Value
+	if isRemote(target) {
+		return at.refused("vendor it or make it a source", "remote bases are disabled: %q", target)
+	}
+	if !slices.Contains([]string{"resources", "bases", "components"}, field) || path.IsAbs(target) {
+		return nil
+	}
+	file := path.Join(path.Dir(name), target)
+	if escapes := file == ".." || strings.HasPrefix(file, "../"); escapes {
+		return at.refused("", "%q lies outside the repository", target)
+	}
+	if !t.isFile(file) && !t.isDir(file) {
+		return at.invalid("%q does not exist", target)
+	}
+	return nil
+}
+
+// references are the nodes of a kustomization's field that name files, folders or addresses.
+func references(field string, value *yaml.Node) []*yaml.Node {
+	switch field {
+	case "resources", "bases", "components", "crds", "configurations", "generators", "transformers", "validators", "patchesStrategicMerge":
+		return scalars(value)
+	case "openapi":
+		return under(value, "path")
+	case "patches", "patchesJson6902", "replacements":
+		return each(value, "path")
+	case "configMapGenerator", "secretGenerator":
+		return each(value, "files", "envs", "env")
+	}
+	return nil
+}
+
+// scalars are value's items that stand on one line: longer ones are objects written in place.
+func scalars(value *yaml.Node) []*yaml.Node {
+	if value.Kind == yaml.AliasNode {
+		value = value.Alias
+	}
+	if value.Kind == yaml.ScalarNode {
+		return []*yaml.Node{value}
+	}
+	var found []*yaml.Node
+	for _, item := range value.Content {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		if item.Kind == yaml.ScalarNode && !strings.Contains(item.Value, "\n") {
+			found = append(found, item)
+		}
+	}
+	return found
+}
+
+func each(list *yaml.Node, keys ...string) []*yaml.Node {
+	var found []*yaml.Node
+	for _, item := range list.Content {
+		found = append(found, under(item, keys...)...)
+	}
+	return found
+}
+
+func under(mapping *yaml.Node, keys ...string) []*yaml.Node {
+	var found []*yaml.Node
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if slices.Contains(keys, mapping.Content[i].Value) {
+			found = append(found, scalars(mapping.Content[i+1])...)
+		}
+	}
+	return found
+}
+
+// remote is what kustomize takes for an address: a scheme, an scp-style user@host:path, or GitHub without either.
+// The files of a generator may carry a key in front.
+var remote = regexp.MustCompile(`(?i)^(?:[^/=]+=)?(?:git::)?(?:[a-z][a-z0-9+.-]*://|[^/@\s]+@[^/:\s]+:|(?:www\.)?github\.com[/:]|gh:|file:)`)
+
+func isRemote(target string) bool { return remote.MatchString(target) }

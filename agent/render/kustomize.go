@@ -1,0 +1,91 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/types"
+)
+
+// renderKustomize builds the kustomization at the path as kubectl kustomize does.
+func renderKustomize(j *job) ([]manifest, error) {
+	at, ok := kustomizationAt(j.tree, j.Path)
+	if !ok {
+		return nil, place{file: j.Path}.invalid("there is no kustomization.yaml")
+	}
+	disk := &kustomizeFS{job: j, kustomizations: map[string]bool{}}
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified
+	objects, err := krusty.MakeKustomizer(options).Run(disk, path.Join(mount, j.Path))
+	if disk.veto != nil {
+		return nil, disk.veto
+	}
+	if err != nil {
+		return nil, disk.explain(place{file: at}, err)
+	}
+	return kustomized(place{file: at}, objects)
+}
+
+func kustomized(at place, objects resmap.ResMap) ([]manifest, error) {
+	var all []manifest
+	for _, object := range objects.Resources() {
+		m := manifest{place: at}
+		var err error
+		if m.json, err = object.MarshalJSON(); err != nil {
+			return nil, at.invalid("encode %s: %v", object.CurId(), err)
+		}
+		if err := json.Unmarshal(m.json, &m.head); err != nil {
+			return nil, at.invalid("%s is not a Kubernetes object: %v", object.CurId(), err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// explain gives kustomize's error a place: the first file it read that is not proper YAML, else at.
+func (k *kustomizeFS) explain(at place, err error) error {
+	var rendering *Error
+	if errors.As(err, &rendering) {
+		return rendering
+	}
+	if types.IsErrOnlyBuiltinPluginsAllowed(err) {
+		return at.refused("commit what it generates", "plugins are disabled: %s", relative(err.Error()))
+	}
+	for _, name := range k.parsed {
+		for _, doc := range split(k.tree.files[name]) {
+			if _, found := inspect(doc); found != nil {
+				return place{name, found.line}.invalid("%s", found.message)
+			}
+		}
+	}
+	return at.invalid("%s", relative(err.Error()))
+}
+
+// relative names files in kustomize's text as their author does.
+func relative(text string) string {
+	return strings.NewReplacer(mount+"/", "", mount, ".").Replace(text)
+}
+
+// kustomizationAt finds the kustomization file of a folder.
+func kustomizationAt(t *tree, dir string) (string, bool) {
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		if file := path.Join(dir, name); t.isFile(file) {
+			return file, true
+		}
+	}
+	return "", false
+}
+
+func isKustomization(name string) bool {
+	for _, known := range konfig.RecognizedKustomizationFileNames() {
+		if path.Base(name) == known {
+			return true
+		}
+	}
+	return false
+}

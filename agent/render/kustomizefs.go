@@ -1,0 +1,168 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// mount is where kustomize sees the tree's root: a folder of its own, so that its messages can be made relative again.
+const mount = "/@repository"
+
+// kustomizeFS is the tree as kustomize's file system: read only, and looking at each file before kustomize does.
+//
+// kustomize asks many questions whose errors it takes for a no, so the first refusal is kept as veto and wins over
+// whatever kustomize makes of it.
+type kustomizeFS struct {
+	*job
+	veto           *Error
+	parsed         []string // files read that should be YAML, in order
+	kustomizations map[string]bool
+}
+
+var (
+	_           filesys.FileSystem = (*kustomizeFS)(nil)
+	errReadOnly                    = errors.New("rendering writes no files")
+)
+
+// ReadFile implements filesys.FileSystem.
+func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
+	inside, ok := k.inside(name)
+	if !ok {
+		return nil, notExist("open", name)
+	}
+	data, err := k.read(inside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notExist("open", name)
+	}
+	if err == nil {
+		err = k.judge(inside, data)
+	}
+	if err != nil {
+		var rendering *Error
+		if errors.As(err, &rendering) && k.veto == nil {
+			k.veto = rendering
+		}
+		return nil, err
+	}
+	return data, nil
+}
+
+// judge refuses a file that must not reach kustomize.
+func (k *kustomizeFS) judge(name string, data []byte) error {
+	if mayAlias(data) {
+		for _, doc := range split(data) {
+			if _, found := inspect(doc); found != nil && found.deadly {
+				return place{name, found.line}.invalid("%s", found.message)
+			}
+		}
+	}
+	if isManifest(name) || isKustomization(name) {
+		k.parsed = append(k.parsed, name)
+	}
+	if isKustomization(name) && !k.kustomizations[name] {
+		k.kustomizations[name] = true
+		return checkKustomization(k.tree, name, data)
+	}
+	return nil
+}
+
+// inside maps a path of kustomize's to one of the tree's.
+func (k *kustomizeFS) inside(name string) (string, bool) {
+	name = path.Clean(name)
+	if name == mount {
+		return ".", true
+	}
+	return strings.CutPrefix(name, mount+"/")
+}
+
+// CleanedAbs implements filesys.FileSystem.
+func (k *kustomizeFS) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	clean := path.Clean(name)
+	switch {
+	case k.IsDir(clean):
+		return filesys.ConfirmedDir(clean), "", nil
+	case k.Exists(clean):
+		return filesys.ConfirmedDir(path.Dir(clean)), path.Base(clean), nil
+	}
+	return "", "", notExist("find", name)
+}
+
+// Exists implements filesys.FileSystem.
+func (k *kustomizeFS) Exists(name string) bool {
+	inside, ok := k.inside(name)
+	return ok && (k.tree.isFile(inside) || k.tree.isDir(inside))
+}
+
+// IsDir implements filesys.FileSystem.
+func (k *kustomizeFS) IsDir(name string) bool {
+	inside, ok := k.inside(name)
+	return ok && k.tree.isDir(inside)
+}
+
+// ReadDir implements filesys.FileSystem.
+func (k *kustomizeFS) ReadDir(name string) ([]string, error) {
+	inside, ok := k.inside(name)
+	if !ok || !k.tree.isDir(inside) {
+		return nil, notExist("read folder", name)
+	}
+	return k.tree.list(inside), nil
+}
+
+// Glob implements filesys.FileSystem.
+func (k *kustomizeFS) Glob(pattern string) ([]string, error) {
+	var found []string
+	for _, name := range k.tree.names {
+		full := path.Join(mount, name)
+		if ok, err := path.Match(pattern, full); err != nil {
+			return nil, err
+		} else if ok {
+			found = append(found, full)
+		}
+	}
+	return found, nil
+}
+
+// Walk implements filesys.FileSystem.
+func (k *kustomizeFS) Walk(root string, visit filepath.WalkFunc) error {
+	inside, ok := k.inside(root)
+	if !ok {
+		return notExist("walk", root)
+	}
+	for _, name := range k.tree.below(inside) {
+		info := entry{name: path.Base(name), size: int64(len(k.tree.files[name]))}
+		if err := visit(path.Join(mount, name), info, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open implements filesys.FileSystem; kustomize reads through ReadFile.
+func (k *kustomizeFS) Open(name string) (filesys.File, error) {
+	return nil, fmt.Errorf("open %q: %w", name, errReadOnly)
+}
+
+// Create implements filesys.FileSystem.
+func (k *kustomizeFS) Create(string) (filesys.File, error) { return nil, errReadOnly }
+
+// Mkdir implements filesys.FileSystem.
+func (k *kustomizeFS) Mkdir(string) error { return errReadOnly }
+
+// MkdirAll implements filesys.FileSystem.
+func (k *kustomizeFS) MkdirAll(string) error { return errReadOnly }
+
+// RemoveAll implements filesys.FileSystem.
+func (k *kustomizeFS) RemoveAll(string) error { return errReadOnly }
+
+// WriteFile implements filesys.FileSystem.
+func (k *kustomizeFS) WriteFile(string, []byte) error { return errReadOnly }
+
+func notExist(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+}

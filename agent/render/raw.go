@@ -1,0 +1,51 @@
+package render
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// renderRaw reads the manifests below the path, in path order.
+func renderRaw(j *job) ([]manifest, error) {
+	var all []manifest
+	for _, name := range manifestFiles(j.tree, j.Path) {
+		data, err := j.read(name)
+		if err != nil {
+			return nil, err
+		}
+		docs, err := decode(name, data, j.limits)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range docs {
+			found, err := manifests(doc)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		if len(all) > j.limits.Objects {
+			return nil, place{file: name}.limit("renders more than %d objects", j.limits.Objects)
+		}
+	}
+	return all, nil
+}
+
+// manifestFiles are the names under which manifests can be read below dir: sorted, each once, hidden ones left out.
+func manifestFiles(t *tree, dir string) []string {
+	var names []string
+	for _, file := range t.below(dir) {
+		name := strings.TrimSuffix(file, templateSuffix)
+		inside := strings.TrimPrefix(name, dir+"/")
+		if isManifest(name) && !strings.HasPrefix(inside, ".") && !strings.Contains(inside, "/.") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}

@@ -1,0 +1,106 @@
+// Package render turns a service's files into Kubernetes objects.
+//
+// It refuses to know clusters, credentials and disks: no renderer here talks to an API server, reads a file that
+// is not in its Input, or sees the environment.
+//
+// Data passes through in one line: Render sends the Input down the stdin of a child process (the same binary, run
+// as "render-child"), the child raises walls around itself before it parses a byte of it, renders in memory, and
+// answers on stdout with the objects or with one typed Error. Whatever a stranger's template or YAML does to the
+// child, the parent only ever sees a result, an Error, or a child it kills.
+//
+// What the renderers decide, so that it is written in one place:
+//   - raw: every *.yaml, *.yml and *.json below the path, hidden ones aside, in path order. A List is replaced by its items.
+//   - kustomize: as kubectl kustomize prints it, order included; nothing remote, no plugins, no chart inflation.
+//   - helm: crds/ first, then templates in path order. Hooks of install and upgrade are plain objects; hooks of test,
+//     delete and rollback are left out, because applying them would run them. NOTES.txt is rendered, then dropped.
+//     Dependencies must lie in charts/.
+//   - A file that does not exist is taken from its name with .tmpl appended, when that exists: a text/template over
+//     .parameters, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
+//     files are helm's, never ours.
+//   - A key written twice is refused wherever we decode (raw, values, what a chart printed); inside a kustomization the word is
+//     kustomize's, which refuses most of them too.
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The renderers there are.
+const (
+	Raw       = "raw"
+	Kustomize = "kustomize"
+	HelmChart = "helm"
+)
+
+// Input is everything a render depends on.
+type Input struct {
+	// Renderer is Raw, Kustomize or HelmChart.
+	Renderer string
+	// Path is the folder to render, slash-separated and relative to the root of Files; "." is the root.
+	Path string
+	// Namespace is where the service runs. Objects are not moved into it: that is for who applies them.
+	Namespace string
+	// Service is the service's name.
+	Service string
+	// Parameters are what *.tmpl files see as .parameters.
+	Parameters map[string]string
+	// Helm is read by the helm renderer only; nil means an install named after the service with the chart's own values.
+	Helm *Helm
+	// Files holds the regular files of the service and of what it refers to.
+	Files fs.FS
+	// KubeVersion is the cluster's version for charts, such as "v1.35.4". Empty means the helm library's default.
+	KubeVersion string
+	// APIVersions are the cluster's, such as "apps/v1", for charts. Empty means the built-in ones.
+	APIVersions []string
+}
+
+// Helm is how a chart is rendered. The chart is the folder at Input.Path.
+type Helm struct {
+	// Release is the release's name; empty means the service's.
+	Release string
+	// ValuesJSON is a JSON object that wins over every values file.
+	ValuesJSON []byte
+	// ValuesFiles are relative to the root of Files; later ones win.
+	ValuesFiles []string
+}
+
+// Output is a complete render.
+type Output struct {
+	// Objects are in the order the renderer gave them.
+	Objects []*unstructured.Unstructured
+	// Warnings are sentences about what renders but will surprise.
+	Warnings []string
+}
+
+// Renderer renders in child processes. It holds no state: any number of renders may run at once, each with a child
+// of its own, and bounding their number is for the caller.
+type Renderer struct {
+	// Command starts a child: a program whose main calls ChildMain, and its arguments.
+	Command []string
+	// Limits bound each render; zero fields take the defaults.
+	Limits Limits
+}
+
+// Render returns in's objects. Bad input, an exceeded limit and a dead child are an *Error; when ctx ends the child
+// is killed and the error is ctx's. No child outlives the call.
+func (r *Renderer) Render(ctx context.Context, in Input) (*Output, error) {
+	limits := r.Limits.orDefaults()
+	request, err := newRequest(in)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := converse(ctx, r.Command, limits, request, in.Files)
+	if err != nil {
+		var rendering *Error
+		if errors.As(err, &rendering) {
+			return nil, rendering
+		}
+		return nil, fmt.Errorf("render %q: %w", in.Service, err)
+	}
+	return answer.output()
+}

@@ -1,0 +1,398 @@
+package render_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/pluralsh/plural/agent/render"
+)
+
+// The test binary is its own child, as the product's binary is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+func newRenderer(t testing.TB) *render.Renderer {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &render.Renderer{Command: []string{program, "render-child"}}
+}
+
+// tree is the files of a txtar archive.
+func tree(archive string) fstest.MapFS {
+	files := fstest.MapFS{}
+	for _, file := range txtar.Parse([]byte(archive)).Files {
+		files[file.Name] = &fstest.MapFile{Data: file.Data}
+	}
+	return files
+}
+
+func input(renderer string, files fs.FS) render.Input {
+	return render.Input{Renderer: renderer, Path: "app", Namespace: "shop", Service: "web", Files: files}
+}
+
+func with(parameters map[string]string, in render.Input) render.Input {
+	in.Parameters = parameters
+	return in
+}
+
+func mustRender(t testing.TB, r *render.Renderer, in render.Input) *render.Output {
+	t.Helper()
+	out, err := r.Render(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func text(t testing.TB, out *render.Output) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := render.WriteYAML(&b, out.Objects); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// failure renders and returns the typed error it must end with.
+func failure(t testing.TB, r *render.Renderer, in render.Input) *render.Error {
+	t.Helper()
+	out, err := r.Render(t.Context(), in)
+	var failed *render.Error
+	if !errors.As(err, &failed) {
+		t.Fatalf("rendered %v with error %v, want a render.Error", out, err)
+	}
+	return failed
+}
+
+// stillRenders proves that what came before took nothing with it.
+func stillRenders(t *testing.T, r *render.Renderer) {
+	t.Helper()
+	out := mustRender(t, r, input(render.Raw, tree("-- app/ok.yaml --\n"+configMap("ok"))))
+	if len(out.Objects) != 1 {
+		t.Fatalf("the next render gave %d objects, want 1", len(out.Objects))
+	}
+}
+
+func configMap(name string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+}
+
+func TestRawRendersEveryManifestBelowThePathInOrder(t *testing.T) {
+	out := mustRender(t, newRenderer(t), with(map[string]string{"color": "red"}, input(render.Raw, tree(`
+-- app/b.yaml --
+# only a comment
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b1}
+data: {on: "yes", big: 9007199254740993}
+---
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: b2}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: b3}}
+-- app/a/deep.yml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: deep}
+-- app/c.json --
+{
+	"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+-- app/d.yaml.tmpl --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .service.name }}-{{ .parameters.color | upper }}, namespace: {{ .namespace }}}
+-- app/.hidden/x.yaml --
+not: a manifest
+-- app/README.md --
+# words
+-- other/x.yaml --
+not: a manifest
+`))))
+	want := `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: deep
+---
+apiVersion: v1
+data:
+  big: 9007199254740993
+  "on": "yes"
+kind: ConfigMap
+metadata:
+  name: b1
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: b2
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: b3
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web-RED
+  namespace: shop
+`
+	if diff := cmp.Diff(want, text(t, out)); diff != "" {
+		t.Errorf("render (-want +got):\n%s", diff)
+	}
+}
+
+const chart = `
+-- app/Chart.yaml --
+apiVersion: v2
+name: shop
+version: 1.0.0
+-- app/values.yaml --
+color: red
+size: 1
+-- app/crds/crd.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.org}
+-- app/templates/_helpers.tpl --
+{{- define "name" }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
+-- app/templates/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "name" . }}
+  namespace: {{ .Release.Namespace }}
+data:
+  color: {{ .Values.color }}
+  size: {{ .Values.size | quote }}
+  kube: {{ .Capabilities.KubeVersion }}
+  has: {{ .Capabilities.APIVersions.Has "example.org/v1" | quote }}
+  file: {{ .Files.Get "note" | trim }}
+-- app/templates/test.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: test, annotations: {helm.sh/hook: test}}
+-- app/templates/uninstall.yaml --
+apiVersion: batch/v1
+kind: Job
+metadata: {name: uninstall, annotations: {helm.sh/hook: "pre-delete,post-delete"}}
+-- app/templates/migrate.yaml --
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {helm.sh/hook: "pre-install, pre-upgrade"}}
+-- app/templates/NOTES.txt --
+Enjoy.
+-- app/note --
+hello
+-- values/prod.yaml --
+color: green
+size: 2
+-- values/large.yaml.tmpl --
+size: {{ .parameters.size }}
+`
+
+func TestHelmRendersAsAFirstInstallWould(t *testing.T) {
+	in := with(map[string]string{"size": "3"}, input(render.HelmChart, tree(chart)))
+	in.KubeVersion, in.APIVersions = "v1.35.4", []string{"v1", "example.org/v1"}
+	in.Helm = &render.Helm{Release: "rel", ValuesFiles: []string{"values/prod.yaml", "values/large.yaml"}, ValuesJSON: []byte(`{"color":"blue"}`)}
+	want := `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: things.example.org
+---
+apiVersion: v1
+data:
+  color: blue
+  file: hello
+  has: "true"
+  kube: v1.35.4
+  size: "3"
+kind: ConfigMap
+metadata:
+  name: rel-shop
+  namespace: shop
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  annotations:
+    helm.sh/hook: pre-install, pre-upgrade
+  name: migrate
+`
+	if diff := cmp.Diff(want, text(t, mustRender(t, newRenderer(t), in))); diff != "" {
+		t.Errorf("render (-want +got):\n%s", diff)
+	}
+}
+
+func TestHelmWarnsOfFunctionsThatAnswerDifferentlyEachTime(t *testing.T) {
+	files := tree(chart)
+	files["app/templates/secret.yaml"] = &fstest.MapFile{Data: []byte(
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: {{ randAlphaNum 8 | quote }}}\n")}
+	out := mustRender(t, newRenderer(t), input(render.HelmChart, files))
+	want := []string{"app/templates/secret.yaml: calls randAlphaNum, so each render differs"}
+	if diff := cmp.Diff(want, out.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestKustomizeBuildsOverlaysAndTemplates(t *testing.T) {
+	in := input(render.Kustomize, tree(`
+-- base/kustomization.yaml --
+resources: [cm.yaml]
+-- base/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: base}
+-- app/kustomization.yaml --
+namePrefix: my-
+resources: [../base, mine.yaml]
+configMapGenerator:
+- {name: gen, files: [slack.tmpl]}
+generatorOptions: {disableNameSuffixHash: true}
+-- app/slack.tmpl --
+{{ .not.ours }}
+-- app/mine.yaml.tmpl --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .service.name }}}
+`))
+	want := `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: my-base
+---
+apiVersion: v1
+data:
+  slack.tmpl: |
+    {{ .not.ours }}
+kind: ConfigMap
+metadata:
+  name: my-gen
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: my-web
+`
+	if diff := cmp.Diff(want, text(t, mustRender(t, newRenderer(t), in))); diff != "" {
+		t.Errorf("render (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderOfTheSameInputIsTheSame(t *testing.T) {
+	r, in := newRenderer(t), with(map[string]string{"size": "3"}, input(render.HelmChart, tree(chart)))
+	if diff := cmp.Diff(text(t, mustRender(t, r, in)), text(t, mustRender(t, r, in))); diff != "" {
+		t.Errorf("two renders differ:\n%s", diff)
+	}
+}
+
+func TestBadInputNamesItsPlace(t *testing.T) {
+	r := newRenderer(t)
+	for _, test := range []struct {
+		name, renderer, files, want string
+	}{
+		{"R15 YAML syntax", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "---\nkind: x\n  bad: [\n", "app/x.yaml:6: invalid YAML: "},
+		{"R15 tab", render.Raw, "-- app/x.yaml --\nkind: X\nmetadata:\n\tname: x\n", "app/x.yaml:3: invalid YAML: "},
+		{"R15 second document without separator", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "...\n" + configMap("b"), "app/x.yaml:1: a second document begins"},
+		{"R16 duplicate key in raw", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "data: {}\nkind: Secret\n", `app/x.yaml:5: the key "kind" stands here already, in line 2`},
+		{"R16 duplicate key in kustomize", render.Kustomize, "-- app/kustomization.yaml --\nresources: [x.yaml]\n-- app/x.yaml --\n" + configMap("a") + "data:\n  a: b\n  a: c\n", `app/x.yaml:6: the key "a" stands here already, in line 5`},
+		{"R18 twice", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "---\n" + configMap("a"), "app/x.yaml:5: ConfigMap/a stands in this service twice: first in app/x.yaml:1"},
+		{"R18 twice by the default namespace", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "---\n" + configMap("a, namespace: shop"), "app/x.yaml:5: ConfigMap/a stands in this service twice"},
+		{"R19 no kind", render.Raw, "-- app/x.yaml --\n---\napiVersion: v1\nmetadata: {name: a}\n", "app/x.yaml:2: an object has no kind"},
+		{"R19 no apiVersion", render.Raw, "-- app/x.yaml --\nkind: ConfigMap\nmetadata: {name: a}\n", "app/x.yaml:1: ConfigMap/a has no apiVersion"},
+		{"R19 no name", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: ConfigMap\n", "app/x.yaml:1: a ConfigMap has no metadata.name"},
+		{"R19 null item", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: List\nitems: [null]\n", "app/x.yaml:1: item 1 of the list is null"},
+		{"R19 list in list", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: [{kind: A}]}]\n", "app/x.yaml:1: A/ has no apiVersion"},
+		{"R20 generateName", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", "app/x.yaml:1: a Pod has a generateName"},
+		{"values among manifests", render.Raw, "-- app/values.yaml --\n\nimage: nginx\n", "app/values.yaml:2: is not a Kubernetes object: it has neither apiVersion nor kind"},
+		{"text", render.Raw, "-- app/x.yaml --\njust words\n", "app/x.yaml:1: is not a Kubernetes object"},
+		{"missing parameter", render.Raw, "-- app/x.yaml.tmpl --\na: b\nc: {{ .parameters.nope }}\n", "app/x.yaml.tmpl:2: template: executing"},
+		{"template syntax", render.Raw, "-- app/x.yaml.tmpl --\n{{ if }}\n", "app/x.yaml.tmpl:1: template: missing value for if"},
+		{"template asks the environment", render.Raw, "-- app/x.yaml.tmpl --\n\n{{ env \"HOME\" }}\n", `app/x.yaml.tmpl:2: template: function "env" not defined`},
+		{"kustomize without kustomization", render.Kustomize, "-- app/x.yaml --\n", "app: there is no kustomization.yaml"},
+		{"kustomize resource missing", render.Kustomize, "-- app/kustomization.yaml --\nresources:\n- gone.yaml\n", `app/kustomization.yaml:3: "gone.yaml" does not exist`},
+		{"kustomization unknown field", render.Kustomize, "-- app/kustomization.yaml --\nresource: []\n", "app/kustomization.yaml: "},
+		{"chart missing", render.HelmChart, "-- app/x.yaml --\n", "app/Chart.yaml: load chart: Chart.yaml file is missing"},
+		{"chart dependency missing", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n- {name: redis, version: 1.x, repository: https://example.org}\n", "app/Chart.yaml: dependencies are not in charts/: redis: run helm dependency update"},
+		{"chart values are bad YAML", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/values.yaml --\na: b\nb: [\n", "app/values.yaml:"},
+		{"chart template fails", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n\n{{ fail \"choose one\" }}\n", "app/templates/x.yaml:2: "},
+		{"chart template does not parse", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n\n{{ nope }}\n", "app/templates/x.yaml:2: "},
+		{"chart prints no object", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n{{ 1 }}\n", "app/templates/x.yaml: is not a Kubernetes object"},
+		{"chart wants another Kubernetes", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\nkubeVersion: '>= 9.0'\n", "app/Chart.yaml: the chart wants Kubernetes >= 9.0 and the cluster has v1."},
+		{"no such folder", render.Raw, "-- other/x.yaml --\n", "app: there is no such folder"},
+		{"unknown renderer", "jsonnet", "-- app/x.yaml --\n", `unknown renderer "jsonnet": raw, kustomize or helm`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			failed := failure(t, r, input(test.renderer, tree(test.files)))
+			if !strings.HasPrefix(failed.Error(), test.want) || failed.Reason != render.Invalid {
+				t.Errorf("%s: %v\nwant Invalid: %s…", failed.Reason, failed, test.want)
+			}
+		})
+	}
+}
+
+func TestSymlinkIsRefused(t *testing.T) {
+	files := fstest.MapFS{"app/x.yaml": {Data: []byte("/etc/passwd"), Mode: fs.ModeSymlink}}
+	failed := failure(t, newRenderer(t), input(render.Raw, files))
+	if failed.Reason != render.Refused || failed.File != "app/x.yaml" {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+}
+
+func TestPathOutsideTheRepositoryIsRefused(t *testing.T) {
+	in := input(render.Raw, fstest.MapFS{})
+	in.Path = "../app"
+	if failed := failure(t, newRenderer(t), in); failed.Reason != render.Invalid {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+}
+
+func TestControlCharactersDoNotReachTheReader(t *testing.T) {
+	files := tree("-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n{{ fail \"\\x1b[2J\" }}\n")
+	if got := failure(t, newRenderer(t), input(render.HelmChart, files)).Error(); strings.Contains(got, "\x1b") {
+		t.Errorf("message %q holds an escape character", got)
+	}
+}
+
+func TestCancelKillsTheChildAndSaysSo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := newRenderer(t).Render(ctx, input(render.Raw, tree("-- app/x.yaml.tmpl --\n{{ range until 2000000 }}{{ range until 1000000 }}{{ end }}{{ end }}\n")))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want the context's", err)
+	}
+}
+
+func TestChildThatIsNoRendererIsACrash(t *testing.T) {
+	r := &render.Renderer{Command: []string{"/bin/false"}}
+	_, err := r.Render(t.Context(), input(render.Raw, fstest.MapFS{}))
+	var failed *render.Error
+	if !errors.As(err, &failed) || failed.Reason != render.Crash {
+		t.Errorf("error %v, want a Crash", err)
+	}
+}

@@ -1,0 +1,8 @@
+package render
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_AARCH64
+
+// allowedHere are calls that only this architecture has.
+var allowedHere []uint32

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+// templateSuffix marks a file that stands in for the one without it.
+const templateSuffix = ".tmpl"
+
+// read returns a file's content, rendering the template that stands in for it if need be. A file that exists under its own name
+// wins over a template. The error is fs.ErrNotExist when there is neither.
+func (j *job) read(name string) ([]byte, error) {
+	j.working(name)
+	if data, ok := j.tree.files[name]; ok {
+		return data, nil
+	}
+	text, ok := j.tree.files[name+templateSuffix]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	j.working(name + templateSuffix)
+	return j.expand(name+templateSuffix, text)
+}
+
+func (j *job) expand(name string, text []byte) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").Funcs(hermetic()).Parse(string(text))
+	if err != nil {
+		return nil, templateError(name, err)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, map[string]any{
+		"parameters": j.Parameters,
+		"service":    map[string]string{"name": j.Service},
+		"namespace":  j.Namespace,
+	}); err != nil {
+		return nil, templateError(name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// hermetic are sprig's functions that answer the same on every call and every machine.
+func hermetic() template.FuncMap {
+	funcs := sprig.HermeticTxtFuncMap()
+	for _, name := range fickle {
+		delete(funcs, name)
+	}
+	funcs["keys"], funcs["values"] = sortedKeys, sortedValues
+	return funcs
+}
+
+// fickle are sprig's functions that draw on a clock or on chance.
+var fickle = []string{
+	"ago", "bcrypt", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "encryptAES", "genCA", "genCAWithKey",
+	"genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "htmlDate",
+	"htmlDateInZone", "htpasswd", "mustDateModify", "must_date_modify", "now", "randAlpha", "randAlphaNum", "randAscii",
+	"randBytes", "randInt", "randNumeric", "shuffle", "uuidv4",
+}
+
+// sortedKeys and sortedValues replace functions of sprig that follow a map's random order.
+func sortedKeys(dicts ...map[string]any) []string {
+	var keys []string
+	for _, dict := range dicts {
+		keys = append(keys, slices.Sorted(maps.Keys(dict))...)
+	}
+	return keys
+}
+
+func sortedValues(dict map[string]any) []any {
+	var values []any
+	for _, key := range sortedKeys(dict) {
+		values = append(values, dict[key])
+	}
+	return values
+}
+
+// templatePlace finds the place in an error of text/template, whose type does not carry it.
+var templatePlace = regexp.MustCompile(`^template: .*?:(\d+)(?::\d+)?: `)
+
+func templateError(name string, err error) *Error {
+	at, text := place{file: name}, err.Error()
+	if found := templatePlace.FindStringSubmatch(text); found != nil {
+		at.line, _ = strconv.Atoi(found[1])
+		text = text[len(found[0]):]
+	}
+	return at.invalid("template: %s", text)
+}

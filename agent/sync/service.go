@@ -1,0 +1,125 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/api"
+)
+
+// service is one service's state. The loop's goroutine owns it.
+type service struct {
+	name string
+	// desired is what the hub says; nil when it says nothing of this service.
+	desired *api.Deployment
+	// good was applied completely last; nil when nothing was.
+	good *api.Deployment
+	// cache is the newest render, so that healing costs none.
+	cache    rendered
+	status   *api.ServiceReport
+	due      time.Time
+	failures int
+	settling int // passes since the last change, while not healthy
+	// held says why the service's removal waits.
+	held string
+	// idle services wait for news: nothing is to be done by time alone.
+	idle   bool
+	cancel context.CancelFunc // of the pass under way, or nil
+}
+
+// rendered is a deployment's objects, by its key.
+type rendered struct {
+	key     string
+	objects []*unstructured.Unstructured
+}
+
+// want sets the newest deployment. A pass of an older key is stopped: the newest revision never waits for it.
+func (svc *service) want(d *api.Deployment) {
+	svc.held = ""
+	if d != nil && svc.desired != nil && proto.Equal(d, svc.desired) {
+		return
+	}
+	svc.desired = d
+	svc.due, svc.failures, svc.settling, svc.idle = time.Now(), 0, 0, false
+	if svc.cancel != nil {
+		svc.cancel()
+	}
+}
+
+// hold decides whether a service that nothing asks for may be removed.
+func (svc *service) hold(held bool, gone, all int) {
+	svc.held, svc.idle = "", held
+	if !held {
+		return
+	}
+	svc.held = fmt.Sprintf("%d of the %d services on this cluster are asked for no more, and the deletion budget does not allow that: "+
+		"put them back, or raise spec.deletionBudget in plural.yaml", gone, all)
+	svc.status = svc.report(api.Phase_HELD, svc.held)
+}
+
+// settled says whether what dependants wait for is there: the newest deployment, applied and healthy.
+func (svc *service) settled() bool {
+	return svc.desired != nil && svc.status.GetPhase() == api.Phase_HEALTHY && svc.status.GetAppliedKey() == svc.desired.GetKey()
+}
+
+// pass is what the next pass has to do.
+func (svc *service) pass(blocker string) work {
+	return work{service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, blocker: blocker}
+}
+
+// take keeps a pass's result, and decides when the next one is due.
+func (svc *service) take(r result, heal time.Duration) {
+	svc.good, svc.cache = r.good, r.cache
+	if r.desired != svc.desired {
+		return // made from an older deployment: the next pass is due already
+	}
+	svc.status = svc.report(r.phase, r.message)
+	svc.status.Objects, svc.status.Ready, svc.status.Problems = r.objects, r.ready, r.problems
+	svc.due, svc.idle = time.Now().Add(svc.pause(r, heal)), svc.rests(r)
+}
+
+func (svc *service) report(phase api.Phase, message string) *api.ServiceReport {
+	return &api.ServiceReport{
+		Service: svc.name, Key: svc.desired.GetKey(), AppliedKey: svc.good.GetKey(), Phase: phase, Message: message,
+	}
+}
+
+// rests says whether the service is done until there is news: it does not want to be healed.
+func (svc *service) rests(r result) bool {
+	return r.phase == api.Phase_HEALTHY && !svc.desired.GetSync().GetSelfHeal()
+}
+
+const (
+	firstPause = 500 * time.Millisecond
+	lastPause  = time.Minute
+)
+
+// pause is how long to wait after a pass: a healthy service until it is healed, one under way shortly, a failing one
+// ever longer.
+func (svc *service) pause(r result, heal time.Duration) time.Duration {
+	switch r.phase {
+	case api.Phase_HEALTHY:
+		svc.failures, svc.settling = 0, 0
+		return jitter(heal)
+	case api.Phase_PROGRESSING, api.Phase_REMOVING, api.Phase_PENDING:
+		svc.failures = 0
+		svc.settling++
+		return jitter(backoff(svc.settling, max(heal, firstPause)))
+	default:
+		svc.failures++
+		return jitter(backoff(svc.failures+1, lastPause))
+	}
+}
+
+func backoff(n int, most time.Duration) time.Duration {
+	return min(firstPause<<min(n-1, 10), most)
+}
+
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
+}

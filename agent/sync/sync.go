@@ -1,0 +1,97 @@
+// Package sync owns the agent's loop: make the cluster what the hub says, service by service, for ever.
+//
+// It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer and the apply engine are each
+// what it needs of them. One goroutine owns all state (loop.go); polls, passes and reports run beside it and hand it
+// their results. A pass is one service once through: bundle, render, apply, health (pass.go). The state of a service
+// is a function of its newest deployment and its last good one: whatever goes wrong on the way to the newest, the last
+// good one keeps being healed, and nothing is deleted that a complete, successful render does not leave out.
+package sync
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/api"
+)
+
+// Hub is where orders come from and reports go.
+type Hub interface {
+	// Poll returns nil when nothing changed since etag.
+	Poll(ctx context.Context, etag string) (*api.Poll, string, error)
+	Bundle(ctx context.Context, key string) ([]byte, error)
+	Report(ctx context.Context, report *api.Report) error
+}
+
+// Store is what survives a restart of the agent.
+type Store interface {
+	SavePoll(etag string, poll *api.Poll) error
+	Poll() (*api.Poll, string, error)
+	SaveGood(d *api.Deployment) error
+	DropGood(service string) error
+	Good() (map[string]*api.Deployment, error)
+	SaveBundle(key string, archive []byte) error
+	Bundle(key string) ([]byte, error)
+	KeepBundles(keys map[string]bool) error
+}
+
+// Renderer turns files into objects.
+type Renderer interface {
+	Render(ctx context.Context, in render.Input) (*render.Output, error)
+}
+
+// Engine makes objects live.
+type Engine interface {
+	Apply(ctx context.Context, r apply.Request) (*apply.Result, error)
+	Remove(ctx context.Context, service string) (*apply.Result, error)
+	Services(ctx context.Context) ([]string, error)
+}
+
+// Options are a Syncer's neighbours and manners.
+type Options struct {
+	Hub      Hub
+	Store    Store
+	Renderer Renderer
+	Engine   Engine
+	Log      *slog.Logger
+	// Heal is how long a healthy service is left alone before it is applied again; before jitter.
+	Heal time.Duration
+	// Passes is how many services are worked on at once.
+	Passes int
+	// PollInterval is used until the hub says another.
+	PollInterval time.Duration
+	// AgentVersion and KubeVersion go into reports; KubeVersion and APIVersions into charts.
+	AgentVersion, KubeVersion string
+	APIVersions               []string
+}
+
+// Syncer keeps one cluster in sync.
+type Syncer struct {
+	Options
+	// polls and results bring news to the loop, reports takes its newest state away.
+	polls   chan news
+	results chan result
+	reports chan *api.Report
+	beats   chan time.Duration
+}
+
+// New returns a Syncer.
+func New(o Options) *Syncer {
+	return &Syncer{
+		Options: o, polls: make(chan news), results: make(chan result), reports: make(chan *api.Report, 1),
+		beats: make(chan time.Duration, 1),
+	}
+}
+
+// Run works until ctx ends.
+func (s *Syncer) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.poll(ctx) })
+	group.Go(func() error { return s.loop(ctx) })
+	group.Go(func() error { return s.report(ctx) })
+	return group.Wait()
+}

@@ -1,0 +1,215 @@
+// Package client owns the conversation of people's tools with a hub: its /v1 over HTTP.
+//
+// It refuses to know how answers are shown and where addresses and tokens come from.
+//
+// Each method is one question: the request carries the token, the answer is read up to a bound and decoded into the
+// types of api/v1; unknown fields are fine, so an older client reads a newer hub. Lists come whole, page by page. An
+// answer outside 2xx is an *Error, no answer at all an *Unreachable.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+// Bounds of one conversation.
+const (
+	maxAnswer = 32 << 20
+	maxPages  = 1000
+	// timeout is for one request, from dialling to the answer's last byte.
+	timeout = 30 * time.Second
+)
+
+// Client asks one hub. It is safe for concurrent use.
+type Client struct {
+	base      *url.URL
+	token     string
+	userAgent string
+	http      *http.Client
+}
+
+// Error is a hub's answer outside 2xx.
+type Error struct {
+	// Status is the HTTP status code.
+	Status int
+	// Message and Fix are the hub's words; Message is never empty.
+	Message, Fix string
+}
+
+// Error is the hub's message with the status.
+func (e *Error) Error() string {
+	return fmt.Sprintf("hub answered %d: %s", e.Status, e.Message)
+}
+
+// Unreachable means that no answer came.
+type Unreachable struct {
+	// Hub is its address.
+	Hub string
+	Err error
+}
+
+// Error names the hub and why.
+func (e *Unreachable) Error() string { return fmt.Sprintf("reach hub %s: %v", e.Hub, e.Err) }
+
+// Unwrap is the network's error.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// New is a client of the hub at address (http or https), with token, which may be empty, for a program of that version.
+// Proxies are taken from the environment.
+func New(address, token, version string) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(address, "/"))
+	switch {
+	case err == nil && base.User != nil:
+		return nil, fmt.Errorf("hub address of %s: it carries a credential; a token belongs in PLURAL_TOKEN", base.Host)
+	case err != nil || base.Host == "" || base.RawQuery != "" || base.Scheme != "http" && base.Scheme != "https":
+		return nil, fmt.Errorf("hub address %q: write it as https://HOST", address)
+	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: timeout,
+		IdleConnTimeout:       time.Minute,
+		ForceAttemptHTTP2:     true,
+	}
+	return &Client{
+		base: base, token: token, userAgent: "plural/" + version,
+		http: &http.Client{Transport: transport, Timeout: timeout},
+	}, nil
+}
+
+// Address is the hub's.
+func (c *Client) Address() string { return c.base.String() }
+
+// Status is the fleet at a glance.
+func (c *Client) Status(ctx context.Context) (*v1.Status, error) {
+	return get[v1.Status](ctx, c, "/v1/status", nil)
+}
+
+// Clusters are all clusters, by name.
+func (c *Client) Clusters(ctx context.Context) (*v1.List[v1.Cluster], error) {
+	return list[v1.Cluster](ctx, c, "/v1/clusters")
+}
+
+// Cluster is one cluster, with its deployments.
+func (c *Client) Cluster(ctx context.Context, name string) (*v1.ClusterDetail, error) {
+	return get[v1.ClusterDetail](ctx, c, "/v1/clusters/"+url.PathEscape(name), nil)
+}
+
+// Services are all services, by name.
+func (c *Client) Services(ctx context.Context) (*v1.List[v1.Service], error) {
+	return list[v1.Service](ctx, c, "/v1/services")
+}
+
+// Service is one service, with its deployments.
+func (c *Client) Service(ctx context.Context, name string) (*v1.Service, error) {
+	return get[v1.Service](ctx, c, "/v1/services/"+url.PathEscape(name), nil)
+}
+
+// Sources are all sources, by name.
+func (c *Client) Sources(ctx context.Context) (*v1.List[v1.Source], error) {
+	return list[v1.Source](ctx, c, "/v1/sources")
+}
+
+// Source is one source.
+func (c *Client) Source(ctx context.Context, name string) (*v1.Source, error) {
+	return get[v1.Source](ctx, c, "/v1/sources/"+url.PathEscape(name), nil)
+}
+
+// list puts all pages together.
+func list[T any](ctx context.Context, c *Client, path string) (*v1.List[T], error) {
+	whole := &v1.List[T]{Items: []T{}}
+	query := url.Values{}
+	for range maxPages {
+		page, err := get[v1.List[T]](ctx, c, path, query)
+		if err != nil {
+			return nil, err
+		}
+		whole.Items = append(whole.Items, page.Items...)
+		whole.Total = page.Total
+		if page.Next == "" {
+			return whole, nil
+		}
+		query.Set("continue", page.Next)
+	}
+	return nil, fmt.Errorf("read %s: more than %d pages", path, maxPages)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	target := c.base.String() + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	body, err := c.read(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	var answer T
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("read %s of hub %s: %w", path, c.Address(), err)
+	}
+	return &answer, nil
+}
+
+// read is the body of the answer to a GET.
+func (c *Client) read(ctx context.Context, target string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask hub: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", c.userAgent)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("read answer of hub %s: it is larger than %d bytes", c.Address(), maxAnswer)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, refusal(resp, body)
+	}
+	return body, nil
+}
+
+// unreachable is what to say when err came in an answer's place. When the caller's context ended, that is the reason.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return &Unreachable{Hub: c.Address(), Err: err}
+}
+
+// refusal reads the body of an answer outside 2xx, which need not be a hub's: a proxy may stand between.
+func refusal(resp *http.Response, body []byte) *Error {
+	var told v1.Error
+	if json.Unmarshal(body, &told) != nil || told.Message == "" {
+		told = v1.Error{Message: strings.ToLower(http.StatusText(resp.StatusCode))}
+	}
+	if told.Message == "" {
+		told.Message = "no reason given"
+	}
+	return &Error{Status: resp.StatusCode, Message: told.Message, Fix: told.Fix}
+}

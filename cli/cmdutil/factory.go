@@ -1,0 +1,175 @@
+// Package cmdutil owns what every command is made from: the global flags, and the things that are built from them.
+//
+// It refuses to know any single command.
+//
+// The root command binds Globals to the flags and hands one *Factory to each constructor NewCmdX(f). A constructor only
+// declares; when the command runs, it asks the factory for what it needs, and only then is a disk or a network touched.
+package cmdutil
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/hosts"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// maxToken bounds a token file, in bytes.
+const maxToken = 64 << 10
+
+// Globals are the flags that every command has.
+type Globals struct {
+	// Dir is where the installation repo is looked for, upward; empty means the working directory.
+	Dir string
+	// Hub is the hub's address; empty means PLURAL_HUB, then the repo's plural.yaml.
+	Hub string
+	// Output and JQ choose the format of what is printed.
+	Output, JQ string
+	// Quiet leaves out what is not the result; Verbose adds details of what happens.
+	Quiet, Verbose bool
+	// Color is auto, always or never.
+	Color string
+	// NoInput never asks; Yes takes every confirmation as given.
+	NoInput, Yes bool
+	// Timeout ends the command; 0 means never.
+	Timeout time.Duration
+	// LogFormat is text or json.
+	LogFormat string
+}
+
+// Factory makes what commands need from the flags and the environment.
+type Factory struct {
+	Globals
+	// IO is where commands read and write.
+	IO *ui.Streams
+	// Version is the program's.
+	Version string
+	// Now is the clock.
+	Now func() time.Time
+	// Getenv reads the environment.
+	Getenv func(string) string
+}
+
+// WorkDir is the folder that -C or PLURAL_REPO names, else the working directory.
+func (f *Factory) WorkDir() string {
+	for _, dir := range []string{f.Dir, f.Getenv("PLURAL_REPO")} {
+		if dir != "" {
+			return dir
+		}
+	}
+	return "."
+}
+
+// Repo is the installation repo around WorkDir.
+func (f *Factory) Repo() (*workspace.Repo, error) {
+	repo, err := workspace.Find(f.WorkDir())
+	if errors.Is(err, workspace.ErrNotFound) {
+		return nil, &ui.Err{
+			Msg: "this is not an installation repo", Cause: err.Error(),
+			Fix: "change into one, name one with -C DIR, or make one: plural init", Err: err,
+		}
+	}
+	return repo, err
+}
+
+// HubAddress is the hub that is meant: --hub, PLURAL_HUB, or what the installation repo says.
+func (f *Factory) HubAddress() (string, error) {
+	for _, address := range []string{f.Hub, f.Getenv("PLURAL_HUB")} {
+		if address != "" {
+			return address, nil
+		}
+	}
+	const fix = "give --hub URL, set PLURAL_HUB, or write spec.hub.url into plural.yaml"
+	repo, err := workspace.Find(f.WorkDir())
+	if errors.Is(err, workspace.ErrNotFound) {
+		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: err.Error(), Fix: fix, Err: err}
+	}
+	if err != nil {
+		return "", err
+	}
+	w, err := fleet.LoadWorkspace(os.DirFS(repo.Root()))
+	if err != nil {
+		return "", err
+	}
+	if w.Spec.Hub.URL == "" {
+		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: "plural.yaml has no spec.hub.url", Fix: fix}
+	}
+	return w.Spec.Hub.URL, nil
+}
+
+// HubClient asks the hub that is meant, as the user that PLURAL_TOKEN, PLURAL_TOKEN_FILE or the stored token says.
+func (f *Factory) HubClient() (*client.Client, error) {
+	address, err := f.HubAddress()
+	if err != nil {
+		return nil, err
+	}
+	token, err := f.token(address)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(address, token, f.Version)
+}
+
+// Hosts are the stored tokens.
+func (f *Factory) Hosts() *hosts.Store { return hosts.New(f.Getenv("PLURAL_CONFIG_DIR")) }
+
+func (f *Factory) token(address string) (string, error) {
+	if token := f.Getenv("PLURAL_TOKEN"); token != "" {
+		return token, nil
+	}
+	name := f.Getenv("PLURAL_TOKEN_FILE")
+	if name == "" {
+		return f.Hosts().Token(address)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("read PLURAL_TOKEN_FILE: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read PLURAL_TOKEN_FILE: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Printer prints results in the format that was asked for, and as fallback when none was.
+func (f *Factory) Printer(fallback string) (*ui.Printer, error) {
+	output := f.Output
+	if output == "" && f.JQ == "" {
+		output = fallback
+	}
+	return ui.NewPrinter(f.IO, output, f.JQ)
+}
+
+// Prompter asks people, unless --no-input or CI forbids it.
+func (f *Factory) Prompter() *ui.Prompter {
+	return ui.NewPrompter(f.IO, f.NoInput || f.Getenv("CI") != "")
+}
+
+// Say tells people something beside the result, unless --quiet.
+func (f *Factory) Say(format string, args ...any) {
+	if !f.Quiet {
+		fmt.Fprintf(f.IO.ErrOut, format+"\n", args...)
+	}
+}
+
+// Logger logs to ErrOut in the form that --log-format asks for; debug messages only with --verbose.
+func (f *Factory) Logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if f.Verbose {
+		options.Level = slog.LevelDebug
+	}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(f.IO.ErrOut, options))
+	}
+	return slog.New(slog.NewTextHandler(f.IO.ErrOut, options))
+}

@@ -1,0 +1,167 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cli/go-gh/v2/pkg/jq"
+	"github.com/cli/go-gh/v2/pkg/template"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+// View is what a command has to show, in every form it can be asked for.
+type View struct {
+	// Value is what json, yaml, jq, jsonpath and templates see.
+	Value any
+	// Columns and Rows are the table.
+	Columns []Column
+	Rows    [][]string
+	// Names is what -o name prints, one "noun/name" a line.
+	Names []string
+	// Screen, when set, is printed in the table's place.
+	Screen func(w io.Writer) error
+}
+
+// Printer writes views in one format.
+type Printer struct {
+	streams *Streams
+	// kind is one of formats; text is what follows "jsonpath=" and the like.
+	kind, text string
+}
+
+// formats are what -o accepts; those that end in "=" take a text.
+func formats() []string {
+	return []string{"table", "wide", "json", "yaml", "name", "jsonpath=", "template="}
+}
+
+// NewPrinter reads -o and --jq, which implies JSON. An empty output means the table.
+func NewPrinter(s *Streams, output, query string) (*Printer, error) {
+	kind, text, takes := strings.Cut(output, "=")
+	if takes {
+		kind += "="
+	}
+	switch {
+	case query != "" && output != "" && output != "json":
+		return nil, &Err{Msg: fmt.Sprintf("--jq does not go with -o %s", Clean(output)), Fix: "leave -o out: --jq reads JSON"}
+	case query != "":
+		return &Printer{streams: s, kind: "jq", text: query}, nil
+	case output == "":
+		return &Printer{streams: s, kind: "table"}, nil
+	case !slices.Contains(formats(), kind):
+		return nil, &Err{Msg: fmt.Sprintf("unknown output format %q", output), Fix: "-o " + strings.Join(formats(), "|")}
+	}
+	return &Printer{streams: s, kind: kind, text: text}, nil
+}
+
+// Human says whether people are to read the output, not programs.
+func (p *Printer) Human() bool { return p.kind == "table" || p.kind == "wide" }
+
+// Print writes v to the streams' Out. The text arrives whole or not at all.
+func (p *Printer) Print(v View) error {
+	var b bytes.Buffer
+	if err := p.write(&b, v); err != nil {
+		return err
+	}
+	_, err := p.streams.Out.Write(b.Bytes())
+	return err
+}
+
+func (p *Printer) write(b *bytes.Buffer, v View) error {
+	switch p.kind {
+	case "json":
+		return encodeJSON(b, v.Value)
+	case "yaml":
+		return encodeYAML(b, v.Value)
+	case "name":
+		for _, name := range v.Names {
+			fmt.Fprintln(b, Clean(name))
+		}
+		return nil
+	case "jq":
+		return p.jq(b, v.Value)
+	case "jsonpath=":
+		return p.jsonpath(b, v.Value)
+	case "template=":
+		return p.template(b, v.Value)
+	}
+	if v.Screen != nil {
+		return v.Screen(b)
+	}
+	columns, rows := visible(v.Columns, v.Rows, p.kind == "wide")
+	return p.streams.Table(b, columns, rows)
+}
+
+func encodeJSON(b *bytes.Buffer, value any) error {
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+func encodeYAML(b *bytes.Buffer, value any) error {
+	text, err := yaml.Marshal(value)
+	b.Write(text)
+	return err
+}
+
+func (p *Printer) jq(b *bytes.Buffer, value any) error {
+	var in bytes.Buffer
+	if err := encodeJSON(&in, value); err != nil {
+		return err
+	}
+	if err := jq.Evaluate(&in, b, p.text); err != nil {
+		return &Err{Msg: fmt.Sprintf("query with --jq %q", p.text), Cause: err.Error(), Err: err}
+	}
+	return nil
+}
+
+func (p *Printer) jsonpath(b *bytes.Buffer, value any) error {
+	plain, err := generic(value)
+	if err != nil {
+		return err
+	}
+	path := jsonpath.New("output")
+	if err := path.Parse(p.text); err != nil {
+		return &Err{Msg: fmt.Sprintf("read jsonpath %q", p.text), Cause: err.Error(), Fix: "-o 'jsonpath={.items[*].name}'", Err: err}
+	}
+	if err := path.Execute(b, plain); err != nil {
+		return &Err{Msg: fmt.Sprintf("print jsonpath %q", p.text), Cause: err.Error(), Err: err}
+	}
+	b.WriteByte('\n')
+	return nil
+}
+
+func (p *Printer) template(b *bytes.Buffer, value any) error {
+	var in bytes.Buffer
+	if err := encodeJSON(&in, value); err != nil {
+		return err
+	}
+	t := template.New(b, p.streams.Width, p.streams.Color)
+	err := t.Parse(p.text)
+	if err == nil {
+		err = t.Execute(&in)
+	}
+	if err == nil {
+		err = t.Flush()
+	}
+	if err != nil {
+		return &Err{Msg: fmt.Sprintf("print template %q", p.text), Cause: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// generic is value as encoding/json would read it back.
+func generic(value any) (any, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var plain any
+	err = json.Unmarshal(text, &plain)
+	return plain, err
+}

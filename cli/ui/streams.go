@@ -1,0 +1,108 @@
+// Package ui owns how the program talks: streams, tables and other formats, prompts, errors and exit codes.
+//
+// It refuses to know what is being talked about: no fleet, hub or git appears here.
+//
+// A command builds a View, a plain value, and hands it to a Printer, which writes it to Streams.Out in the format that
+// was asked for. Whatever else there is to say goes to Streams.ErrOut. Text from outside is cleaned of control
+// characters on its way into a cell or an error, so nobody's commit message steers a terminal.
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cli/go-gh/v2/pkg/term"
+)
+
+// Streams are where the program reads and writes, and what is known of them.
+type Streams struct {
+	In          io.Reader
+	Out, ErrOut io.Writer
+	// InTTY, OutTTY and ErrTTY say which of them is a terminal.
+	InTTY, OutTTY, ErrTTY bool
+	// Width is the terminal's width in columns; 80 when there is none.
+	Width int
+	// Color says whether Out may carry escape sequences.
+	Color bool
+	// Plain says that the terminal can do nothing but print lines: TERM=dumb, or ACCESSIBLE is set.
+	Plain bool
+}
+
+// System are the streams of this process. NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb are respected.
+func System() *Streams {
+	t := term.FromEnv()
+	dumb := os.Getenv("TERM") == "dumb"
+	s := &Streams{
+		In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr,
+		InTTY:  term.IsTerminal(os.Stdin),
+		OutTTY: t.IsTerminalOutput(),
+		ErrTTY: term.IsTerminal(os.Stderr),
+		Width:  80,
+		Color:  t.IsColorEnabled() && !dumb,
+		Plain:  dumb || os.Getenv("ACCESSIBLE") != "",
+	}
+	if s.OutTTY {
+		if width, _, err := t.Size(); err == nil && width > 0 {
+			s.Width = width
+		}
+	}
+	return s
+}
+
+// Colored returns the streams under --color: "auto" leaves what was found out, "always" and "never" decide.
+func (s *Streams) Colored(mode string) (*Streams, error) {
+	c := *s
+	switch mode {
+	case "auto":
+	case "always":
+		c.Color = true
+	case "never":
+		c.Color = false
+	default:
+		return nil, &Err{Msg: fmt.Sprintf("unknown color mode %q", mode), Fix: "--color auto, always or never"}
+	}
+	return &c, nil
+}
+
+// Style is a way to set off text on a terminal; it never carries meaning alone.
+type Style string
+
+// The styles there are.
+const (
+	Bold   Style = "1"
+	Faint  Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+)
+
+// Paint sets text off when colors are on.
+func (s *Streams) Paint(style Style, text string) string {
+	if !s.Color || style == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+}
+
+// Clean escapes what a terminal would act on, or what would break a line or a column: control characters, direction
+// marks, invalid UTF-8.
+func Clean(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r == '\uFFFD' || !strconv.IsPrint(r) }

@@ -1,0 +1,158 @@
+// Package gateway owns the hub's side of the conversation with agents: what to run, the bytes to run, what came of it.
+//
+// It knows neither git nor people. A poll is answered from memory, 304 when nothing changed; a bundle is a file that
+// is served as it lies on disk, to clusters whose deployments name it and to nobody else; a report is bounded,
+// stamped with the hub's clock, then handed on.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pluralsh/plural/api"
+)
+
+// Bundle is an archive that can be served: seekable, so that ranges and sendfile work.
+type Bundle interface {
+	io.ReadSeekCloser
+}
+
+// Options are the gateway's neighbours, each by what the gateway needs of it.
+type Options struct {
+	// Cluster tells who sent a request.
+	Cluster func(*http.Request) (string, error)
+	// Root is what a cluster should run now; nil while there is no fleet.
+	Root func(cluster string) *Root
+	// Open returns a bundle by key; the gateway closes it.
+	Open func(ctx context.Context, key string) (Bundle, error)
+	// Report takes a cluster's report in.
+	Report  func(ctx context.Context, cluster string, report *api.Report) error
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Gateway serves agents.
+type Gateway struct {
+	Options
+	polls   *prometheus.CounterVec
+	bundles prometheus.Counter
+	reports prometheus.Counter
+}
+
+// New returns a gateway.
+func New(o Options) *Gateway {
+	g := &Gateway{
+		Options: o,
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plural_hub_polls_total", Help: "Agents' polls by answer.",
+		}, []string{"code"}),
+		bundles: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plural_hub_bundle_requests_total", Help: "Bundles that agents downloaded.",
+		}),
+		reports: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plural_hub_reports_total", Help: "Reports taken in.",
+		}),
+	}
+	o.Metrics.MustRegister(g.polls, g.bundles, g.reports)
+	return g
+}
+
+// Routes adds the gateway's paths to mux.
+func (g *Gateway) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+api.PollPath, g.authenticated(g.poll))
+	mux.HandleFunc("GET "+api.BundlePath+"{key}", g.authenticated(g.bundle))
+	mux.HandleFunc("POST "+api.ReportPath, g.authenticated(g.report))
+}
+
+func (g *Gateway) authenticated(next func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		cluster, err := g.Cluster(r)
+		if err != nil {
+			http.Error(w, "unknown agent", http.StatusUnauthorized)
+			return
+		}
+		next(w, r, cluster)
+	}
+}
+
+func (g *Gateway) poll(w http.ResponseWriter, r *http.Request, cluster string) {
+	root := g.Root(cluster)
+	if root == nil {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "the hub has no fleet yet", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("ETag", root.etag)
+	if r.Header.Get("If-None-Match") == root.etag {
+		g.polls.WithLabelValues("304").Inc()
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	g.polls.WithLabelValues("200").Inc()
+	w.Header().Set("Content-Type", api.ContentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(root.body)))
+	_, _ = w.Write(root.body) // a reader that went away polls again
+}
+
+func (g *Gateway) bundle(w http.ResponseWriter, r *http.Request, cluster string) {
+	key := r.PathValue("key")
+	root := g.Root(cluster)
+	if root == nil || !root.entitled(key) {
+		http.Error(w, "no such bundle", http.StatusNotFound)
+		return
+	}
+	bundle, err := g.Open(r.Context(), key)
+	if err != nil {
+		g.refuseBundle(w, cluster, key, err)
+		return
+	}
+	defer func() { _ = bundle.Close() }()
+	g.bundles.Inc()
+	w.Header().Set("ETag", `"`+key+`"`)
+	w.Header().Set("Content-Type", "application/zstd")
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	http.ServeContent(w, r, "", time.Time{}, bundle)
+}
+
+func (g *Gateway) refuseBundle(w http.ResponseWriter, cluster, key string, err error) {
+	if errors.Is(err, fs.ErrNotExist) {
+		http.Error(w, "no such bundle", http.StatusNotFound)
+		return
+	}
+	if !errors.Is(err, context.Canceled) {
+		g.Log.Error("bundle cannot be opened", "cluster", cluster, "key", key, "error", err)
+	}
+	http.Error(w, "the bundle cannot be opened now", http.StatusServiceUnavailable)
+}
+
+func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxReportBytes))
+	if err != nil {
+		http.Error(w, "report is larger than "+strconv.Itoa(api.MaxReportBytes)+" bytes", http.StatusRequestEntityTooLarge)
+		return
+	}
+	report := new(api.Report)
+	if err := proto.Unmarshal(body, report); err != nil {
+		http.Error(w, "report is not a plural.v1.Report", http.StatusBadRequest)
+		return
+	}
+	clip(report)
+	report.ReceivedUnixMs = g.Now().UnixMilli()
+	if err := g.Report(r.Context(), cluster, report); err != nil {
+		g.Log.Error("report cannot be stored", "cluster", cluster, "error", err)
+		http.Error(w, "the report cannot be stored now", http.StatusServiceUnavailable)
+		return
+	}
+	g.reports.Inc()
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,45 @@
+package budget_test
+
+import (
+	"testing"
+
+	"github.com/pluralsh/plural/internal/budget"
+)
+
+func TestBudgetAllows(t *testing.T) {
+	tests := []struct {
+		text           string
+		floor          int
+		removed, total int
+		want           bool
+	}{
+		{"", 0, 1, 2, true},
+		{"", 0, 1, 1, false},
+		{"", 0, 2, 3, false},
+		{"50%", budget.ObjectFloor, 4, 4, true},
+		{"50%", budget.ObjectFloor, 11, 20, false},
+		{"0%", budget.ObjectFloor, 1, 100, false},
+		{"100%", 0, 7, 7, true},
+		{"3", budget.ObjectFloor, 3, 1000, true},
+		{"3", budget.ObjectFloor, 4, 1000, false},
+		{"0", 0, 1, 10, false},
+		{"0", 0, 0, 10, true},
+	}
+	for _, test := range tests {
+		b, err := budget.Parse(test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.AtLeast(test.floor).Allows(test.removed, test.total); got != test.want {
+			t.Errorf("%q at least %d: %d of %d = %v, want %v", test.text, test.floor, test.removed, test.total, got, test.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, text := range []string{"%", "-1", "101%", "+5", "1.5", "half", "50 %", "99999999999"} {
+		if b, err := budget.Parse(text); err == nil {
+			t.Errorf("Parse(%q) = %v", text, b)
+		}
+	}
+}

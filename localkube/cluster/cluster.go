@@ -1,0 +1,166 @@
+// Package cluster owns the life of one local cluster, from the lock on its folder to the last goroutine.
+//
+// It refuses to know how any part works: it decides what runs, in which order it starts
+// and stops, and what counts as ready.
+//
+// Data passes through like this: the folder yields a listener and key material; the
+// store and the API server start on them; the clients of the API server (controllers,
+// scheduler, simulated nodes and volumes) follow; once objects can be created the
+// readiness file is written. Stopping walks back the same way. A part that ends
+// by itself stops the whole and becomes its error: there is no half-alive cluster.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pluralsh/plural/localkube/controlplane"
+	"github.com/pluralsh/plural/localkube/credentials"
+	"github.com/pluralsh/plural/localkube/rundir"
+	"github.com/pluralsh/plural/localkube/simnode"
+	"github.com/pluralsh/plural/localkube/simvolume"
+)
+
+// How long each layer may take to stop. Together with the store's own two seconds
+// they stay below the five within which a cluster promises to be gone.
+const (
+	stopClients = time.Second
+	stopServer  = 1500 * time.Millisecond
+)
+
+// MaxNodes is how many simulated nodes a cluster may have.
+const MaxNodes = 1000
+
+// Config says what to run.
+type Config struct {
+	Dir      string       // folder of the cluster, created when missing
+	Name     string       // of the kubeconfig's context
+	Nodes    int          // simulated nodes, at least 1
+	Log      *slog.Logger // of the parts written here
+	LogLevel string       // of the store: error, info or debug
+}
+
+// Run serves a cluster until ctx ends, which is no error.
+func Run(ctx context.Context, config Config) (err error) {
+	startedAt := time.Now().UTC()
+	dir, err := rundir.Open(config.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	// The store's sockets and data are found relative to the working folder.
+	if err := os.Chdir(dir.Path()); err != nil {
+		return fmt.Errorf("enter folder: %w", err)
+	}
+	keys, err := credentials.Load(dir.Root())
+	if err != nil {
+		return fmt.Errorf("load credentials: %w", err)
+	}
+	listener, err := dir.Listen()
+	if err != nil {
+		return err
+	}
+	c := &cluster{Config: config, dir: dir, keys: keys, listener: listener, startedAt: startedAt}
+	return c.run(ctx)
+}
+
+// cluster is a run in progress.
+type cluster struct {
+	Config
+	dir       *rundir.Dir
+	keys      credentials.Set
+	listener  net.Listener
+	startedAt time.Time
+}
+
+func (c *cluster) server() string { return "https://" + c.listener.Addr().String() }
+
+func (c *cluster) run(ctx context.Context) (err error) {
+	client, kubeconfig, err := c.connect()
+	if err != nil {
+		return errors.Join(err, c.listener.Close())
+	}
+	store, err := controlplane.OpenStore(ctx, c.LogLevel)
+	if err != nil {
+		return errors.Join(err, c.listener.Close())
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	// Every layer ends when it is told to, not when ctx does, so that none talks to a dead one.
+	detached := context.WithoutCancel(ctx)
+	server := start(detached,
+		part{"store", store.Run},
+		part{"kube-apiserver", controlplane.APIServer{Listener: c.listener, Credentials: c.keys}.Run})
+	defer server.stop(stopServer)
+
+	if err := awaitServing(ctx, client, server.failed); err != nil {
+		return err
+	}
+	nodes := &simnode.Simulator{Client: client, Nodes: c.Nodes, Version: controlplane.Version(), Log: c.Log}
+	clients := start(detached,
+		part{"kube-controller-manager", controlplane.Controllers{Kubeconfig: kubeconfig, Credentials: c.keys}.Run},
+		part{"kube-scheduler", controlplane.Scheduler{Kubeconfig: kubeconfig}.Run},
+		part{"simulated nodes", nodes.Run},
+		part{"simulated volumes", simvolume.Provisioner{Client: client, Log: c.Log}.Run},
+		part{"readiness", func(ctx context.Context) error { return c.announce(ctx, client) }})
+	defer clients.stop(stopClients)
+
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-server.failed:
+		return err
+	case err := <-clients.failed:
+		return err
+	}
+}
+
+// connect writes the kubeconfig and returns a client that uses it, with its path.
+func (c *cluster) connect() (kubernetes.Interface, string, error) {
+	content, err := c.keys.Kubeconfig(c.Name, c.server())
+	if err != nil {
+		return nil, "", err
+	}
+	if err := c.dir.WriteFile(rundir.KubeconfigFile, content); err != nil {
+		return nil, "", err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(content)
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1 // the API server's own limits suffice
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "localkube"))
+	if err != nil {
+		return nil, "", fmt.Errorf("create client: %w", err)
+	}
+	return client, c.dir.Path() + string(os.PathSeparator) + rundir.KubeconfigFile, nil
+}
+
+// announce writes the readiness file once the cluster can be used, then idles.
+func (c *cluster) announce(ctx context.Context, client kubernetes.Interface) error {
+	if err := awaitUsable(ctx, client, c.Nodes); err != nil {
+		return err
+	}
+	ready := rundir.Ready{
+		Server:    c.server(),
+		PID:       os.Getpid(),
+		Version:   controlplane.Version(),
+		StartedAt: c.startedAt,
+	}
+	if err := c.dir.MarkReady(ready); err != nil {
+		return err
+	}
+	c.Log.Info("cluster is ready", "server", ready.Server, "after", time.Since(c.startedAt))
+	<-ctx.Done()
+	return nil
+}

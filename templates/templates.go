@@ -1,0 +1,90 @@
+// Package templates owns the files that a new installation repo starts with.
+//
+// It refuses to know disks and git: what it gives out are names and bytes.
+//
+// A scaffold is a folder embedded in the binary. Render walks it in order of path; a file named NAME.tmpl is a
+// text/template over the given values, in which a missing value is an error, never an empty string; a file named
+// NAME.block is a part of NAME that is kept inside whatever else stands there. The same values give the same bytes.
+package templates
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+	"text/template"
+)
+
+//go:embed all:installation all:sample
+var scaffolds embed.FS
+
+// Installation is the scaffold of an installation repo. Its values are name, hubURL, repoURL and branch; an empty URL
+// leaves its line out.
+const Installation = "installation"
+
+// Sample is a first service for a fleet that has none. It takes no values.
+const Sample = "sample"
+
+// File is one file of a scaffold.
+type File struct {
+	// Path is slash-separated and relative to the repository's root.
+	Path    string
+	Content []byte
+	// Block says that Content is a managed block within the file, not the file.
+	Block bool
+}
+
+// Render gives a scaffold's files, sorted by path.
+func Render(scaffold string, values map[string]string) ([]File, error) {
+	root, err := fs.Sub(scaffolds, scaffold)
+	if err != nil {
+		return nil, fmt.Errorf("open scaffold %q: %w", scaffold, err)
+	}
+	var files []File
+	err = fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := render(root, path, values)
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("render scaffold %q: %w", scaffold, err)
+	}
+	return files, nil
+}
+
+func render(root fs.FS, path string, values map[string]string) (File, error) {
+	text, err := fs.ReadFile(root, path)
+	if err != nil {
+		return File{}, err
+	}
+	path, block := strings.CutSuffix(path, ".block")
+	path, templated := strings.CutSuffix(path, ".tmpl")
+	if templated {
+		text, err = execute(path, string(text), values)
+	}
+	return File{Path: path, Content: text, Block: block}, err
+}
+
+func execute(name, text string, values map[string]string) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{"quote": quote}).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, values)
+	return b.Bytes(), err
+}
+
+// quote makes a YAML scalar of s that is s again when read, whatever s holds.
+func quote(s string) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}

@@ -1,0 +1,236 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// Commit writes files (slash-separated path from the repo's root to content) and commits them, and nothing else, to
+// the current branch. It returns the commit's id, empty when HEAD holds all of it already. A file with changes that are
+// not committed is an error, before anything is written.
+func (r *Repo) Commit(ctx context.Context, message string, files map[string][]byte) (string, error) {
+	g, err := r.open()
+	if err != nil {
+		return "", err
+	}
+	head, err := readHead(g)
+	if err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(r.root)
+	if err != nil {
+		return "", fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	var edits []edit
+	for path, content := range files {
+		if !fs.ValidPath(path) || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
+			return "", fmt.Errorf("commit: %q is no path inside the repository", path)
+		}
+		if err := head.clean(root, path, content); err != nil {
+			return "", err
+		}
+		edits = append(edits, put(path, content))
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return strings.Compare(a.path, b.path) })
+	for _, e := range edits {
+		if _, err := e.write(root); err != nil {
+			return "", err
+		}
+	}
+	return r.commit(ctx, g, head, message, edits)
+}
+
+// head is where a branch stands.
+type head struct {
+	git    *git.Repository
+	branch plumbing.ReferenceName
+	// commit and tree are nil on a branch without commits.
+	commit *object.Commit
+	tree   *object.Tree
+}
+
+// readHead tells the current branch, and refuses where a commit would end up in the wrong place.
+func readHead(g *git.Repository) (*head, error) {
+	ref, err := g.Storer.Reference(plumbing.HEAD)
+	if err != nil {
+		return nil, fmt.Errorf("read HEAD: %w", err)
+	}
+	if ref.Type() != plumbing.SymbolicReference {
+		return nil, refuse("git switch BRANCH", "HEAD is detached at %.12s: a commit there would belong to no branch", ref.Hash())
+	}
+	for _, busy := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
+		if _, err := g.Storer.Reference(plumbing.ReferenceName(busy)); err == nil {
+			name := strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(busy, "_HEAD"), "_", "-"))
+			return nil, refuse("finish it, or: git "+name+" --abort", "a %s is under way", name)
+		}
+	}
+	h := &head{git: g, branch: ref.Target()}
+	tip, err := g.Storer.Reference(h.branch)
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return h, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read branch %q: %w", h.branch.Short(), err)
+	}
+	if h.commit, err = g.CommitObject(tip.Hash()); err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", tip.Hash(), err)
+	}
+	if h.tree, err = h.commit.Tree(); err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", tip.Hash(), err)
+	}
+	return h, nil
+}
+
+// clean refuses a file whose content on disk is neither the committed nor the wanted one.
+func (h *head) clean(root *os.Root, path string, wanted []byte) error {
+	disk, _, err := readFile(root, path)
+	if err != nil || disk == nil || bytes.Equal(disk, wanted) {
+		return err
+	}
+	committed, err := h.read(path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(disk, committed) {
+		return refuse("commit or stash them first", "%q has changes that are not committed", path)
+	}
+	return nil
+}
+
+// read is the committed content at path, nil when there is none.
+func (h *head) read(path string) ([]byte, error) {
+	e, ok, err := find(h.tree, path)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return readBlob(h.git.Storer, e.hash)
+}
+
+// commit is the one place where this program's changes become a commit, so what must hold for every commit (that
+// nothing secret is in clear, who its author is) is to be held here. It applies edits to HEAD's tree and to the index.
+func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, message string, edits []edit) (string, error) {
+	index, err := lockIndex(g)
+	if err != nil {
+		return "", err
+	}
+	defer index.release()
+	files := map[string]entry{}
+	for _, e := range edits {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		old, had, err := find(h.tree, e.path)
+		if err != nil {
+			return "", err
+		}
+		now, changed, err := applyTo(g, e, old, had)
+		if err != nil {
+			return "", fmt.Errorf("edit %q: %w", e.path, err)
+		}
+		if !changed {
+			continue
+		}
+		files[e.path] = now
+		staged, had := index.get(e.path)
+		if staged, _, err = applyTo(g, e, staged, had); err != nil {
+			return "", fmt.Errorf("edit %q as it is staged: %w", e.path, err)
+		}
+		index.set(e.path, staged)
+	}
+	if len(files) == 0 {
+		return "", nil
+	}
+	tree, err := writeTree(g.Storer, h.tree, files)
+	if err != nil {
+		return "", fmt.Errorf("write tree: %w", err)
+	}
+	id, err := h.advance(tree, message)
+	if err != nil {
+		return "", err
+	}
+	return id.String(), index.save()
+}
+
+// applyTo applies e to a stored file, and says whether that gave another one.
+func applyTo(g *git.Repository, e edit, old entry, had bool) (entry, bool, error) {
+	var text []byte
+	var err error
+	if had {
+		if text, err = readBlob(g.Storer, old.hash); err != nil {
+			return old, false, err
+		}
+	}
+	now, err := e.apply(text)
+	if err != nil || now == nil || had && bytes.Equal(now, text) {
+		return old, false, err
+	}
+	if !had {
+		old.mode = filemode.Regular
+	}
+	hash, err := writeBlob(g.Storer, now)
+	return entry{hash, old.mode}, true, err
+}
+
+// advance makes a commit of tree on top of h and moves the branch there, unless somebody else moved it first.
+func (h *head) advance(tree plumbing.Hash, message string) (plumbing.Hash, error) {
+	who := author(h.git)
+	c := &object.Commit{Author: who, Committer: who, Message: message, TreeHash: tree}
+	var old *plumbing.Reference
+	if h.commit != nil {
+		c.ParentHashes = []plumbing.Hash{h.commit.Hash}
+		old = plumbing.NewHashReference(h.branch, h.commit.Hash)
+	}
+	id, err := storeCommit(h.git, c)
+	if err != nil {
+		return id, err
+	}
+	if err := h.git.Storer.CheckAndSetReference(plumbing.NewHashReference(h.branch, id), old); err != nil {
+		return id, fmt.Errorf("move branch %q: %w", h.branch.Short(), err)
+	}
+	return id, nil
+}
+
+func storeCommit(g *git.Repository, c *object.Commit) (plumbing.Hash, error) {
+	if !strings.HasSuffix(c.Message, "\n") {
+		c.Message += "\n"
+	}
+	obj := g.Storer.NewEncodedObject()
+	if err := c.Encode(obj); err != nil {
+		return plumbing.ZeroHash, fmt.Errorf("encode commit: %w", err)
+	}
+	id, err := g.Storer.SetEncodedObject(obj)
+	if err != nil {
+		return id, fmt.Errorf("write commit: %w", err)
+	}
+	return id, nil
+}
+
+// author is who git's configuration says, and the program itself where it says nothing.
+func author(g *git.Repository) object.Signature {
+	who := object.Signature{Name: "plural", Email: "plural@localhost", When: time.Now()}
+	c, err := g.ConfigScoped(config.SystemScope)
+	if err != nil {
+		return who
+	}
+	for _, from := range []struct{ Name, Email string }{c.Author, c.User} {
+		if from.Name != "" && from.Email != "" {
+			who.Name, who.Email = from.Name, from.Email
+			break
+		}
+	}
+	return who
+}

@@ -1,0 +1,146 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// maxFile bounds what is read of one file that is to be edited, in bytes.
+const maxFile = 3 << 20
+
+// edit changes one file.
+type edit struct {
+	// path is slash-separated and relative to the repo's root.
+	path string
+	// apply gives the new content for the old one, which is nil when there is no file. A nil result leaves the file as
+	// it is.
+	apply func(old []byte) ([]byte, error)
+}
+
+// put makes a file what content is.
+func put(path string, content []byte) edit {
+	return edit{path, func([]byte) ([]byte, error) { return content, nil }}
+}
+
+// provide makes a file that is missing, and leaves one alone that says something else.
+func provide(path string, content []byte) edit {
+	return edit{path, func(old []byte) ([]byte, error) {
+		if old == nil || bytes.Equal(old, content) {
+			return content, nil
+		}
+		return nil, nil
+	}}
+}
+
+// block keeps a managed block inside a file.
+func block(path string, body []byte) edit {
+	return edit{path, func(old []byte) ([]byte, error) { return withBlock(old, body) }}
+}
+
+// outcome is what an edit did to the file on disk.
+type outcome int
+
+const (
+	unchanged outcome = iota
+	created
+	updated
+	// foreign: the file is somebody else's; the edit is not to be committed either.
+	foreign
+)
+
+// write applies e on disk. The file is replaced as a whole, by renaming, and keeps its mode.
+func (e edit) write(root *os.Root) (outcome, error) {
+	old, mode, err := readFile(root, e.path)
+	if err != nil {
+		return unchanged, err
+	}
+	text, err := e.apply(old)
+	switch {
+	case err != nil:
+		return unchanged, fmt.Errorf("edit %q: %w", e.path, err)
+	case text == nil:
+		return foreign, nil
+	case old != nil && bytes.Equal(old, text):
+		return unchanged, nil
+	}
+	if err := replaceFile(root, e.path, text, mode); err != nil {
+		return unchanged, err
+	}
+	if old == nil {
+		return created, nil
+	}
+	return updated, nil
+}
+
+// readFile is name's content and mode; nil and 0644 when it does not exist. Nothing but a regular file is read.
+func readFile(root *os.Root, name string) ([]byte, fs.FileMode, error) {
+	if err := noLinks(root, name); err != nil {
+		return nil, 0, err
+	}
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0o644, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %q: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %q: %w", name, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %q: %w", name, err)
+	}
+	if len(text) > maxFile {
+		return nil, 0, fmt.Errorf("read %q: it is larger than %d bytes", name, maxFile)
+	}
+	return text, info.Mode().Perm(), nil
+}
+
+// noLinks refuses what git would not track as a file at name: a symbolic link on the way, a folder, a device.
+func noLinks(root *os.Root, name string) error {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		at := path.Join(parts[:i+1]...)
+		info, err := root.Lstat(at)
+		last := i == len(parts)-1
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("look at %q: %w", at, err)
+		case info.Mode()&fs.ModeSymlink != 0:
+			return refuse("replace it by what it points at", "%q is a symbolic link, and git keeps no file behind one", at)
+		case last && !info.Mode().IsRegular():
+			return refuse("move it away", "%q is in the way: it is not a regular file", at)
+		case !last && !info.IsDir():
+			return refuse("move it away", "%q is in the way: it is not a folder", at)
+		}
+	}
+	return nil
+}
+
+// replaceFile writes text beside name and renames it into place.
+func replaceFile(root *os.Root, name string, text []byte, mode fs.FileMode) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("make folder %q: %w", path.Dir(name), err)
+	}
+	temp := path.Join(path.Dir(name), "."+path.Base(name)+".plural-new")
+	if err := root.WriteFile(temp, text, mode); err != nil {
+		_ = root.Remove(temp)
+		return fmt.Errorf("write %q: %w", name, err)
+	}
+	if err := root.Rename(temp, name); err != nil {
+		_ = root.Remove(temp)
+		return fmt.Errorf("write %q: %w", name, err)
+	}
+	return nil
+}

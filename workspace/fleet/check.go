@@ -1,0 +1,215 @@
+package fleet
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of Source.spec.interval.
+const (
+	minInterval = time.Second
+	maxInterval = 24 * time.Hour
+)
+
+var (
+	// label is a DNS label (RFC 1123) of any length.
+	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	// shortSSH is user@host:path.
+	shortSSH = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:\s]\S*$`)
+)
+
+func (d *document) checkWorkspace(w *Workspace) {
+	d.checkName("metadata.name", w.Metadata.Name)
+	d.checkBudget("spec.deletionBudget", w.Spec.DeletionBudget)
+	d.checkBudget("spec.defaults.sync.deletionBudget", w.Spec.Defaults.Sync.DeletionBudget)
+	d.checkRef("spec.repo.branch", w.Spec.Repo.Branch)
+	d.checkGitURL("spec.repo.url", w.Spec.Repo.URL)
+	d.checkURL("spec.hub.url", w.Spec.Hub.URL, "https", "http")
+}
+
+func (d *document) checkCluster(c *Cluster) {
+	d.checkName("metadata.name", c.Metadata.Name)
+	const prefix, size = "ed25519:", 32
+	if auth := c.Spec.Agent.Auth; auth != "" {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(auth, prefix))
+		if err != nil || len(key) != size || !strings.HasPrefix(auth, prefix) {
+			d.fault("spec.agent.auth", `register the cluster with "plural cluster register"`, "not a public key of the form ed25519:BASE64")
+		}
+	}
+	if age := c.Spec.Agent.Age; age != "" && !strings.HasPrefix(age, "age1") {
+		d.fault("spec.agent.age", `register the cluster with "plural cluster register"`, "not an age recipient of the form age1...")
+	}
+}
+
+func (d *document) checkSource(s *Source) {
+	d.checkName("metadata.name", s.Metadata.Name)
+	if s.Spec.Git == nil {
+		d.fault("spec", "add git: {url: ...}", "source without an upstream")
+	} else {
+		d.checkGitURL("spec.git.url", s.Spec.Git.URL)
+		d.checkRef("spec.git.ref", s.Spec.Git.Ref)
+	}
+	if s.Spec.Interval == "" {
+		return
+	}
+	every, err := time.ParseDuration(s.Spec.Interval)
+	if err != nil || every < minInterval || every > maxInterval {
+		d.fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", quote(s.Spec.Interval))
+	}
+}
+
+func (d *document) checkService(s *Service) {
+	d.checkName("metadata.name", s.Metadata.Name)
+	d.checkSourceRef(s.Spec.Source)
+	d.checkRenderer(s.Spec)
+	if s.Spec.Namespace != "" {
+		d.checkName("spec.namespace", s.Spec.Namespace)
+	}
+	for i, p := range s.Spec.Include {
+		d.checkPath(index("spec.include", i), p)
+	}
+	for i, r := range s.Spec.Clusters.MatchExpressions {
+		d.checkRequirement(index("spec.clusters.matchExpressions", i), r)
+	}
+	d.checkBudget("spec.sync.deletionBudget", s.Spec.Sync.DeletionBudget)
+}
+
+func (d *document) checkSourceRef(s SourceRef) {
+	d.checkPath("spec.source.path", s.Path)
+	d.checkRef("spec.source.ref", s.Ref)
+	if s.Name == "" && s.Ref != "" {
+		d.fault("spec.source.ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
+	}
+}
+
+func (d *document) checkRenderer(s ServiceSpec) {
+	renderers := []string{"raw", "kustomize", "helm"}
+	switch s.Renderer {
+	case "", "helm":
+	case "raw", "kustomize":
+		if s.Helm != nil {
+			d.fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", s.Renderer)
+		}
+	default:
+		d.fault("spec.renderer", didYouMean(s.Renderer, renderers, "renderers"), "unknown renderer %s", quote(s.Renderer))
+	}
+	if s.Helm == nil {
+		return
+	}
+	if s.Helm.Release != "" {
+		d.checkName("spec.helm.release", s.Helm.Release)
+	}
+	for i, p := range s.Helm.ValuesFiles {
+		d.checkPath(index("spec.helm.valuesFiles", i), p)
+	}
+}
+
+func (d *document) checkRequirement(path string, r Requirement) {
+	switch r.Operator {
+	case OpIn, OpNotIn:
+		if len(r.Values) == 0 {
+			d.fault(path, "add values: [...]", "operator %s without values", r.Operator)
+		}
+	case OpExists, OpDoesNotExist:
+		if len(r.Values) > 0 {
+			d.fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
+		}
+	case "": // missing, and reported as such
+	default:
+		operators := []string{OpIn, OpNotIn, OpExists, OpDoesNotExist}
+		d.fault(path+".operator", didYouMean(r.Operator, operators, "operators"), "unknown operator %s", quote(r.Operator))
+	}
+}
+
+// checkName wants a DNS label. An empty name is missing, and reported as such.
+func (d *document) checkName(path, name string) {
+	const longest = 63
+	if name == "" || (len(name) <= longest && label.MatchString(name)) {
+		return
+	}
+	fix := "use lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
+	d.fault(path, fix, "bad name %s in %s", quote(name), path)
+}
+
+func (d *document) checkBudget(path, s string) {
+	if s == "" {
+		return
+	}
+	if _, err := ParseBudget(s); err != nil {
+		d.fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", quote(s))
+	}
+}
+
+// checkPath wants a path that stays inside the repository.
+func (d *document) checkPath(field, p string) {
+	clean := path.Clean(p)
+	first, _, _ := strings.Cut(clean, "/")
+	switch {
+	case p == "": // missing, and reported as such
+	case path.IsAbs(p) || !fs.ValidPath(clean):
+		d.fault(field, "write it relative to the repository's root", "path %s leaves the repository", quote(p))
+	case first == ".git" || strings.ContainsAny(p, "\\\x00"):
+		d.fault(field, "name a folder of the repository, with / between its parts", "bad path %s", quote(p))
+	}
+}
+
+// checkRef wants something that can name a branch, tag or commit, and nothing that a git program could take for an
+// option or an expression.
+func (d *document) checkRef(path, ref string) {
+	if ref == "" {
+		return
+	}
+	bad := strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") || strings.HasSuffix(ref, "/") ||
+		strings.HasSuffix(ref, ".") || strings.Contains(ref, "..") || strings.Contains(ref, "@{") ||
+		strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) })
+	if bad {
+		d.fault(path, "name a branch, a tag or a commit", "bad ref %s", quote(ref))
+	}
+}
+
+// checkGitURL wants a URL that git can fetch from, or git's short form of ssh.
+func (d *document) checkGitURL(path, raw string) {
+	if !shortSSH.MatchString(raw) {
+		d.checkURL(path, raw, "https", "http", "ssh", "file")
+	}
+}
+
+// checkURL wants an absolute URL of one of the schemes. The value is never repeated in a message: it may hold a
+// credential.
+func (d *document) checkURL(path, raw string, schemes ...string) {
+	if raw == "" {
+		return
+	}
+	fix := "write " + strings.Join(schemes, "://..., ") + "://..."
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || !u.IsAbs():
+		d.fault(path, fix, "%s is not a URL", path)
+	case !slices.Contains(schemes, u.Scheme):
+		d.fault(path, fix, "%s has the unknown scheme %s", path, quote(u.Scheme))
+	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
+		d.fault(path, "write file:///absolute/path", "%s is not the URL of a local folder", path)
+	case u.Scheme != "file" && u.Host == "":
+		d.fault(path, fix, "%s names no host", path)
+	case hasCredential(u):
+		d.fault(path, "remove it: whoever reads the repository can read it", "%s holds a credential", path)
+	}
+}
+
+// hasCredential is true for any password, and for a user of an HTTP URL, where tokens are written.
+func hasCredential(u *url.URL) bool {
+	if u.User == nil {
+		return false
+	}
+	_, password := u.User.Password()
+	return password || u.Scheme != "ssh"
+}
+
+func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

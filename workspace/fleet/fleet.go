@@ -1,0 +1,84 @@
+// Package fleet owns what people write in an installation repo: the kinds and their strict reading.
+//
+// It refuses to know git, clusters' real state, and what the manifests behind a service say.
+//
+// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/ and services/. Every
+// document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
+// (aliases, depth, size), strict decoding by the structs of kinds.go, and checks of single values. When all are read,
+// names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each
+// with its place, its cause and what to write instead.
+//
+// The YAML is a subset on purpose, so that nothing in it can mean two things: duplicate keys, merge keys (<<), custom
+// tags and, in helm values, the words that YAML 1.1 takes for booleans (yes, off, ...) are errors. Anchors and aliases
+// work within MaxAliases; an alias inside the value that it stands for is refused.
+package fleet
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+)
+
+// Fleet is everything an installation repo says, each list sorted by name. It is immutable.
+type Fleet struct {
+	Workspace Workspace
+	Clusters  []Cluster
+	Sources   []Source
+	Services  []Service
+}
+
+// Load reads the installation repo at the root of fsys. When people's input is to blame the error is an Errors;
+// anything else comes from fsys.
+func Load(fsys fs.FS) (*Fleet, error) {
+	l := &loader{fsys: fsys, agentKeys: map[string]Position{}}
+	if err := l.readAll(); err != nil {
+		return nil, err
+	}
+	f := &l.fleet
+	f.sort()
+	checkNames(f, &l.faults)
+	checkReferences(f, &l.faults)
+	checkCycles(f, &l.faults)
+	if err := l.faults.sorted(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Cluster finds a cluster by name. The result is shared: do not change it.
+func (f *Fleet) Cluster(name string) (*Cluster, bool) {
+	return find(f.Clusters, name, clusterName)
+}
+
+// Source finds a source by name. The result is shared: do not change it.
+func (f *Fleet) Source(name string) (*Source, bool) {
+	return find(f.Sources, name, sourceName)
+}
+
+// Service finds a service by name. The result is shared: do not change it.
+func (f *Fleet) Service(name string) (*Service, bool) {
+	return find(f.Services, name, serviceName)
+}
+
+func (f *Fleet) sort() {
+	sortBy(f.Clusters, clusterName)
+	sortBy(f.Sources, sourceName)
+	sortBy(f.Services, serviceName)
+}
+
+func clusterName(c *Cluster) string { return c.Metadata.Name }
+func sourceName(s *Source) string   { return s.Metadata.Name }
+func serviceName(s *Service) string { return s.Metadata.Name }
+
+// sortBy keeps the order of reading among equals, so that a duplicate is reported at the later file.
+func sortBy[T any](list []T, name func(*T) string) {
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(name(&a), name(&b)) })
+}
+
+func find[T any](list []T, name string, of func(*T) string) (*T, bool) {
+	i, ok := slices.BinarySearchFunc(list, name, func(e T, name string) int { return cmp.Compare(of(&e), name) })
+	if !ok {
+		return nil, false
+	}
+	return &list[i], true
+}

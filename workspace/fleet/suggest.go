@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// didYouMean is the fix for a word that is none of known: the nearest of them, or all of them when they are few.
+// what is their noun, in the plural.
+func didYouMean(word string, known []string, what string) string {
+	if near, ok := nearest(word, known); ok {
+		return "did you mean " + quote(near) + "?"
+	}
+	const few = 12
+	switch {
+	case len(known) == 0:
+		return "there are no " + what + " here"
+	case len(known) > few:
+		return ""
+	}
+	return "known " + what + " are " + strings.Join(slices.Compact(slices.Clone(known)), ", ")
+}
+
+// nearest finds the known word that a typing slip could have turned into word; the first of equals.
+func nearest(word string, known []string) (string, bool) {
+	const longest = 64
+	if word == "" || len(word) > longest {
+		return "", false
+	}
+	slips := 1
+	if len(word) > 3 {
+		slips = max(2, len(word)/3) // two, because swapped letters count twice
+	}
+	best, bestDistance := "", slips+1
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if strings.EqualFold(k, word) {
+			return k, true
+		}
+		if d := levenshtein.Distance(word, k, nil); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best, best != ""
+}

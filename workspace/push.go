@@ -1,0 +1,259 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// pushAttempts bounds how often Push catches up with others who push at the same time; in each round one of them wins.
+const pushAttempts = 16
+
+// ErrConflict means that others changed upstream what the local commit changes too.
+var ErrConflict = errors.New("upstream changed too")
+
+// Push sends the current branch to its remote ("origin" unless git's configuration says otherwise), and returns the
+// commit that is there now. When others pushed first, the one local commit is made again on top of theirs, provided that
+// it touches none of their files; otherwise the error is ErrConflict and nothing has changed.
+func (r *Repo) Push(ctx context.Context) (string, error) {
+	g, err := r.open()
+	if err != nil {
+		return "", err
+	}
+	for range pushAttempts {
+		h, err := readHead(g)
+		if err != nil {
+			return "", err
+		}
+		if h.commit == nil {
+			return "", refuse("git commit", "branch %q has no commit to push", h.branch.Short())
+		}
+		remote := h.remote()
+		refused := h.push(ctx, remote)
+		if refused == nil {
+			return h.commit.Hash.String(), nil
+		}
+		theirs, err := h.fetch(ctx, remote)
+		if err != nil {
+			return "", errors.Join(refused, err)
+		}
+		if ahead, err := contains(h.commit, theirs); err != nil || ahead {
+			return "", errors.Join(refused, err)
+		}
+		if err := r.replay(h, theirs); err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("push: others kept pushing at the same time; try again")
+}
+
+func conflict(fix, format string, args ...any) error {
+	return &Error{Message: fmt.Sprintf(format, args...), Fix: fix, Err: ErrConflict}
+}
+
+// remote is where the branch is pushed to.
+func (h *head) remote() string {
+	if c, err := h.git.Config(); err == nil {
+		if b := c.Branches[h.branch.Short()]; b != nil && b.Remote != "" {
+			return b.Remote
+		}
+	}
+	return git.DefaultRemoteName
+}
+
+func (h *head) push(ctx context.Context, remote string) error {
+	spec := config.RefSpec(h.branch + ":" + h.branch)
+	err := h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}})
+	switch {
+	case err == nil || errors.Is(err, git.NoErrAlreadyUpToDate):
+		return nil
+	case errors.Is(err, git.ErrRemoteNotFound):
+		return refuse("git remote add "+remote+" URL", "there is no remote %q to push to", remote)
+	}
+	return fmt.Errorf("push branch %q to %q: %w", h.branch.Short(), remote, err)
+}
+
+// fetch is the commit that the branch has at the remote.
+func (h *head) fetch(ctx context.Context, remote string) (*object.Commit, error) {
+	tracking := plumbing.NewRemoteReferenceName(remote, h.branch.Short())
+	spec := config.RefSpec("+" + h.branch + ":" + tracking)
+	err := h.git.FetchContext(ctx, &git.FetchOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Tags: git.NoTags})
+	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
+		return nil, fmt.Errorf("fetch branch %q from %q: %w", h.branch.Short(), remote, err)
+	}
+	ref, err := h.git.Storer.Reference(tracking)
+	if err != nil {
+		return nil, fmt.Errorf("read branch %q: %w", tracking.Short(), err)
+	}
+	return h.git.CommitObject(ref.Hash())
+}
+
+// contains says whether part is an ancestor of whole, or whole itself.
+func contains(whole, part *object.Commit) (bool, error) {
+	if whole.Hash == part.Hash {
+		return true, nil
+	}
+	return part.IsAncestor(whole)
+}
+
+// replay makes h's commit again on top of theirs, and brings their changes into the work tree and the index.
+func (r *Repo) replay(h *head, theirs *object.Commit) error {
+	mine, upstream, err := h.diverged(theirs)
+	if err != nil {
+		return err
+	}
+	var both []string
+	for path := range mine {
+		if _, ok := upstream[path]; ok {
+			both = append(both, path)
+		}
+	}
+	if len(both) > 0 {
+		slices.Sort(both)
+		return conflict("git pull --rebase, and settle it there", "upstream changed %s too", strings.Join(both, ", "))
+	}
+	root, err := os.OpenRoot(r.root)
+	if err != nil {
+		return fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	index, err := lockIndex(h.git)
+	if err != nil {
+		return err
+	}
+	defer index.release()
+	if err := h.untouched(root, index, upstream); err != nil {
+		return err
+	}
+	if err := h.rebase(theirs, mine); err != nil {
+		return err
+	}
+	for path, e := range upstream {
+		if err := checkout(root, h.git.Storer, path, e); err != nil {
+			return err
+		}
+		index.set(path, e)
+	}
+	return index.save()
+}
+
+// diverged is what h's commit changed, and what upstream changed meanwhile, each by path.
+func (h *head) diverged(theirs *object.Commit) (mine, upstream map[string]entry, err error) {
+	several := conflict("git pull --rebase", "upstream has new commits, and there is more than one here")
+	if h.commit.NumParents() != 1 {
+		return nil, nil, several
+	}
+	base, err := h.commit.Parent(0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read commit %s: %w", h.commit.ParentHashes[0], err)
+	}
+	if shared, err := contains(theirs, base); err != nil || !shared {
+		return nil, nil, errors.Join(several, err)
+	}
+	if mine, err = changes(base, h.commit); err != nil {
+		return nil, nil, err
+	}
+	upstream, err = changes(base, theirs)
+	return mine, upstream, err
+}
+
+// changes are the files that differ between two commits, as they are in the later one.
+func changes(from, to *object.Commit) (map[string]entry, error) {
+	old, err := from.Tree()
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", from.Hash, err)
+	}
+	tree, err := to.Tree()
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", to.Hash, err)
+	}
+	diff, err := object.DiffTree(old, tree)
+	if err != nil {
+		return nil, fmt.Errorf("compare %s and %s: %w", from.Hash, to.Hash, err)
+	}
+	files := map[string]entry{}
+	for _, c := range diff {
+		if c.From.Name != "" {
+			files[c.From.Name] = entry{}
+		}
+		if c.To.Name != "" {
+			files[c.To.Name] = entry{c.To.TreeEntry.Hash, c.To.TreeEntry.Mode}
+		}
+	}
+	return files, nil
+}
+
+// untouched refuses when a file that upstream changed has changes here that are not committed.
+func (h *head) untouched(root *os.Root, index *staged, upstream map[string]entry) error {
+	for path, e := range upstream {
+		if !e.hash.IsZero() && e.mode != filemode.Regular && e.mode != filemode.Executable {
+			return conflict("git pull --rebase", "upstream changed %q, which is no plain file", path)
+		}
+		disk, _, err := readFile(root, path)
+		if err != nil {
+			return err
+		}
+		committed, had, err := find(h.tree, path)
+		if err != nil {
+			return err
+		}
+		at, isStaged := index.get(path)
+		same := had == isStaged && committed == at && had == (disk != nil) &&
+			(!had || plumbing.ComputeHash(plumbing.BlobObject, disk) == committed.hash)
+		if !same {
+			return conflict("commit or stash them first", "upstream changed %q, which has changes here that are not committed", path)
+		}
+	}
+	return nil
+}
+
+// rebase makes h's commit again on top of theirs and moves the branch there.
+func (h *head) rebase(theirs *object.Commit, mine map[string]entry) error {
+	base, err := theirs.Tree()
+	if err != nil {
+		return fmt.Errorf("read commit %s: %w", theirs.Hash, err)
+	}
+	tree, err := writeTree(h.git.Storer, base, mine)
+	if err != nil {
+		return fmt.Errorf("write tree: %w", err)
+	}
+	again := &object.Commit{
+		Author: h.commit.Author, Committer: author(h.git), Message: h.commit.Message,
+		TreeHash: tree, ParentHashes: []plumbing.Hash{theirs.Hash},
+	}
+	id, err := storeCommit(h.git, again)
+	if err != nil {
+		return err
+	}
+	old := plumbing.NewHashReference(h.branch, h.commit.Hash)
+	if err := h.git.Storer.CheckAndSetReference(plumbing.NewHashReference(h.branch, id), old); err != nil {
+		return fmt.Errorf("move branch %q: %w", h.branch.Short(), err)
+	}
+	return nil
+}
+
+// checkout puts a stored file on disk, or takes it away.
+func checkout(root *os.Root, s storer.EncodedObjectStorer, path string, e entry) error {
+	if e.hash.IsZero() {
+		return root.Remove(path)
+	}
+	text, err := readBlob(s, e.hash)
+	if err != nil {
+		return err
+	}
+	mode, err := e.mode.ToOSFileMode()
+	if err != nil {
+		return fmt.Errorf("check out %q: %w", path, err)
+	}
+	return replaceFile(root, path, text, mode.Perm())
+}

@@ -1,0 +1,74 @@
+package resolve
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// corpus is the folder of other people's repositories, given by PLURAL_CORPUS.
+func corpus(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("PLURAL_CORPUS")
+	if dir != "" {
+		return dir
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("PLURAL_CORPUS is not set")
+	}
+	t.Skip("SKIPPED: PLURAL_CORPUS is not set, so overlays of real repositories are not tried")
+	return ""
+}
+
+func TestOverlaysOfARealRepositoryResolveUnedited(t *testing.T) {
+	snap := open(t, filepath.Join(corpus(t), "flux2-kustomize-helm-example"))
+	for dir, want := range map[string][]string{
+		"apps/production":            {"apps/base/podinfo", "apps/production"},
+		"apps/staging":               {"apps/base/podinfo", "apps/staging"},
+		"infrastructure/controllers": {"infrastructure/controllers"},
+	} {
+		found, fault := New().filesOf(serviceAt(dir), snap)
+		if fault != nil {
+			t.Errorf("%s: %s: %s", dir, fault.file, fault.message)
+			continue
+		}
+		if diff := cmp.Diff(want, found.inputs); diff != "" || found.renderer != rendererKustomize {
+			t.Errorf("%s: renderer %s, inputs differ:\n%s", dir, found.renderer, diff)
+		}
+	}
+}
+
+// TestKustomizationsOfTheCorpusResolve lists by name the cases that are meant to be broken.
+func TestKustomizationsOfTheCorpusResolve(t *testing.T) {
+	dir := corpus(t)
+	broken := map[string]bool{"argo-cd-e2e/cases/invalid-kustomize": true}
+	snap := open(t, dir)
+	err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
+		if err != nil || !isKustomization(d.Name()) {
+			return err
+		}
+		folder, err := filepath.Rel(dir, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		folder = filepath.ToSlash(folder)
+		if _, fault := New().filesOf(serviceAt(folder), snap); fault != nil && !broken[folder] {
+			t.Errorf("%s: %s:%d: %s", folder, fault.file, fault.line, fault.message)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isKustomization(name string) bool {
+	for _, n := range kustomizationNames() {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

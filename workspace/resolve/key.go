@@ -1,0 +1,58 @@
+package resolve
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"maps"
+	"slices"
+)
+
+// keyPrefix starts every deployment key; it changes with the encoding below.
+const keyPrefix = "d1-"
+
+// rendererVersions change when a renderer makes other objects of the same input, so that every cluster renders again.
+func rendererVersion(renderer string) string {
+	versions := map[string]string{rendererRaw: "1", rendererKustomize: "1", rendererHelm: "1"}
+	return versions[renderer]
+}
+
+// deploymentKey hashes all that a render sees. It leaves out how the result is applied.
+func deploymentKey(d *Deployment) string {
+	e := encoder{sha256.New()}
+	e.text(d.Bundle, d.Renderer, rendererVersion(d.Renderer), d.Service, d.Path, d.Namespace)
+	e.dictionary(d.Parameters)
+	if d.Helm != nil {
+		e.text(d.Helm.Release, string(d.Helm.ValuesJSON))
+		e.list(d.Helm.ValuesFiles)
+	}
+	return keyPrefix + hex.EncodeToString(e.sum.Sum(nil))
+}
+
+// encoder writes values so that no two different sequences of values give the same bytes: each text after its length,
+// each list after its count.
+type encoder struct{ sum hash.Hash }
+
+func (e encoder) text(values ...string) {
+	for _, v := range values {
+		e.size(len(v))
+		e.sum.Write([]byte(v))
+	}
+}
+
+func (e encoder) list(values []string) {
+	e.size(len(values))
+	e.text(values...)
+}
+
+func (e encoder) dictionary(m map[string]string) {
+	e.size(len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		e.text(k, m[k])
+	}
+}
+
+func (e encoder) size(n int) {
+	e.sum.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+}

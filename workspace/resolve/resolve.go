@@ -1,0 +1,237 @@
+// Package resolve owns the step from what people wrote to what each cluster should run.
+//
+// It refuses to know how sources are fetched, how bundles are packed or kept, and what a render makes of them: it
+// reads names and ids of git objects, and of files only kustomizations.
+//
+// For takes a fleet and a cluster, and asks for one snapshot for each service that the cluster's tags select. From the
+// service's path it tells the renderer and finds the inputs: the path itself, what its kustomization refers to
+// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key;
+// with the renderer, the cluster's parameters and the helm values they make the deployment's key. A service that
+// cannot be resolved is still listed, with the reason in Hold and without a key, so that nobody takes it for removed.
+//
+// All that depends on files alone is computed once for each state of a repository, however many clusters ask, and kept
+// by git id: a commit that touches other folders changes no key and reads no file.
+package resolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// Sources gives the last good state of a repository. The source "" is the installation repo itself, whose ref is "".
+// For any other, the ref "" is what the remote calls HEAD. snapshot.ErrNotFetched says that there was none so far.
+type Sources interface {
+	Snapshot(source, ref string) (*snapshot.Snapshot, error)
+}
+
+// Deployment is one service on one cluster, as it should be.
+type Deployment struct {
+	Service, Cluster string
+	// Key changes exactly when the render's input does; empty when Hold is set.
+	Key string
+	// Bundle is the key of the archive that holds Inputs; empty when Hold is set.
+	Bundle string
+	// Inputs are the paths that the archive holds, sorted, none inside another.
+	Inputs []string
+	// Path is the folder to render.
+	Path string
+	// Renderer is raw, kustomize or helm.
+	Renderer   string
+	Namespace  string
+	Parameters map[string]string
+	// Helm is set for the renderer helm only.
+	Helm            *Helm
+	DependsOn       []string
+	Prune, SelfHeal bool
+	DeletionBudget  string
+	Source, Ref     string
+	// Commit is what the source's snapshot was taken of; empty for a work tree.
+	Commit string
+	// Snapshot is where to pack Inputs from.
+	Snapshot *snapshot.Snapshot
+	// Hold says why there is no key: what runs must stay as it is.
+	Hold *Problem
+}
+
+// Helm is how a chart is rendered. Later values win: those of the chart, ValuesFiles in order, ValuesJSON.
+type Helm struct {
+	Release string
+	// ValuesJSON is an object, or empty.
+	ValuesJSON  []byte
+	ValuesFiles []string
+}
+
+// Problem is why a service cannot be resolved.
+type Problem struct {
+	Service string
+	// Cluster is set when the service's files are fine and only its settings for this cluster are not.
+	Cluster string
+	// Source is set when the cause lies in that source's repository or in fetching it, not in the installation repo.
+	Source string
+	fleet.Position
+	Message, Fix string
+}
+
+// Error is "file:line:column: service: message: fix" on one line, without control characters.
+func (p *Problem) Error() string {
+	message := fmt.Sprintf("service %s: %s", p.Service, p.Message)
+	if p.Cluster != "" {
+		message += " on cluster " + p.Cluster
+	}
+	return (&fleet.Error{Position: p.Position, Message: message, Fix: p.Fix}).Error()
+}
+
+// Resolver resolves again and again with little work. It is safe for concurrent use.
+type Resolver struct {
+	files     cache[fileSet, files]
+	trees     cache[snapshot.Hash, treeScan]
+	refs      cache[snapshot.Hash, parsed]
+	templates cache[string, compiled]
+}
+
+// New makes a Resolver that remembers nothing yet.
+func New() *Resolver { return &Resolver{} }
+
+// For resolves once, with a Resolver of its own.
+func For(f *fleet.Fleet, cluster string, src Sources) ([]Deployment, error) {
+	return New().For(f, cluster, src)
+}
+
+// For lists what a cluster should run, sorted by service. The error says that there is no such cluster; what is wrong
+// with one service is in its Hold.
+func (r *Resolver) For(f *fleet.Fleet, cluster string, src Sources) ([]Deployment, error) {
+	c, ok := f.Cluster(cluster)
+	if !ok {
+		return nil, fmt.Errorf("resolve cluster %q: no such cluster", cluster)
+	}
+	var list []Deployment
+	for i := range f.Services {
+		if s := &f.Services[i]; s.Spec.Clusters.Matches(c) {
+			list = append(list, r.deployment(f, s, c, src))
+		}
+	}
+	return list, nil
+}
+
+// deployment resolves one service for one cluster.
+func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster, src Sources) Deployment {
+	d := settings(f, s)
+	d.Cluster = c.Metadata.Name
+	d.Hold = firstProblem(
+		func() *Problem { return r.addFiles(&d, s, src) },
+		func() *Problem { return checkDependencies(f, s, c) },
+		func() *Problem { return r.addParameters(&d, s, c) },
+	)
+	if d.Hold != nil {
+		d.Bundle = ""
+		return d
+	}
+	d.Key = deploymentKey(&d)
+	return d
+}
+
+func firstProblem(steps ...func() *Problem) *Problem {
+	for _, step := range steps {
+		if p := step(); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// settings is what a service's file and the workspace's defaults say by themselves.
+func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
+	d := Deployment{
+		Service: s.Metadata.Name, Namespace: s.Spec.Namespace, Renderer: s.Spec.Renderer,
+		Source: s.Spec.Source.Name, Ref: s.Spec.Source.Ref,
+	}
+	if source, ok := f.Source(d.Source); ok && d.Ref == "" && source.Spec.Git != nil {
+		d.Ref = source.Spec.Git.Ref
+	}
+	if d.Namespace == "" {
+		d.Namespace = "default"
+	}
+	for _, dep := range s.Spec.DependsOn {
+		d.DependsOn = append(d.DependsOn, dep.Service)
+	}
+	own, general := s.Spec.Sync, f.Workspace.Spec.Defaults.Sync
+	d.Prune = switchedOn(own.Prune, general.Prune)
+	d.SelfHeal = switchedOn(own.SelfHeal, general.SelfHeal)
+	d.DeletionBudget = firstOf(own.DeletionBudget, general.DeletionBudget, fleet.DefaultBudget)
+	return d
+}
+
+// switchedOn is the first switch that is set, else true.
+func switchedOn(switches ...*bool) bool {
+	for _, s := range switches {
+		if s != nil {
+			return *s
+		}
+	}
+	return true
+}
+
+// firstOf is the first that is not empty.
+func firstOf(choices ...string) string {
+	for _, s := range choices {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// addFiles finds the renderer, the inputs and their key.
+func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Problem {
+	snap, err := src.Snapshot(d.Source, d.Ref)
+	if err != nil {
+		return sourceProblem(s, err)
+	}
+	d.Snapshot, d.Commit = snap, snap.Commit().ID
+	found, fault := r.filesOf(s, snap)
+	if fault != nil {
+		return fault.problem(s)
+	}
+	d.Path, d.Renderer, d.Inputs, d.Bundle = found.path, found.renderer, found.inputs, found.bundle
+	return nil
+}
+
+// checkDependencies refuses to wait for a service that will never come.
+func checkDependencies(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster) *Problem {
+	for i, dep := range s.Spec.DependsOn {
+		other, ok := f.Service(dep.Service)
+		if ok && other.Spec.Clusters.Matches(c) {
+			continue
+		}
+		return &Problem{
+			Service: s.Metadata.Name, Cluster: c.Metadata.Name, Position: s.Place(fmt.Sprintf("spec.dependsOn[%d].service", i)),
+			Message: fmt.Sprintf("depends on %q, which does not run", dep.Service),
+			Fix:     "let both select the same clusters, or remove the dependency",
+		}
+	}
+	return nil
+}
+
+// addParameters fills in what the cluster's facts decide.
+func (r *Resolver) addParameters(d *Deployment, s *fleet.Service, c *fleet.Cluster) *Problem {
+	t := templates{r: r, service: s, cluster: c.Metadata.Name, scope: clusterScope(c)}
+	d.Parameters = make(map[string]string, len(s.Spec.Parameters))
+	for _, name := range slices.Sorted(maps.Keys(s.Spec.Parameters)) {
+		value, problem := t.text(s.Spec.Parameters[name], "spec.parameters."+name)
+		if problem != nil {
+			return problem
+		}
+		d.Parameters[name] = value
+	}
+	if d.Renderer != rendererHelm {
+		return nil
+	}
+	t.scope.fields["parameters"] = scope{values: d.Parameters}
+	var problem *Problem
+	d.Helm, problem = t.helm(s)
+	return problem
+}
