@@ -66,7 +66,7 @@ type hub struct {
 }
 
 // Run is the hub. It returns nil when ctx ends and all that it started has.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	nats, err := natsd.Start(ctx, filepath.Join(o.Data, "nats"))
 	if err != nil {
 		return err
@@ -80,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := h.build(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, h.bundles.Close()) }()
 	server, listener, err := h.server(ctx)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (h *hub) server(ctx context.Context) (*http.Server, net.Listener, error) {
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
 		Cluster: agents.Cluster, Root: h.planner.root, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
-		Open: func(ctx context.Context, key string) (gateway.Bundle, error) { return h.bundles.Open(ctx, key) },
+		Open: h.openBundle,
 	}).Routes(mux)
 	(&api.API{View: h.view, Sources: h.sources, Check: people.Check}).Routes(mux)
 	h.operatorRoutes(mux, people.Check)
@@ -170,6 +171,14 @@ func (h *hub) server(ctx context.Context) (*http.Server, net.Listener, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
 	}, listener, nil
+}
+
+func (h *hub) openBundle(ctx context.Context, key string) (gateway.Bundle, error) {
+	bundle, err := h.bundles.Open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return bundle, nil
 }
 
 // forgetLeavers drops what is known of clusters whose file has gone.
@@ -208,4 +217,17 @@ func (h *hub) sources() []v1.Source {
 		}
 	}
 	return list
+}
+
+func (h *hub) source(name, url, ref string) v1.Source {
+	status := h.repos.Status(url)
+	out := v1.Source{
+		Name: name, Kind: "git", URL: status.URL, Ref: ref, Commit: status.Commits[ref],
+		Age: status.Age.Seconds(), Fetches: status.Attempts, Error: status.LastError,
+	}
+	if !status.LastFetch.IsZero() {
+		at := status.LastFetch.UTC()
+		out.LastFetch = &at
+	}
+	return out
 }

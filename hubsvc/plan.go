@@ -112,8 +112,8 @@ func (p *planner) run(ctx context.Context) error {
 // follow has the installation repo fetched, with the sources of a fleet.
 func (p *planner) follow(f *fleet.Fleet) {
 	refs := []string{p.Branch}
-	if p.good != nil {
-		refs = append(refs, p.good.snapshot.Commit().ID) // the mirror keeps it, however the branch moves
+	if p.good != nil && p.good.snapshot.Commit().ID != p.seen {
+		refs = append(refs, p.good.snapshot.Commit().ID) // the mirror keeps it, however far the branch moves
 	}
 	wants := []gitagent.Want{{URL: p.Repo, Interval: p.Interval, Refs: refs}}
 	if f != nil {
@@ -148,7 +148,7 @@ func (p *planner) restore() {
 	if err != nil {
 		return // nothing was served yet
 	}
-	snap, err := p.repos.Snapshot(p.Repo, strings.TrimSpace(string(id)))
+	snap, err := p.repos.At(p.Repo, strings.TrimSpace(string(id)))
 	if err != nil {
 		p.Log.Warn("the commit served before the restart is not in the mirror", "commit", string(id), "error", err)
 		return

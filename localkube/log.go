@@ -8,20 +8,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// newLog returns a logger of the given level that Kubernetes logs through as well.
-func newLog(w io.Writer, name string) (*slog.Logger, error) {
-	var level slog.Level
+// levels say what is logged by Kubernetes and our own parts, and by the store.
+type levels struct {
+	ours  slog.Level
+	store string
+}
+
+// parseLevel reads the value of --log-level. The store logs its own orderly stop as
+// errors, so that it is silent below info; what ends it is reported anyway.
+func parseLevel(name string) (levels, error) {
 	switch name {
 	case "error":
-		level = slog.LevelError
+		return levels{slog.LevelError, "panic"}, nil
 	case "info":
-		level = slog.LevelInfo
+		return levels{slog.LevelInfo, "info"}, nil
 	case "debug":
-		level = slog.LevelDebug
-	default:
-		return nil, fmt.Errorf("invalid --log-level %q: give error, info or debug", name)
+		return levels{slog.LevelDebug, "debug"}, nil
 	}
+	return levels{}, fmt.Errorf("invalid --log-level %q: give error, info or debug", name)
+}
+
+// newLog returns a logger that Kubernetes logs through as well.
+func newLog(w io.Writer, level slog.Level) *slog.Logger {
 	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(log)
-	return log, nil
+	return log
 }

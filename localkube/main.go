@@ -93,6 +93,7 @@ func newVersionCommand() *cobra.Command {
 
 func newRunCommand() *cobra.Command {
 	var config cluster.Config
+	var logLevel string
 	var withParent bool
 	cmd := &cobra.Command{
 		Use:   "run --dir DIR",
@@ -112,11 +113,11 @@ cut may lose it.`,
 			if config.Nodes < 1 || config.Nodes > cluster.MaxNodes {
 				return usageError{fmt.Errorf("invalid --nodes %d: give 1 to %d", config.Nodes, cluster.MaxNodes)}
 			}
-			log, err := newLog(os.Stderr, config.LogLevel)
+			levels, err := parseLevel(logLevel)
 			if err != nil {
 				return usageError{err}
 			}
-			config.Log = log
+			config.Log, config.StoreLog = newLog(cmd.ErrOrStderr(), levels.ours), levels.store
 			ctx := cmd.Context()
 			if withParent {
 				ctx = untilEnd(ctx, os.Stdin)
@@ -130,7 +131,8 @@ cut may lose it.`,
 	flags.StringVar(&config.Name, "name", "localkube", "name of the context in the kubeconfig")
 	flags.IntVar(&config.Nodes, "nodes", 3, "number of simulated nodes")
 	flags.BoolVar(&withParent, "with-parent", false, "stop when standard input ends, as it does when the parent process ends")
-	flags.StringVar(&config.LogLevel, "log-level", "error", "what to log to standard error: error, info or debug")
+	flags.BoolVar(&config.Ephemeral, "ephemeral", false, "remove the folder when stopping; it must be missing or empty at the start")
+	flags.StringVar(&logLevel, "log-level", "error", "what to log to standard error: error, info or debug")
 	return cmd
 }
 

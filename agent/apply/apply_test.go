@@ -181,19 +181,18 @@ spec:
 	w.create(policy)
 	w.create(binding)
 
+	probe := configMap("forbidden-probe", "1")
 	w.eventually("the policy to bite", func() bool {
-		result := w.apply(configMap("settings", "1"), configMap("forbidden", "1"))
-		for _, o := range result.Objects {
-			if o.Name == "settings" && o.Err != nil {
-				t.Fatal(o.Err)
-			}
-			if o.Err != nil && (o.Err.Reason == apply.Denied || o.Err.Reason == apply.Invalid) {
-				return strings.Contains(o.Err.Message, "not here")
-			}
-		}
-		w.resource(configMap("", "")).Delete(t.Context(), "forbidden", metav1.DeleteOptions{})
-		return false
+		_, err := w.resource(probe).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
 	})
+
+	result := w.apply(configMap("settings", "1"), configMap("forbidden", "1"))
+
+	w.expect(result, "Denied ConfigMap/forbidden", "created ConfigMap/settings")
+	if got := result.Objects[0].Err.Error(); !strings.Contains(got, "not here") {
+		t.Errorf("error %q does not repeat the policy's words", got)
+	}
 }
 
 func TestApplyReportsATerminatingNamespace(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
@@ -175,6 +176,19 @@ func (e *Engine) Remove(ctx context.Context, service string) (*Result, error) {
 // Services returns, sorted, the services that have an inventory in the cluster.
 func (e *Engine) Services(ctx context.Context) ([]string, error) {
 	return e.store.services(ctx)
+}
+
+// each calls do for 0 to n-1, as many at a time as the options allow, and returns when all are done.
+func (e *Engine) each(n int, do func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(e.options.Parallel)
+	for i := range n {
+		group.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
 }
 
 func checkService(name string) error {

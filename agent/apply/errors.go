@@ -88,16 +88,16 @@ func classify(err error) (Reason, string) {
 		return NamespaceTerminating, ""
 	case apierrors.IsTooManyRequests(err):
 		return TooManyRequests, ""
+	case isDenied(err):
+		return Denied, ""
 	case isImmutable(err):
 		return Immutable, "take the change back, or delete the object so that the next pass creates it anew"
 	case isInvalid(err):
 		return Invalid, ""
-	case isDenied(err):
-		return Denied, ""
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return Forbidden, "grant the agent's service account this verb"
 	case apierrors.IsNotFound(err):
-		return missing(err), ""
+		return missing(err)
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return Busy, ""
 	case isUnavailable(err):
@@ -107,11 +107,11 @@ func classify(err error) (Reason, string) {
 	}
 }
 
-func missing(err error) Reason {
-	if details := details(err); details != nil && details.Kind == "namespaces" {
-		return MissingNamespace
+func missing(err error) (Reason, string) {
+	if about := details(err); about != nil && about.Kind == "namespaces" {
+		return MissingNamespace, "add the Namespace to the service"
 	}
-	return MissingKind
+	return MissingKind, ""
 }
 
 // isInvalid includes what does not fit the kind's schema, which the API server may report as an internal error.
@@ -136,11 +136,8 @@ func isImmutable(err error) bool {
 	})
 }
 
-// isDenied tells a 403 of admission from one of authorization, again by text.
+// isDenied tells admission from authorization and validation, again by text: a webhook or policy chooses its own code.
 func isDenied(err error) bool {
-	if !apierrors.IsForbidden(err) {
-		return false
-	}
 	for _, text := range []string{"denied the request", "exceeded quota", "denied request", "violates PodSecurity"} {
 		if strings.Contains(err.Error(), text) {
 			return true
@@ -163,10 +160,21 @@ func details(err error) *metav1.StatusDetails {
 }
 
 func causes(err error) []metav1.StatusCause {
-	if details := details(err); details != nil {
-		return details.Causes
+	if about := details(err); about != nil {
+		return about.Causes
 	}
 	return nil
+}
+
+// maxMessage bounds what is repeated of the API server's words, which may quote whole values.
+const maxMessage = 1000
+
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxMessage {
+		return string(runes[:maxMessage]) + "..."
+	}
+	return text
 }
 
 // words is what the API server said, in one line. It quotes the values that it refuses, so of a Secret only the names
@@ -176,7 +184,7 @@ func words(id ID, err error) string {
 		return fmt.Sprintf("reach the API server: %v", err)
 	}
 	if !isSecret(id) || !isInvalid(err) {
-		return strings.Join(strings.Fields(err.Error()), " ")
+		return oneLine(err.Error())
 	}
 	var fields []string
 	for _, cause := range causes(err) {

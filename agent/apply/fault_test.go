@@ -102,7 +102,7 @@ func TestAnOutageIsAnErrorAndDeletesNothing(t *testing.T) {
 	w.mustExist(objects...)
 }
 
-func TestHiccupsCostOnlyTheObjectsTheyHit(t *testing.T) {
+func TestRequestsThatGotNoAnswerAreSentAgain(t *testing.T) {
 	w := newWorld(t)
 	objects := configMaps("a", 20)
 	var count atomic.Int32

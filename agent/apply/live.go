@@ -2,10 +2,10 @@ package apply
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,24 +79,13 @@ type scope struct {
 // observeAll lists, by label, what the service has of the kinds it is about to apply. What is missing from the answer,
 // also because a list was refused, is looked at one by one when its turn comes.
 func (p *pass) observeAll(ctx context.Context) {
-	var (
-		mu    sync.Mutex // guards p.live
-		group errgroup.Group
-	)
+	lists := slices.Collect(maps.Values(scopes(p.items)))
+	answers := make([]map[ID]observed, len(lists))
+	p.each(len(lists), func(i int) { answers[i] = p.list(ctx, lists[i]) })
 	p.live = map[ID]observed{}
-	group.SetLimit(p.options.Parallel)
-	for _, s := range scopes(p.items) {
-		group.Go(func() error {
-			found := p.list(ctx, s)
-			mu.Lock()
-			defer mu.Unlock()
-			for id, seen := range found {
-				p.live[id] = seen
-			}
-			return nil
-		})
+	for _, answer := range answers {
+		maps.Copy(p.live, answer)
 	}
-	_ = group.Wait() // the functions return no error
 }
 
 // scopes asks for a kind in one namespace when all its objects are in one, else everywhere.

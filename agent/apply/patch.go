@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -54,15 +52,7 @@ func (p *pass) apply(ctx context.Context) ([]ObjectResult, error) {
 
 func (p *pass) applyRank(ctx context.Context, items []item) []outcome {
 	outcomes := make([]outcome, len(items))
-	var group errgroup.Group
-	group.SetLimit(p.options.Parallel)
-	for i, it := range items {
-		group.Go(func() error {
-			outcomes[i] = p.applyOne(ctx, it)
-			return nil
-		})
-	}
-	_ = group.Wait() // the functions return no error
+	p.each(len(items), func(i int) { outcomes[i] = p.applyOne(ctx, items[i]) })
 	return outcomes
 }
 
@@ -133,22 +123,6 @@ func (p *pass) available(ctx context.Context, it item) (observed, *Error) {
 		}
 	}
 	return seen, nil
-}
-
-// postponed reports what the render no longer holds, while deletions wait for the rest to succeed.
-func (p *pass) postponed() []ObjectResult {
-	var results []ObjectResult
-	for _, e := range p.unrendered() {
-		results = append(results, kept(e, "deletions wait until every object is applied"))
-	}
-	return results
-}
-
-// unrendered returns what is in the inventory but not in the render, in reverse apply order.
-func (p *pass) unrendered() []entry {
-	entries := slices.DeleteFunc(p.inv.sorted(p.order), func(e entry) bool { return p.rendered[e.id()] })
-	slices.Reverse(entries)
-	return entries
 }
 
 // claims makes looking at an object and taking it one step: of two services that want the same new object at the same

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,6 +66,22 @@ func (p *pass) prune(ctx context.Context, allowed bool, limit budget.Budget) (re
 	return report(judgements), held
 }
 
+// postponed reports what the render no longer holds, while deletions wait for the rest to succeed.
+func (p *pass) postponed() []ObjectResult {
+	var results []ObjectResult
+	for _, e := range p.unrendered() {
+		results = append(results, kept(e, "deletions wait until every object is applied"))
+	}
+	return results
+}
+
+// unrendered returns what is in the inventory but not in the render, in reverse apply order.
+func (p *pass) unrendered() []entry {
+	entries := slices.DeleteFunc(p.inv.sorted(p.order), func(e entry) bool { return p.rendered[e.id()] })
+	slices.Reverse(entries)
+	return entries
+}
+
 // removeAll deletes everything that may be deleted. Only what still has to go stays in the inventory.
 func (p *pass) removeAll(ctx context.Context) []ObjectResult {
 	judgements := p.deleteDoomed(ctx, p.judgeAll(ctx, p.unrendered()))
@@ -109,15 +124,7 @@ func report(judgements []judgement) []ObjectResult {
 // judgeAll looks at every object anew: what was seen when the pass began may be minutes old.
 func (p *pass) judgeAll(ctx context.Context, entries []entry) []judgement {
 	judgements := make([]judgement, len(entries))
-	var group errgroup.Group
-	group.SetLimit(p.options.Parallel)
-	for i, e := range entries {
-		group.Go(func() error {
-			judgements[i] = p.judge(ctx, e)
-			return nil
-		})
-	}
-	_ = group.Wait() // the functions return no error
+	p.each(len(entries), func(i int) { judgements[i] = p.judge(ctx, entries[i]) })
 	return judgements
 }
 
@@ -197,18 +204,11 @@ func deleted(e entry) ObjectResult {
 func (p *pass) deleteDoomed(ctx context.Context, judgements []judgement) []judgement {
 	judgements = slices.Clone(judgements)
 	for _, run := range byRank(p.order, judgements, func(j judgement) ID { return j.entry.id() }) {
-		var group errgroup.Group
-		group.SetLimit(p.options.Parallel)
-		for i := range run {
-			if run[i].verdict != doomed {
-				continue
-			}
-			group.Go(func() error {
+		p.each(len(run), func(i int) {
+			if run[i].verdict == doomed {
 				p.deleteOne(ctx, &run[i])
-				return nil
-			})
-		}
-		_ = group.Wait() // the functions return no error
+			}
+		})
 	}
 	return judgements
 }

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -36,13 +35,10 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
-	config := rest.CopyConfig(cluster.RESTConfig)
-	config.QPS = -1
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
+	w := &world{
+		TB: t, config: cluster.RESTConfig, objects: cluster.Dynamic,
+		namespace: cluster.Namespace, service: cluster.Namespace,
 	}
-	w := &world{TB: t, config: config, objects: objects, namespace: cluster.Namespace, service: cluster.Namespace}
 	w.engine = w.newEngine(nil)
 	w.removeLater(w.inventory())
 	return w
@@ -250,8 +246,4 @@ spec:
 	w.removeLater(crd)
 	custom = object(fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: 1}}`, group))
 	return crd, custom
-}
-
-func gvr(group, version, resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
 }

@@ -31,7 +31,7 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	if err := confine(limits); err != nil {
 		return out.fail(err)
 	}
-	go watchMemory(limits, out)
+	go watchMemory(memoryHeld()+limits.Memory, limits, out)
 	request, err := readLine[request](in)
 	if err != nil {
 		return out.fail(fmt.Errorf("read request: %w", err))
@@ -141,20 +141,20 @@ func exitWithParent(stdin io.Reader) {
 	os.Exit(1)
 }
 
-// watchMemory ends the process with a proper answer when it holds more than it may. It sees growth between two looks
-// only, which is why the kernel watches as well where it can.
-func watchMemory(limits Limits, out *reporter) {
+// watchMemory ends the process with a proper answer when it holds more than most. It sees growth between two looks only,
+// which is why the kernel watches as well where it can.
+func watchMemory(most int64, limits Limits, out *reporter) {
+	for ; memoryHeld() <= most; time.Sleep(10 * time.Millisecond) {
+	}
+	out.mu.Lock()
+	at := place{file: out.at}
+	out.mu.Unlock()
+	os.Exit(out.fail(at.tooMuchMemory(limits)))
+}
+
+// memoryHeld is what the Go runtime has from the system, in bytes.
+func memoryHeld() int64 {
 	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	held := func() int64 {
-		metrics.Read(use)
-		return int64(use[0].Value.Uint64() - use[1].Value.Uint64())
-	}
-	for start := held(); ; time.Sleep(20 * time.Millisecond) {
-		if held()-start > limits.Memory {
-			out.mu.Lock()
-			at := place{file: out.at}
-			out.mu.Unlock()
-			os.Exit(out.fail(at.limit("rendering takes more than %d MiB of memory", limits.Memory>>20)))
-		}
-	}
+	metrics.Read(use)
+	return int64(use[0].Value.Uint64() - use[1].Value.Uint64())
 }

@@ -3,36 +3,43 @@ package render
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // confineKernel lets the kernel hold the memory limit, then takes the system calls away.
 func confineKernel(limits Limits) error {
-	held, err := dataSize()
+	now, err := mapped()
 	if err != nil {
 		return fmt.Errorf("read memory size: %w", err)
 	}
-	// Address space is no measure, since the Go runtime reserves more than it uses; private writable memory is.
-	if err := lower(unix.RLIMIT_DATA, held+uint64(limits.Memory/4*5)); err != nil {
-		return fmt.Errorf("limit memory: %w", err)
+	// Private writable memory is the measure, since the Go runtime reserves more addresses than it uses. But the kernel
+	// counts one mapping over a reserved range only afterwards, so addresses are limited too, with the room that new
+	// threads need: that stops the one allocation larger than the machine.
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_DATA: now.data + uint64(limits.Memory/4*5),
+		unix.RLIMIT_AS:   now.addresses + uint64(2*limits.Memory) + 1<<30,
+	} {
+		if err := lower(resource, most); err != nil {
+			return fmt.Errorf("limit memory: %w", err)
+		}
 	}
 	return filterSyscalls()
 }
 
-// dataSize is the private writable memory this process maps already, in bytes: threads' stacks and, in a race-enabled
-// build, a large shadow are part of it.
-func dataSize() (uint64, error) {
+// mappings is what this process maps, in bytes: threads' stacks and, in a race-enabled build, a large shadow are part of it.
+type mappings struct{ addresses, data uint64 }
+
+func mapped() (mappings, error) {
 	line, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return 0, err
+		return mappings{}, err
 	}
-	fields := strings.Fields(string(line))
-	if len(fields) < 6 {
-		return 0, fmt.Errorf("unexpected %q", line)
+	var pages mappings
+	var skip uint64
+	if _, err := fmt.Sscan(string(line), &pages.addresses, &skip, &skip, &skip, &skip, &pages.data); err != nil {
+		return mappings{}, fmt.Errorf("parse %q: %w", line, err)
 	}
-	pages, err := strconv.ParseUint(fields[5], 10, 64)
-	return pages * uint64(os.Getpagesize()), err
+	size := uint64(os.Getpagesize())
+	return mappings{pages.addresses * size, pages.data * size}, nil
 }

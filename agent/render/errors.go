@@ -77,6 +77,10 @@ func (p place) limit(format string, args ...any) *Error {
 	return &Error{Reason: Limit, File: p.file, Line: p.line, Message: fmt.Sprintf(format, args...)}
 }
 
+func (p place) tooMuchMemory(limits Limits) *Error {
+	return p.limit("rendering takes more than %d MiB of memory", limits.Memory>>20)
+}
+
 // cleaned bounds what a stranger's template can put before a reader's eyes.
 func (e *Error) cleaned() *Error {
 	c := *e

@@ -20,7 +20,7 @@ func checkKustomization(t *tree, name string, data []byte) error {
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, value := fields[i], fields[i+1]
 		if slices.Contains([]string{"helmCharts", "helmChartInflationGenerator"}, key.Value) && len(value.Content) > 0 {
-			return place{name, key.Line}.refused("make the chart a service with renderer: helm", "kustomize cannot inflate charts here")
+			return noInflation(place{name, key.Line})
 		}
 		for _, reference := range references(key.Value, value) {
 			if err := checkReference(t, name, key.Value, reference); err != nil {
@@ -29,6 +29,10 @@ func checkKustomization(t *tree, name string, data []byte) error {
 		}
 	}
 	return nil
+}
+
+func noInflation(at place) *Error {
+	return at.refused("make the chart a service with renderer: helm", "kustomize inflates no charts here")
 }
 
 func checkReference(t *tree, name, field string, reference *yaml.Node) error {

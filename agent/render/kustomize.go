@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
@@ -28,7 +29,11 @@ func renderKustomize(j *job) ([]manifest, error) {
 	if err != nil {
 		return nil, disk.explain(place{file: at}, err)
 	}
-	return kustomized(place{file: at}, objects)
+	all, err := kustomized(place{file: at}, objects)
+	if err != nil {
+		return nil, disk.explain(place{file: at}, err)
+	}
+	return all, nil
 }
 
 func kustomized(at place, objects resmap.ResMap) ([]manifest, error) {
@@ -37,7 +42,7 @@ func kustomized(at place, objects resmap.ResMap) ([]manifest, error) {
 		m := manifest{place: at}
 		var err error
 		if m.json, err = object.MarshalJSON(); err != nil {
-			return nil, at.invalid("encode %s: %v", object.CurId(), err)
+			return nil, fmt.Errorf("encode %s: %w", object.CurId(), err)
 		}
 		if err := json.Unmarshal(m.json, &m.head); err != nil {
 			return nil, at.invalid("%s is not a Kubernetes object: %v", object.CurId(), err)
@@ -55,6 +60,9 @@ func (k *kustomizeFS) explain(at place, err error) error {
 	}
 	if types.IsErrOnlyBuiltinPluginsAllowed(err) {
 		return at.refused("commit what it generates", "plugins are disabled: %s", relative(err.Error()))
+	}
+	if strings.Contains(err.Error(), "--enable-helm") {
+		return noInflation(at) // by a generator file; kustomize has no type for this
 	}
 	for _, name := range k.parsed {
 		for _, doc := range split(k.tree.files[name]) {

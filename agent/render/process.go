@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,10 +53,10 @@ func converse(ctx context.Context, command []string, limits Limits, r request, f
 	}()
 	mouth := &io.LimitedReader{R: stdout, N: limits.Output + progressRoom}
 	last, at, heard := receive(mouth)
-	if heard != nil && !ended(heard, mouth) {
-		cancel()
+	dying := heard != nil && ended(heard, mouth)
+	if !dying {
+		cancel() // it has answered, or will never
 	}
-	// The child has answered, is dying or is being killed; either way nothing blocks the sender for long.
 	_ = stdin.Close()
 	unsent := <-sent
 	exit := child.Wait()
@@ -69,6 +70,8 @@ func converse(ctx context.Context, command []string, limits Limits, r request, f
 		return nil, unsent
 	case mouth.N <= 0:
 		return nil, place{file: at}.limit("renders to more than %d MiB", limits.Output>>20)
+	case !dying:
+		return nil, &Error{Reason: Crash, File: at, Message: fmt.Sprintf("the render process talks nonsense: %v", heard)}
 	}
 	slow := errors.Is(context.Cause(timed), errWall)
 	return nil, verdict(limits, place{file: at}, slow, exit, words.String())
@@ -106,14 +109,18 @@ func verdict(limits Limits, at place, slow bool, exit error, words string) *Erro
 	switch {
 	case slow:
 		return at.limit("rendering takes longer than %v", limits.Wall)
-	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
+	case containsAny(words, "stack overflow", "stack exceeds"):
 		return at.limit("rendering recurses without end")
-	case strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"):
-		return at.limit("rendering takes more than %d MiB of memory", limits.Memory>>20)
+	case containsAny(words, "out of memory", "cannot allocate memory", "pthread_create failed"):
+		return at.tooMuchMemory(limits)
 	case signalled(exit, syscall.SIGKILL):
 		return at.limit("rendering was killed by the system: it takes too much memory or processor time")
 	}
 	return &Error{Reason: Crash, File: at.file, Message: fmt.Sprintf("the render process died: %v", exit)}
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 func signalled(exit error, signal syscall.Signal) bool {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"maps"
 	"regexp"
@@ -35,15 +36,32 @@ func (j *job) expand(name string, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, templateError(name, err)
 	}
-	var out bytes.Buffer
+	out := boundedBuffer{most: j.limits.Output}
 	if err := t.Execute(&out, map[string]any{
 		"parameters": j.Parameters,
 		"service":    map[string]string{"name": j.Service},
 		"namespace":  j.Namespace,
-	}); err != nil {
+	}); errors.Is(err, errTooLong) {
+		return nil, place{file: name}.limit("renders to more than %d MiB", j.limits.Output>>20)
+	} else if err != nil {
 		return nil, templateError(name, err)
 	}
 	return out.Bytes(), nil
+}
+
+// boundedBuffer is a buffer that a loop cannot fill for ever.
+type boundedBuffer struct {
+	bytes.Buffer
+	most int64
+}
+
+var errTooLong = errors.New("prints too much")
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if int64(b.Len()+len(p)) > b.most {
+		return 0, errTooLong
+	}
+	return b.Buffer.Write(p)
 }
 
 // hermetic are sprig's functions that answer the same on every call and every machine.

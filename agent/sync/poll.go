@@ -29,7 +29,7 @@ func (s *Syncer) poll(ctx context.Context) error {
 	}
 	quiet := false
 	for ctx.Err() == nil {
-		loop := poll.Loop{Interval: interval}
+		loop := poll.Loop{Interval: interval, Jitter: 0.2, MaxBackoff: time.Minute}
 		// The loop runs until the hub asks for another interval.
 		changed, cancel := context.WithCancel(ctx)
 		_ = loop.Run(changed, nil, func(ctx context.Context) error {

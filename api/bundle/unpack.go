@@ -36,9 +36,14 @@ func Unpack(r io.Reader, lim Limits) (*Files, error) {
 	return files, nil
 }
 
-const tarOverhead = 4 * 512
+const (
+	tarOverhead = 4 * 512
+	// tarEnd is what every archive ends with, also one without files.
+	tarEnd = 2 * 512
+)
 
-func readTar(stream io.Reader, lim Limits) (*Files, error) {
+func readTar(stream *limitedReader, lim Limits) (*Files, error) {
+	most := stream.left
 	u := &unpacker{tree: newTree(), lim: lim}
 	archive := tar.NewReader(stream)
 	for {
@@ -57,6 +62,9 @@ func readTar(stream io.Reader, lim Limits) (*Files, error) {
 		return nil, errors.New("bytes after the end of the archive")
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
+	}
+	if most-stream.left < tarEnd {
+		return nil, fmt.Errorf("archive is not whole: %w", io.ErrUnexpectedEOF)
 	}
 	return &Files{root: u.tree.root}, nil
 }

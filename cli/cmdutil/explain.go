@@ -12,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
 )
 
 // Explain turns the errors of the rooms below into what is told to people. An error that it does not know stays what it
@@ -121,4 +122,13 @@ func hubAway(err error) *ui.Err {
 		Msg: "cannot reach the hub at " + away.Hub, Cause: away.Err.Error(),
 		Fix: "see that it runs and that this is its address: --hub URL, PLURAL_HUB, or spec.hub.url in plural.yaml", Err: err,
 	}
+}
+
+// HeldProblem is why a service cannot be resolved, as it is told.
+func HeldProblem(p *resolve.Problem) ui.Problem {
+	message := "service " + p.Service
+	if p.Cluster != "" {
+		message += " on cluster " + p.Cluster
+	}
+	return ui.Problem{Where: p.Position.String(), Message: message + ": " + p.Message, Fix: p.Fix}
 }

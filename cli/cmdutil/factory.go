@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -95,7 +96,7 @@ func (f *Factory) HubAddress() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w, err := fleet.LoadWorkspace(os.DirFS(repo.Root()))
+	w, err := Manifest(repo)
 	if err != nil {
 		return "", err
 	}
@@ -103,6 +104,31 @@ func (f *Factory) HubAddress() (string, error) {
 		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: "plural.yaml has no spec.hub.url", Fix: fix}
 	}
 	return w.Spec.Hub.URL, nil
+}
+
+// Manifest is what plural.yaml says. It reads that file alone: a mistake elsewhere must not keep anybody from asking
+// the hub about it.
+func Manifest(repo *workspace.Repo) (*fleet.Workspace, error) {
+	root, err := os.OpenRoot(repo.Root())
+	if err != nil {
+		return nil, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	f, err := fleet.Load(manifestOnly{root.FS()})
+	if err != nil {
+		return nil, err
+	}
+	return &f.Workspace, nil
+}
+
+// manifestOnly hides every file but plural.yaml.
+type manifestOnly struct{ fs.FS }
+
+func (m manifestOnly) Open(name string) (fs.File, error) {
+	if name != workspace.Manifest && name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return m.FS.Open(name)
 }
 
 // HubClient asks the hub that is meant, as the user that PLURAL_TOKEN, PLURAL_TOKEN_FILE or the stored token says.
@@ -116,6 +142,16 @@ func (f *Factory) HubClient() (*client.Client, error) {
 		return nil, err
 	}
 	return client.New(address, token, f.Version)
+}
+
+// Ask is what a command needs that shows what the hub knows: whom to ask, and where to print.
+func (f *Factory) Ask() (*client.Client, *ui.Printer, error) {
+	printer, err := f.Printer("")
+	if err != nil {
+		return nil, nil, err
+	}
+	hub, err := f.HubClient()
+	return hub, printer, err
 }
 
 // Hosts are the stored tokens.

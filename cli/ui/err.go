@@ -97,6 +97,13 @@ func tell(err error) *Err {
 	return &Err{Msg: err.Error()}
 }
 
+// Write prints p on one line, and its fix on a second.
+func (p Problem) Write(w io.Writer) {
+	var b strings.Builder
+	p.write(&b)
+	_, _ = io.WriteString(w, b.String())
+}
+
 func (p Problem) write(b *strings.Builder) {
 	text := p.Message
 	if p.Where != "" {

@@ -17,7 +17,7 @@ import (
 
 var (
 	link       = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
-	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)")
+	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z/-]+)")
 	sourceFile = regexp.MustCompile("`([a-z][a-z0-9]*/[A-Za-z0-9_/.-]*\\.(?:go|proto))`")
 )
 

@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -42,21 +44,26 @@ const MaxNodes = 1000
 
 // Config says what to run.
 type Config struct {
-	Dir      string       // folder of the cluster, created when missing
-	Name     string       // of the kubeconfig's context
-	Nodes    int          // simulated nodes, at least 1
-	Log      *slog.Logger // of the parts written here
-	LogLevel string       // of the store: error, info or debug
+	Dir       string       // folder of the cluster, created when missing
+	Ephemeral bool         // remove Dir when stopping
+	Name      string       // of the kubeconfig's context
+	Nodes     int          // simulated nodes, 1 to MaxNodes
+	Log       *slog.Logger // of the parts written here
+	StoreLog  string       // level of the store's own log: panic, info or debug
 }
 
 // Run serves a cluster until ctx ends, which is no error.
 func Run(ctx context.Context, config Config) (err error) {
 	startedAt := time.Now().UTC()
-	dir, err := rundir.Open(config.Dir)
+	open, closeDir := rundir.Open, (*rundir.Dir).Close
+	if config.Ephemeral {
+		open, closeDir = rundir.OpenEmpty, (*rundir.Dir).Remove
+	}
+	dir, err := open(config.Dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	defer func() { err = errors.Join(err, closeDir(dir)) }()
 	// The store's sockets and data are found relative to the working folder.
 	if err := os.Chdir(dir.Path()); err != nil {
 		return fmt.Errorf("enter folder: %w", err)
@@ -89,7 +96,7 @@ func (c *cluster) run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, c.listener.Close())
 	}
-	store, err := controlplane.OpenStore(ctx, c.LogLevel)
+	store, err := controlplane.OpenStore(ctx, c.StoreLog)
 	if err != nil {
 		return errors.Join(err, c.listener.Close())
 	}
@@ -143,7 +150,7 @@ func (c *cluster) connect() (kubernetes.Interface, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("create client: %w", err)
 	}
-	return client, c.dir.Path() + string(os.PathSeparator) + rundir.KubeconfigFile, nil
+	return client, filepath.Join(c.dir.Path(), rundir.KubeconfigFile), nil
 }
 
 // announce writes the readiness file once the cluster can be used, then idles.
@@ -160,7 +167,16 @@ func (c *cluster) announce(ctx context.Context, client kubernetes.Interface) err
 	if err := c.dir.MarkReady(ready); err != nil {
 		return err
 	}
+	settleMemory()
 	c.Log.Info("cluster is ready", "server", ready.Server, "after", time.Since(c.startedAt))
 	<-ctx.Done()
 	return nil
+}
+
+// settleMemory gives back what only the start needed. From here on the collector trades
+// a little of a mostly idle processor for memory, of which several clusters side by
+// side need a lot; during the start it would cost seconds.
+func settleMemory() {
+	debug.SetGCPercent(50)
+	debug.FreeOSMemory()
 }

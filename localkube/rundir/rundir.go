@@ -35,8 +35,12 @@ const (
 	portFile = "port"
 )
 
-// ErrInUse says that another process holds the folder.
-var ErrInUse = errors.New("folder is in use by another localkube process")
+var (
+	// ErrInUse says that another process holds the folder.
+	ErrInUse = errors.New("folder is in use by another localkube process")
+	// ErrNotEmpty says that a folder to be removed in the end holds something already.
+	ErrNotEmpty = errors.New("folder is not empty")
+)
 
 // Ready is what the readiness file tells.
 type Ready struct {
@@ -79,6 +83,19 @@ func Open(path string) (*Dir, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// OpenEmpty is Open for a folder that is to be removed in the end, so that it must hold
+// nothing yet.
+func OpenEmpty(path string) (*Dir, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read folder %q: %w", path, err)
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("use folder %q: %w", path, ErrNotEmpty)
+	}
+	return Open(path)
 }
 
 // Path is the absolute path of the folder.
@@ -141,6 +158,11 @@ func (d *Dir) WriteFile(name string, content []byte) error {
 // Close removes the readiness file and gives the folder back.
 func (d *Dir) Close() error {
 	return errors.Join(d.withdraw(), d.root.Close(), d.lock.Close())
+}
+
+// Remove deletes the folder with all it holds, and gives it back.
+func (d *Dir) Remove() error {
+	return errors.Join(d.withdraw(), os.RemoveAll(d.path), d.root.Close(), d.lock.Close())
 }
 
 func (d *Dir) withdraw() error {

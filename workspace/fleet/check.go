@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pluralsh/plural/internal/budget"
 )
 
 // Bounds of Source.spec.interval.
@@ -142,7 +144,7 @@ func (d *document) checkBudget(path, s string) {
 	if s == "" {
 		return
 	}
-	if _, err := ParseBudget(s); err != nil {
+	if _, err := budget.Parse(s); err != nil {
 		d.fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", quote(s))
 	}
 }

@@ -132,18 +132,18 @@ func TestLoadRefusesHostileDocumentsQuickly(t *testing.T) {
 	for i := 1; i < 10; i++ {
 		bomb += fmt.Sprintf("x%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
 	}
-	longKey := strings.Repeat("k", 1<<20)
+	longKey := strings.Repeat("k", 1<<18)
 	for name, test := range map[string]struct{ text, want string }{
 		"alias bomb":        {bomb, "more than 1000 uses of aliases"},
 		"alias cycle":       {service("x", "&s {source: {path: a}, clusters: *s}"), "stands inside the value"},
 		"deep":              {strings.Repeat("[", 5000), "not YAML"},
 		"deep and complete": {strings.Repeat("[", 500) + strings.Repeat("]", 500), "nested more than 100"},
-		"wide":              {"a: [" + strings.Repeat("1,", 200_000) + "1]", "more than 100000 values"},
-		"large":             {strings.Repeat("#", MaxFile+1), "larger than 3 MiB"},
-		"empty documents":   {strings.Repeat("---\n", MaxFile/4-1) + "a", "must be fields"},
+		"wide":              {"a: [" + strings.Repeat("1,", MaxNodes) + "1]", "more than 100000 values"},
+		"large":             {strings.Repeat("#", MaxFile+1), "larger than 1 MiB"},
+		"empty documents":   {strings.Repeat("---\n", MaxFile/4), "more than 20000 documents"},
 		"documents":         {strings.Repeat("--- {}\n", MaxDocuments+1), "more errors are not shown"},
 		"long keys": {service("x", "{source: {path: a}, clusters: {}, helm: {values: {? "+longKey+" : {? "+longKey+" : ["+
-			strings.Repeat("yes,", 90_000)+"]}}}}"), "more errors are not shown"},
+			strings.Repeat("yes,", 9_000)+"]}}}}"), "more errors are not shown"},
 		"not UTF-8": {"a: \xff\xfe", "not YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,40 +228,6 @@ func TestSelector(t *testing.T) {
 	} {
 		if got := test.s.Matches(c); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
-		}
-	}
-}
-
-func TestBudget(t *testing.T) {
-	for _, test := range []struct {
-		budget         string
-		floor          int
-		removed, total int
-		want           bool
-	}{
-		{"", 0, 2, 4, true},
-		{"", 0, 3, 4, false},
-		{"50%", 0, 1, 1, false},
-		{"50%", ObjectFloor, 10, 10, true},
-		{"50%", ObjectFloor, 11, 12, false},
-		{"0%", 0, 0, 9, true},
-		{"0%", 0, 1, 9, false},
-		{"100%", 0, 9, 9, true},
-		{"3", ObjectFloor, 3, 100, true},
-		{"3", ObjectFloor, 4, 100, false},
-		{"0", ObjectFloor, 1, 100, false},
-	} {
-		b, err := ParseBudget(test.budget)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := b.AtLeast(test.floor).Allows(test.removed, test.total); got != test.want {
-			t.Errorf("%q at least %d: %d of %d: %v, want %v", test.budget, test.floor, test.removed, test.total, got, test.want)
-		}
-	}
-	for _, bad := range []string{"x", "-1", "+1", "101%", "%", "1.5%", "50 %", "99999999999999999999"} {
-		if _, err := ParseBudget(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 // Bounds of one load. They are far above what fleets need, and keep hostile input cheap.
 const (
-	MaxFile      = 3 << 20  // bytes in one file
+	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
-	MaxDocuments = 20_000   // documents in all files
+	MaxDocuments = 20_000   // documents in all files, empty ones too
 	MaxDepth     = 100      // levels inside one document
 	MaxNodes     = 100_000  // keys and values of one document, aliases written out
 	MaxAliases   = 1_000    // times that one document uses an anchor, aliases written out
@@ -67,7 +67,7 @@ func (l *loader) readWorkspace() error {
 	if err := l.readFile(workspaceFile, folder{kind: kindWorkspace}); err != nil {
 		return err
 	}
-	if l.documents == 0 && len(l.faults.list) == 0 {
+	if l.fleet.Workspace.Position.Line == 0 && len(l.faults.list) == 0 {
 		l.faults.add(at, "write a Workspace document", "file is empty")
 	}
 	return nil
@@ -153,10 +153,10 @@ func (l *loader) readBounded(name string) ([]byte, error) {
 
 // document takes one parsed document through bounds, decoding and checks.
 func (l *loader) document(file string, root *yaml.Node, f folder) {
+	l.documents++
 	if len(root.Content) == 0 || isNull(root.Content[0]) {
 		return // only comments, or nothing between two separators
 	}
-	l.documents++
 	node := root.Content[0]
 	if err := checkBounds(node); err != nil {
 		err.File = file

@@ -12,7 +12,7 @@ import (
 // keyPrefix starts every deployment key; it changes with the encoding below.
 const keyPrefix = "d1-"
 
-// rendererVersions change when a renderer makes other objects of the same input, so that every cluster renders again.
+// rendererVersion changes when a renderer makes other objects of the same input, so that every cluster renders again.
 func rendererVersion(renderer string) string {
 	versions := map[string]string{rendererRaw: "1", rendererKustomize: "1", rendererHelm: "1"}
 	return versions[renderer]

@@ -16,8 +16,10 @@ package resolve
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -147,7 +149,7 @@ func firstProblem(steps ...func() *Problem) *Problem {
 func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 	d := Deployment{
 		Service: s.Metadata.Name, Namespace: s.Spec.Namespace, Renderer: s.Spec.Renderer,
-		Source: s.Spec.Source.Name, Ref: s.Spec.Source.Ref,
+		Path: path.Clean(s.Spec.Source.Path), Source: s.Spec.Source.Name, Ref: s.Spec.Source.Ref,
 	}
 	if source, ok := f.Source(d.Source); ok && d.Ref == "" && source.Spec.Git != nil {
 		d.Ref = source.Spec.Git.Ref
@@ -161,7 +163,7 @@ func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 	own, general := s.Spec.Sync, f.Workspace.Spec.Defaults.Sync
 	d.Prune = switchedOn(own.Prune, general.Prune)
 	d.SelfHeal = switchedOn(own.SelfHeal, general.SelfHeal)
-	d.DeletionBudget = firstOf(own.DeletionBudget, general.DeletionBudget, fleet.DefaultBudget)
+	d.DeletionBudget = firstOf(own.DeletionBudget, general.DeletionBudget, budget.Default)
 	return d
 }
 
@@ -196,7 +198,7 @@ func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Probl
 	if fault != nil {
 		return fault.problem(s)
 	}
-	d.Path, d.Renderer, d.Inputs, d.Bundle = found.path, found.renderer, found.inputs, found.bundle
+	d.Renderer, d.Inputs, d.Bundle = found.renderer, found.inputs, found.bundle
 	return nil
 }
 

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -92,19 +94,17 @@ func (o *objects) walk(root Hash, seen map[Hash]bool, visit func(Hash, plumbing.
 	return nil
 }
 
-// compactIfNeeded makes one pack of all that the refs stand on, and with that drops what no ref holds any more. Refs that
-// are no longer asked for go too.
-func (m *Mirror) compactIfNeeded(ctx context.Context, refs []string) error {
+// keptUnasked is how long a ref that nobody asks for any more survives: whoever asked may be about to do so again.
+const keptUnasked = 24 * time.Hour
+
+// compactIfNeeded makes one pack of all that the refs stand on, and with that drops what no ref holds any more.
+func (m *Mirror) compactIfNeeded(ctx context.Context) error {
 	names, _, err := packs(m.generation())
 	if err != nil || len(names) <= maxPacks {
 		return err
 	}
 	next := m.snapshotState()
-	for ref := range next.Refs {
-		if !slices.Contains(refs, ref) {
-			delete(next.Refs, ref)
-		}
-	}
+	maps.DeleteFunc(next.Refs, func(_ string, tip refTip) bool { return time.Since(tip.Asked) > keptUnasked })
 	if next.Generation, err = newGeneration(m.dir); err != nil {
 		return err
 	}

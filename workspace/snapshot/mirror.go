@@ -33,8 +33,12 @@ type Mirror struct {
 	web     transport.Transport
 	objects *objects
 
-	// fetching is held by the one fetch that may run. It guards verified.
+	// fetching is held by the one fetch that may run. It guards what follows.
 	fetching sync.Mutex
+	// saved is the state on disk.
+	saved state
+	// absent are commits that the remote did not have, by the refs it advertised then.
+	absent map[plumbing.Hash]string
 	// verified are trees known to be complete and well-formed, with all that they hold.
 	verified map[Hash]bool
 
@@ -61,7 +65,7 @@ func OpenMirror(dir string, options MirrorOptions) (*Mirror, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{dir: dir, options: options, web: newWeb(), objects: &objects{cache: cache.NewObjectLRU(objectCache)}, verified: map[Hash]bool{}, state: st}
+	m := &Mirror{dir: dir, options: options, web: newWeb(), objects: &objects{cache: cache.NewObjectLRU(objectCache)}, verified: map[Hash]bool{}, absent: map[plumbing.Hash]string{}, state: st}
 	if _, err := os.Stat(packDir(m.generation())); st.Generation == "" || err != nil {
 		if m.state.Generation, err = newGeneration(dir); err != nil {
 			return nil, err
@@ -100,12 +104,24 @@ func (m *Mirror) Snapshot(ref string) (*Snapshot, error) {
 	m.mu.Lock()
 	tip, ok := m.state.Refs[ref]
 	m.mu.Unlock()
+	if id := plumbing.NewHash(ref); !ok && plumbing.IsHash(ref) && m.objects.has(id) {
+		tip, ok = refTip{Commit: ref}, true
+	}
 	if !ok {
 		return nil, &RefError{Ref: ref, Err: ErrNotFetched}
 	}
 	s, err := m.objects.snapshot(plumbing.NewHash(tip.Commit))
 	if err != nil {
 		return nil, &RefError{Ref: ref, Err: err}
+	}
+	return s, nil
+}
+
+// At gives a commit by its 40 hex digits, as long as it is here: a ref's last good one, or one of the few before it.
+func (m *Mirror) At(commit string) (*Snapshot, error) {
+	s, err := m.objects.snapshot(plumbing.NewHash(commit))
+	if err != nil {
+		return nil, fmt.Errorf("find commit %.40q: %w", commit, err)
 	}
 	return s, nil
 }
@@ -165,28 +181,30 @@ func (m *Mirror) fetch(ctx context.Context, u *url.URL, refs []string) ([]string
 	}
 	tips, problems := remote.resolve(refs)
 	next := m.snapshotState()
-	if m.objects.damaged.Load() {
+	if m.objects.damaged.Load() && len(tips) > 0 {
 		if next.Generation, err = newGeneration(m.dir); err != nil {
 			return nil, err
 		}
 		m.verified = map[Hash]bool{}
 	}
-	if req := remote.request(m.wanted(next, tips), m.haves(next)); req != nil {
+	wanted := m.wanted(next, tips, remote.fingerprint)
+	if req := remote.request(wanted, m.haves(next)); req != nil {
 		if err := download(ctx, session, req, packDir(filepath.Join(m.dir, next.Generation))); err != nil {
 			return nil, errors.Join(err, m.sweep())
 		}
 		if err := m.objects.reload(filepath.Join(m.dir, next.Generation)); err != nil {
 			return nil, err
 		}
+		m.note(wanted, remote.fingerprint)
 	}
 	changed, refused := m.advance(&next, tips)
 	if next.Generation != m.state.Generation && !m.holdsAny(next) {
 		return nil, errors.Join(append(append(problems, refused...), m.objects.reload(m.generation()), m.sweep())...)
 	}
-	next.Fetched = time.Now()
+	next.touch(refs, time.Now())
 	err = m.commit(next)
 	if err == nil {
-		err = m.compactIfNeeded(ctx, refs)
+		err = m.compactIfNeeded(ctx)
 	}
 	return changed, errors.Join(append(append(problems, refused...), err)...)
 }
@@ -197,12 +215,26 @@ func (m *Mirror) snapshotState() state {
 	return m.state.clone()
 }
 
+// note remembers which commits the remote did not have: looking for one costs a fetch of everything, and is worth it only
+// when the remote has changed.
+func (m *Mirror) note(wanted []plumbing.Hash, fingerprint string) {
+	clear(m.absent)
+	for _, id := range wanted {
+		if !m.objects.has(id) {
+			m.absent[id] = fingerprint
+		}
+	}
+}
+
 // wanted are the tips that are not here yet; all of them when the objects are about to be replaced.
-func (m *Mirror) wanted(next state, tips map[string]plumbing.Hash) []plumbing.Hash {
+func (m *Mirror) wanted(next state, tips map[string]plumbing.Hash, fingerprint string) []plumbing.Hash {
 	fresh := next.Generation != m.state.Generation
 	var wants []plumbing.Hash
 	for ref, tip := range tips {
 		known := next.Refs[ref]
+		if m.absent[tip] == fingerprint {
+			continue
+		}
 		if fresh || !(known.Tip == tip.String() && m.objects.has(plumbing.NewHash(known.Commit)) || m.objects.has(tip)) {
 			wants = append(wants, tip)
 		}
@@ -266,10 +298,22 @@ func (m *Mirror) accept(tip plumbing.Hash) (commit string, err error) {
 	return s.commit.ID, nil
 }
 
+// saveEvery is how stale the time of the last answer may be on disk.
+const saveEvery = time.Minute
+
+// unsaved says whether next must be written: a poll that found nothing new is worth no write a second.
+func (m *Mirror) unsaved(next state) bool {
+	return next.Generation != m.saved.Generation || next.Fetched.Sub(m.saved.Fetched) >= saveEvery ||
+		!maps.EqualFunc(next.Refs, m.saved.Refs, refTip.equal)
+}
+
 // commit makes next the state, on disk first, and drops the generation that it replaces.
 func (m *Mirror) commit(next state) error {
-	if err := next.save(m.dir); err != nil {
-		return err
+	if m.unsaved(next) {
+		if err := next.save(m.dir); err != nil {
+			return err
+		}
+		m.saved = next
 	}
 	m.mu.Lock()
 	replaced := m.state.Generation != next.Generation

@@ -328,7 +328,7 @@ func TestHugeBlobIsRefusedWithoutTakingMemory(t *testing.T) {
 	fetch(t, m, r.url(), "main")
 	file, err := os.Create(filepath.Join(r.dir, "zero"))
 	must(t, err)
-	must(t, errors.Join(file.Truncate(200<<20), file.Close()))
+	must(t, errors.Join(file.Truncate(80<<20), file.Close()))
 	r.git("-c", "core.bigFileThreshold=1m", "add", "zero")
 	r.git("commit", "-q", "-m", "zero")
 	runtime.GC()

@@ -1,10 +1,14 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -27,6 +31,8 @@ type remote struct {
 	refs         memory.ReferenceStorage
 	// tips are the hashes that any server lets a client ask for.
 	tips map[plumbing.Hash]bool
+	// fingerprint is the same as long as no ref moves.
+	fingerprint string
 }
 
 func newRemote(advertised *packp.AdvRefs) (*remote, error) {
@@ -40,6 +46,11 @@ func newRemote(advertised *packp.AdvRefs) (*remote, error) {
 			r.tips[ref.Hash()] = true
 		}
 	}
+	sum := sha256.New()
+	for _, tip := range slices.SortedFunc(maps.Keys(r.tips), func(a, b plumbing.Hash) int { return bytes.Compare(a[:], b[:]) }) {
+		sum.Write(tip[:])
+	}
+	r.fingerprint = string(sum.Sum(nil))
 	return r, nil
 }
 

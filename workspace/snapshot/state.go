@@ -30,6 +30,8 @@ type refTip struct {
 	Tip    string   `json:"tip"`
 	Commit string   `json:"commit"`
 	Before []string `json:"before,omitempty"`
+	// Asked is when the ref was last among those to follow; on disk it may be a minute old.
+	Asked time.Time `json:"asked"`
 }
 
 const keptBefore = 4
@@ -37,7 +39,22 @@ const keptBefore = 4
 func (t refTip) moved(tip, commit string) refTip {
 	before := append([]string{t.Commit}, t.Before...)
 	before = slices.DeleteFunc(before, func(c string) bool { return c == "" || c == commit })
-	return refTip{Tip: tip, Commit: commit, Before: before[:min(len(before), keptBefore)]}
+	return refTip{Tip: tip, Commit: commit, Before: before[:min(len(before), keptBefore)], Asked: t.Asked}
+}
+
+func (t refTip) equal(o refTip) bool {
+	return t.Tip == o.Tip && t.Commit == o.Commit && slices.Equal(t.Before, o.Before)
+}
+
+// touch notes that the remote has answered, and who was asked for.
+func (s *state) touch(refs []string, now time.Time) {
+	s.Fetched = now
+	for _, ref := range refs {
+		if tip, ok := s.Refs[ref]; ok {
+			tip.Asked = now
+			s.Refs[ref] = tip
+		}
+	}
 }
 
 func (s state) clone() state {

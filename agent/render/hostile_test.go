@@ -1,0 +1,343 @@
+package render_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pluralsh/plural/agent/render"
+)
+
+const (
+	chartYAML     = "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n"
+	kustomization = "-- app/kustomization.yaml --\nresources: [x.yaml]\n-- app/x.yaml --\n"
+)
+
+// bomb nests n levels of ten aliases each: ten to the n nodes in a few hundred bytes.
+func bomb(n int) string {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\nx0: &x0 [a, a, a, a, a, a, a, a, a, a]\n")
+	for i := 1; i < n; i++ {
+		alias := fmt.Sprintf("*x%d", i-1)
+		fmt.Fprintf(&b, "x%d: &x%d [%s]\n", i, i, strings.Join([]string{alias, alias, alias, alias, alias, alias, alias, alias, alias, alias}, ", "))
+	}
+	return b.String()
+}
+
+func TestM1AliasOfItselfIsRefusedWithItsLine(t *testing.T) {
+	r := newRenderer(t)
+	cyclic := configMap("a") + "data: &x\n  y: *x\n"
+	for name, in := range map[string]render.Input{
+		"raw":       input(render.Raw, tree("-- app/x.yaml --\n"+cyclic)),
+		"kustomize": input(render.Kustomize, tree(kustomization+cyclic)),
+		"patch": input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml]\npatches: [{path: x.yaml}]\n"+
+			"-- app/x.yaml --\n"+cyclic)),
+		"a file that does not look like YAML": input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml.txt]\n-- app/x.yaml.txt --\n"+cyclic)),
+		"second document":                     input(render.Kustomize, tree(kustomization+cyclic)),
+		"values":                              withValues(input(render.HelmChart, tree(chartYAML+"-- x.yaml --\n"+cyclic)), "x.yaml"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := failure(t, r, in)
+			if failed.Line != 5 || failed.Reason != render.Invalid || !strings.Contains(failed.Message, `"x" contains itself`) {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+			stillRenders(t, r)
+		})
+	}
+}
+
+func TestM1KustomizationThatContainsItselfIsRefused(t *testing.T) {
+	r := newRenderer(t)
+	failed := failure(t, r, input(render.Kustomize, tree("-- app/kustomization.yaml --\ncommonLabels: &x {a: *x}\n")))
+	if failed.Reason != render.Invalid || failed.Line != 1 {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+	stillRenders(t, r)
+}
+
+func TestM2R4AliasBombsAreRefusedWithinASecond(t *testing.T) {
+	r := newRenderer(t)
+	for _, n := range []int{5, 6, 9} {
+		for name, in := range map[string]render.Input{
+			"raw":       input(render.Raw, tree("-- app/x.yaml --\n"+bomb(n))),
+			"kustomize": input(render.Kustomize, tree(kustomization+bomb(n))),
+			"values":    withValues(input(render.HelmChart, tree(chartYAML+"-- x.yaml --\n"+bomb(n))), "x.yaml"),
+		} {
+			t.Run(fmt.Sprintf("%s n=%d", name, n), func(t *testing.T) {
+				start := time.Now()
+				failed := failure(t, r, in)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("refused after %v", took)
+				}
+				if failed.Line == 0 || !strings.HasSuffix(failed.File, "x.yaml") || !strings.Contains(failed.Message, "aliases add more than") {
+					t.Errorf("%s: %v", failed.Reason, failed)
+				}
+			})
+		}
+	}
+	t.Run("chart's own values", func(t *testing.T) {
+		failed := failure(t, r, input(render.HelmChart, tree(chartYAML+"-- app/values.yaml --\n"+bomb(9))))
+		if failed.File != "app/values.yaml" || failed.Line == 0 {
+			t.Errorf("%s: %v", failed.Reason, failed)
+		}
+	})
+	stillRenders(t, r)
+}
+
+func TestOrdinaryAnchorsRender(t *testing.T) {
+	manifest := configMap("a") + "x: &x {labels: {a: b}}\ny: *x\nz: {<<: *x, c: d}\n"
+	r := newRenderer(t)
+	mustRender(t, r, input(render.Raw, tree("-- app/x.yaml --\n"+manifest)))
+	mustRender(t, r, input(render.Kustomize, tree(kustomization+manifest)))
+}
+
+func withValues(in render.Input, names ...string) render.Input {
+	in.Helm = &render.Helm{ValuesFiles: names}
+	return in
+}
+
+// What M14 and R9 list: loops that no context can cancel and functions that allocate, in a chart and in a template of ours.
+func TestM14R9TemplatesThatNeverEndOrEatMemoryHitALimit(t *testing.T) {
+	r := newRenderer(t)
+	doubled := `{{ $s := "xxxxxxxx" }}` + strings.Repeat(`{{ $s = cat $s $s }}`, 28) + `{{ $s | len }}`
+	attacks := map[string]string{
+		"until 3e7":   `{{ range until 30000000 }}{{ end }}`,
+		"repeat 5e8":  `{{ $s := repeat 500000000 "x" }}{{ $s | upper | len }}`,
+		"repeat 1e11": `{{ $s := repeat 100000000000 "x" }}{{ $s | upper | len }}`,
+		"28 cats":     doubled,
+		"output":      `{{ range until 1000000 }}{{ repeat 100000 "x" }}{{ end }}`,
+	}
+	recursions := map[string]string{
+		"include itself":   `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+		"include mutually": `{{ define "a" }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+		"tpl of itself":    `{{ define "a" }}{{ tpl "{{ include \"a\" . }}" . }}{{ end }}{{ include "a" . }}`,
+		"template itself":  `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
+	}
+	for name, attack := range attacks {
+		t.Run("template "+name, func(t *testing.T) {
+			isLimit(t, failure(t, r, input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+attack+"\n"))), "app/x.yaml.tmpl")
+		})
+		t.Run("chart "+name, func(t *testing.T) {
+			isLimit(t, failure(t, r, input(render.HelmChart, tree(chartYAML+"-- app/templates/x.yaml --\n"+attack+"\n"))), "app/templates/x.yaml")
+		})
+	}
+	for name, attack := range recursions {
+		t.Run("chart "+name, func(t *testing.T) {
+			failed := failure(t, r, input(render.HelmChart, tree(chartYAML+"-- app/templates/x.yaml --\n"+attack+"\n")))
+			if failed.Reason == render.Crash || failed.File != "app/templates/x.yaml" {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+	stillRenders(t, r)
+}
+
+func TestR9LoopWithoutEndIsKilledAtTheWallLimit(t *testing.T) {
+	r := newRenderer(t)
+	r.Limits.Wall = time.Second
+	loop := "{{ range until 1000000 }}{{ range until 1000000 }}{{ end }}{{ end }}\n"
+	for file, in := range map[string]render.Input{
+		"app/x.yaml.tmpl":      input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+loop)),
+		"app/templates/x.yaml": input(render.HelmChart, tree(chartYAML+"-- app/templates/x.yaml --\n"+loop)),
+	} {
+		failed := failure(t, r, in)
+		isLimit(t, failed, file)
+		if !strings.Contains(failed.Message, "longer than 1s") {
+			t.Error(failed)
+		}
+	}
+	stillRenders(t, r)
+}
+
+func isLimit(t *testing.T, failed *render.Error, file string) {
+	t.Helper()
+	if failed.Reason != render.Limit || failed.File != file {
+		t.Errorf("%s: %v; want a Limit in %s", failed.Reason, failed, file)
+	}
+}
+
+func TestOutputAndCountsAreLimited(t *testing.T) {
+	r := newRenderer(t)
+	r.Limits = render.Limits{Objects: 3, Output: 2 << 10, Input: 64 << 10, Files: 5, Document: 8 << 10}
+	many := strings.Repeat(configMap("x")+"---\n", 4)
+	crowd := fstest.MapFS{}
+	for i := range 6 {
+		crowd[fmt.Sprintf("app/%d", i)] = &fstest.MapFile{}
+	}
+	for name, files := range map[string]fstest.MapFS{
+		"objects":  tree("-- app/x.yaml --\n" + many),
+		"output":   tree("-- app/x.yaml --\n" + configMap("a") + "data: {a: " + strings.Repeat("x", 4<<10) + "}\n"),
+		"document": tree("-- app/x.yaml --\n" + configMap("a") + "#" + strings.Repeat("x", 9<<10) + "\n"),
+		"input":    tree("-- app/x.yaml --\n" + configMap("a") + "-- app/y --\n" + strings.Repeat("x", 65<<10)),
+		"files":    crowd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if failed := failure(t, r, input(render.Raw, files)); failed.Reason != render.Limit {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+	r.Limits = render.Limits{}
+	stillRenders(t, r)
+}
+
+// listener counts the connections that nobody may make.
+func listener(t *testing.T) (address string, connections *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections = new(atomic.Int32)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l.Addr().String(), connections
+}
+
+func TestR1RemoteReferencesAreRefusedAndNobodyIsCalled(t *testing.T) {
+	address, connections := listener(t)
+	r := newRenderer(t)
+	for name, yaml := range map[string]string{
+		"resource over http":      "resources:\n- http://ADDR/x.yaml\n",
+		"git base":                "resources:\n- http://ADDR/org/repo.git//base?ref=main\n",
+		"git base, ssh":           "resources:\n- git@ADDR:org/repo\n",
+		"git base, file":          "resources:\n- file:///etc//?ref=main\n",
+		"github without a scheme": "resources:\n- github.com/org/repo/base\n",
+		"forced git":              "resources:\n- git::https://ADDR/org/repo\n",
+		"component":               "components:\n- https://ADDR/org/repo\n",
+		"old base":                "bases:\n- http://ADDR/org/repo//x\n",
+		"crds":                    "crds:\n- http://ADDR/crd.json\n",
+		"openapi":                 "openapi:\n  path: http://ADDR/openapi.json\n",
+		"patch":                   "patches:\n- path: http://ADDR/patch.yaml\n",
+		"generator file":          "configMapGenerator:\n- name: a\n  files: [k=http://ADDR/file]\n",
+		"configuration":           "configurations:\n- http://ADDR/conf.yaml\n",
+		"transformer":             "transformers:\n- http://ADDR/t.yaml\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := failure(t, r, input(render.Kustomize, tree("-- app/kustomization.yaml --\n"+strings.ReplaceAll(yaml, "ADDR", address))))
+			if failed.Reason != render.Refused || failed.Line == 0 || failed.File != "app/kustomization.yaml" ||
+				!strings.Contains(failed.Error(), "remote bases are disabled") || !strings.Contains(failed.Error(), "vendor it or make it a source") {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("the listener saw %d connections", n)
+	}
+}
+
+func TestR5ProgramsAndChartsInsideKustomizeAreRefused(t *testing.T) {
+	r := newRenderer(t)
+	function := func(kind string) string {
+		return "apiVersion: example.org/v1\nkind: Gen\nmetadata:\n  name: g\n  annotations:\n    config.kubernetes.io/function: |\n      " + kind + "\n"
+	}
+	for name, files := range map[string]string{
+		"exec function":      "-- app/kustomization.yaml --\ngenerators: [g.yaml]\n-- app/g.yaml --\n" + function("exec: {path: /bin/true}"),
+		"container function": "-- app/kustomization.yaml --\ngenerators: [g.yaml]\n-- app/g.yaml --\n" + function("container: {image: x}"),
+		"go plugin":          "-- app/kustomization.yaml --\ntransformers: [g.yaml]\n-- app/g.yaml --\napiVersion: example.org/v1\nkind: Gen\nmetadata: {name: g}\n",
+		"inflation":          "-- app/kustomization.yaml --\nhelmCharts:\n- {name: x, repo: https://example.org}\n",
+		"inflation by file":  "-- app/kustomization.yaml --\ngenerators: [g.yaml]\n-- app/g.yaml --\napiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: g}\nname: x\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := failure(t, r, input(render.Kustomize, tree(files)))
+			if failed.Reason != render.Refused || failed.File == "" {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+}
+
+func TestR6KustomizationCannotReadBesideItsFolder(t *testing.T) {
+	failed := failure(t, newRenderer(t), input(render.Kustomize, tree(`
+-- app/kustomization.yaml --
+configMapGenerator: [{name: x, files: [../other/secret]}]
+-- other/secret --
+hunter2
+`)))
+	if strings.Contains(failed.Error(), "hunter2") || !strings.Contains(failed.Error(), "security") {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+}
+
+func TestR7ValuesFilesOutsideTheRepositoryAreRefused(t *testing.T) {
+	for _, name := range []string{"../values.yaml", "/etc/passwd", "file:///etc/passwd", "http://127.0.0.1/values.yaml", "a/../../x"} {
+		failed := failure(t, newRenderer(t), withValues(input(render.HelmChart, tree(chartYAML)), name))
+		if failed.Reason != render.Refused {
+			t.Errorf("%s: %v", failed.Reason, failed)
+		}
+	}
+	failed := failure(t, newRenderer(t), withValues(input(render.HelmChart, tree(chartYAML)), "values/*.yaml"))
+	if failed.Reason != render.Invalid || failed.File != "values/*.yaml" {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+}
+
+func TestR8ChartSeesNoEnvironmentNetworkClusterOrForeignFile(t *testing.T) {
+	t.Setenv("RENDER_SECRET", "hunter2")
+	out := mustRender(t, newRenderer(t), input(render.HelmChart, tree(chartYAML+`
+-- app/templates/x.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x}
+data:
+  dns: {{ getHostByName "example.org" | quote }}
+  up: {{ .Files.Get "../secret" | quote }}
+  root: {{ .Files.Get "/etc/passwd" | quote }}
+  glob: {{ len (.Files.Glob "../**") | quote }}
+  cluster: {{ lookup "v1" "Secret" "kube-system" "" | len | quote }}
+-- secret --
+hunter2
+`)))
+	for key, want := range map[string]string{"dns": "", "up": "", "root": "", "glob": "0", "cluster": "0"} {
+		if got := out.Objects[0].Object["data"].(map[string]any)[key]; got != want {
+			t.Errorf("%s = %q, want %q", key, got, want)
+		}
+	}
+	for _, call := range []string{`env "RENDER_SECRET"`, `expandenv "$RENDER_SECRET"`} {
+		failed := failure(t, newRenderer(t), input(render.HelmChart, tree(chartYAML+"-- app/templates/x.yaml --\n{{ "+call+" }}\n")))
+		if !strings.Contains(failed.Error(), "not defined") {
+			t.Errorf("%s: %v", call, failed)
+		}
+	}
+}
+
+func TestR10SchemasFetchNothing(t *testing.T) {
+	address, connections := listener(t)
+	r := newRenderer(t)
+	for name, schema := range map[string]string{
+		"http": `{"$ref": "http://` + address + `/schema.json"}`,
+		"file": `{"$ref": "file:///etc/passwd"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := failure(t, r, input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+schema+"\n")))
+			if failed.Reason == render.Crash || failed.File == "" {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+	t.Run("cycle", func(t *testing.T) {
+		in := input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+`{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}`+"\n"))
+		if _, err := r.Render(t.Context(), in); err != nil && !strings.Contains(err.Error(), "app/Chart.yaml") {
+			t.Error(err)
+		}
+	})
+	if n := connections.Load(); n != 0 {
+		t.Errorf("the listener saw %d connections", n)
+	}
+	stillRenders(t, r)
+}

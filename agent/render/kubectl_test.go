@@ -1,0 +1,168 @@
+package render_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/agent/render"
+)
+
+// kubectl returns the program that others trust, or ends the test.
+func kubectl(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("kubectl")
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatal("kubectl is needed to compare with")
+	}
+	if err != nil {
+		t.Skip("NOT CHECKED: no kubectl here to compare kustomize's output with")
+	}
+	return program
+}
+
+// sameAsKubectl renders a folder twice, and wants the same bytes or two failures.
+func sameAsKubectl(t *testing.T, root, dir string) {
+	t.Helper()
+	in := input(render.Kustomize, os.DirFS(root))
+	in.Path = dir
+	out, err := newRenderer(t).Render(t.Context(), in)
+	want, theirs := exec.CommandContext(t.Context(), kubectl(t), "kustomize", filepath.Join(root, dir)).Output()
+	switch {
+	case err != nil && theirs != nil:
+		t.Logf("both fail: %v", err)
+	case err != nil:
+		t.Errorf("we fail and kubectl does not: %v", err)
+	case theirs != nil:
+		var exit *exec.ExitError
+		_ = errors.As(theirs, &exit)
+		t.Errorf("kubectl fails and we do not: %s", exit.Stderr)
+	default:
+		if diff := cmp.Diff(string(want), text(t, out)); diff != "" {
+			t.Errorf("kustomize (-kubectl +ours):\n%s", diff)
+		}
+	}
+}
+
+func TestKustomizeEqualsKubectlByteForByte(t *testing.T) {
+	archives, err := filepath.Glob("testdata/kustomize/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("%d archives, error %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txtar"), func(t *testing.T) {
+			data, err := os.ReadFile(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			root := t.TempDir()
+			if err := os.CopyFS(root, tree(string(data))); err != nil {
+				t.Fatal(err)
+			}
+			sameAsKubectl(t, root, "app")
+		})
+	}
+}
+
+// corpus is a folder of repositories that others wrote; it is not part of this one.
+func corpus(t *testing.T) string {
+	t.Helper()
+	root := os.Getenv("PLURAL_CORPUS")
+	if root == "" {
+		t.Skip("NOT CHECKED: PLURAL_CORPUS names no folder of other people's repositories")
+	}
+	return root
+}
+
+// folders finds the folders of a repository that hold one of the named files.
+func folders(t *testing.T, root string, names ...string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !entry.IsDir() && entry.Name() == name {
+				dir, err := filepath.Rel(root, filepath.Dir(file))
+				found = append(found, filepath.ToSlash(dir))
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+func TestCorpusKustomizationsEqualKubectl(t *testing.T) {
+	root := corpus(t)
+	for _, dir := range folders(t, root, kustomizationFiles...) {
+		t.Run(dir, func(t *testing.T) {
+			repository, inside, _ := strings.Cut(dir, "/")
+			sameAsKubectl(t, filepath.Join(root, repository), inside)
+		})
+	}
+}
+
+func TestCorpusRendersOrFailsWithATypedError(t *testing.T) {
+	root := corpus(t)
+	dirs := append(folders(t, root, append(kustomizationFiles, "Chart.yaml")...), cases(t, root)...)
+	for _, dir := range dirs {
+		t.Run(dir, func(t *testing.T) {
+			repository, inside, _ := strings.Cut(dir, "/")
+			in := input(told(root, dir), os.DirFS(filepath.Join(root, repository)))
+			in.Path = inside
+			out, err := newRenderer(t).Render(t.Context(), in)
+			var failed *render.Error
+			switch {
+			case err == nil:
+				t.Logf("%s: %d objects", in.Renderer, len(out.Objects))
+			case !errors.As(err, &failed), failed.Reason == render.Crash, failed.File == "":
+				t.Errorf("%s: %v", in.Renderer, err)
+			default:
+				t.Logf("%s fails: %s: %v", in.Renderer, failed.Reason, failed)
+			}
+		})
+	}
+}
+
+func cases(t *testing.T, root string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(root, "argo-cd-e2e", "cases"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for _, entry := range entries {
+		dir := path.Join("argo-cd-e2e", "cases", entry.Name())
+		if entry.IsDir() && told(root, dir) == render.Raw {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// told is the renderer that a folder's files name by themselves.
+func told(root, dir string) string {
+	for _, file := range append(kustomizationFiles, "Chart.yaml") {
+		if _, err := os.Stat(filepath.Join(root, dir, file)); err == nil {
+			if file == "Chart.yaml" {
+				return render.HelmChart
+			}
+			return render.Kustomize
+		}
+	}
+	return render.Raw
+}

@@ -1,0 +1,88 @@
+// Package agent owns the commands around the agent's process. It links nothing of the hub, so that the agent's own
+// binary stays small.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pluralsh/plural/agent"
+	"github.com/pluralsh/plural/internal/lifeline"
+)
+
+// NewCmdRun is `agent run`: one cluster's agent. logger is asked for once flags are read.
+func NewCmdRun(logger func() *slog.Logger) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Keep this cluster as its hub says",
+		Long: "Keep this cluster as its hub says.\n\n" +
+			"The agent reads who it is, and where its hub is, from the secret plural-system/plural-agent in its cluster, which\n" +
+			"plural cluster register wrote. What it keeps below --data lets it go on healing when the hub is away.",
+		Example: "  plural agent run --data /var/lib/plural-agent\n  plural agent run --kubeconfig ./kubeconfig --data ./agent",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), logger())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` of the agent's cluster (default: the pod's service account)")
+	flags.StringVar(&o.data, "data", "", "the `FOLDER` for what survives a restart (required)")
+	flags.StringVar(&o.listen, "listen", ":8081", "the `ADDRESS` of /healthz, /readyz and /metrics; empty for none")
+	flags.DurationVar(&o.heal, "heal-interval", 30*time.Second, "how often a healthy service is applied again")
+	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
+	_ = flags.MarkHidden("with-parent")
+	return cmd
+}
+
+type options struct {
+	kubeconfig, data, listen string
+	heal                     time.Duration
+	withParent               bool
+}
+
+func (o *options) run(ctx context.Context, log *slog.Logger) error {
+	if o.data == "" {
+		return errors.New("where may the agent keep what survives a restart? give --data FOLDER")
+	}
+	if o.heal <= 0 {
+		return fmt.Errorf("heal interval %v: want more than nothing, for example 30s", o.heal)
+	}
+	config, err := o.kube()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if o.withParent {
+		ctx = lifeline.Bind(ctx, os.Stdin)
+	}
+	return agent.Run(ctx, agent.Options{
+		Kube: config, Dir: o.data, RenderCommand: []string{self, "render-child"}, Listen: o.listen, Heal: o.heal, Log: log,
+	})
+}
+
+func (o *options) kube() (*rest.Config, error) {
+	if o.kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("find the agent's cluster: %w: outside a pod, give --kubeconfig FILE", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	return config, nil
+}

@@ -1,0 +1,104 @@
+package cmdutil
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// Ago is how long ago t was, in the two largest units: "41s ago". A zero or missing time is "never".
+func Ago(now time.Time, t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "never"
+	}
+	return duration.HumanDuration(max(0, now.Sub(*t))) + " ago"
+}
+
+// ShortCommit is the part of a commit's id that people read; "-" when there is none.
+func ShortCommit(id string) string {
+	if id == "" {
+		return "-"
+	}
+	return id[:min(7, len(id))]
+}
+
+// Ratio is "ready/all".
+func Ratio(ready, all int) string { return fmt.Sprintf("%d/%d", ready, all) }
+
+// OrDash is s, or "-" in the place of nothing.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// PhaseStyle sets off a phase.
+func PhaseStyle(cell string) ui.Style {
+	switch v1.Phase(cell) {
+	case v1.Healthy:
+		return ui.Green
+	case v1.Progressing, v1.Pending, v1.Removing, v1.Held:
+		return ui.Yellow
+	case v1.Degraded, v1.Failed, v1.Stale:
+		return ui.Red
+	}
+	return ui.Faint
+}
+
+// DeploymentColumns are the columns of DeploymentRows.
+func DeploymentColumns() []ui.Column {
+	return []ui.Column{{Name: "SERVICE"}, {Name: "CLUSTER"}, {Name: "PHASE", Style: PhaseStyle}, {Name: "OBJECTS"}, {Name: "REASON"}}
+}
+
+// DeploymentRows has a row a deployment, with its first problem where it has no message.
+func DeploymentRows(list []v1.Deployment) [][]string {
+	rows := make([][]string, len(list))
+	for i, d := range list {
+		reason := d.Message
+		if reason == "" && len(d.Problems) > 0 {
+			reason = d.Problems[0].Message
+		}
+		rows[i] = []string{d.Service, d.Cluster, string(d.Phase), Ratio(d.Ready, d.Objects), OrDash(reason)}
+	}
+	return rows
+}
+
+// ClusterColumns are the columns of ClusterRows.
+func ClusterColumns() []ui.Column {
+	return []ui.Column{
+		{Name: "CLUSTER"}, {Name: "PHASE", Style: PhaseStyle}, {Name: "SERVICES"}, {Name: "KUBERNETES"}, {Name: "REPORT"},
+		{Name: "AGENT", Wide: true}, {Name: "REASON", Wide: true},
+	}
+}
+
+// ClusterRows has a row a cluster.
+func ClusterRows(list []v1.Cluster, now time.Time) [][]string {
+	rows := make([][]string, len(list))
+	for i, c := range list {
+		rows[i] = []string{
+			c.Name, string(c.Phase), Ratio(c.Ready, c.Services), OrDash(c.KubernetesVersion), Ago(now, c.LastReport),
+			OrDash(c.AgentVersion), OrDash(c.Message),
+		}
+	}
+	return rows
+}
+
+// HubProblem is what the hub says is wrong, as it is told.
+func HubProblem(p v1.Problem) ui.Problem {
+	where := p.File
+	if where != "" && p.Line > 0 {
+		where += fmt.Sprintf(":%d", p.Line)
+	}
+	message := p.Message
+	for _, about := range []string{p.Object, p.Cluster, p.Service} {
+		if about != "" {
+			message = about + ": " + message
+		}
+	}
+	return ui.Problem{Where: where, Message: message, Fix: p.Fix}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+)
+
+func addGroups(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: cmdutil.GroupStart, Title: "Start"},
+		&cobra.Group{ID: cmdutil.GroupFleet, Title: "Fleet"},
+		&cobra.Group{ID: cmdutil.GroupLocal, Title: "Local"},
+		&cobra.Group{ID: cmdutil.GroupServers, Title: "Servers"},
+		&cobra.Group{ID: cmdutil.GroupTool, Title: "Tool"},
+	)
+	root.SetCompletionCommandGroupID(cmdutil.GroupTool)
+	root.SetHelpCommandGroupID(cmdutil.GroupTool)
+}
+
+// setHelp gives every command below root our help in the place of cobra's.
+func setHelp(root *cobra.Command) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if cmd == root {
+			writeFirstScreen(cmd.OutOrStdout(), root)
+			return
+		}
+		writeHelp(cmd.OutOrStdout(), cmd)
+	})
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		writeHelp(cmd.OutOrStderr(), cmd)
+		return nil
+	})
+}
+
+// writeFirstScreen is the help of the program: it fits a terminal of 24 lines with 80 columns.
+func writeFirstScreen(w io.Writer, root *cobra.Command) {
+	fmt.Fprintf(w, "%s.\n", root.Short)
+	for _, group := range root.Groups() {
+		writeCommands(w, root, group)
+	}
+	fmt.Fprintln(w, "\nMore: plural COMMAND --help; plural help flags, environment or exit-codes")
+}
+
+// writeCommands lists the commands of a group under its title, if there are any.
+func writeCommands(w io.Writer, cmd *cobra.Command, group *cobra.Group) {
+	title := group.Title
+	for _, c := range cmd.Commands() {
+		if c.GroupID == group.ID && c.IsAvailableCommand() {
+			fmt.Fprintf(w, "%-9s%-12s %s\n", title, c.Name(), c.Short)
+			title = ""
+		}
+	}
+}
+
+// writeHelp is the help of one command.
+func writeHelp(w io.Writer, cmd *cobra.Command) {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	fmt.Fprintln(w, strings.TrimSpace(text))
+	if cmd.IsAdditionalHelpTopicCommand() {
+		return
+	}
+	fmt.Fprintf(w, "\nUsage\n  %s\n", cmd.UseLine())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintln(w, "\nCommands")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-12s %s\n", c.Name(), c.Short)
+			}
+		}
+	}
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(w, "\nAlso called\n  %s\n", strings.Join(cmd.Aliases, ", "))
+	}
+	if own := ownFlags(cmd); own.HasAvailableFlags() {
+		fmt.Fprintf(w, "\nFlags\n%s", own.FlagUsagesWrapped(80))
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples\n%s\n", cmd.Example)
+	}
+	fmt.Fprintln(w, "\nFlags of every command: plural help flags")
+}
+
+// ownFlags are the flags of cmd alone, without help's.
+func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
+	own := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			own.AddFlag(f)
+		}
+	})
+	return own
+}
+
+// topics are the help pages that belong to no command.
+func topics() []*cobra.Command {
+	return []*cobra.Command{
+		{
+			Use: "exit-codes", Short: "What the program ends with",
+			Long: `Exit codes.
+
+  0    it worked
+  1    it failed, or the command line makes no sense
+  2    differences, or an unhealthy fleet; only with --exit-code
+  4    the hub does not know who asks
+  8    --timeout ended before the work did
+  130  interrupted`,
+		},
+		{
+			Use: "environment", Short: "Environment variables",
+			Long: `Environment variables. A flag wins over a variable.
+
+  PLURAL_HUB         the hub's URL, as --hub
+  PLURAL_TOKEN       the token to show to the hub
+  PLURAL_TOKEN_FILE  a file that holds it
+  PLURAL_REPO        the installation repo, as --dir
+  PLURAL_CONFIG_DIR  where hosts.yaml lies, instead of $XDG_CONFIG_HOME/plural
+
+  NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb   as everywhere
+  ACCESSIBLE         set: ask line by line, for screen readers
+  CI                 set: never ask
+  HTTPS_PROXY, HTTP_PROXY, NO_PROXY   the way to the hub`,
+		},
+		newFlagsTopic(),
+	}
+}
+
+func newFlagsTopic() *cobra.Command {
+	topic := &cobra.Command{Use: "flags", Short: "Flags of every command"}
+	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "Flags of every command.\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(80))
+	})
+	return topic
+}

@@ -1,0 +1,228 @@
+// Package rendercmd owns `plural render`: what the clusters would get, printed.
+//
+// It refuses to know what a renderer does and how inputs are found: agent/render and resolve do, as they do for the hub
+// and the agents.
+//
+// Data passes through as it does in the fleet, on one machine: resolve gives deployments, deployments with the same key
+// are one rendition, its inputs are packed and unpacked as a bundle, and a child process renders them. All renditions
+// succeed or nothing is printed.
+package rendercmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/api/bundle"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+type options struct {
+	f        *cmdutil.Factory
+	services []string
+	cluster  string
+	commit   string
+	// kubeVersion is what charts are told; empty means the helm library's default.
+	kubeVersion string
+	folder      folder
+}
+
+// NewCmdRender is `plural render`.
+func NewCmdRender(f *cmdutil.Factory) *cobra.Command {
+	opts := options{f: f}
+	cmd := &cobra.Command{
+		Use:     "render [SERVICE...]",
+		GroupID: cmdutil.GroupStart,
+		Short:   "Print what the clusters would get, offline",
+		Long: `Print what the clusters would get, offline.
+
+The manifests of all services, or of those named, are printed as YAML, from the
+work tree or from a commit. Where there is more than one rendition, each stands
+below a comment that names its service and clusters. Services whose files lie in
+another repository cannot be rendered here; render a clone of it with --path,
+which needs no installation repo at all.`,
+		Example: cmdutil.Example(
+			"plural render",
+			"plural render podinfo --cluster edge-1 --commit HEAD~1",
+			"plural render --path deploy/overlays/prod -o name",
+			"plural render --path charts/web --values charts/web/prod.yaml --set replicas=3"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.services = args
+			return run(cmd.Context(), opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.cluster, "cluster", "", "render for this cluster only")
+	flags.StringVar(&opts.commit, "commit", "", "render this `REVISION` in the place of the work tree")
+	flags.StringVar(&opts.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
+	flags.StringVar(&opts.folder.path, "path", "", "render this `FOLDER`, which need not be in an installation repo")
+	flags.StringVar(&opts.folder.root, "root", "", "with --path: the `FOLDER` that it may refer into (default: its git repository)")
+	flags.StringVar(&opts.folder.renderer, "renderer", "", "with --path: raw, kustomize or helm (default: told from the files)")
+	flags.StringVar(&opts.folder.namespace, "namespace", "", "with --path: the namespace that charts see")
+	flags.StringArrayVar(&opts.folder.values, "values", nil, "with --path: a helm values `FILE`; later ones win")
+	flags.StringArrayVar(&opts.folder.set, "set", nil, "with --path: a helm value, `KEY=VALUE`, as helm reads it")
+	flags.StringToStringVar(&opts.folder.parameters, "parameter", nil, "with --path: what *.tmpl files see, `KEY=VALUE`")
+	flags.Lookup("parameter").DefValue = "" // or help would show an empty list as default
+	return cmd
+}
+
+func run(ctx context.Context, opts options) error {
+	printer, err := opts.f.Printer("yaml")
+	if err != nil {
+		return err
+	}
+	find := opts.fleetDeployments
+	if opts.folder.path != "" {
+		find = opts.folderDeployments
+	} else if err := opts.folder.refuseAlone(); err != nil {
+		return err
+	}
+	deployments, err := find()
+	if err != nil {
+		return err
+	}
+	all, err := renditions(deployments)
+	if err != nil {
+		return err
+	}
+	if err := renderAll(ctx, all, opts.kubeVersion); err != nil {
+		return err
+	}
+	if opts.f.JQ == "" && (opts.f.Output == "" || opts.f.Output == "yaml") {
+		return printYAML(opts.f.IO, all)
+	}
+	return printer.Print(view(all))
+}
+
+// rendition is one outcome of a service, on all the clusters that get the same.
+type rendition struct {
+	deployment resolve.Deployment
+	clusters   []string
+	objects    []*unstructured.Unstructured
+}
+
+// renditions puts deployments with the same key together. Those that cannot be resolved are one error.
+func renditions(deployments []resolve.Deployment) ([]*rendition, error) {
+	var all []*rendition
+	var problems []ui.Problem
+	for _, d := range deployments {
+		if d.Hold != nil {
+			if p := held(d.Hold); !slices.Contains(problems, p) {
+				problems = append(problems, p)
+			}
+			continue
+		}
+		same := func(r *rendition) bool { return r.deployment.Service == d.Service && r.deployment.Key == d.Key }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].clusters = append(all[i].clusters, d.Cluster)
+			continue
+		}
+		all = append(all, &rendition{deployment: d, clusters: []string{d.Cluster}})
+	}
+	if told := cmdutil.Problems("what should be rendered", problems); told != nil {
+		return nil, told
+	}
+	slices.SortStableFunc(all, func(a, b *rendition) int { return strings.Compare(a.deployment.Service, b.deployment.Service) })
+	return all, nil
+}
+
+func held(p *resolve.Problem) ui.Problem {
+	told := cmdutil.HeldProblem(p)
+	if p.Source != "" {
+		told.Message = fmt.Sprintf("service %s: source %q is another repository, which only the hub fetches", p.Service, p.Source)
+		told.Fix = "render a clone of it: plural render --path FOLDER"
+	}
+	return told
+}
+
+// renderAll renders side by side, and reports all failures.
+func renderAll(ctx context.Context, all []*rendition, kubeVersion string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	renderer := &render.Renderer{Command: []string{self, "render-child"}}
+	failures := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	for i, r := range all {
+		group.Go(func() error {
+			failures[i] = r.render(ctx, renderer, kubeVersion)
+			return nil
+		})
+	}
+	_ = group.Wait() // each failure is in its own place
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	return failed(all, failures)
+}
+
+func (r *rendition) render(ctx context.Context, renderer *render.Renderer, kubeVersion string) error {
+	d := r.deployment
+	var archive bytes.Buffer
+	if err := bundle.Pack(&archive, d.Snapshot.FS(), d.Inputs, bundle.DefaultLimits()); err != nil {
+		return err
+	}
+	files, err := bundle.Unpack(&archive, bundle.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	in := render.Input{
+		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
+		Files: files, KubeVersion: kubeVersion,
+	}
+	if d.Helm != nil {
+		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
+	}
+	out, err := renderer.Render(ctx, in)
+	if err != nil {
+		return err
+	}
+	r.objects = out.Objects
+	return nil
+}
+
+// failed is one error for all renditions that failed, nil when none did.
+func failed(all []*rendition, failures []error) error {
+	var problems []ui.Problem
+	for i, err := range failures {
+		if err == nil {
+			continue
+		}
+		p := ui.Problem{Message: fmt.Sprintf("%s: %v", all[i].title(), err)}
+		var known *render.Error
+		if errors.As(err, &known) {
+			p.Where, p.Fix = known.File, known.Fix
+			if p.Where != "" && known.Line > 0 {
+				p.Where += fmt.Sprintf(":%d", known.Line)
+			}
+			p.Message = fmt.Sprintf("%s: %s", all[i].title(), known.Message)
+		}
+		problems = append(problems, p)
+	}
+	if told := cmdutil.Problems("what should be rendered", problems); told != nil {
+		return told
+	}
+	return nil
+}
+
+// title says what a rendition is: "web on edge-1, edge-2", or only the folder that was rendered.
+func (r *rendition) title() string {
+	if r.clusters[0] == "" {
+		return r.deployment.Path
+	}
+	return r.deployment.Service + " on " + strings.Join(r.clusters, ", ")
+}

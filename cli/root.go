@@ -1,0 +1,182 @@
+// Package cli owns the command tree of plural: its root, its help and its end.
+//
+// It refuses to know what the commands do. Each noun or verb is a package below that exports NewCmdX(f
+// *cmdutil.Factory) *cobra.Command, with a GroupID when the first help screen is to show it; newRoot plugs them in, and
+// that is all it takes to add one.
+//
+// Main is the whole program: flags and environment become a cmdutil.Factory, cobra finds the command, the command runs
+// under a context that ends with a signal or --timeout, and what it returns becomes, in one place, text on stderr and an
+// exit code. A command below must not set a PersistentPreRun of its own: cobra would run it in the place of the root's.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/agent"
+	"github.com/pluralsh/plural/cli/cluster"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/hub"
+	"github.com/pluralsh/plural/cli/initcmd"
+	"github.com/pluralsh/plural/cli/local"
+	"github.com/pluralsh/plural/cli/rendercmd"
+	"github.com/pluralsh/plural/cli/service"
+	"github.com/pluralsh/plural/cli/source"
+	"github.com/pluralsh/plural/cli/status"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/up"
+	"github.com/pluralsh/plural/cli/validate"
+	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/workspace"
+)
+
+// errTimeout is why a context ended when --timeout did it.
+var errTimeout = errors.New("--timeout is over")
+
+// Main runs the command that args (without the program's name) ask for, and returns the exit code. SIGINT and SIGTERM
+// end the command's context.
+func Main(args []string, streams *ui.Streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	f := &cmdutil.Factory{IO: streams, Version: buildinfo.Version(), Now: time.Now, Getenv: os.Getenv}
+	return run(ctx, f, args)
+}
+
+func run(ctx context.Context, f *cmdutil.Factory, args []string) int {
+	root := newRoot(f)
+	root.SetArgs(args)
+	root.SetIn(f.IO.In)
+	root.SetOut(f.IO.Out)
+	root.SetErr(f.IO.ErrOut)
+	stop := func() {}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := prepare(f); err != nil || f.Timeout == 0 {
+			return err
+		}
+		ctx, stop = context.WithTimeoutCause(ctx, f.Timeout, errTimeout)
+		cmd.SetContext(ctx)
+		return nil
+	}
+	err := root.ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return int(ui.ExitOK)
+	}
+	if errors.Is(context.Cause(ctx), errTimeout) && (errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded)) {
+		err = &ui.Err{Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Code: ui.ExitPending}
+	}
+	tell(f, err)
+	return int(ui.CodeOf(cmdutil.Explain(err)))
+}
+
+// prepare acts on the global flags, once they are known.
+func prepare(f *cmdutil.Factory) error {
+	colored, err := f.IO.Colored(f.Color)
+	if err != nil {
+		return err
+	}
+	f.IO = colored
+	if f.LogFormat != "text" && f.LogFormat != "json" {
+		return &ui.Err{Msg: fmt.Sprintf("unknown log format %q", f.LogFormat), Fix: "--log-format text or json"}
+	}
+	if f.Timeout < 0 {
+		return &ui.Err{Msg: fmt.Sprintf("--timeout %s is negative", f.Timeout), Fix: "--timeout 30s"}
+	}
+	return nil
+}
+
+// tell says on stderr what went wrong, in the form that stdout would have had.
+func tell(f *cmdutil.Factory, err error) {
+	told := cmdutil.Explain(err)
+	if f.Output == "json" || f.JQ != "" {
+		ui.RenderJSON(f.IO.ErrOut, told)
+		return
+	}
+	ui.Render(f.IO.ErrOut, told)
+	if f.Verbose && told.Error() != err.Error() {
+		fmt.Fprintf(f.IO.ErrOut, "  chain: %s\n", ui.Clean(err.Error()))
+	}
+}
+
+func newRoot(f *cmdutil.Factory) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "plural",
+		Short: "Run Kubernetes fleets from one git repository",
+		Example: cmdutil.Example(
+			"plural init fleet --name demo",
+			"plural status"),
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error { return runRoot(cmd, f, args) }
+	root.SetFlagErrorFunc(cmdutil.FlagError)
+	root.SuggestionsMinimumDistance = 2
+	addGlobals(root, f)
+	addGroups(root)
+	root.AddCommand(
+		initcmd.NewCmdInit(f),
+		status.NewCmdStatus(f),
+		validate.NewCmdValidate(f),
+		rendercmd.NewCmdRender(f),
+		cluster.NewCmdCluster(f),
+		service.NewCmdService(f),
+		source.NewCmdSource(f),
+		up.NewCmdUp(f, nil),
+		up.NewCmdDown(f),
+		local.NewCmdLocal(f),
+		hub.NewCmdHub(f),
+		agentCommands(f),
+		newCmdVersion(f),
+	)
+	root.AddCommand(topics()...)
+	setHelp(root)
+	return root
+}
+
+// agentCommands is `plural agent`. Its verbs stand apart, for they are plural-agent too.
+func agentCommands(f *cmdutil.Factory) *cobra.Command {
+	return cmdutil.Noun(&cobra.Command{
+		Use:     "agent",
+		Short:   "Run a cluster's agent",
+		GroupID: cmdutil.GroupServers,
+		Example: cmdutil.Example("plural agent run --kubeconfig ./kubeconfig --data ./agent"),
+	}, agent.NewCmdRun(f.Logger))
+}
+
+func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
+	flags := root.PersistentFlags()
+	flags.StringVarP(&f.Dir, "dir", "C", "", "the installation repo, or a folder in it")
+	flags.StringVar(&f.Hub, "hub", "", "the hub's `URL`")
+	flags.StringVarP(&f.Output, "output", "o", "", "`FORMAT`: table, wide, json, yaml, name, jsonpath=…, template=…")
+	flags.StringVar(&f.JQ, "jq", "", "print the JSON as this jq `EXPRESSION` picks it")
+	flags.BoolVarP(&f.Quiet, "quiet", "q", false, "print results and errors only")
+	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "tell more of what happens, and of what fails")
+	flags.StringVar(&f.Color, "color", "auto", "auto, always or never")
+	flags.BoolVar(&f.NoInput, "no-input", false, "never ask; fail with the flag to give")
+	flags.BoolVarP(&f.Yes, "yes", "y", false, "take every confirmation as given")
+	flags.DurationVar(&f.Timeout, "timeout", 0, "give up after this long, such as 90s (default: never)")
+	flags.StringVar(&f.LogFormat, "log-format", "text", "text or json")
+}
+
+// runRoot is plural without a command: inside a repo on a terminal the status, elsewhere the help.
+func runRoot(cmd *cobra.Command, f *cmdutil.Factory, args []string) error {
+	if len(args) > 0 {
+		return cmdutil.UnknownCommand(cmd, args[0])
+	}
+	if _, err := workspace.Find(f.WorkDir()); err != nil || !f.IO.OutTTY {
+		return cmd.Help()
+	}
+	if err := status.Show(cmd.Context(), f); err != nil {
+		tell(f, err)
+		f.Say("\nnext  plural validate   ·   plural --help")
+	}
+	return nil
+}

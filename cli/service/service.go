@@ -1,0 +1,130 @@
+// Package service owns the commands about services.
+//
+// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer.
+package service
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// NewCmdService is `plural service`.
+func NewCmdService(f *cmdutil.Factory) *cobra.Command {
+	return cmdutil.Noun(&cobra.Command{
+		Use:     "service",
+		GroupID: cmdutil.GroupFleet,
+		Aliases: []string{"svc"},
+		Short:   "See the fleet's services",
+		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
+	}, newCmdList(f), newCmdGet(f))
+}
+
+func newCmdList(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List all services and how they are",
+		Example: cmdutil.Example("plural service list", "plural svc list -o wide"),
+		Args:    cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			hub, printer, err := f.Ask()
+			if err != nil {
+				return err
+			}
+			list, err := hub.Services(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(list.Items) == 0 && printer.Human() {
+				f.Say("there are no services: a service is a file in services/")
+			}
+			return printer.Print(ui.View{Value: list, Columns: columns(), Rows: rows(list.Items), Names: names(list.Items)})
+		},
+	}
+}
+
+func newCmdGet(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get NAME",
+		Short:   "Show one service, cluster by cluster",
+		Example: cmdutil.Example("plural service get podinfo", "plural svc get podinfo -o json"),
+		Args:    cmdutil.Exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			hub, printer, err := f.Ask()
+			if err != nil {
+				return err
+			}
+			s, err := hub.Service(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printer.Print(ui.View{
+				Value: s, Names: names([]v1.Service{*s}),
+				Screen: func(w io.Writer) error { return screen(f.IO, w, s) },
+			})
+		},
+	}
+}
+
+func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
+	facts := [][]string{
+		{"phase", string(s.Phase)},
+		{"clusters", cmdutil.Ratio(s.Ready, s.Clusters) + " ready"},
+		{"source", origin(s)},
+		{"path", s.Path},
+		{"renderer", s.Renderer},
+		{"namespace", s.Namespace},
+		{"commit", cmdutil.ShortCommit(s.Commit)},
+		{"reason", cmdutil.OrDash(s.Message)},
+	}
+	if err := streams.Aligned(w, []ui.Column{{Name: "SERVICE"}, {Name: s.Name}}, facts); err != nil {
+		return err
+	}
+	if len(s.Deployments) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return streams.Aligned(w, cmdutil.DeploymentColumns(), cmdutil.DeploymentRows(s.Deployments))
+}
+
+func columns() []ui.Column {
+	return []ui.Column{
+		{Name: "SERVICE"}, {Name: "PHASE", Style: cmdutil.PhaseStyle}, {Name: "CLUSTERS"}, {Name: "SOURCE"}, {Name: "COMMIT"},
+		{Name: "NAMESPACE", Wide: true}, {Name: "RENDERER", Wide: true}, {Name: "PATH", Wide: true}, {Name: "REASON"},
+	}
+}
+
+func rows(list []v1.Service) [][]string {
+	out := make([][]string, len(list))
+	for i, s := range list {
+		out[i] = []string{
+			s.Name, string(s.Phase), cmdutil.Ratio(s.Ready, s.Clusters), origin(&s), cmdutil.ShortCommit(s.Commit),
+			s.Namespace, s.Renderer, s.Path, cmdutil.OrDash(s.Message),
+		}
+	}
+	return out
+}
+
+// origin is the service's source, with its ref where one is named.
+func origin(s *v1.Service) string {
+	switch {
+	case s.Source == "" || s.Source == ".":
+		return "this repo"
+	case s.Ref == "":
+		return s.Source
+	}
+	return s.Source + "@" + s.Ref
+}
+
+func names(list []v1.Service) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = "service/" + s.Name
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+// Package source owns the commands about sources.
+//
+// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer.
+package source
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// NewCmdSource is `plural source`.
+func NewCmdSource(f *cmdutil.Factory) *cobra.Command {
+	return cmdutil.Noun(&cobra.Command{
+		Use:     "source",
+		GroupID: cmdutil.GroupFleet,
+		Aliases: []string{"src"},
+		Short:   "See the repositories that services come from",
+		Example: cmdutil.Example("plural source list", "plural source get podinfo"),
+	}, newCmdList(f), newCmdGet(f))
+}
+
+func newCmdList(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List all sources and how fresh they are",
+		Example: cmdutil.Example("plural source list", "plural src list --jq '.items[].commit'"),
+		Args:    cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			hub, printer, err := f.Ask()
+			if err != nil {
+				return err
+			}
+			list, err := hub.Sources(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return printer.Print(ui.View{Value: list, Columns: columns(), Rows: rows(f, list.Items), Names: names(list.Items)})
+		},
+	}
+}
+
+func newCmdGet(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get NAME",
+		Short:   "Show one source",
+		Long:    "Show one source. The installation repo itself is the source named \".\".",
+		Example: cmdutil.Example("plural source get podinfo", "plural src get . -o yaml"),
+		Args:    cmdutil.Exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			hub, printer, err := f.Ask()
+			if err != nil {
+				return err
+			}
+			s, err := hub.Source(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printer.Print(ui.View{
+				Value: s, Names: names([]v1.Source{*s}),
+				Screen: func(w io.Writer) error { return screen(f, w, s) },
+			})
+		},
+	}
+}
+
+func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
+	return f.IO.Aligned(w, []ui.Column{{Name: "SOURCE"}, {Name: s.Name}}, [][]string{
+		{"kind", s.Kind},
+		{"url", s.URL},
+		{"ref", cmdutil.OrDash(s.Ref)},
+		{"commit", cmdutil.OrDash(s.Commit)},
+		{"fetched", cmdutil.Ago(f.Now(), s.LastFetch)},
+		{"fetches", strconv.FormatInt(s.Fetches, 10)},
+		{"error", cmdutil.OrDash(s.Error)},
+	})
+}
+
+func columns() []ui.Column {
+	return []ui.Column{
+		{Name: "SOURCE"}, {Name: "KIND", Wide: true}, {Name: "REF"}, {Name: "COMMIT"}, {Name: "FETCHED"}, {Name: "URL"}, {Name: "ERROR"},
+	}
+}
+
+func rows(f *cmdutil.Factory, list []v1.Source) [][]string {
+	out := make([][]string, len(list))
+	for i, s := range list {
+		out[i] = []string{
+			s.Name, s.Kind, cmdutil.OrDash(s.Ref), cmdutil.ShortCommit(s.Commit), cmdutil.Ago(f.Now(), s.LastFetch),
+			s.URL, cmdutil.OrDash(s.Error),
+		}
+	}
+	return out
+}
+
+func names(list []v1.Source) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = "source/" + s.Name
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+// Package validate owns the check of an installation repo.
+//
+// It refuses to know what a mistake is: fleet and resolve say so. The command collects what they say, offline.
+package validate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/offline"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// summary is what a sound repo is told to be.
+type summary struct {
+	Workspace string `json:"workspace"`
+	Clusters  int    `json:"clusters"`
+	Sources   int    `json:"sources"`
+	Services  int    `json:"services"`
+	// Unchecked are services whose files lie in another repository.
+	Unchecked []string `json:"unchecked,omitempty"`
+}
+
+// NewCmdValidate is `plural validate`.
+func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
+	var commit string
+	cmd := &cobra.Command{
+		Use:     "validate",
+		GroupID: cmdutil.GroupStart,
+		Short:   "Check every file of the installation repo, offline",
+		Long: `Check every file of the installation repo, offline.
+
+All mistakes are listed, each with its file and line. The hub makes the same
+check and refuses a commit that fails it. Services whose files lie in another
+repository are checked as far as this one goes.`,
+		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
+		Args:    cmdutil.Exactly(),
+		RunE:    func(*cobra.Command, []string) error { return run(f, commit) },
+	}
+	cmd.Flags().StringVar(&commit, "commit", "", "check this `REVISION` in the place of the work tree")
+	return cmd
+}
+
+func run(f *cmdutil.Factory, commit string) error {
+	printer, err := f.Printer("")
+	if err != nil {
+		return err
+	}
+	repo, err := f.Repo()
+	if err != nil {
+		return err
+	}
+	state, err := offline.Open(repo, commit)
+	if err != nil {
+		return err
+	}
+	problems, elsewhere := state.Problems()
+	if told := cmdutil.Problems("the installation repo", tell(problems)); told != nil {
+		return told
+	}
+	s := summary{
+		Workspace: state.Fleet.Workspace.Metadata.Name,
+		Clusters:  len(state.Fleet.Clusters), Sources: len(state.Fleet.Sources), Services: len(state.Fleet.Services),
+		Unchecked: elsewhere,
+	}
+	return printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen})
+}
+
+func (s summary) screen(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s is sound: %s, %s, %s\n", ui.Clean(s.Workspace),
+		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))
+	if err == nil && len(s.Unchecked) > 0 {
+		_, err = fmt.Fprintf(w, "not looked into, because their files lie in another repository: %s\n", strings.Join(s.Unchecked, ", "))
+	}
+	return err
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func tell(list []resolve.Problem) []ui.Problem {
+	problems := make([]ui.Problem, len(list))
+	for i, p := range list {
+		problems[i] = cmdutil.HeldProblem(&p)
+	}
+	return problems
+}

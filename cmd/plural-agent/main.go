@@ -1,0 +1,48 @@
+// Command plural-agent is the agent alone, for the agent's image: it links nothing of the hub, and no screen.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/cli/agent"
+	"github.com/pluralsh/plural/internal/buildinfo"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "plural-agent",
+		Short:         "The agent of one cluster of a plural fleet",
+		Version:       buildinfo.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	format := root.PersistentFlags().String("log-format", "json", "`text` or json")
+	root.AddCommand(agent.NewCmdRun(func() *slog.Logger {
+		if *format == "text" {
+			return slog.New(slog.NewTextHandler(os.Stderr, nil))
+		}
+		return slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	}))
+	return root
+}

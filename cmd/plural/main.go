@@ -1,0 +1,18 @@
+// Command plural is every role of the system in one binary: the command line, the hub, the agent.
+package main
+
+import (
+	"os"
+
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/cli"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+func main() {
+	// The child that renders strangers' files starts before anything else can read the environment or a flag.
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(cli.Main(os.Args[1:], ui.System()))
+}

@@ -1,0 +1,229 @@
+package gitagent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// origin is a real repository driven by the git program.
+type origin struct {
+	t   *testing.T
+	dir string
+}
+
+func newOrigin(t *testing.T) *origin {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("the git program is missing")
+		}
+		t.Skip("the git program is missing")
+	}
+	t.Setenv("HOME", t.TempDir())
+	o := &origin{t, filepath.Join(t.TempDir(), "origin")}
+	if err := os.Mkdir(o.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o.git("init", "-q", "-b", "main")
+	return o
+}
+
+func (o *origin) git(args ...string) string {
+	o.t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+	cmd.Dir = o.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		o.t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (o *origin) commit(content string) {
+	o.t.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, "a"), []byte(content), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.git("add", "-A")
+	o.git("commit", "-q", "-m", content)
+}
+
+func (o *origin) move(to string) {
+	o.t.Helper()
+	if err := os.Rename(o.dir, to); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *origin) url() string { return "file://" + o.dir }
+
+func newAgent(t *testing.T, url, dir string, interval time.Duration) *Agent {
+	t.Helper()
+	a, err := New(Options{URL: url, Dir: dir, Interval: interval, AllowFile: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// run starts something that ends with the test, or when stop is called.
+func run(t *testing.T, what func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- what(ctx) }()
+	stop = func() {
+		cancel()
+		select {
+		case err := <-done:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Run = %v", err)
+			}
+			done <- err
+		case <-time.After(10 * time.Second):
+			t.Error("Run did not stop")
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// until waits for a condition, looking again whenever something changed.
+func until(t *testing.T, what string, changed <-chan struct{}, condition func() bool) {
+	t.Helper()
+	deadline := time.After(15 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+type source interface {
+	Snapshot(ref string) (*snapshot.Snapshot, error)
+}
+
+func has(s source, ref, content string) func() bool {
+	return func() bool {
+		snap, err := s.Snapshot(ref)
+		if err != nil {
+			return false
+		}
+		data, err := fs.ReadFile(snap.FS(), "a")
+		return err == nil && string(data) == content
+	}
+}
+
+func TestHintBringsANewCommitLongBeforeTheInterval(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	a := newAgent(t, o.url(), t.TempDir(), time.Hour)
+	a.Follow("main")
+	run(t, a.Run)
+	until(t, "the first commit is there", a.Changed(), has(a, "main", "1"))
+	o.commit("2")
+	a.Hint()
+	until(t, "the second commit is there", a.Changed(), has(a, "main", "2"))
+	o.git("branch", "side", "HEAD~1")
+	a.Follow("side")
+	until(t, "the new ref is there", a.Changed(), has(a, "side", "1"))
+	s := a.Status()
+	if s.Attempts < 3 || s.Failures != 0 || s.Changes != 3 || s.LastFetch.IsZero() || s.Age > time.Minute || s.Commits["main"] != o.git("rev-parse", "main") {
+		t.Errorf("status = %+v", s)
+	}
+}
+
+func TestDeletedBranchKeepsItsLastGoodCommitAndShows(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	o.git("branch", "side")
+	a := newAgent(t, o.url(), t.TempDir(), 50*time.Millisecond)
+	a.Follow("side")
+	a.Follow("main")
+	run(t, a.Run)
+	until(t, "the branch is there", a.Changed(), has(a, "side", "1"))
+	o.git("branch", "-D", "side")
+	until(t, "the error is visible", a.Changed(), func() bool { return strings.Contains(a.Status().LastError, `"side"`) })
+	o.commit("2")
+	until(t, "the other branch goes on", a.Changed(), has(a, "main", "2"))
+	if !has(a, "side", "1")() {
+		t.Error("the deleted branch has lost its last good commit")
+	}
+}
+
+func TestRestartServesTheLastGoodCommitWhileOriginIsAway(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	dir := t.TempDir()
+	a := newAgent(t, o.url(), dir, 50*time.Millisecond)
+	a.Follow("main")
+	stop := run(t, a.Run)
+	until(t, "the commit is there", a.Changed(), has(a, "main", "1"))
+	stop()
+	away := o.dir + "-away"
+	o.move(away)
+	a = newAgent(t, o.url(), dir, 50*time.Millisecond)
+	a.Follow("main")
+	if !has(a, "main", "1")() || a.Status().LastFetch.IsZero() {
+		t.Errorf("nothing to serve after a restart: %+v", a.Status())
+	}
+	run(t, a.Run)
+	until(t, "the failure is visible", a.Changed(), func() bool { return a.Status().LastError != "" })
+	if !has(a, "main", "1")() {
+		t.Error("the last good commit is gone")
+	}
+	if err := os.Rename(away, o.dir); err != nil {
+		t.Fatal(err)
+	}
+	o.commit("2")
+	until(t, "origin is followed again", a.Changed(), has(a, "main", "2"))
+	until(t, "the failure is over", a.Changed(), func() bool { return a.Status().LastError == "" })
+}
+
+func TestSnapshotSaysWhyThereIsNone(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	a := newAgent(t, o.url(), t.TempDir(), time.Hour)
+	a.Follow("typo")
+	run(t, a.Run)
+	until(t, "the first fetch is over", a.Changed(), func() bool { return a.Status().LastError != "" })
+	_, err := a.Snapshot("typo")
+	if !errors.Is(err, snapshot.ErrNotFetched) || !strings.Contains(err.Error(), "no such branch or tag") {
+		t.Errorf("Snapshot: %v", err)
+	}
+}
+
+func TestSilentRemoteIsGivenUpAtTheTimeout(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	a, err := New(Options{URL: "http://user:hunter2@" + listener.Addr().String() + "/x", Dir: t.TempDir(), Timeout: 50 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Follow("main")
+	run(t, a.Run)
+	until(t, "the attempt has failed", a.Changed(), func() bool { return a.Status().Failures > 0 })
+	if s := a.Status(); strings.Contains(s.LastError+s.URL, "hunter2") || !strings.Contains(s.LastError, "deadline") {
+		t.Errorf("status = %+v", s)
+	}
+}

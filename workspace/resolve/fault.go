@@ -1,0 +1,77 @@
+package resolve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pluralsh/plural/api/bundle"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// fault is a problem that every service with the same declaration has.
+type fault struct {
+	// field is which field of the service is to blame.
+	field string
+	// file, line and column are the place in the service's repository, where there is one.
+	file         string
+	line, column int
+	message, fix string
+	// unread faults come from reading, which may succeed the next time.
+	unread bool
+}
+
+func unreadable(err error) *fault {
+	return &fault{field: "spec.source.path", message: err.Error(), unread: true}
+}
+
+// problem places a fault: in the installation repo at the culprit, for other repositories at the service.
+func (f *fault) problem(s *fleet.Service) *Problem {
+	source := s.Spec.Source.Name
+	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix}
+	switch at := (fleet.Position{File: f.file, Line: f.line, Column: f.column}); {
+	case source != "" && f.file != "":
+		p.Message = fmt.Sprintf("source %s: %s: %s", source, at, f.message)
+	case source != "":
+		p.Message = fmt.Sprintf("source %s: %s", source, f.message)
+	case f.file != "":
+		p.Position = at
+	}
+	return p
+}
+
+// sourceProblem says why there is no state of a source to work from.
+func sourceProblem(s *fleet.Service, err error) *Problem {
+	source := s.Spec.Source.Name
+	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place("spec.source.name")}
+	p.Message = fmt.Sprintf("source %q cannot be read: %v", source, err)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFetched):
+		p.Message, p.Fix = fmt.Sprintf("source %q was not fetched yet", source), "see the source's status"
+	case source == "":
+		p.Message = fmt.Sprintf("this repository cannot be read: %v", err)
+	}
+	return p
+}
+
+// notPlain names what stands where a folder or file was wanted.
+func notPlain(field, name string, mode fs.FileMode, fix string) *fault {
+	what := "a file"
+	switch mode.Type() {
+	case fs.ModeDir:
+		what = "a folder"
+	case fs.ModeSymlink:
+		what, fix = "a symbolic link, which is not followed", "put what it points to in its place"
+	case fs.ModeIrregular:
+		what, fix = "a submodule, which is not fetched", "add that repository as a source"
+	}
+	return &fault{field: field, message: fmt.Sprintf("%q is %s", name, what), fix: fix}
+}
+
+func tooMany(name string) *fault {
+	return &fault{
+		field: "spec.source.path", fix: "split the service or narrow its inputs",
+		message: fmt.Sprintf("more than %d files and folders, counted at %q", bundle.DefaultLimits().Entries, name),
+	}
+}
