@@ -400,9 +400,9 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 				t.Errorf("%s: example %q: %v", cmd.CommandPath(), example, err)
 			}
 		}
-		for _, line := range strings.Split(cmd.Long, "\n") {
-			if len([]rune(line)) > 80 {
-				t.Errorf("%s: a line of the help has %d columns", cmd.CommandPath(), len([]rune(line)))
+		for line := range strings.Lines(fill(cmd.Long)) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > columns {
+				t.Errorf("%s: a line of the help has %d columns", cmd.CommandPath(), n)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -64,7 +65,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	fmt.Fprintln(w, strings.TrimSpace(text))
+	fmt.Fprintln(w, fill(text))
 	if cmd.IsAdditionalHelpTopicCommand() {
 		return
 	}
@@ -81,12 +82,26 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 		fmt.Fprintf(w, "\nAlso called\n  %s\n", strings.Join(cmd.Aliases, ", "))
 	}
 	if own := ownFlags(cmd); own.HasAvailableFlags() {
-		fmt.Fprintf(w, "\nFlags\n%s", own.FlagUsagesWrapped(80))
+		fmt.Fprintf(w, "\nFlags\n%s", own.FlagUsagesWrapped(columns))
 	}
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\nExamples\n%s\n", cmd.Example)
 	}
 	fmt.Fprintln(w, "\nFlags of every command: plural help flags")
+}
+
+// columns is how wide help is.
+const columns = 80
+
+// fill breaks the paragraphs of text anew at columns. Those with an indented line stand as they are.
+func fill(text string) string {
+	paragraphs := strings.Split(strings.TrimSpace(text), "\n\n")
+	for i, p := range paragraphs {
+		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
+			paragraphs[i] = lipgloss.Wrap(strings.ReplaceAll(p, "\n", " "), columns, "")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // ownFlags are the flags of cmd alone, without help's.
@@ -136,7 +151,7 @@ func topics() []*cobra.Command {
 func newFlagsTopic() *cobra.Command {
 	topic := &cobra.Command{Use: "flags", Short: "Flags of every command"}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprintf(cmd.OutOrStdout(), "Flags of every command.\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(80))
+		fmt.Fprintf(cmd.OutOrStdout(), "Flags of every command.\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
 	})
 	return topic
 }

@@ -1,6 +1,10 @@
 package render_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -31,29 +35,38 @@ func bomb(n int) string {
 func TestM1AliasOfItselfIsRefusedWithItsLine(t *testing.T) {
 	r := newRenderer(t)
 	cyclic := configMap("a") + "data: &x\n  y: *x\n"
-	for name, in := range map[string]render.Input{
-		"raw":       input(render.Raw, tree("-- app/x.yaml --\n"+cyclic)),
-		"kustomize": input(render.Kustomize, tree(kustomization+cyclic)),
-		"patch": input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml]\npatches: [{path: x.yaml}]\n"+
-			"-- app/x.yaml --\n"+cyclic)),
-		"a file that does not look like YAML": input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml.txt]\n-- app/x.yaml.txt --\n"+cyclic)),
-		"second document":                     input(render.Kustomize, tree(kustomization+cyclic)),
-		"values":                              withValues(input(render.HelmChart, tree(chartYAML+"-- x.yaml --\n"+cyclic)), "x.yaml"),
+	for name, test := range map[string]struct {
+		in   render.Input
+		line int
+	}{
+		"raw":                   {input(render.Raw, tree("-- app/x.yaml --\n"+cyclic)), 5},
+		"template":              {input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+cyclic)), 5},
+		"kustomize":             {input(render.Kustomize, tree(kustomization+cyclic)), 5},
+		"a second document":     {input(render.Kustomize, tree(kustomization+configMap("b")+"---\n"+cyclic)), 9},
+		"a file not named YAML": {input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.txt]\n-- app/x.txt --\n"+cyclic)), 5},
+		"a patch": {input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml]\npatches: [{path: p.yaml}]\n"+
+			"-- app/x.yaml --\n"+configMap("a")+"-- app/p.yaml --\n"+cyclic)), 5},
+		"an inline patch": {input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: [x.yaml]\npatches:\n- patch: '{kind: &x {a: *x}}'\n"+
+			"-- app/x.yaml --\n"+configMap("a"))), 3},
+		"the kustomization":      {input(render.Kustomize, tree("-- app/kustomization.yaml --\ncommonLabels: &x {a: *x}\n")), 1},
+		"values":                 {withValues(input(render.HelmChart, tree(chartYAML+"-- x.yaml --\n"+cyclic)), "x.yaml"), 5},
+		"the chart's own values": {input(render.HelmChart, tree(chartYAML+"-- app/values.yaml --\n"+cyclic)), 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			failed := failure(t, r, in)
-			if failed.Line != 5 || failed.Reason != render.Invalid || !strings.Contains(failed.Message, `"x" contains itself`) {
-				t.Errorf("%s: %v", failed.Reason, failed)
+			failed := failure(t, r, test.in)
+			if failed.Line != test.line || failed.Reason != render.Invalid || !strings.Contains(failed.Message, `"x" contains itself`) {
+				t.Errorf("%s: %v, want line %d", failed.Reason, failed, test.line)
 			}
 			stillRenders(t, r)
 		})
 	}
 }
 
-func TestM1KustomizationThatContainsItselfIsRefused(t *testing.T) {
+func TestM1StackOverflowInTheChildIsALimitAndNothingMore(t *testing.T) {
+	deep := "{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}\n"
 	r := newRenderer(t)
-	failed := failure(t, r, input(render.Kustomize, tree("-- app/kustomization.yaml --\ncommonLabels: &x {a: *x}\n")))
-	if failed.Reason != render.Invalid || failed.Line != 1 {
+	failed := failure(t, r, input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+deep)))
+	if failed.Reason == render.Crash || failed.File != "app/x.yaml.tmpl" {
 		t.Errorf("%s: %v", failed.Reason, failed)
 	}
 	stillRenders(t, r)
@@ -340,4 +353,58 @@ func TestR10SchemasFetchNothing(t *testing.T) {
 		t.Errorf("the listener saw %d connections", n)
 	}
 	stillRenders(t, r)
+}
+
+func TestR12ChartArchivesInsideAChartAreBounded(t *testing.T) {
+	r := newRenderer(t)
+	nested := archived(t, "deep", nil)
+	for range 20 {
+		nested = archived(t, "deep", nested)
+	}
+	for name, archive := range map[string][]byte{
+		"200 MiB of zeros": archived(t, "bomb", nil, entryOf{"bomb/files/zeros", make([]byte, 200<<20)}),
+		"not an archive":   []byte("words"),
+		"truncated":        archived(t, "cut", nil)[:60],
+		"path outside":     archived(t, "out", nil, entryOf{"../../etc/passwd", []byte("x")}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := tree(chartYAML)
+			files["app/charts/sub.tgz"] = &fstest.MapFile{Data: archive}
+			failed := failure(t, r, input(render.HelmChart, files))
+			if failed.Reason == render.Crash || failed.File != "app/Chart.yaml" {
+				t.Errorf("%s: %v", failed.Reason, failed)
+			}
+		})
+	}
+	files := tree(chartYAML)
+	files["app/charts/deep.tgz"] = &fstest.MapFile{Data: nested}
+	mustRender(t, r, input(render.HelmChart, files))
+}
+
+type entryOf struct {
+	name string
+	data []byte
+}
+
+// archived is a chart as helm packages it, with another one inside when sub is not nil.
+func archived(t *testing.T, name string, sub []byte, more ...entryOf) []byte {
+	t.Helper()
+	entries := append([]entryOf{{name + "/Chart.yaml", []byte("apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n")}}, more...)
+	if sub != nil {
+		entries = append(entries, entryOf{name + "/charts/" + name + ".tgz", sub})
+	}
+	var b bytes.Buffer
+	zipped := gzip.NewWriter(&b)
+	archive := tar.NewWriter(zipped)
+	for _, entry := range entries {
+		err := archive.WriteHeader(&tar.Header{Name: entry.name, Mode: 0o644, Size: int64(len(entry.data)), Typeflag: tar.TypeReg})
+		_, werr := archive.Write(entry.data)
+		if err := errors.Join(err, werr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }

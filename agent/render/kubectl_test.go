@@ -123,7 +123,7 @@ func TestCorpusRendersOrFailsWithATypedError(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			repository, inside, _ := strings.Cut(dir, "/")
 			in := input(told(root, dir), os.DirFS(filepath.Join(root, repository)))
-			in.Path = inside
+			in.Path, in.KubeVersion = inside, "v1.35.4"
 			out, err := newRenderer(t).Render(t.Context(), in)
 			var failed *render.Error
 			switch {

@@ -16,6 +16,9 @@ func checkKustomization(t *tree, name string, data []byte) error {
 	if found != nil || root == nil || root.Content[0].Kind != yaml.MappingNode {
 		return nil // kustomize has its own words for it
 	}
+	if found := inlineFlaw(root); found != nil {
+		return place{name, found.line}.invalid("%s", found.message)
+	}
 	fields := root.Content[0].Content
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, value := fields[i], fields[i+1]
@@ -26,6 +29,23 @@ func checkKustomization(t *tree, name string, data []byte) error {
 			if err := checkReference(t, name, key.Value, reference); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// inlineFlaw looks into the texts of a kustomization, since patches and generators may be YAML inside YAML.
+func inlineFlaw(n *yaml.Node) *flaw {
+	if n.Kind == yaml.ScalarNode && mayAlias([]byte(n.Value)) {
+		for _, doc := range split([]byte(n.Value)) {
+			if _, found := inspect(doc); found != nil && found.deadly {
+				return &flaw{line: n.Line, message: found.message}
+			}
+		}
+	}
+	for _, child := range n.Content {
+		if found := inlineFlaw(child); found != nil {
+			return found
 		}
 	}
 	return nil

@@ -10,6 +10,9 @@ import (
 func renderRaw(j *job) ([]manifest, error) {
 	var all []manifest
 	for _, name := range manifestFiles(j.tree, j.Path) {
+		if err := notRaw(name); err != nil {
+			return nil, err
+		}
 		data, err := j.read(name)
 		if err != nil {
 			return nil, err
@@ -30,6 +33,24 @@ func renderRaw(j *job) ([]manifest, error) {
 		}
 	}
 	return all, nil
+}
+
+// notRaw refuses files that say that their folder is for another renderer: applied as they are, they would be
+// objects of no known kind.
+func notRaw(name string) error {
+	at := place{file: name}
+	var e *Error
+	switch {
+	case isKustomization(name):
+		e = at.invalid("a kustomization is no manifest")
+		e.Fix = "make this folder a service with renderer: kustomize"
+	case path.Base(name) == "Chart.yaml":
+		e = at.invalid("a chart is no manifest")
+		e.Fix = "make this folder a service with renderer: helm"
+	default:
+		return nil
+	}
+	return e
 }
 
 // manifestFiles are the names under which manifests can be read below dir: sorted, each once, hidden ones left out.

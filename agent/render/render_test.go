@@ -333,6 +333,8 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 		{"R19 list in list", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: [{kind: A}]}]\n", "app/x.yaml:1: A/ has no apiVersion"},
 		{"R20 generateName", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", "app/x.yaml:1: a Pod has a generateName"},
 		{"values among manifests", render.Raw, "-- app/values.yaml --\n\nimage: nginx\n", "app/values.yaml:2: is not a Kubernetes object: it has neither apiVersion nor kind"},
+		{"kustomization among manifests", render.Raw, "-- app/sub/kustomization.yaml --\nkind: Kustomization\n", "app/sub/kustomization.yaml: a kustomization is no manifest: make this folder a service with renderer: kustomize"},
+		{"chart among manifests", render.Raw, "-- app/sub/Chart.yaml --\nname: a\n", "app/sub/Chart.yaml: a chart is no manifest: make"},
 		{"text", render.Raw, "-- app/x.yaml --\njust words\n", "app/x.yaml:1: is not a Kubernetes object"},
 		{"missing parameter", render.Raw, "-- app/x.yaml.tmpl --\na: b\nc: {{ .parameters.nope }}\n", "app/x.yaml.tmpl:2: template: executing"},
 		{"template syntax", render.Raw, "-- app/x.yaml.tmpl --\n{{ if }}\n", "app/x.yaml.tmpl:1: template: missing value for if"},

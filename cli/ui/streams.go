@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cli/go-gh/v2/pkg/term"
 )
@@ -88,9 +89,9 @@ func (s *Streams) Paint(style Style, text string) string {
 }
 
 // Clean escapes what a terminal would act on, or what would break a line or a column: control characters, direction
-// marks, invalid UTF-8.
+// marks. Invalid UTF-8 becomes the replacement character.
 func Clean(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
+	if utf8.ValidString(s) && strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -105,4 +106,4 @@ func Clean(s string) string {
 	return b.String()
 }
 
-func unprintable(r rune) bool { return r == '\uFFFD' || !strconv.IsPrint(r) }
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }

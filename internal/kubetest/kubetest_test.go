@@ -36,7 +36,7 @@ func TestStartGivesEachTestANamespaceOnOneServer(t *testing.T) {
 	}
 }
 
-// TestMissingProgram runs this test binary again with a program that does not exist.
+// It runs this test binary again with a program that does not exist.
 func TestMissingProgramSkipsLocallyAndFailsInCI(t *testing.T) {
 	for _, test := range []struct {
 		name, ci, want string

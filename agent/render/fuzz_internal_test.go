@@ -1,0 +1,60 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	sigs "sigs.k8s.io/yaml"
+)
+
+func seeds(f *testing.F) {
+	for _, seed := range []string{
+		"", "---\n---\n", "a: &x {b: *x}\n", "a: &x [1,1]\nb: *x\nc: *x\n", "a: 1\n...\nb: 2\n", "\uFEFFa: 1\r\n---\r\nb: 2\r\n",
+		"%YAML 1.1\n---\na: b\n", "a: |\n  ---\n  b\n", "<<: &x {a: b}\nc: *x\n", "{\"kind\":\"List\",\"items\":[null]}", "? [a]\n: b\n",
+		"resources: [http://x]\npatches: [{path: y}]\nhelmCharts: [{}]\n", "resources: &r [a]\ncomponents: *r\n", "kind: ''\napiVersion: v1\n",
+	} {
+		f.Add([]byte(seed))
+	}
+}
+
+// Whatever decode lets pass is JSON, at a line of the file, and small beside its input.
+func FuzzDecode(f *testing.F) {
+	seeds(f)
+	limits := Limits{Document: 4 << 10}.orDefaults()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := decode("x.yaml", data, limits)
+		if err != nil {
+			return
+		}
+		for _, doc := range docs {
+			if !json.Valid(doc.json) || doc.line < 1 || doc.line > bytes.Count(data, []byte("\n"))+1 {
+				t.Errorf("line %d: %s", doc.line, doc.json)
+			}
+			_, _ = manifests(doc)
+		}
+	})
+}
+
+// A document that is not refused decodes as any reader of YAML would, or fails there; it never hangs.
+func FuzzKustomization(f *testing.F) {
+	seeds(f)
+	t := newTree(map[string][]byte{"app/kustomization.yaml": nil})
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		if checkKustomization(t, "app/kustomization.yaml", data) == nil {
+			var v any
+			_ = sigs.Unmarshal(data, &v)
+		}
+	})
+}
+
+// The parent reads what a child it does not trust says.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"at":"x"}` + "\n" + `{"done":true,"objects":[{"apiVersion":"v1","kind":"A","metadata":{"name":"b"}}]}`))
+	f.Add([]byte(`{"done":true,"error":{"reason":"Invalid","message":"\u001b[2J"}}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		if last, _, err := receive(bytes.NewReader(data)); err == nil {
+			_, _ = last.output()
+		}
+	})
+}
