@@ -59,7 +59,7 @@ test: build test-root test-localkube ## Run every test, race-enabled, against re
 
 # The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own.
 .PHONY: test-root
-test-root: bin/localkube
+test-root: bin/localkube .tools/kustomize
 	go vet ./...
 	CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 15m ./...
 
@@ -112,6 +112,10 @@ clean: ## Remove what make built.
 
 .tools/goreleaser: tools/release/go.mod tools/release/go.sum
 	cd tools/release && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
+
+# What tests compare kustomize's output with.
+.tools/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum
+	cd tools/kustomize && go build -o ../../$@ sigs.k8s.io/kustomize/kustomize/v5
 
 .tools/protoc-gen-go: go.mod go.sum
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

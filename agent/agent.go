@@ -30,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/poll"
 )
 
 // Options are what a person can set.
@@ -47,8 +48,16 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// firstPoll is the poll interval until the hub says another.
-const firstPoll = 30 * time.Second
+const (
+	// passes is how many services are worked on at once. Each may have a render's process beside it.
+	passes = 4
+	// firstPoll is the poll interval until the hub says another.
+	firstPoll = 30 * time.Second
+	// lookAtRegistration is how often the agent looks whether it is still who it was.
+	lookAtRegistration = 15 * time.Second
+	// patience bounds one question to the API server.
+	patience = 30 * time.Second
+)
 
 // Run is the agent. It returns nil when ctx ends.
 func Run(ctx context.Context, o Options) error {
@@ -58,37 +67,52 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer func() { _ = keep.Close() }()
 	var ready atomic.Bool
-	group, ctx := errgroup.WithContext(ctx)
+	group, working := errgroup.WithContext(ctx)
 	if o.Listen != "" {
-		if err := serve(ctx, group, o, &ready); err != nil {
+		if err := serve(working, group, o, &ready); err != nil {
 			return err
 		}
 	}
-	group.Go(func() error {
-		syncer, err := connect(ctx, o, keep)
-		if err != nil {
-			return err
-		}
-		ready.Store(true)
-		return syncer.Run(ctx)
-	})
-	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+	group.Go(func() error { return work(working, o, keep, &ready) })
+	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
+// work keeps the cluster under one registration after another.
+func work(ctx context.Context, o Options, keep *store.Store, ready *atomic.Bool) error {
+	for ctx.Err() == nil {
+		s, err := connect(ctx, o, keep)
+		if err != nil {
+			return err
+		}
+		ready.Store(true)
+		if err := s.run(ctx, o.Log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// session is the agent's work as long as its registration stands.
+type session struct {
+	client       dynamic.Interface
+	registration identity.Registration
+	syncer       *sync.Syncer
+}
+
 // connect waits for the cluster's API server, and learns from it who this agent is.
-func connect(ctx context.Context, o Options, keep *store.Store) (*sync.Syncer, error) {
+func connect(ctx context.Context, o Options, keep *store.Store) (*session, error) {
 	client, err := dynamic.NewForConfig(o.Kube)
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	registration, err := retry(ctx, o.Log, func() (identity.Registration, error) { return identity.Read(ctx, client) })
+	registration, err := retry(ctx, o.Log, func(ctx context.Context) (identity.Registration, error) { return identity.Read(ctx, client) })
 	if err != nil {
 		return nil, err
 	}
-	facts, err := retry(ctx, o.Log, func() (facts, error) { return lookAround(o.Kube) })
+	facts, err := retry(ctx, o.Log, func(context.Context) (facts, error) { return lookAround(o.Kube) })
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +128,35 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*sync.Syncer, e
 		return nil, err
 	}
 	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", facts.version, "version", buildinfo.Version())
-	return sync.New(sync.Options{
+	return &session{client, registration, sync.New(sync.Options{
 		Hub: hub, Store: keep, Renderer: &render.Renderer{Command: o.RenderCommand}, Engine: engine, Log: o.Log,
-		Heal: o.Heal, Passes: 4, PollInterval: firstPoll,
+		Heal: o.Heal, Passes: passes, PollInterval: firstPoll,
 		AgentVersion: buildinfo.Version(), KubeVersion: facts.version, APIVersions: facts.apis,
-	}), nil
+	})}, nil
+}
+
+// run works until ctx ends or the cluster is registered anew: the old keys are good for nothing then.
+func (s *session) run(ctx context.Context, log *slog.Logger) error {
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group.Go(func() error { return s.syncer.Run(ctx) })
+	group.Go(func() error {
+		watch := poll.Loop{Interval: lookAtRegistration, Jitter: 0.2, MaxBackoff: time.Minute}
+		_ = watch.Run(ctx, nil, func(ctx context.Context) error {
+			asking, done := context.WithTimeout(ctx, patience)
+			defer done()
+			now, err := identity.Read(asking, s.client)
+			if err != nil || s.registration.Equal(now) {
+				return err // a registration that cannot be read is not known to have changed
+			}
+			log.Info("cluster was registered anew", "cluster", now.Cluster, "hub", now.HubURL)
+			cancel()
+			return nil
+		}) // it ends with its context alone
+		return nil
+	})
+	return group.Wait()
 }
 
 // facts are what charts may ask of a cluster.
@@ -141,14 +189,16 @@ func lookAround(config *rest.Config) (facts, error) {
 }
 
 // retry asks until there is an answer: an agent that starts before its API server waits for it.
-func retry[T any](ctx context.Context, log *slog.Logger, ask func() (T, error)) (T, error) {
+func retry[T any](ctx context.Context, log *slog.Logger, ask func(context.Context) (T, error)) (T, error) {
 	said := ""
 	for pause := 500 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
-		answer, err := ask()
+		asking, done := context.WithTimeout(ctx, patience)
+		answer, err := ask(asking)
+		done()
 		if err == nil {
 			return answer, nil
 		}
-		if err.Error() != said {
+		if err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
 			log.Warn("cluster is not usable yet", "error", err)
 		}

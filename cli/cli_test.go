@@ -25,6 +25,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/kustomizetest"
 )
 
 func TestMain(m *testing.M) {
@@ -48,17 +49,21 @@ func TestStories(t *testing.T) {
 			env.Setenv("GIT_COMMITTER_EMAIL", "tester@localhost")
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o755)
 		},
-		Condition: func(name string) (bool, error) {
-			if name != "kubectl" {
-				return false, fmt.Errorf("unknown condition %q", name)
-			}
-			_, err := exec.LookPath("kubectl")
-			if err != nil && os.Getenv("CI") != "" {
-				return false, err
-			}
-			return err == nil, nil
-		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"kustomize": compareWithKustomize},
 	})
+}
+
+// compareWithKustomize is the command "kustomize DIR FILE": FILE has to be what kubectl kustomize prints for DIR.
+func compareWithKustomize(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := kustomizetest.Build(context.Background(), ts.MkAbs(args[0]))
+	if errors.Is(err, kustomizetest.ErrMissing) && os.Getenv("CI") == "" {
+		ts.Logf("NOT CHECKED: %v", err)
+		return
+	}
+	ts.Check(err)
+	if diff := cmp.Diff(string(want), ts.ReadFile(args[1])); diff != "" {
+		ts.Fatalf("kustomize (-theirs +ours):\n%s", diff)
+	}
 }
 
 // fakeHub is a server that answers with what is set, as a hub does.

@@ -1,14 +1,17 @@
-// Package hubsvc owns the hub: it wires the rooms below it into a process, and turns commits into plans (plan.go).
+// Package hubsvc owns the hub: the process that its rooms make together.
 //
-// The rooms know nothing of each other; what one needs of another is handed to it here as a function. Data passes
-// through in one direction: gitagent brings commits, the planner makes of the newest one what every cluster should run,
-// gateway serves that to agents with bundles from cache, state keeps what they report, view joins both, api shows it.
+// It refuses to know how a room does its work, or another room: what one needs of another is handed to it here as a
+// function. Data passes through in one direction: gitagent brings commits, the planner makes of the newest good one what
+// every cluster should run, gateway serves that to agents with bundles from cache, state keeps what they report, view
+// joins both, api shows it.
 package hubsvc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,7 +36,7 @@ import (
 
 // Options are what a person can set.
 type Options struct {
-	// Data is the folder for mirrors, bundles and observed state: all of it can be rebuilt.
+	// Data is the folder for mirrors, bundles and observed state: all of it can be rebuilt. One hub at a time may use it.
 	Data string
 	// Listen is the address for agents and people; TLSCert and TLSKey are PEM files, both or none.
 	Listen, TLSCert, TLSKey string
@@ -51,7 +54,8 @@ type Options struct {
 	Terms gateway.Terms
 	// CacheBytes bounds the bundles on disk.
 	CacheBytes int64
-	Log        *slog.Logger
+	// Log must be set.
+	Log *slog.Logger
 }
 
 // hub is one replica at work.
@@ -65,8 +69,23 @@ type hub struct {
 	registry *prometheus.Registry
 }
 
-// Run is the hub. It returns nil when ctx ends and all that it started has.
+// Run is the hub. It returns nil when ctx ends and all that it started has. An address that is taken, a certificate that
+// cannot be read and a data folder that another hub uses are errors before anything is opened.
 func Run(ctx context.Context, o Options) (err error) {
+	certificates, err := o.certificates()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer func() { _ = listener.Close() }() // closed already, once the server has run
+	unlock, err := lock(o.Data)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	nats, err := natsd.Start(ctx, filepath.Join(o.Data, "nats"))
 	if err != nil {
 		return err
@@ -81,11 +100,23 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.bundles.Close()) }()
-	server, listener, err := h.server(ctx)
+	server, err := h.server(certificates)
 	if err != nil {
 		return err
 	}
 	return h.run(ctx, server, listener)
+}
+
+// certificates are what the port is served with; nil means plain HTTP.
+func (o *Options) certificates() (*tls.Config, error) {
+	if o.TLSCert == "" && o.TLSKey == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate %q with key %q: %w", o.TLSCert, o.TLSKey, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, nil
 }
 
 // build makes the rooms that keep something on disk, and what joins them.
@@ -112,45 +143,61 @@ func (h *hub) build() (err error) {
 	return nil
 }
 
+// run serves until ctx ends or a part fails, and waits for all parts.
 func (h *hub) run(ctx context.Context, server *http.Server, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return h.repos.Run(ctx) })
 	group.Go(func() error { return h.planner.run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
+	group.Go(func() error { return h.serve(server, listener) })
 	group.Go(func() error {
 		<-ctx.Done()
-		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-		defer cancel()
-		return server.Shutdown(draining)
-	})
-	group.Go(func() error {
-		serve := server.Serve
-		if h.TLSCert != "" {
-			serve = func(l net.Listener) error { return server.ServeTLS(l, h.TLSCert, h.TLSKey) }
-		}
-		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
+		return h.drain(context.WithoutCancel(ctx), server)
 	})
 	h.Log.Info("hub started", "listen", listener.Addr().String(), "repo", gitagent.Redact(h.Repo), "version", buildinfo.Version())
-	if err := group.Wait(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// drain is how long requests under way may take after the hub was asked to stop.
-const drain = 5 * time.Second
+func (h *hub) serve(server *http.Server, listener net.Listener) error {
+	serve := server.Serve
+	if server.TLSConfig != nil {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// drainTime is how long requests under way may take after the hub was asked to stop.
+const drainTime = 5 * time.Second
+
+// drain lets requests under way end, and cuts off those that do not.
+func (h *hub) drain(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if err == nil {
+		return nil
+	}
+	h.Log.Warn("requests under way were cut off", "after", drainTime, "error", err)
+	if err := server.Close(); err != nil {
+		return fmt.Errorf("stop server: %w", err)
+	}
+	return nil
+}
 
 // server builds the one port for agents and people.
-func (h *hub) server(ctx context.Context) (*http.Server, net.Listener, error) {
+func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	people, err := auth.NewPeople(h.TokenFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	agents := &auth.Agents{HubURL: h.planner.url, Key: h.planner.key, Now: time.Now}
+	agents := auth.NewAgents(h.planner.url, h.planner.key, time.Now)
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
 		Cluster: agents.Cluster, Root: h.planner.root, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
@@ -158,22 +205,21 @@ func (h *hub) server(ctx context.Context) (*http.Server, net.Listener, error) {
 	}).Routes(mux)
 	(&api.API{View: h.view, Sources: h.sources, Check: people.Check}).Routes(mux)
 	h.operatorRoutes(mux, people.Check)
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.Listen)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listen: %w", err)
-	}
 	return &http.Server{
 		Handler:           mux,
+		TLSConfig:         certificates,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
 		WriteTimeout:      2 * time.Minute,
 		IdleTimeout:       5 * time.Minute, // agents keep their connection: a new one costs more than a poll
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
-	}, listener, nil
+	}, nil
 }
 
-func (h *hub) openBundle(ctx context.Context, key string) (gateway.Bundle, error) {
+// openBundle keeps a nil bundle from becoming an interface that is not nil.
+func (h *hub) openBundle(ctx context.Context, key string) (io.ReadSeekCloser, error) {
 	bundle, err := h.bundles.Open(ctx, key)
 	if err != nil {
 		return nil, err
@@ -206,10 +252,12 @@ func (h *hub) forgetLeavers(ctx context.Context) error {
 	}
 }
 
-// sources lists the installation repo as ".", then the fleet's sources.
+// sources lists the installation repo as ".", then the fleet's sources by name.
 func (h *hub) sources() []v1.Source {
 	desired := &h.planner.plan().desired
-	list := []v1.Source{h.source(".", h.Repo, h.Branch)}
+	own := h.source(".", h.Repo, h.Branch)
+	own.Commit = desired.Served.ID // while the newest is refused, it is another
+	list := []v1.Source{own}
 	for i := range desired.Fleet.Sources {
 		s := &desired.Fleet.Sources[i]
 		if s.Spec.Git != nil {

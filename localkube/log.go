@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,9 +29,16 @@ func parseLevel(name string) (levels, error) {
 	return levels{}, fmt.Errorf("invalid --log-level %q: give error, info or debug", name)
 }
 
-// newLog returns a logger that Kubernetes logs through as well.
-func newLog(w io.Writer, level slog.Level) *slog.Logger {
-	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+// newLog returns a logger that Kubernetes logs through as well. When only errors are
+// wanted it falls silent with ctx: controllers that are told to stop call that an error,
+// a hundred times over.
+func newLog(ctx context.Context, w io.Writer, level slog.Level) *slog.Logger {
+	threshold := new(slog.LevelVar)
+	threshold.Set(level)
+	if level == slog.LevelError {
+		context.AfterFunc(ctx, func() { threshold.Set(slog.LevelError + 1) })
+	}
+	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: threshold}))
 	klog.SetSlogLogger(log)
 	return log
 }

@@ -117,11 +117,11 @@ cut may lose it.`,
 			if err != nil {
 				return usageError{err}
 			}
-			config.Log, config.StoreLog = newLog(cmd.ErrOrStderr(), levels.ours), levels.store
 			ctx := cmd.Context()
 			if withParent {
 				ctx = untilEnd(ctx, os.Stdin)
 			}
+			config.Log, config.StoreLog = newLog(ctx, cmd.ErrOrStderr(), levels.ours), levels.store
 			fmt.Fprintf(cmd.ErrOrStderr(), "localkube: %s\n", simnode.Explanation)
 			return cluster.Run(ctx, config)
 		},

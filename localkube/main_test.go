@@ -238,6 +238,22 @@ func TestSeveralRunSideBySideAndEndWithTheirParent(t *testing.T) {
 	}
 }
 
+func TestToldToStopDuringTheStartIsNoFailure(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	eventually(t, time.Minute, func() error {
+		_, err := os.Stat(filepath.Join(dir, "store.sock:0"))
+		return err
+	})
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.exit(t, 5*time.Second); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	requireGone(t, filepath.Join(dir, rundir.ReadyFile))
+}
+
 func TestMistakesOnTheCommandLineExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
 		{},

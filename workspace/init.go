@@ -191,10 +191,31 @@ func newGit(root string, opts Options) (*git.Repository, error) {
 	if opts.RepoURL == "" {
 		return g, nil
 	}
-	if _, err := g.CreateRemote(&config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{opts.RepoURL}}); err != nil {
-		return nil, fmt.Errorf("add remote: %w", err)
+	return g, addOrigin(g, opts.RepoURL, opts.Branch)
+}
+
+// AddOrigin makes url the remote "origin" that the branch is pushed to and pulled from, unless there is one already.
+func (r *Repo) AddOrigin(url, branch string) error {
+	g, err := r.open()
+	if err != nil {
+		return err
 	}
-	return g, nil
+	if _, err := g.Remote(git.DefaultRemoteName); err == nil {
+		return nil
+	}
+	return addOrigin(g, url, branch)
+}
+
+// addOrigin adds the remote with the branch's tracking, so that a plain git push knows where to.
+func addOrigin(g *git.Repository, url, branch string) error {
+	if _, err := g.CreateRemote(&config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{url}}); err != nil {
+		return fmt.Errorf("add remote: %w", err)
+	}
+	tracking := &config.Branch{Name: branch, Remote: git.DefaultRemoteName, Merge: plumbing.NewBranchReferenceName(branch)}
+	if err := g.CreateBranch(tracking); err != nil && !errors.Is(err, git.ErrBranchExists) {
+		return fmt.Errorf("track remote branch: %w", err)
+	}
+	return nil
 }
 
 // write puts the scaffold on disk, notes what that did, and returns the edits that may be committed.

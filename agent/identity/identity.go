@@ -4,6 +4,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -30,6 +31,12 @@ type Registration struct {
 	// HubCA holds PEM certificates to trust for the hub; empty means the system's.
 	HubCA    []byte
 	Identity *crypto.AgentIdentity
+}
+
+// Equal says whether two registrations are the same agent of the same hub.
+func (r Registration) Equal(other Registration) bool {
+	return r.Cluster == other.Cluster && r.HubURL == other.HubURL && bytes.Equal(r.HubCA, other.HubCA) &&
+		r.Identity.Public() == other.Identity.Public()
 }
 
 const fieldManager = "plural-register"

@@ -54,7 +54,10 @@ type Options struct {
 // New returns the hub at the given address.
 func New(o Options) (*Hub, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" {
+	if err == nil && u.User != nil {
+		return nil, fmt.Errorf("hub URL of %s: it carries a credential, which is not needed", u.Host)
+	}
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("hub URL %q: want https://HOST", o.URL)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
@@ -68,6 +71,8 @@ func New(o Options) (*Hub, error) {
 		IdleConnTimeout:       5 * time.Minute, // longer than a poll interval: a new connection costs more than a poll
 		MaxIdleConnsPerHost:   4,
 		ForceAttemptHTTP2:     true,
+
+		MaxResponseHeaderBytes: 64 << 10,
 	}
 	if transport.TLSClientConfig, err = trust(o.CA); err != nil {
 		return nil, err

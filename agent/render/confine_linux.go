@@ -17,8 +17,8 @@ func confineKernel(limits Limits) error {
 	// counts one mapping over a reserved range only afterwards, so addresses are limited too, with the room that new
 	// threads need: that stops the one allocation larger than the machine.
 	for resource, most := range map[int]uint64{
-		unix.RLIMIT_DATA: now.data + uint64(limits.Memory/4*5),
-		unix.RLIMIT_AS:   now.addresses + uint64(2*limits.Memory) + 1<<30,
+		unix.RLIMIT_DATA: now.data + shadow*uint64(limits.Memory/4*5),
+		unix.RLIMIT_AS:   now.addresses + shadow*uint64(2*limits.Memory) + 1<<30,
 	} {
 		if err := lower(resource, most); err != nil {
 			return fmt.Errorf("limit memory: %w", err)

@@ -13,20 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/internal/kustomizetest"
 )
-
-// kubectl returns the program that others trust, or ends the test.
-func kubectl(t *testing.T) string {
-	t.Helper()
-	program, err := exec.LookPath("kubectl")
-	if err != nil && os.Getenv("CI") != "" {
-		t.Fatal("kubectl is needed to compare with")
-	}
-	if err != nil {
-		t.Skip("NOT CHECKED: no kubectl here to compare kustomize's output with")
-	}
-	return program
-}
 
 // sameAsKubectl renders a folder twice, and wants the same bytes or two failures.
 func sameAsKubectl(t *testing.T, root, dir string) {
@@ -34,8 +22,12 @@ func sameAsKubectl(t *testing.T, root, dir string) {
 	in := input(render.Kustomize, os.DirFS(root))
 	in.Path = dir
 	out, err := newRenderer(t).Render(t.Context(), in)
-	want, theirs := exec.CommandContext(t.Context(), kubectl(t), "kustomize", filepath.Join(root, dir)).Output()
+	want, theirs := kustomizetest.Build(t.Context(), filepath.Join(root, dir))
 	switch {
+	case errors.Is(theirs, kustomizetest.ErrMissing) && os.Getenv("CI") != "":
+		t.Fatal(theirs)
+	case errors.Is(theirs, kustomizetest.ErrMissing):
+		t.Skipf("NOT CHECKED: %v", theirs)
 	case err != nil && theirs != nil:
 		t.Logf("both fail: %v", err)
 	case err != nil:

@@ -111,7 +111,7 @@ func verdict(limits Limits, at place, slow bool, exit error, words string) *Erro
 		return at.limit("rendering takes longer than %v", limits.Wall)
 	case containsAny(words, "stack overflow", "stack exceeds"):
 		return at.limit("rendering recurses without end")
-	case containsAny(words, "out of memory", "cannot allocate memory", "pthread_create failed"):
+	case containsAny(words, "out of memory", "cannot allocate memory", "address space", "pthread_create failed"):
 		return at.tooMuchMemory(limits)
 	case signalled(exit, syscall.SIGKILL):
 		return at.limit("rendering was killed by the system: it takes too much memory or processor time")

@@ -2,15 +2,19 @@
 //
 // It never interprets what it keeps and never holds a secret in clear. Files are written to a temporary name, then
 // renamed, so a crash leaves the old or the new; any of them can be deleted by hand, at the cost of asking the hub again.
+// What the hub said carries its checksum: a damaged file is an error, never an order.
 package store
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -24,10 +28,11 @@ const (
 	bundleDir = "bundles"
 )
 
-// Store is a folder. It is safe for concurrent use as long as no two callers write the same service.
+// Store is a folder. It is safe for concurrent use.
 type Store struct{ root *os.Root }
 
-// Open returns the store in dir, which is made when it is not there.
+// Open returns the store in dir, which is made when it is not there. One store may have a folder open for writing at a
+// time. A folder that cannot be written is good enough: what cannot be kept is an error of the call that would keep it.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open agent store: %w", err)
@@ -36,13 +41,21 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open agent store: %w", err)
 	}
-	for _, sub := range []string{goodDir, bundleDir} {
-		if err := root.Mkdir(sub, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			_ = root.Close()
-			return nil, fmt.Errorf("open agent store: %w", err)
+	s := &Store{root: root}
+	s.sweep()
+	return s, nil
+}
+
+// sweep deletes what a crash left half written. What cannot be deleted only takes room.
+func (s *Store) sweep() {
+	for _, dir := range []string{".", goodDir, bundleDir} {
+		entries, _ := s.list(dir)
+		for _, entry := range entries {
+			if strings.HasSuffix(entry.Name(), temporary) {
+				_ = s.root.Remove(path.Join(dir, entry.Name()))
+			}
 		}
 	}
-	return &Store{root: root}, nil
 }
 
 // Close releases the folder.
@@ -54,18 +67,22 @@ func (s *Store) SavePoll(etag string, poll *api.Poll) error {
 	if err != nil {
 		return fmt.Errorf("save poll: %w", err)
 	}
-	if err := s.write(rootFile, append([]byte(etag+"\n"), body...)); err != nil {
+	if err := s.write(".", rootFile, seal(append([]byte(etag+"\n"), body...))); err != nil {
 		return fmt.Errorf("save poll: %w", err)
 	}
 	return nil
 }
 
-// Poll returns what SavePoll wrote last, or nil when there is nothing readable.
+// Poll returns what SavePoll wrote last; nil when it wrote nothing, or nothing readable is left.
 func (s *Store) Poll() (poll *api.Poll, etag string, err error) {
 	raw, err := s.root.ReadFile(rootFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read last poll: %w", err)
+	}
+	raw, err = unseal(raw)
 	if err != nil {
 		return nil, "", fmt.Errorf("read last poll: %w", err)
 	}
@@ -83,7 +100,7 @@ func (s *Store) SaveGood(d *api.Deployment) error {
 	if err != nil {
 		return fmt.Errorf("save last good of %s: %w", d.GetService(), err)
 	}
-	if err := s.write(path.Join(goodDir, d.GetService()), body); err != nil {
+	if err := s.write(goodDir, d.GetService(), seal(body)); err != nil {
 		return fmt.Errorf("save last good of %s: %w", d.GetService(), err)
 	}
 	return nil
@@ -91,7 +108,11 @@ func (s *Store) SaveGood(d *api.Deployment) error {
 
 // DropGood forgets a service.
 func (s *Store) DropGood(service string) error {
-	if err := s.root.Remove(path.Join(goodDir, service)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	name, err := inside(goodDir, service)
+	if err == nil {
+		err = s.root.Remove(name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget %s: %w", service, err)
 	}
 	return nil
@@ -99,7 +120,7 @@ func (s *Store) DropGood(service string) error {
 
 // Good returns the last good deployments by service. What cannot be read is left out, and said.
 func (s *Store) Good() (map[string]*api.Deployment, error) {
-	entries, err := fs.ReadDir(s.root.FS(), goodDir)
+	entries, err := s.list(goodDir)
 	if err != nil {
 		return nil, fmt.Errorf("list last good deployments: %w", err)
 	}
@@ -109,11 +130,7 @@ func (s *Store) Good() (map[string]*api.Deployment, error) {
 		if strings.HasSuffix(entry.Name(), temporary) {
 			continue
 		}
-		d := new(api.Deployment)
-		body, err := s.root.ReadFile(path.Join(goodDir, entry.Name()))
-		if err == nil {
-			err = proto.Unmarshal(body, d)
-		}
+		d, err := s.good(entry.Name())
 		if err != nil {
 			problems = append(problems, fmt.Errorf("read last good of %q: %w", entry.Name(), err))
 			continue
@@ -123,9 +140,22 @@ func (s *Store) Good() (map[string]*api.Deployment, error) {
 	return good, errors.Join(problems...)
 }
 
+func (s *Store) good(name string) (*api.Deployment, error) {
+	raw, err := s.root.ReadFile(path.Join(goodDir, name))
+	if err != nil {
+		return nil, err
+	}
+	body, err := unseal(raw)
+	if err != nil {
+		return nil, err
+	}
+	d := new(api.Deployment)
+	return d, proto.Unmarshal(body, d)
+}
+
 // SaveBundle keeps an archive under its key.
 func (s *Store) SaveBundle(key string, archive []byte) error {
-	if err := s.write(path.Join(bundleDir, key), archive); err != nil {
+	if err := s.write(bundleDir, key, archive); err != nil {
 		return fmt.Errorf("save bundle: %w", err)
 	}
 	return nil
@@ -133,7 +163,11 @@ func (s *Store) SaveBundle(key string, archive []byte) error {
 
 // Bundle returns an archive; the error is fs.ErrNotExist when it is not there.
 func (s *Store) Bundle(key string) ([]byte, error) {
-	archive, err := s.root.ReadFile(path.Join(bundleDir, key))
+	name, err := inside(bundleDir, key)
+	if err != nil {
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	archive, err := s.root.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle: %w", err)
 	}
@@ -142,13 +176,13 @@ func (s *Store) Bundle(key string) ([]byte, error) {
 
 // KeepBundles deletes every archive whose key is not in keys.
 func (s *Store) KeepBundles(keys map[string]bool) error {
-	entries, err := fs.ReadDir(s.root.FS(), bundleDir)
+	entries, err := s.list(bundleDir)
 	if err != nil {
 		return fmt.Errorf("list bundles: %w", err)
 	}
 	var problems []error
 	for _, entry := range entries {
-		if !keys[entry.Name()] {
+		if !keys[entry.Name()] && !strings.HasSuffix(entry.Name(), temporary) { // somebody may be writing that one
 			problems = append(problems, s.root.Remove(path.Join(bundleDir, entry.Name())))
 		}
 	}
@@ -157,9 +191,56 @@ func (s *Store) KeepBundles(keys map[string]bool) error {
 
 const temporary = ".tmp"
 
-func (s *Store) write(name string, data []byte) error {
-	if err := s.root.WriteFile(name+temporary, data, 0o600); err != nil {
+// write replaces a file. Each write has a temporary name of its own, so that two of the same file do not mix.
+func (s *Store) write(dir, base string, data []byte) error {
+	name, err := inside(dir, base)
+	if err != nil {
 		return err
 	}
-	return s.root.Rename(name+temporary, name)
+	if err := s.root.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	temp := name + "." + rand.Text() + temporary
+	if err := s.root.WriteFile(temp, data, 0o600); err != nil {
+		_ = s.root.Remove(temp)
+		return err
+	}
+	return s.root.Rename(temp, name)
 }
+
+// list is empty for a folder that nothing was written to yet.
+func (s *Store) list(dir string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(s.root.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// inside is the path of a file whose name came from outside.
+func inside(dir, base string) (string, error) {
+	if base == "" || strings.ContainsAny(base, `/\`) || !filepath.IsLocal(base) || base == "." {
+		return "", fmt.Errorf("refuse name %q", base)
+	}
+	return path.Join(dir, base), nil
+}
+
+// seal puts a checksum before data.
+func seal(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return append(sum[:], data...)
+}
+
+// unseal returns what was sealed, unless it was damaged since.
+func unseal(raw []byte) ([]byte, error) {
+	if len(raw) < sha256.Size {
+		return nil, errDamaged
+	}
+	sum := sha256.Sum256(raw[sha256.Size:])
+	if !bytes.Equal(sum[:], raw[:sha256.Size]) {
+		return nil, errDamaged
+	}
+	return raw[sha256.Size:], nil
+}
+
+var errDamaged = errors.New("the file is damaged")

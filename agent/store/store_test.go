@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/agent/store"
@@ -72,6 +75,89 @@ func TestADamagedDeploymentIsSaidAndLeftOut(t *testing.T) {
 	}
 }
 
+func TestADamagedPollIsAnErrorAndNoOrder(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"emptied":   func([]byte) []byte { return nil },
+		"cut short": func(b []byte) []byte { return b[:len(b)-1] },
+		"changed":   func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			if err := s.SavePoll(`"r1-x"`, &api.Poll{Deployments: []*api.Deployment{{Service: "web"}, {Service: "db"}}}); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "root")
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, damage(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if poll, etag, err := s.Poll(); poll != nil || etag != "" || err == nil {
+				t.Errorf("Poll = %v, %q, %v", poll, etag, err)
+			}
+		})
+	}
+}
+
+func TestAFolderThatCannotBeWrittenStillReads(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"good", "bundles"} { // files in the way of folders: also root cannot write below them
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir)
+	if err := s.SaveBundle("b1-a", nil); err == nil {
+		t.Error("SaveBundle succeeded")
+	}
+	if poll, _, err := s.Poll(); poll != nil || err != nil {
+		t.Errorf("Poll = %v, %v", poll, err)
+	}
+}
+
+func TestTwoWritersOfOneBundleDoNotMix(t *testing.T) {
+	s := open(t, t.TempDir())
+	archive := bytes.Repeat([]byte("x"), 1<<16)
+	var group errgroup.Group
+	for range 8 {
+		group.Go(func() error {
+			for range 20 {
+				if err := s.SaveBundle("b1-a", archive); err != nil {
+					return err
+				}
+				if got, err := s.Bundle("b1-a"); err != nil || !bytes.Equal(got, archive) {
+					return fmt.Errorf("read %d bytes, %w", len(got), err)
+				}
+				if err := s.KeepBundles(map[string]bool{"b1-a": true}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenSweepsWhatACrashLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir).SaveBundle("b1-a", nil); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, "bundles", "b1-b.123.tmp")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 func TestKeepBundlesDeletesTheOthers(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, key := range []string{"b1-a", "b1-b"} {
@@ -90,11 +176,25 @@ func TestKeepBundlesDeletesTheOthers(t *testing.T) {
 	}
 }
 
-func TestNamesCannotLeaveTheStore(t *testing.T) {
+func TestNamesCannotLeaveTheirFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, filepath.Join(dir, "inside"))
-	if err := s.SaveGood(&api.Deployment{Service: "../../../escaped"}); err == nil {
-		t.Error("a service's name led out of the store")
+	if err := s.SavePoll("etag", &api.Poll{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../../../escaped", "../root", "..", ".", "", "a/b", `a\b`} {
+		if err := s.SaveGood(&api.Deployment{Service: name}); err == nil {
+			t.Errorf("SaveGood took %q", name)
+		}
+		if err := s.DropGood(name); err == nil {
+			t.Errorf("DropGood took %q", name)
+		}
+		if _, err := s.Bundle(name); err == nil {
+			t.Errorf("Bundle took %q", name)
+		}
+	}
+	if poll, _, err := s.Poll(); poll == nil || err != nil {
+		t.Errorf("the poll is gone: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "escaped")); err == nil {
 		t.Error("a file was written outside")

@@ -9,44 +9,41 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/api"
-	"github.com/pluralsh/plural/internal/budget"
 )
 
 // loopState is what the loop's goroutine alone reads and writes.
 type loopState struct {
 	services map[string]*service
 	root     string // ETag of the poll that was taken in last
-	polled   bool   // whether desired is known at all
 	budget   string
-	running  int
-	// removals are due to be looked for in the cluster.
+	running  int // passes under way
+	retrying int // those among them whose service failed the last time
+	// removals is when services that nothing asks for are to be looked for in the cluster; zero for not at all.
 	removals time.Time
-	report   uint64
+	listing  bool // somebody is looking
+	sequence uint64
 	boot     string
 }
 
 // loop is the only place where state changes.
-func (s *Syncer) loop(ctx context.Context) error {
-	state := &loopState{services: make(map[string]*service), boot: strconv.FormatUint(rand.Uint64(), 36)}
-	good, err := s.Store.Good()
-	if err != nil {
-		s.Log.Error("some last good deployments are unreadable", "error", err)
-	}
-	for name, d := range good {
-		state.services[name] = &service{name: name, good: d}
-	}
+func (s *Syncer) loop(ctx context.Context, last news) error {
+	state := s.remember(last)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			s.drain(state)
-			return nil
 		case n := <-s.polls:
 			s.adopt(state, n)
+		case l := <-s.listings:
+			s.decideRemovals(state, l)
 		case r := <-s.results:
 			s.settle(state, r)
 		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			s.drain(state)
+			return nil
 		}
 		s.findRemovals(ctx, state)
 		s.launch(ctx, state)
@@ -55,10 +52,29 @@ func (s *Syncer) loop(ctx context.Context) error {
 	}
 }
 
-// drain waits for the passes that are under way; ctx has ended, so they end soon.
+// remember starts from the disk. Without a poll there, what was good last is what is wanted.
+func (s *Syncer) remember(last news) *loopState {
+	state := &loopState{services: make(map[string]*service), boot: strconv.FormatUint(rand.Uint64(), 36)}
+	good, err := s.Store.Good()
+	if err != nil {
+		s.Log.Error("some last good deployments are unreadable", "error", err)
+	}
+	for name, d := range good {
+		state.services[name] = &service{name: name, desired: d, good: d, due: time.Now()}
+	}
+	if last.poll != nil {
+		s.adopt(state, last)
+	}
+	return state
+}
+
+// drain waits for what is under way; ctx has ended, so it ends soon.
 func (s *Syncer) drain(state *loopState) {
 	for ; state.running > 0; state.running-- {
 		<-s.results
+	}
+	if state.listing {
+		<-s.listings
 	}
 }
 
@@ -74,7 +90,7 @@ func (s *Syncer) adopt(state *loopState, n news) {
 	for name, svc := range state.services {
 		svc.want(desired[name])
 	}
-	state.root, state.polled, state.budget = n.etag, true, n.poll.GetDeletionBudget()
+	state.root, state.budget = n.etag, n.poll.GetDeletionBudget()
 	s.setBeat(time.Duration(n.poll.GetReportIntervalMs()) * time.Millisecond)
 	state.removals = time.Now()
 	s.Log.Info("new desired state", "services", len(desired), "root", n.etag)
@@ -105,71 +121,40 @@ func (s *Syncer) collect(state *loopState) {
 	}
 }
 
-// findRemovals learns which services the cluster has that nothing asks for any more.
-func (s *Syncer) findRemovals(ctx context.Context, state *loopState) {
-	if !state.polled || state.removals.IsZero() || time.Now().Before(state.removals) {
-		return
-	}
-	asking, cancel := context.WithTimeout(ctx, retryRemovals)
-	defer cancel()
-	present, err := s.Engine.Services(asking)
-	if err != nil {
-		s.Log.Warn("services in the cluster cannot be listed", "error", err)
-		state.removals = time.Now().Add(retryRemovals)
-		return
-	}
-	state.removals = time.Time{}
-	for _, name := range present {
-		if state.services[name] == nil {
-			state.services[name] = &service{name: name, due: time.Now()}
-		}
-	}
-	gone, all := state.gone()
-	within, err := budget.Parse(state.budget)
-	held := err != nil || !within.Allows(len(gone), all)
-	for _, svc := range gone {
-		svc.hold(held, len(gone), all)
-	}
-}
-
-const retryRemovals = 5 * time.Second
-
-// gone are the services that nothing asks for, and how many there are in all.
-func (state *loopState) gone() (gone []*service, all int) {
-	for _, svc := range state.services {
-		if svc.desired == nil {
-			gone = append(gone, svc)
-		}
-	}
-	return gone, len(state.services)
-}
-
 // launch starts the passes that are due, oldest first, as many as may run.
 func (s *Syncer) launch(ctx context.Context, state *loopState) {
-	if !state.polled {
-		return
-	}
 	now := time.Now()
 	var due []*service
 	for _, svc := range state.services {
-		if svc.cancel == nil && !svc.idle && !svc.due.After(now) {
+		if !svc.waits() && !svc.due.After(now) {
 			due = append(due, svc)
 		}
 	}
 	slices.SortFunc(due, func(a, b *service) int { return a.due.Compare(b.due) })
 	for _, svc := range due {
-		if state.running >= s.Passes {
-			return
+		if state.room(svc, s.Passes) {
+			s.start(ctx, state, svc)
 		}
-		s.start(ctx, state, svc)
 	}
+}
+
+// room says whether a pass may start now. Services that failed never take the last place: however long each of them
+// takes to fail again, the others go on.
+func (state *loopState) room(svc *service, passes int) bool {
+	if svc.failures > 0 && state.retrying >= max(passes-1, 1) {
+		return false
+	}
+	return state.running < passes
 }
 
 func (s *Syncer) start(ctx context.Context, state *loopState, svc *service) {
 	work := svc.pass(state.blocker(svc))
 	passing, cancel := context.WithCancel(ctx)
-	svc.cancel = cancel
+	svc.cancel, svc.retries = cancel, svc.failures > 0
 	state.running++
+	if svc.retries {
+		state.retrying++
+	}
 	go func() { // awaited by the loop: every pass sends one result
 		s.results <- s.run(passing, work)
 	}()
@@ -190,11 +175,14 @@ func (state *loopState) blocker(svc *service) string {
 
 // settle takes a pass's result in.
 func (s *Syncer) settle(state *loopState, r result) {
-	state.running--
 	svc := state.services[r.service]
 	svc.cancel()
 	svc.cancel = nil
-	if r.removed {
+	state.running--
+	if svc.retries {
+		state.retrying--
+	}
+	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
 		s.Log.Info("service removed", "service", r.service)
 		return
@@ -202,34 +190,39 @@ func (s *Syncer) settle(state *loopState, r result) {
 	was := svc.status
 	svc.take(r, s.Heal)
 	if was.GetPhase() != svc.status.GetPhase() || was.GetKey() != svc.status.GetKey() {
-		s.Log.Info("service is "+svc.status.GetPhase().String(), "service", r.service, "key", svc.status.GetKey(), "message", svc.status.GetMessage())
+		s.Log.Info("service changed phase", "service", r.service, "phase", svc.status.GetPhase().String(),
+			"key", svc.status.GetKey(), "message", svc.status.GetMessage())
 	}
-	if svc.settled() {
-		state.unblock(r.service)
-	}
+	state.unblock(svc)
 }
 
-// unblock makes services due that waited for the named one.
-func (state *loopState) unblock(name string) {
-	for _, svc := range state.services {
-		if svc.status.GetPhase() == api.Phase_PENDING && slices.Contains(svc.desired.GetDependsOn(), name) {
-			svc.due = time.Now()
+// unblock makes due what waited for the service, and the service itself when it waits for nothing any more.
+func (state *loopState) unblock(svc *service) {
+	if svc.status.GetPhase() == api.Phase_PENDING && state.blocker(svc) == "" {
+		svc.due = time.Now()
+	}
+	if !svc.settled() {
+		return
+	}
+	for _, other := range state.services {
+		if other.status.GetPhase() == api.Phase_PENDING && slices.Contains(other.desired.GetDependsOn(), svc.name) {
+			other.due = time.Now()
 		}
 	}
 }
 
 // publish leaves the newest state for the reporter, in place of an older one that it has not taken yet.
 func (s *Syncer) publish(state *loopState) {
+	state.sequence++
 	report := &api.Report{
-		AgentVersion: s.AgentVersion, KubernetesVersion: s.KubeVersion, Boot: state.boot, Root: state.root,
+		AgentVersion: s.AgentVersion, KubernetesVersion: s.KubeVersion,
+		Boot: state.boot, Sequence: state.sequence, Root: state.root,
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.services)) {
 		if status := state.services[name].status; status != nil {
 			report.Services = append(report.Services, status)
 		}
 	}
-	state.report++
-	report.Sequence = state.report
 	select {
 	case <-s.reports:
 	default:
@@ -240,17 +233,12 @@ func (s *Syncer) publish(state *loopState) {
 // sleep is how long nothing is due.
 func (state *loopState) sleep(passes int) time.Duration {
 	next := time.Now().Add(time.Minute)
-	consider := func(t time.Time) {
-		if !t.IsZero() && t.Before(next) {
-			next = t
-		}
+	if !state.listing && !state.removals.IsZero() && state.removals.Before(next) {
+		next = state.removals
 	}
-	consider(state.removals)
-	if state.running < passes { // else a result wakes the loop
-		for _, svc := range state.services {
-			if svc.cancel == nil && !svc.idle {
-				consider(svc.due)
-			}
+	for _, svc := range state.services {
+		if !svc.waits() && state.room(svc, passes) && svc.due.Before(next) {
+			next = svc.due
 		}
 	}
 	return max(time.Until(next), 10*time.Millisecond)

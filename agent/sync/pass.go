@@ -32,7 +32,10 @@ type result struct {
 	// desired is the deployment that was wanted, also when the last good one was healed instead.
 	desired *api.Deployment
 	// removed says that nothing of the service is left.
-	removed  bool
+	removed bool
+	// interrupted passes were stopped before they ended: what they say of success or failure means nothing.
+	interrupted bool
+
 	good     *api.Deployment
 	cache    rendered
 	phase    api.Phase
@@ -55,6 +58,7 @@ func (s *Syncer) run(ctx context.Context, w work) result {
 	default:
 		s.advance(ctx, &r, w.desired)
 	}
+	r.interrupted = ctx.Err() != nil
 	return r
 }
 
@@ -71,10 +75,7 @@ func (s *Syncer) advance(ctx context.Context, r *result, d *api.Deployment) {
 		return
 	}
 	r.judge(applied)
-	if !applied.Complete() || applied.Held != "" {
-		return
-	}
-	if r.good == d {
+	if !applied.Complete() || applied.Held != "" || r.good == d {
 		return
 	}
 	r.good = d
@@ -123,7 +124,7 @@ func (s *Syncer) remove(ctx context.Context, r *result) {
 		r.phase, r.message = api.Phase_REMOVING, "its objects are on their way out"
 		return
 	}
-	r.removed = true
+	r.removed, r.good, r.cache = true, nil, rendered{}
 	if err := s.Store.DropGood(r.service); err != nil {
 		s.Log.Error("service cannot be forgotten", "service", r.service, "error", err)
 	}
@@ -214,7 +215,7 @@ func (r *result) judge(applied *apply.Result) {
 			continue
 		}
 		if len(r.problems) < maxProblems {
-			r.problems = append(r.problems, &api.ObjectReport{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name, Message: message})
+			r.problems = append(r.problems, &api.ObjectReport{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name, Message: clip(message, maxMessage)})
 		}
 		if severity(phase) > severity(r.phase) {
 			r.phase, r.message = phase, o.GVK.Kind+" "+o.Name+": "+message

@@ -14,51 +14,64 @@ type news struct {
 	etag string
 }
 
-// poll asks the hub for ever. What the store remembers comes first, so that healing starts without the hub.
-func (s *Syncer) poll(ctx context.Context) error {
+// poller asks the hub for ever.
+type poller struct {
+	*Syncer
+	etag     string
+	interval time.Duration
+	silent   bool // the hub did not answer the last time
+}
+
+// recall is what the hub said last, as the store remembers it; empty when it does not.
+func (s *Syncer) recall() news {
 	last, etag, err := s.Store.Poll()
 	if err != nil {
 		s.Log.Error("what the hub said last is unreadable", "error", err)
 	}
-	interval := s.PollInterval
-	if last != nil {
-		interval = pollInterval(last, interval)
-		if !s.hand(ctx, news{last, etag}) {
-			return nil
-		}
-	}
-	quiet := false
+	return news{last, etag}
+}
+
+// poll hands the loop what the hub says after last.
+func (s *Syncer) poll(ctx context.Context, last news) error {
+	p := &poller{Syncer: s, etag: last.etag, interval: pollInterval(last.poll, s.PollInterval)}
 	for ctx.Err() == nil {
-		loop := poll.Loop{Interval: interval, Jitter: 0.2, MaxBackoff: time.Minute}
-		// The loop runs until the hub asks for another interval.
-		changed, cancel := context.WithCancel(ctx)
-		_ = loop.Run(changed, nil, func(ctx context.Context) error {
-			fresh, tag, err := s.Hub.Poll(ctx, etag)
-			if err != nil {
-				if !quiet && ctx.Err() == nil {
-					s.Log.Warn("hub does not answer; keeping what is on disk", "error", err)
-				}
-				quiet = true
-				return err
-			}
-			if quiet {
-				s.Log.Info("hub answers again")
-			}
-			quiet = false
-			if fresh == nil {
-				return nil
-			}
-			s.take(ctx, news{fresh, tag})
-			etag = tag
-			if next := pollInterval(fresh, interval); next != interval {
-				interval = next
-				cancel()
-			}
-			return nil
-		})
-		cancel()
+		p.ask(ctx)
 	}
 	return nil
+}
+
+// ask polls at one interval, until ctx ends or the hub wants another.
+func (p *poller) ask(ctx context.Context) {
+	loop := poll.Loop{Interval: p.interval, Jitter: 0.2, MaxBackoff: time.Minute}
+	same, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_ = loop.Run(same, nil, func(ctx context.Context) error {
+		fresh, etag, err := p.Hub.Poll(ctx, p.etag)
+		p.notice(ctx, err)
+		if err != nil || fresh == nil {
+			return err
+		}
+		p.take(ctx, news{fresh, etag})
+		p.etag = etag
+		if next := pollInterval(fresh, p.interval); next != p.interval {
+			p.interval = next
+			cancel()
+		}
+		return nil
+	}) // it ends with its context alone
+}
+
+// notice logs that the hub went away, or came back, once.
+func (p *poller) notice(ctx context.Context, err error) {
+	switch {
+	case err != nil && ctx.Err() != nil: // our own end
+	case err != nil && !p.silent:
+		p.silent = true
+		p.Log.Warn("hub does not answer; keeping what is on disk", "error", err)
+	case err == nil && p.silent:
+		p.silent = false
+		p.Log.Info("hub answers again")
+	}
 }
 
 // take remembers a poll, then hands it to the loop. A disk that is full must not keep the cluster from its newest state.
@@ -66,15 +79,9 @@ func (s *Syncer) take(ctx context.Context, n news) {
 	if err := s.Store.SavePoll(n.etag, n.poll); err != nil {
 		s.Log.Error("poll cannot be kept over a restart", "error", err)
 	}
-	s.hand(ctx, n)
-}
-
-func (s *Syncer) hand(ctx context.Context, n news) bool {
 	select {
 	case s.polls <- n:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -2,7 +2,9 @@ package sync
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,46 +16,80 @@ const (
 	gather = 100 * time.Millisecond
 	// defaultBeat is the longest silence until the hub says another.
 	defaultBeat = 30 * time.Second
-	// retryReport is the wait after a report that did not arrive.
-	retryReport = 3 * time.Second
+	// retryReport is the wait after a report that did not arrive, doubled with each further one up to a beat.
+	retryReport = time.Second
 )
 
 // report tells the hub what changed soon, and everything once a beat.
 func (s *Syncer) report(ctx context.Context) error {
 	var newest, sent *api.Report
-	beat := defaultBeat
+	beat, failures := defaultBeat, 0
+	due := time.Now().Add(beat)
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
-	due := time.Now().Add(beat)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case b := <-s.beats:
-			beat = b
+		case beat = <-s.beats:
 			due = earlier(due, time.Now().Add(jitter(beat)))
 		case newest = <-s.reports:
-			if !same(newest, sent) {
+			if failures == 0 && !same(newest, sent) { // a hub that is away hears no sooner of more news
 				due = earlier(due, time.Now().Add(gather))
 			}
 		case <-timer.C:
-			due = time.Now().Add(beat)
-			if newest != nil {
-				due = time.Now().Add(s.send(ctx, newest, &sent, beat))
+			if s.deliver(ctx, newest, failures) {
+				sent, failures = newest, 0
+				due = time.Now().Add(jitter(beat))
+			} else {
+				failures++
+				due = time.Now().Add(jitter(min(retryReport<<min(failures-1, 10), max(beat, retryReport))))
 			}
 		}
 		timer.Reset(max(time.Until(due), time.Millisecond))
 	}
 }
 
-// send reports, and says when to report again.
-func (s *Syncer) send(ctx context.Context, newest *api.Report, sent **api.Report, beat time.Duration) time.Duration {
-	if err := s.Hub.Report(ctx, newest); err != nil {
-		s.Log.Debug("report did not arrive", "error", err)
-		return jitter(retryReport)
+// deliver says whether there is nothing, or the report arrived.
+func (s *Syncer) deliver(ctx context.Context, r *api.Report, failures int) bool {
+	if r == nil {
+		return true
 	}
-	*sent = newest
-	return jitter(beat)
+	err := s.Hub.Report(ctx, fitting(r))
+	if err != nil && failures == 0 && ctx.Err() == nil {
+		s.Log.Warn("report did not arrive; trying again", "error", err)
+	}
+	return err == nil
+}
+
+// Bounds of what a report says in words.
+const (
+	maxMessage   = 1000
+	shortMessage = 100
+)
+
+// fitting is the report as the hub takes it: of a cluster with very much to say, the details are left out.
+func fitting(r *api.Report) *api.Report {
+	if proto.Size(r) <= api.MaxReportBytes {
+		return r
+	}
+	short := proto.CloneOf(r)
+	for _, s := range short.GetServices() {
+		s.Problems, s.Message = nil, clip(s.GetMessage(), shortMessage)
+	}
+	return short
+}
+
+// clip shortens a message, and makes it text that a report can carry.
+func clip(message string, most int) string {
+	message = strings.ToValidUTF8(message, "\uFFFD")
+	if len(message) <= most {
+		return message
+	}
+	for most > 0 && !utf8.RuneStart(message[most]) {
+		most--
+	}
+	return message[:most] + "…"
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -20,16 +19,18 @@ type service struct {
 	// good was applied completely last; nil when nothing was.
 	good *api.Deployment
 	// cache is the newest render, so that healing costs none.
-	cache    rendered
+	cache rendered
+	// status is replaced, never changed: reports share it. Nil before the first pass.
 	status   *api.ServiceReport
 	due      time.Time
 	failures int
 	settling int // passes since the last change, while not healthy
-	// held says why the service's removal waits.
-	held string
+	// removable services are asked for no more, and the deletion budget lets them go.
+	removable bool
 	// idle services wait for news: nothing is to be done by time alone.
-	idle   bool
-	cancel context.CancelFunc // of the pass under way, or nil
+	idle    bool
+	cancel  context.CancelFunc // of the pass under way, or nil
+	retries bool               // whether that pass began after a failure
 }
 
 // rendered is a deployment's objects, by its key.
@@ -38,28 +39,29 @@ type rendered struct {
 	objects []*unstructured.Unstructured
 }
 
-// want sets the newest deployment. A pass of an older key is stopped: the newest revision never waits for it.
+// want sets the newest deployment. A pass of an older one is stopped: the newest revision never waits for it.
 func (svc *service) want(d *api.Deployment) {
-	svc.held = ""
 	if d != nil && svc.desired != nil && proto.Equal(d, svc.desired) {
 		return
 	}
-	svc.desired = d
+	svc.desired, svc.removable = d, false
 	svc.due, svc.failures, svc.settling, svc.idle = time.Now(), 0, 0, false
 	if svc.cancel != nil {
 		svc.cancel()
 	}
 }
 
-// hold decides whether a service that nothing asks for may be removed.
-func (svc *service) hold(held bool, gone, all int) {
-	svc.held, svc.idle = "", held
-	if !held {
-		return
+// decide lets a service that nothing asks for go, or says why it stays.
+func (svc *service) decide(held string) {
+	svc.removable, svc.due = held == "", time.Now()
+	if held != "" {
+		svc.status = svc.report(api.Phase_HELD, held)
 	}
-	svc.held = fmt.Sprintf("%d of the %d services on this cluster are asked for no more, and the deletion budget does not allow that: "+
-		"put them back, or raise spec.deletionBudget in plural.yaml", gone, all)
-	svc.status = svc.report(api.Phase_HELD, svc.held)
+}
+
+// waits says whether time alone makes no pass due.
+func (svc *service) waits() bool {
+	return svc.cancel != nil || svc.idle || svc.desired == nil && !svc.removable
 }
 
 // settled says whether what dependants wait for is there: the newest deployment, applied and healthy.
@@ -75,8 +77,8 @@ func (svc *service) pass(blocker string) work {
 // take keeps a pass's result, and decides when the next one is due.
 func (svc *service) take(r result, heal time.Duration) {
 	svc.good, svc.cache = r.good, r.cache
-	if r.desired != svc.desired {
-		return // made from an older deployment: the next pass is due already
+	if r.interrupted || r.desired != svc.desired {
+		return // it tells nothing of the newest deployment, whose own pass is due already
 	}
 	svc.status = svc.report(r.phase, r.message)
 	svc.status.Objects, svc.status.Ready, svc.status.Problems = r.objects, r.ready, r.problems
@@ -85,7 +87,7 @@ func (svc *service) take(r result, heal time.Duration) {
 
 func (svc *service) report(phase api.Phase, message string) *api.ServiceReport {
 	return &api.ServiceReport{
-		Service: svc.name, Key: svc.desired.GetKey(), AppliedKey: svc.good.GetKey(), Phase: phase, Message: message,
+		Service: svc.name, Key: svc.desired.GetKey(), AppliedKey: svc.good.GetKey(), Phase: phase, Message: clip(message, maxMessage),
 	}
 }
 

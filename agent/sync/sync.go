@@ -72,26 +72,28 @@ type Options struct {
 // Syncer keeps one cluster in sync.
 type Syncer struct {
 	Options
-	// polls and results bring news to the loop, reports takes its newest state away.
-	polls   chan news
-	results chan result
-	reports chan *api.Report
-	beats   chan time.Duration
+	// polls, listings and results bring news to the loop; reports and beats take its newest word to the reporter.
+	polls    chan news
+	listings chan listing
+	results  chan result
+	reports  chan *api.Report
+	beats    chan time.Duration
 }
 
 // New returns a Syncer.
 func New(o Options) *Syncer {
 	return &Syncer{
-		Options: o, polls: make(chan news), results: make(chan result), reports: make(chan *api.Report, 1),
-		beats: make(chan time.Duration, 1),
+		Options: o, polls: make(chan news), listings: make(chan listing), results: make(chan result),
+		reports: make(chan *api.Report, 1), beats: make(chan time.Duration, 1),
 	}
 }
 
 // Run works until ctx ends.
 func (s *Syncer) Run(ctx context.Context) error {
+	last := s.recall() // healing starts without the hub
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.poll(ctx) })
-	group.Go(func() error { return s.loop(ctx) })
+	group.Go(func() error { return s.poll(ctx, last) })
+	group.Go(func() error { return s.loop(ctx, last) })
 	group.Go(func() error { return s.report(ctx) })
 	return group.Wait()
 }

@@ -20,17 +20,19 @@ type Phase string
 
 // Phases from best to worst.
 const (
-	Healthy     Phase = "healthy"
+	Healthy Phase = "healthy"
+	// Removing: nothing asks for it any more, and its agent still has it.
+	Removing    Phase = "removing"
 	Progressing Phase = "progressing"
 	Pending     Phase = "pending"
-	Removing    Phase = "removing"
-	Held        Phase = "held"
-	Degraded    Phase = "degraded"
-	Failed      Phase = "failed"
-	// Stale: the agent has not reported for several beats; what is shown is old.
-	Stale Phase = "stale"
 	// Unregistered: the cluster's file names no agent key.
 	Unregistered Phase = "unregistered"
+	// Held: what runs stays as it is until a person acts.
+	Held Phase = "held"
+	// Stale: the agent has not reported for several beats; what is shown is old.
+	Stale    Phase = "stale"
+	Degraded Phase = "degraded"
+	Failed   Phase = "failed"
 )
 
 // Cluster is one cluster of the fleet.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
@@ -25,7 +24,7 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, rendering, hubSays, hubAway} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, hubSays, hubAway} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -71,25 +70,6 @@ func refusal(err error) *ui.Err {
 		return &ui.Err{Msg: refused.Message, Fix: refused.Fix, Err: err}
 	}
 	return &ui.Err{Msg: context, Cause: refused.Message, Fix: refused.Fix, Err: err}
-}
-
-func rendering(err error) *ui.Err {
-	var failed *render.Error
-	if !errors.As(err, &failed) {
-		return nil
-	}
-	return &ui.Err{Msg: "render: " + failed.Message, Problems: place(failed), Fix: failed.Fix, Err: err}
-}
-
-func place(e *render.Error) []ui.Problem {
-	if e.File == "" {
-		return nil
-	}
-	where := e.File
-	if e.Line > 0 {
-		where += fmt.Sprintf(":%d", e.Line)
-	}
-	return []ui.Problem{{Where: where, Message: string(e.Reason)}}
 }
 
 func hubSays(err error) *ui.Err {

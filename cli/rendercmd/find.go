@@ -100,7 +100,8 @@ func (f folder) refuseAlone() error {
 	return nil
 }
 
-// folderDeployments makes a fleet of one service out of the folder, so that it goes the way that services go.
+// folderDeployments are the folder's. In no git repository, its root is the nearest folder upward that holds all it
+// refers to.
 func (o options) folderDeployments() ([]resolve.Deployment, error) {
 	if len(o.services) > 0 || o.cluster != "" || o.commit != "" {
 		return nil, &ui.Err{Msg: "--path renders a folder, and takes no service, cluster or commit", Fix: "leave them out"}
@@ -113,12 +114,42 @@ func (o options) folderDeployments() ([]resolve.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := o.folder.service(root, dir)
+	deployments, err := o.folder.resolve(root, dir, files)
+	for range maxWiden {
+		wider := filepath.Dir(root)
+		if err != nil || o.folder.root != "" || gitRoot(dir) == root && root != dir || !leadsOut(deployments) || tooWide(wider) {
+			break
+		}
+		if files, err = snapshot.Worktree(wider); err == nil {
+			root = wider
+			deployments, err = o.folder.resolve(root, dir, files)
+		}
+	}
+	return deployments, err
+}
+
+// maxWiden is how many folders upward a folder in no git repository may refer to, unless --root says where to stop.
+const maxWiden = 4
+
+// leadsOut says whether a folder refers to files beyond its root.
+func leadsOut(deployments []resolve.Deployment) bool {
+	return slices.ContainsFunc(deployments, func(d resolve.Deployment) bool { return d.Hold != nil && d.Hold.Outside })
+}
+
+// tooWide says that nobody means all of a folder: it is where projects lie, not one of them.
+func tooWide(dir string) bool {
+	home, err := os.UserHomeDir()
+	return dir == filepath.Dir(dir) || err == nil && dir == home || dir == filepath.Clean(os.TempDir())
+}
+
+// resolve makes a fleet of one service out of the folder, so that it goes the way that services go.
+func (f folder) resolve(root, dir string, files *snapshot.Snapshot) ([]resolve.Deployment, error) {
+	service, err := f.service(root, dir)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet.Fleet{Clusters: []fleet.Cluster{{Metadata: fleet.Metadata{Name: nowhere}}}, Services: []fleet.Service{*service}}
-	deployments, err := resolve.For(f, nowhere, one{files})
+	alone := &fleet.Fleet{Clusters: []fleet.Cluster{{Metadata: fleet.Metadata{Name: nowhere}}}, Services: []fleet.Service{*service}}
+	deployments, err := resolve.For(alone, nowhere, one{files})
 	for i := range deployments {
 		deployments[i].Cluster = ""
 	}

@@ -202,14 +202,14 @@ func failed(all []*rendition, failures []error) error {
 		if err == nil {
 			continue
 		}
-		p := ui.Problem{Message: fmt.Sprintf("%s: %v", all[i].title(), err)}
+		p := ui.Problem{Message: all[i].about() + err.Error()}
 		var known *render.Error
 		if errors.As(err, &known) {
 			p.Where, p.Fix = known.File, known.Fix
 			if p.Where != "" && known.Line > 0 {
 				p.Where += fmt.Sprintf(":%d", known.Line)
 			}
-			p.Message = fmt.Sprintf("%s: %s", all[i].title(), known.Message)
+			p.Message = all[i].about() + known.Message
 		}
 		problems = append(problems, p)
 	}
@@ -219,10 +219,18 @@ func failed(all []*rendition, failures []error) error {
 	return nil
 }
 
-// title says what a rendition is: "web on edge-1, edge-2", or only the folder that was rendered.
+// title says what a rendition is: "web on edge-1, edge-2", or the folder that was rendered.
 func (r *rendition) title() string {
 	if r.clusters[0] == "" {
 		return r.deployment.Path
 	}
 	return r.deployment.Service + " on " + strings.Join(r.clusters, ", ")
+}
+
+// about begins a sentence about a rendition. With --path there is only one, so nothing needs saying.
+func (r *rendition) about() string {
+	if r.clusters[0] == "" {
+		return ""
+	}
+	return r.title() + ": "
 }

@@ -45,9 +45,17 @@ func (a *API) Routes(mux *http.ServeMux) {
 		list(w, r, a.Sources(), func(s v1.Source) string { return s.Name })
 	}))
 	mux.HandleFunc("GET /v1/sources/{name}", a.checked(one("source", a.source)))
-	mux.HandleFunc("/v1/", a.checked(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, v1.Error{Message: "no such path: " + strconv.Quote(r.URL.Path)})
-	}))
+	mux.HandleFunc("/v1/", a.checked(nothing))
+}
+
+// nothing answers what no other path does. So far all of /v1 is for reading.
+func nothing(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, v1.Error{Message: r.Method + " does nothing here", Fix: "change the installation repo, and push"})
+		return
+	}
+	refuse(w, http.StatusNotFound, v1.Error{Message: "no such path: " + strconv.Quote(r.URL.Path)})
 }
 
 func (a *API) source(name string) (v1.Source, bool) {

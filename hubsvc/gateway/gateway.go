@@ -8,11 +8,13 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,20 +23,16 @@ import (
 	"github.com/pluralsh/plural/api"
 )
 
-// Bundle is an archive that can be served: seekable, so that ranges and sendfile work.
-type Bundle interface {
-	io.ReadSeekCloser
-}
-
 // Options are the gateway's neighbours, each by what the gateway needs of it.
 type Options struct {
 	// Cluster tells who sent a request.
 	Cluster func(*http.Request) (string, error)
 	// Root is what a cluster should run now; nil while there is no fleet.
 	Root func(cluster string) *Root
-	// Open returns a bundle by key; the gateway closes it.
-	Open func(ctx context.Context, key string) (Bundle, error)
-	// Report takes a cluster's report in.
+	// Open returns a bundle by key, seekable so that ranges and sendfile work; the gateway closes it. The error is
+	// fs.ErrNotExist when nobody can say any more what the key stands for.
+	Open func(ctx context.Context, key string) (io.ReadSeekCloser, error)
+	// Report takes a cluster's report in. It owns the report from then on.
 	Report  func(ctx context.Context, cluster string, report *api.Report) error
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -44,26 +42,27 @@ type Options struct {
 // Gateway serves agents.
 type Gateway struct {
 	Options
-	polls   *prometheus.CounterVec
-	bundles prometheus.Counter
-	reports prometheus.Counter
+	// polls by their answer; each counter is found once, not with every poll
+	unchanged, changed, early prometheus.Counter
+	bundles, reports          prometheus.Counter
 }
 
 // New returns a gateway.
 func New(o Options) *Gateway {
+	polls := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "plural_hub_polls_total", Help: "Agents' polls by answer.",
+	}, []string{"code"})
 	g := &Gateway{
-		Options: o,
-		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "plural_hub_polls_total", Help: "Agents' polls by answer.",
-		}, []string{"code"}),
+		Options:   o,
+		unchanged: polls.WithLabelValues("304"), changed: polls.WithLabelValues("200"), early: polls.WithLabelValues("503"),
 		bundles: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "plural_hub_bundle_requests_total", Help: "Bundles that agents downloaded.",
+			Name: "plural_hub_bundle_requests_total", Help: "Requests for bundles that were served, whole or in part.",
 		}),
 		reports: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plural_hub_reports_total", Help: "Reports taken in.",
 		}),
 	}
-	o.Metrics.MustRegister(g.polls, g.bundles, g.reports)
+	o.Metrics.MustRegister(polls, g.bundles, g.reports)
 	return g
 }
 
@@ -78,6 +77,7 @@ func (g *Gateway) authenticated(next func(http.ResponseWriter, *http.Request, st
 	return func(w http.ResponseWriter, r *http.Request) {
 		cluster, err := g.Cluster(r)
 		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "unknown agent", http.StatusUnauthorized)
 			return
 		}
@@ -88,17 +88,18 @@ func (g *Gateway) authenticated(next func(http.ResponseWriter, *http.Request, st
 func (g *Gateway) poll(w http.ResponseWriter, r *http.Request, cluster string) {
 	root := g.Root(cluster)
 	if root == nil {
+		g.early.Inc()
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "the hub has no fleet yet", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("ETag", root.etag)
-	if r.Header.Get("If-None-Match") == root.etag {
-		g.polls.WithLabelValues("304").Inc()
+	if strings.TrimPrefix(r.Header.Get("If-None-Match"), "W/") == root.etag { // proxies that compress weaken tags
+		g.unchanged.Inc()
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	g.polls.WithLabelValues("200").Inc()
+	g.changed.Inc()
 	w.Header().Set("Content-Type", api.ContentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(root.body)))
 	_, _ = w.Write(root.body) // a reader that went away polls again
@@ -136,14 +137,9 @@ func (g *Gateway) refuseBundle(w http.ResponseWriter, cluster, key string, err e
 }
 
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxReportBytes))
-	if err != nil {
-		http.Error(w, "report is larger than "+strconv.Itoa(api.MaxReportBytes)+" bytes", http.StatusRequestEntityTooLarge)
-		return
-	}
-	report := new(api.Report)
-	if err := proto.Unmarshal(body, report); err != nil {
-		http.Error(w, "report is not a plural.v1.Report", http.StatusBadRequest)
+	report, fault := g.readReport(w, r)
+	if fault != nil {
+		http.Error(w, fault.text, fault.code)
 		return
 	}
 	clip(report)
@@ -155,4 +151,28 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string)
 	}
 	g.reports.Inc()
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// fault is why a report is refused.
+type fault struct {
+	code int
+	text string
+}
+
+func (g *Gateway) readReport(w http.ResponseWriter, r *http.Request) (*api.Report, *fault) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxReportBytes))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("report is larger than %d bytes", tooLarge.Limit)}
+	}
+	if err != nil {
+		return nil, &fault{http.StatusBadRequest, "report was cut off"}
+	}
+	if err := checkEntries(body); err != nil {
+		return nil, &fault{http.StatusRequestEntityTooLarge, err.Error()}
+	}
+	report := new(api.Report)
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, report); err != nil {
+		return nil, &fault{http.StatusBadRequest, "report is not a plural.v1.Report"}
+	}
+	return report, nil
 }

@@ -18,6 +18,10 @@ import (
 // readyTimeout bounds the server's start: a file store of a fleet's state recovers in well under a second.
 const readyTimeout = 20 * time.Second
 
+// maxPayload bounds one message: twice the server's default, so that what the hub takes in at its own bound of one MiB
+// still fits with what is added to it here.
+const maxPayload = 2 << 20
+
 // Server is a running NATS server with one connection to it.
 type Server struct {
 	server *server.Server
@@ -34,6 +38,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		StoreDir:   dir,
 		NoSigs:     true,
 		NoLog:      true,
+		MaxPayload: maxPayload,
 		// What is kept here refills from the next reports; a small bound keeps a runaway from filling the disk.
 		JetStreamMaxStore:  1 << 30,
 		JetStreamMaxMemory: 64 << 20,

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -27,48 +28,71 @@ type Store struct {
 	log *slog.Logger
 
 	mu      sync.RWMutex // guards reports
-	reports map[string]*api.Report
+	reports map[string]observed
+}
+
+// observed is a report with the bucket's revision of it.
+type observed struct {
+	report   *api.Report
+	revision uint64
+}
+
+// after says whether o came after last. Agents count their reports; between two agent processes the bucket's order
+// decides, and never the hub's clock, which can be set back.
+func (o observed) after(last observed) bool {
+	if last.report == nil {
+		return true
+	}
+	if o.report.GetBoot() == last.report.GetBoot() && o.report.GetSequence() != last.report.GetSequence() {
+		return o.report.GetSequence() > last.report.GetSequence()
+	}
+	return o.revision > last.revision
 }
 
 // Open returns the store in the given JetStream, made if it is not there. Run must be running for reads to follow.
 func Open(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*Store, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: bucket, Description: "newest report of each cluster", History: 1, Storage: jetstream.FileStorage,
-		MaxValueSize: api.MaxReportBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", bucket, err)
 	}
-	return &Store{kv: kv, log: log, reports: make(map[string]*api.Report)}, nil
+	return &Store{kv: kv, log: log, reports: make(map[string]observed)}, nil
 }
 
 // Put stores a cluster's report, unless a newer one of the same agent process is there already.
 func (s *Store) Put(ctx context.Context, cluster string, report *api.Report) error {
-	if last, ok := s.Report(cluster); ok && last.GetBoot() == report.GetBoot() && last.GetSequence() > report.GetSequence() {
+	if last, ok := s.Report(cluster); ok && late(report, last) {
 		return nil
 	}
 	encoded, err := proto.Marshal(report)
 	if err != nil {
 		return fmt.Errorf("encode report of %s: %w", cluster, err)
 	}
-	if _, err := s.kv.Put(ctx, cluster, encoded); err != nil {
+	revision, err := s.kv.Put(ctx, cluster, encoded)
+	if err != nil {
 		return fmt.Errorf("store report of %s: %w", cluster, err)
 	}
-	s.take(cluster, report)
+	s.take(cluster, observed{report, revision})
 	return nil
+}
+
+// late says whether an agent process made report before last.
+func late(report, last *api.Report) bool {
+	return report.GetBoot() == last.GetBoot() && report.GetSequence() < last.GetSequence()
 }
 
 // Report returns a cluster's newest report.
 func (s *Store) Report(cluster string) (*api.Report, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	report, ok := s.reports[cluster]
-	return report, ok
+	last, ok := s.reports[cluster]
+	return last.report, ok
 }
 
 // Forget removes what is known of a cluster that has left the fleet.
 func (s *Store) Forget(ctx context.Context, cluster string) error {
-	s.drop(cluster)
+	s.drop(cluster, math.MaxUint64)
 	if err := s.kv.Purge(ctx, cluster); err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
 		return fmt.Errorf("forget %s: %w", cluster, err)
 	}
@@ -120,7 +144,7 @@ func (s *Store) follow(ctx context.Context) error {
 
 func (s *Store) apply(entry jetstream.KeyValueEntry) {
 	if entry.Operation() != jetstream.KeyValuePut {
-		s.drop(entry.Key())
+		s.drop(entry.Key(), entry.Revision())
 		return
 	}
 	report := new(api.Report)
@@ -128,23 +152,26 @@ func (s *Store) apply(entry jetstream.KeyValueEntry) {
 		s.log.Error("stored report is unreadable", "cluster", entry.Key(), "error", err)
 		return
 	}
-	s.take(entry.Key(), report)
+	s.take(entry.Key(), observed{report, entry.Revision()})
 }
 
-// take keeps a report unless the one in hand came later: a watcher lags behind this replica's own writes.
-func (s *Store) take(cluster string, report *api.Report) {
+// take keeps a report unless the one in hand is newer: the watcher lags behind this replica's own writes, and two
+// requests of one agent may overtake each other on their way.
+func (s *Store) take(cluster string, next observed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, ok := s.reports[cluster]; ok && last.GetReceivedUnixMs() > report.GetReceivedUnixMs() {
-		return
+	if next.after(s.reports[cluster]) {
+		s.reports[cluster] = next
 	}
-	s.reports[cluster] = report
 }
 
-func (s *Store) drop(cluster string) {
+// drop forgets a report that came before the given revision of the bucket: a cluster that is back may have reported since.
+func (s *Store) drop(cluster string, before uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.reports, cluster)
+	if s.reports[cluster].revision < before {
+		delete(s.reports, cluster)
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) {

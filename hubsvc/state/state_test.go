@@ -3,6 +3,7 @@ package state_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +94,62 @@ func TestForgetRemovesACluster(t *testing.T) {
 	}
 	if _, ok := store.Report("edge-1"); ok || len(store.Clusters()) != 0 {
 		t.Error("the cluster is still known")
+	}
+}
+
+func TestHubClockSetBackDoesNotSilenceAgents(t *testing.T) {
+	store, stop := open(t, t.TempDir())
+	defer stop()
+	for _, r := range []*api.Report{report("a", 1, 1_000_000), report("a", 2, 5)} {
+		if err := store.Put(t.Context(), "edge-1", r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := store.Report("edge-1"); got.GetSequence() != 2 {
+		t.Errorf("sequence = %d, want 2", got.GetSequence())
+	}
+}
+
+func TestConcurrentReportsOfOneAgentEndWithTheNewest(t *testing.T) {
+	store, stop := open(t, t.TempDir())
+	defer stop()
+	var group errgroup.Group
+	for sequence := range uint64(50) {
+		group.Go(func() error { return store.Put(t.Context(), "edge-1", report("a", sequence, 1)) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := store.Report("edge-1"); got.GetSequence() != 49 {
+		t.Errorf("sequence = %d, want 49", got.GetSequence())
+	}
+}
+
+func TestClusterThatCameBackIsHeardAgain(t *testing.T) {
+	store, stop := open(t, t.TempDir())
+	defer stop()
+	for i := range uint64(20) {
+		if err := store.Put(t.Context(), "edge-1", report("a", 1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Forget(t.Context(), "edge-1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Put(t.Context(), "edge-1", report("b", i, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := store.Report("edge-1"); !ok {
+			t.Fatal("the mark of the cluster's removal took its new report away")
+		}
+	}
+}
+
+func TestReportAsLargeAsTheHubTakesInIsStored(t *testing.T) {
+	store, stop := open(t, t.TempDir())
+	defer stop()
+	large := report("a", 1, time.Now().UnixMilli())
+	large.Services = []*api.ServiceReport{{Message: strings.Repeat("x", api.MaxReportBytes)}}
+	if err := store.Put(t.Context(), "edge-1", large); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,67 +1,93 @@
 package view
 
 import (
-	v1 "github.com/pluralsh/plural/api/v1"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/pluralsh/plural/api"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
-// join gives every cluster its rows.
-func (v *View) join(desired *Desired) map[string][]v1.Deployment {
-	out := make(map[string][]v1.Deployment, len(desired.Fleet.Clusters))
-	for _, cluster := range desired.Fleet.Clusters {
-		out[cluster.Metadata.Name] = v.rows(desired, cluster.Metadata.Name)
+// joined is one cluster at one moment: what it should run with what its agent said last.
+type joined struct {
+	cluster *fleet.Cluster
+	// report is nil when there was none; age is how old it is, stale whether that is too old.
+	report *api.Report
+	age    time.Duration
+	stale  bool
+	// rows begins with those of the desired deployments, as many as asked and in their order; then come those that the
+	// agent still has although nothing asks for them.
+	rows  []v1.Deployment
+	asked int
+}
+
+// join joins all clusters, by name.
+func (v *View) join(desired *Desired) []joined {
+	out := make([]joined, len(desired.Fleet.Clusters))
+	for i := range out {
+		out[i] = v.joinOne(desired, &desired.Fleet.Clusters[i])
 	}
 	return out
 }
 
-// rows are a cluster's deployments in the order of the desired ones, then those that its agent still has although
-// nothing asks for them.
-func (v *View) rows(desired *Desired, cluster string) []v1.Deployment {
-	report, reported := v.Report(cluster)
-	seen := make(map[string]*api.ServiceReport, len(report.GetServices()))
-	for _, s := range report.GetServices() {
+func (v *View) joinOne(desired *Desired, cluster *fleet.Cluster) joined {
+	j := joined{cluster: cluster}
+	j.report, _ = v.Report(cluster.Metadata.Name)
+	if j.report != nil {
+		j.age = v.Now().Sub(time.UnixMilli(j.report.GetReceivedUnixMs()))
+		j.stale = j.age.Abs() > v.StaleAfter // a clock that was set back makes ages negative, and proves nothing
+	}
+	seen := make(map[string]*api.ServiceReport, len(j.report.GetServices()))
+	for _, s := range j.report.GetServices() {
 		seen[s.GetService()] = s
 	}
-	stale := reported && v.age(report) > v.StaleAfter
-	rows := make([]v1.Deployment, 0, len(desired.Deployments[cluster]))
-	for i := range desired.Deployments[cluster] {
-		d := &desired.Deployments[cluster][i]
-		rows = append(rows, row(d, seen[d.Service], reported, stale))
-		delete(seen, d.Service)
+	deployments := desired.Deployments[cluster.Metadata.Name]
+	j.rows, j.asked = make([]v1.Deployment, len(deployments)), len(deployments)
+	for i := range deployments {
+		j.rows[i] = j.row(&deployments[i], seen[deployments[i].Service])
+		delete(seen, deployments[i].Service)
 	}
-	for _, s := range report.GetServices() {
-		if _, left := seen[s.GetService()]; left {
-			rows = append(rows, leftover(cluster, s))
-		}
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		j.rows = append(j.rows, j.leftover(seen[name]))
 	}
-	return rows
+	return j
 }
 
-func row(d *resolve.Deployment, s *api.ServiceReport, reported, stale bool) v1.Deployment {
+func (j *joined) row(d *resolve.Deployment, s *api.ServiceReport) v1.Deployment {
 	out := v1.Deployment{Service: d.Service, Cluster: d.Cluster, Key: d.Key}
 	if s != nil {
 		observe(&out, s)
 	}
 	switch {
-	case stale:
+	case j.stale:
 		out.Phase, out.Message = v1.Stale, "its cluster is silent"
 	case d.Hold != nil:
 		out.Phase, out.Message = v1.Held, d.Hold.Error()
-	case s == nil && reported:
-		out.Phase, out.Message = v1.Pending, "its agent has not taken it up yet"
-	case s == nil:
+	case j.report == nil:
 		out.Phase, out.Message = v1.Pending, "its agent has not reported yet"
+	case s == nil:
+		out.Phase, out.Message = v1.Pending, "its agent has not taken it up yet"
 	case s.GetKey() != d.Key:
 		out.Phase, out.Message = v1.Progressing, "its agent has not taken up the newest key yet"
+	case out.Phase == v1.Healthy && s.GetAppliedKey() != d.Key:
+		out.Phase, out.Message = v1.Progressing, "its agent has not applied the newest key yet"
 	}
 	return out
 }
 
-func leftover(cluster string, s *api.ServiceReport) v1.Deployment {
-	out := v1.Deployment{Service: s.GetService(), Cluster: cluster}
+// leftover is what nothing asks for: well or not, it is on its way out until the agent says what keeps it.
+func (j *joined) leftover(s *api.ServiceReport) v1.Deployment {
+	out := v1.Deployment{Service: s.GetService(), Cluster: j.cluster.Metadata.Name}
 	observe(&out, s)
+	switch {
+	case j.stale:
+		out.Phase, out.Message = v1.Stale, "its cluster is silent"
+	case out.Phase != v1.Held && out.Phase != v1.Failed:
+		out.Phase = v1.Removing
+	}
 	return out
 }
 
@@ -96,19 +122,27 @@ func phase(p api.Phase) v1.Phase {
 	return v1.Pending
 }
 
-// rank orders phases from best to worst.
+// rank orders phases from best to worst, as package v1 lists them.
 func rank(p v1.Phase) int {
-	for i, each := range []v1.Phase{v1.Healthy, v1.Removing, v1.Progressing, v1.Pending, v1.Unregistered, v1.Held, v1.Stale, v1.Degraded, v1.Failed} {
-		if p == each {
-			return i
-		}
+	switch p {
+	case v1.Healthy:
+		return 0
+	case v1.Removing:
+		return 1
+	case v1.Progressing:
+		return 2
+	case v1.Pending:
+		return 3
+	case v1.Unregistered:
+		return 4
+	case v1.Held:
+		return 5
+	case v1.Stale:
+		return 6
+	case v1.Degraded:
+		return 7
+	case v1.Failed:
+		return 8
 	}
 	return -1
-}
-
-func worse(a, b v1.Phase) v1.Phase {
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
 }

@@ -44,43 +44,45 @@ const maxUnhealthy = 50
 // Status is the fleet at a glance.
 func (v *View) Status() *v1.Status {
 	desired := v.Desired()
+	all := v.join(desired)
 	s := &v1.Status{
 		Workspace: desired.Fleet.Workspace.Metadata.Name, Hub: desired.Fleet.Workspace.Spec.Hub.URL, Version: v.Version,
-		Commit: desired.Served, Head: desired.Head, Refused: desired.Refused,
+		Commit: desired.Served, Head: desired.Head, Refused: desired.Refused, Held: held(desired),
 		Clusters: v1.Counts{}, Services: v1.Counts{}, Deployments: v1.Counts{}, Sources: v.Sources(),
 	}
-	for _, cluster := range v.clusters(desired) {
-		s.Clusters[cluster.Phase]++
-	}
-	for _, service := range v.services(desired) {
-		s.Services[service.Phase]++
-	}
-	for _, rows := range v.join(desired) {
-		for _, row := range rows {
+	for i := range all {
+		s.Clusters[all[i].summary().Phase]++
+		for k := range all[i].rows {
+			row := &all[i].rows[k]
 			s.Deployments[row.Phase]++
 			if row.Phase != v1.Healthy {
-				s.Unhealthy = append(s.Unhealthy, row)
+				s.Unhealthy = append(s.Unhealthy, *row)
 			}
 		}
+	}
+	for _, service := range services(desired, all) {
+		s.Services[service.Phase]++
 	}
 	slices.SortFunc(s.Unhealthy, func(a, b v1.Deployment) int {
 		return cmp.Or(rank(b.Phase)-rank(a.Phase), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	s.Unhealthy = s.Unhealthy[:min(len(s.Unhealthy), maxUnhealthy)]
-	s.Held = held(desired)
 	return s
 }
 
+// held lists why deployments are held, each cause once.
 func held(desired *Desired) []v1.Problem {
 	var problems []v1.Problem
 	seen := make(map[string]bool)
-	for _, cluster := range desired.Fleet.Clusters {
-		for _, d := range desired.Deployments[cluster.Metadata.Name] {
-			if d.Hold == nil || seen[d.Hold.Error()] {
+	for i := range desired.Fleet.Clusters {
+		deployments := desired.Deployments[desired.Fleet.Clusters[i].Metadata.Name]
+		for j := range deployments {
+			hold := deployments[j].Hold
+			if hold == nil || seen[hold.Error()] {
 				continue
 			}
-			seen[d.Hold.Error()] = true
-			problems = append(problems, Problem(d.Hold))
+			seen[hold.Error()] = true
+			problems = append(problems, Problem(hold))
 		}
 	}
 	return problems
@@ -88,11 +90,18 @@ func held(desired *Desired) []v1.Problem {
 
 // Problem says in people's words what resolve found.
 func Problem(p *resolve.Problem) v1.Problem {
-	return v1.Problem{Service: p.Service, File: p.File, Line: p.Line, Message: p.Message, Fix: p.Fix}
+	return v1.Problem{Cluster: p.Cluster, Service: p.Service, File: p.File, Line: p.Line, Message: p.Message, Fix: p.Fix}
 }
 
 // Clusters lists the fleet's clusters by name.
-func (v *View) Clusters() []v1.Cluster { return v.clusters(v.Desired()) }
+func (v *View) Clusters() []v1.Cluster {
+	all := v.join(v.Desired())
+	out := make([]v1.Cluster, len(all))
+	for i := range all {
+		out[i] = all[i].summary()
+	}
+	return out
+}
 
 // Cluster returns one cluster and the services on it.
 func (v *View) Cluster(name string) (v1.ClusterDetail, bool) {
@@ -101,112 +110,119 @@ func (v *View) Cluster(name string) (v1.ClusterDetail, bool) {
 	if !ok {
 		return v1.ClusterDetail{}, false
 	}
-	rows := v.rows(desired, name)
-	return v1.ClusterDetail{Cluster: v.cluster(cluster, rows), Deployments: rows}, true
+	one := v.joinOne(desired, cluster)
+	return v1.ClusterDetail{Cluster: one.summary(), Deployments: one.rows}, true
 }
 
 // Services lists the fleet's services by name.
-func (v *View) Services() []v1.Service { return v.services(v.Desired()) }
+func (v *View) Services() []v1.Service {
+	desired := v.Desired()
+	return services(desired, v.join(desired))
+}
 
 // Service returns one service with a row a cluster.
 func (v *View) Service(name string) (v1.Service, bool) {
 	desired := v.Desired()
-	for _, service := range v.services(desired) {
-		if service.Name != name {
-			continue
+	if _, ok := desired.Fleet.Service(name); !ok {
+		return v1.Service{}, false
+	}
+	all := v.join(desired)
+	var out v1.Service
+	for _, service := range services(desired, all) {
+		if service.Name == name {
+			out = service
 		}
-		for _, cluster := range desired.Fleet.Clusters {
-			for _, row := range v.rows(desired, cluster.Metadata.Name) {
-				if row.Service == name {
-					service.Deployments = append(service.Deployments, row)
-				}
+	}
+	for i := range all {
+		for k := range all[i].rows {
+			if row := &all[i].rows[k]; row.Service == name {
+				out.Deployments = append(out.Deployments, *row)
 			}
 		}
-		return service, true
 	}
-	return v1.Service{}, false
+	return out, true
 }
 
-func (v *View) clusters(desired *Desired) []v1.Cluster {
-	out := make([]v1.Cluster, 0, len(desired.Fleet.Clusters))
-	for i := range desired.Fleet.Clusters {
-		cluster := &desired.Fleet.Clusters[i]
-		out = append(out, v.cluster(cluster, v.rows(desired, cluster.Metadata.Name)))
-	}
-	return out
-}
-
-func (v *View) cluster(c *fleet.Cluster, rows []v1.Deployment) v1.Cluster {
-	out := v1.Cluster{Name: c.Metadata.Name, Tags: c.Spec.Tags, Services: len(rows), Phase: v1.Healthy}
-	for _, row := range rows {
-		if row.Phase == v1.Healthy {
+// summary is a cluster in one line.
+func (j *joined) summary() v1.Cluster {
+	out := v1.Cluster{Name: j.cluster.Metadata.Name, Tags: j.cluster.Spec.Tags, Services: j.asked, Phase: v1.Healthy}
+	for i := range j.rows {
+		phase := j.rows[i].Phase
+		if phase == v1.Healthy && i < j.asked {
 			out.Ready++
 		}
-		out.Phase = worse(out.Phase, row.Phase)
+		out.Phase = worse(out.Phase, phase)
 	}
-	report, ok := v.Report(c.Metadata.Name)
+	if j.report != nil {
+		at := time.UnixMilli(j.report.GetReceivedUnixMs()).UTC()
+		out.LastReport, out.AgentVersion, out.KubernetesVersion = &at, j.report.GetAgentVersion(), j.report.GetKubernetesVersion()
+	}
 	switch {
-	case c.Spec.Agent.Auth == "":
-		out.Phase, out.Message = v1.Unregistered, "no agent key in its file: plural cluster register "+c.Metadata.Name
-	case !ok:
+	case j.cluster.Spec.Agent.Auth == "":
+		out.Phase, out.Message = v1.Unregistered, "no agent key in its file: plural cluster register "+out.Name
+	case j.report == nil:
 		out.Phase, out.Message = v1.Pending, "its agent has not reported yet"
-	default:
-		at := time.UnixMilli(report.GetReceivedUnixMs()).UTC()
-		out.LastReport, out.AgentVersion, out.KubernetesVersion = &at, report.GetAgentVersion(), report.GetKubernetesVersion()
-		if age := v.age(report); age > v.StaleAfter {
-			out.Phase, out.Message = v1.Stale, "no report for "+age.Round(time.Second).String()
-		}
+	case j.stale && j.age < 0:
+		out.Phase, out.Message = v1.Stale, "its last report is dated ahead of the hub's clock"
+	case j.stale:
+		out.Phase, out.Message = v1.Stale, "no report for "+j.age.Round(time.Second).String()
 	}
 	return out
 }
 
-func (v *View) services(desired *Desired) []v1.Service {
-	byService := make(map[string][]v1.Deployment, len(desired.Fleet.Services))
-	planned := make(map[string]*resolve.Deployment, len(desired.Fleet.Services))
-	for cluster, rows := range v.join(desired) {
-		for i, row := range rows {
-			byService[row.Service] = append(byService[row.Service], row)
-			if d := desired.deployment(cluster, i, row.Service); d != nil {
-				planned[row.Service] = d
+// services sums the rows of all clusters up, a service each.
+func services(desired *Desired, all []joined) []v1.Service {
+	out := make([]v1.Service, len(desired.Fleet.Services))
+	index := make(map[string]*v1.Service, len(out))
+	for i := range out {
+		out[i] = describe(&desired.Fleet.Services[i])
+		index[out[i].Name] = &out[i]
+	}
+	for i := range all {
+		deployments := desired.Deployments[all[i].cluster.Metadata.Name]
+		for k := range all[i].rows {
+			row := &all[i].rows[k]
+			service := index[row.Service]
+			if service == nil {
+				continue
 			}
+			if k < all[i].asked {
+				count(service, row, &deployments[k])
+			}
+			blame(service, row)
 		}
-	}
-	out := make([]v1.Service, 0, len(desired.Fleet.Services))
-	for i := range desired.Fleet.Services {
-		s := &desired.Fleet.Services[i]
-		out = append(out, summarise(s, planned[s.Metadata.Name], byService[s.Metadata.Name]))
 	}
 	return out
 }
 
-// deployment is the i-th deployment of a cluster, when that is the service's: rows beyond the desired ones are of
-// services on their way out.
-func (d *Desired) deployment(cluster string, i int, service string) *resolve.Deployment {
-	if all := d.Deployments[cluster]; i < len(all) && all[i].Service == service {
-		return &all[i]
-	}
-	return nil
-}
-
-func summarise(s *fleet.Service, d *resolve.Deployment, rows []v1.Deployment) v1.Service {
-	out := v1.Service{
+// describe is what a service's own file says.
+func describe(s *fleet.Service) v1.Service {
+	return v1.Service{
 		Name: s.Metadata.Name, Source: cmp.Or(s.Spec.Source.Name, "."), Ref: s.Spec.Source.Ref, Path: s.Spec.Source.Path,
-		Renderer: s.Spec.Renderer, Namespace: s.Spec.Namespace, Clusters: len(rows), Phase: v1.Healthy,
+		Renderer: s.Spec.Renderer, Namespace: s.Spec.Namespace, Phase: v1.Healthy,
 	}
-	if d != nil {
-		out.Renderer, out.Namespace, out.Commit = d.Renderer, d.Namespace, d.Commit
-	}
-	for _, row := range rows {
-		if row.Phase == v1.Healthy {
-			out.Ready++
-		}
-		if rank(row.Phase) > rank(out.Phase) {
-			out.Phase, out.Message = row.Phase, row.Message
-		}
-	}
-	return out
 }
 
-func (v *View) age(r *api.Report) time.Duration {
-	return v.Now().Sub(time.UnixMilli(r.GetReceivedUnixMs()))
+// count adds a deployment that is asked for, with what was found out when it was resolved.
+func count(out *v1.Service, row *v1.Deployment, d *resolve.Deployment) {
+	out.Renderer, out.Namespace = cmp.Or(d.Renderer, out.Renderer), cmp.Or(d.Namespace, out.Namespace)
+	out.Commit = cmp.Or(d.Commit, out.Commit)
+	out.Clusters++
+	if row.Phase == v1.Healthy {
+		out.Ready++
+	}
+}
+
+// blame makes the worst row the service's phase; among equals the first.
+func blame(out *v1.Service, row *v1.Deployment) {
+	if rank(row.Phase) > rank(out.Phase) {
+		out.Phase, out.Message = row.Phase, row.Message
+	}
+}
+
+func worse(a, b v1.Phase) v1.Phase {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/pluralsh/plural/workspace"
@@ -109,10 +108,6 @@ func freePort(wanted int) (int, error) {
 
 // connectOrigin makes the bare repository that stands in for a git host, unless the installation repo has an origin.
 func (b *bringUp) connectOrigin() error {
-	repo, err := git.PlainOpen(b.Repo)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", b.Repo, err)
-	}
 	if b.origin == "file://"+b.Fleet.origin() {
 		_, err := git.PlainInitWithOptions(b.Fleet.origin(), &git.PlainInitOptions{
 			Bare: true, InitOptions: git.InitOptions{DefaultBranch: plumbing.NewBranchReferenceName(b.branch)},
@@ -124,13 +119,7 @@ func (b *bringUp) connectOrigin() error {
 			return err
 		}
 	}
-	if _, err := repo.Remote("origin"); err == nil {
-		return nil
-	}
-	if _, err := repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{b.origin}}); err != nil {
-		return fmt.Errorf("add remote origin: %w", err)
-	}
-	return nil
+	return b.repo.AddOrigin(b.origin, b.branch)
 }
 
 // hintOnPush has the origin tell the hub of a push, as a git host's webhook would. It shortens the wait, nothing else.

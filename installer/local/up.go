@@ -182,7 +182,7 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	command := []string{
 		b.Plural, "hub", "serve", "--data", b.hubDir(), "--listen", strings.TrimPrefix(b.hubURL, "http://"), "--url", b.hubURL,
 		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--with-parent",
-		"--interval", "1s", "--poll-interval", "500ms", "--report-interval", "5s",
+		"--interval", "1s", "--poll-interval", "250ms", "--report-interval", "5s",
 	}
 	if err := b.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
 		return "", err

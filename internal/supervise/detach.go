@@ -8,13 +8,13 @@ import (
 )
 
 // spawnDetached starts a process that the terminal, and the end of this process, leave alone.
-func spawnDetached(d Dir, program string, args []string) error {
+func spawnDetached(d Dir, program string, args []string) (pid int, err error) {
 	if err := os.MkdirAll(filepath.Join(string(d), logDir), 0o700); err != nil {
-		return err
+		return 0, err
 	}
 	output, err := os.OpenFile(d.Log("supervisor"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = output.Close() }()
 	cmd := exec.Command(program, args...) //nolint:noctx // it outlives this process
@@ -22,7 +22,8 @@ func spawnDetached(d Dir, program string, args []string) error {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
-	return cmd.Process.Release()
+	pid = cmd.Process.Pid
+	return pid, cmd.Process.Release()
 }

@@ -119,8 +119,16 @@ func writeJSON(file string, value any) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file+".tmp", raw, 0o600); err != nil {
+	temp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp") // two commands may write at once
+	if err != nil {
 		return err
 	}
-	return os.Rename(file+".tmp", file)
+	_, err = temp.Write(raw)
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(temp.Name())
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,7 +27,7 @@ const (
 )
 
 // ErrRunning says that the folder has a supervisor already.
-var ErrRunning = fmt.Errorf("a supervisor is running already")
+var ErrRunning = errors.New("a supervisor is running already")
 
 type supervisor struct {
 	dir     Dir
@@ -87,7 +88,7 @@ func (s *supervisor) run(ctx context.Context) error {
 		select {
 		case e := <-s.exits:
 			s.ended(e, wanted)
-		case <-ticker.C:
+		case <-ticker.C: // ctx is looked at each time
 		}
 	}
 }

@@ -170,6 +170,59 @@ func TestASecondSupervisorIsRefused(t *testing.T) {
 	}
 }
 
+// Looking for a supervisor takes its lock for an instant. One that starts in that instant must not give up.
+func TestASupervisorStartsWhileOthersLookForIt(t *testing.T) {
+	dir := supervise.Dir(t.TempDir())
+	lock := filepath.Join(string(dir), "supervisor.lock")
+	file, err := os.Create(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error { return supervise.Run(ctx, dir, slog.New(slog.DiscardHandler)) })
+	if pid, err := dir.Running(); pid != 0 || err != nil { // an empty file is no supervisor
+		t.Errorf("Running = %d, %v", pid, err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it runs", func() bool { pid, err := dir.Running(); return err == nil && pid == os.Getpid() })
+	cancel()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASupervisorThatCannotStartIsSaidAtOnce(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := supervise.Dir(t.TempDir())
+	err = dir.Start(t.Context(), self, "fail")
+	if err == nil || !strings.Contains(err.Error(), "ended with status 3") || !strings.Contains(err.Error(), "supervisor.log") {
+		t.Errorf("Start = %v", err)
+	}
+}
+
+func TestTwoWishesAtOnceDoNotMix(t *testing.T) {
+	dir := supervise.Dir(t.TempDir())
+	var group errgroup.Group
+	for range 20 {
+		group.Go(func() error { return dir.Set(supervise.Process{Name: "hub", Command: []string{"/bin/true"}}) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if wanted, err := dir.Wanted(); err != nil || len(wanted) != 1 {
+		t.Errorf("Wanted = %v, %v", wanted, err)
+	}
+}
+
 // detached starts a supervisor process with one process of its own.
 func detached(t *testing.T) (dir supervise.Dir, pid int) {
 	t.Helper()

@@ -72,7 +72,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("load credentials: %w", err)
 	}
-	listener, err := dir.Listen()
+	listener, err := dir.Listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,16 +91,16 @@ type cluster struct {
 
 func (c *cluster) server() string { return "https://" + c.listener.Addr().String() }
 
-func (c *cluster) run(ctx context.Context) (err error) {
+func (c *cluster) run(ctx context.Context) error {
 	client, kubeconfig, err := c.connect()
 	if err != nil {
 		return errors.Join(err, c.listener.Close())
 	}
 	store, err := controlplane.OpenStore(ctx, c.StoreLog)
 	if err != nil {
-		return errors.Join(err, c.listener.Close())
+		return errors.Join(unlessStopped(ctx, err), c.listener.Close())
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer store.Close()
 
 	// Every layer ends when it is told to, not when ctx does, so that none talks to a dead one.
 	detached := context.WithoutCancel(ctx)
@@ -110,7 +110,7 @@ func (c *cluster) run(ctx context.Context) (err error) {
 	defer server.stop(stopServer)
 
 	if err := awaitServing(ctx, client, server.failed); err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	nodes := &simnode.Simulator{Client: client, Nodes: c.Nodes, Version: controlplane.Version(), Log: c.Log}
 	clients := start(detached,
@@ -129,6 +129,14 @@ func (c *cluster) run(ctx context.Context) (err error) {
 	case err := <-clients.failed:
 		return err
 	}
+}
+
+// unlessStopped hides an error that comes from being told to stop during the start.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // connect writes the kubeconfig and returns a client that uses it, with its path.

@@ -21,11 +21,15 @@ const (
 func awaitServing(ctx context.Context, client kubernetes.Interface, failed <-chan error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answered := make(chan error, 1)
-	go func() { answered <- poll(ctx, "kube-apiserver to answer", live(client)) }()
+	var answer error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		answer = poll(ctx, "kube-apiserver to answer", live(client))
+	}()
 	select {
-	case err := <-answered:
-		return err
+	case <-answered:
+		return answer
 	case err := <-failed:
 		cancel(err)
 		<-answered

@@ -11,6 +11,7 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/component-base/version"
@@ -33,5 +34,5 @@ func joinErrors(doing string, errs []error) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %v", doing, errs)
+	return fmt.Errorf("%s: %w", doing, errors.Join(errs...))
 }

@@ -10,6 +10,7 @@
 package rundir
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,9 +61,10 @@ type Dir struct {
 // Open creates the folder when it is missing, for its owner only, and locks it.
 // The error is ErrInUse when another process serves a cluster from it.
 func Open(path string) (*Dir, error) {
-	path, err := filepath.Abs(path)
+	given := path
+	path, err := filepath.Abs(given)
 	if err != nil {
-		return nil, fmt.Errorf("resolve folder %q: %w", path, err)
+		return nil, fmt.Errorf("resolve folder %q: %w", given, err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("create folder %q: %w", path, err)
@@ -106,10 +108,11 @@ func (d *Dir) Root() *os.Root { return d.root }
 
 // Listen opens a loopback listener on the port this folder used before, or on a
 // free one when there was none or somebody else took it meanwhile.
-func (d *Dir) Listen() (net.Listener, error) {
-	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", d.rememberedPort()))
+func (d *Dir) Listen(ctx context.Context) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", d.rememberedPort()))
 	if err != nil {
-		listener, err = net.Listen("tcp4", "127.0.0.1:0")
+		listener, err = config.Listen(ctx, "tcp4", "127.0.0.1:0")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on loopback: %w", err)

@@ -60,7 +60,7 @@ func TestPortIsRememberedUnlessItIsTaken(t *testing.T) {
 	defer dir.Close()
 	listen := func() net.Listener {
 		t.Helper()
-		listener, err := dir.Listen()
+		listener, err := dir.Listen(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestPortThatMakesNoSenseIsReplaced(t *testing.T) {
 			}
 			dir := open(t, path)
 			defer dir.Close()
-			listener, err := dir.Listen()
+			listener, err := dir.Listen(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

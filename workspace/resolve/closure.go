@@ -107,7 +107,7 @@ func (w *closureWalk) follow(dir string, ref reference, depth int) *fault {
 	}
 	name := path.Join(dir, ref.path)
 	if path.IsAbs(ref.path) || !fs.ValidPath(name) {
-		return &fault{field: "spec.source.path", message: fmt.Sprintf("%s: %q leaves the repository", ref.field, ref.path), fix: "refer to files of this repository only"}
+		return &fault{field: "spec.source.path", message: fmt.Sprintf("%s: %q leaves the repository", ref.field, ref.path), fix: "refer to files of this repository only", outside: true}
 	}
 	name, mode, err := w.find(name)
 	switch {

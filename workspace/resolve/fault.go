@@ -20,6 +20,8 @@ type fault struct {
 	message, fix string
 	// unread faults come from reading, which may succeed the next time.
 	unread bool
+	// outside faults are references out of the repository.
+	outside bool
 }
 
 func unreadable(err error) *fault {
@@ -29,7 +31,7 @@ func unreadable(err error) *fault {
 // problem places a fault: in the installation repo at the culprit, for other repositories at the service.
 func (f *fault) problem(s *fleet.Service) *Problem {
 	source := s.Spec.Source.Name
-	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix}
+	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix, Outside: f.outside}
 	switch at := (fleet.Position{File: f.file, Line: f.line, Column: f.column}); {
 	case source != "" && f.file != "":
 		p.Message = fmt.Sprintf("source %s: %s: %s", source, at, f.message)

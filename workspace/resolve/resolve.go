@@ -74,6 +74,8 @@ type Problem struct {
 	Cluster string
 	// Source is set when the cause lies in that source's repository or in fetching it, not in the installation repo.
 	Source string
+	// Outside is set when the cause is a reference out of the repository.
+	Outside bool
 	fleet.Position
 	Message, Fix string
 }

@@ -1,0 +1,397 @@
+package sync_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/api"
+)
+
+func TestAPollBecomesAHealthyService(t *testing.T) {
+	w := newWorld(t)
+	web := w.configMap("web", "one")
+	w.hub.asks("", web)
+	w.start()
+	s := w.becomes(web, api.Phase_HEALTHY)
+	if s.GetAppliedKey() != web.GetKey() || s.GetObjects() != 1 || s.GetReady() != 1 || s.GetMessage() != "" || len(s.GetProblems()) != 0 {
+		t.Errorf("status = %v", s)
+	}
+	if got := w.live("web"); got != "one" {
+		t.Errorf("value = %q", got)
+	}
+	said := w.hub.said()
+	last := said[len(said)-1]
+	if last.GetRoot() != "1" || last.GetAgentVersion() != "v1" || last.GetKubernetesVersion() != "v1.35.0" || last.GetBoot() == "" {
+		t.Errorf("report = %v", last)
+	}
+	for i := 1; i < len(said); i++ {
+		if said[i].GetSequence() <= said[i-1].GetSequence() {
+			t.Errorf("report %d has number %d after %d", i, said[i].GetSequence(), said[i-1].GetSequence())
+		}
+	}
+}
+
+func TestBytesThatAreNotTheBundleAreNeverApplied(t *testing.T) {
+	w := newWorld(t)
+	web, other := w.configMap("web", "one"), w.configMap("other", "foreign")
+	var right []byte
+	w.hub.set(func() {
+		right = w.hub.bundles[web.GetBundle()]
+		w.hub.bundles[web.GetBundle()] = w.hub.bundles[other.GetBundle()]
+	})
+	w.hub.asks("", web)
+	w.start()
+	if s := w.becomes(web, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "verify bundle") {
+		t.Errorf("message = %q", s.GetMessage())
+	}
+	if w.live("web") != "" || w.live("other") != "" {
+		t.Error("something was applied")
+	}
+	w.hub.set(func() { w.hub.bundles[web.GetBundle()] = right })
+	w.becomes(web, api.Phase_HEALTHY)
+}
+
+func TestTheLastGoodIsHealedWhileTheNewestDoesNotRender(t *testing.T) {
+	w := newWorld(t)
+	good := w.configMap("web", "one")
+	w.hub.asks("", good)
+	w.start()
+	w.becomes(good, api.Phase_HEALTHY)
+	broken := w.service("web", map[string]string{"cm.yaml": "kind: [\n"})
+	w.hub.asks("", broken)
+	if s := w.becomes(broken, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "cm.yaml") || s.GetAppliedKey() != good.GetKey() {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+}
+
+func TestAHeldServiceKeepsRunningWhatItHas(t *testing.T) {
+	w := newWorld(t)
+	good := w.configMap("web", "one")
+	w.hub.asks("", good)
+	w.start()
+	w.becomes(good, api.Phase_HEALTHY)
+	held := &api.Deployment{Service: "web", Hold: "its path vanished"}
+	w.hub.asks("", held)
+	if s := w.becomes(held, api.Phase_HELD); s.GetMessage() != "its path vanished" || s.GetAppliedKey() != good.GetKey() {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+}
+
+func TestAnEmptyRenderDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	good := w.configMap("web", "one")
+	w.hub.asks("", good)
+	w.start()
+	w.becomes(good, api.Phase_HEALTHY)
+	empty := w.service("web", map[string]string{"README.md": "moved\n"})
+	w.hub.asks("", empty)
+	w.eventually("the emptied service does not move on", func() bool {
+		s := w.hub.status("web")
+		return s.GetKey() == empty.GetKey() && (s.GetPhase() == api.Phase_HELD || s.GetPhase() == api.Phase_FAILED)
+	})
+	if got := w.live("web"); got != "one" {
+		t.Errorf("value = %q", got)
+	}
+}
+
+func TestANewerKeyStopsARunningPass(t *testing.T) {
+	w := newWorld(t)
+	second := w.configMap("web", "two")
+	w.hub.set(func() { w.hub.stalled[second.GetBundle()] = true })
+	w.hub.asks("", w.configMap("web", "one"))
+	w.start()
+	w.eventually("the first runs", func() bool { return w.live("web") == "one" })
+	w.hub.asks("", second)
+	w.eventually("the second poll is taken in", func() bool {
+		said := w.hub.said()
+		return len(said) > 0 && said[len(said)-1].GetRoot() == "2"
+	})
+	third := w.configMap("web", "three")
+	w.hub.asks("", third)
+	w.becomes(third, api.Phase_HEALTHY)
+	w.neverFailed()
+}
+
+func TestAnAgentThatIsStoppedReportsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	web := w.configMap("web", "one")
+	w.hub.set(func() { w.hub.stalled[web.GetBundle()] = true })
+	w.hub.asks("", web)
+	stop := w.start()
+	w.eventually("the poll is taken in", func() bool { return len(w.hub.said()) > 0 })
+	stop()
+	w.neverFailed()
+}
+
+// neverFailed looks through all reports: a pass that was stopped is no failure.
+func (w *world) neverFailed() {
+	w.Helper()
+	for _, r := range w.hub.said() {
+		for _, s := range r.GetServices() {
+			if s.GetPhase() == api.Phase_FAILED {
+				w.Errorf("a failure was reported: %v", s)
+			}
+		}
+	}
+}
+
+func TestADependentWaitsUntilItsDependencyIsHealthy(t *testing.T) {
+	w := newWorld(t)
+	w.heal = time.Hour // nothing but the dependency's health may wake the dependent
+	early := w.service("early", map[string]string{"cm.yaml": "kind: [\n"})
+	late := w.configMap("late", "one", func(d *api.Deployment) { d.DependsOn = []string{"early"} })
+	w.hub.asks("", late, early)
+	w.start()
+	w.becomes(early, api.Phase_FAILED)
+	if s := w.becomes(late, api.Phase_PENDING); s.GetMessage() != "waits for early to be healthy" {
+		t.Errorf("message = %q", s.GetMessage())
+	}
+	if w.live("late") != "" {
+		t.Error("it did not wait")
+	}
+	early = w.configMap("early", "one")
+	w.hub.asks("", late, early)
+	w.becomes(early, api.Phase_HEALTHY)
+	w.becomes(late, api.Phase_HEALTHY)
+}
+
+func TestServicesThatFailAgainAndAgainLeaveRoom(t *testing.T) {
+	w := newWorld(t)
+	var all []*api.Deployment
+	for i := range 5 { // more than there are places
+		d := w.configMap("bad-"+strconv.Itoa(i), "one")
+		w.hub.set(func() { delete(w.hub.bundles, d.GetBundle()) })
+		all = append(all, d)
+	}
+	w.hub.asks("", all...)
+	w.start()
+	for _, d := range all {
+		w.becomes(d, api.Phase_FAILED)
+	}
+	w.hub.set(func() {
+		for _, d := range all {
+			w.hub.stalled[d.GetBundle()] = true // the next try takes its time
+		}
+	})
+	web := w.configMap("web", "one")
+	w.hub.asks("", append(all, web)...)
+	w.becomes(web, api.Phase_HEALTHY)
+	w.healed("web", "one")
+	w.healed("web", "one")
+}
+
+func TestARestartedAgentHealsWithoutItsHub(t *testing.T) {
+	for _, lost := range []string{"", "root"} {
+		t.Run("without "+lost, func(t *testing.T) {
+			w := newWorld(t)
+			web := w.configMap("web", "one")
+			w.hub.asks("", web)
+			stop := w.start()
+			w.becomes(web, api.Phase_HEALTHY)
+			stop()
+			if lost != "" {
+				if err := os.Remove(filepath.Join(w.dir, lost)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.hub.set(func() { w.hub.away = true })
+			w.delete("web")
+			w.start()
+			w.eventually("what was deleted is back", func() bool { return w.live("web") == "one" })
+			w.healed("web", "one")
+		})
+	}
+}
+
+func TestARemovalWithinTheBudgetHappens(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.configMap("a", "one"), w.configMap("b", "one")
+	w.hub.asks("", a, b)
+	w.start()
+	w.becomes(a, api.Phase_HEALTHY)
+	w.becomes(b, api.Phase_HEALTHY)
+	w.hub.asks("", a)
+	w.eventually("b is gone", func() bool { return w.live("b") == "" && w.hub.status("b") == nil })
+	if w.live("a") != "one" {
+		t.Error("a is gone as well")
+	}
+}
+
+func TestARemovalOverTheBudgetWaitsForAYes(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.configMap("a", "one"), w.configMap("b", "one")
+	w.hub.asks("", a, b)
+	w.start()
+	w.becomes(a, api.Phase_HEALTHY)
+	w.becomes(b, api.Phase_HEALTHY)
+	renamed := w.configMap("c", "one") // what is new allows nothing more to go
+	w.hub.asks("", renamed)
+	gone := &api.Deployment{Service: "a"}
+	if s := w.becomes(gone, api.Phase_HELD); !strings.Contains(s.GetMessage(), "2 of the 2 services") {
+		t.Errorf("message = %q", s.GetMessage())
+	}
+	w.becomes(renamed, api.Phase_HEALTHY)
+	if w.live("a") != "one" || w.live("b") != "one" {
+		t.Error("something was deleted")
+	}
+	w.hub.asks("100%", renamed)
+	w.eventually("both are gone", func() bool { return w.live("a") == "" && w.live("b") == "" && w.hub.status("a") == nil })
+}
+
+func TestNothingIsRemovedBeforeTheClusterWasLookedAt(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.configMap("a", "one"), w.configMap("b", "one")
+	w.hub.asks("", a, b)
+	w.start()
+	w.becomes(a, api.Phase_HEALTHY)
+	w.becomes(b, api.Phase_HEALTHY)
+	w.engine.setBlind(true)
+	c := w.configMap("c", "one")
+	w.hub.asks("", c)
+	w.becomes(c, api.Phase_HEALTHY)
+	w.healed("c", "one") // time passes
+	if w.live("a") != "one" || w.live("b") != "one" {
+		t.Error("something was deleted, and nobody knew whether it may be")
+	}
+	w.engine.setBlind(false)
+	w.becomes(&api.Deployment{Service: "a"}, api.Phase_HELD)
+}
+
+func TestAServiceThatComesBackDuringItsRemovalStays(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.configMap("a", "one"), w.configMap("b", "one")
+	w.hub.asks("", a, b)
+	w.start()
+	w.becomes(a, api.Phase_HEALTHY)
+	w.becomes(b, api.Phase_HEALTHY)
+	w.finalizers("b", `["example.com/slow"]`)
+	w.hub.asks("", a)
+	w.becomes(&api.Deployment{Service: "b"}, api.Phase_REMOVING)
+	again := w.configMap("b", "two")
+	w.hub.asks("", a, again)
+	w.eventually("the next poll is taken in", func() bool {
+		said := w.hub.said()
+		return said[len(said)-1].GetRoot() == "3"
+	})
+	w.finalizers("b", `[]`)
+	w.becomes(again, api.Phase_HEALTHY)
+	w.eventually("it is there anew", func() bool { return w.live("b") == "two" })
+	w.healed("b", "two")
+}
+
+func (w *world) finalizers(name, list string) {
+	w.Helper()
+	patch := []byte(`{"metadata":{"finalizers":` + list + `}}`)
+	if _, err := w.objects.Patch(w.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestWithoutSelfHealAHealthyServiceIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	alone := w.configMap("alone", "one", func(d *api.Deployment) { d.Sync.SelfHeal = false })
+	web := w.configMap("web", "one")
+	w.hub.asks("", alone, web)
+	w.start()
+	w.becomes(alone, api.Phase_HEALTHY)
+	w.becomes(web, api.Phase_HEALTHY)
+	w.delete("alone")
+	w.healed("web", "one")
+	w.healed("web", "one")
+	if w.live("alone") != "" {
+		t.Error("it was healed")
+	}
+}
+
+func TestADiskThatCannotBeWrittenDoesNotStopTheCluster(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"good", "bundles"} { // files where folders belong: also root cannot write below them
+		if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(w.dir, "root"), 0o700); err != nil { // and a folder where a file belongs
+		t.Fatal(err)
+	}
+	w.hub.asks("", w.configMap("web", "one"))
+	w.start()
+	second := w.configMap("web", "two")
+	w.eventually("the first runs", func() bool { return w.live("web") == "one" })
+	w.hub.asks("", second)
+	w.becomes(second, api.Phase_HEALTHY)
+	w.healed("web", "two")
+}
+
+func TestAFailingObjectIsNamed(t *testing.T) {
+	w := newWorld(t)
+	web := w.service("web", map[string]string{
+		"good.yaml": manifest("web", "one"),
+		"bad.yaml":  "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 99999}]}\n",
+	})
+	w.hub.asks("", web)
+	w.start()
+	s := w.becomes(web, api.Phase_FAILED)
+	if len(s.GetProblems()) != 1 || s.GetProblems()[0].GetKind() != "Service" || s.GetObjects() != 2 || s.GetReady() != 1 || s.GetAppliedKey() != "" {
+		t.Errorf("status = %v", s)
+	}
+	if w.live("web") != "one" {
+		t.Error("the good object was not applied")
+	}
+}
+
+// What healing costs an API server is what a fleet pays for ever.
+func TestHealingWhatIsUnchangedCostsOneListPerKindWithOneApplyPerObject(t *testing.T) {
+	w := newWorld(t)
+	web := w.service("web", map[string]string{"a.yaml": manifest("a", "one"), "b.yaml": manifest("b", "one")})
+	var mu sync.Mutex
+	var seen []string
+	config := rest.CopyConfig(w.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, &mu, &seen} })
+	fresh, err := apply.New(config, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Engine = fresh
+	w.heal = 200 * time.Millisecond
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	inventory := "GET /api/v1/namespaces/plural-system/configmaps/plural-inventory-web"
+	passes := func() (all [][]string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, request := range seen {
+			if request == inventory {
+				all = append(all, nil)
+			} else if len(all) > 0 {
+				all[len(all)-1] = append(all[len(all)-1], request)
+			}
+		}
+		return all
+	}
+	w.eventually("it was healed a few times", func() bool { return len(passes()) > 5 })
+	namespace := "/api/v1/namespaces/" + w.ns
+	want := []string{
+		"GET " + namespace, "GET " + namespace + "/configmaps",
+		"PATCH " + namespace + "/configmaps/a", "PATCH " + namespace + "/configmaps/b",
+	}
+	got := slices.Sorted(slices.Values(passes()[4]))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests of one pass beside its inventory (-want +got):\n%s", diff)
+	}
+}

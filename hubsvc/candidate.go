@@ -1,0 +1,87 @@
+package hubsvc
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/budget"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// candidate is a commit that reads as a fleet.
+type candidate struct {
+	fleet    *fleet.Fleet
+	snapshot *snapshot.Snapshot
+}
+
+func (c *candidate) id() string { return c.snapshot.Commit().ID }
+
+// examine reads a commit as the successor of good, which may be nil. It returns the candidate, or everything that is
+// wrong with it: a commit becomes the fleet's desired state as a whole or not at all.
+func examine(snap *snapshot.Snapshot, good *candidate, resolver *resolve.Resolver, repos *gitagent.Set) (*candidate, []v1.Problem) {
+	f, err := fleet.Load(snap.FS())
+	if err != nil {
+		return nil, mistakes(err)
+	}
+	var problems []v1.Problem
+	for _, found := range resolver.Validate(f, sources{own: snap, fleet: f, repos: repos}) {
+		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
+			problems = append(problems, view.Problem(&found))
+		}
+	}
+	if problem := overBudget(good, f); problem != nil {
+		problems = append(problems, *problem)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return &candidate{f, snap}, nil
+}
+
+// mistakes says in people's words why a fleet could not be loaded.
+func mistakes(err error) []v1.Problem {
+	var all fleet.Errors
+	if !errors.As(err, &all) {
+		return []v1.Problem{{Message: err.Error()}}
+	}
+	problems := make([]v1.Problem, 0, len(all))
+	for _, m := range all {
+		problems = append(problems, v1.Problem{File: m.File, Line: m.Line, Message: m.Message, Fix: m.Fix})
+	}
+	return problems
+}
+
+// overBudget refuses a fleet that takes away more services than one commit may.
+func overBudget(good *candidate, f *fleet.Fleet) *v1.Problem {
+	if good == nil {
+		return nil
+	}
+	removed, all := 0, len(good.fleet.Services)
+	for i := range good.fleet.Services {
+		if _, ok := f.Service(good.fleet.Services[i].Metadata.Name); !ok {
+			removed++
+		}
+	}
+	limit, err := budget.Parse(f.Workspace.Spec.DeletionBudget)
+	if err != nil {
+		return &v1.Problem{File: f.Workspace.Position.File, Line: f.Workspace.Position.Line, Message: err.Error()}
+	}
+	if limit.Allows(removed, all) {
+		return nil
+	}
+	return &v1.Problem{
+		File:    "services",
+		Message: fmt.Sprintf("the commit takes away %d of %d services, and the deletion budget of %s allows %d", removed, all, limit, limit.Allowed(all)),
+		Fix:     "put them back, or raise spec.deletionBudget in plural.yaml",
+	}
+}
+
+func describe(c snapshot.Commit) v1.Commit {
+	at := c.Time
+	return v1.Commit{ID: c.ID, Subject: c.Subject, Author: c.Author, Time: &at}
+}

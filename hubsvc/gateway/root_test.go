@@ -1,0 +1,70 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+func TestEqualDeploymentsGiveEqualETags(t *testing.T) {
+	parameters := func(backwards bool) map[string]string {
+		m := map[string]string{}
+		for i := range 100 {
+			if backwards {
+				i = 99 - i
+			}
+			m[fmt.Sprint("p", i)] = "v"
+		}
+		return m
+	}
+	one, other := deployment("web", "b1-web"), deployment("web", "b1-web")
+	one.Parameters, other.Parameters = parameters(false), parameters(true)
+	want := newRoot(t, "a", one).ETag()
+	for range 20 {
+		if got := newRoot(t, "a", other).ETag(); got != want {
+			t.Fatalf("%s and %s", got, want)
+		}
+	}
+}
+
+func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
+	tests := map[string]struct {
+		change func(*resolve.Deployment)
+		same   bool
+	}{
+		"key":             {change: func(d *resolve.Deployment) { d.Key = "d1-other" }},
+		"prune":           {change: func(d *resolve.Deployment) { d.Prune = false }},
+		"self-healing":    {change: func(d *resolve.Deployment) { d.SelfHeal = false }},
+		"deletion budget": {change: func(d *resolve.Deployment) { d.DeletionBudget = "1" }},
+		"dependencies":    {change: func(d *resolve.Deployment) { d.DependsOn = []string{"db"} }},
+		"hold":            {change: func(d *resolve.Deployment) { d.Key, d.Bundle, d.Hold = "", "", &resolve.Problem{Message: "gone"} }},
+		"helm values":     {change: func(d *resolve.Deployment) { d.Helm = &resolve.Helm{Release: "web", ValuesJSON: []byte("{}")} }},
+		// A commit that touches other folders changes nothing but this.
+		"commit": {change: func(d *resolve.Deployment) { d.Commit = "c2" }, same: true},
+	}
+	before := newRoot(t, "a", deployment("web", "b1-web")).ETag()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := deployment("web", "b1-web")
+			test.change(&d)
+			if same := newRoot(t, "a", d).ETag() == before; same != test.same {
+				t.Errorf("same = %v", same)
+			}
+		})
+	}
+	if newRoot(t, "b", deployment("web", "b1-web")).ETag() == before {
+		t.Error("two clusters have the same root")
+	}
+}
+
+func TestRootLargerThanAPollCanCarryIsRefused(t *testing.T) {
+	d := deployment("web", "b1-web")
+	d.Parameters = map[string]string{"p": strings.Repeat("x", 17<<20)}
+	_, err := gateway.NewRoot("edge-1", []resolve.Deployment{d}, terms)
+	if err == nil || !strings.Contains(err.Error(), "edge-1") {
+		t.Errorf("NewRoot: %v", err)
+	}
+}

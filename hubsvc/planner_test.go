@@ -1,0 +1,430 @@
+package hubsvc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/api/bundle"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// planning is a planner at work on real repositories.
+type planning struct {
+	*planner
+	t    *testing.T
+	stop func()
+}
+
+// plans starts a planner for the installation repo o that keeps its files in dir.
+func plans(t *testing.T, o *origin, dir string) *planning {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	const interval = 20 * time.Millisecond
+	set, err := gitagent.NewSet(gitagent.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, AllowFile: true, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlanner(Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, Log: log}, set)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error { return set.Run(ctx) })
+	group.Go(func() error { return p.run(ctx) })
+	stop := func() {
+		cancel()
+		if err := group.Wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return &planning{p, t, stop}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// serves waits until a commit is the one being served, and the newest.
+func (p *planning) serves(commit string) {
+	p.t.Helper()
+	until(p.t, "the commit is served", func() bool {
+		d := &p.plan().desired
+		return d.Served.ID == commit && d.Head.ID == commit && len(d.Refused) == 0
+	})
+}
+
+// refuses waits until a commit is refused, and returns why.
+func (p *planning) refuses(commit string) []v1.Problem {
+	p.t.Helper()
+	until(p.t, "the commit is refused", func() bool {
+		d := &p.plan().desired
+		return d.Head.ID == commit && len(d.Refused) > 0
+	})
+	return p.plan().desired.Refused
+}
+
+// on is what cluster a should run of a service.
+func (p *planning) on(service string) resolve.Deployment {
+	p.t.Helper()
+	for _, d := range p.plan().desired.Deployments["a"] {
+		if d.Service == service {
+			return d
+		}
+	}
+	p.t.Fatalf("no service %s on a", service)
+	return resolve.Deployment{}
+}
+
+// packs checks that every bundle the plan names can be packed, and holds what its key says.
+func (p *planning) packs() {
+	p.t.Helper()
+	for _, d := range p.plan().desired.Deployments["a"] {
+		if d.Hold != nil {
+			continue
+		}
+		var archive bytes.Buffer
+		if err := p.pack(p.t.Context(), d.Bundle, &archive); err != nil {
+			p.t.Errorf("%s: %v", d.Service, err)
+			continue
+		}
+		files, err := bundle.Unpack(&archive, bundle.DefaultLimits())
+		if err != nil {
+			p.t.Errorf("%s: %v", d.Service, err)
+			continue
+		}
+		if key, err := files.Key(d.Inputs); err != nil || key != d.Bundle {
+			p.t.Errorf("%s: packed %s for %s, %v", d.Service, key, d.Bundle, err)
+		}
+	}
+}
+
+func TestFirstGoodCommitIsServed(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	if p.root("a") != nil || p.plan().desired.Served.ID != "" {
+		t.Error("there is a plan before there is a commit")
+	}
+	id := o.push(twoServices(nil))
+	p.serves(id)
+	p.packs()
+	if p.root("a") == nil || p.root("b") != nil || p.url() != "https://hub.example.com" {
+		t.Errorf("root a is %v, root b is %v, URL %s", p.root("a"), p.root("b"), p.url())
+	}
+	served := p.plan().desired.Served
+	if served.Author != "ann" || !strings.HasPrefix(served.Subject, "change ") || time.Since(*served.Time) > time.Hour || served.Time.Location() != time.UTC {
+		t.Errorf("served = %+v", served)
+	}
+	if err := p.pack(t.Context(), "b1-unknown", new(bytes.Buffer)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pack of an unknown bundle: %v", err)
+	}
+}
+
+func TestFirstCommitThatIsBadServesNothing(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	p.refuses(o.push(map[string]string{"plural.yaml": "x"}))
+	if p.root("a") != nil || p.plan().desired.Served.ID != "" {
+		t.Error("a bad commit is served")
+	}
+	p.serves(o.push(twoServices(nil)))
+}
+
+func TestBadCommitKeepsTheLastGoodOneAndNamesFileAndLine(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	before := p.root("a").ETag()
+	problems := p.refuses(o.push(map[string]string{
+		"services/web.yaml": service("web", path("apps/nowhere")), "services/api.yaml": service("api", path("apps/api")+"  nmespace: x\n"),
+		"apps/web": "", "apps/api/cm.yaml": configMap("api", "2"),
+	}))
+	if problems[0].File != "services/api.yaml" || problems[0].Line != 6 || !strings.Contains(problems[0].Message, "nmespace") {
+		t.Errorf("problems = %+v", problems)
+	}
+	if d := &p.plan().desired; d.Served.ID != good || p.root("a").ETag() != before {
+		t.Errorf("served is %s", d.Served.ID)
+	}
+	p.packs()
+	problems = p.refuses(o.push(map[string]string{"services/api.yaml": service("api", path("apps/api"))}))
+	if len(problems) != 1 || problems[0].File != "services/web.yaml" || problems[0].Line != 5 {
+		t.Errorf("problems = %+v", problems)
+	}
+	p.serves(o.push(map[string]string{"services/web.yaml": service("web", path("apps/web")), "apps/web/cm.yaml": configMap("web", "2")}))
+	if p.root("a").ETag() == before {
+		t.Error("the change did not arrive")
+	}
+}
+
+func TestBranchThatGoesBackToTheCommitBeingServedIsRefusedNoMore(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	p.refuses(o.push(map[string]string{"plural.yaml": "x"}))
+	o.git(o.work, "push", "-q", "-f", "origin", good+":main")
+	p.serves(good)
+}
+
+func TestCommitElsewhereChangesNoRoot(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(twoServices(nil)))
+	before, web := p.root("a").ETag(), p.on("web")
+	p.serves(o.push(map[string]string{"README.md": "hello"}))
+	if p.root("a").ETag() != before {
+		t.Error("a commit to another folder changed the root")
+	}
+	p.serves(o.push(map[string]string{"apps/api/cm.yaml": configMap("api", "2")}))
+	if p.root("a").ETag() == before || p.on("web").Key != web.Key {
+		t.Error("a commit to one service changed another, or nothing")
+	}
+	before = p.root("a").ETag()
+	p.serves(o.push(map[string]string{"services/web.yaml": service("web", path("apps/web")+"  sync: {prune: false}\n")}))
+	if p.root("a").ETag() == before || p.on("web").Bundle != web.Bundle {
+		t.Error("a changed sync policy is not in the root, or made a new bundle")
+	}
+}
+
+func TestCommitThatTakesAwayMoreThanTheBudgetIsRefused(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	fleet := twoServices(nil)
+	for _, name := range []string{"c", "d"} {
+		fleet["services/"+name+".yaml"] = service(name, path("apps/web"))
+	}
+	good := o.push(fleet)
+	p.serves(good)
+	problems := p.refuses(o.push(map[string]string{"services/api.yaml": "", "services/c.yaml": "", "services/d.yaml": ""}))
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "3 of 4") || !strings.Contains(problems[0].Fix, "deletionBudget") {
+		t.Errorf("problems = %+v", problems)
+	}
+	if p.plan().desired.Served.ID != good {
+		t.Error("the last good commit is gone")
+	}
+	p.serves(o.push(map[string]string{"plural.yaml": workspace("  deletionBudget: 75%\n")}))
+}
+
+func TestCommitThatNoPollCanCarryIsRefused(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	parameters := "  parameters:\n"
+	for i := range 200 {
+		parameters += fmt.Sprintf("    p%d: \"%s\"\n", i, strings.Repeat("x", 4000))
+	}
+	huge := map[string]string{}
+	for i := range 24 {
+		name := fmt.Sprint("huge-", i)
+		huge["services/"+name+".yaml"] = service(name, path("apps/web")+parameters)
+	}
+	problems := p.refuses(o.push(huge))
+	if !strings.Contains(problems[0].Message, "cluster a") {
+		t.Errorf("problems = %+v", problems)
+	}
+	if p.plan().desired.Served.ID != good || len(p.plan().desired.Deployments["a"]) != 2 {
+		t.Error("the last good commit is gone")
+	}
+	undone := map[string]string{}
+	for name := range huge {
+		undone[name] = ""
+	}
+	p.serves(o.push(undone))
+}
+
+func TestRestartServesTheLastGoodCommitWhileTheNewestIsBad(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	p := plans(t, o, dir)
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	before := p.root("a").ETag()
+	bad := o.push(map[string]string{"services/web.yaml": "nonsense"})
+	p.refuses(bad)
+	p.stop()
+	back := o.away()
+	p = plans(t, o, dir)
+	p.refuses(bad)
+	if p.plan().desired.Served.ID != good || p.root("a").ETag() != before {
+		t.Error("the restart lost the last good commit")
+	}
+	p.packs()
+	back()
+	p.serves(o.push(map[string]string{"services/web.yaml": service("web", path("apps/web"))}))
+}
+
+func TestForcePushBeyondTheLastGoodCommitDoesNotTakeItAway(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	p := plans(t, o, dir)
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	for i := range 8 {
+		p.refuses(o.rewrite(map[string]string{"services/web.yaml": fmt.Sprint("nonsense ", i)}))
+	}
+	if p.plan().desired.Served.ID != good {
+		t.Error("the last good commit is gone")
+	}
+	p.packs()
+	p.stop()
+	p = plans(t, o, dir)
+	until(t, "the commit is served again", func() bool { return p.plan().desired.Served.ID == good })
+	p.packs()
+	p.serves(o.rewrite(twoServices(nil)))
+}
+
+func TestLostMirrorBringsTheLastGoodCommitBackWhileTheNewestIsBad(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	p := plans(t, o, dir)
+	good := o.push(twoServices(nil))
+	p.serves(good)
+	bad := o.push(map[string]string{"services/web.yaml": "nonsense"})
+	p.refuses(bad)
+	p.stop()
+	if err := os.RemoveAll(filepath.Join(dir, "mirrors")); err != nil {
+		t.Fatal(err)
+	}
+	p = plans(t, o, dir)
+	until(t, "the commit is served again", func() bool { return p.plan().desired.Served.ID == good })
+	p.refuses(bad)
+}
+
+func TestDamagedMemoryOfTheLastGoodCommitDoesNoHarm(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty": "", "no id": "../../etc/passwd\n", "an unknown commit": strings.Repeat("1", 40) + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, dir := newOrigin(t), t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "good"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			id := o.push(twoServices(nil))
+			p := plans(t, o, dir)
+			p.serves(id)
+			p.stop()
+			if saved, err := lastGood(filepath.Join(dir, "good")).load(); err != nil || saved != id {
+				t.Errorf("remembered %q, %v", saved, err)
+			}
+		})
+	}
+}
+
+// withSource is twoServices with a third whose files lie in another repository.
+func withSource(upstream *origin) map[string]string {
+	fleet := twoServices(nil)
+	fleet["sources/charts.yaml"] = header + "kind: Source\nmetadata: {name: charts}\nspec:\n  git: {url: \"" + upstream.url() + "\", ref: main}\n"
+	fleet["services/db.yaml"] = service("db", "  source: {name: charts, path: db}\n")
+	return fleet
+}
+
+func TestCommitThatBringsASourceConvergesWithoutAnother(t *testing.T) {
+	o, upstream := newOrigin(t), newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(twoServices(nil)))
+	source := upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1")})
+	p.serves(o.push(withSource(upstream)))
+	until(t, "the source's service is resolved", func() bool { return p.on("db").Key != "" })
+	if p.on("db").Commit != source {
+		t.Errorf("commit = %s", p.on("db").Commit)
+	}
+	p.packs()
+}
+
+func TestServiceIsHeldUntilItsSourceIsThereForTheFirstTime(t *testing.T) {
+	o, upstream := newOrigin(t), newOrigin(t)
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1")})
+	back := upstream.away()
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(withSource(upstream)))
+	hold := p.on("db").Hold
+	if hold == nil || hold.Source != "charts" || hold.File != "services/db.yaml" || p.on("db").Key != "" {
+		t.Fatalf("hold = %+v", hold)
+	}
+	if p.on("web").Hold != nil || p.on("web").Key == "" {
+		t.Error("another service is held too")
+	}
+	back()
+	until(t, "the service is resolved", func() bool { return p.on("db").Hold == nil })
+	p.packs()
+}
+
+func TestServiceIsHeldWhenItsPathVanishesFromItsSource(t *testing.T) {
+	o, upstream := newOrigin(t), newOrigin(t)
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1"), "README.md": "hello"})
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(withSource(upstream)))
+	until(t, "the service is resolved", func() bool { return p.on("db").Key != "" })
+	before := p.on("db")
+	upstream.push(map[string]string{"db": ""})
+	until(t, "the service is held", func() bool { return p.on("db").Hold != nil })
+	if p.on("web").Hold != nil || len(p.plan().desired.Refused) > 0 {
+		t.Errorf("more than the service is held: %+v", p.plan().desired.Refused)
+	}
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1")})
+	until(t, "the service is back", func() bool { return p.on("db").Hold == nil })
+	if p.on("db").Key != before.Key {
+		t.Error("the same files have another key")
+	}
+}
+
+func TestCommitInASourceChangesTheKeyOfItsServiceOnly(t *testing.T) {
+	o, upstream := newOrigin(t), newOrigin(t)
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1")})
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(withSource(upstream)))
+	until(t, "the service is resolved", func() bool { return p.on("db").Key != "" })
+	keys := func() map[string]string {
+		return map[string]string{"api": p.on("api").Key, "db": p.on("db").Key, "web": p.on("web").Key}
+	}
+	before := keys()
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "2")})
+	until(t, "the key changes", func() bool { return p.on("db").Key != before["db"] })
+	after := keys()
+	before["db"], after["db"] = "", ""
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
+	}
+	p.packs()
+}
+
+func TestRestartWithAllOriginsAwayServesSourcesToo(t *testing.T) {
+	o, upstream, dir := newOrigin(t), newOrigin(t), t.TempDir()
+	upstream.push(map[string]string{"db/cm.yaml": configMap("db", "1")})
+	p := plans(t, o, dir)
+	good := o.push(withSource(upstream))
+	p.serves(good)
+	until(t, "the service is resolved", func() bool { return p.on("db").Key != "" })
+	before := p.root("a").ETag()
+	p.stop()
+	o.away()
+	upstream.away()
+	p = plans(t, o, dir)
+	p.serves(good)
+	if p.root("a").ETag() != before {
+		t.Error("the restart changed the root")
+	}
+	p.packs()
+}

@@ -1,0 +1,314 @@
+package view_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/api"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a fleet of clusters and services, with what agents say of it.
+type world struct {
+	desired view.Desired
+	reports map[string]*api.Report
+}
+
+func newWorld(clusters, services []string) *world {
+	w := &world{reports: map[string]*api.Report{}}
+	w.desired.Served = v1.Commit{ID: "c1"}
+	w.desired.Head = w.desired.Served
+	w.desired.Deployments = map[string][]resolve.Deployment{}
+	for _, name := range clusters {
+		c := fleet.Cluster{Metadata: fleet.Metadata{Name: name}}
+		c.Spec.Agent.Auth = "ed25519:key"
+		w.desired.Fleet.Clusters = append(w.desired.Fleet.Clusters, c)
+		for _, service := range services {
+			w.desired.Deployments[name] = append(w.desired.Deployments[name], resolve.Deployment{
+				Service: service, Cluster: name, Key: "k2", Renderer: "raw", Namespace: "default", Commit: "s1",
+			})
+		}
+	}
+	for _, name := range services {
+		s := fleet.Service{Metadata: fleet.Metadata{Name: name}}
+		s.Spec.Source.Path = "apps/" + name
+		w.desired.Fleet.Services = append(w.desired.Fleet.Services, s)
+	}
+	return w
+}
+
+func (w *world) view() *view.View {
+	return &view.View{
+		Desired:    func() *view.Desired { return &w.desired },
+		Report:     func(c string) (*api.Report, bool) { r, ok := w.reports[c]; return r, ok },
+		Sources:    func() []v1.Source { return []v1.Source{{Name: "."}} },
+		Now:        func() time.Time { return now },
+		StaleAfter: time.Minute, Version: "v1",
+	}
+}
+
+// says makes a cluster's agent report, some time ago.
+func (w *world) says(cluster string, ago time.Duration, services ...*api.ServiceReport) {
+	w.reports[cluster] = &api.Report{ReceivedUnixMs: now.Add(-ago).UnixMilli(), Services: services, AgentVersion: "v1"}
+}
+
+func healthy(service string) *api.ServiceReport {
+	return &api.ServiceReport{Service: service, Key: "k2", AppliedKey: "k2", Phase: api.Phase_HEALTHY, Objects: 3, Ready: 3}
+}
+
+func TestRowJoinsDesiredWithReported(t *testing.T) {
+	hold := &resolve.Problem{Service: "web", Source: "upstream", Position: fleet.Position{File: "services/web.yaml", Line: 5}, Message: "gone"}
+	tests := map[string]struct {
+		change func(*world)
+		phase  v1.Phase
+		ours   bool // the hub itself says why
+	}{
+		"healthy at the desired key": {func(w *world) { w.says("a", 0, healthy("web")) }, v1.Healthy, false},
+		"healthy at another key": {func(w *world) {
+			w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k1", AppliedKey: "k1", Phase: api.Phase_HEALTHY})
+		}, v1.Progressing, true},
+		"healthy without having applied the key": {func(w *world) {
+			w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", AppliedKey: "k1", Phase: api.Phase_HEALTHY})
+		}, v1.Progressing, true},
+		"failed at another key": {func(w *world) {
+			w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k1", Phase: api.Phase_FAILED})
+		}, v1.Progressing, true},
+		"failed at the desired key": {func(w *world) {
+			w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", AppliedKey: "k1", Phase: api.Phase_FAILED})
+		}, v1.Failed, false},
+		"degraded": {func(w *world) {
+			w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_DEGRADED})
+		}, v1.Degraded, false},
+		"held by the agent":            {func(w *world) { w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_HELD}) }, v1.Held, false},
+		"a phase of the future":        {func(w *world) { w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: 99}) }, v1.Pending, false},
+		"never reported":               {func(*world) {}, v1.Pending, true},
+		"not in the report":            {func(w *world) { w.says("a", 0) }, v1.Pending, true},
+		"silent":                       {func(w *world) { w.says("a", 2*time.Minute, healthy("web")) }, v1.Stale, true},
+		"reported in the hub's future": {func(w *world) { w.says("a", -time.Hour, healthy("web")) }, v1.Stale, true},
+		"held by the hub": {func(w *world) {
+			w.desired.Deployments["a"][0].Key, w.desired.Deployments["a"][0].Hold = "", hold
+			w.says("a", 0, healthy("web"))
+		}, v1.Held, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld([]string{"a"}, []string{"web"})
+			test.change(w)
+			v := w.view()
+			detail, ok := v.Cluster("a")
+			if !ok || len(detail.Deployments) != 1 {
+				t.Fatalf("Cluster = %+v, %v", detail, ok)
+			}
+			row := detail.Deployments[0]
+			if row.Phase != test.phase || (row.Message != "") != test.ours {
+				t.Errorf("row = %+v, want %s, with a reason of the hub's own: %v", row, test.phase, test.ours)
+			}
+			service, _ := v.Service("web")
+			if diff := cmp.Diff([]v1.Deployment{row}, service.Deployments); diff != "" {
+				t.Errorf("the service shows another row:\n%s", diff)
+			}
+			status := v.Status()
+			if want := (v1.Counts{test.phase: 1}); !cmp.Equal(want, status.Deployments) || !cmp.Equal(want, status.Services) || !cmp.Equal(want, status.Clusters) {
+				t.Errorf("status = %+v, want one %s everywhere", status, test.phase)
+			}
+			if status.Converged() != (test.phase == v1.Healthy) {
+				t.Errorf("Converged = %v", status.Converged())
+			}
+		})
+	}
+}
+
+func TestProblemsNameTheirObject(t *testing.T) {
+	w := newWorld([]string{"a"}, []string{"web"})
+	w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k2", AppliedKey: "k1", Phase: api.Phase_FAILED, Message: "why", Objects: 3, Ready: 1, Problems: []*api.ObjectReport{
+		{Kind: "Deployment", Namespace: "default", Name: "web", Message: "no image"}, {Kind: "Namespace", Name: "x", Message: "denied"},
+	}})
+	detail, _ := w.view().Cluster("a")
+	want := v1.Deployment{
+		Service: "web", Cluster: "a", Phase: v1.Failed, Key: "k2", AppliedKey: "k1", Objects: 3, Ready: 1, Message: "why",
+		Problems: []v1.Problem{{Object: "Deployment default/web", Message: "no image"}, {Object: "Namespace x", Message: "denied"}},
+	}
+	if diff := cmp.Diff(want, detail.Deployments[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A8
+func TestWhatNothingAsksForIsOnItsWayOutAndCountsForNothingElse(t *testing.T) {
+	tests := map[api.Phase]v1.Phase{
+		api.Phase_HEALTHY: v1.Removing, api.Phase_REMOVING: v1.Removing, api.Phase_DEGRADED: v1.Removing,
+		api.Phase_HELD: v1.Held, api.Phase_FAILED: v1.Failed,
+	}
+	for said, want := range tests {
+		t.Run(said.String(), func(t *testing.T) {
+			w := newWorld([]string{"a", "b"}, []string{"web"})
+			w.desired.Deployments["b"] = nil // web has left b
+			w.says("a", 0, healthy("web"))
+			w.says("b", 0, &api.ServiceReport{Service: "web", Key: "k2", AppliedKey: "k2", Phase: said}, healthy("unheard-of"))
+			v := w.view()
+			detail, _ := v.Cluster("b")
+			if detail.Services != 0 || detail.Ready != 0 || len(detail.Deployments) != 2 {
+				t.Errorf("cluster = %+v", detail)
+			}
+			service, _ := v.Service("web")
+			if service.Clusters != 1 || service.Ready != 1 || service.Phase != want || len(service.Deployments) != 2 {
+				t.Errorf("service = %+v", service)
+			}
+			if _, ok := v.Service("unheard-of"); ok || len(v.Services()) != 1 {
+				t.Error("an agent has made a service up")
+			}
+			if v.Status().Converged() {
+				t.Error("converged while something is left over")
+			}
+		})
+	}
+}
+
+func TestUnregisteredClusterSaysHowToRegister(t *testing.T) {
+	w := newWorld([]string{"a"}, []string{"web"})
+	w.desired.Fleet.Clusters[0].Spec.Agent.Auth = ""
+	w.says("a", 0, healthy("web")) // before it was revoked
+	got := w.view().Clusters()
+	if got[0].Phase != v1.Unregistered || got[0].Message == "" {
+		t.Errorf("cluster = %+v", got[0])
+	}
+	if w.view().Status().Converged() {
+		t.Error("converged without an agent")
+	}
+}
+
+func TestClusterIsAsBadAsItsWorstService(t *testing.T) {
+	w := newWorld([]string{"a"}, []string{"api", "db", "web"})
+	w.says("a", 10*time.Second, healthy("api"), &api.ServiceReport{Service: "db", Key: "k2", Phase: api.Phase_DEGRADED}, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_PROGRESSING})
+	at := now.Add(-10 * time.Second)
+	want := []v1.Cluster{{Name: "a", Phase: v1.Degraded, Services: 3, Ready: 1, LastReport: &at, AgentVersion: "v1"}}
+	if diff := cmp.Diff(want, w.view().Clusters()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestServiceNamesTheWorstOfItsClustersTheSameEachTime(t *testing.T) {
+	w := newWorld([]string{"a", "b", "c", "d"}, []string{"web"})
+	w.says("a", 0, healthy("web"))
+	for _, cluster := range []string{"b", "c", "d"} {
+		w.says(cluster, 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_FAILED, Message: "no room on " + cluster})
+	}
+	for range 20 {
+		got := w.view().Services()[0]
+		want := v1.Service{
+			Name: "web", Phase: v1.Failed, Source: ".", Path: "apps/web", Renderer: "raw", Namespace: "default",
+			Clusters: 4, Ready: 1, Commit: "s1", Message: "no room on b",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestUnhealthyComesWorstFirstAndIsBounded(t *testing.T) {
+	var clusters []string
+	for i := range 60 {
+		clusters = append(clusters, fmt.Sprintf("c%02d", i))
+	}
+	w := newWorld(clusters, []string{"web"})
+	w.says("c00", 0, healthy("web"))
+	w.says("c57", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_FAILED})
+	w.says("c58", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_DEGRADED})
+	w.says("c59", 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_PROGRESSING})
+	status := w.view().Status()
+	if len(status.Unhealthy) != 50 {
+		t.Fatalf("%d rows", len(status.Unhealthy))
+	}
+	var order []string
+	for _, row := range status.Unhealthy[:4] {
+		order = append(order, row.Cluster)
+	}
+	if diff := cmp.Diff([]string{"c57", "c58", "c01", "c02"}, order); diff != "" {
+		t.Error(diff)
+	}
+	want := v1.Counts{v1.Healthy: 1, v1.Failed: 1, v1.Degraded: 1, v1.Progressing: 1, v1.Pending: 56}
+	if diff := cmp.Diff(want, status.Deployments); diff != "" || status.Deployments.Total() != 60 {
+		t.Error(diff)
+	}
+}
+
+func TestStatusIsNotConvergedWhileTheNewestCommitIsNotServed(t *testing.T) {
+	tests := map[string]func(*world){
+		"no fleet yet":   func(w *world) { w.desired = view.Desired{} },
+		"head refused":   func(w *world) { w.desired.Head.ID, w.desired.Refused = "c2", []v1.Problem{{Message: "bad"}} },
+		"head not taken": func(w *world) { w.desired.Head.ID = "c2" },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld([]string{"a"}, []string{"web"})
+			w.says("a", 0, healthy("web"))
+			if !w.view().Status().Converged() {
+				t.Fatal("not converged to begin with")
+			}
+			change(w)
+			if w.view().Status().Converged() {
+				t.Error("converged")
+			}
+		})
+	}
+}
+
+func TestHeldListsEachCauseOnce(t *testing.T) {
+	w := newWorld([]string{"a", "b"}, []string{"api", "web"})
+	gone := &resolve.Problem{Service: "web", Source: "upstream", Position: fleet.Position{File: "services/web.yaml", Line: 5}, Message: "gone", Fix: "put it back"}
+	for _, cluster := range []string{"a", "b"} {
+		w.desired.Deployments[cluster][1].Hold = gone
+	}
+	w.desired.Deployments["b"][0].Hold = &resolve.Problem{Service: "api", Cluster: "b", Message: "no parameter"}
+	want := []v1.Problem{
+		{Service: "web", File: "services/web.yaml", Line: 5, Message: "gone", Fix: "put it back"},
+		{Service: "api", Cluster: "b", Message: "no parameter"},
+	}
+	if diff := cmp.Diff(want, w.view().Status().Held); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatIsNotThereIsNotFound(t *testing.T) {
+	v := newWorld([]string{"a"}, []string{"web"}).view()
+	if _, ok := v.Cluster("b"); ok {
+		t.Error("cluster b")
+	}
+	if _, ok := v.Service("db"); ok {
+		t.Error("service db")
+	}
+}
+
+// BenchmarkStatus is a thousand clusters with fifty services each.
+func BenchmarkStatus(b *testing.B) {
+	var clusters, services []string
+	for i := range 1000 {
+		clusters = append(clusters, fmt.Sprintf("c%03d", i))
+	}
+	for i := range 50 {
+		services = append(services, fmt.Sprintf("s%02d", i))
+	}
+	w := newWorld(clusters, services)
+	for _, cluster := range clusters {
+		var said []*api.ServiceReport
+		for _, service := range services {
+			said = append(said, healthy(service))
+		}
+		w.says(cluster, 0, said...)
+	}
+	v := w.view()
+	b.ReportAllocs()
+	for b.Loop() {
+		if !v.Status().Converged() {
+			b.Fatal("not converged")
+		}
+	}
+}
