@@ -423,8 +423,11 @@ func visit(cmd *cobra.Command, do func(*cobra.Command)) {
 // parses says whether an example would get as far as being run.
 func parses(example string) error {
 	words, err := split(strings.TrimSpace(example))
-	if err != nil || len(words) == 0 || words[0] != "plural" {
-		return fmt.Errorf("no command line of plural: %v", err)
+	if err != nil {
+		return fmt.Errorf("split example: %w", err)
+	}
+	if len(words) == 0 || words[0] != "plural" {
+		return errors.New("no command line of plural")
 	}
 	root := newRoot(&cmdutil.Factory{IO: &ui.Streams{Out: io.Discard, ErrOut: io.Discard}, Now: now, Getenv: os.Getenv})
 	cmd, rest, err := root.Find(words[1:])

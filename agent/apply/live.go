@@ -47,7 +47,7 @@ func trace(obj metav1.Object) string {
 			record += f.Time.UTC().String()
 		}
 		if f.FieldsV1 != nil {
-			record += "\n" + string(f.FieldsV1.Raw)
+			record += "\n" + f.FieldsV1.GetRawString()
 		}
 		return record
 	}

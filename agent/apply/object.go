@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -63,7 +63,7 @@ func check(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("metadata.name is required: generateName would create another object on every pass")
 	}
 	for _, segment := range []string{obj.GetName(), obj.GetNamespace()} {
-		if problems := path.IsValidPathSegmentName(segment); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
 			return fmt.Errorf("name %q: %s", segment, strings.Join(problems, ", "))
 		}
 	}

@@ -41,7 +41,7 @@ func probe(address string) int {
 		threads.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			runtime.GC()
 		})
 	}

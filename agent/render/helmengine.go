@@ -57,7 +57,7 @@ func mark(c *chart.Chart, names *[]string) {
 // noticed wraps the functions that draw on a clock or on chance: charts use them, so they work, with a warning.
 func noticed(j *job) template.FuncMap {
 	all, wrapped, warned := sprig.TxtFuncMap(), template.FuncMap{}, map[string]bool{}
-	for _, name := range fickle {
+	for _, name := range fickle() {
 		function := reflect.ValueOf(all[name])
 		wrapped[name] = reflect.MakeFunc(function.Type(), func(args []reflect.Value) []reflect.Value {
 			if !warned[name] {

@@ -87,8 +87,10 @@ func givenValues(j *job) (map[string]any, error) {
 
 func valuesFile(j *job, name string) ([]decoded, error) {
 	if !fs.ValidPath(name) || strings.Contains(name, "://") {
-		return nil, &Error{Reason: Refused, Message: fmt.Sprintf("values file %q is outside the repository", name),
-			Fix: "name a file relative to the repository's root"}
+		return nil, &Error{
+			Reason: Refused, Message: fmt.Sprintf("values file %q is outside the repository", name),
+			Fix: "name a file relative to the repository's root",
+		}
 	}
 	data, err := j.read(name)
 	if errors.Is(err, fs.ErrNotExist) {

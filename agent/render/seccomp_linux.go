@@ -27,7 +27,7 @@ func allowed() []uint32 {
 		unix.SYS_CLOSE, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2, unix.SYS_FCNTL,
 		unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_PREAD64, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_WRITEV,
 		unix.SYS_GETRANDOM,
-	}, allowedHere...)
+	}, allowedHere()...)
 }
 
 // Offsets into the kernel's struct seccomp_data. Both architectures are little-endian: an argument's low half is first.

@@ -67,7 +67,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 // hermetic are sprig's functions that answer the same on every call and every machine.
 func hermetic() template.FuncMap {
 	funcs := sprig.HermeticTxtFuncMap()
-	for _, name := range fickle {
+	for _, name := range fickle() {
 		delete(funcs, name)
 	}
 	funcs["keys"], funcs["values"] = sortedKeys, sortedValues
@@ -75,11 +75,13 @@ func hermetic() template.FuncMap {
 }
 
 // fickle are sprig's functions that draw on a clock or on chance.
-var fickle = []string{
-	"ago", "bcrypt", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "encryptAES", "genCA", "genCAWithKey",
-	"genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "htmlDate",
-	"htmlDateInZone", "htpasswd", "mustDateModify", "must_date_modify", "now", "randAlpha", "randAlphaNum", "randAscii",
-	"randBytes", "randInt", "randNumeric", "shuffle", "uuidv4",
+func fickle() []string {
+	return []string{
+		"ago", "bcrypt", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "encryptAES", "genCA", "genCAWithKey",
+		"genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "htmlDate",
+		"htmlDateInZone", "htpasswd", "mustDateModify", "must_date_modify", "now", "randAlpha", "randAlphaNum", "randAscii",
+		"randBytes", "randInt", "randNumeric", "shuffle", "uuidv4",
+	}
 }
 
 // sortedKeys and sortedValues replace functions of sprig that follow a map's random order.

@@ -35,8 +35,10 @@ type request struct {
 
 func newRequest(in Input) (request, error) {
 	if !fs.ValidPath(in.Path) {
-		return request{}, &Error{Reason: Invalid, Message: fmt.Sprintf("path %q leaves the repository", in.Path),
-			Fix: "name a folder relative to the repository's root"}
+		return request{}, &Error{
+			Reason: Invalid, Message: fmt.Sprintf("path %q leaves the repository", in.Path),
+			Fix: "name a folder relative to the repository's root",
+		}
 	}
 	r := request{
 		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,

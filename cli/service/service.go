@@ -94,8 +94,15 @@ func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
 
 func columns() []ui.Column {
 	return []ui.Column{
-		{Name: "SERVICE"}, {Name: "PHASE", Style: cmdutil.PhaseStyle}, {Name: "CLUSTERS"}, {Name: "SOURCE"}, {Name: "COMMIT"},
-		{Name: "NAMESPACE", Wide: true}, {Name: "RENDERER", Wide: true}, {Name: "PATH", Wide: true}, {Name: "REASON"},
+		{Name: "SERVICE"},
+		{Name: "PHASE", Style: cmdutil.PhaseStyle},
+		{Name: "CLUSTERS"},
+		{Name: "SOURCE"},
+		{Name: "COMMIT"},
+		{Name: "NAMESPACE", Wide: true},
+		{Name: "RENDERER", Wide: true},
+		{Name: "PATH", Wide: true},
+		{Name: "REASON"},
 	}
 }
 

@@ -64,7 +64,7 @@ type Cache struct {
 	flight  singleflight.Group
 	packing sync.WaitGroup
 	// life ends with Close. A pack runs under it, because it outlives the request that started it.
-	life context.Context
+	life context.Context //nolint:containedctx // the cache's own lifetime, not a caller's
 	stop context.CancelFunc
 
 	// mu guards what follows.

@@ -21,7 +21,7 @@ func Build(ctx context.Context, dir string) ([]byte, error) {
 	if command == nil {
 		return nil, ErrMissing
 	}
-	return exec.CommandContext(ctx, command[0], append(command[1:], dir)...).Output() //nolint:gosec // named below
+	return exec.CommandContext(ctx, command[0], append(command[1:], dir)...).Output()
 }
 
 func program(ctx context.Context) []string {

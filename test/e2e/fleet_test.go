@@ -225,7 +225,7 @@ func (l *local) eventually(what string, within time.Duration, yes func() bool) {
 // metric reads one of the hub's figures.
 func (l *local) metric(name string) float64 {
 	l.t.Helper()
-	response, err := http.Get(l.hub + "/metrics") //nolint:noctx // bounded by the test's own deadline
+	response, err := http.Get(l.hub + "/metrics")
 	if err != nil {
 		l.t.Fatal(err)
 	}

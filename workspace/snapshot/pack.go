@@ -156,7 +156,7 @@ func (p *prefix) Write(b []byte) (int, error) {
 
 // contextFile lets a deadline stop the work on a pack, which knows no context itself.
 type contextFile struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io.Reader leaves no other way to pass it
 	f   *os.File
 }
 
