@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer unlock()
-	nats, err := natsd.Start(ctx, filepath.Join(o.Data, "nats"))
+	nats, err := natsd.Start(ctx, filepath.Join(o.Data, "nats"), o.Log)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (o *origin) git(dir string, args ...string) string {
 
 func (o *origin) url() string { return "file://" + o.bare }
 
-// write changes the work tree: a file with no content is removed, as is all that was there when clean is set.
+// write changes the work tree: a file or folder with no content is removed.
 func (o *origin) write(files map[string]string) {
 	o.t.Helper()
 	for name, content := range files {

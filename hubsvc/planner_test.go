@@ -282,9 +282,10 @@ func TestForcePushBeyondTheLastGoodCommitDoesNotTakeItAway(t *testing.T) {
 	p := plans(t, o, dir)
 	good := o.push(twoServices(nil))
 	p.serves(good)
-	for i := range 8 {
-		p.refuses(o.rewrite(map[string]string{"services/web.yaml": fmt.Sprint("nonsense ", i)}))
+	for i := range 35 { // often enough for the mirror to drop what nobody follows
+		p.refuses(o.push(map[string]string{"services/web.yaml": fmt.Sprint("nonsense ", i)}))
 	}
+	p.refuses(o.rewrite(map[string]string{"services/web.yaml": "nonsense"}))
 	if p.plan().desired.Served.ID != good {
 		t.Error("the last good commit is gone")
 	}

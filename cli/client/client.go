@@ -126,6 +126,12 @@ func (c *Client) Source(ctx context.Context, name string) (*v1.Source, error) {
 	return get[v1.Source](ctx, c, "/v1/sources/"+url.PathEscape(name), nil)
 }
 
+// Hint tells the hub that somebody pushed, so that it looks at its repositories at once.
+func (c *Client) Hint(ctx context.Context) error {
+	_, err := c.read(ctx, http.MethodPost, c.base.String()+"/hooks/git")
+	return err
+}
+
 // list puts all pages together.
 func list[T any](ctx context.Context, c *Client, path string) (*v1.List[T], error) {
 	whole := &v1.List[T]{Items: []T{}}
@@ -150,7 +156,7 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	body, err := c.read(ctx, target)
+	body, err := c.read(ctx, http.MethodGet, target)
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +167,9 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return &answer, nil
 }
 
-// read is the body of the answer to a GET.
-func (c *Client) read(ctx context.Context, target string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+// read is the body of the answer to a request without one.
+func (c *Client) read(ctx context.Context, method, target string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask hub: %w", err)
 	}

@@ -55,6 +55,9 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 }
 
 func (o *registerOptions) run(ctx context.Context) error {
+	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
+		return fmt.Errorf("cluster %w", err)
+	}
 	repo, err := o.factory.Repo()
 	if err != nil {
 		return err
@@ -82,10 +85,24 @@ func (o *registerOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.noCommit {
+		if err := write(path, file); err != nil {
+			return err
+		}
 		o.factory.Say("cluster %s has its keys; commit and push %s", o.name, register.Path(o.name))
-		return os.WriteFile(path, file, 0o644) //nolint:gosec // public keys, in a file that git keeps
+		return nil
 	}
 	return o.commit(ctx, repo, file)
+}
+
+// write leaves the file in the work tree: public keys, for git to keep.
+func write(path string, file []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write cluster's file: %w", err)
+	}
+	if err := os.WriteFile(path+".new", file, 0o644); err != nil {
+		return fmt.Errorf("write cluster's file: %w", err)
+	}
+	return os.Rename(path+".new", path)
 }
 
 func (o *registerOptions) kube() (dynamic.Interface, error) {

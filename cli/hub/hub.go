@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/hubsvc"
@@ -125,30 +125,25 @@ func hint(ctx context.Context, f *cmdutil.Factory, url, tokenFile string) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	hub, err := client.New(url, token, f.Version)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(url, "/")+"/hooks/git", nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := response.Body.Close(); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusAccepted {
-		return &ui.Err{Msg: fmt.Sprintf("the hub answered %d to the hint", response.StatusCode), Fix: "see that the token is the hub's"}
-	}
-	return nil
+	return hub.Hint(ctx)
 }
+
+// hintTimeout keeps a hook, which somebody's push may wait for, short.
+const hintTimeout = 5 * time.Second
 
 func hintToken(f *cmdutil.Factory, url, file string) (string, error) {
 	if file != "" {
 		raw, err := os.ReadFile(file)
-		return strings.TrimSpace(string(raw)), err
+		if err != nil {
+			return "", fmt.Errorf("read token: %w", err)
+		}
+		return strings.TrimSpace(string(raw)), nil
 	}
 	if token := f.Getenv("PLURAL_TOKEN"); token != "" {
 		return token, nil

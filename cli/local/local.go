@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,6 +55,10 @@ func current(f *cmdutil.Factory) (installer.Fleet, error) {
 	if err != nil {
 		return installer.Fleet{}, err
 	}
+	all = slices.DeleteFunc(all, func(at installer.Fleet) bool {
+		parts, err := at.Parts()
+		return err == nil && len(parts) == 0 // it was taken down
+	})
 	switch len(all) {
 	case 0:
 		return installer.Fleet{}, &ui.Err{Msg: "there is no local fleet", Fix: "plural up --local"}
@@ -208,7 +213,11 @@ func newCmdStop(f *cmdutil.Factory, verb string, stopped bool) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 20*time.Second)
 			defer cancel()
-			return at.Stop(ctx, args[0], stopped)
+			err = at.Stop(ctx, args[0], stopped)
+			if errors.Is(err, installer.ErrDown) {
+				return &ui.Err{Msg: "the fleet is down", Fix: "plural up --local " + at.Repo, Err: err}
+			}
+			return err
 		},
 	}
 }

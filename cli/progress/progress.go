@@ -28,11 +28,11 @@ type Reporter interface {
 func New(s *ui.Streams, logFormat string, now func() time.Time) Reporter {
 	switch {
 	case logFormat == "json":
-		return &lines{out: s.ErrOut, now: now, started: map[string]time.Time{}, format: jsonLine}
+		return newLines(s.ErrOut, now, jsonLine)
 	case s.ErrTTY && !s.Plain:
 		return newScreen(s, now)
 	}
-	return &lines{out: s.ErrOut, now: now, started: map[string]time.Time{}, format: plainLine}
+	return newLines(s.ErrOut, now, plainLine)
 }
 
 // event is one change of one step.
@@ -44,14 +44,18 @@ type event struct {
 	Seconds float64   `json:"seconds,omitempty"`
 }
 
-// lines writes a line for each change. Details that only repeat are left out.
+// lines writes a line for each change. Details that a step only repeats are left out.
 type lines struct {
 	mu      sync.Mutex // guards all below
 	out     io.Writer
 	now     func() time.Time
 	started map[string]time.Time
-	last    string
+	last    map[string]string // each step's newest detail
 	format  func(event) string
+}
+
+func newLines(out io.Writer, now func() time.Time, format func(event) string) *lines {
+	return &lines{out: out, now: now, started: map[string]time.Time{}, last: map[string]string{}, format: format}
 }
 
 func (l *lines) Start(step string)           { l.write(step, "started", "") }
@@ -63,10 +67,10 @@ func (l *lines) Close()                      {}
 func (l *lines) write(step, state, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if state == "waiting" && l.last == step+text {
+	if state == "waiting" && l.last[step] == text {
 		return
 	}
-	l.last = step + text
+	l.last[step] = text
 	at := l.now()
 	if state == "started" {
 		l.started[step] = at

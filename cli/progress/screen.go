@@ -31,10 +31,19 @@ func newScreen(s *ui.Streams, now func() time.Time) *screen {
 	return drawn
 }
 
-func (s *screen) Start(step string)           { s.program.Send(event{Step: step, State: "started"}) }
-func (s *screen) Detail(step, text string)    { s.program.Send(event{Step: step, State: "waiting", Text: text}) }
-func (s *screen) Done(step, text string)      { s.program.Send(event{Step: step, State: "done", Text: text}) }
-func (s *screen) Fail(step string, err error) { s.program.Send(event{Step: step, State: "failed", Text: err.Error()}) }
+func (s *screen) Start(step string) { s.program.Send(event{Step: step, State: "started"}) }
+
+func (s *screen) Detail(step, text string) {
+	s.program.Send(event{Step: step, State: "waiting", Text: text})
+}
+
+func (s *screen) Done(step, text string) {
+	s.program.Send(event{Step: step, State: "done", Text: text})
+}
+
+func (s *screen) Fail(step string, err error) {
+	s.program.Send(event{Step: step, State: "failed", Text: err.Error()})
+}
 
 func (s *screen) Close() {
 	s.program.Quit()

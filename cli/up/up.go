@@ -3,6 +3,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -25,6 +26,7 @@ type options struct {
 	local    bool
 	name     string
 	clusters []string
+	chosen   bool // clusters were named, and are not the default
 	port     int
 }
 
@@ -41,7 +43,7 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		Example: cmdutil.Example("plural up --local", "plural up --local ./demo --port 9000"),
 		Args:    cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.dir = dirOf(f, args)
+			o.dir, o.chosen = dirOf(f, args), cmd.Flags().Changed("clusters")
 			if runF != nil {
 				return runF(o)
 			}
@@ -51,7 +53,7 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.local, "local", false, "make the clusters on this machine")
 	flags.StringVar(&o.name, "name", "", "the workspace's `NAME` (default the folder's)")
-	flags.StringSliceVar(&o.clusters, "clusters", []string{"mgmt", "edge-1", "edge-2"}, "the clusters' `NAMES`, the management cluster first")
+	flags.StringSliceVar(&o.clusters, "clusters", []string{"mgmt", "edge-1", "edge-2"}, "the clusters' `NAMES`, the management cluster first; without it, those of the last up")
 	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use")
 	return cmd
 }
@@ -79,6 +81,11 @@ func run(ctx context.Context, o *options) error {
 	at, err := installer.At(o.dir, local.StateDir())
 	if err != nil {
 		return err
+	}
+	if known, err := at.Members(); err != nil {
+		return err
+	} else if len(known) > 0 && !o.chosen {
+		o.clusters = known
 	}
 	if o.name == "" {
 		o.name = filepath.Base(at.Repo)
@@ -112,13 +119,16 @@ func run(ctx context.Context, o *options) error {
 const patience = 10 * time.Minute
 
 func explain(ctx context.Context, err error, dir string) error {
-	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return &ui.Err{
 			Msg: "interrupted; what is up stays up", Fix: "plural up --local " + dir + " goes on, plural down " + dir + " ends it",
 			Code: ui.ExitInterrupted, Err: err,
 		}
 	}
-	return &ui.Err{Msg: "the fleet did not come up", Cause: err.Error(), Fix: "mend that and run plural up --local " + dir + " again; plural down " + dir + " ends it", Err: err}
+	return &ui.Err{
+		Msg: "the fleet did not come up", Cause: err.Error(),
+		Fix: "mend that and run plural up --local " + dir + " again; plural down " + dir + " ends it", Err: err,
+	}
 }
 
 // outcome is what up prints for programs.

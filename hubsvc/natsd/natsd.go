@@ -6,8 +6,8 @@ package natsd
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -16,7 +16,11 @@ import (
 )
 
 // readyTimeout bounds the server's start: a file store of a fleet's state recovers in well under a second.
-const readyTimeout = 20 * time.Second
+const (
+	readyTimeout = 20 * time.Second
+	// readyPoll is how often a start that takes long is looked at.
+	readyPoll = 100 * time.Millisecond
+)
 
 // maxPayload bounds one message: twice the server's default, so that what the hub takes in at its own bound of one MiB
 // still fits with what is added to it here.
@@ -29,15 +33,15 @@ type Server struct {
 	stream jetstream.JetStream
 }
 
-// Start runs a server that keeps its files in dir. The caller calls Close.
-func Start(ctx context.Context, dir string) (*Server, error) {
+// Start runs a server that keeps its files in dir, which no other server may use. The caller calls Close.
+func Start(ctx context.Context, dir string, log *slog.Logger) (*Server, error) {
 	ns, err := server.NewServer(&server.Options{
 		ServerName: "plural-hub",
 		DontListen: true,
 		JetStream:  true,
 		StoreDir:   dir,
 		NoSigs:     true,
-		NoLog:      true,
+		NoLog:      true, // to files; see complaints
 		MaxPayload: maxPayload,
 		// What is kept here refills from the next reports; a small bound keeps a runaway from filling the disk.
 		JetStreamMaxStore:  1 << 30,
@@ -46,35 +50,47 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure nats: %w", err)
 	}
+	said := &complaints{log: log, fatal: make(chan error, 1)}
+	ns.SetLoggerV2(said, false, false, false)
 	go ns.Start() // ends with Close, which waits for it
 	s := &Server{server: ns}
-	if err := s.connect(ctx); err != nil {
+	err = s.ready(ctx, said.fatal)
+	if err == nil {
+		err = s.connect()
+	}
+	if err != nil {
 		s.Close()
-		return nil, err
+		return nil, fmt.Errorf("start nats in %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func (s *Server) connect(ctx context.Context) error {
-	if !s.server.ReadyForConnections(timeLeft(ctx, readyTimeout)) {
-		return errors.New("start nats: the server is not ready; is its folder writable, and in use by no other hub?")
+// ready waits until the server serves, gives up, or takes too long.
+func (s *Server) ready(ctx context.Context, fatal <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for !s.server.ReadyForConnections(readyPoll) {
+		select {
+		case err := <-fatal:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("the server is not ready: %w", ctx.Err())
+		default:
+		}
 	}
+	return nil
+}
+
+func (s *Server) connect() error {
 	conn, err := nats.Connect("", nats.InProcessServer(s.server), nats.MaxReconnects(-1))
 	if err != nil {
-		return fmt.Errorf("connect to nats: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	s.conn = conn
 	if s.stream, err = jetstream.New(conn); err != nil {
 		return fmt.Errorf("open jetstream: %w", err)
 	}
 	return nil
-}
-
-func timeLeft(ctx context.Context, most time.Duration) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return min(most, time.Until(deadline))
-	}
-	return most
 }
 
 // JetStream is the server's key-value and stream interface.

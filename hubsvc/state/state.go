@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -31,7 +30,8 @@ type Store struct {
 	reports map[string]observed
 }
 
-// observed is a report with the bucket's revision of it.
+// observed is a report with the bucket's revision of it. Without a report it stands for a cluster that was forgotten, until
+// the watcher has seen that too.
 type observed struct {
 	report   *api.Report
 	revision uint64
@@ -40,10 +40,7 @@ type observed struct {
 // after says whether o came after last. Agents count their reports; between two agent processes the bucket's order
 // decides, and never the hub's clock, which can be set back.
 func (o observed) after(last observed) bool {
-	if last.report == nil {
-		return true
-	}
-	if o.report.GetBoot() == last.report.GetBoot() && o.report.GetSequence() != last.report.GetSequence() {
+	if last.report != nil && o.report.GetBoot() == last.report.GetBoot() && o.report.GetSequence() != last.report.GetSequence() {
 		return o.report.GetSequence() > last.report.GetSequence()
 	}
 	return o.revision > last.revision
@@ -86,15 +83,22 @@ func late(report, last *api.Report) bool {
 func (s *Store) Report(cluster string) (*api.Report, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	last, ok := s.reports[cluster]
-	return last.report, ok
+	report := s.reports[cluster].report
+	return report, report != nil
 }
 
 // Forget removes what is known of a cluster that has left the fleet.
 func (s *Store) Forget(ctx context.Context, cluster string) error {
-	s.drop(cluster, math.MaxUint64)
+	s.mu.RLock()
+	known := s.reports[cluster].revision
+	s.mu.RUnlock()
 	if err := s.kv.Purge(ctx, cluster); err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
 		return fmt.Errorf("forget %s: %w", cluster, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.reports[cluster]; ok && last.revision == known {
+		s.reports[cluster] = observed{revision: known}
 	}
 	return nil
 }
@@ -104,8 +108,10 @@ func (s *Store) Clusters() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	names := make([]string, 0, len(s.reports))
-	for name := range s.reports {
-		names = append(names, name)
+	for name, last := range s.reports {
+		if last.report != nil {
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -165,7 +171,7 @@ func (s *Store) take(cluster string, next observed) {
 	}
 }
 
-// drop forgets a report that came before the given revision of the bucket: a cluster that is back may have reported since.
+// drop takes a cluster out at a revision of the bucket; one that is back may have reported since.
 func (s *Store) drop(cluster string, before uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 func open(t *testing.T, dir string) (store *state.Store, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	server, err := natsd.Start(ctx, dir)
+	server, err := natsd.Start(ctx, dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,14 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,20 +31,27 @@ type Fleet struct {
 	Dir string
 }
 
-// At returns the local fleet of the installation repo in repoDir; stateDir is where local fleets are kept.
+// At returns the local fleet of the installation repo in repoDir, which need not exist; stateDir is where local fleets
+// are kept.
 func At(repoDir, stateDir string) (Fleet, error) {
 	abs, err := filepath.Abs(repoDir)
 	if err != nil {
 		return Fleet{}, fmt.Errorf("find local fleet: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real
-	}
-	sum := sha256.Sum256([]byte(abs))
-	return Fleet{Repo: abs, Dir: filepath.Join(stateDir, filepath.Base(abs)+"-"+hex.EncodeToString(sum[:4]))}, nil
+	repo := resolve(abs)
+	sum := sha256.Sum256([]byte(repo))
+	return Fleet{Repo: repo, Dir: filepath.Join(stateDir, filepath.Base(repo)+"-"+hex.EncodeToString(sum[:4]))}, nil
 }
 
-// All lists the local fleets below stateDir.
+// resolve follows links as far as the path exists, so that a folder has one name before it is made and after.
+func resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || path == filepath.Dir(path) {
+		return cmp.Or(real, path)
+	}
+	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+}
+
+// All lists the local fleets below stateDir, also those that are down.
 func All(stateDir string) ([]Fleet, error) {
 	entries, err := os.ReadDir(stateDir)
 	if err != nil && !os.IsNotExist(err) {
@@ -48,17 +59,66 @@ func All(stateDir string) ([]Fleet, error) {
 	}
 	var fleets []Fleet
 	for _, entry := range entries {
-		dir := filepath.Join(stateDir, entry.Name())
-		repo, err := os.ReadFile(filepath.Join(dir, repoFile))
-		if err == nil {
-			fleets = append(fleets, Fleet{Repo: strings.TrimSpace(string(repo)), Dir: dir})
+		f := Fleet{Dir: filepath.Join(stateDir, entry.Name())}
+		if known, err := f.recall(); err == nil && known.Repo != "" {
+			f.Repo = known.Repo
+			fleets = append(fleets, f)
 		}
 	}
 	return fleets, nil
 }
 
-// repoFile says whose fleet a folder is.
-const repoFile = "repo"
+// record is what a local fleet remembers of itself.
+type record struct {
+	Repo string `json:"repo"`
+	// Hub is the address that the hub was started with last.
+	Hub string `json:"hub"`
+	// Clusters are the names that the last up was for, the management cluster first.
+	Clusters []string `json:"clusters"`
+}
+
+const recordFile = "fleet.json"
+
+// recall is empty for a fleet that was never up.
+func (f Fleet) recall() (record, error) {
+	var r record
+	raw, err := os.ReadFile(filepath.Join(f.Dir, recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read record of local fleet: %w", err)
+	}
+	return r, nil
+}
+
+func (f Fleet) keep(r record) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = replaceFile(filepath.Join(f.Dir, recordFile), raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write record of local fleet: %w", err)
+	}
+	return nil
+}
+
+// Members are the clusters that the last Up was for, the management cluster first; none before the first.
+func (f Fleet) Members() ([]string, error) {
+	known, err := f.recall()
+	return known.Clusters, err
+}
+
+func replaceFile(name string, text []byte, mode os.FileMode) error {
+	temp := name + ".new"
+	if err := os.WriteFile(temp, text, mode); err != nil {
+		return err
+	}
+	return os.Rename(temp, name)
+}
 
 // Names of the parts of a local fleet.
 const (
@@ -131,15 +191,25 @@ func (f Fleet) Clusters() ([]string, error) {
 	return clusters, err
 }
 
+// ErrDown says that a fleet has no supervisor: nothing of it runs.
+var ErrDown = errors.New("the fleet is down")
+
 // Stop takes a process down, or up again, and waits for it.
 func (f Fleet) Stop(ctx context.Context, process string, stopped bool) error {
+	if up, err := f.Running(); err != nil || !up {
+		return cmp.Or(err, ErrDown)
+	}
 	if err := f.processes().Stop(process, stopped); err != nil {
 		return err
 	}
-	return until(ctx, func() (bool, error) {
+	err := until(ctx, func() (bool, error) {
 		states, err := f.processes().Status()
 		return err == nil && (states[process].PID == 0) == stopped, err
 	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w; its output is in %s", process, err, f.Log(process))
+	}
+	return nil
 }
 
 // Down ends every process. With keep false it deletes all of the fleet but the installation repo and its origin.
@@ -170,9 +240,9 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				return fmt.Errorf("%w: %w", ctx.Err(), err)
+				return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 			}
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-ticker.C:
 		}
 	}

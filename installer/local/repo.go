@@ -2,13 +2,17 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -19,11 +23,100 @@ import (
 
 const branch = "main"
 
+// choose takes the hub's address, the branch and the repo's origin from the installation repo where they stand there.
+func (b *bringUp) choose(known record) error {
+	b.branch, b.origin = branch, "file://"+b.Fleet.origin()
+	port := b.Port
+	w, err := b.manifest()
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		b.origin, b.branch = cmp.Or(w.Spec.Repo.URL, b.origin), cmp.Or(w.Spec.Repo.Branch, b.branch)
+		if port, err = localPort(w.Spec.Hub.URL, port); err != nil {
+			return err
+		}
+	}
+	runs, err := b.hubRuns()
+	if err != nil {
+		return err
+	}
+	if runs && known.Hub != "" {
+		b.hubURL = known.Hub // its own port is in use
+		return nil
+	}
+	port, err = freePort(port)
+	b.hubURL = "http://127.0.0.1:" + strconv.Itoa(port)
+	return err
+}
+
+// manifest is what plural.yaml says, nil when there is none. What is wrong with other files is for the hub to say.
+func (b *bringUp) manifest() (*fleet.Workspace, error) {
+	root, err := os.OpenRoot(b.Repo)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	if _, err := root.Lstat(workspace.Manifest); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	f, err := fleet.Load(manifestOnly{root.FS()})
+	if err != nil {
+		return nil, err
+	}
+	return &f.Workspace, nil
+}
+
+// manifestOnly hides every file but plural.yaml.
+type manifestOnly struct{ fs.FS }
+
+func (m manifestOnly) Open(name string) (fs.File, error) {
+	if name != workspace.Manifest && name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return m.FS.Open(name)
+}
+
+// localPort is the port of a hub on this machine. A repo whose hub is elsewhere is somebody's fleet: it is not for us to
+// move that hub, or to push local clusters to it.
+func localPort(hub string, otherwise int) (int, error) {
+	if hub == "" {
+		return otherwise, nil
+	}
+	u, err := url.Parse(hub)
+	if err != nil {
+		return 0, fmt.Errorf("read spec.hub.url of %s: %w", workspace.Manifest, err)
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return 0, fmt.Errorf("the repo belongs to the hub at %s: a local fleet wants a folder of its own", hub)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return otherwise, nil //nolint:nilerr // no port is written there
+	}
+	return port, nil
+}
+
+// hubRuns says whether the hub of an earlier up is running now.
+func (b *bringUp) hubRuns() (bool, error) {
+	up, err := b.Running()
+	if err != nil || !up {
+		return false, err
+	}
+	wanted, err := b.processes().Wanted()
+	if err != nil {
+		return false, err
+	}
+	states, err := b.processes().Status()
+	hub, ok := wanted[hubProcess]
+	return ok && !hub.Stopped && states[hubProcess].PID != 0, err
+}
+
 // initRepo scaffolds the installation repo with a bare repository as its origin, as far as that is not done.
 func (b *bringUp) initRepo(ctx context.Context) (string, error) {
-	if err := b.chooseURLs(); err != nil {
-		return "", err
-	}
 	made, err := workspace.Init(ctx, workspace.Options{
 		Dir: b.Repo, Name: b.Name, HubURL: b.hubURL, RepoURL: b.origin, Branch: b.branch,
 	})
@@ -46,51 +139,6 @@ func (b *bringUp) initRepo(ctx context.Context) (string, error) {
 		return b.Repo + " as it was", nil
 	}
 	return b.Repo, nil
-}
-
-// chooseURLs takes the hub's address and the repo's origin from the installation repo where they stand there.
-func (b *bringUp) chooseURLs() error {
-	b.branch, b.origin = branch, "file://"+b.Fleet.origin()
-	port := b.Port
-	if existing, err := fleet.Load(os.DirFS(b.Repo)); err == nil {
-		if url := existing.Workspace.Spec.Repo.URL; url != "" {
-			b.origin = url
-		}
-		if name := existing.Workspace.Spec.Repo.Branch; name != "" {
-			b.branch = name
-		}
-		if _, text, err := net.SplitHostPort(trimScheme(existing.Workspace.Spec.Hub.URL)); err == nil {
-			port, _ = strconv.Atoi(text) // what is no number is not free either
-		}
-	}
-	wanted, err := b.processes().Wanted()
-	if err != nil {
-		return err
-	}
-	if hub, ok := wanted[hubProcess]; ok && !hub.Stopped {
-		b.hubURL = flagOf(hub.Command, "--url") // it runs: its own port is in use
-		return nil
-	}
-	port, err = freePort(port)
-	b.hubURL = "http://127.0.0.1:" + strconv.Itoa(port)
-	return err
-}
-
-func trimScheme(url string) string {
-	const scheme = "http://"
-	if len(url) > len(scheme) && url[:len(scheme)] == scheme {
-		return url[len(scheme):]
-	}
-	return url
-}
-
-func flagOf(command []string, name string) string {
-	for i, arg := range command[:len(command)-1] {
-		if arg == name {
-			return command[i+1]
-		}
-	}
-	return ""
 }
 
 // freePort is the wanted port, or another one when that is in use.
@@ -124,24 +172,28 @@ func (b *bringUp) connectOrigin() error {
 
 // hintOnPush has the origin tell the hub of a push, as a git host's webhook would. It shortens the wait, nothing else.
 func (b *bringUp) hintOnPush() error {
-	script := fmt.Sprintf("#!/bin/sh\n%q hub hint --url %q --token-file %q >/dev/null 2>&1 &\n", b.Plural, b.hubURL, b.TokenFile())
+	script := fmt.Sprintf("#!/bin/sh\n%s hub hint --url %s --token-file %s >/dev/null 2>&1 &\n",
+		quoted(b.Plural), quoted(b.hubURL), quoted(b.TokenFile()))
 	dir := filepath.Join(b.Fleet.origin(), "hooks")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("add hook to origin: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "post-receive"), []byte(script), 0o700); err != nil { //nolint:gosec // git runs it
+	if err := replaceFile(filepath.Join(dir, "post-receive"), []byte(script), 0o700); err != nil {
 		return fmt.Errorf("add hook to origin: %w", err)
 	}
 	return nil
 }
 
+// quoted is text as one word of a shell, whatever is in it.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // moveHub writes the hub's address into plural.yaml when it had to move to another port.
 func (b *bringUp) moveHub(ctx context.Context) error {
-	existing, err := fleet.Load(os.DirFS(b.Repo))
+	w, err := b.manifest()
 	if err != nil {
-		return nil //nolint:nilerr // the hub says what is wrong with the repo, with file and line
+		return err
 	}
-	old := existing.Workspace.Spec.Hub.URL
+	old := w.Spec.Hub.URL
 	if old == b.hubURL || old == "" {
 		return nil
 	}

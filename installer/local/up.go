@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/supervise"
-	"github.com/pluralsh/plural/templates"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -73,38 +72,45 @@ type bringUp struct {
 // Up brings the fleet up, or finishes what an earlier Up began. It returns once every cluster runs what the repo asks for.
 func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 	b := &bringUp{Fleet: f, Options: o}
-	if err := b.step("preflight", func(string) (string, error) { return b.preflight(ctx) }); err != nil {
+	if err := b.step(ctx, "preflight", func(string) (string, error) { return b.preflight(ctx) }); err != nil {
 		return nil, err
 	}
 	// Control planes take the longest, and need nothing of the repo.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return b.step("control planes", func(step string) (string, error) { return b.startClusters(groupCtx, step) })
+		return b.step(groupCtx, "control planes", func(step string) (string, error) { return b.startClusters(groupCtx, step) })
 	})
 	group.Go(func() error {
-		if err := b.step("repo", func(string) (string, error) { return b.initRepo(groupCtx) }); err != nil {
+		if err := b.step(groupCtx, "repo", func(string) (string, error) { return b.initRepo(groupCtx) }); err != nil {
 			return err
 		}
-		return b.step("hub", func(string) (string, error) { return b.startHub(groupCtx) })
+		return b.step(groupCtx, "hub", func(string) (string, error) { return b.startHub(groupCtx) })
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	if err := b.step("agents", func(string) (string, error) { return b.startAgents(ctx) }); err != nil {
+	if err := b.step(ctx, "agents", func(string) (string, error) { return b.startAgents(ctx) }); err != nil {
 		return nil, err
 	}
 	result := &Result{Fleet: f, HubURL: b.hubURL, Token: b.token}
-	return result, b.step("converged", func(step string) (text string, err error) {
+	return result, b.step(ctx, "converged", func(step string) (text string, err error) {
 		result.Status, text, err = b.converge(ctx, step)
 		return text, err
 	})
 }
 
-func (b *bringUp) step(name string, do func(step string) (string, error)) error {
+// errStopped stands beside a step that was under way when another failed, or when somebody interrupted.
+var errStopped = errors.New("stopped")
+
+func (b *bringUp) step(ctx context.Context, name string, do func(step string) (string, error)) error {
 	b.Reporter.Start(name)
 	text, err := do(name)
 	if err != nil {
-		b.Reporter.Fail(name, err)
+		shown := err
+		if errors.Is(ctx.Err(), context.Canceled) {
+			shown = errStopped
+		}
+		b.Reporter.Fail(name, shown)
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	b.Reporter.Done(name, text)
@@ -112,6 +118,9 @@ func (b *bringUp) step(name string, do func(step string) (string, error)) error 
 }
 
 func (b *bringUp) preflight(ctx context.Context) (string, error) {
+	if err := b.check(); err != nil {
+		return "", err
+	}
 	version, err := exec.CommandContext(ctx, "git", "version").Output()
 	if err != nil {
 		return "", errors.New("git is not on PATH: install it, the fleet's origin is a git repository")
@@ -121,13 +130,39 @@ func (b *bringUp) preflight(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("make folder of the local fleet: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(b.Dir, repoFile), []byte(b.Repo+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write folder of the local fleet: %w", err)
+	known, err := b.recall()
+	if err != nil {
+		return "", err
+	}
+	if err := b.choose(known); err != nil { // before the supervisor starts a hub that takes the port
+		return "", err
+	}
+	if err := b.keep(record{Repo: b.Repo, Hub: b.hubURL, Clusters: b.Options.Clusters}); err != nil {
+		return "", err
 	}
 	if err := b.processes().Start(ctx, b.Plural, "local", "supervise", b.Dir); err != nil {
 		return "", err
 	}
 	return strings.TrimSpace(string(version)) + ", " + filepath.Base(b.Localkube) + " found", nil
+}
+
+// check refuses options that would fail half-way.
+func (b *bringUp) check() error {
+	if len(b.Options.Clusters) == 0 {
+		return errors.New("a fleet has at least one cluster: name it")
+	}
+	for i, name := range b.Options.Clusters {
+		if err := workspace.CheckName(name); err != nil {
+			return fmt.Errorf("cluster %w", err)
+		}
+		if slices.Contains(b.Options.Clusters[:i], name) {
+			return fmt.Errorf("cluster %q is named twice", name)
+		}
+	}
+	if b.Port < 0 || b.Port > 65535 {
+		return fmt.Errorf("port %d: want 0 to 65535", b.Port)
+	}
+	return workspace.CheckName(b.Name)
 }
 
 // startClusters runs the control planes, all at once, and waits until each serves.
@@ -146,34 +181,83 @@ func (b *bringUp) startClusters(ctx context.Context, step string) (string, error
 	}
 	for i, cluster := range b.Options.Clusters {
 		b.Reporter.Detail(step, fmt.Sprintf("%d of %d ready", i, len(b.Options.Clusters)))
-		ready := filepath.Join(b.clusterDir(cluster), "ready.json")
-		if err := b.await(ctx, clusterPart+cluster, func() (bool, error) {
-			_, err := os.Stat(ready)
-			return err == nil, nil
-		}); err != nil {
+		if err := b.await(ctx, clusterPart+cluster, func() bool { return b.serves(ctx, cluster) }); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d clusters (%s), simulated nodes: no containers run", len(b.Options.Clusters), strings.Join(b.Options.Clusters, ", ")), nil
+	return fmt.Sprintf("%s (%s), simulated nodes: no containers run", count(len(b.Options.Clusters), "cluster"), strings.Join(b.Options.Clusters, ", ")), nil
 }
 
-// await waits for a process; one that ends again and again will not come.
-func (b *bringUp) await(ctx context.Context, process string, ready func() (bool, error)) error {
+// serves says whether a cluster is ready. Its file alone may be what a killed process left behind.
+func (b *bringUp) serves(ctx context.Context, cluster string) bool {
+	if _, err := os.Stat(filepath.Join(b.clusterDir(cluster), "ready.json")); err != nil {
+		return false
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", b.Kubeconfig(cluster))
+	if err != nil {
+		return false
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return false
+	}
+	defer client.CloseIdleConnections()
+	return answers(ctx, client, config.Host+"/readyz")
+}
+
+// answers says whether a GET of url gets a 200, soon.
+func answers(ctx context.Context, client *http.Client, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+// errTakenDown ends an Up whose fleet somebody else took down meanwhile.
+var errTakenDown = errors.New("the fleet was taken down meanwhile")
+
+// until asks until the answer is yes, as long as the fleet is there.
+func (b *bringUp) until(ctx context.Context, ask func() (bool, error)) error {
+	var gone error
 	err := until(ctx, func() (bool, error) {
-		if yes, err := ready(); yes || err != nil {
-			return yes, err
+		if up, err := b.Running(); err == nil && !up {
+			gone = errTakenDown
+			return true, nil
+		}
+		return ask()
+	})
+	return cmp.Or(gone, err)
+}
+
+// tries is how often a process may end while it is waited for.
+const tries = 5
+
+// await waits for a process; one that ends again and again will not come.
+func (b *bringUp) await(ctx context.Context, process string, ready func() bool) error {
+	states, err := b.processes().Status()
+	if err != nil {
+		return err
+	}
+	before, hopeless := states[process].Restarts, error(nil)
+	err = b.until(ctx, func() (bool, error) {
+		if ready() {
+			return true, nil
 		}
 		states, err := b.processes().Status()
-		if err == nil && states[process].Restarts >= 5 {
-			return true, fmt.Errorf("%s ends again and again (%s)", process, states[process].Exit)
+		if err == nil && states[process].Restarts-before >= tries {
+			hopeless = fmt.Errorf("it ends again and again (%s)", states[process].Exit)
 		}
-		return false, err
+		return hopeless != nil, err
 	})
-	if err != nil {
+	if err = cmp.Or(hopeless, err); err != nil {
 		return fmt.Errorf("wait for %s: %w; its output is in %s", process, err, b.Log(process))
-	}
-	if states, err := b.processes().Status(); err == nil && states[process].Restarts >= 5 {
-		return fmt.Errorf("%s ends again and again (%s); its output is in %s", process, states[process].Exit, b.Log(process))
 	}
 	return nil
 }
@@ -187,18 +271,8 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	if err := b.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
 		return "", err
 	}
-	client := &http.Client{Timeout: 2 * time.Second}
-	if err := b.await(ctx, hubProcess, func() (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.hubURL+"/healthz", nil)
-		if err != nil {
-			return false, err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return false, nil // not listening yet
-		}
-		return response.StatusCode == http.StatusOK, response.Body.Close()
-	}); err != nil {
+	client := &http.Client{}
+	if err := b.await(ctx, hubProcess, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
 		return "", err
 	}
 	token, err := os.ReadFile(b.TokenFile())
@@ -209,93 +283,13 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	return b.hubURL, nil
 }
 
-// startAgents registers the clusters that are not, commits them with what the fleet is to run at first, and starts
-// their agents.
-func (b *bringUp) startAgents(ctx context.Context) (string, error) {
-	files := map[string][]byte{}
-	for i, cluster := range b.Options.Clusters {
-		if err := b.register(ctx, files, cluster, i == 0); err != nil {
-			return "", err
-		}
-	}
-	err := b.addSample(files)
-	if err != nil {
-		return "", err
-	}
-	if len(files) > 0 {
-		if _, err := b.repo.Commit(ctx, "Register the local clusters", files); err != nil {
-			return "", err
-		}
-	}
-	if b.head, err = b.repo.Push(ctx); err != nil {
-		return "", err
-	}
-	for _, cluster := range b.Options.Clusters {
-		command := append(slices.Clone(b.Agent),
-			"--kubeconfig", b.Kubeconfig(cluster), "--data", b.agentDir(cluster),
-			"--listen", "127.0.0.1:0", "--heal-interval", "5s", "--with-parent")
-		if err := b.processes().Set(supervise.Process{Name: agentPart + cluster, Command: command}); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d registered and started", len(b.Options.Clusters)), nil
-}
-
-// register adds a cluster's file to files, unless the cluster knows its keys and the repo knows the cluster.
-func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster string, management bool) error {
-	path := register.Path(cluster)
-	file, err := os.ReadFile(filepath.Join(b.Repo, path))
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	registered := filepath.Join(b.clusterDir(cluster), "registered")
-	if _, err := os.Stat(registered); err == nil && file != nil {
-		return nil
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", b.Kubeconfig(cluster))
-	if err != nil {
-		return fmt.Errorf("read kubeconfig of %s: %w", cluster, err)
-	}
-	kube, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cluster, err)
-	}
-	role := "edge"
-	if management {
-		role = "management"
-	}
-	request := register.Request{Cluster: cluster, HubURL: b.hubURL, Tags: map[string]string{"env": "local", "role": role}}
-	if files[path], err = register.Cluster(ctx, kube, request, file); err != nil {
-		return err
-	}
-	return os.WriteFile(registered, nil, 0o600)
-}
-
-// addSample gives a fleet without services one to look at.
-func (b *bringUp) addSample(files map[string][]byte) error {
-	services, err := filepath.Glob(filepath.Join(b.Repo, "services", "*.yaml"))
-	if err != nil || len(services) > 0 {
-		return err
-	}
-	sample, err := templates.Render(templates.Sample, nil)
-	if err != nil {
-		return err
-	}
-	for _, file := range sample {
-		if _, err := os.Lstat(filepath.Join(b.Repo, file.Path)); err == nil {
-			return nil // somebody has begun already
-		}
-		files[file.Path] = file.Content
-	}
-	return nil
-}
-
 // converge waits until every cluster runs what the newest commit asks for.
 func (b *bringUp) converge(ctx context.Context, step string) (*v1.Status, string, error) {
 	var status *v1.Status
-	err := until(ctx, func() (bool, error) {
+	err := b.until(ctx, func() (bool, error) {
 		var err error
 		if status, err = b.Options.Status(ctx, b.hubURL, b.token); err != nil {
+			b.Reporter.Detail(step, "the hub does not answer")
 			return false, err
 		}
 		b.Reporter.Detail(step, fmt.Sprintf("%d of %d deployments healthy", status.Deployments[v1.Healthy], status.Deployments.Total()))
@@ -311,5 +305,12 @@ func (b *bringUp) converge(ctx context.Context, step string) (*v1.Status, string
 		p := status.Refused[0]
 		return status, "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", b.head, p.File, p.Line, p.Message)
 	}
-	return status, fmt.Sprintf("%d clusters, %d services at %.7s", status.Clusters.Total(), status.Services.Total(), b.head), nil
+	return status, fmt.Sprintf("%s, %s at %.7s", count(status.Clusters.Total(), "cluster"), count(status.Services.Total(), "service"), b.head), nil
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

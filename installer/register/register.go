@@ -2,15 +2,20 @@
 // git, their private halves into a Secret in the cluster.
 //
 // It commits nothing and starts nothing: the caller gets the file's new content, and decides when it is committed. A
-// file that is there keeps its comments, its order, all it says beside the keys.
+// file that is there keeps its comments, its order, all it says beside the keys; only blank lines and indentation may move.
 package register
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/identity"
@@ -34,6 +39,9 @@ func Path(cluster string) string { return "clusters/" + cluster + ".yaml" }
 // Cluster gives a cluster fresh keys. It writes the private halves through kube, and returns the cluster's file with
 // the public ones: file is what stands there now, nil when there is none.
 func Cluster(ctx context.Context, kube dynamic.Interface, r Request, file []byte) ([]byte, error) {
+	if problems := validation.IsDNS1123Label(r.Cluster); len(problems) > 0 {
+		return nil, fmt.Errorf("cluster name %q: %s", r.Cluster, strings.Join(problems, ", "))
+	}
 	keys, err := crypto.NewAgentIdentity()
 	if err != nil {
 		return nil, err
@@ -43,7 +51,7 @@ func Cluster(ctx context.Context, kube dynamic.Interface, r Request, file []byte
 			return nil, err
 		}
 	}
-	file, err = withKeys(file, keys.Public())
+	file, err = withKeys(file, r.Cluster, keys.Public())
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", Path(r.Cluster), err)
 	}
@@ -63,52 +71,93 @@ func newFile(r Request) ([]byte, error) {
 }
 
 // withKeys sets spec.agent, leaving the rest of the document as it is.
-func withKeys(file []byte, keys crypto.AgentPublic) ([]byte, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(file, &document); err != nil {
+func withKeys(file []byte, cluster string, keys crypto.AgentPublic) ([]byte, error) {
+	document, err := single(file)
+	if err != nil {
+		return nil, err
+	}
+	root := document.Content[0]
+	if kind, name := text(root, "kind"), text(root, "metadata", "name"); kind != "Cluster" || name != cluster {
+		return nil, fmt.Errorf("want the Cluster %q, and it holds the %s %q", cluster, cmp.Or(kind, "document"), name)
+	}
+	spec, err := child(root, "spec")
+	if err != nil {
+		return nil, err
+	}
+	agent, err := child(spec, "agent")
+	if err != nil {
+		return nil, err
+	}
+	set(agent, "auth", keys.Auth)
+	set(agent, "age", keys.Age)
+	return encode(document)
+}
+
+// single is the only document of a file. A second one would be lost on the way out.
+func single(file []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(file))
+	var document, more yaml.Node
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if document.Kind != yaml.DocumentNode || document.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("want one YAML document that is a mapping")
+		return nil, errors.New("want one YAML document that is a mapping")
 	}
-	agent := child(child(document.Content[0], "spec"), "agent")
-	set(agent, "auth", keys.Auth)
-	set(agent, "age", keys.Age)
-	return encode(&document)
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("line %d: a second document begins: give the cluster a file of its own", more.Line)
+	}
+	return &document, nil
+}
+
+// text is the string at a path of keys, or empty.
+func text(m *yaml.Node, path ...string) string {
+	for _, key := range path {
+		if m = lookup(m, key); m == nil {
+			return ""
+		}
+	}
+	return m.Value
 }
 
 // child is the mapping at key, made when it is not there.
-func child(m *yaml.Node, key string) *yaml.Node {
-	if value := lookup(m, key); value != nil && value.Kind == yaml.MappingNode {
-		return value
+func child(m *yaml.Node, key string) (*yaml.Node, error) {
+	value := lookup(m, key)
+	switch {
+	case value == nil:
+		value = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
+		value.Kind, value.Tag, value.Value = yaml.MappingNode, "!!map", ""
+	case value.Kind != yaml.MappingNode:
+		return nil, fmt.Errorf("line %d: %s is no mapping", value.Line, key)
 	}
-	value := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	put(m, key, value)
-	return value
+	if len(value.Content) == 0 {
+		value.Style &^= yaml.FlowStyle // {} becomes a block; whoever wrote more in one line wants it so
+	}
+	return value, nil
 }
 
+// set writes a string, in place of an older value, whose comments stay.
 func set(m *yaml.Node, key, text string) {
-	put(m, key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text})
+	value := lookup(m, key)
+	if value == nil {
+		value = &yaml.Node{}
+		m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+	}
+	value.Kind, value.Tag, value.Value, value.Style = yaml.ScalarNode, "!!str", text, 0
+	value.Content, value.Alias = nil, nil
 }
 
 func lookup(m *yaml.Node, key string) *yaml.Node {
+	if m.Kind != yaml.MappingNode {
+		return nil
+	}
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
 			return m.Content[i+1]
 		}
 	}
 	return nil
-}
-
-func put(m *yaml.Node, key string, value *yaml.Node) {
-	m.Style &^= yaml.FlowStyle
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			m.Content[i+1] = value
-			return
-		}
-	}
-	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
 }
 
 func encode(value any) ([]byte, error) {

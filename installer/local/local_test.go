@@ -1,0 +1,255 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/internal/supervise"
+)
+
+func at(t *testing.T, repo, state string) Fleet {
+	t.Helper()
+	f, err := At(repo, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAFolderHasOneFleetHoweverItIsReached(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "real"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	before := at(t, filepath.Join(dir, "link", "new", "fleet"), dir)
+	if err := os.MkdirAll(filepath.Join(dir, "real", "new", "fleet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"link/new/fleet", "real/new/fleet", "real/../link/new/fleet/"} {
+		if after := at(t, filepath.Join(dir, path), dir); after != before {
+			t.Errorf("%s is %+v, was %+v", path, after, before)
+		}
+	}
+	t.Chdir(filepath.Join(dir, "real"))
+	if relative := at(t, "new/fleet", dir); relative != before {
+		t.Errorf("a relative path is %+v", relative)
+	}
+	if other := at(t, filepath.Join(dir, "real", "other", "fleet"), dir); other.Dir == before.Dir {
+		t.Error("two folders of one name share a fleet")
+	}
+}
+
+func TestAllListsTheFleetsThatWereEverUp(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	if all, err := All(state); err != nil || len(all) != 0 {
+		t.Errorf("All before the first = %v, %v", all, err)
+	}
+	f := at(t, filepath.Join(t.TempDir(), "fleet"), state)
+	for _, dir := range []string{f.Dir, filepath.Join(state, "no-fleet")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if members, err := f.Members(); err != nil || members != nil {
+		t.Errorf("Members = %v, %v", members, err)
+	}
+	if err := f.keep(record{Repo: f.Repo, Hub: "http://127.0.0.1:1", Clusters: []string{"mgmt", "edge"}}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := All(state); err != nil || len(all) != 1 || all[0] != f {
+		t.Errorf("All = %v, %v", all, err)
+	}
+	if members, err := f.Members(); err != nil || !cmp.Equal(members, []string{"mgmt", "edge"}) {
+		t.Errorf("Members = %v, %v", members, err)
+	}
+	if err := os.WriteFile(filepath.Join(f.Dir, recordFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Members(); err == nil {
+		t.Error("a damaged record is no error")
+	}
+}
+
+func TestPartsOfAFleetThatIsDownDoNotRun(t *testing.T) {
+	f := Fleet{Dir: t.TempDir()}
+	for _, p := range []supervise.Process{{Name: "hub"}, {Name: "cluster-b", Stopped: true}, {Name: "cluster-a"}} {
+		if err := f.processes().Set(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stale := `{"hub": {"pid": ` + strconv.Itoa(os.Getpid()) + `}}`
+	if err := os.WriteFile(filepath.Join(f.Dir, "status.json"), []byte(stale), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := f.Parts()
+	want := []Part{{Name: "cluster-a"}, {Name: "cluster-b", Stopped: true}, {Name: "hub"}}
+	if diff := cmp.Diff(want, parts); err != nil || diff != "" {
+		t.Errorf("%v, parts (-want +got):\n%s", err, diff)
+	}
+	if clusters, err := f.Clusters(); err != nil || !cmp.Equal(clusters, []string{"a", "b"}) {
+		t.Errorf("Clusters = %v, %v", clusters, err)
+	}
+	if err := f.Stop(t.Context(), "hub", true); !errors.Is(err, ErrDown) {
+		t.Errorf("Stop = %v", err)
+	}
+	if err := f.Down(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if parts, err := f.Parts(); err != nil || len(parts) != 0 {
+		t.Errorf("Parts after Down = %v, %v", parts, err)
+	}
+}
+
+func TestOptionsAreRefusedBeforeAnythingIsMade(t *testing.T) {
+	good := Options{Name: "fleet", Clusters: []string{"mgmt"}, Port: 8080}
+	for want, change := range map[string]func(*Options){
+		"at least one cluster": func(o *Options) { o.Clusters = nil },
+		`cluster name "../x"`:  func(o *Options) { o.Clusters = []string{"../x"} },
+		"named twice":          func(o *Options) { o.Clusters = []string{"a", "b", "a"} },
+		"port 70000":           func(o *Options) { o.Port = 70000 },
+		`name "My Fleet"`:      func(o *Options) { o.Name = "My Fleet" },
+	} {
+		o := good
+		change(&o)
+		o.Reporter = silent{}
+		f := Fleet{Repo: filepath.Join(t.TempDir(), "repo"), Dir: filepath.Join(t.TempDir(), "fleet")}
+		if _, err := f.Up(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+		if _, err := os.Stat(f.Dir); !os.IsNotExist(err) {
+			t.Errorf("%s: something was made: %v", want, err)
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) Start(string)          {}
+func (silent) Detail(string, string) {}
+func (silent) Done(string, string)   {}
+func (silent) Fail(string, error)    {}
+
+// manifest writes plural.yaml.
+func (b *bringUp) write(t *testing.T, hub string) {
+	t.Helper()
+	text := "apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: fleet}\nspec:\n  hub: {url: \"" + hub + "\"}\n  repo: {url: \"file:///srv/fleet.git\", branch: live}\n"
+	if err := os.WriteFile(filepath.Join(b.Repo, "plural.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheHubsAddressIsThatOfTheRepoUnlessItsPortIsTaken(t *testing.T) {
+	free, err := freePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bringUp{Fleet: Fleet{Repo: t.TempDir(), Dir: t.TempDir()}, Options: Options{Port: free}}
+	if err := b.choose(record{}); err != nil || b.hubURL != "http://127.0.0.1:"+strconv.Itoa(free) || b.branch != "main" || b.origin != "file://"+b.Fleet.origin() {
+		t.Errorf("a new repo: %s, %s, %s, %v", b.hubURL, b.branch, b.origin, err)
+	}
+	b.Port = 1
+	b.write(t, "http://127.0.0.1:"+strconv.Itoa(free))
+	broken := filepath.Join(b.Repo, "services")
+	if err := os.Mkdir(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(broken, "web.yaml"), []byte("kind: ["), 0o600); err != nil { // the hub's to say
+		t.Fatal(err)
+	}
+	if err := b.choose(record{}); err != nil || b.hubURL != "http://127.0.0.1:"+strconv.Itoa(free) || b.branch != "live" || b.origin != "file:///srv/fleet.git" {
+		t.Errorf("a repo that says so: %s, %s, %s, %v", b.hubURL, b.branch, b.origin, err)
+	}
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(free))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if err := b.choose(record{Hub: "http://127.0.0.1:" + strconv.Itoa(free)}); err != nil || strings.HasSuffix(b.hubURL, ":"+strconv.Itoa(free)) {
+		t.Errorf("its port is taken: %s, %v", b.hubURL, err)
+	}
+}
+
+func TestTheRepoOfAnotherHubIsLeftAlone(t *testing.T) {
+	b := &bringUp{Fleet: Fleet{Repo: t.TempDir(), Dir: t.TempDir()}, Options: Options{Port: 8080}}
+	b.write(t, "https://hub.example.com")
+	if err := b.choose(record{}); err == nil || !strings.Contains(err.Error(), "https://hub.example.com") {
+		t.Errorf("choose = %v", err)
+	}
+}
+
+func TestTheHookSurvivesAnyPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), `a'b $(touch "c") d`)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said := filepath.Join(dir, "said")
+	program := filepath.Join(dir, "plural")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$(dirname \"$0\")/said.new\"\nmv \"$(dirname \"$0\")/said.new\" \"$(dirname \"$0\")/said\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := &bringUp{Fleet: Fleet{Dir: dir}, Options: Options{Plural: program}, hubURL: "http://127.0.0.1:8080"}
+	if err := b.hintOnPush(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(b.Fleet.origin(), "hooks", "post-receive")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var text []byte
+	if err := until(t.Context(), func() (bool, error) { // it runs in the background, as a push must not wait
+		var err error
+		text, err = os.ReadFile(said)
+		return err == nil, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := "hub\nhint\n--url\nhttp://127.0.0.1:8080\n--token-file\n" + b.TokenFile() + "\n"
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSampleIsForFleetsThatAreNewAlone(t *testing.T) {
+	for file, want := range map[string]bool{"clusters/README.md": true, "clusters/a.yaml": false, "services/b.yml": false, "services/c.yaml": false} {
+		b := &bringUp{Fleet: Fleet{Repo: t.TempDir()}}
+		path := filepath.Join(b.Repo, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files := map[string][]byte{}
+		if err := b.addSample(files); err != nil || (len(files) > 0) != want {
+			t.Errorf("beside %s: %d files, %v", file, len(files), err)
+		}
+	}
+}
+
+func TestWaitingForAFleetThatIsTakenDownEnds(t *testing.T) {
+	b := &bringUp{Fleet: Fleet{Dir: t.TempDir()}}
+	if err := b.await(t.Context(), hubProcess, func() bool { return false }); !errors.Is(err, errTakenDown) {
+		t.Errorf("await = %v", err)
+	}
+}
+
+func TestUntilSaysWhyItsContextEnded(t *testing.T) {
+	late := errors.New("not up in time")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(late)
+	last := errors.New("still starting")
+	if err := until(ctx, func() (bool, error) { return false, last }); !errors.Is(err, late) || !errors.Is(err, last) {
+		t.Errorf("until = %v", err)
+	}
+}

@@ -1,0 +1,153 @@
+package register_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/installer/register"
+	"github.com/pluralsh/plural/internal/kubetest"
+)
+
+// keys is what register writes, with the keys themselves made comparable.
+func keys(t *testing.T, kube *kubetest.Cluster, file string) (string, error) {
+	t.Helper()
+	request := register.Request{Cluster: "edge-1", HubURL: "https://hub.example.com", Tags: map[string]string{"env": "prod"}}
+	var old []byte
+	if file != "" {
+		old = []byte(file)
+	}
+	out, err := register.Cluster(t.Context(), kube.Dynamic, request, old)
+	if err != nil {
+		return "", err
+	}
+	r, err := identity.Read(t.Context(), kube.Dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Cluster != "edge-1" || r.HubURL != "https://hub.example.com" {
+		t.Errorf("registration = %s at %s", r.Cluster, r.HubURL)
+	}
+	public := r.Identity.Public()
+	return strings.NewReplacer(public.Auth, "AUTH", public.Age, "AGE").Replace(string(out)), nil
+}
+
+func TestOnlyTheKeysOfAClustersFileChange(t *testing.T) {
+	kube := kubetest.Start(t)
+	for name, tt := range map[string]struct{ file, want string }{
+		"a new file": {"", `apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata:
+  name: edge-1
+spec:
+  tags:
+    env: prod
+  agent:
+    auth: AUTH
+    age: AGE
+`},
+		"comments, order, flow style": {`# the shop in Rome
+kind: Cluster # first
+apiVersion: plural.sh/v1alpha1
+metadata: {name: edge-1, labels: {a: b}}
+spec:
+  parameters: {domain: rome.example.com} # theirs
+  tags:
+    # where it is
+    region: eu
+`, `# the shop in Rome
+kind: Cluster # first
+apiVersion: plural.sh/v1alpha1
+metadata: {name: edge-1, labels: {a: b}}
+spec:
+  parameters: {domain: rome.example.com} # theirs
+  tags:
+    # where it is
+    region: eu
+  agent:
+    auth: AUTH
+    age: AGE
+`},
+		"older keys": {`apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata: {name: edge-1}
+spec:
+  agent: # made by register
+    age: age1old # never edit
+    auth: "ed25519:old"
+  tags: {env: prod}
+`, `apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata: {name: edge-1}
+spec:
+  agent: # made by register
+    age: AGE # never edit
+    auth: AUTH
+  tags: {env: prod}
+`},
+		"a spec in one line": {`apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata: {name: edge-1}
+spec: {tags: {env: prod}}
+`, `apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata: {name: edge-1}
+spec: {tags: {env: prod}, agent: {auth: 'AUTH', age: AGE}}
+`},
+		"an empty spec": {"kind: Cluster\nmetadata: {name: edge-1}\nspec: {}\n",
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n"},
+		"no spec's value": {"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n",
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := keys(t, kube, tt.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("file (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAFileThatIsNotTheClustersAloneIsRefusedBeforeItsKeysChange(t *testing.T) {
+	kube := kubetest.Start(t)
+	if _, err := keys(t, kube, ""); err != nil {
+		t.Fatal(err)
+	}
+	before, err := identity.Read(t.Context(), kube.Dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = "kind: Cluster\nmetadata: {name: edge-1}\n"
+	for file, want := range map[string]string{
+		good + "---\n" + good:                       "a second document begins",
+		"kind: Cluster\nmetadata: {name: edge-2}\n": `the Cluster "edge-2"`,
+		"kind: Service\nmetadata: {name: edge-1}\n": `the Service "edge-1"`,
+		"# nothing yet\n":                           "want one YAML document that is a mapping",
+		"- kind: Cluster\n":                         "want one YAML document that is a mapping",
+		"kind: [\n":                                 "clusters/edge-1.yaml",
+		good + "spec: [a]\n":                        "spec is no mapping",
+		good + "x: &x {a: b}\nspec: *x\n":           "spec is no mapping",
+		good + "spec: {agent: [a]}\n":               "agent is no mapping",
+	} {
+		if _, err := keys(t, kube, file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), register.Path("edge-1")) {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+	after, err := identity.Read(t.Context(), kube.Dynamic)
+	if err != nil || !before.Equal(after) {
+		t.Errorf("the cluster's keys changed: %v", err)
+	}
+}
+
+func TestANameThatIsNoNameIsRefused(t *testing.T) {
+	for _, name := range []string{"", "../x", "A", "a/b", strings.Repeat("a", 64)} {
+		if _, err := register.Cluster(t.Context(), nil, register.Request{Cluster: name}, nil); err == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+}
