@@ -5,6 +5,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,16 +46,17 @@ type Options struct {
 	Listen string
 	// Heal is how often a healthy service is applied again, to heal what drifted.
 	Heal time.Duration
-	Log  *slog.Logger
+	// Watch is how often the agent looks whether its cluster was registered anew; 15 s when zero.
+	Watch time.Duration
+	Log   *slog.Logger
 }
 
 const (
 	// passes is how many services are worked on at once. Each may have a render's process beside it.
 	passes = 4
 	// firstPoll is the poll interval until the hub says another.
-	firstPoll = 30 * time.Second
-	// lookAtRegistration is how often the agent looks whether it is still who it was.
-	lookAtRegistration = 15 * time.Second
+	firstPoll    = 30 * time.Second
+	defaultWatch = 15 * time.Second
 	// patience bounds one question to the API server.
 	patience = 30 * time.Second
 )
@@ -88,7 +90,7 @@ func work(ctx context.Context, o Options, keep *store.Store, ready *atomic.Bool)
 			return err
 		}
 		ready.Store(true)
-		if err := s.run(ctx, o.Log); err != nil {
+		if err := s.run(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -136,13 +138,13 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 }
 
 // run works until ctx ends or the cluster is registered anew: the old keys are good for nothing then.
-func (s *session) run(ctx context.Context, log *slog.Logger) error {
+func (s *session) run(ctx context.Context, o Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group.Go(func() error { return s.syncer.Run(ctx) })
 	group.Go(func() error {
-		watch := poll.Loop{Interval: lookAtRegistration, Jitter: 0.2, MaxBackoff: time.Minute}
+		watch := poll.Loop{Interval: cmp.Or(o.Watch, defaultWatch), Jitter: 0.2, MaxBackoff: time.Minute}
 		_ = watch.Run(ctx, nil, func(ctx context.Context) error {
 			asking, done := context.WithTimeout(ctx, patience)
 			defer done()
@@ -150,7 +152,7 @@ func (s *session) run(ctx context.Context, log *slog.Logger) error {
 			if err != nil || s.registration.Equal(now) {
 				return err // a registration that cannot be read is not known to have changed
 			}
-			log.Info("cluster was registered anew", "cluster", now.Cluster, "hub", now.HubURL)
+			o.Log.Info("cluster was registered anew", "cluster", now.Cluster, "hub", now.HubURL)
 			cancel()
 			return nil
 		}) // it ends with its context alone

@@ -319,7 +319,7 @@ func TestHubServesTLS(t *testing.T) {
 	if code, _ := hub.do(http.MethodGet, api.PollPath, bearer(), nil); code != http.StatusOK {
 		t.Errorf("poll: %d", code)
 	}
-	old := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}} //nolint:gosec // what the hub has to refuse
+	old := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}}
 	if conn, err := old.DialContext(t.Context(), "tcp", strings.TrimPrefix(hub.url, "https://")); err == nil {
 		_ = conn.Close()
 		t.Error("TLS 1.2 was accepted")

@@ -41,15 +41,18 @@ func (r Registration) Equal(other Registration) bool {
 
 const fieldManager = "plural-register"
 
-var (
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-)
+func secrets() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+}
+
+func namespaces() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+}
 
 // Write puts a registration into its cluster, in place of an older one.
 func Write(ctx context.Context, client dynamic.Interface, r Registration) error {
 	namespace := object("v1", "Namespace", Namespace)
-	if _, err := client.Resource(namespaces).Apply(ctx, Namespace, namespace, applyOptions()); err != nil {
+	if _, err := client.Resource(namespaces()).Apply(ctx, Namespace, namespace, applyOptions()); err != nil {
 		return fmt.Errorf("make namespace %s: %w", Namespace, err)
 	}
 	auth, ageKey := r.Identity.Private()
@@ -60,7 +63,7 @@ func Write(ctx context.Context, client dynamic.Interface, r Registration) error 
 		"cluster": encode(r.Cluster), "hub-url": encode(r.HubURL), "hub-ca": encode(string(r.HubCA)),
 		"auth-key": encode(auth), "age-key": encode(ageKey),
 	}
-	if _, err := client.Resource(secrets).Namespace(Namespace).Apply(ctx, SecretName, secret, applyOptions()); err != nil {
+	if _, err := client.Resource(secrets()).Namespace(Namespace).Apply(ctx, SecretName, secret, applyOptions()); err != nil {
 		return fmt.Errorf("write secret %s/%s: %w", Namespace, SecretName, err)
 	}
 	return nil
@@ -68,7 +71,7 @@ func Write(ctx context.Context, client dynamic.Interface, r Registration) error 
 
 // Read returns what Write wrote.
 func Read(ctx context.Context, client dynamic.Interface) (Registration, error) {
-	secret, err := client.Resource(secrets).Namespace(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
+	secret, err := client.Resource(secrets()).Namespace(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return Registration{}, fmt.Errorf("this cluster has no secret %s/%s: run plural cluster register first", Namespace, SecretName)
 	}

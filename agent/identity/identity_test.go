@@ -13,8 +13,6 @@ import (
 	"github.com/pluralsh/plural/internal/kubetest"
 )
 
-var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-
 func registration(t *testing.T, hub string) identity.Registration {
 	t.Helper()
 	keys, err := crypto.NewAgentIdentity()
@@ -51,7 +49,7 @@ func TestARegistrationLivesInItsCluster(t *testing.T) {
 		if err := identity.Write(t.Context(), kube, second); err != nil {
 			t.Fatal(err)
 		}
-		secret := kube.Resource(secrets).Namespace(identity.Namespace)
+		secret := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(identity.Namespace)
 		if _, err := secret.Patch(t.Context(), identity.SecretName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -74,9 +74,9 @@ func TestABurstOfNewsIsOneReport(t *testing.T) {
 	reporting(t, h, func(s *Syncer) {
 		for i := range 20 {
 			s.reports <- healthy(string(rune('a' + i)))
-			time.Sleep(2 * time.Millisecond)
+			<-time.After(2 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 	})
 	if len(h.told) != 1 || h.told[0] != gather {
 		t.Errorf("reports at %v", h.told)
@@ -89,7 +89,7 @@ func TestWithoutNewsThereIsOneReportEachBeat(t *testing.T) {
 		s.beats <- 10 * time.Second
 		for range 600 { // the same, again and again
 			s.reports <- healthy("web")
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 	})
 	if n := len(h.told); n < 6 || n > 7 {
@@ -107,7 +107,7 @@ func TestAHubThatIsAwayIsAskedEverLessOften(t *testing.T) {
 	reporting(t, h, func(s *Syncer) {
 		for i := range 3000 { // five minutes full of news
 			s.reports <- healthy(string(rune('a' + i%2)))
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 	})
 	failed := h.told[:7]
@@ -145,7 +145,7 @@ func TestTheHubSetsThePaceOfPolls(t *testing.T) {
 		for range 2 {
 			<-s.polls
 		}
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

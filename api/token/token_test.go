@@ -87,12 +87,14 @@ func TestVerifyRefuses(t *testing.T) {
 		raw string
 		at  time.Time
 	}{
-		"another cluster's key":  {sign(otherPrivate, "edge-1", hub), now},
-		"a cluster not in git":   {sign(private, "edge-9", hub), now},
-		"another hub":            {sign(private, "edge-1", "https://evil.example.com"), now},
-		"expired":                {good, now.Add(token.Lifetime + token.Leeway + time.Second)},
-		"issued in the future":   {good, now.Add(-token.Leeway - time.Second)},
-		"year 9999":              {signed(jwt.SigningMethodEdDSA, private, claims(func(c *jwt.RegisteredClaims) { c.ExpiresAt = jwt.NewNumericDate(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)) })), now},
+		"another cluster's key": {sign(otherPrivate, "edge-1", hub), now},
+		"a cluster not in git":  {sign(private, "edge-9", hub), now},
+		"another hub":           {sign(private, "edge-1", "https://evil.example.com"), now},
+		"expired":               {good, now.Add(token.Lifetime + token.Leeway + time.Second)},
+		"issued in the future":  {good, now.Add(-token.Leeway - time.Second)},
+		"year 9999": {signed(jwt.SigningMethodEdDSA, private, claims(func(c *jwt.RegisteredClaims) {
+			c.ExpiresAt = jwt.NewNumericDate(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		})), now},
 		"no expiry":              {signed(jwt.SigningMethodEdDSA, private, claims(func(c *jwt.RegisteredClaims) { c.ExpiresAt = nil })), now},
 		"no time of issue":       {signed(jwt.SigningMethodEdDSA, private, claims(func(c *jwt.RegisteredClaims) { c.IssuedAt = nil })), now},
 		"algorithm none":         {signed(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims(func(*jwt.RegisteredClaims) {})), now},

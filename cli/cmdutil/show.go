@@ -71,8 +71,13 @@ func DeploymentRows(list []v1.Deployment) [][]string {
 // ClusterColumns are the columns of ClusterRows.
 func ClusterColumns() []ui.Column {
 	return []ui.Column{
-		{Name: "CLUSTER"}, {Name: "PHASE", Style: PhaseStyle}, {Name: "SERVICES"}, {Name: "KUBERNETES"}, {Name: "REPORT"},
-		{Name: "AGENT", Wide: true}, {Name: "REASON", Wide: true},
+		{Name: "CLUSTER"},
+		{Name: "PHASE", Style: PhaseStyle},
+		{Name: "SERVICES"},
+		{Name: "KUBERNETES"},
+		{Name: "REPORT"},
+		{Name: "AGENT", Wide: true},
+		{Name: "REASON", Wide: true},
 	}
 }
 

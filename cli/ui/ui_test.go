@@ -48,8 +48,11 @@ func TestCodeOf(t *testing.T) {
 		err  error
 		want Code
 	}{
-		{nil, ExitOK}, {errors.New("x"), ExitFailed}, {&Err{Msg: "x"}, ExitFailed},
-		{fmt.Errorf("x: %w", &Err{Code: ExitLogin}), ExitLogin}, {Silent(ExitDiffers), ExitDiffers},
+		{nil, ExitOK},
+		{errors.New("x"), ExitFailed},
+		{&Err{Msg: "x"}, ExitFailed},
+		{fmt.Errorf("x: %w", &Err{Code: ExitLogin}), ExitLogin},
+		{Silent(ExitDiffers), ExitDiffers},
 	} {
 		if got := CodeOf(tt.err); got != tt.want {
 			t.Errorf("%v: got %d, want %d", tt.err, got, tt.want)

@@ -215,8 +215,10 @@ func TestSilentRemoteIsGivenUpAtTheTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	a, err := New(Options{URL: "http://user:hunter2@" + listener.Addr().String() + "/x", Dir: t.TempDir(), Timeout: 50 * time.Millisecond,
-		Log: slog.New(slog.DiscardHandler)})
+	a, err := New(Options{
+		URL: "http://user:hunter2@" + listener.Addr().String() + "/x", Dir: t.TempDir(), Timeout: 50 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,10 +96,14 @@ kind: Cluster
 metadata: {name: edge-1}
 spec: {tags: {env: prod}, agent: {auth: 'AUTH', age: AGE}}
 `},
-		"an empty spec": {"kind: Cluster\nmetadata: {name: edge-1}\nspec: {}\n",
-			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n"},
-		"no spec's value": {"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n",
-			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n"},
+		"an empty spec": {
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec: {}\n",
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n",
+		},
+		"no spec's value": {
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n",
+			"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: AUTH\n    age: AGE\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := keys(t, kube, tt.file)

@@ -124,7 +124,7 @@ func (s *supervisor) start(p Process) {
 }
 
 func (s *supervisor) spawn(p Process) (*exec.Cmd, error) {
-	output, err := os.OpenFile(s.dir.Log(p.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	output, err := openLog(s.dir.Log(p.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +137,18 @@ func (s *supervisor) spawn(p Process) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return cmd, cmd.Start()
+}
+
+// maxLog is how large a process's log may be when the process starts; a larger one is put aside, in place of an older.
+const maxLog = 8 << 20
+
+func openLog(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.Size() > maxLog {
+		if err := os.Rename(name, name+".old"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
 // stop asks a process to end; when it does not, it is killed.
