@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -114,21 +113,7 @@ func Manifest(repo *workspace.Repo) (*fleet.Workspace, error) {
 		return nil, fmt.Errorf("open installation repo: %w", err)
 	}
 	defer root.Close()
-	f, err := fleet.Load(manifestOnly{root.FS()})
-	if err != nil {
-		return nil, err
-	}
-	return &f.Workspace, nil
-}
-
-// manifestOnly hides every file but plural.yaml.
-type manifestOnly struct{ fs.FS }
-
-func (m manifestOnly) Open(name string) (fs.File, error) {
-	if name != workspace.Manifest && name != "." {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return m.FS.Open(name)
+	return fleet.LoadWorkspace(root.FS())
 }
 
 // HubClient asks the hub that is meant, as the user that PLURAL_TOKEN, PLURAL_TOKEN_FILE or the stored token says.

@@ -63,21 +63,7 @@ func (b *bringUp) manifest() (*fleet.Workspace, error) {
 	if _, err := root.Lstat(workspace.Manifest); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	f, err := fleet.Load(manifestOnly{root.FS()})
-	if err != nil {
-		return nil, err
-	}
-	return &f.Workspace, nil
-}
-
-// manifestOnly hides every file but plural.yaml.
-type manifestOnly struct{ fs.FS }
-
-func (m manifestOnly) Open(name string) (fs.File, error) {
-	if name != workspace.Manifest && name != "." {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return m.FS.Open(name)
+	return fleet.LoadWorkspace(root.FS())
 }
 
 // localPort is the port of a hub on this machine. A repo whose hub is elsewhere is somebody's fleet: it is not for us to

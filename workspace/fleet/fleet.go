@@ -45,6 +45,19 @@ func Load(fsys fs.FS) (*Fleet, error) {
 	return f, nil
 }
 
+// LoadWorkspace reads plural.yaml alone: a mistake in another file must not keep anybody from asking the hub about it.
+// Errors are those of Load.
+func LoadWorkspace(fsys fs.FS) (*Workspace, error) {
+	l := &loader{fsys: fsys, agentKeys: map[string]Position{}}
+	if err := l.readWorkspace(); err != nil {
+		return nil, err
+	}
+	if err := l.faults.sorted(); err != nil {
+		return nil, err
+	}
+	return &l.fleet.Workspace, nil
+}
+
 // Cluster finds a cluster by name. The result is shared: do not change it.
 func (f *Fleet) Cluster(name string) (*Cluster, bool) {
 	return find(f.Clusters, name, clusterName)

@@ -272,3 +272,18 @@ func (u unreadable) Open(name string) (fs.File, error) {
 	}
 	return u.FS.Open(name)
 }
+
+func TestLoadWorkspaceLooksAtNoOtherFile(t *testing.T) {
+	files := repo(map[string]string{"services/x.yaml": "nonsense: ["})
+	if _, err := Load(files); err == nil {
+		t.Fatal("the mistake is none")
+	}
+	w, err := LoadWorkspace(files)
+	if err != nil || w.Metadata.Name == "" {
+		t.Errorf("LoadWorkspace = %v, %v", w, err)
+	}
+	var mistakes Errors
+	if _, err := LoadWorkspace(fstest.MapFS{}); !errors.As(err, &mistakes) {
+		t.Errorf("LoadWorkspace of nothing: %v", err)
+	}
+}
