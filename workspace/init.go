@@ -149,15 +149,15 @@ func prepare(opts Options) (*Repo, *git.Repository, error) {
 	return r, g, err
 }
 
-// refuseInside refuses a folder that belongs to somebody else's git repository: the hub looks for the installation at
-// the top of a repository.
+// refuseInside refuses a folder with files that belong to somebody else's git repository: the hub looks for the
+// installation at the top of a repository. An empty folder becomes a repository of its own, as with git init.
 func refuseInside(root string) error {
 	for at := root; ; at = filepath.Dir(at) {
 		if isBare(at) {
 			return refuse("choose another folder", "%q is a bare git repository, or the inside of one", at)
 		}
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			if at == root {
+			if at == root || isEmpty(root) {
 				return nil
 			}
 			return refuse("plural init "+at+"; or make the folder a repository first: git init "+root,
@@ -167,6 +167,11 @@ func refuseInside(root string) error {
 			return nil
 		}
 	}
+}
+
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
 }
 
 // isBare tells a git folder by what git itself looks for.

@@ -132,6 +132,17 @@ func TestInitThroughASymbolicLink(t *testing.T) {
 	}
 }
 
+func TestInitMakesAnEmptyFolderInsideARepositoryARepositoryOfItsOwn(t *testing.T) {
+	outer := newGitDir(t)
+	got := initAt(t, Options{Dir: filepath.Join(outer, "fleet"), Name: "demo"})
+	if top := gitIn(t, got.Repo.Root(), "rev-parse", "--show-toplevel"); strings.TrimSpace(top) != got.Repo.Root() {
+		t.Errorf("the repository is %s, want %s", top, got.Repo.Root())
+	}
+	if again := initAt(t, Options{Dir: filepath.Join(outer, "fleet"), Name: "demo"}); again.Commit != "" {
+		t.Error("a second run made a commit")
+	}
+}
+
 func TestInitRefuses(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -148,8 +159,12 @@ func TestInitRefuses(t *testing.T) {
 			write(t, dir, "file", "x")
 			return Options{Dir: filepath.Join(dir, "file"), Name: "a"}
 		}, "file"},
-		{"a folder inside a repository", func(t *testing.T, dir string) Options {
+		{"a folder of files inside a repository", func(t *testing.T, dir string) Options {
 			gitIn(t, dir, "init", "-q")
+			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir, "sub/file", "x")
 			return Options{Dir: filepath.Join(dir, "sub"), Name: "a"}
 		}, "lies inside the git repository"},
 		{"a bare repository", func(t *testing.T, dir string) Options {
