@@ -103,13 +103,15 @@ func (f files) Stat(name string) (fs.FileInfo, error) {
 }
 
 func (f files) info(name string, e entry) *info {
-	return &info{entry: e, base: path.Base(name), modTime: f.s.commit.Time,
+	return &info{
+		entry: e, base: path.Base(name), modTime: f.s.commit.Time,
 		size: sync.OnceValues(func() (int64, error) {
 			if e.mode.Type() != 0 {
 				return 0, nil
 			}
 			return f.s.src.blobSize(e.hash)
-		})}
+		}),
+	}
 }
 
 // info is both a DirEntry and a FileInfo; a file's size is looked up when it is first asked for.

@@ -380,8 +380,10 @@ func serve(t *testing.T, r *repo) *httptest.Server {
 	t.Helper()
 	program, err := exec.LookPath("git")
 	must(t, err)
-	server := httptest.NewServer(&cgi.Handler{Path: program, Args: []string{"http-backend"},
-		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.dir), "GIT_HTTP_EXPORT_ALL=1", "HOME=" + os.Getenv("HOME")}})
+	server := httptest.NewServer(&cgi.Handler{
+		Path: program, Args: []string{"http-backend"},
+		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.dir), "GIT_HTTP_EXPORT_ALL=1", "HOME=" + os.Getenv("HOME")},
+	})
 	t.Cleanup(server.Close)
 	return server
 }
