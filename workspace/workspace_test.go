@@ -378,7 +378,7 @@ func FuzzBlockKeepsWhatStandsAround(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		once, err := withBlock(text, []byte("x\ny\n"))
 		if err != nil {
-			t.Skip()
+			return // no input that the property speaks of
 		}
 		twice, err := withBlock(once, []byte("x\ny\n"))
 		if err != nil || !bytes.Equal(once, twice) {

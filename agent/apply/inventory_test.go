@@ -53,7 +53,7 @@ func FuzzDecodeInventory(f *testing.F) {
 		}
 		encoded, err := inv.encode()
 		if err != nil {
-			t.Skip(err)
+			return // no input that the property speaks of
 		}
 		again, err := decode("web", encoded)
 		if err != nil {

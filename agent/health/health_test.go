@@ -74,7 +74,7 @@ func FuzzOfNeverPanics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		obj := &unstructured.Unstructured{}
 		if obj.UnmarshalJSON(data) != nil || obj.IsList() {
-			t.Skip()
+			return // no input that the property speaks of
 		}
 		if health.Of(obj).Phase == "" {
 			t.Error("no phase")

@@ -338,7 +338,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		want, err := files.Key([]string{"."})
 		if err != nil {
-			t.Skip(err)
+			return // no input that the property speaks of
 		}
 		var again bytes.Buffer
 		if err := Pack(&again, files, []string{"."}, lim); err != nil {
