@@ -66,6 +66,9 @@ func (a *AgentIdentity) Private() (auth, ageKey string) {
 	return base64.StdEncoding.EncodeToString(a.auth.Seed()), a.age.String()
 }
 
+// Opener opens what is sealed for the agent's cluster. Unlike the AgentIdentity itself, it prints its key.
+func (a *AgentIdentity) Opener() age.Identity { return a.age }
+
 // Public returns what may be known by everybody.
 func (a *AgentIdentity) Public() AgentPublic {
 	public, _ := a.auth.Public().(ed25519.PublicKey)

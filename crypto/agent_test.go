@@ -3,10 +3,14 @@ package crypto_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"filippo.io/age"
 
 	"github.com/pluralsh/plural/crypto"
 )
@@ -29,6 +33,35 @@ func TestAgentIdentitySurvivesItsSecret(t *testing.T) {
 	}
 }
 
+func TestAgentIdentityOpensWhatIsSealedForItsCluster(t *testing.T) {
+	agent, other := must(t), must(t)
+	to, err := age.ParseX25519Recipient(agent.Public().Age)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("password")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := age.Decrypt(bytes.NewReader(sealed.Bytes()), agent.Opener())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != "password" {
+		t.Errorf("opened %q, %v", got, err)
+	}
+	if _, err := age.Decrypt(bytes.NewReader(sealed.Bytes()), other.Opener()); !errors.Is(err, age.ErrIncorrectIdentity) {
+		t.Errorf("another agent: %v", err)
+	}
+}
+
 func TestAgentIdentityNeverPrintsItsKeys(t *testing.T) {
 	identity, err := crypto.NewAgentIdentity()
 	if err != nil {
@@ -40,17 +73,17 @@ func TestAgentIdentityNeverPrintsItsKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auth, age := identity.Private()
+	auth, opener := identity.Private()
 	for _, printed := range []string{fmt.Sprint(identity), fmt.Sprintf("%#v %+v %s", identity, identity, identity), log.String(), string(encoded)} {
-		if strings.Contains(printed, auth) || strings.Contains(printed, age) || !strings.Contains(printed, "[redacted]") {
+		if strings.Contains(printed, auth) || strings.Contains(printed, opener) || !strings.Contains(printed, "[redacted]") {
 			t.Errorf("printed %q", printed)
 		}
 	}
 }
 
 func TestParseAgentIdentityRefusesWithoutRepeatingTheKey(t *testing.T) {
-	auth, age := must(t).Private()
-	for _, pair := range [][2]string{{"", age}, {auth, ""}, {auth[:10], age}, {auth, age[:30]}, {"!!" + auth, age}} {
+	auth, opener := must(t).Private()
+	for _, pair := range [][2]string{{"", opener}, {auth, ""}, {auth[:10], opener}, {auth, opener[:30]}, {"!!" + auth, opener}} {
 		_, err := crypto.ParseAgentIdentity(pair[0], pair[1])
 		if err == nil {
 			t.Fatalf("accepted %q", pair)
