@@ -36,6 +36,11 @@ type File struct {
 	Block bool
 }
 
+// Block are the lines that every installation repo has in a file's managed block, such as .gitattributes.
+func Block(name string) ([]byte, error) {
+	return fs.ReadFile(scaffolds, Installation+"/"+name+".block")
+}
+
 // Render gives a scaffold's files, sorted by path.
 func Render(scaffold string, values map[string]string) ([]File, error) {
 	root, err := fs.Sub(scaffolds, scaffold)

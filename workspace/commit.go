@@ -18,15 +18,25 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Commit writes files (slash-separated path from the repo's root to content) and commits them, and nothing else, to
-// the current branch. It returns the commit's id, empty when HEAD holds all of it already. A file with changes that are
-// not committed is an error, before anything is written.
+// Commit writes files (slash-separated path from the repo's root to content, nil for a file to be removed) and commits
+// them, and nothing else, to the current branch. A file that must be sealed is given as people read it, or sealed
+// already. Commit returns the commit's id, empty when HEAD holds all of it already. A file with changes that are not
+// committed is an error, before anything is written; and so is one that cannot be sealed.
 func (r *Repo) Commit(ctx context.Context, message string, files map[string][]byte) (string, error) {
 	g, err := r.open()
 	if err != nil {
 		return "", err
 	}
 	head, err := readHead(g)
+	if err != nil {
+		return "", err
+	}
+	for path := range files {
+		if !fs.ValidPath(path) || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
+			return "", fmt.Errorf("commit: %q is no path inside the repository", path)
+		}
+	}
+	f, err := r.form(g, files)
 	if err != nil {
 		return "", err
 	}
@@ -37,13 +47,11 @@ func (r *Repo) Commit(ctx context.Context, message string, files map[string][]by
 	defer root.Close()
 	var edits []edit
 	for path, content := range files {
-		if !fs.ValidPath(path) || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
-			return "", fmt.Errorf("commit: %q is no path inside the repository", path)
-		}
-		if err := head.clean(root, path, content); err != nil {
+		e, err := head.change(root, f, path, content)
+		if err != nil {
 			return "", err
 		}
-		edits = append(edits, put(path, content))
+		edits = append(edits, e)
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return strings.Compare(a.path, b.path) })
 	for _, e := range edits {
@@ -51,7 +59,7 @@ func (r *Repo) Commit(ctx context.Context, message string, files map[string][]by
 			return "", err
 		}
 	}
-	return r.commit(ctx, g, head, message, edits)
+	return r.commit(ctx, g, head, f, message, edits)
 }
 
 // head is where a branch stands.
@@ -95,20 +103,43 @@ func readHead(g *git.Repository) (*head, error) {
 	return h, nil
 }
 
-// clean refuses a file whose content on disk is neither the committed nor the wanted one.
-func (h *head) clean(root *os.Root, path string, wanted []byte) error {
+// change is the edit that makes content the file at path, nil to remove it. It refuses a file whose content on disk is
+// neither the committed nor the wanted one.
+func (h *head) change(root *os.Root, f *form, path string, content []byte) (edit, error) {
 	disk, _, err := readFile(root, path)
-	if err != nil || disk == nil || bytes.Equal(disk, wanted) {
-		return err
+	if err != nil {
+		return edit{}, err
 	}
 	committed, err := h.read(path)
 	if err != nil {
-		return err
+		return edit{}, err
 	}
-	if !bytes.Equal(disk, committed) {
-		return refuse("commit or stash them first", "%q has changes that are not committed", path)
+	sealed, err := f.seals(path)
+	if err != nil {
+		return edit{}, err
 	}
-	return nil
+	e := put(path, content)
+	if sealed && content != nil {
+		stored, err := f.stored(path, content, committed)
+		if err != nil {
+			return edit{}, err
+		}
+		readable, err := f.worktree(path, stored, disk)
+		if err != nil {
+			return edit{}, err
+		}
+		e = translated(path, stored, readable)
+		content = readable
+	}
+	if disk == nil || bytes.Equal(disk, content) {
+		return e, nil
+	}
+	if same, err := f.same(path, disk, committed); err != nil {
+		return edit{}, err
+	} else if !same {
+		return edit{}, refuse("commit or stash them first", "%q has changes that are not committed", path)
+	}
+	return e, nil
 }
 
 // read is the committed content at path, nil when there is none.
@@ -122,7 +153,7 @@ func (h *head) read(path string) ([]byte, error) {
 
 // commit is the one place where this program's changes become a commit, so what must hold for every commit (that
 // nothing secret is in clear, who its author is) is to be held here. It applies edits to HEAD's tree and to the index.
-func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, message string, edits []edit) (string, error) {
+func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, f *form, message string, edits []edit) (string, error) {
 	index, err := lockIndex(g)
 	if err != nil {
 		return "", err
@@ -137,22 +168,24 @@ func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, message s
 		if err != nil {
 			return "", err
 		}
-		now, changed, err := applyTo(g, e, old, had)
+		now, changed, err := applyTo(g, f, e, old, had)
 		if err != nil {
 			return "", fmt.Errorf("edit %q: %w", e.path, err)
 		}
-		if !changed {
-			continue
+		if changed {
+			files[e.path] = now
 		}
-		files[e.path] = now
 		staged, had := index.get(e.path)
-		if staged, _, err = applyTo(g, e, staged, had); err != nil {
+		staged, changed, err = applyTo(g, f, e, staged, had)
+		if err != nil {
 			return "", fmt.Errorf("edit %q as it is staged: %w", e.path, err)
 		}
-		index.set(e.path, staged)
+		if changed {
+			index.set(e.path, staged)
+		}
 	}
 	if len(files) == 0 {
-		return "", nil
+		return "", index.save() // a run that ended between its commit and its index left the index behind
 	}
 	tree, err := writeTree(g.Storer, h.tree, files)
 	if err != nil {
@@ -166,7 +199,10 @@ func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, message s
 }
 
 // applyTo applies e to a stored file, and says whether that gave another one.
-func applyTo(g *git.Repository, e edit, old entry, had bool) (entry, bool, error) {
+func applyTo(g *git.Repository, f *form, e edit, old entry, had bool) (entry, bool, error) {
+	if e.remove {
+		return entry{}, had, nil
+	}
 	var text []byte
 	var err error
 	if had {
@@ -176,6 +212,9 @@ func applyTo(g *git.Repository, e edit, old entry, had bool) (entry, bool, error
 	}
 	now, err := e.apply(text)
 	if err != nil || now == nil || had && bytes.Equal(now, text) {
+		return old, false, err
+	}
+	if err := f.check(e.path, now); err != nil {
 		return old, false, err
 	}
 	if !had {

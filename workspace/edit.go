@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/pluralsh/plural/internal/block"
 )
 
 // maxFile bounds what is read of one file that is to be edited, in bytes.
@@ -21,16 +23,29 @@ type edit struct {
 	// apply gives the new content for the old one, which is nil when there is no file. A nil result leaves the file as
 	// it is.
 	apply func(old []byte) ([]byte, error)
+	// readable is what the work tree holds where that is not what git keeps; nil where it is.
+	readable []byte
+	// remove takes the file away.
+	remove bool
 }
 
-// put makes a file what content is.
+// put makes a file what content is; nil removes it.
 func put(path string, content []byte) edit {
-	return edit{path, func([]byte) ([]byte, error) { return content, nil }}
+	return edit{path: path, remove: content == nil, apply: func([]byte) ([]byte, error) { return content, nil }}
+}
+
+// translated makes a file what git keeps as stored, and the work tree as readable.
+func translated(path string, stored, readable []byte) edit {
+	e := put(path, stored)
+	if e.readable = readable; readable == nil {
+		e.readable = []byte{}
+	}
+	return e
 }
 
 // provide makes a file that is missing, and leaves one alone that says something else.
 func provide(path string, content []byte) edit {
-	return edit{path, func(old []byte) ([]byte, error) {
+	return edit{path: path, apply: func(old []byte) ([]byte, error) {
 		if old == nil || bytes.Equal(old, content) {
 			return content, nil
 		}
@@ -38,9 +53,9 @@ func provide(path string, content []byte) edit {
 	}}
 }
 
-// block keeps a managed block inside a file.
-func block(path string, body []byte) edit {
-	return edit{path, func(old []byte) ([]byte, error) { return withBlock(old, body) }}
+// managed keeps a managed block inside a file.
+func managed(path string, body []byte) edit {
+	return edit{path: path, apply: func(old []byte) ([]byte, error) { return block.Put(old, body) }}
 }
 
 // outcome is what an edit did to the file on disk.
@@ -60,7 +75,13 @@ func (e edit) write(root *os.Root) (outcome, error) {
 	if err != nil {
 		return unchanged, err
 	}
-	text, err := e.apply(old)
+	if e.remove {
+		return e.unlink(root, old)
+	}
+	text := e.readable
+	if text == nil {
+		text, err = e.apply(old)
+	}
 	switch {
 	case err != nil:
 		return unchanged, fmt.Errorf("edit %q: %w", e.path, err)
@@ -74,6 +95,22 @@ func (e edit) write(root *os.Root) (outcome, error) {
 	}
 	if old == nil {
 		return created, nil
+	}
+	return updated, nil
+}
+
+// unlink takes the file away, with the folders that become empty.
+func (e edit) unlink(root *os.Root, old []byte) (outcome, error) {
+	if old == nil {
+		return unchanged, nil
+	}
+	if err := root.Remove(e.path); err != nil {
+		return unchanged, fmt.Errorf("remove %q: %w", e.path, err)
+	}
+	for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		if root.Remove(dir) != nil { // it is not empty
+			break
+		}
 	}
 	return updated, nil
 }
@@ -133,7 +170,7 @@ func replaceFile(root *os.Root, name string, text []byte, mode fs.FileMode) erro
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("make folder %q: %w", path.Dir(name), err)
 	}
-	temp := path.Join(path.Dir(name), "."+path.Base(name)+".plural-new")
+	temp := path.Join(path.Dir(name), ".plural-new-"+path.Base(name)) // patterns like *.secret.yaml cover it too
 	if err := root.WriteFile(temp, text, mode); err != nil {
 		_ = root.Remove(temp)
 		return fmt.Errorf("write %q: %w", name, err)

@@ -3,7 +3,6 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,12 +26,9 @@ func lockIndex(g *git.Repository) (*staged, error) {
 		return nil, errors.New("lock git index: the repository is not on disk")
 	}
 	path := filepath.Join(storage.Filesystem().Root(), "index")
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, refuse("wait for it; if there is none, remove "+path+".lock", "another git command holds the index")
-	}
+	lock, err := lockFile(path + ".lock")
 	if err != nil {
-		return nil, fmt.Errorf("lock git index: %w", err)
+		return nil, err
 	}
 	s := &staged{lock: lock, path: path}
 	if s.index, err = storage.Index(); err != nil {
@@ -61,27 +57,30 @@ func (s *staged) set(path string, e entry) {
 
 // save writes the index and gives the lock back.
 func (s *staged) save() error {
-	err := index.NewEncoder(s.lock).Encode(s.index)
-	if err == nil {
-		err = s.lock.Close()
-	}
-	if err == nil {
-		err = os.Rename(s.lock.Name(), s.path)
-	}
-	if err != nil {
-		s.release()
+	defer s.release()
+	if err := s.write(s.path + ".plural"); err != nil { // nobody else writes there: we hold the lock
 		return fmt.Errorf("write git index: %w", err)
 	}
-	s.lock = nil
+	if err := os.Rename(s.path+".plural", s.path); err != nil {
+		return fmt.Errorf("write git index: %w", err)
+	}
 	return nil
 }
 
-// release gives the lock back and leaves the index as it was. It does nothing after save.
+func (s *staged) write(name string) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(index.NewEncoder(file).Encode(s.index), file.Close())
+}
+
+// release gives the lock back. The index is left as it was unless it was saved.
 func (s *staged) release() {
 	if s.lock == nil {
 		return
 	}
+	_ = os.Remove(s.path + ".lock") // while it is locked still: the next one takes over none that is about to go
 	_ = s.lock.Close()
-	_ = os.Remove(s.lock.Name())
 	s.lock = nil
 }

@@ -124,7 +124,11 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 	if err != nil || opts.NoCommit {
 		return result, err
 	}
-	result.Commit, err = r.commit(ctx, g, head, "Initialise the installation repo "+opts.Name, edits)
+	f, err := r.form(g, nil)
+	if err != nil {
+		return result, err
+	}
+	result.Commit, err = r.commit(ctx, g, head, f, "Initialise the installation repo "+opts.Name, edits)
 	return result, err
 }
 
@@ -234,7 +238,10 @@ func (result *Result) write(files []templates.File) ([]edit, error) {
 	for _, f := range files {
 		e := provide(f.Path, f.Content)
 		if f.Block {
-			e = block(f.Path, f.Content)
+			e = managed(f.Path, f.Content)
+		}
+		if f.Path == AttributesFile {
+			e = edit{path: f.Path, apply: func(old []byte) ([]byte, error) { return Attributes(os.DirFS(result.Repo.root), old) }}
 		}
 		done, err := e.write(root)
 		if err != nil {

@@ -24,7 +24,8 @@ var ErrConflict = errors.New("upstream changed too")
 
 // Push sends the current branch to its remote ("origin" unless git's configuration says otherwise), and returns the
 // commit that is there now. When others pushed first, the one local commit is made again on top of theirs, provided that
-// it touches none of their files; otherwise the error is ErrConflict and nothing has changed.
+// it touches none of their files; otherwise the error is ErrConflict and nothing has changed. A commit that holds in
+// clear what must be sealed is never pushed.
 func (r *Repo) Push(ctx context.Context) (string, error) {
 	g, err := r.open()
 	if err != nil {
@@ -39,6 +40,13 @@ func (r *Repo) Push(ctx context.Context) (string, error) {
 			return "", refuse("git commit", "branch %q has no commit to push", h.branch.Short())
 		}
 		remote := h.remote()
+		f, err := r.form(g, nil)
+		if err != nil {
+			return "", err
+		}
+		if err := h.sealedAll(f, remote); err != nil {
+			return "", err
+		}
 		refused := h.push(ctx, remote)
 		if refused == nil {
 			return h.commit.Hash.String(), nil
@@ -55,6 +63,23 @@ func (r *Repo) Push(ctx context.Context) (string, error) {
 		}
 	}
 	return "", errors.New("push: others kept pushing at the same time; try again")
+}
+
+// HasRemote says whether there is a remote that Push would send the current branch to.
+func (r *Repo) HasRemote() (bool, error) {
+	g, err := r.open()
+	if err != nil {
+		return false, err
+	}
+	h, err := readHead(g)
+	if err != nil {
+		return false, err
+	}
+	_, err = g.Remote(h.remote())
+	if errors.Is(err, git.ErrRemoteNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func conflict(fix, format string, args ...any) error {
@@ -132,14 +157,22 @@ func (r *Repo) replay(h *head, theirs *object.Commit) error {
 		return err
 	}
 	defer index.release()
-	if err := h.untouched(root, index, upstream); err != nil {
+	f, err := r.form(h.git, nil)
+	if err != nil {
+		return err
+	}
+	if err := h.untouched(root, index, f, upstream); err != nil {
+		return err
+	}
+	arriving, err := incoming(root, h.git.Storer, f, upstream)
+	if err != nil {
 		return err
 	}
 	if err := h.rebase(theirs, mine); err != nil {
 		return err
 	}
 	for path, e := range upstream {
-		if err := checkout(root, h.git.Storer, path, e); err != nil {
+		if err := checkout(root, path, arriving[path], e); err != nil {
 			return err
 		}
 		index.set(path, e)
@@ -194,7 +227,7 @@ func changes(from, to *object.Commit) (map[string]entry, error) {
 }
 
 // untouched refuses when a file that upstream changed has changes here that are not committed.
-func (h *head) untouched(root *os.Root, index *staged, upstream map[string]entry) error {
+func (h *head) untouched(root *os.Root, index *staged, f *form, upstream map[string]entry) error {
 	for path, e := range upstream {
 		if !e.hash.IsZero() && e.mode != filemode.Regular && e.mode != filemode.Executable {
 			return conflict("git pull --rebase", "upstream changed %q, which is no plain file", path)
@@ -207,10 +240,18 @@ func (h *head) untouched(root *os.Root, index *staged, upstream map[string]entry
 		if err != nil {
 			return err
 		}
+		var stored []byte
+		if had {
+			if stored, err = readBlob(h.git.Storer, committed.hash); err != nil {
+				return err
+			}
+		}
 		at, isStaged := index.get(path)
-		same := had == isStaged && committed == at && had == (disk != nil) &&
-			(!had || plumbing.ComputeHash(plumbing.BlobObject, disk) == committed.hash)
-		if !same {
+		same, err := f.same(path, disk, stored)
+		if err != nil {
+			return err
+		}
+		if !same || had != isStaged || committed != at {
 			return conflict("commit or stash them first", "upstream changed %q, which has changes here that are not committed", path)
 		}
 	}
@@ -242,14 +283,40 @@ func (h *head) rebase(theirs *object.Commit, mine map[string]entry) error {
 	return nil
 }
 
-// checkout puts a stored file on disk, or takes it away.
-func checkout(root *os.Root, s storer.EncodedObjectStorer, path string, e entry) error {
+// incoming is what the work tree is to hold of the files that upstream changed, each in the form that it has here. All
+// of it is read, and opened, before anything is moved.
+func incoming(root *os.Root, s storer.EncodedObjectStorer, f *form, upstream map[string]entry) (map[string][]byte, error) {
+	texts := map[string][]byte{}
+	for path, e := range upstream {
+		if e.hash.IsZero() {
+			continue
+		}
+		text, err := readBlob(s, e.hash)
+		if err != nil {
+			return nil, err
+		}
+		sealed, err := f.seals(path)
+		if err != nil {
+			return nil, err
+		}
+		if sealed {
+			disk, _, err := readFile(root, path)
+			if err != nil {
+				return nil, err
+			}
+			if text, err = f.worktree(path, text, disk); err != nil {
+				return nil, err
+			}
+		}
+		texts[path] = text
+	}
+	return texts, nil
+}
+
+// checkout puts a file on disk, or takes it away.
+func checkout(root *os.Root, path string, text []byte, e entry) error {
 	if e.hash.IsZero() {
 		return root.Remove(path)
-	}
-	text, err := readBlob(s, e.hash)
-	if err != nil {
-		return err
 	}
 	mode, err := e.mode.ToOSFileMode()
 	if err != nil {

@@ -5,7 +5,8 @@
 // A change passes through as a set of edits. Each edit is a function from old bytes to new ones, and is applied three
 // times: to the file on disk, to the commit at HEAD, and to the index. So a commit holds what the edits did and nothing
 // else: what people have changed or staged beside it stays as it was, and uncommitted. Commits are made from git objects,
-// no hook runs, and everything this program ever commits goes through Repo.commit.
+// no hook and no filter runs; so what must be sealed is sealed here (form.go), and everything this program ever commits
+// goes through Repo.commit, which writes no blob that ought to be sealed and is not.
 package workspace
 
 import (
@@ -45,6 +46,7 @@ func refuse(fix, format string, args ...any) error {
 // Repo is an installation repo. It holds nothing open.
 type Repo struct {
 	root string
+	keys Keys
 }
 
 // Find looks for the installation repo that dir lies in: the nearest folder upward with a plural.yaml. Without one the

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pluralsh/plural/internal/block"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -188,7 +188,7 @@ func TestInitRefuses(t *testing.T) {
 			return Options{Dir: dir, Name: "a"}
 		}, "in the way"},
 		{"a block without end", func(t *testing.T, dir string) Options {
-			write(t, dir, ".gitignore", "a\n"+blockStart+"\nb\n")
+			write(t, dir, ".gitignore", "a\n"+block.Start+"\nb\n")
 			return Options{Dir: dir, Name: "a"}
 		}, "line 2"},
 		{"an index in use", func(t *testing.T, dir string) Options {
@@ -368,27 +368,6 @@ func TestPushWithoutRemoteNamesTheCommand(t *testing.T) {
 	if _, err := r.Push(t.Context()); err == nil || !strings.Contains(err.Error(), "git remote add origin") {
 		t.Errorf("got %v", err)
 	}
-}
-
-func FuzzBlockKeepsWhatStandsAround(f *testing.F) {
-	f.Add([]byte(""))
-	f.Add([]byte("a"))
-	f.Add([]byte("a\r\nb\r\n"))
-	f.Add([]byte("a\n" + blockStart + "\nold\n" + blockEnd + "\nb"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		once, err := withBlock(text, []byte("x\ny\n"))
-		if err != nil {
-			return // no input that the property speaks of
-		}
-		twice, err := withBlock(once, []byte("x\ny\n"))
-		if err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("not stable: %q then %q, %v", once, twice, err)
-		}
-		start, end, _ := findBlock(text)
-		if !bytes.HasPrefix(once, text[:start]) || !bytes.HasSuffix(once, text[end:]) {
-			t.Fatalf("%q became %q", text, once)
-		}
-	})
 }
 
 // isolate keeps the machine's git configuration out.

@@ -32,16 +32,52 @@ type objects struct {
 	cache cache.Object
 	// damaged is set when an object is there and cannot be read.
 	damaged atomic.Bool
+	trees   recentTrees
+}
+
+// recentTrees are the trees that were decoded last: whoever walks a folder file by file asks for the same few each time.
+type recentTrees struct {
+	mu    sync.Mutex // guards known
+	known map[Hash][]entry
+}
+
+// mostTrees is how many decoded trees are kept before all are forgotten, largestTree how many entries one may have.
+const (
+	mostTrees   = 64
+	largestTree = 20_000
+)
+
+func (r *recentTrees) get(id Hash) ([]entry, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, ok := r.known[id]
+	return list, ok
+}
+
+func (r *recentTrees) put(id Hash, list []entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= mostTrees || r.known == nil {
+		r.known = make(map[Hash][]entry, mostTrees)
+	}
+	r.known[id] = list
 }
 
 func (o *objects) blob(id Hash) ([]byte, error) { return o.read(id, plumbing.BlobObject, maxBlob) }
 
 func (o *objects) tree(id Hash) ([]entry, error) {
+	if known, ok := o.trees.get(id); ok {
+		return known, nil
+	}
 	body, err := o.read(id, plumbing.TreeObject, maxTree)
 	if err != nil {
 		return nil, err
 	}
-	return parseTree(id, body)
+	list, err := parseTree(id, body)
+	if err == nil && len(list) <= largestTree {
+		o.trees.put(id, list)
+	}
+	return list, err
 }
 
 func (o *objects) blobSize(id Hash) (int64, error) {

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/internal/overlay"
+)
+
+// Keys are what a repo's sealed files are opened and sealed with.
+type Keys struct {
+	// Identities are the person's; see vault.Config.
+	Identities func() ([]age.Identity, error)
+	// Confirmed is which readers the person has confirmed; see vault.Config.
+	Confirmed vault.Confirmations
+}
+
+// UseKeys lets the repo seal what it commits, and open what it finds sealed. Without keys a commit that would have to
+// seal something is refused.
+func (r *Repo) UseKeys(k Keys) { r.keys = k }
+
+// Vault is what the keys seal and open in the repo as it stands on disk, with changes (path to content, nil for a file to
+// be removed) laid over it. Without a policy the error is policy.ErrNone.
+func (r *Repo) Vault(changes map[string][]byte) (*vault.Vault, error) {
+	return vault.Open(vault.Config{
+		Files: overlay.New(os.DirFS(r.root), changes), Identities: r.keys.Identities, Confirmed: r.keys.Confirmed,
+	})
+}
+
+// form translates between the two forms of a file: what people read, in the work tree, and what git keeps. They differ
+// for paths that must be sealed, and a locked work tree holds what git keeps.
+type form struct {
+	vault  *vault.Vault // nil: nothing is to be sealed
+	locked bool
+}
+
+func (r *Repo) form(g *git.Repository, changes map[string][]byte) (*form, error) {
+	v, err := r.Vault(changes)
+	if errors.Is(err, policy.ErrNone) {
+		return &form{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	locked, err := isLocked(g)
+	return &form{v, locked}, err
+}
+
+// isLocked says whether git would not seal what is added to the clone: it has been locked, or was never unlocked.
+func isLocked(g *git.Repository) (bool, error) {
+	dir, err := gitDir(g)
+	if err != nil {
+		return false, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "plural", "locked")); err == nil {
+		return true, nil
+	}
+	c, err := g.Config()
+	if err != nil {
+		return false, fmt.Errorf("read git configuration: %w", err)
+	}
+	return c.Raw.Section("filter").Subsection("plural").Option("process") == "", nil
+}
+
+// seals says whether the file at path must be sealed.
+func (f *form) seals(path string) (bool, error) {
+	if f.vault == nil {
+		return false, nil
+	}
+	return f.vault.Must(path)
+}
+
+// stored is what git is to keep of content, where it keeps old now, which may be nil.
+func (f *form) stored(path string, content, old []byte) ([]byte, error) {
+	sealed, moved, err := f.vault.Keep(path, content, old)
+	if err == nil && moved != nil {
+		return f.vault.Seal(path, content)
+	}
+	return sealed, err
+}
+
+// worktree is what the work tree is to hold of what git keeps: the plaintext, unless the clone is locked, disk holds the
+// sealed form already, or nobody here can open it.
+func (f *form) worktree(path string, stored, disk []byte) ([]byte, error) {
+	if disk == nil && f.locked || disk != nil && seal.IsSealed(disk) {
+		return stored, nil
+	}
+	plaintext, _, err := f.vault.Read(path, stored)
+	var locked *vault.LockedError
+	if errors.As(err, &locked) || errors.Is(err, seal.ErrNotSealed) {
+		return stored, nil
+	}
+	return plaintext, err
+}
+
+// same says whether disk holds what git keeps as stored, in either form.
+func (f *form) same(path string, disk, stored []byte) (bool, error) {
+	if disk == nil || stored == nil || bytes.Equal(disk, stored) {
+		return (disk == nil) == (stored == nil), nil
+	}
+	sealed, err := f.seals(path)
+	if err != nil || !sealed {
+		return false, err
+	}
+	want, err := f.worktree(path, stored, disk)
+	return err == nil && bytes.Equal(disk, want), err
+}
+
+// check refuses to store what must be sealed and is not. Everything that becomes a blob passes here.
+func (f *form) check(path string, stored []byte) error {
+	sealed, err := f.seals(path)
+	if err != nil || !sealed || len(stored) == 0 {
+		return err
+	}
+	if _, err := seal.Inspect(stored); err != nil {
+		return refuse("plural crypto encrypt "+path, "%q must be sealed, and is not", path)
+	}
+	return nil
+}
+
+// Sealed is what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk: path
+// to content. What is not sealed although it must be is there too, as it is.
+func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
+	g, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.form(g, changes)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHead(g)
+	if err != nil || h.tree == nil {
+		return nil, err
+	}
+	found := map[string][]byte{}
+	walker := object.NewTreeWalker(h.tree, true, nil)
+	defer walker.Close()
+	for {
+		path, e, err := walker.Next()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("walk tree %s: %w", h.tree.Hash, err)
+		}
+		if !e.Mode.IsFile() {
+			continue
+		}
+		sealed, err := f.seals(path)
+		if err != nil {
+			return nil, err
+		}
+		if !sealed {
+			continue
+		}
+		if found[path], err = readBlob(g.Storer, e.Hash); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// GitDir is git's folder of the work tree: .git, or that of a linked work tree.
+func (r *Repo) GitDir() (string, error) {
+	g, err := r.open()
+	if err != nil {
+		return "", err
+	}
+	return gitDir(g)
+}
+
+func gitDir(g *git.Repository) (string, error) {
+	storage, ok := g.Storer.(*filesystem.Storage)
+	if !ok {
+		return "", errors.New("the repository is not on disk")
+	}
+	return storage.Filesystem().Root(), nil
+}

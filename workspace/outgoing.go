@@ -1,0 +1,107 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// sealedAll refuses to push a commit that holds in clear what must be sealed. No hook runs on the way, and people may have
+// made commits that nobody looked at.
+func (h *head) sealedAll(f *form, remote string) error {
+	if f.vault == nil {
+		return nil
+	}
+	known, err := h.tips(remote)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(known, h.commit.Hash) {
+		return nil
+	}
+	commits := object.NewCommitPreorderIter(h.commit, nil, known)
+	defer commits.Close()
+	for {
+		c, err := commits.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look through commits to push: %w", err)
+		}
+		if err := h.sealedIn(f, c); err != nil {
+			return err
+		}
+	}
+}
+
+// tips are the commits that the remote is known to have.
+func (h *head) tips(remote string) ([]plumbing.Hash, error) {
+	refs, err := h.git.Storer.IterReferences()
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	filtered := storer.NewReferenceFilteredIter(func(r *plumbing.Reference) bool {
+		return r.Type() == plumbing.HashReference && strings.HasPrefix(r.Name().String(), "refs/remotes/"+remote+"/")
+	}, refs)
+	var tips []plumbing.Hash
+	err = filtered.ForEach(func(r *plumbing.Reference) error {
+		tips = append(tips, r.Hash())
+		return nil
+	})
+	return tips, err
+}
+
+// sealedIn looks at the files that a commit changes.
+func (h *head) sealedIn(f *form, c *object.Commit) error {
+	files, err := h.changedBy(c)
+	if err != nil {
+		return err
+	}
+	for path, e := range files {
+		sealed, err := f.seals(path)
+		if err != nil {
+			return err
+		}
+		if !sealed || e.hash.IsZero() || !e.mode.IsFile() {
+			continue
+		}
+		text, err := readBlob(h.git.Storer, e.hash)
+		if err != nil {
+			return err
+		}
+		if f.check(path, text) != nil {
+			return refuse("seal it, and take the commit out of the branch: plural crypto encrypt "+path+", then git rebase -i; the value is known to everybody who can read a copy of it",
+				"commit %.7s holds %q in clear, and nothing was pushed", c.Hash, path)
+		}
+	}
+	return nil
+}
+
+// changedBy are the files that a commit changes against its first parent; all of a commit's without one.
+func (h *head) changedBy(c *object.Commit) (map[string]entry, error) {
+	if c.NumParents() > 0 {
+		parent, err := c.Parent(0)
+		if err == nil {
+			return changes(parent, c)
+		}
+		if !errors.Is(err, plumbing.ErrObjectNotFound) { // where a shallow clone ends
+			return nil, fmt.Errorf("read commit %s: %w", c.ParentHashes[0], err)
+		}
+	}
+	tree, err := c.Tree()
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", c.Hash, err)
+	}
+	files := map[string]entry{}
+	return files, tree.Files().ForEach(func(file *object.File) error {
+		files[file.Name] = entry{file.Hash, file.Mode}
+		return nil
+	})
+}
