@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -29,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/internal/poll"
@@ -61,8 +63,11 @@ const (
 	patience = 30 * time.Second
 )
 
-// Run is the agent. It returns nil when ctx ends.
+// Run is the agent. It returns nil when ctx ends. The process writes no core from then on: its memory holds secrets.
 func Run(ctx context.Context, o Options) error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("forbid core files: %w", err)
+	}
 	keep, err := store.Open(o.Dir)
 	if err != nil {
 		return err
@@ -129,9 +134,10 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	if err != nil {
 		return nil, err
 	}
+	cluster := unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()}
 	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", facts.version, "version", buildinfo.Version())
 	return &session{client, registration, sync.New(sync.Options{
-		Hub: hub, Store: keep, Renderer: &render.Renderer{Command: o.RenderCommand}, Engine: engine, Log: o.Log,
+		Hub: hub, Store: keep, Renderer: &render.Renderer{Command: o.RenderCommand}, Engine: engine, Cluster: cluster, Log: o.Log,
 		Heal: o.Heal, Passes: passes, PollInterval: firstPoll,
 		AgentVersion: buildinfo.Version(), KubeVersion: facts.version, APIVersions: facts.apis,
 	})}, nil

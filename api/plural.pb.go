@@ -99,8 +99,10 @@ type Poll struct {
 	IntervalMs int32 `protobuf:"varint,4,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	// How long an agent may stay silent when nothing changes.
 	ReportIntervalMs int32 `protobuf:"varint,5,opt,name=report_interval_ms,json=reportIntervalMs,proto3" json:"report_interval_ms,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What the cluster needs to reach every group that it belongs to, those through other groups included.
+	Envelopes     []*Envelope `protobuf:"bytes,6,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Poll) Reset() {
@@ -168,6 +170,84 @@ func (x *Poll) GetReportIntervalMs() int32 {
 	return 0
 }
 
+func (x *Poll) GetEnvelopes() []*Envelope {
+	if x != nil {
+		return x.Envelopes
+	}
+	return nil
+}
+
+// Envelope is a group's private half, sealed to one of its members. The hub passes it on and cannot open it.
+type Envelope struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Counts the group's identities from 1.
+	Epoch int32 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Where it lies in the installation repo, which it is bound to.
+	Path          string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	Sealed        []byte `protobuf:"bytes,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Envelope) Reset() {
+	*x = Envelope{}
+	mi := &file_api_plural_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Envelope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Envelope) ProtoMessage() {}
+
+func (x *Envelope) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
+func (*Envelope) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Envelope) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Envelope) GetEpoch() int32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Envelope) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Envelope) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
 // Deployment is one service on one cluster.
 type Deployment struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -188,14 +268,22 @@ type Deployment struct {
 	DependsOn  []string          `protobuf:"bytes,10,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	Sync       *Sync             `protobuf:"bytes,11,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Not empty: the hub has nothing good to offer for this service now, and why. The agent keeps what it runs.
-	Hold          string `protobuf:"bytes,12,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold string `protobuf:"bytes,12,opt,name=hold,proto3" json:"hold,omitempty"`
+	// What templates read as .secrets.NAME.KEY.
+	Secrets []*Secret `protobuf:"bytes,13,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// Names a second archive: the sealed files that secrets names, out of the installation repo. Empty: there are none.
+	SecretsBundle string `protobuf:"bytes,14,opt,name=secrets_bundle,json=secretsBundle,proto3" json:"secrets_bundle,omitempty"`
+	// What the second archive holds, as inputs does for the first.
+	SecretsInputs []string `protobuf:"bytes,15,rep,name=secrets_inputs,json=secretsInputs,proto3" json:"secrets_inputs,omitempty"`
+	// The bundle comes from the installation repo, so its sealed files may be opened.
+	OwnRepository bool `protobuf:"varint,16,opt,name=own_repository,json=ownRepository,proto3" json:"own_repository,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Deployment) Reset() {
 	*x = Deployment{}
-	mi := &file_api_plural_proto_msgTypes[1]
+	mi := &file_api_plural_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +295,7 @@ func (x *Deployment) String() string {
 func (*Deployment) ProtoMessage() {}
 
 func (x *Deployment) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[1]
+	mi := &file_api_plural_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +308,7 @@ func (x *Deployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deployment.ProtoReflect.Descriptor instead.
 func (*Deployment) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{1}
+	return file_api_plural_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Deployment) GetService() string {
@@ -307,6 +395,106 @@ func (x *Deployment) GetHold() string {
 	return ""
 }
 
+func (x *Deployment) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *Deployment) GetSecretsBundle() string {
+	if x != nil {
+		return x.SecretsBundle
+	}
+	return ""
+}
+
+func (x *Deployment) GetSecretsInputs() []string {
+	if x != nil {
+		return x.SecretsInputs
+	}
+	return nil
+}
+
+func (x *Deployment) GetOwnRepository() bool {
+	if x != nil {
+		return x.OwnRepository
+	}
+	return false
+}
+
+// Secret is one sealed file that a service asked for by name.
+type Secret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The file, relative to the installation repo's root.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// No Kubernetes Secret is made of it.
+	TemplateOnly bool `protobuf:"varint,3,opt,name=template_only,json=templateOnly,proto3" json:"template_only,omitempty"`
+	// The Kubernetes Secret's type; empty is Opaque.
+	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_api_plural_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Secret) GetTemplateOnly() bool {
+	if x != nil {
+		return x.TemplateOnly
+	}
+	return false
+}
+
+func (x *Secret) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
 type Helm struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Release string                 `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -320,7 +508,7 @@ type Helm struct {
 
 func (x *Helm) Reset() {
 	*x = Helm{}
-	mi := &file_api_plural_proto_msgTypes[2]
+	mi := &file_api_plural_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +520,7 @@ func (x *Helm) String() string {
 func (*Helm) ProtoMessage() {}
 
 func (x *Helm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[2]
+	mi := &file_api_plural_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +533,7 @@ func (x *Helm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Helm.ProtoReflect.Descriptor instead.
 func (*Helm) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{2}
+	return file_api_plural_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Helm) GetRelease() string {
@@ -381,7 +569,7 @@ type Sync struct {
 
 func (x *Sync) Reset() {
 	*x = Sync{}
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +581,7 @@ func (x *Sync) String() string {
 func (*Sync) ProtoMessage() {}
 
 func (x *Sync) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +594,7 @@ func (x *Sync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sync.ProtoReflect.Descriptor instead.
 func (*Sync) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{3}
+	return file_api_plural_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Sync) GetPrune() bool {
@@ -450,7 +638,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +650,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +663,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{4}
+	return file_api_plural_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Report) GetAgentVersion() string {
@@ -547,7 +735,7 @@ type ServiceReport struct {
 
 func (x *ServiceReport) Reset() {
 	*x = ServiceReport{}
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +747,7 @@ func (x *ServiceReport) String() string {
 func (*ServiceReport) ProtoMessage() {}
 
 func (x *ServiceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +760,7 @@ func (x *ServiceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceReport.ProtoReflect.Descriptor instead.
 func (*ServiceReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{5}
+	return file_api_plural_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServiceReport) GetService() string {
@@ -643,7 +831,7 @@ type ObjectReport struct {
 
 func (x *ObjectReport) Reset() {
 	*x = ObjectReport{}
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +843,7 @@ func (x *ObjectReport) String() string {
 func (*ObjectReport) ProtoMessage() {}
 
 func (x *ObjectReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +856,7 @@ func (x *ObjectReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectReport.ProtoReflect.Descriptor instead.
 func (*ObjectReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{6}
+	return file_api_plural_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ObjectReport) GetKind() string {
@@ -703,14 +891,20 @@ var File_api_plural_proto protoreflect.FileDescriptor
 
 const file_api_plural_proto_rawDesc = "" +
 	"\n" +
-	"\x10api/plural.proto\x12\tplural.v1\"\xd1\x01\n" +
+	"\x10api/plural.proto\x12\tplural.v1\"\x84\x02\n" +
 	"\x04Poll\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x127\n" +
 	"\vdeployments\x18\x02 \x03(\v2\x15.plural.v1.DeploymentR\vdeployments\x12'\n" +
 	"\x0fdeletion_budget\x18\x03 \x01(\tR\x0edeletionBudget\x12\x1f\n" +
 	"\vinterval_ms\x18\x04 \x01(\x05R\n" +
 	"intervalMs\x12,\n" +
-	"\x12report_interval_ms\x18\x05 \x01(\x05R\x10reportIntervalMs\"\xb9\x03\n" +
+	"\x12report_interval_ms\x18\x05 \x01(\x05R\x10reportIntervalMs\x121\n" +
+	"\tenvelopes\x18\x06 \x03(\v2\x13.plural.v1.EnvelopeR\tenvelopes\"b\n" +
+	"\bEnvelope\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
+	"\x06sealed\x18\x04 \x01(\fR\x06sealed\"\xdb\x04\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x10\n" +
@@ -728,10 +922,19 @@ const file_api_plural_proto_rawDesc = "" +
 	"depends_on\x18\n" +
 	" \x03(\tR\tdependsOn\x12#\n" +
 	"\x04sync\x18\v \x01(\v2\x0f.plural.v1.SyncR\x04sync\x12\x12\n" +
-	"\x04hold\x18\f \x01(\tR\x04hold\x1a=\n" +
+	"\x04hold\x18\f \x01(\tR\x04hold\x12+\n" +
+	"\asecrets\x18\r \x03(\v2\x11.plural.v1.SecretR\asecrets\x12%\n" +
+	"\x0esecrets_bundle\x18\x0e \x01(\tR\rsecretsBundle\x12%\n" +
+	"\x0esecrets_inputs\x18\x0f \x03(\tR\rsecretsInputs\x12%\n" +
+	"\x0eown_repository\x18\x10 \x01(\bR\rownRepository\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
+	"\rtemplate_only\x18\x03 \x01(\bR\ftemplateOnly\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\"d\n" +
 	"\x04Helm\x12\x18\n" +
 	"\arelease\x18\x01 \x01(\tR\arelease\x12\x1f\n" +
 	"\vvalues_json\x18\x02 \x01(\fR\n" +
@@ -788,31 +991,35 @@ func file_api_plural_proto_rawDescGZIP() []byte {
 }
 
 var file_api_plural_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_api_plural_proto_goTypes = []any{
 	(Phase)(0),            // 0: plural.v1.Phase
 	(*Poll)(nil),          // 1: plural.v1.Poll
-	(*Deployment)(nil),    // 2: plural.v1.Deployment
-	(*Helm)(nil),          // 3: plural.v1.Helm
-	(*Sync)(nil),          // 4: plural.v1.Sync
-	(*Report)(nil),        // 5: plural.v1.Report
-	(*ServiceReport)(nil), // 6: plural.v1.ServiceReport
-	(*ObjectReport)(nil),  // 7: plural.v1.ObjectReport
-	nil,                   // 8: plural.v1.Deployment.ParametersEntry
+	(*Envelope)(nil),      // 2: plural.v1.Envelope
+	(*Deployment)(nil),    // 3: plural.v1.Deployment
+	(*Secret)(nil),        // 4: plural.v1.Secret
+	(*Helm)(nil),          // 5: plural.v1.Helm
+	(*Sync)(nil),          // 6: plural.v1.Sync
+	(*Report)(nil),        // 7: plural.v1.Report
+	(*ServiceReport)(nil), // 8: plural.v1.ServiceReport
+	(*ObjectReport)(nil),  // 9: plural.v1.ObjectReport
+	nil,                   // 10: plural.v1.Deployment.ParametersEntry
 }
 var file_api_plural_proto_depIdxs = []int32{
-	2, // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
-	8, // 1: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
-	3, // 2: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
-	4, // 3: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
-	6, // 4: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
-	0, // 5: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
-	7, // 6: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3,  // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
+	2,  // 1: plural.v1.Poll.envelopes:type_name -> plural.v1.Envelope
+	10, // 2: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
+	5,  // 3: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
+	6,  // 4: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
+	4,  // 5: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
+	8,  // 6: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
+	0,  // 7: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
+	9,  // 8: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_api_plural_proto_init() }
@@ -826,7 +1033,7 @@ func file_api_plural_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_plural_proto_rawDesc), len(file_api_plural_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

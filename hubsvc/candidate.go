@@ -10,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/sealed"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -21,15 +22,22 @@ type candidate struct {
 
 func (c *candidate) id() string { return c.snapshot.Commit().ID }
 
+// judge looks at commits with what it remembers of those before.
+type judge struct {
+	repos    *gitagent.Set
+	resolver *resolve.Resolver
+	sealed   *sealed.Checker
+}
+
 // examine reads a commit as the successor of good, which may be nil. It returns the candidate, or everything that is
 // wrong with it: a commit becomes the fleet's desired state as a whole or not at all.
-func examine(snap *snapshot.Snapshot, good *candidate, resolver *resolve.Resolver, repos *gitagent.Set) (*candidate, []v1.Problem) {
+func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, []v1.Problem) {
+	problems := j.unsealed(snap)
 	f, err := fleet.Load(snap.FS())
 	if err != nil {
-		return nil, mistakes(err)
+		return nil, append(problems, mistakes(err)...)
 	}
-	var problems []v1.Problem
-	for _, found := range resolver.Validate(f, sources{own: snap, fleet: f, repos: repos}) {
+	for _, found := range j.resolver.Validate(f, sources{own: snap, fleet: f, repos: j.repos}) {
 		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
 			problems = append(problems, view.Problem(&found))
 		}
@@ -41,6 +49,19 @@ func examine(snap *snapshot.Snapshot, good *candidate, resolver *resolve.Resolve
 		return nil, problems
 	}
 	return &candidate{f, snap}, nil
+}
+
+// unsealed lists what must be sealed and is not as it must be.
+func (j *judge) unsealed(snap *snapshot.Snapshot) []v1.Problem {
+	found, err := j.sealed.Check(snap)
+	if err != nil {
+		return []v1.Problem{{Message: err.Error()}}
+	}
+	var problems []v1.Problem
+	for _, p := range found {
+		problems = append(problems, v1.Problem{File: p.File, Line: p.Line, Message: p.Message, Fix: p.Fix})
+	}
+	return problems
 }
 
 // mistakes says in people's words why a fleet could not be loaded.

@@ -39,7 +39,7 @@ type started struct {
 
 func (s started) Enabled(context.Context, slog.Level) bool { return true }
 
-func (s started) Handle(_ context.Context, r slog.Record) error {
+func (s started) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == "hub started" {
 		r.Attrs(func(a slog.Attr) bool {
 			if a.Key == "listen" {
@@ -48,7 +48,7 @@ func (s started) Handle(_ context.Context, r slog.Record) error {
 			return true
 		})
 	}
-	return nil
+	return s.Handler.Handle(ctx, r)
 }
 
 // running is a whole hub at work.
@@ -73,8 +73,14 @@ func options(t *testing.T, o *origin) Options {
 // start runs a hub until the test ends or stop is called.
 func start(t *testing.T, opts Options) *running {
 	t.Helper()
+	return startWith(t, opts, slog.DiscardHandler)
+}
+
+// startWith starts a hub that logs to a handler.
+func startWith(t *testing.T, opts Options, handler slog.Handler) *running {
+	t.Helper()
 	address := make(chan string, 1)
-	opts.Log = slog.New(started{slog.DiscardHandler, address})
+	opts.Log = slog.New(started{handler, address})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, opts) }()

@@ -16,11 +16,11 @@ import (
 
 // origin is a bare repository that the git program pushes to.
 type origin struct {
-	t          *testing.T
+	t          testing.TB
 	bare, work string
 }
 
-func newOrigin(t *testing.T) *origin {
+func newOrigin(t testing.TB) *origin {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("CI") != "" {

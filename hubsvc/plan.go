@@ -33,15 +33,21 @@ type recipe struct {
 // draft is a plan in the making.
 type draft struct {
 	plan
-	resolver *resolve.Resolver
-	sources  resolve.Sources
-	terms    gateway.Terms
-	log      *slog.Logger
+	with  means
+	terms gateway.Terms
+	log   *slog.Logger
+}
+
+// means are what a plan is made with, besides the commit.
+type means struct {
+	resolver  *resolve.Resolver
+	sources   resolve.Sources
+	envelopes *envelopes
 }
 
 // newPlan resolves a candidate for each of its clusters. The error names the cluster that is more than one poll can
 // carry.
-func newPlan(c *candidate, resolver *resolve.Resolver, sources resolve.Sources, terms gateway.Terms, log *slog.Logger) (*plan, error) {
+func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*plan, error) {
 	f := c.fleet
 	terms.DeletionBudget = f.Workspace.Spec.DeletionBudget
 	d := &draft{
@@ -54,7 +60,7 @@ func newPlan(c *candidate, resolver *resolve.Resolver, sources resolve.Sources, 
 			keys:    make(map[string]ed25519.PublicKey, len(f.Clusters)),
 			recipes: make(map[string]recipe),
 		},
-		resolver: resolver, sources: sources, terms: terms, log: log,
+		with: with, terms: terms, log: log,
 	}
 	for i := range f.Clusters {
 		if err := d.add(f, &f.Clusters[i]); err != nil {
@@ -66,17 +72,25 @@ func newPlan(c *candidate, resolver *resolve.Resolver, sources resolve.Sources, 
 
 func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 	name := c.Metadata.Name
-	deployments, err := d.resolver.For(f, name, d.sources)
+	deployments, err := d.with.resolver.For(f, name, d.with.sources)
 	if err != nil {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
 	d.desired.Deployments[name] = deployments
 	for i := range deployments {
-		if each := &deployments[i]; each.Bundle != "" {
+		each := &deployments[i]
+		if each.Bundle != "" {
 			d.recipes[each.Bundle] = recipe{each.Snapshot, each.Inputs}
 		}
+		if each.SecretsBundle != "" {
+			d.recipes[each.SecretsBundle] = recipe{each.SecretsSnapshot, each.SecretsInputs}
+		}
 	}
-	if d.roots[name], err = gateway.NewRoot(name, deployments, d.terms); err != nil {
+	opens, err := d.with.envelopes.cluster(name)
+	if err != nil {
+		return fmt.Errorf("plan cluster %s: %w", name, err)
+	}
+	if d.roots[name], err = gateway.NewRoot(name, deployments, opens, d.terms); err != nil {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
 	d.addKey(c)

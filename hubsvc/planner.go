@@ -17,26 +17,28 @@ import (
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/sealed"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // planner makes plans, and keeps the last good one whatever comes after it.
 type planner struct {
 	Options
-	repos    *gitagent.Set
-	resolver *resolve.Resolver
-	current  atomic.Pointer[plan]
-	file     lastGood
+	repos   *gitagent.Set
+	judge   judge
+	current atomic.Pointer[plan]
+	file    lastGood
 
 	// Only the goroutine of run touches what follows.
 	remembered string     // the commit served before a restart; "" once it is served again, or another is
 	good       *candidate // the commit being served
 	head       v1.Commit  // the newest commit that was looked at
 	refused    []v1.Problem
+	envelopes  envelopeCache
 }
 
 func newPlanner(o Options, repos *gitagent.Set) *planner {
-	p := &planner{Options: o, repos: repos, resolver: resolve.New(), file: lastGood(filepath.Join(o.Data, "good"))}
+	p := &planner{Options: o, repos: repos, judge: judge{repos, resolve.New(), sealed.New()}, file: lastGood(filepath.Join(o.Data, "good"))}
 	p.current.Store(&plan{})
 	return p
 }
@@ -136,7 +138,7 @@ func (p *planner) newest() *candidate {
 		p.refused = nil
 		return nil
 	}
-	next, problems := examine(snap, p.good, p.resolver, p.repos)
+	next, problems := p.judge.examine(snap, p.good)
 	if len(problems) > 0 && (before != p.head.ID || !slices.Equal(problems, p.refused)) {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
@@ -167,7 +169,12 @@ func (p *planner) take(next *candidate) bool {
 // serve puts a commit's plan in force.
 func (p *planner) serve(c *candidate) error {
 	p.follow(c)
-	next, err := newPlan(c, p.resolver, sources{c.snapshot, c.fleet, p.repos}, p.Terms, p.Log)
+	envelopes, err := p.envelopes.in(c.snapshot)
+	if err != nil {
+		return err
+	}
+	with := means{p.judge.resolver, sources{c.snapshot, c.fleet, p.repos}, envelopes}
+	next, err := newPlan(c, with, p.Terms, p.Log)
 	if err != nil {
 		return err
 	}

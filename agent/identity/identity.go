@@ -31,12 +31,15 @@ type Registration struct {
 	// HubCA holds PEM certificates to trust for the hub; empty means the system's.
 	HubCA    []byte
 	Identity *crypto.AgentIdentity
+	// Repository is the id of the installation repo whose sealed files the agent may open: pinned here, not told by the
+	// hub. Empty, in the registrations of older versions: it opens none.
+	Repository string
 }
 
 // Equal says whether two registrations are the same agent of the same hub.
 func (r Registration) Equal(other Registration) bool {
 	return r.Cluster == other.Cluster && r.HubURL == other.HubURL && bytes.Equal(r.HubCA, other.HubCA) &&
-		r.Identity.Public() == other.Identity.Public()
+		r.Repository == other.Repository && r.Identity.Public() == other.Identity.Public()
 }
 
 const fieldManager = "plural-register"
@@ -61,7 +64,7 @@ func Write(ctx context.Context, client dynamic.Interface, r Registration) error 
 	secret.Object["type"] = "Opaque"
 	secret.Object["data"] = map[string]any{
 		"cluster": encode(r.Cluster), "hub-url": encode(r.HubURL), "hub-ca": encode(string(r.HubCA)),
-		"auth-key": encode(auth), "age-key": encode(ageKey),
+		"auth-key": encode(auth), "age-key": encode(ageKey), "repository": encode(r.Repository),
 	}
 	if _, err := client.Resource(secrets()).Namespace(Namespace).Apply(ctx, SecretName, secret, applyOptions()); err != nil {
 		return fmt.Errorf("write secret %s/%s: %w", Namespace, SecretName, err)
@@ -87,7 +90,10 @@ func Read(ctx context.Context, client dynamic.Interface) (Registration, error) {
 	if err != nil {
 		return Registration{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
 	}
-	r := Registration{Cluster: field("cluster"), HubURL: field("hub-url"), HubCA: []byte(field("hub-ca")), Identity: identity}
+	r := Registration{
+		Cluster: field("cluster"), HubURL: field("hub-url"), HubCA: []byte(field("hub-ca")), Identity: identity,
+		Repository: field("repository"),
+	}
 	if r.Cluster == "" || r.HubURL == "" {
 		return Registration{}, fmt.Errorf("secret %s/%s lacks cluster or hub-url: register the cluster again", Namespace, SecretName)
 	}

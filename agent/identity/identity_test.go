@@ -19,7 +19,7 @@ func registration(t *testing.T, hub string) identity.Registration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return identity.Registration{Cluster: "edge-1", HubURL: hub, HubCA: []byte("PEM"), Identity: keys}
+	return identity.Registration{Cluster: "edge-1", HubURL: hub, HubCA: []byte("PEM"), Identity: keys, Repository: strings.Repeat("3f", 16)}
 }
 
 // TestARegistrationLivesInItsCluster follows one cluster, whose secret has one fixed place.
@@ -40,6 +40,19 @@ func TestARegistrationLivesInItsCluster(t *testing.T) {
 	}
 	if first.Equal(second) {
 		t.Error("two registrations are the same")
+	}
+	elsewhere := second
+	elsewhere.Repository = strings.Repeat("4e", 16)
+	if second.Equal(elsewhere) {
+		t.Error("registrations for two repositories are the same")
+	}
+	older := second
+	older.Repository = ""
+	if err := identity.Write(t.Context(), kube, older); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := identity.Read(t.Context(), kube); err != nil || got.Repository != "" {
+		t.Errorf("a registration without a repository is %q, %v", got.Repository, err)
 	}
 	auth, age := second.Identity.Private()
 	for _, patch := range []string{

@@ -15,7 +15,7 @@
 //     delete and rollback are left out, because applying them would run them. NOTES.txt is rendered, then dropped.
 //     Dependencies must lie in charts/.
 //   - A file that does not exist is taken from its name with .tmpl appended, when that exists: a text/template over
-//     .parameters, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
+//     .parameters, .secrets, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
 //     files are helm's, never ours.
 //   - A key written twice is refused wherever we decode (raw, values, what a chart printed); inside a kustomization the word is
 //     kustomize's, which refuses most of them too.
@@ -49,6 +49,8 @@ type Input struct {
 	Service string
 	// Parameters are what *.tmpl files see as .parameters.
 	Parameters map[string]string
+	// Secrets are what *.tmpl files see as .secrets: name, key, value. They reach the child on its stdin alone.
+	Secrets map[string]map[string]string
 	// Helm is read by the helm renderer only; nil means an install named after the service with the chart's own values.
 	Helm *Helm
 	// Files holds the regular files of the service and of what it refers to.

@@ -39,6 +39,7 @@ func (j *job) expand(name string, text []byte) ([]byte, error) {
 	out := boundedBuffer{most: j.limits.Output}
 	if err := t.Execute(&out, map[string]any{
 		"parameters": j.Parameters,
+		"secrets":    map[string]map[string]string(j.Secrets),
 		"service":    map[string]string{"name": j.Service},
 		"namespace":  j.Namespace,
 	}); errors.Is(err, errTooLong) {

@@ -28,6 +28,7 @@ type request struct {
 	Namespace   string            `json:"namespace"`
 	Service     string            `json:"service"`
 	Parameters  map[string]string `json:"parameters"`
+	Secrets     secrets           `json:"secrets"`
 	Helm        Helm              `json:"helm"`
 	KubeVersion string            `json:"kubeVersion"`
 	APIVersions []string          `json:"apiVersions"`
@@ -42,12 +43,43 @@ func newRequest(in Input) (request, error) {
 	}
 	r := request{
 		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,
-		Parameters: in.Parameters, KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
+		Parameters: in.Parameters, Secrets: secrets(in.Secrets), KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
 	}
 	if in.Helm != nil {
 		r.Helm = *in.Helm
 	}
 	return r, nil
+}
+
+// secrets crosses as bytes: JSON text would change what is not UTF-8.
+type secrets map[string]map[string]string
+
+// MarshalJSON implements json.Marshaler.
+func (s secrets) MarshalJSON() ([]byte, error) {
+	crossing := make(map[string]map[string][]byte, len(s))
+	for name, values := range s {
+		crossing[name] = make(map[string][]byte, len(values))
+		for key, value := range values {
+			crossing[name][key] = []byte(value)
+		}
+	}
+	return json.Marshal(crossing)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *secrets) UnmarshalJSON(data []byte) error {
+	var crossing map[string]map[string][]byte
+	if err := json.Unmarshal(data, &crossing); err != nil {
+		return err
+	}
+	*s = make(secrets, len(crossing))
+	for name, values := range crossing {
+		(*s)[name] = make(map[string]string, len(values))
+		for key, value := range values {
+			(*s)[name][key] = string(value)
+		}
+	}
+	return nil
 }
 
 // answer is one line from the child.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -16,8 +17,11 @@ type loopState struct {
 	services map[string]*service
 	root     string // ETag of the poll that was taken in last
 	budget   string
-	running  int // passes under way
-	retrying int // those among them whose service failed the last time
+	// keys open what is sealed for this cluster; envelopes are what they were made of.
+	keys      unseal.Keys
+	envelopes []*api.Envelope
+	running   int // passes under way
+	retrying  int // those among them whose service failed the last time
 	// removals is when services that nothing asks for are to be looked for in the cluster; zero for not at all.
 	removals time.Time
 	listing  bool // somebody is looking
@@ -55,6 +59,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
 	state := &loopState{services: make(map[string]*service), boot: strconv.FormatUint(rand.Uint64(), 36)}
+	s.unlock(state, nil)
 	good, err := s.Store.Good()
 	if err != nil {
 		s.Log.Error("some last good deployments are unreadable", "error", err)
@@ -90,6 +95,9 @@ func (s *Syncer) adopt(state *loopState, n news) {
 	for name, svc := range state.services {
 		svc.want(desired[name])
 	}
+	if !sameEnvelopes(state.envelopes, n.poll.GetEnvelopes()) {
+		s.unlock(state, n.poll.GetEnvelopes())
+	}
 	state.root, state.budget = n.etag, n.poll.GetDeletionBudget()
 	s.setBeat(time.Duration(n.poll.GetReportIntervalMs()) * time.Millisecond)
 	state.removals = time.Now()
@@ -113,8 +121,9 @@ func (s *Syncer) setBeat(beat time.Duration) {
 func (s *Syncer) collect(state *loopState) {
 	keys := make(map[string]bool)
 	for _, svc := range state.services {
-		keys[svc.desired.GetBundle()] = true
-		keys[svc.good.GetBundle()] = true
+		for _, d := range []*api.Deployment{svc.desired, svc.good} {
+			keys[d.GetBundle()], keys[d.GetSecretsBundle()] = true, true
+		}
 	}
 	if err := s.Store.KeepBundles(keys); err != nil {
 		s.Log.Error("old bundles cannot be deleted", "error", err)
@@ -148,7 +157,7 @@ func (state *loopState) room(svc *service, passes int) bool {
 }
 
 func (s *Syncer) start(ctx context.Context, state *loopState, svc *service) {
-	work := svc.pass(state.blocker(svc))
+	work := svc.pass(state.keys, state.blocker(svc))
 	passing, cancel := context.WithCancel(ctx)
 	svc.cancel, svc.retries = cancel, svc.failures > 0
 	state.running++

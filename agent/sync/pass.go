@@ -8,11 +8,10 @@ import (
 	"io/fs"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
 )
@@ -23,6 +22,7 @@ type work struct {
 	desired *api.Deployment // nil: the service is to go
 	good    *api.Deployment
 	cache   rendered
+	keys    unseal.Keys
 	blocker string // the dependency that the newest deployment waits for
 }
 
@@ -36,6 +36,7 @@ type result struct {
 	// interrupted passes were stopped before they ended: what they say of success or failure means nothing.
 	interrupted bool
 
+	keys     unseal.Keys
 	good     *api.Deployment
 	cache    rendered
 	phase    api.Phase
@@ -47,7 +48,7 @@ type result struct {
 
 // run does a pass.
 func (s *Syncer) run(ctx context.Context, w work) result {
-	r := result{service: w.service, desired: w.desired, good: w.good, cache: w.cache}
+	r := result{service: w.service, desired: w.desired, good: w.good, cache: w.cache, keys: w.keys}
 	switch {
 	case w.desired == nil:
 		s.remove(ctx, &r)
@@ -64,12 +65,11 @@ func (s *Syncer) run(ctx context.Context, w work) result {
 
 // advance brings the newest deployment in. When it cannot be rendered, the last good one goes on being healed.
 func (s *Syncer) advance(ctx context.Context, r *result, d *api.Deployment) {
-	objects, err := s.objects(ctx, &r.cache, d)
-	if err != nil {
+	if err := s.render(ctx, r, d); err != nil {
 		s.heal(ctx, r, api.Phase_FAILED, err.Error())
 		return
 	}
-	applied, err := s.apply(ctx, d, objects)
+	applied, err := s.apply(ctx, d, r.cache)
 	if err != nil {
 		r.phase, r.message = api.Phase_FAILED, err.Error()
 		return
@@ -87,10 +87,10 @@ func (s *Syncer) advance(ctx context.Context, r *result, d *api.Deployment) {
 // heal applies the last good deployment, and says why it is not the newest.
 func (s *Syncer) heal(ctx context.Context, r *result, phase api.Phase, why string) {
 	if r.good != nil {
-		objects, err := s.objects(ctx, &r.cache, r.good)
+		err := s.render(ctx, r, r.good)
 		if err == nil {
 			var applied *apply.Result
-			if applied, err = s.apply(ctx, r.good, objects); err == nil {
+			if applied, err = s.apply(ctx, r.good, r.cache); err == nil {
 				r.judge(applied)
 			}
 		}
@@ -101,11 +101,13 @@ func (s *Syncer) heal(ctx context.Context, r *result, phase api.Phase, why strin
 	r.phase, r.message = phase, why
 }
 
-func (s *Syncer) apply(ctx context.Context, d *api.Deployment, objects []*unstructured.Unstructured) (*apply.Result, error) {
-	return s.Engine.Apply(ctx, apply.Request{
-		Service: d.GetService(), Namespace: d.GetNamespace(), Objects: objects,
+// apply makes a render live. Its error repeats nothing that was sealed.
+func (s *Syncer) apply(ctx context.Context, d *api.Deployment, what rendered) (*apply.Result, error) {
+	result, err := s.Engine.Apply(ctx, apply.Request{
+		Service: d.GetService(), Namespace: d.GetNamespace(), Objects: what.objects,
 		Prune: d.GetSync().GetPrune(), Budget: d.GetSync().GetDeletionBudget(),
 	})
+	return result, silent(err, what.secrets)
 }
 
 // remove takes a service that nothing asks for out of the cluster.
@@ -130,69 +132,76 @@ func (s *Syncer) remove(ctx context.Context, r *result) {
 	}
 }
 
-// objects renders a deployment, unless the cache holds it.
-func (s *Syncer) objects(ctx context.Context, cache *rendered, d *api.Deployment) ([]*unstructured.Unstructured, error) {
-	if cache.key == d.GetKey() {
-		return cache.objects, nil
+// render fills the pass's cache with a deployment's objects, unless they are there. Its error repeats nothing that was sealed.
+func (s *Syncer) render(ctx context.Context, r *result, d *api.Deployment) error {
+	if r.cache.key == d.GetKey() {
+		return nil
 	}
-	files, err := s.files(ctx, d)
+	opened, err := s.open(ctx, d, r.keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	in := render.Input{
 		Renderer: d.GetRenderer(), Path: d.GetPath(), Namespace: d.GetNamespace(), Service: d.GetService(),
-		Parameters: d.GetParameters(), Files: files, KubeVersion: s.KubeVersion, APIVersions: s.APIVersions,
+		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files,
+		KubeVersion: s.KubeVersion, APIVersions: s.APIVersions,
 	}
 	if h := d.GetHelm(); h != nil {
 		in.Helm = &render.Helm{Release: h.GetRelease(), ValuesJSON: h.GetValuesJson(), ValuesFiles: h.GetValuesFiles()}
 	}
 	out, err := s.Renderer.Render(ctx, in)
 	if err != nil {
-		return nil, err
+		return silent(err, opened.secrets)
 	}
 	for _, warning := range out.Warnings {
-		s.Log.Warn("render warns", "service", d.GetService(), "key", d.GetKey(), "warning", warning)
+		s.Log.Warn("render warns", "service", d.GetService(), "key", d.GetKey(), "warning", unseal.Redact(warning, opened.secrets))
 	}
-	*cache = rendered{d.GetKey(), out.Objects}
-	return out.Objects, nil
+	r.cache = rendered{d.GetKey(), withSecrets(out.Objects, opened.named.Objects, d.GetNamespace()), opened.secrets}
+	return nil
 }
 
-// files returns a deployment's bundle: from disk, else from the hub; believed only when its content gives its key.
-func (s *Syncer) files(ctx context.Context, d *api.Deployment) (*bundle.Files, error) {
-	if archive, err := s.Store.Bundle(d.GetBundle()); err == nil {
-		if files, err := verified(archive, d); err == nil {
+// archive is what a deployment has of one bundle: its key, and what it was made of.
+type archive struct {
+	key    string
+	inputs []string
+}
+
+// files returns a bundle: from disk, else from the hub; believed only when its content gives its key.
+func (s *Syncer) files(ctx context.Context, service string, a archive) (*bundle.Files, error) {
+	if packed, err := s.Store.Bundle(a.key); err == nil {
+		if files, err := a.verified(packed); err == nil {
 			return files, nil
 		}
-		s.Log.Warn("bundle on disk is damaged; downloading it again", "service", d.GetService(), "bundle", d.GetBundle())
+		s.Log.Warn("bundle on disk is damaged; downloading it again", "service", service, "bundle", a.key)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		s.Log.Warn("bundle on disk is unreadable; downloading it again", "service", d.GetService(), "error", err)
+		s.Log.Warn("bundle on disk is unreadable; downloading it again", "service", service, "error", err)
 	}
-	archive, err := s.Hub.Bundle(ctx, d.GetBundle())
+	packed, err := s.Hub.Bundle(ctx, a.key)
 	if err != nil {
 		return nil, err
 	}
-	files, err := verified(archive, d)
+	files, err := a.verified(packed)
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info("bundle downloaded", "service", d.GetService(), "bundle", d.GetBundle(), "bytes", len(archive))
-	if err := s.Store.SaveBundle(d.GetBundle(), archive); err != nil {
-		s.Log.Error("bundle cannot be kept over a restart", "service", d.GetService(), "error", err)
+	s.Log.Info("bundle downloaded", "service", service, "bundle", a.key, "bytes", len(packed))
+	if err := s.Store.SaveBundle(a.key, packed); err != nil {
+		s.Log.Error("bundle cannot be kept over a restart", "service", service, "error", err)
 	}
 	return files, nil
 }
 
-func verified(archive []byte, d *api.Deployment) (*bundle.Files, error) {
-	files, err := bundle.Unpack(bytes.NewReader(archive), bundle.DefaultLimits())
+func (a archive) verified(packed []byte) (*bundle.Files, error) {
+	files, err := bundle.Unpack(bytes.NewReader(packed), bundle.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("unpack bundle: %w", err)
 	}
-	key, err := files.Key(d.GetInputs())
+	key, err := files.Key(a.inputs)
 	if err != nil {
 		return nil, fmt.Errorf("verify bundle: %w", err)
 	}
-	if key != d.GetBundle() {
-		return nil, fmt.Errorf("verify bundle: its content is %s, not %s", key, d.GetBundle())
+	if key != a.key {
+		return nil, fmt.Errorf("verify bundle: its content is %s, not %s", key, a.key)
 	}
 	return files, nil
 }
@@ -200,7 +209,7 @@ func verified(archive []byte, d *api.Deployment) (*bundle.Files, error) {
 // maxProblems is how many objects a report names.
 const maxProblems = 50
 
-// judge draws a service's phase from its objects.
+// judge draws a service's phase from its objects, in words that repeat nothing that was sealed.
 func (r *result) judge(applied *apply.Result) {
 	r.phase, r.message = api.Phase_HEALTHY, ""
 	for i := range applied.Objects {
@@ -214,15 +223,24 @@ func (r *result) judge(applied *apply.Result) {
 			r.ready++
 			continue
 		}
+		problem := r.problem(o, message)
 		if len(r.problems) < maxProblems {
-			r.problems = append(r.problems, &api.ObjectReport{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name, Message: clip(message, maxMessage)})
+			r.problems = append(r.problems, problem)
 		}
 		if severity(phase) > severity(r.phase) {
-			r.phase, r.message = phase, o.GVK.Kind+" "+o.Name+": "+message
+			r.phase, r.message = phase, problem.GetKind()+" "+problem.GetName()+": "+problem.GetMessage()
 		}
 	}
 	if applied.Held != "" && r.phase != api.Phase_FAILED {
-		r.phase, r.message = api.Phase_HELD, applied.Held
+		r.phase, r.message = api.Phase_HELD, unseal.Redact(applied.Held, r.cache.secrets)
+	}
+}
+
+// problem is what a report says of one object, whose very name a template may have made of a secret.
+func (r *result) problem(o *apply.ObjectResult, message string) *api.ObjectReport {
+	silent := func(text string) string { return unseal.Redact(text, r.cache.secrets) }
+	return &api.ObjectReport{
+		Kind: silent(o.GVK.Kind), Namespace: silent(o.Namespace), Name: silent(o.Name), Message: clip(silent(message), maxMessage),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -33,10 +34,12 @@ type service struct {
 	retries bool               // whether that pass began after a failure
 }
 
-// rendered is a deployment's objects, by its key.
+// rendered is a deployment's objects, by its key. It lives in memory only: the objects may hold what was sealed.
 type rendered struct {
 	key     string
 	objects []*unstructured.Unstructured
+	// secrets are the values that no message may repeat.
+	secrets []string
 }
 
 // want sets the newest deployment. A pass of an older one is stopped: the newest revision never waits for it.
@@ -59,6 +62,13 @@ func (svc *service) decide(held string) {
 	}
 }
 
+// retry makes a service that failed due: what kept it from working may be gone.
+func (svc *service) retry() {
+	if svc.failures > 0 {
+		svc.due, svc.failures = time.Now(), 0
+	}
+}
+
 // waits says whether time alone makes no pass due.
 func (svc *service) waits() bool {
 	return svc.cancel != nil || svc.idle || svc.desired == nil && !svc.removable
@@ -70,8 +80,8 @@ func (svc *service) settled() bool {
 }
 
 // pass is what the next pass has to do.
-func (svc *service) pass(blocker string) work {
-	return work{service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, blocker: blocker}
+func (svc *service) pass(keys unseal.Keys, blocker string) work {
+	return work{service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, keys: keys, blocker: blocker}
 }
 
 // take keeps a pass's result, and decides when the next one is due.

@@ -2,7 +2,7 @@
 //
 // It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer and the apply engine are each
 // what it needs of them. One goroutine owns all state (loop.go); polls, passes and reports run beside it and hand it
-// their results. A pass is one service once through: bundle, render, apply, health (pass.go). The state of a service
+// their results. A pass is one service once through: bundle, unseal (sealed.go), render, apply, health (pass.go). The state of a service
 // is a function of its newest deployment and its last good one: whatever goes wrong on the way to the newest, the last
 // good one keeps being healed, and nothing is deleted that a complete, successful render does not leave out.
 package sync
@@ -16,6 +16,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -57,7 +58,9 @@ type Options struct {
 	Store    Store
 	Renderer Renderer
 	Engine   Engine
-	Log      *slog.Logger
+	// Cluster opens what is sealed for this cluster; what it opens stays in memory.
+	Cluster unseal.Cluster
+	Log     *slog.Logger
 	// Heal is how long a healthy service is left alone before it is applied again; before jitter.
 	Heal time.Duration
 	// Passes is how many services are worked on at once.

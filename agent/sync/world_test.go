@@ -25,6 +25,7 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
 	agentsync "github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/internal/kubetest"
@@ -47,6 +48,8 @@ type hub struct {
 	bundles map[string][]byte
 	stalled map[string]bool // bundles that are asked for and never come
 	reports []*api.Report
+	// envelopes go out with every further poll.
+	envelopes []*api.Envelope
 }
 
 var errAway = errors.New("no route to hub")
@@ -100,6 +103,7 @@ func (h *hub) asks(budget string, deployments ...*api.Deployment) {
 		h.polls++
 		h.poll = &api.Poll{
 			Cluster: "edge-1", Deployments: deployments, DeletionBudget: budget, IntervalMs: 100, ReportIntervalMs: 2000,
+			Envelopes: h.envelopes,
 		}
 	})
 }
@@ -157,6 +161,8 @@ type world struct {
 	ns      string
 	dir     string
 	heal    time.Duration
+	cluster unseal.Cluster
+	log     *slog.Logger
 }
 
 func newWorld(t *testing.T) *world {
@@ -171,6 +177,7 @@ func newWorld(t *testing.T) *world {
 		objects: cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(cluster.Namespace),
 		hub:     &hub{bundles: map[string][]byte{}, stalled: map[string]bool{}},
 		heal:    500 * time.Millisecond,
+		log:     slog.New(slog.DiscardHandler),
 	}
 	t.Cleanup(w.empty)
 	return w
@@ -200,7 +207,7 @@ func (w *world) start() (stop func()) {
 		w.Fatal(err)
 	}
 	syncer := agentsync.New(agentsync.Options{
-		Hub: w.hub, Store: keep, Engine: w.engine, Log: slog.New(slog.DiscardHandler),
+		Hub: w.hub, Store: keep, Engine: w.engine, Log: w.log, Cluster: w.cluster,
 		Renderer: &render.Renderer{Command: []string{program, "render-child"}},
 		Heal:     w.heal, Passes: 3, PollInterval: 100 * time.Millisecond, AgentVersion: "v1", KubeVersion: "v1.35.0",
 	})

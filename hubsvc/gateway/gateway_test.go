@@ -43,7 +43,12 @@ func deployment(service, bundle string) resolve.Deployment {
 
 func newRoot(t testing.TB, cluster string, deployments ...resolve.Deployment) *gateway.Root {
 	t.Helper()
-	root, err := gateway.NewRoot(cluster, deployments, terms)
+	return newRootWith(t, cluster, nil, deployments...)
+}
+
+func newRootWith(t testing.TB, cluster string, envelopes []*api.Envelope, deployments ...resolve.Deployment) *gateway.Root {
+	t.Helper()
+	root, err := gateway.NewRoot(cluster, deployments, envelopes, terms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +227,13 @@ func TestRevokedAgentIsRefusedAtItsNextRequest(t *testing.T) {
 func TestBundleOfAnotherClusterLooksLikeOneThatDoesNotExist(t *testing.T) {
 	w := newWorld(t)
 	for _, cluster := range []string{"a", "b"} {
-		for _, key := range []string{"b1-shared", "b1-" + cluster} {
+		secret := deployment("secret", "b1-shared")
+		secret.SecretsBundle = "b1-secrets-" + cluster
+		w.roots[cluster] = newRoot(t, cluster, deployment("only-"+cluster, "b1-"+cluster), secret)
+		w.bundles[secret.SecretsBundle] = []byte("sealed for " + cluster)
+	}
+	for _, cluster := range []string{"a", "b"} {
+		for _, key := range []string{"b1-shared", "b1-" + cluster, "b1-secrets-" + cluster} {
 			if got := w.get(api.BundlePath+key, cluster); got.code != http.StatusOK || got.body != string(w.bundles[key]) {
 				t.Errorf("%s reads %s: %d %q", cluster, key, got.code, got.body)
 			}
@@ -230,11 +241,13 @@ func TestBundleOfAnotherClusterLooksLikeOneThatDoesNotExist(t *testing.T) {
 	}
 	w.opened = nil
 	unknown := w.get(api.BundlePath+"b1-nowhere", "a")
-	forbidden := w.get(api.BundlePath+"b1-b", "a", "X-Cluster", "b", "Range", "bytes=0-1")
 	unknown.header.Del("Date")
-	forbidden.header.Del("Date")
-	if diff := cmp.Diff(unknown, forbidden, cmp.AllowUnexported(answer{})); diff != "" || unknown.code != http.StatusNotFound {
-		t.Errorf("%d; unknown and forbidden differ:\n%s", unknown.code, diff)
+	for _, key := range []string{"b1-b", "b1-secrets-b"} {
+		forbidden := w.get(api.BundlePath+key, "a", "X-Cluster", "b", "Range", "bytes=0-1")
+		forbidden.header.Del("Date")
+		if diff := cmp.Diff(unknown, forbidden, cmp.AllowUnexported(answer{})); diff != "" || unknown.code != http.StatusNotFound {
+			t.Errorf("%d; unknown and forbidden %s differ:\n%s", unknown.code, key, diff)
+		}
 	}
 	if len(w.opened) != 0 {
 		t.Errorf("opened %q for a cluster that may not have it", w.opened)

@@ -26,18 +26,21 @@ type Terms struct {
 	PollInterval, ReportInterval time.Duration
 }
 
-// NewRoot encodes a cluster's deployments. Equal deployments give an equal ETag on every replica.
-func NewRoot(cluster string, deployments []resolve.Deployment, terms Terms) (*Root, error) {
+// NewRoot encodes a cluster's deployments with the envelopes that it needs to open what is sealed for it. Equal
+// deployments and envelopes give an equal ETag on every replica.
+func NewRoot(cluster string, deployments []resolve.Deployment, envelopes []*api.Envelope, terms Terms) (*Root, error) {
 	poll := &api.Poll{
-		Cluster: cluster, DeletionBudget: terms.DeletionBudget,
+		Cluster: cluster, DeletionBudget: terms.DeletionBudget, Envelopes: envelopes,
 		IntervalMs:       int32(terms.PollInterval.Milliseconds()),
 		ReportIntervalMs: int32(terms.ReportInterval.Milliseconds()),
 	}
 	root := &Root{keys: make(map[string]struct{}, len(deployments))}
 	for i := range deployments {
 		poll.Deployments = append(poll.Deployments, wire(&deployments[i]))
-		if key := deployments[i].Bundle; key != "" {
-			root.keys[key] = struct{}{}
+		for _, key := range []string{deployments[i].Bundle, deployments[i].SecretsBundle} {
+			if key != "" {
+				root.keys[key] = struct{}{}
+			}
 		}
 	}
 	var err error
@@ -45,7 +48,7 @@ func NewRoot(cluster string, deployments []resolve.Deployment, terms Terms) (*Ro
 		return nil, fmt.Errorf("encode poll of %s: %w", cluster, err)
 	}
 	if len(root.body) > api.MaxPollBytes {
-		return nil, fmt.Errorf("encode poll of %s: %d services need %d bytes, more than %d", cluster, len(deployments), len(root.body), api.MaxPollBytes)
+		return nil, fmt.Errorf("encode poll of %s: %d services and %d envelopes need %d bytes, more than %d", cluster, len(deployments), len(envelopes), len(root.body), api.MaxPollBytes)
 	}
 	sum := sha256.Sum256(root.body)
 	root.etag = `"r1-` + hex.EncodeToString(sum[:16]) + `"`
@@ -67,7 +70,11 @@ func wire(d *resolve.Deployment) *api.Deployment {
 	out := &api.Deployment{
 		Service: d.Service, Key: d.Key, Bundle: d.Bundle, Inputs: d.Inputs, Path: d.Path, Renderer: d.Renderer,
 		Namespace: d.Namespace, Parameters: d.Parameters, DependsOn: d.DependsOn,
-		Sync: &api.Sync{Prune: d.Prune, SelfHeal: d.SelfHeal, DeletionBudget: d.DeletionBudget},
+		Sync:          &api.Sync{Prune: d.Prune, SelfHeal: d.SelfHeal, DeletionBudget: d.DeletionBudget},
+		SecretsBundle: d.SecretsBundle, SecretsInputs: d.SecretsInputs, OwnRepository: d.OwnRepository,
+	}
+	for _, s := range d.Secrets {
+		out.Secrets = append(out.Secrets, &api.Secret{Name: s.Name, Path: s.Path, TemplateOnly: s.TemplateOnly, Type: s.Type})
 	}
 	if d.Helm != nil {
 		out.Helm = &api.Helm{Release: d.Helm.Release, ValuesJson: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -42,6 +43,9 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 		"dependencies":    {change: func(d *resolve.Deployment) { d.DependsOn = []string{"db"} }},
 		"hold":            {change: func(d *resolve.Deployment) { d.Key, d.Bundle, d.Hold = "", "", &resolve.Problem{Message: "gone"} }},
 		"helm values":     {change: func(d *resolve.Deployment) { d.Helm = &resolve.Helm{Release: "web", ValuesJSON: []byte("{}")} }},
+		"secrets":         {change: func(d *resolve.Deployment) { d.Secrets = []resolve.Secret{{Name: "db", Path: "db.yaml"}} }},
+		"secrets' bundle": {change: func(d *resolve.Deployment) { d.SecretsBundle = "b1-secrets" }},
+		"whose files":     {change: func(d *resolve.Deployment) { d.OwnRepository = true }},
 		// A commit that touches other folders changes nothing but this.
 		"commit": {change: func(d *resolve.Deployment) { d.Commit = "c2" }, same: true},
 	}
@@ -55,6 +59,10 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 			}
 		})
 	}
+	envelopes := []*api.Envelope{{Group: "prod", Epoch: 1, Path: ".plural/groups/prod/members/clusters/a.age", Sealed: []byte("sealed")}}
+	if newRootWith(t, "a", envelopes, deployment("web", "b1-web")).ETag() == before {
+		t.Error("an envelope is not in the root")
+	}
 	if newRoot(t, "b", deployment("web", "b1-web")).ETag() == before {
 		t.Error("two clusters have the same root")
 	}
@@ -63,7 +71,7 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 func TestRootLargerThanAPollCanCarryIsRefused(t *testing.T) {
 	d := deployment("web", "b1-web")
 	d.Parameters = map[string]string{"p": strings.Repeat("x", 17<<20)}
-	_, err := gateway.NewRoot("edge-1", []resolve.Deployment{d}, terms)
+	_, err := gateway.NewRoot("edge-1", []resolve.Deployment{d}, nil, terms)
 	if err == nil || !strings.Contains(err.Error(), "edge-1") {
 		t.Errorf("NewRoot: %v", err)
 	}

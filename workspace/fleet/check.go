@@ -14,6 +14,9 @@ import (
 	"github.com/pluralsh/plural/internal/budget"
 )
 
+// longestSecretType bounds the type of a Kubernetes Secret, in characters.
+const longestSecretType = 253
+
 // Bounds of Source.spec.interval.
 const (
 	minInterval = time.Second
@@ -23,6 +26,8 @@ const (
 var (
 	// label is a DNS label (RFC 1123) of any length.
 	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	// secretType is the type of a Kubernetes Secret: a word, which may stand under a domain.
+	secretType = regexp.MustCompile(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`)
 	// shortSSH is user@host:path.
 	shortSSH = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:\s]\S*$`)
 )
@@ -80,7 +85,30 @@ func (d *document) checkService(s *Service) {
 	for i, r := range s.Spec.Clusters.MatchExpressions {
 		d.checkRequirement(index("spec.clusters.matchExpressions", i), r)
 	}
+	d.checkSecrets(s.Spec.Secrets)
 	d.checkBudget("spec.sync.deletionBudget", s.Spec.Sync.DeletionBudget)
+}
+
+// checkSecrets looks at what a service says of its secrets. Whether the files are there, and sealed, is for others.
+func (d *document) checkSecrets(secrets []SecretRef) {
+	first := map[string]int{}
+	for i, ref := range secrets {
+		at := index("spec.secrets", i)
+		d.checkName(at+".name", ref.Name)
+		d.checkPath(at+".from", ref.From)
+		if n, taken := first[ref.Name]; taken && ref.Name != "" {
+			d.fault(at+".name", "rename one of them", "a second secret named %s; the other is spec.secrets[%d]", quote(ref.Name), n)
+		} else {
+			first[ref.Name] = i
+		}
+		switch {
+		case ref.Type == "":
+		case ref.TemplateOnly:
+			d.fault(at+".type", "remove it, or remove templateOnly", "a type for a secret that no Kubernetes Secret is made of")
+		case len(ref.Type) > longestSecretType || !secretType.MatchString(ref.Type):
+			d.fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", quote(ref.Type))
+		}
+	}
 }
 
 func (d *document) checkSourceRef(s SourceRef) {

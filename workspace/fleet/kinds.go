@@ -148,6 +148,8 @@ type ServiceSpec struct {
 	Namespace  string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Clusters   Selector          `yaml:"clusters" json:"clusters"`
 	Parameters map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	// Secrets names sealed files of the installation repo, wherever the manifests come from.
+	Secrets []SecretRef `yaml:"secrets,omitempty" json:"secrets,omitempty"`
 	// Include names more folders or files of the same repository that the render reads.
 	Include   []string     `yaml:"include,omitempty" json:"include,omitempty"`
 	DependsOn []Dependency `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
@@ -185,6 +187,18 @@ type Requirement struct {
 	// Operator is In, NotIn, Exists or DoesNotExist.
 	Operator string   `yaml:"operator" json:"operator"`
 	Values   []string `yaml:"values,omitempty" json:"values,omitempty"`
+}
+
+// SecretRef is one sealed file that the service's templates read as .secrets.NAME.KEY, and that becomes the Kubernetes
+// Secret NAME in the service's namespace.
+type SecretRef struct {
+	Name string `yaml:"name" json:"name"`
+	// From is the file, relative to the installation repo's root.
+	From string `yaml:"from" json:"from"`
+	// TemplateOnly makes no Kubernetes Secret of it.
+	TemplateOnly bool `yaml:"templateOnly,omitempty" json:"templateOnly,omitempty"`
+	// Type is the Kubernetes Secret's type. Empty means Opaque.
+	Type string `yaml:"type,omitempty" json:"type,omitempty"`
 }
 
 // Dependency names a service that must be healthy on the same cluster first.

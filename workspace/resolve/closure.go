@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -93,6 +94,9 @@ func readKustomization(fsys fs.FS, file string) (parsed, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		return parsed{}, err
+	}
+	if seal.IsSealed(data) {
+		return parsed{err: errors.New("it is sealed, and whoever resolves the service must read it")}, nil
 	}
 	return parseKustomization(data), nil
 }

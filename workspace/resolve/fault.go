@@ -22,6 +22,8 @@ type fault struct {
 	unread bool
 	// outside faults are references out of the repository.
 	outside bool
+	// own faults lie in the installation repo, wherever the service's files come from.
+	own bool
 }
 
 func unreadable(err error) *fault {
@@ -31,6 +33,9 @@ func unreadable(err error) *fault {
 // problem places a fault: in the installation repo at the culprit, for other repositories at the service.
 func (f *fault) problem(s *fleet.Service) *Problem {
 	source := s.Spec.Source.Name
+	if f.own {
+		source = ""
+	}
 	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix, Outside: f.outside}
 	switch at := (fleet.Position{File: f.file, Line: f.line, Column: f.column}); {
 	case source != "" && f.file != "":

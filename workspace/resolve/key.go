@@ -10,7 +10,7 @@ import (
 )
 
 // keyPrefix starts every deployment key; it changes with the encoding below.
-const keyPrefix = "d1-"
+const keyPrefix = "d2-"
 
 // rendererVersion changes when a renderer makes other objects of the same input, so that every cluster renders again.
 func rendererVersion(renderer string) string {
@@ -23,9 +23,17 @@ func deploymentKey(d *Deployment) string {
 	e := encoder{sha256.New()}
 	e.text(d.Bundle, d.Renderer, rendererVersion(d.Renderer), d.Service, d.Path, d.Namespace)
 	e.dictionary(d.Parameters)
+	e.flag(d.Helm != nil)
 	if d.Helm != nil {
 		e.text(d.Helm.Release, string(d.Helm.ValuesJSON))
 		e.list(d.Helm.ValuesFiles)
+	}
+	e.flag(d.OwnRepository)
+	e.text(d.SecretsBundle)
+	e.size(len(d.Secrets))
+	for _, s := range d.Secrets {
+		e.text(s.Name, s.Path, s.Type)
+		e.flag(s.TemplateOnly)
 	}
 	return keyPrefix + hex.EncodeToString(e.sum.Sum(nil))
 }
@@ -51,6 +59,14 @@ func (e encoder) dictionary(m map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		e.text(k, m[k])
 	}
+}
+
+func (e encoder) flag(on bool) {
+	if on {
+		e.size(1)
+		return
+	}
+	e.size(0)
 }
 
 func (e encoder) size(n int) {

@@ -86,6 +86,8 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 				Bundle: word.Draw(rt, label), Service: word.Draw(rt, label), Path: word.Draw(rt, label),
 				Parameters: rapid.MapOfN(word, word, 0, 2).Draw(rt, label),
 				Helm:       &Helm{Release: word.Draw(rt, label), ValuesFiles: rapid.SliceOfN(word, 0, 2).Draw(rt, label)},
+				Secrets:    rapid.SliceOfN(rapid.Custom(secret), 0, 2).Draw(rt, label), SecretsBundle: word.Draw(rt, label),
+				OwnRepository: rapid.Bool().Draw(rt, label),
 			}
 		}
 		a, b := draw("a"), draw("b")
@@ -94,6 +96,11 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 			rt.Fatalf("%+v\n%+v", a, b)
 		}
 	})
+}
+
+func secret(rt *rapid.T) Secret {
+	word := rapid.StringMatching(`[ab:0-9]{0,2}`)
+	return Secret{word.Draw(rt, "name"), word.Draw(rt, "path"), rapid.Bool().Draw(rt, "template only"), word.Draw(rt, "type")}
 }
 
 func TestReduceKeepsOnlyOutermostPaths(t *testing.T) {

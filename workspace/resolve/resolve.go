@@ -1,13 +1,15 @@
 // Package resolve owns the step from what people wrote to what each cluster should run.
 //
 // It refuses to know how sources are fetched, how bundles are packed or kept, and what a render makes of them: it
-// reads names and ids of git objects, and of files only kustomizations.
+// reads names and ids of git objects, and of files only kustomizations, the policy of what must be sealed, and the first
+// bytes of what ought to be. It opens nothing that is sealed.
 //
 // For takes a fleet and a cluster, and asks for one snapshot for each service that the cluster's tags select. From the
 // service's path it tells the renderer and finds the inputs: the path itself, what its kustomization refers to
-// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key;
-// with the renderer, the cluster's parameters and the helm values they make the deployment's key. A service that
-// cannot be resolved is still listed, with the reason in Hold and without a key, so that nobody takes it for removed.
+// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key, and
+// those of the sealed files that the service names as secrets the key of a second bundle; with the renderer, the
+// cluster's parameters and the helm values both make the deployment's key. A service that cannot be resolved is still
+// listed, with the reason in Hold and without a key, so that nobody takes it for removed.
 //
 // All that depends on files alone is computed once for each state of a repository, however many clusters ask, and kept
 // by git id: a commit that touches other folders changes no key and reads no file.
@@ -46,7 +48,16 @@ type Deployment struct {
 	Namespace  string
 	Parameters map[string]string
 	// Helm is set for the renderer helm only.
-	Helm            *Helm
+	Helm *Helm
+	// Secrets are the sealed files that the service asks for by name, in its order.
+	Secrets []Secret
+	// SecretsBundle is the key of a second archive, which holds SecretsInputs out of the installation repo; empty when
+	// there are no Secrets, or Hold is set.
+	SecretsBundle string
+	SecretsInputs []string
+	// OwnRepository says that the service's files come from the installation repo, so that sealed ones among them may be
+	// opened.
+	OwnRepository   bool
 	DependsOn       []string
 	Prune, SelfHeal bool
 	DeletionBudget  string
@@ -55,8 +66,18 @@ type Deployment struct {
 	Commit string
 	// Snapshot is where to pack Inputs from.
 	Snapshot *snapshot.Snapshot
+	// SecretsSnapshot is where to pack SecretsInputs from; nil when there are none.
+	SecretsSnapshot *snapshot.Snapshot
 	// Hold says why there is no key: what runs must stay as it is.
 	Hold *Problem
+}
+
+// Secret is one sealed file of the installation repo, for templates by the name and, unless TemplateOnly, for a
+// Kubernetes Secret of that name and Type.
+type Secret struct {
+	Name, Path   string
+	TemplateOnly bool
+	Type         string
 }
 
 // Helm is how a chart is rendered. Later values win: those of the chart, ValuesFiles in order, ValuesJSON.
@@ -92,6 +113,9 @@ func (p *Problem) Error() string {
 // Resolver resolves again and again with little work. It is safe for concurrent use.
 type Resolver struct {
 	files     cache[fileSet, files]
+	secrets   cache[secretSet, secretFiles]
+	policies  cache[snapshot.Hash, policyOrNone]
+	forms     cache[formOf, form]
 	trees     cache[snapshot.Hash, treeScan]
 	refs      cache[snapshot.Hash, parsed]
 	templates cache[string, compiled]
@@ -127,11 +151,12 @@ func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster
 	d.Cluster = c.Metadata.Name
 	d.Hold = firstProblem(
 		func() *Problem { return r.addFiles(&d, s, src) },
+		func() *Problem { return first(r.addSecrets(&d, s, src)) },
 		func() *Problem { return checkDependencies(f, s, c) },
 		func() *Problem { return r.addParameters(&d, s, c) },
 	)
 	if d.Hold != nil {
-		d.Bundle = ""
+		d.Bundle, d.SecretsBundle = "", ""
 		return d
 	}
 	d.Key = deploymentKey(&d)
@@ -152,6 +177,10 @@ func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 	d := Deployment{
 		Service: s.Metadata.Name, Namespace: s.Spec.Namespace, Renderer: s.Spec.Renderer,
 		Path: path.Clean(s.Spec.Source.Path), Source: s.Spec.Source.Name, Ref: s.Spec.Source.Ref,
+		OwnRepository: s.Spec.Source.Name == "",
+	}
+	for _, ref := range s.Spec.Secrets {
+		d.Secrets = append(d.Secrets, Secret{ref.Name, path.Clean(ref.From), ref.TemplateOnly, ref.Type})
 	}
 	if source, ok := f.Source(d.Source); ok && d.Ref == "" && source.Spec.Git != nil {
 		d.Ref = source.Spec.Git.Ref

@@ -74,6 +74,9 @@ type missingError struct{ name string }
 
 func (e *missingError) Error() string { return e.name + " has no value" }
 
+// errSecrets is for whoever looks for a secret where it would end up in a key, a poll and the hub's memory.
+var errSecrets = errors.New("secrets are known to the agent only")
+
 // render evaluates a template.
 func (c compiled) render(in scope) (string, error) {
 	if c.err != nil {
@@ -165,6 +168,9 @@ func evalArgument(node parse.Node, in scope) (value, error) {
 	case *parse.StringNode:
 		return value{text: n.Text}, nil
 	case *parse.FieldNode:
+		if n.Ident[0] == "secrets" { // no default may stand in for a secret
+			return value{}, errSecrets
+		}
 		return in.walk(n.Ident), nil
 	case *parse.PipeNode:
 		return evalPipe(n, in)

@@ -24,14 +24,17 @@ func (r *Resolver) Validate(f *fleet.Fleet, src Sources) []Problem {
 	return all
 }
 
-// validate finds the problem with a service's files, or else each problem with its settings at the first cluster that
-// has it.
+// validate finds the problems with a service's files and secrets, or else each problem with its settings at the first
+// cluster that has it.
 func (r *Resolver) validate(f *fleet.Fleet, s *fleet.Service, src Sources) []Problem {
 	d := settings(f, s)
+	list := r.addSecrets(&d, s, src)
 	if p := r.addFiles(&d, s, src); p != nil {
-		return []Problem{*p}
+		list = append(list, *p)
 	}
-	var list []Problem
+	if len(list) > 0 {
+		return list
+	}
 	for i := range f.Clusters {
 		c := &f.Clusters[i]
 		if !s.Spec.Clusters.Matches(c) {

@@ -40,6 +40,8 @@ func (t templates) text(s, field string) (string, *Problem) {
 func templateFix(err error) string {
 	var missing *missingError
 	switch {
+	case errors.Is(err, errSecrets):
+		return "use a *.tmpl file in the service's folder, which the agent fills in"
 	case !errors.As(err, &missing):
 		return "a template holds fields, texts in quotes, and the functions " + strings.Join(slices.Sorted(maps.Keys(functions())), ", ")
 	case strings.HasPrefix(missing.name, ".cluster.tags."), strings.HasPrefix(missing.name, ".cluster.parameters."):

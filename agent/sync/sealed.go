@@ -1,0 +1,101 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/unseal"
+	"github.com/pluralsh/plural/api"
+)
+
+// opened are a deployment's files with nothing sealed left in them, for as long as a render takes.
+type opened struct {
+	files fs.FS
+	named *unseal.Named
+	// secrets are the values that no message may repeat.
+	secrets []string
+}
+
+// open fetches what a deployment is made of, and opens what is sealed in it.
+func (s *Syncer) open(ctx context.Context, d *api.Deployment, keys unseal.Keys) (*opened, error) {
+	files, err := s.files(ctx, d.GetService(), archive{d.GetBundle(), d.GetInputs()})
+	if err != nil {
+		return nil, err
+	}
+	plain, err := unseal.Files(files, keys, d.GetOwnRepository())
+	if err != nil {
+		return nil, err
+	}
+	named := new(unseal.Named)
+	if len(d.GetSecrets()) > 0 {
+		files, err := s.files(ctx, d.GetService(), archive{d.GetSecretsBundle(), d.GetSecretsInputs()})
+		if err != nil {
+			return nil, err
+		}
+		if named, err = unseal.Secrets(files, d.GetSecrets(), keys); err != nil {
+			return nil, err
+		}
+	}
+	return &opened{plain.FS, named, hidden(d, slices.Concat(plain.Values, named.Values))}, nil
+}
+
+// hidden are the values that are worth hiding: not those that stand in the deployment for everybody to read, as a database
+// that is called like its service.
+func hidden(d *api.Deployment, values []string) []string {
+	public := []string{d.GetService(), d.GetNamespace(), d.GetPath()}
+	public = slices.AppendSeq(public, maps.Values(d.GetParameters()))
+	return slices.DeleteFunc(values, func(value string) bool {
+		return slices.ContainsFunc(public, func(text string) bool { return strings.Contains(text, value) })
+	})
+}
+
+// withSecrets adds the Secrets that a service named to its render, except those that the render makes itself. An empty
+// render stays empty, so that nothing is deleted for it.
+func withSecrets(objects, named []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
+	if len(objects) == 0 {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, o := range objects {
+		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (o.GetNamespace() == "" || o.GetNamespace() == namespace) {
+			own[o.GetName()] = true
+		}
+	}
+	for _, secret := range named {
+		if !own[secret.GetName()] {
+			objects = append(objects, secret)
+		}
+	}
+	return objects
+}
+
+// silent is err with nothing in its words that was sealed. What it was made of is given up where something was.
+func silent(err error, secrets []string) error {
+	if err == nil || len(secrets) == 0 {
+		return err
+	}
+	return errors.New(unseal.Redact(err.Error(), secrets))
+}
+
+// unlock makes keys of envelopes, and tries again what failed without them.
+func (s *Syncer) unlock(state *loopState, envelopes []*api.Envelope) {
+	keys, err := s.Cluster.Keys(envelopes)
+	if err != nil {
+		s.Log.Warn("some groups' envelopes do not open", "error", err)
+	}
+	state.keys, state.envelopes = keys, envelopes
+	for _, svc := range state.services {
+		svc.retry()
+	}
+}
+
+func sameEnvelopes(a, b []*api.Envelope) bool {
+	return slices.EqualFunc(a, b, func(a, b *api.Envelope) bool { return proto.Equal(a, b) })
+}

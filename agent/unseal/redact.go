@@ -1,0 +1,217 @@
+package unseal
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	mask = "***"
+	// shortest is the length of the shortest value that is looked for: a shorter one is everywhere, and masking it would
+	// tell where.
+	shortest = 4
+	// run is how many bytes of the inside of a value are one too many.
+	run = 12
+	// maxSearched is how many bytes of values are looked for.
+	maxSearched = 1 << 20
+	// maxParsed is how large a plaintext is looked into for its values, in bytes.
+	maxParsed = 1 << 20
+
+	unrepeated = "what was said is not repeated: it may hold something of the large sealed files here"
+)
+
+// Redact puts *** in place of values, of their usual encodings, of longer pieces of them, and of beginnings that were cut
+// off by dots. It is for what others say of plaintext that went through their hands. Where there are too many values to look
+// for, nothing of the message is left.
+func Redact(message string, values []string) string {
+	if len(values) == 0 || message == "" {
+		return message
+	}
+	total := 0
+	for _, value := range values {
+		total += len(value)
+	}
+	if total > maxSearched {
+		return unrepeated
+	}
+	hidden := make([]bool, len(message))
+	cuts := cutsIn(message)
+	windows := windowsOf(message)
+	for _, value := range values {
+		for _, form := range forms(value) {
+			hideWhole(message, form, hidden)
+			hideBeginnings(message, form, cuts, hidden)
+			hidePieces(form, windows, hidden)
+		}
+	}
+	var out strings.Builder
+	for i := range len(message) {
+		switch {
+		case !hidden[i]:
+			out.WriteByte(message[i])
+		case i == 0 || !hidden[i-1]:
+			out.WriteString(mask)
+		}
+	}
+	return out.String()
+}
+
+// forms are the ways in which a value is printed.
+func forms(value string) []string {
+	parts := append(strings.Split(value, "\n"), value)
+	var all []string
+	for _, part := range parts {
+		part = strings.TrimSpace(part)
+		if len(part) < shortest {
+			continue
+		}
+		for _, quoted := range []string{quoteJSON(part), strconv.Quote(part), strconv.QuoteToASCII(part)} {
+			all = append(all, quoted[1:len(quoted)-1])
+		}
+		all = append(all, part, url.QueryEscape(part), url.PathEscape(part), base64.StdEncoding.EncodeToString([]byte(part)))
+	}
+	all = append(all, base64.StdEncoding.EncodeToString([]byte(value)))
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(form string) bool { return len(form) < shortest })
+}
+
+func quoteJSON(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return strconv.Quote(text)
+	}
+	return string(quoted)
+}
+
+func hideWhole(message, form string, hidden []bool) {
+	for from := 0; ; {
+		i := strings.Index(message[from:], form)
+		if i < 0 {
+			return
+		}
+		mark(hidden, from+i, len(form))
+		from += i + 1
+	}
+}
+
+// cutsIn are the places where something may have been cut off: before dots.
+func cutsIn(message string) []int {
+	var cuts []int
+	for i := range message {
+		if strings.HasPrefix(message[i:], "...") || strings.HasPrefix(message[i:], "…") {
+			cuts = append(cuts, i)
+		}
+	}
+	return cuts
+}
+
+func hideBeginnings(message, form string, cuts []int, hidden []bool) {
+	for _, cut := range cuts {
+		for n := min(len(form), cut); n >= shortest; n-- {
+			if strings.HasSuffix(message[:cut], form[:n]) {
+				mark(hidden, cut-n, n)
+				break
+			}
+		}
+	}
+}
+
+// windowsOf is where each run of bytes of a message begins.
+func windowsOf(message string) map[string][]int {
+	windows := map[string][]int{}
+	for i := 0; i+run <= len(message); i++ {
+		windows[message[i:i+run]] = append(windows[message[i:i+run]], i)
+	}
+	return windows
+}
+
+func hidePieces(form string, windows map[string][]int, hidden []bool) {
+	if len(windows) == 0 {
+		return
+	}
+	for i := 0; i+run <= len(form); i++ {
+		for _, at := range windows[form[i:i+run]] {
+			mark(hidden, at, run)
+		}
+	}
+}
+
+func mark(hidden []bool, at, n int) {
+	for i := at; i < at+n; i++ {
+		hidden[i] = true
+	}
+}
+
+// scalars are the values in a plaintext: those of YAML and JSON, those of env lines, and what is neither as it is. What says
+// which object a manifest is about is no secret, and is left out: messages need it.
+func scalars(plain []byte) []string {
+	if len(plain) > maxParsed {
+		return []string{string(plain)}
+	}
+	var found []string
+	decoder := yaml.NewDecoder(bytes.NewReader(plain))
+	for {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil || doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind == yaml.ScalarNode {
+			return append(found, lines(string(plain))...)
+		}
+		found = append(found, scalarsOf(doc.Content[0], "")...)
+	}
+}
+
+func scalarsOf(node *yaml.Node, at string) []string {
+	var found []string
+	switch node.Kind {
+	case yaml.ScalarNode:
+		if isIdentity(at) || len(node.Value) < shortest || node.ShortTag() == "!!bool" || node.ShortTag() == "!!null" {
+			return nil
+		}
+		found = append(found, node.Value)
+		if decoded, err := base64.StdEncoding.DecodeString(node.Value); err == nil && len(decoded) >= shortest {
+			found = append(found, string(decoded))
+		}
+	case yaml.SequenceNode:
+		for _, child := range node.Content {
+			found = append(found, scalarsOf(child, below)...)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			name := at + "." + node.Content[i].Value
+			if strings.Count(at, ".") > 1 {
+				name = below
+			}
+			found = append(found, scalarsOf(node.Content[i+1], name)...)
+		}
+	}
+	return found
+}
+
+// below is the place of everything that no identity is made of.
+const below = "..."
+
+func isIdentity(at string) bool {
+	return slices.Contains([]string{".apiVersion", ".kind", ".type", ".metadata.name", ".metadata.namespace"}, at)
+}
+
+func lines(text string) []string {
+	found := []string{text}
+	for line := range strings.SplitSeq(text, "\n") {
+		if _, value, ok := strings.Cut(line, "="); ok {
+			found = append(found, strings.Trim(strings.TrimSpace(value), `"'`))
+		}
+	}
+	return found
+}
