@@ -1,6 +1,7 @@
 // Package cluster owns the commands about clusters.
 //
-// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer.
+// It refuses to know how the hub is found and asked, and who can open what. A command asks the hub one question and shows
+// the answer, or plans one commit to the installation repo and makes it.
 package cluster
 
 import (
@@ -23,9 +24,9 @@ func NewCmdCluster(f *cmdutil.Factory) *cobra.Command {
 		Use:     "cluster",
 		GroupID: cmdutil.GroupFleet,
 		Aliases: []string{"cl"},
-		Short:   "See and register the fleet's clusters",
+		Short:   "See, register and delete the fleet's clusters",
 		Example: cmdutil.Example("plural cluster list", "plural cluster get edge-1 -o json"),
-	}, newCmdList(f), newCmdGet(f), newCmdRegister(f))
+	}, newCmdList(f), newCmdGet(f), newCmdRegister(f), newCmdDelete(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {

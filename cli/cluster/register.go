@@ -2,11 +2,9 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
@@ -16,6 +14,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/sharing"
 )
 
 type registerOptions struct {
@@ -35,7 +34,8 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 		Short: "Let a cluster join the fleet",
 		Long: "Let a cluster join the fleet.\n\n" +
 			"Keys for its agent are made: the private halves go into the secret plural-system/plural-agent of the cluster, the\n" +
-			"public halves into clusters/NAME.yaml, which is committed and pushed. A cluster that is registered already gets\n" +
+			"public halves into clusters/NAME.yaml, which is committed and pushed. Where the repository is sealed, the same commit\n" +
+			"lets the cluster open what is sealed for the groups that its tags select. A cluster that is registered already gets\n" +
 			"fresh keys, and its old ones are good for nothing once the hub has seen the commit.",
 		Example: cmdutil.Example("plural cluster register edge-1 --context edge-1", "plural cluster register edge-1 --tag env=prod --tag region=eu"),
 		Args:    cmdutil.Exactly("NAME"),
@@ -58,11 +58,11 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	repo, err := o.factory.Repo()
+	c, err := open(ctx, o.factory, false)
 	if err != nil {
 		return err
 	}
-	hub, err := o.factory.HubAddress()
+	request, err := o.request(c)
 	if err != nil {
 		return err
 	}
@@ -70,39 +70,77 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request := register.Request{Cluster: o.name, HubURL: hub, Tags: o.tags}
-	if o.hubCA != "" {
-		if request.HubCA, err = os.ReadFile(o.hubCA); err != nil {
-			return fmt.Errorf("read hub CA: %w", err)
-		}
-	}
-	path := filepath.Join(repo.Root(), filepath.FromSlash(register.Path(o.name)))
-	file, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read cluster's file: %w", err)
-	}
-	if file, err = register.Cluster(ctx, kube, request, file); err != nil {
+	file, err := c.read(register.Path(o.name))
+	if err != nil {
 		return err
 	}
-	if o.noCommit {
-		if err := write(path, file); err != nil {
-			return err
-		}
-		o.factory.Say("cluster %s has its keys; commit and push %s", o.name, register.Path(o.name))
-		return nil
+	prepared, err := register.Prepare(request, file)
+	if err != nil {
+		return err
 	}
-	return o.commit(ctx, repo, file)
+	if err := o.prepare(c, prepared); err != nil {
+		return err
+	}
+	if err := prepared.Install(ctx, kube); err != nil {
+		return err
+	}
+	return o.finish(ctx, c)
 }
 
-// write leaves the file in the work tree: public keys, for git to keep.
-func write(path string, file []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write cluster's file: %w", err)
+func (o *registerOptions) request(c *change) (register.Request, error) {
+	request := register.Request{Cluster: o.name, Tags: o.tags}
+	var err error
+	if request.HubURL, err = o.factory.HubAddress(); err != nil {
+		return request, err
 	}
-	if err := os.WriteFile(path+".new", file, 0o644); err != nil {
-		return fmt.Errorf("write cluster's file: %w", err)
+	if c.editor != nil {
+		request.Repository = c.editor.Vault().Policy().Repository
 	}
-	return os.Rename(path+".new", path)
+	if o.hubCA == "" {
+		return request, nil
+	}
+	if request.HubCA, err = os.ReadFile(o.hubCA); err != nil {
+		return request, fmt.Errorf("read hub CA: %w", err)
+	}
+	return request, nil
+}
+
+// prepare plans the commit: the cluster's file, with an envelope for each group that its tags select.
+func (o *registerOptions) prepare(c *change, prepared *register.Registration) error {
+	if c.editor != nil {
+		var err error
+		c.plan, err = c.editor.AddCluster(sharing.Cluster{Name: o.name, Tags: prepared.Tags, Age: prepared.Age})
+		if err != nil {
+			return err
+		}
+	}
+	c.plan.Changes[register.Path(o.name)] = prepared.File
+	return nil
+}
+
+// finish makes the commit, once the cluster has its keys.
+func (o *registerOptions) finish(ctx context.Context, c *change) error {
+	c.sayReaders()
+	for _, group := range c.plan.Unreachable {
+		o.factory.Say("cluster %s belongs to the group %s, and you do not: let a member run plural crypto share cluster/%s --group %s", o.name, group, o.name, group)
+	}
+	if o.noCommit {
+		if err := c.write(); err != nil {
+			return err
+		}
+		o.factory.Say("cluster %s has its keys; commit and push %s", o.name, strings.Join(c.paths(), " "))
+		return nil
+	}
+	message := o.message
+	if message == "" {
+		message = "Register cluster " + o.name
+	}
+	commit, err := c.commit(ctx, message)
+	if err != nil {
+		return err
+	}
+	o.factory.Say("cluster %s is registered at %s; now run its agent there: plural agent run", o.name, cmdutil.ShortCommit(commit))
+	return nil
 }
 
 func (o *registerOptions) kube() (dynamic.Interface, error) {
@@ -113,20 +151,4 @@ func (o *registerOptions) kube() (dynamic.Interface, error) {
 		return nil, &ui.Err{Msg: "no cluster to register", Cause: err.Error(), Fix: "--kubeconfig FILE, --context CONTEXT", Err: err}
 	}
 	return dynamic.NewForConfig(config)
-}
-
-func (o *registerOptions) commit(ctx context.Context, repo *workspace.Repo, file []byte) error {
-	message := o.message
-	if message == "" {
-		message = "Register cluster " + o.name
-	}
-	if _, err := repo.Commit(ctx, message, map[string][]byte{register.Path(o.name): file}); err != nil {
-		return err
-	}
-	commit, err := repo.Push(ctx)
-	if err != nil {
-		return err
-	}
-	o.factory.Say("cluster %s is registered at %s; now run its agent there: plural agent run", o.name, cmdutil.ShortCommit(commit))
-	return nil
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,39 +11,25 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/workspace/sharing"
 )
 
 // startAgents registers the clusters that are not, commits them with what the fleet is to run at first, and starts
 // their agents.
 func (b *bringUp) startAgents(ctx context.Context) (string, error) {
-	files := map[string][]byte{}
-	if err := b.addSample(files); err != nil {
+	registered, err := b.registerAll(ctx)
+	if err != nil {
 		return "", err
-	}
-	var registered []string
-	for i, cluster := range b.Options.Clusters {
-		added, err := b.register(ctx, files, cluster, i == 0)
-		if err != nil {
-			return "", err
-		}
-		if added {
-			registered = append(registered, cluster)
-		}
-	}
-	if len(files) > 0 {
-		if _, err := b.repo.Commit(ctx, "Register the local clusters", files); err != nil {
-			return "", err
-		}
 	}
 	for _, cluster := range registered { // not before the commit: keys that git does not know are good for nothing
 		if err := replaceFile(b.registration(cluster), []byte(b.hubURL), 0o600); err != nil {
 			return "", fmt.Errorf("note registration of %s: %w", cluster, err)
 		}
 	}
-	var err error
 	if b.head, err = b.repo.Push(ctx); err != nil {
 		return "", err
 	}
@@ -62,36 +49,114 @@ func (f Fleet) registration(cluster string) string {
 	return filepath.Join(f.clusterDir(cluster), "registered")
 }
 
-// register adds a cluster's file to files, unless the cluster knows its keys and this hub, and the repo knows the cluster.
-func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster string, management bool) (added bool, err error) {
-	path := register.Path(cluster)
-	file, err := os.ReadFile(filepath.Join(b.Repo, path))
-	if err != nil && !os.IsNotExist(err) {
-		return false, fmt.Errorf("read %s: %w", path, err)
+// registerAll registers the clusters that are not. In a sealed repo each is a commit of its own, which lets the cluster
+// open what its groups can.
+func (b *bringUp) registerAll(ctx context.Context) (registered []string, err error) {
+	if _, err := sharing.Resume(ctx, b.repo, b.Confirmed); err != nil { // an earlier up was killed
+		return nil, err
 	}
-	if hub, err := os.ReadFile(b.registration(cluster)); err == nil && string(hub) == b.hubURL && file != nil {
-		return false, nil
+	files := map[string][]byte{}
+	if err := b.addSample(files); err != nil {
+		return nil, err
+	}
+	for i, cluster := range b.Options.Clusters {
+		known, err := b.isRegistered(cluster)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			continue
+		}
+		if err := b.register(ctx, files, cluster, i == 0); err != nil {
+			return nil, err
+		}
+		registered = append(registered, cluster)
+	}
+	if len(files) > 0 {
+		_, err = b.repo.Commit(ctx, "Register the local clusters", files)
+	}
+	return registered, err
+}
+
+// isRegistered says whether the cluster knows its keys and this hub, and the repo knows the cluster. Otherwise the
+// cluster counts as registered nowhere from here on.
+func (b *bringUp) isRegistered(cluster string) (bool, error) {
+	_, err := os.Lstat(filepath.Join(b.Repo, register.Path(cluster)))
+	if err != nil && !os.IsNotExist(err) {
+		return false, fmt.Errorf("look for %s: %w", register.Path(cluster), err)
+	}
+	inRepo := err == nil
+	if hub, err := os.ReadFile(b.registration(cluster)); err == nil && string(hub) == b.hubURL && inRepo {
+		return true, nil
 	}
 	if err := os.Remove(b.registration(cluster)); err != nil && !os.IsNotExist(err) {
 		return false, fmt.Errorf("forget registration of %s: %w", cluster, err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", b.Kubeconfig(cluster))
-	if err != nil {
-		return false, fmt.Errorf("read kubeconfig of %s: %w", cluster, err)
+	return false, nil
+}
+
+// register gives a cluster its keys. Its file goes to files or, in a sealed repo, into a commit with its envelopes.
+func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster string, management bool) error {
+	path := register.Path(cluster)
+	file, err := os.ReadFile(filepath.Join(b.Repo, path))
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	kube, err := dynamic.NewForConfig(config)
+	kube, err := b.kube(cluster)
 	if err != nil {
-		return false, fmt.Errorf("connect to %s: %w", cluster, err)
+		return err
 	}
 	role := "edge"
 	if management {
 		role = "management"
 	}
 	request := register.Request{Cluster: cluster, HubURL: b.hubURL, Tags: map[string]string{"env": "local", "role": role}}
-	if files[path], err = register.Cluster(ctx, kube, request, file); err != nil {
-		return false, err
+	editor, err := b.editor()
+	if err != nil {
+		return err
 	}
-	return true, nil
+	if editor != nil {
+		request.Repository = editor.Vault().Policy().Repository
+	}
+	prepared, err := register.Prepare(request, file)
+	if err != nil {
+		return err
+	}
+	if editor == nil {
+		files[path] = prepared.File
+		return prepared.Install(ctx, kube)
+	}
+	plan, err := editor.AddCluster(sharing.Cluster{Name: cluster, Tags: prepared.Tags, Age: prepared.Age})
+	if err != nil {
+		return err
+	}
+	plan.Changes[path] = prepared.File
+	if err := prepared.Install(ctx, kube); err != nil {
+		return err
+	}
+	_, err = plan.Apply(ctx, "")
+	return err
+}
+
+// editor changes who can open what; nil where nothing is sealed.
+func (b *bringUp) editor() (*sharing.Editor, error) {
+	editor, err := sharing.Open(b.repo, b.Keys, b.Confirmed)
+	if errors.Is(err, policy.ErrNone) {
+		return nil, nil
+	}
+	return editor, err
+}
+
+func (b *bringUp) kube(cluster string) (dynamic.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", b.Kubeconfig(cluster))
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig of %s: %w", cluster, err)
+	}
+	kube, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cluster, err)
+	}
+	return kube, nil
 }
 
 // addSample gives a fleet that is new, without clusters and services, one service to look at.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,6 +112,12 @@ func (b *bringUp) initRepo(ctx context.Context) (string, error) {
 	}
 	if b.repo, err = workspace.Find(b.Repo); err != nil {
 		return "", err
+	}
+	b.repo.UseKeys(b.Keys)
+	if b.Seal != nil && slices.Contains(made.Created, workspace.Manifest) {
+		if err := b.Seal(ctx, b.repo); err != nil {
+			return "", fmt.Errorf("seal secrets: %w", err)
+		}
 	}
 	if err := b.connectOrigin(); err != nil {
 		return "", err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -34,6 +35,11 @@ type Options struct {
 	Plural, Localkube string
 	// Agent is the command that runs an agent, without its flags.
 	Agent []string
+	// Keys and Confirmed are the person's, for a repo that is sealed.
+	Keys      workspace.Keys
+	Confirmed trust.Store
+	// Seal begins to seal a repo that Up has just made; nil leaves it unsealed.
+	Seal func(ctx context.Context, repo *workspace.Repo) error
 	// Status asks the hub how the fleet is.
 	Status func(ctx context.Context, hubURL, token string) (*v1.Status, error)
 	// Reporter hears of each step.

@@ -1,8 +1,9 @@
 // Package register owns how a cluster joins the fleet: keys are made, their public halves go into the cluster's file in
 // git, their private halves into a Secret in the cluster.
 //
-// It commits nothing and starts nothing: the caller gets the file's new content, and decides when it is committed. A
-// file that is there keeps its comments, its order, all it says beside the keys; only blank lines and indentation may move.
+// It commits nothing and starts nothing. Prepare makes the keys and the file's new content, and touches nothing, so that
+// the caller can see to it that the commit will work out; Install then writes the Secret. A file that is there keeps its
+// comments, its order, all it says beside the keys; only blank lines and indentation may move.
 package register
 
 import (
@@ -31,14 +32,28 @@ type Request struct {
 	HubCA []byte
 	// Tags are given to a cluster that has no file yet.
 	Tags map[string]string
+	// Repository is the id of the installation repo, to which the agent then holds what it opens; empty when nothing is
+	// sealed there.
+	Repository string
+}
+
+// Registration is a cluster's fresh keys, which nobody knows yet.
+type Registration struct {
+	// File is the cluster's file with the public halves.
+	File []byte
+	// Tags are the cluster's, as its file says.
+	Tags map[string]string
+	// Age is the recipient for what only this cluster's agent should open.
+	Age string
+
+	private identity.Registration
 }
 
 // Path is a cluster's file in the installation repo.
 func Path(cluster string) string { return "clusters/" + cluster + ".yaml" }
 
-// Cluster gives a cluster fresh keys. It writes the private halves through kube, and returns the cluster's file with
-// the public ones: file is what stands there now, nil when there is none.
-func Cluster(ctx context.Context, kube dynamic.Interface, r Request, file []byte) ([]byte, error) {
+// Prepare makes fresh keys for a cluster. File is what stands in the cluster's file now, nil when there is none.
+func Prepare(r Request, file []byte) (*Registration, error) {
 	if problems := validation.IsDNS1123Label(r.Cluster); len(problems) > 0 {
 		return nil, fmt.Errorf("cluster name %q: %s", r.Cluster, strings.Join(problems, ", "))
 	}
@@ -51,15 +66,35 @@ func Cluster(ctx context.Context, kube dynamic.Interface, r Request, file []byte
 			return nil, err
 		}
 	}
-	file, err = withKeys(file, r.Cluster, keys.Public())
+	document, err := own(file, r.Cluster)
+	if err == nil {
+		file, err = withKeys(document, keys.Public())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", Path(r.Cluster), err)
 	}
-	registration := identity.Registration{Cluster: r.Cluster, HubURL: r.HubURL, HubCA: r.HubCA, Identity: keys}
-	if err := identity.Write(ctx, kube, registration); err != nil {
-		return nil, fmt.Errorf("register cluster %s: %w", r.Cluster, err)
+	return &Registration{
+		File: file, Tags: tags(document.Content[0]), Age: keys.Public().Age,
+		private: identity.Registration{
+			Cluster: r.Cluster, HubURL: r.HubURL, HubCA: r.HubCA, Repository: r.Repository, Identity: keys,
+		},
+	}, nil
+}
+
+// Install puts the private halves into the cluster, in place of older ones.
+func (r *Registration) Install(ctx context.Context, kube dynamic.Interface) error {
+	if err := identity.Write(ctx, kube, r.private); err != nil {
+		return fmt.Errorf("register cluster %s: %w", r.private.Cluster, err)
 	}
-	return file, nil
+	return nil
+}
+
+// Owns says whether file is that of the cluster, and of nothing else: nil, or what it is instead.
+func Owns(cluster string, file []byte) error {
+	if _, err := own(file, cluster); err != nil {
+		return fmt.Errorf("read %s: %w", Path(cluster), err)
+	}
+	return nil
 }
 
 func newFile(r Request) ([]byte, error) {
@@ -70,8 +105,8 @@ func newFile(r Request) ([]byte, error) {
 	})
 }
 
-// withKeys sets spec.agent, leaving the rest of the document as it is.
-func withKeys(file []byte, cluster string, keys crypto.AgentPublic) ([]byte, error) {
+// own is the document of a cluster's file.
+func own(file []byte, cluster string) (*yaml.Node, error) {
 	document, err := single(file)
 	if err != nil {
 		return nil, err
@@ -80,6 +115,12 @@ func withKeys(file []byte, cluster string, keys crypto.AgentPublic) ([]byte, err
 	if kind, name := text(root, "kind"), text(root, "metadata", "name"); kind != "Cluster" || name != cluster {
 		return nil, fmt.Errorf("want the Cluster %q, and it holds the %s %q", cluster, cmp.Or(kind, "document"), name)
 	}
+	return document, nil
+}
+
+// withKeys sets spec.agent, leaving the rest of the document as it is.
+func withKeys(document *yaml.Node, keys crypto.AgentPublic) ([]byte, error) {
+	root := document.Content[0]
 	spec, err := child(root, "spec")
 	if err != nil {
 		return nil, err
@@ -117,6 +158,26 @@ func text(m *yaml.Node, path ...string) string {
 		}
 	}
 	return m.Value
+}
+
+// tags are those of a cluster's document; what is no text there is none.
+func tags(root *yaml.Node) map[string]string {
+	spec := lookup(root, "spec")
+	if spec == nil {
+		return nil
+	}
+	all := lookup(spec, "tags")
+	if all == nil {
+		return nil
+	}
+	if all.Kind == yaml.AliasNode {
+		all = all.Alias
+	}
+	found := make(map[string]string, len(all.Content)/2)
+	for i := 0; i+1 < len(all.Content); i += 2 {
+		found[all.Content[i].Value] = all.Content[i+1].Value
+	}
+	return found
 }
 
 // child is the mapping at key, made when it is not there.

@@ -11,27 +11,37 @@ import (
 	"github.com/pluralsh/plural/internal/kubetest"
 )
 
+const repository = "3f0c0123456789abcdef0123456789ab"
+
 // keys is what register writes, with the keys themselves made comparable.
 func keys(t *testing.T, kube *kubetest.Cluster, file string) (string, error) {
 	t.Helper()
-	request := register.Request{Cluster: "edge-1", HubURL: "https://hub.example.com", Tags: map[string]string{"env": "prod"}}
+	request := register.Request{
+		Cluster: "edge-1", HubURL: "https://hub.example.com", Tags: map[string]string{"env": "prod"}, Repository: repository,
+	}
 	var old []byte
 	if file != "" {
 		old = []byte(file)
 	}
-	out, err := register.Cluster(t.Context(), kube.Dynamic, request, old)
+	prepared, err := register.Prepare(request, old)
 	if err != nil {
+		return "", err
+	}
+	if err := prepared.Install(t.Context(), kube.Dynamic); err != nil {
 		return "", err
 	}
 	r, err := identity.Read(t.Context(), kube.Dynamic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Cluster != "edge-1" || r.HubURL != "https://hub.example.com" {
-		t.Errorf("registration = %s at %s", r.Cluster, r.HubURL)
+	if r.Cluster != "edge-1" || r.HubURL != "https://hub.example.com" || r.Repository != repository {
+		t.Errorf("registration = %s at %s of %s", r.Cluster, r.HubURL, r.Repository)
 	}
 	public := r.Identity.Public()
-	return strings.NewReplacer(public.Auth, "AUTH", public.Age, "AGE").Replace(string(out)), nil
+	if prepared.Age != public.Age {
+		t.Errorf("the caller hears of %s", prepared.Age)
+	}
+	return strings.NewReplacer(public.Auth, "AUTH", public.Age, "AGE").Replace(string(prepared.File)), nil
 }
 
 func TestOnlyTheKeysOfAClustersFileChange(t *testing.T) {
@@ -150,8 +160,29 @@ func TestAFileThatIsNotTheClustersAloneIsRefusedBeforeItsKeysChange(t *testing.T
 
 func TestANameThatIsNoNameIsRefused(t *testing.T) {
 	for _, name := range []string{"", "../x", "A", "a/b", strings.Repeat("a", 64)} {
-		if _, err := register.Cluster(t.Context(), nil, register.Request{Cluster: name}, nil); err == nil {
+		if _, err := register.Prepare(register.Request{Cluster: name}, nil); err == nil {
 			t.Errorf("%q was taken", name)
+		}
+	}
+}
+
+func TestTagsAreThoseOfTheFile(t *testing.T) {
+	for file, want := range map[string]map[string]string{
+		"": {"env": "prod"},
+		"kind: Cluster\nmetadata: {name: a}\nspec: {tags: {env: dev, region: eu}}\n":             {"env": "dev", "region": "eu"},
+		"kind: Cluster\nmetadata: {name: a, labels: &l {env: x}}\nspec:\n  tags: *l\n":           {"env": "x"},
+		"kind: Cluster\nmetadata: {name: a}\nspec: {parameters: {env: prod}, agent: {age: x}}\n": nil,
+	} {
+		var old []byte
+		if file != "" {
+			old = []byte(file)
+		}
+		r, err := register.Prepare(register.Request{Cluster: "a", Tags: map[string]string{"env": "prod"}}, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, r.Tags); diff != "" {
+			t.Errorf("%s:\n%s", file, diff)
 		}
 	}
 }

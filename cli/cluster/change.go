@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/sharing"
+)
+
+// change is one commit to the installation repo that a command is about to make.
+type change struct {
+	factory *cmdutil.Factory
+	repo    *workspace.Repo
+	// editor is nil where nothing is sealed.
+	editor *sharing.Editor
+	plan   *sharing.Plan
+	// resumed says that an earlier run's commit was made just now. Nobody has pushed it.
+	resumed bool
+}
+
+// open finds the installation repo, and brings to its end what an earlier run was killed at, unless nothing may be done.
+// Where the repo is sealed, the person must have confirmed who can read what in it.
+func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*change, error) {
+	repo, err := f.Repo()
+	if err != nil {
+		return nil, err
+	}
+	about, underWay := sharing.UnderWay(repo)
+	if underWay && dryRun {
+		return nil, &ui.Err{Msg: "an earlier change has not come to its end: " + about, Fix: "plural crypto doctor --fix"}
+	}
+	c := &change{factory: f, repo: repo, plan: &sharing.Plan{Changes: map[string][]byte{}}}
+	if c.resumed, err = sharing.Resume(ctx, repo, f.Confirmed()); err != nil {
+		return nil, err
+	}
+	if c.resumed {
+		f.Say("finished what an earlier run was stopped at: %s", about)
+	}
+	c.editor, err = sharing.Open(repo, f.Keys(), f.Confirmed())
+	if errors.Is(err, policy.ErrNone) {
+		return c, nil
+	}
+	return c, err
+}
+
+// read is the repo's file at path, nil when there is none.
+func (c *change) read(path string) ([]byte, error) {
+	root, err := os.OpenRoot(c.repo.Root())
+	if err != nil {
+		return nil, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	file, err := root.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cluster's file: %w", err)
+	}
+	return file, nil
+}
+
+// commit commits and pushes. The commit's id is the one that was pushed.
+func (c *change) commit(ctx context.Context, message string) (string, error) {
+	var err error
+	if c.editor == nil {
+		_, err = c.repo.Commit(ctx, message, c.plan.Changes)
+	} else {
+		_, err = c.plan.Apply(ctx, message)
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.repo.Push(ctx)
+}
+
+// write makes the change in the work tree alone, for the person to commit.
+func (c *change) write() error {
+	root, err := os.OpenRoot(c.repo.Root())
+	if err != nil {
+		return fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	for _, path := range c.paths() {
+		if err := c.writeFile(root, path, c.plan.Changes[path]); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	if c.editor == nil {
+		return nil
+	}
+	return c.factory.Confirmed().Confirm(c.editor.Vault().Policy().Repository, c.plan.After)
+}
+
+// writeFile leaves a file that is plain in the work tree as it is, but for its time: git then seals it anew.
+func (c *change) writeFile(root *os.Root, path string, content []byte) error {
+	if content == nil {
+		return root.Remove(path)
+	}
+	name := filepath.FromSlash(path)
+	old, err := root.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && seal.IsSealed(content) && !seal.IsSealed(old) {
+		now := time.Now()
+		return root.Chtimes(name, now, now)
+	}
+	if bytes.Equal(old, content) && err == nil {
+		return nil
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(name), ".plural-new-"+filepath.Base(name))
+	if err := root.WriteFile(temp, content, 0o644); err != nil {
+		return err
+	}
+	return root.Rename(temp, name)
+}
+
+func (c *change) paths() []string { return slices.Sorted(maps.Keys(c.plan.Changes)) }
+
+// step is what a change does to one file.
+type step struct {
+	Action string `json:"action"`
+	File   string `json:"file"`
+}
+
+func (c *change) steps() []step {
+	steps := []step{}
+	for _, path := range c.paths() {
+		action := "write"
+		switch {
+		case c.plan.Changes[path] == nil:
+			action = "remove"
+		case slices.Contains(c.plan.Resealed, path):
+			action = "seal again"
+		}
+		steps = append(steps, step{action, path})
+	}
+	return steps
+}
+
+// show prints what would be done, in the place of doing it.
+func (c *change) show() error {
+	printer, err := c.factory.Printer("table")
+	if err != nil {
+		return err
+	}
+	steps := c.steps()
+	view := ui.View{Value: steps, Columns: []ui.Column{{Name: "ACTION"}, {Name: "FILE"}}}
+	for _, s := range steps {
+		view.Names = append(view.Names, s.File)
+		view.Rows = append(view.Rows, []string{s.Action, ui.Clean(s.File)})
+	}
+	return printer.Print(view)
+}
+
+// sayReaders says what changes in who can read what.
+func (c *change) sayReaders() {
+	if c.editor == nil {
+		return
+	}
+	for _, d := range c.plan.Differences() {
+		sign := "-"
+		if d.Added {
+			sign = "+"
+		}
+		c.factory.Say("  %s %s", sign, ui.Clean(d.Line))
+	}
+}

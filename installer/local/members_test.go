@@ -1,0 +1,90 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"filippo.io/age"
+
+	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/crypto/groups"
+	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/sharing"
+)
+
+// member is a bring-up of one cluster, mgmt, in a repo that is there already.
+func member(t *testing.T, kube *kubetest.Cluster) *bringUp {
+	t.Helper()
+	dir := t.TempDir()
+	alice, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bringUp{Fleet: at(t, filepath.Join(dir, "fleet"), dir), hubURL: "http://127.0.0.1:1"}
+	b.Options = Options{
+		Name: "demo", Clusters: []string{"mgmt"}, Confirmed: trust.Store{Dir: filepath.Join(dir, "confirmed")},
+		Keys: workspace.Keys{Identities: func() ([]age.Identity, error) { return []age.Identity{alice}, nil }},
+	}
+	if _, err := workspace.Init(t.Context(), workspace.Options{Dir: b.Repo, Name: "demo", HubURL: b.hubURL}); err != nil {
+		t.Fatal(err)
+	}
+	if b.repo, err = workspace.Find(b.Repo); err != nil {
+		t.Fatal(err)
+	}
+	b.repo.UseKeys(b.Keys)
+	raw, err := os.ReadFile(kube.Kubeconfig)
+	if err := errors.Join(err, os.MkdirAll(b.clusterDir("mgmt"), 0o700), os.WriteFile(b.Kubeconfig("mgmt"), raw, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sharing.Begin(b.repo, b.Keys, b.Confirmed, sharing.Beginning{
+		Person: sharing.Person{Name: "alice", Keys: []byte(alice.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plan.Apply(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestLocalClusterOfASealedRepoOpensWhatItsGroupsCan(t *testing.T) {
+	kube := kubetest.Start(t)
+	b := member(t, kube)
+	for range 2 { // the second time with another hub, and so with fresh keys
+		registered, err := b.registerAll(t.Context())
+		if err != nil || !slices.Equal(registered, []string{"mgmt"}) {
+			t.Fatalf("registered %q, %v", registered, err)
+		}
+		r, err := identity.Read(t.Context(), kube.Dynamic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, private := r.Identity.Private()
+		id, err := age.ParseX25519Identity(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := groups.Load(os.DirFS(b.Repo))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := set.Envelopes(groups.Member{Kind: groups.Cluster, Name: "mgmt"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := groups.OpenEnvelopes(r.Repository, list, id)
+		if err != nil || !slices.Equal(ring.Groups(), []string{"fleet"}) {
+			t.Errorf("the cluster is in %q: %v", ring.Groups(), err)
+		}
+		if known, err := b.isRegistered("mgmt"); err != nil || known {
+			t.Errorf("registered before the commit is pushed: %v, %v", known, err)
+		}
+		b.hubURL += "1"
+	}
+}
