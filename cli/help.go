@@ -16,6 +16,7 @@ func addGroups(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: cmdutil.GroupStart, Title: "Start"},
 		&cobra.Group{ID: cmdutil.GroupFleet, Title: "Fleet"},
+		&cobra.Group{ID: cmdutil.GroupSecrets, Title: "Secrets"},
 		&cobra.Group{ID: cmdutil.GroupLocal, Title: "Local"},
 		&cobra.Group{ID: cmdutil.GroupServers, Title: "Servers"},
 		&cobra.Group{ID: cmdutil.GroupTool, Title: "Tool"},
@@ -137,7 +138,13 @@ func topics() []*cobra.Command {
   PLURAL_TOKEN       the token to show to the hub
   PLURAL_TOKEN_FILE  a file that holds it
   PLURAL_REPO        the installation repo, as --dir
-  PLURAL_CONFIG_DIR  where hosts.yaml lies, instead of $XDG_CONFIG_HOME/plural
+  PLURAL_CONFIG_DIR  where hosts.yaml and identities lie, instead of
+                     $XDG_CONFIG_HOME/plural
+
+  PLURAL_IDENTITY       the age identity that opens sealed files, and no other
+  PLURAL_IDENTITY_FILE  a file that holds it
+  PLURAL_IDENTITY_FD    the number of an open file descriptor with it
+  VISUAL, EDITOR        the editor of plural crypto edit
 
   NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb   as everywhere
   ACCESSIBLE         set: ask line by line, for screen readers

@@ -23,10 +23,13 @@ import (
 	"github.com/pluralsh/plural/cli/agent"
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/cryptocmd"
+	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/hub"
 	"github.com/pluralsh/plural/cli/initcmd"
 	"github.com/pluralsh/plural/cli/local"
 	"github.com/pluralsh/plural/cli/rendercmd"
+	"github.com/pluralsh/plural/cli/secret"
 	"github.com/pluralsh/plural/cli/service"
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/status"
@@ -129,6 +132,9 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		cluster.NewCmdCluster(f),
 		service.NewCmdService(f),
 		source.NewCmdSource(f),
+		cryptocmd.NewCmdCrypto(f),
+		secret.NewCmdSecret(f),
+		diff.NewCmdDiff(f),
 		up.NewCmdUp(f, nil),
 		up.NewCmdDown(f),
 		local.NewCmdLocal(f),

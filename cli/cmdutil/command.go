@@ -16,6 +16,7 @@ import (
 const (
 	GroupStart   = "start"
 	GroupFleet   = "fleet"
+	GroupSecrets = "secrets"
 	GroupLocal   = "local"
 	GroupServers = "servers"
 	GroupTool    = "tool"

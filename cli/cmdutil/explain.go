@@ -9,6 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -24,7 +25,7 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, hubSays, hubAway} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, hubSays, hubAway} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -70,6 +71,21 @@ func refusal(err error) *ui.Err {
 		return &ui.Err{Msg: refused.Message, Fix: refused.Fix, Err: err}
 	}
 	return &ui.Err{Msg: context, Cause: refused.Message, Fix: refused.Fix, Err: err}
+}
+
+// unsealed is about sealed files: errors there know what mends them.
+func unsealed(err error) *ui.Err {
+	if errors.Is(err, policy.ErrNone) {
+		return &ui.Err{Msg: "nothing is sealed in this repository", Cause: err.Error(), Fix: "plural crypto init", Err: err}
+	}
+	var known interface {
+		error
+		Fix() string
+	}
+	if errors.As(err, &known) {
+		return &ui.Err{Msg: err.Error(), Fix: known.Fix(), Err: err}
+	}
+	return nil
 }
 
 func hubSays(err error) *ui.Err {

@@ -77,6 +77,9 @@ func (f *Factory) Repo() (*workspace.Repo, error) {
 			Fix: "change into one, name one with -C DIR, or make one: plural init", Err: err,
 		}
 	}
+	if err == nil {
+		repo.UseKeys(f.Keys())
+	}
 	return repo, err
 }
 

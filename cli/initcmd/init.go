@@ -1,6 +1,6 @@
 // Package initcmd owns `plural init`: from flags, answers or a wizard to a new installation repo.
 //
-// It refuses to know how files and commits are made: workspace does that.
+// It refuses to know how files and commits are made, and how sealing begins: workspace and `plural crypto init` do that.
 //
 // What is wanted comes together in a fixed order: a flag wins over the answers file, that over what the wizard asks; and
 // the wizard asks only where nothing gave a name.
@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -43,6 +46,7 @@ type options struct {
 	flags    answers
 	file     string
 	noCommit bool
+	noSeal   bool
 }
 
 // NewCmdInit is `plural init`.
@@ -54,8 +58,8 @@ func NewCmdInit(f *cmdutil.Factory) *cobra.Command {
 		Short:   "Make an installation repo, or complete one",
 		Long: `Make an installation repo, or complete one.
 
-DIR becomes a git repository with the files that every fleet has, and one
-commit. In a repository that is there already only what is missing is added;
+DIR becomes a git repository with the files that every fleet has. Secrets in it
+are sealed, for you and your clusters. In a repository that is there already only what is missing is added;
 .gitignore and .gitattributes get a managed block, and nothing else is touched.
 Running it again changes nothing. Without a name it asks, on a terminal.`,
 		Example: cmdutil.Example(
@@ -77,7 +81,8 @@ Running it again changes nothing. Without a name it asks, on a terminal.`,
 	flags.StringVar(&opts.flags.RepoURL, "repo-url", "", "where the hub fetches the repository from")
 	flags.StringVar(&opts.flags.Branch, "branch", "", "the fleet's branch (default: the one checked out, else main)")
 	flags.StringVar(&opts.file, "answers", "", "read name, hubURL, repoURL, branch from this YAML `FILE`; - is stdin")
-	flags.BoolVar(&opts.noCommit, "no-commit", false, "leave the files uncommitted")
+	flags.BoolVar(&opts.noCommit, "no-commit", false, "leave the files uncommitted, and nothing sealed")
+	flags.BoolVar(&opts.noSeal, "no-seal", false, "do not begin to seal secrets: plural crypto init does it later")
 	return cmd
 }
 
@@ -90,6 +95,7 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	seals := opts.seals()
 	result, err := workspace.Init(ctx, workspace.Options{
 		Dir: opts.dir, Name: wanted.Name, HubURL: wanted.HubURL, RepoURL: wanted.RepoURL, Branch: wanted.Branch,
 		NoCommit: opts.noCommit,
@@ -97,8 +103,31 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	r := report{result.Repo.Root(), result.Created, result.Updated, result.Unchanged, result.Commit}
+	r := report{Dir: result.Repo.Root(), Created: result.Created, Updated: result.Updated, Unchanged: result.Unchanged, Commit: result.Commit}
+	if seals {
+		if err := opts.seal(ctx, result.Repo, &r); err != nil {
+			return err
+		}
+	}
 	return printer.Print(ui.View{Value: r, Names: []string{r.Dir}, Screen: func(w io.Writer) error { return r.screen(w, opts.dir) }})
+}
+
+// seals says whether the repo is to be sealed: a new one is, unless nothing is to be committed. In a git repository that is
+// there already, what is committed in clear is for a person to look at first.
+func (o options) seals() bool {
+	_, err := os.Lstat(filepath.Join(o.dir, ".git"))
+	return !o.noCommit && !o.noSeal && errors.Is(err, fs.ErrNotExist)
+}
+
+// seal lets the sealing of a new repo begin, in a commit of its own.
+func (o options) seal(ctx context.Context, repo *workspace.Repo, r *report) error {
+	commit, made, err := cryptocmd.Begin(ctx, o.f, repo)
+	if err != nil {
+		return err
+	}
+	r.Created = slices.Compact(slices.Sorted(slices.Values(append(r.Created, made...))))
+	r.Commit, r.Identities = commit, o.f.Identities().Dir
+	return nil
 }
 
 // gather is what is wanted, from everywhere it can be said.
@@ -222,6 +251,8 @@ type report struct {
 	Updated   []string `json:"updated,omitempty"`
 	Unchanged []string `json:"unchanged,omitempty"`
 	Commit    string   `json:"commit,omitempty"`
+	// Identities is the folder of the person's private keys, where sealing has begun.
+	Identities string `json:"identities,omitempty"`
 }
 
 func (r report) screen(w io.Writer, dir string) error {
@@ -242,6 +273,9 @@ func (r report) screen(w io.Writer, dir string) error {
 		fmt.Fprintln(&b, "nothing to do")
 	default:
 		fmt.Fprintln(&b, "nothing committed")
+	}
+	if r.Identities != "" {
+		fmt.Fprintf(&b, "\nsecrets/ and *.secret.yaml are sealed in git, for you and your clusters\nyour identity is in %s; back it up: plural crypto export\n", ui.Clean(r.Identities))
 	}
 	fmt.Fprintf(&b, "\nnext  plural validate%s\n", where(dir))
 	_, err := io.WriteString(w, b.String())

@@ -1,9 +1,10 @@
-// Package offline owns the view of an installation repo without a hub: its fleet, and the files behind its services.
+// Package offline owns the view of an installation repo without a hub: its fleet, the files behind its services, what
+// of it must be sealed.
 //
 // It refuses to know the network. What a work tree or a commit holds is there; a source in another repository never is.
 //
-// Open takes a snapshot and loads the fleet from it. The result is resolve.Sources, so the same code that runs in the
-// hub resolves it here.
+// Read takes a snapshot, which Unsealed and Fleet look at. The fleet is resolve.Sources, so the same code that runs in
+// the hub resolves it here.
 package offline
 
 import (
@@ -12,28 +13,49 @@ import (
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/sealed"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// State is an installation repo as it stands at one point.
+// Files are an installation repo as it stands at one point.
+type Files struct{ snap *snapshot.Snapshot }
+
+// State is the fleet that an installation repo's files are.
 type State struct {
 	Fleet *fleet.Fleet
-	files *snapshot.Snapshot
+	Files
 }
 
-// Open reads repo at a commit (a hash, a branch, a tag, HEAD~2); an empty one means the work tree as it is. Mistakes in
-// the files are a fleet.Errors.
-func Open(repo *workspace.Repo, commit string) (*State, error) {
-	files, err := take(repo.Root(), commit)
+// Read reads repo at a commit (a hash, a branch, a tag, HEAD~2); an empty one means the work tree as it is.
+func Read(repo *workspace.Repo, commit string) (*Files, error) {
+	snap, err := take(repo.Root(), commit)
 	if err != nil {
 		return nil, err
 	}
-	f, err := fleet.Load(files.FS())
+	return &Files{snap}, nil
+}
+
+// Open reads repo's fleet as Read and Fleet do.
+func Open(repo *workspace.Repo, commit string) (*State, error) {
+	files, err := Read(repo, commit)
+	if err != nil {
+		return nil, err
+	}
+	return files.Fleet()
+}
+
+// Fleet is what the files say. Mistakes in them are a fleet.Errors.
+func (f *Files) Fleet() (*State, error) {
+	loaded, err := fleet.Load(f.snap.FS())
 	if err != nil {
 		return nil, fmt.Errorf("load installation repo: %w", err)
 	}
-	return &State{Fleet: f, files: files}, nil
+	return &State{Fleet: loaded, Files: *f}, nil
 }
+
+// Unsealed lists the files that are not sealed as they must be. A work tree may hold in clear what will be sealed on its
+// way into git.
+func (f *Files) Unsealed() ([]sealed.Problem, error) { return sealed.New().Check(f.snap) }
 
 func take(root, commit string) (*snapshot.Snapshot, error) {
 	if commit == "" {
@@ -47,7 +69,7 @@ func (s *State) Snapshot(source, _ string) (*snapshot.Snapshot, error) {
 	if source != "" {
 		return nil, snapshot.ErrNotFetched
 	}
-	return s.files, nil
+	return s.snap, nil
 }
 
 // Problems are what keeps services from being resolved here, and Elsewhere the services whose files lie in another

@@ -9,7 +9,6 @@
 package rendercmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -36,6 +34,8 @@ type options struct {
 	commit   string
 	// kubeVersion is what charts are told; empty means the helm library's default.
 	kubeVersion string
+	// showSecrets prints what was sealed.
+	showSecrets bool
 	folder      folder
 }
 
@@ -52,7 +52,9 @@ The manifests of all services, or of those named, are printed as YAML, from the
 work tree or from a commit. Where there is more than one rendition, each stands
 below a comment that names its service and clusters. Services whose files lie in
 another repository cannot be rendered here; render a clone of it with --path,
-which needs no installation repo at all.`,
+which needs no installation repo at all.
+
+What is sealed is opened with your own identities, and printed as ***.`,
 		Example: cmdutil.Example(
 			"plural render",
 			"plural render podinfo --cluster edge-1 --commit HEAD~1",
@@ -67,6 +69,7 @@ which needs no installation repo at all.`,
 	flags.StringVar(&opts.cluster, "cluster", "", "render for this cluster only")
 	flags.StringVar(&opts.commit, "commit", "", "render this `REVISION` in the place of the work tree")
 	flags.StringVar(&opts.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
+	flags.BoolVar(&opts.showSecrets, "show-secrets", false, "print what was sealed")
 	flags.StringVar(&opts.folder.path, "path", "", "render this `FOLDER`, which need not be in an installation repo")
 	flags.StringVar(&opts.folder.root, "root", "", "with --path: the `FOLDER` that it may refer into (default: its git repository)")
 	flags.StringVar(&opts.folder.renderer, "renderer", "", "with --path: raw, kustomize or helm (default: told from the files)")
@@ -97,7 +100,7 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	if err := renderAll(ctx, all, opts.kubeVersion); err != nil {
+	if err := opts.renderAll(ctx, all); err != nil {
 		return err
 	}
 	if opts.f.JQ == "" && (opts.f.Output == "" || opts.f.Output == "yaml") {
@@ -148,7 +151,14 @@ func held(p *resolve.Problem) ui.Problem {
 }
 
 // renderAll renders side by side, and reports all failures.
-func renderAll(ctx context.Context, all []*rendition, kubeVersion string) error {
+func (o *options) renderAll(ctx context.Context, all []*rendition) error {
+	if len(all) == 0 {
+		return nil
+	}
+	opens, err := newStandIn(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
+	if err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -159,7 +169,7 @@ func renderAll(ctx context.Context, all []*rendition, kubeVersion string) error 
 	group.SetLimit(runtime.NumCPU())
 	for i, r := range all {
 		group.Go(func() error {
-			failures[i] = r.render(ctx, renderer, kubeVersion)
+			failures[i] = o.render(ctx, r, renderer, opens)
 			return nil
 		})
 	}
@@ -170,28 +180,27 @@ func renderAll(ctx context.Context, all []*rendition, kubeVersion string) error 
 	return failed(all, failures)
 }
 
-func (r *rendition) render(ctx context.Context, renderer *render.Renderer, kubeVersion string) error {
+func (o *options) render(ctx context.Context, r *rendition, renderer *render.Renderer, opens *standIn) error {
 	d := r.deployment
-	var archive bytes.Buffer
-	if err := bundle.Pack(&archive, d.Snapshot.FS(), d.Inputs, bundle.DefaultLimits()); err != nil {
-		return err
-	}
-	files, err := bundle.Unpack(&archive, bundle.DefaultLimits())
+	opened, err := opens.open(&d)
 	if err != nil {
 		return err
 	}
 	in := render.Input{
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
-		Files: files, KubeVersion: kubeVersion,
+		Secrets: opened.named.ByName, Files: opened.files, KubeVersion: o.kubeVersion,
 	}
 	if d.Helm != nil {
 		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
 	}
 	out, err := renderer.Render(ctx, in)
 	if err != nil {
-		return err
+		return opened.silent(err)
 	}
-	r.objects = out.Objects
+	r.objects = opened.beside(out.Objects, d.Namespace)
+	if !o.showSecrets {
+		opened.mask(r.objects)
+	}
 	return nil
 }
 

@@ -14,10 +14,12 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/local"
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
 	installer "github.com/pluralsh/plural/installer/local"
+	"github.com/pluralsh/plural/workspace"
 )
 
 type options struct {
@@ -96,7 +98,11 @@ func run(ctx context.Context, o *options) error {
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
 		Plural: programs.Plural, Localkube: programs.Localkube, Agent: programs.Agent,
-		Reporter: reporter,
+		Reporter: reporter, Keys: f.Keys(), Confirmed: f.Confirmed(),
+		Seal: func(ctx context.Context, repo *workspace.Repo) error {
+			_, _, err := cryptocmd.Begin(ctx, f, repo)
+			return err
+		},
 		Status: func(ctx context.Context, hub, token string) (*v1.Status, error) {
 			c, err := client.New(hub, token, f.Version)
 			if err != nil {

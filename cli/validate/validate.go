@@ -1,9 +1,10 @@
 // Package validate owns the check of an installation repo.
 //
-// It refuses to know what a mistake is: fleet and resolve say so. The command collects what they say, offline.
+// It refuses to know what a mistake is: fleet, resolve and sealed say so. The command collects what they say, offline.
 package validate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/sealed"
 )
 
 // summary is what a sound repo is told to be.
@@ -36,8 +39,9 @@ func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 		Long: `Check every file of the installation repo, offline.
 
 All mistakes are listed, each with its file and line. The hub makes the same
-check and refuses a commit that fails it. Services whose files lie in another
-repository are checked as far as this one goes.`,
+check and refuses a commit that fails it. In the work tree, files that must be
+sealed may be in clear: they are sealed on their way into git. Services whose
+files lie in another repository are checked as far as this one goes.`,
 		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
 		Args:    cmdutil.Exactly(),
 		RunE:    func(*cobra.Command, []string) error { return run(f, commit) },
@@ -55,13 +59,13 @@ func run(f *cmdutil.Factory, commit string) error {
 	if err != nil {
 		return err
 	}
-	state, err := offline.Open(repo, commit)
+	files, err := offline.Read(repo, commit)
 	if err != nil {
 		return err
 	}
-	problems, elsewhere := state.Problems()
-	if told := cmdutil.Problems("the installation repo", tell(problems)); told != nil {
-		return told
+	state, elsewhere, err := check(files)
+	if err != nil {
+		return err
 	}
 	s := summary{
 		Workspace: state.Fleet.Workspace.Metadata.Name,
@@ -69,6 +73,31 @@ func run(f *cmdutil.Factory, commit string) error {
 		Unchecked: elsewhere,
 	}
 	return printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen})
+}
+
+// check is the sound fleet, with the services that it cannot look into; or all that is wrong.
+func check(files *offline.Files) (state *offline.State, elsewhere []string, err error) {
+	unsealed, err := files.Unsealed()
+	if err != nil {
+		return nil, nil, err
+	}
+	problems := tellUnsealed(unsealed)
+	state, err = files.Fleet()
+	var mistakes fleet.Errors
+	switch {
+	case errors.As(err, &mistakes):
+		problems = append(problems, cmdutil.FleetProblems(mistakes)...)
+	case err != nil:
+		return nil, nil, err
+	default:
+		var found []resolve.Problem
+		found, elsewhere = state.Problems()
+		problems = append(problems, tell(found)...)
+	}
+	if told := cmdutil.Problems("the installation repo", problems); told != nil {
+		return nil, nil, told
+	}
+	return state, elsewhere, nil
 }
 
 func (s summary) screen(w io.Writer) error {
@@ -91,6 +120,14 @@ func tell(list []resolve.Problem) []ui.Problem {
 	problems := make([]ui.Problem, len(list))
 	for i, p := range list {
 		problems[i] = cmdutil.HeldProblem(&p)
+	}
+	return problems
+}
+
+func tellUnsealed(list []sealed.Problem) []ui.Problem {
+	problems := make([]ui.Problem, len(list))
+	for i, p := range list {
+		problems[i] = ui.Problem{Where: fleet.Position{File: p.File, Line: p.Line}.String(), Message: p.Message, Fix: p.Fix}
 	}
 	return problems
 }

@@ -1,0 +1,53 @@
+package cryptocmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/pluralsh/plural/crypto/gitcmd"
+	"github.com/pluralsh/plural/crypto/gitsetup"
+)
+
+// program is the absolute path by which git is to run this program: the one that it was started by, for a symbolic link
+// stays right when what it points at is replaced by a newer version.
+func program() (string, error) {
+	name := os.Args[0]
+	if !strings.ContainsRune(name, filepath.Separator) {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			return os.Executable()
+		}
+		name = found
+	}
+	return filepath.Abs(name)
+}
+
+// setUp lets git seal and open in this clone.
+func setUp(ctx context.Context, repo *gitcmd.Repo) error {
+	self, err := program()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := gitsetup.Install(ctx, repo, self); err != nil {
+		return err
+	}
+	return gitsetup.Unlock(ctx, repo)
+}
+
+// reindex lets git's index know files as they are now. Their content is what git keeps of them already; but where a file's
+// size is not the one that git remembers, it takes that for a change without asking the filter.
+func reindex(ctx context.Context, repo *gitcmd.Repo, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "git", "-C", repo.Top, "update-index", "-z", "--stdin")
+	cmd.Stdin = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("refresh git's index: %w: %.500s", err, strings.TrimSpace(string(text)))
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package diff
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/values"
+	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// change is what is told of one file.
+type change struct {
+	File string `json:"file"`
+	// Action is added, changed or deleted.
+	Action string `json:"action"`
+	// Sealed says that values are masked.
+	Sealed bool `json:"sealed"`
+	// Note is what Diff does not say.
+	Note string `json:"note,omitempty"`
+	// Diff is in the unified format, empty when there is nothing that can be shown.
+	Diff string `json:"diff,omitempty"`
+}
+
+// describer tells what changed in a file.
+type describer struct {
+	before, after fs.FS
+	// vault is nil where nothing is sealed.
+	vault *vault.Vault
+	// key masks values.
+	key []byte
+}
+
+// openVault is what the person can open in repo; nil where nothing is sealed.
+func openVault(repo *workspace.Repo) (*vault.Vault, error) {
+	v, err := repo.Vault(nil)
+	if errors.Is(err, policy.ErrNone) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// describe tells what changed in a file; not differs is a file that only has another form in git than in the work tree.
+func (d describer) describe(p pair) (c change, differs bool, err error) {
+	c = change{File: p.path, Action: "changed", Note: modes(p)}
+	switch {
+	case p.before.mode == 0:
+		c.Action = "added"
+	case p.after.mode == 0:
+		c.Action = "deleted"
+	}
+	if p.before.hash == p.after.hash || !p.before.readable() || !p.after.readable() {
+		return c, true, nil
+	}
+	before, err := read(d.before, p.path, p.before)
+	if err == nil {
+		var after []byte
+		if after, err = read(d.after, p.path, p.after); err == nil {
+			return d.contents(c, before, after)
+		}
+	}
+	var limit *snapshot.LimitError
+	if errors.As(err, &limit) {
+		c.note("too large to show")
+		return c, true, nil
+	}
+	return c, false, err
+}
+
+// readable says whether s is a plain file, or none.
+func (s side) readable() bool { return s.mode.IsRegular() }
+
+func modes(p pair) string {
+	switch {
+	case p.before.mode.Type() == fs.ModeSymlink || p.after.mode.Type() == fs.ModeSymlink:
+		return "symbolic link"
+	case p.before.mode.Type() == fs.ModeIrregular || p.after.mode.Type() == fs.ModeIrregular:
+		return "submodule"
+	case p.before.mode == 0 || p.after.mode == 0 || p.before.mode == p.after.mode:
+		return ""
+	case p.after.mode&0o100 != 0:
+		return "now executable"
+	}
+	return "no longer executable"
+}
+
+// note adds to what is told.
+func (c *change) note(text string) {
+	if c.Note != "" {
+		c.Note += ", "
+	}
+	c.Note += text
+}
+
+// read is a file's content, nil when it is not there.
+func read(files fs.FS, name string, s side) ([]byte, error) {
+	if s.mode == 0 {
+		return nil, nil
+	}
+	content, err := fs.ReadFile(files, name)
+	if content == nil {
+		content = []byte{}
+	}
+	return content, err
+}
+
+func (d describer) contents(c change, before, after []byte) (change, bool, error) {
+	must := false
+	if d.vault != nil {
+		var err error
+		if must, err = d.vault.Must(c.File); err != nil {
+			return c, false, err
+		}
+	}
+	c.Sealed = must || seal.IsSealed(before) || seal.IsSealed(after)
+	if c.Sealed {
+		return d.sealed(c, before, after)
+	}
+	if !isText(before) || !isText(after) {
+		c.note("not text")
+		return c, true, nil
+	}
+	c.Diff = unified(c.File, before, after, before, after)
+	return c, true, nil
+}
+
+func isText(content []byte) bool { return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0 }
+
+// sealed describes a file whose values nobody is to see.
+func (d describer) sealed(c change, before, after []byte) (change, bool, error) {
+	old, errOld := d.open(c.File, before)
+	text, errNew := d.open(c.File, after)
+	switch {
+	case errOld != nil || errNew != nil:
+		c.note("sealed, " + c.Action + why(errors.Join(errOld, errNew)))
+	case before == nil || after == nil || !bytes.Equal(old, text):
+		c.Diff = unified(c.File, before, after, values.Mask(c.File, old, d.key), values.Mask(c.File, text, d.key))
+		if c.Diff == "" {
+			c.note("sealed, only blanks or comments differ")
+		}
+	case seal.IsSealed(before) && seal.IsSealed(after):
+		c.note("sealed again, with the same values")
+	case seal.IsSealed(after):
+		c.note("sealed now")
+	case c.Note == "":
+		return c, false, nil
+	}
+	return c, true, nil
+}
+
+// open is a file as people read it.
+func (d describer) open(name string, content []byte) ([]byte, error) {
+	if !seal.IsSealed(content) {
+		return content, nil
+	}
+	if d.vault == nil {
+		return nil, &vault.LockedError{Path: name}
+	}
+	plaintext, _, err := d.vault.Read(name, content)
+	return plaintext, err
+}
+
+// why says what keeps a file from being opened, when it is not just that the person is no member.
+func why(err error) string {
+	var locked *vault.LockedError
+	if errors.As(err, &locked) {
+		return ""
+	}
+	return fmt.Sprintf(" (%v)", err)
+}
+
+// unified is the difference between two texts that stand for before and after, which are nil when there is no file.
+func unified(name string, before, after, from, to []byte) string {
+	labels := [2]string{"a/" + name, "b/" + name}
+	for i, content := range [][]byte{before, after} {
+		if content == nil {
+			labels[i] = "/dev/null"
+		}
+	}
+	return udiff.Unified(labels[0], labels[1], string(from), string(to))
+}
