@@ -41,16 +41,31 @@ var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Reso
 // up brings a fleet up with the binaries in bin/, and takes it down when the test ends.
 func up(t testing.TB) *local {
 	t.Helper()
-	bin := binaries(t)
-	home := t.TempDir()
-	l := &local{t: t, home: home, repo: filepath.Join(home, "fleet"), bin: bin, env: append(os.Environ(),
-		"HOME="+home, "XDG_CONFIG_HOME="+home+"/config", "XDG_STATE_HOME="+home+"/state", "XDG_CACHE_HOME="+home+"/cache",
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
-		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com", "PLURAL_TOKEN=", "PLURAL_HUB=", "NO_COLOR=1")}
+	l := alone(t)
 	t.Cleanup(func() { l.dump(); l.run("down", "--yes", l.repo) })
 	t.Log(l.run("up", "--local", l.repo))
 	l.hub = l.manifestField("url")
 	return l
+}
+
+// alone is a user with nothing yet. Whatever the programs keep, they keep below home, temporary files too.
+func alone(t testing.TB) *local {
+	t.Helper()
+	bin := binaries(t)
+	home := t.TempDir()
+	for _, dir := range []string{"tmp", "run"} {
+		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gitConfig := filepath.Join(home, "gitconfig")
+	if err := os.WriteFile(gitConfig, []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &local{t: t, home: home, repo: filepath.Join(home, "fleet"), bin: bin, env: append(os.Environ(),
+		"HOME="+home, "XDG_CONFIG_HOME="+home+"/config", "XDG_STATE_HOME="+home+"/state", "XDG_CACHE_HOME="+home+"/cache",
+		"XDG_RUNTIME_DIR="+home+"/run", "TMPDIR="+home+"/tmp", "GIT_CONFIG_GLOBAL="+gitConfig, "GIT_CONFIG_NOSYSTEM=1",
+		"PLURAL_TOKEN=", "PLURAL_HUB=", "NO_COLOR=1")}
 }
 
 // binaries is the folder of the built programs. They are what is tested, so they have to be there.
