@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/tags"
 )
 
 // parserLine is where the YAML parser puts its line.
@@ -165,9 +167,9 @@ func (s *Selector) decodeRequirement(n *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	wantsValues := r.Operator == OpIn || r.Operator == OpNotIn
+	wantsValues := r.Operator == tags.In || r.Operator == tags.NotIn
 	switch {
-	case !wantsValues && r.Operator != OpExists && r.Operator != OpDoesNotExist:
+	case !wantsValues && r.Operator != tags.Exists && r.Operator != tags.DoesNotExist:
 		return fault(n, "unknown operator %q: known operators are In, NotIn, Exists, DoesNotExist", r.Operator)
 	case wantsValues != (len(r.Values) > 0):
 		return fault(n, "the operator %s takes %s", r.Operator, map[bool]string{true: "values: [...]", false: "no values"}[wantsValues])

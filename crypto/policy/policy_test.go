@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pluralsh/plural/internal/tags"
 )
 
 const id = "3f0c3f0c3f0c3f0c3f0c3f0c3f0c3f0c"
@@ -65,7 +67,7 @@ func TestLoadReadsWhatPeopleWrite(t *testing.T) {
 		Groups: []Group{
 			{"prod", &Selector{MatchLabels: map[string]string{"env": "prod"}}, 7},
 			{"all", &Selector{All: true}, 9},
-			{"edge", &Selector{Names: []string{"edge-1"}, MatchExpressions: []Requirement{{"tier", OpIn, []string{"gold", "silver"}}}}, 11},
+			{"edge", &Selector{Names: []string{"edge-1"}, MatchExpressions: []Requirement{{Key: "tier", Operator: tags.In, Values: []string{"gold", "silver"}}}}, 11},
 		},
 		Paths: []Pattern{{"secrets/**", []string{"fleet"}, 17}, {"**/*.secret.yaml", []string{"prod", "fleet"}, 19}},
 	}
@@ -272,7 +274,7 @@ func TestMatchIsFastForPatternsMadeToBeSlow(t *testing.T) {
 }
 
 func TestSelectorPicksClusters(t *testing.T) {
-	tags := map[string]string{"env": "prod", "tier": "gold"}
+	env := map[string]string{"env": "prod", "tier": "gold"}
 	tests := []struct {
 		selector Selector
 		picks    bool
@@ -285,13 +287,13 @@ func TestSelectorPicksClusters(t *testing.T) {
 		{Selector{MatchLabels: map[string]string{"tier": "gold", "env": "prod"}}, true, "matchLabels env=prod,tier=gold"},
 		{Selector{MatchLabels: map[string]string{"env": ""}}, false, `matchLabels env=""`},
 		{Selector{Names: []string{"a"}, MatchLabels: map[string]string{"env": "dev"}}, false, "names a matchLabels env=dev"},
-		{Selector{MatchExpressions: []Requirement{{"env", OpIn, []string{"prod", "a\nb"}}}}, true, `matchExpressions env In "a\nb",prod`},
-		{Selector{MatchExpressions: []Requirement{{"env", OpNotIn, []string{"prod"}}}}, false, "matchExpressions env NotIn prod"},
-		{Selector{MatchExpressions: []Requirement{{"gpu", OpNotIn, []string{"a"}}}}, true, "matchExpressions gpu NotIn a"},
-		{Selector{MatchExpressions: []Requirement{{"gpu", OpDoesNotExist, nil}, {"env", OpExists, nil}}}, true, "matchExpressions env Exists; gpu DoesNotExist"},
+		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: tags.In, Values: []string{"prod", "a\nb"}}}}, true, `matchExpressions env In "a\nb",prod`},
+		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: tags.NotIn, Values: []string{"prod"}}}}, false, "matchExpressions env NotIn prod"},
+		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: tags.NotIn, Values: []string{"a"}}}}, true, "matchExpressions gpu NotIn a"},
+		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: tags.DoesNotExist}, {Key: "env", Operator: tags.Exists}}}, true, "matchExpressions env Exists; gpu DoesNotExist"},
 	}
 	for _, tt := range tests {
-		if got := tt.selector.Matches("a", tags); got != tt.picks {
+		if got := tt.selector.Matches("a", env); got != tt.picks {
 			t.Errorf("%s: got %v", tt.selector, got)
 		}
 		if got := tt.selector.String(); got != tt.text {

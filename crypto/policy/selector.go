@@ -5,14 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// The operators of a Requirement.
-const (
-	OpIn           = "In"
-	OpNotIn        = "NotIn"
-	OpExists       = "Exists"
-	OpDoesNotExist = "DoesNotExist"
+	"github.com/pluralsh/plural/internal/tags"
 )
 
 // Selector picks clusters for a group. All conditions given must hold, and at least one is given.
@@ -25,49 +19,16 @@ type Selector struct {
 }
 
 // Requirement is one condition on a tag.
-type Requirement struct {
-	Key string
-	// Operator is In, NotIn, Exists or DoesNotExist.
-	Operator string
-	Values   []string
-}
+type Requirement = tags.Requirement
 
 // Matches says whether the selector picks the cluster with these tags.
-func (s Selector) Matches(cluster string, tags map[string]string) bool {
-	switch {
-	case s.All:
-		return true
-	case s.empty():
-		return false // a forgotten condition must not open a group to the whole fleet
-	case len(s.Names) > 0 && !slices.Contains(s.Names, cluster):
-		return false
-	}
-	for key, want := range s.MatchLabels {
-		if got, ok := tags[key]; !ok || got != want {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.MatchExpressions, func(r Requirement) bool { return !r.holds(tags) })
+func (s Selector) Matches(cluster string, has map[string]string) bool {
+	all := tags.Conditions{Names: s.Names, Labels: s.MatchLabels, Requirements: s.MatchExpressions}
+	return s.All || all.Match(cluster, has)
 }
 
 func (s Selector) empty() bool {
 	return !s.All && len(s.Names) == 0 && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
-}
-
-// holds follows Kubernetes: NotIn also holds where the tag is missing.
-func (r Requirement) holds(tags map[string]string) bool {
-	value, ok := tags[r.Key]
-	switch r.Operator {
-	case OpIn:
-		return ok && slices.Contains(r.Values, value)
-	case OpNotIn:
-		return !ok || !slices.Contains(r.Values, value)
-	case OpExists:
-		return ok
-	case OpDoesNotExist:
-		return !ok
-	}
-	return false // refused when it was read
 }
 
 // String is the selector on one line, the same for all ways to write it:
@@ -91,7 +52,7 @@ func (s Selector) String() string {
 	if len(s.MatchExpressions) > 0 {
 		var conditions []string
 		for _, r := range s.MatchExpressions {
-			conditions = append(conditions, r.String())
+			conditions = append(conditions, condition(r))
 		}
 		slices.Sort(conditions)
 		parts = append(parts, "matchExpressions "+strings.Join(conditions, "; "))
@@ -99,8 +60,8 @@ func (s Selector) String() string {
 	return strings.Join(parts, " ")
 }
 
-// String is "KEY OPERATOR VALUES".
-func (r Requirement) String() string {
+// condition is "KEY OPERATOR VALUES".
+func condition(r Requirement) string {
 	text := Word(r.Key) + " " + r.Operator
 	if len(r.Values) > 0 {
 		text += " " + Words(slices.Sorted(slices.Values(r.Values)))

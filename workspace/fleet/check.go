@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/budget"
+
+	"github.com/pluralsh/plural/internal/tags"
 )
 
 // longestSecretType bounds the type of a Kubernetes Secret, in characters.
@@ -143,17 +145,17 @@ func (d *document) checkRenderer(s ServiceSpec) {
 
 func (d *document) checkRequirement(path string, r Requirement) {
 	switch r.Operator {
-	case OpIn, OpNotIn:
+	case tags.In, tags.NotIn:
 		if len(r.Values) == 0 {
 			d.fault(path, "add values: [...]", "operator %s without values", r.Operator)
 		}
-	case OpExists, OpDoesNotExist:
+	case tags.Exists, tags.DoesNotExist:
 		if len(r.Values) > 0 {
 			d.fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
 		}
 	case "": // missing, and reported as such
 	default:
-		operators := []string{OpIn, OpNotIn, OpExists, OpDoesNotExist}
+		operators := []string{tags.In, tags.NotIn, tags.Exists, tags.DoesNotExist}
 		d.fault(path+".operator", didYouMean(r.Operator, operators, "operators"), "unknown operator %s", quote(r.Operator))
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/pluralsh/plural/internal/tags"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -205,7 +207,7 @@ func TestErrorsNeverRepeatACredential(t *testing.T) {
 func TestSelector(t *testing.T) {
 	c := &Cluster{Metadata: Metadata{Name: "eu"}, Spec: ClusterSpec{Tags: map[string]string{"env": "prod", "empty": ""}}}
 	require := func(key, op string, values ...string) Selector {
-		return Selector{MatchExpressions: []Requirement{{key, op, values}}}
+		return Selector{MatchExpressions: []Requirement{{Key: key, Operator: op, Values: values}}}
 	}
 	for _, test := range []struct {
 		name string
@@ -219,12 +221,12 @@ func TestSelector(t *testing.T) {
 		{"other value", Selector{MatchLabels: map[string]string{"env": "dev"}}, false},
 		{"missing label is not empty", Selector{MatchLabels: map[string]string{"gone": ""}}, false},
 		{"name and label must both hold", Selector{Names: []string{"eu"}, MatchLabels: map[string]string{"env": "dev"}}, false},
-		{"in", require("env", OpIn, "dev", "prod"), true},
-		{"in without the tag", require("gone", OpIn, "dev"), false},
-		{"not in", require("env", OpNotIn, "prod"), false},
-		{"not in without the tag", require("gone", OpNotIn, "prod"), true},
-		{"exists", require("empty", OpExists), true},
-		{"does not exist", require("empty", OpDoesNotExist), false},
+		{"in", require("env", tags.In, "dev", "prod"), true},
+		{"in without the tag", require("gone", tags.In, "dev"), false},
+		{"not in", require("env", tags.NotIn, "prod"), false},
+		{"not in without the tag", require("gone", tags.NotIn, "prod"), true},
+		{"exists", require("empty", tags.Exists), true},
+		{"does not exist", require("empty", tags.DoesNotExist), false},
 	} {
 		if got := test.s.Matches(c); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)

@@ -181,14 +181,6 @@ type Selector struct {
 	MatchExpressions []Requirement     `yaml:"matchExpressions,omitempty" json:"matchExpressions,omitempty"`
 }
 
-// Requirement is one condition on a tag.
-type Requirement struct {
-	Key string `yaml:"key" json:"key"`
-	// Operator is In, NotIn, Exists or DoesNotExist.
-	Operator string   `yaml:"operator" json:"operator"`
-	Values   []string `yaml:"values,omitempty" json:"values,omitempty"`
-}
-
 // SecretRef is one sealed file that the service's templates read as .secrets.NAME.KEY, and that becomes the Kubernetes
 // Secret NAME in the service's namespace.
 type SecretRef struct {

@@ -1,44 +1,12 @@
 package fleet
 
-import "slices"
+import "github.com/pluralsh/plural/internal/tags"
 
-// The operators of a Requirement.
-const (
-	OpIn           = "In"
-	OpNotIn        = "NotIn"
-	OpExists       = "Exists"
-	OpDoesNotExist = "DoesNotExist"
-)
+// Requirement is one condition on a tag.
+type Requirement = tags.Requirement
 
-// Matches says whether the selector picks c. An empty selector picks nothing: a forgotten condition must not reach the
-// whole fleet.
+// Matches says whether the selector picks c. An empty selector picks nothing.
 func (s Selector) Matches(c *Cluster) bool {
-	if len(s.Names) == 0 && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
-		return false
-	}
-	if len(s.Names) > 0 && !slices.Contains(s.Names, c.Metadata.Name) {
-		return false
-	}
-	for key, want := range s.MatchLabels {
-		if got, ok := c.Spec.Tags[key]; !ok || got != want {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.MatchExpressions, func(r Requirement) bool { return !r.holds(c.Spec.Tags) })
-}
-
-// holds follows Kubernetes: NotIn also holds where the tag is missing.
-func (r Requirement) holds(tags map[string]string) bool {
-	value, ok := tags[r.Key]
-	switch r.Operator {
-	case OpIn:
-		return ok && slices.Contains(r.Values, value)
-	case OpNotIn:
-		return !ok || !slices.Contains(r.Values, value)
-	case OpExists:
-		return ok
-	case OpDoesNotExist:
-		return !ok
-	}
-	return false // refused at load
+	all := tags.Conditions{Names: s.Names, Labels: s.MatchLabels, Requirements: s.MatchExpressions}
+	return all.Match(c.Metadata.Name, c.Spec.Tags)
 }
