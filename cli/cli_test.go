@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -49,8 +50,22 @@ func TestStories(t *testing.T) {
 			env.Setenv("GIT_COMMITTER_EMAIL", "tester@localhost")
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o755)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"kustomize": compareWithKustomize},
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"kustomize": compareWithKustomize},
+		Condition: have,
 	})
+}
+
+// have is the condition "have:PROGRAM": a story that cannot do without it skips where it is missing, and fails in CI.
+func have(condition string) (bool, error) {
+	program, ok := strings.CutPrefix(condition, "have:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	_, err := exec.LookPath(program)
+	if err != nil && os.Getenv("CI") != "" {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // compareWithKustomize is the command "kustomize DIR FILE": FILE has to be what kubectl kustomize prints for DIR.
