@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
