@@ -51,7 +51,11 @@ func newAhead(ctx context.Context, f *Filter, v *vault.Vault) (*ahead, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &ahead{vault: v, blobs: f.stored.blobs, root: f.root, window: 1, jobs: make(chan foreseen, maxWindow)}
+	blobs, err := f.stored.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &ahead{vault: v, blobs: blobs, root: f.root, window: 1, jobs: make(chan foreseen, maxWindow)}
 	for _, e := range entries {
 		if e.IsFile() && e.Stage == 0 {
 			a.paths = append(a.paths, e.Path)

@@ -38,9 +38,26 @@ func (f *Filter) clean(ctx context.Context, path string, content []byte) ([]byte
 	}
 	// The path was to be sealed once, or is in another work tree. That it is not here may be somebody else's doing.
 	if err := v.Confirm(); err != nil {
-		return f.known(ctx, path, content, err)
+		return f.unchanged(ctx, v, path, content, err)
 	}
 	return content, nil
+}
+
+// unchanged is what git has of content, sealed or in clear, and fails with otherwise where it has something else.
+func (f *Filter) unchanged(ctx context.Context, v *vault.Vault, path string, content []byte, otherwise error) ([]byte, error) {
+	for _, look := range f.stored.places() {
+		old, err := look(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if !seal.IsSealed(old.content) {
+			continue
+		}
+		if plaintext, _, err := v.Read(path, old.content); err == nil && bytes.Equal(plaintext, content) {
+			return old.content, nil
+		}
+	}
+	return f.known(ctx, path, content, otherwise)
 }
 
 // known lets content through that git has in clear already, and fails with otherwise for any other.

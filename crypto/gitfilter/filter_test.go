@@ -2,10 +2,13 @@ package gitfilter_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
@@ -114,6 +117,37 @@ func TestRebaseOfManyCommitsSeesEachIndexThatItWrites(t *testing.T) {
 	if got := c.read("secrets/a"); got != "4\n" {
 		t.Errorf("rebased: %q", got)
 	}
+}
+
+func TestManyFilesAreToldApart(t *testing.T) {
+	c := newClone(t)
+	const files = 200
+	name := func(i int) string { return fmt.Sprintf("secrets/%03d", i) }
+	for i := range files {
+		c.write(name(i), fmt.Sprintf("value %d\n", i))
+	}
+	c.commit("add")
+	var want []string
+	for i := range files {
+		switch {
+		case i%50 == 7:
+			c.write(name(i), fmt.Sprintf("value %d\n", i+1)) // of the same length, most times
+			want = append(want, name(i))
+		case i%3 != 0:
+			c.touch(name(i))
+		}
+	}
+	if diff := cmp.Diff(strings.Join(want, "\n"), c.git("diff", "--name-only")); diff != "" {
+		t.Error(diff)
+	}
+	c.git("add", "-A")
+	if diff := cmp.Diff(strings.Join(want, "\n"), c.git("diff", "--cached", "--name-only")); diff != "" {
+		t.Error(diff)
+	}
+	c.git("commit", "-qm", "edit")
+	c.git("rm", "-rq", "--cached", "secrets")
+	c.git("add", "-A")
+	c.clean()
 }
 
 func TestRenamedFilesOpenWithAWarning(t *testing.T) {

@@ -201,6 +201,7 @@ func (c *clone) command(args ...string) *exec.Cmd {
 		text = c.identity.String()
 	}
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=true",
+		"GORACE=atexit_sleep_ms=0", // or each filter would end with a second's sleep
 		envIdentity+"="+text, envConfirmed+"="+c.trust.Dir)
 	return cmd
 }

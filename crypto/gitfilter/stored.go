@@ -67,18 +67,25 @@ func (s *stored) has(ctx context.Context, treeish, path string) (bool, error) {
 
 // get takes a file that is too large to be a sealed one for none.
 func (s *stored) get(ctx context.Context, name string) (blob, error) {
-	if s.blobs == nil {
-		s.index = s.stat()
-		var err error
-		if s.blobs, err = s.repo.Blobs(ctx); err != nil {
-			return blob{}, err
-		}
+	blobs, err := s.open(ctx)
+	if err != nil {
+		return blob{}, err
 	}
-	content, oid, _, err := s.blobs.Get(name)
+	content, oid, _, err := blobs.Get(name)
 	if err != nil && !errors.Is(err, gitcmd.ErrTooLarge) {
 		return blob{}, err
 	}
 	return blob{content, oid}, nil
+}
+
+func (s *stored) open(ctx context.Context) (*gitcmd.Blobs, error) {
+	if s.blobs != nil {
+		return s.blobs, nil
+	}
+	s.index = s.stat()
+	var err error
+	s.blobs, err = s.repo.Blobs(ctx)
+	return s.blobs, err
 }
 
 // moved says whether git has written the index since it was looked at.

@@ -17,7 +17,8 @@ import (
 )
 
 // Refresh makes the clone's own attributes say what the policies of its work trees say. They outrank every
-// .gitattributes, so no commit can switch the filter off. It is to run whenever a policy may have changed: the hooks that
+// .gitattributes, so no commit can switch the filter off; and they never lose a line, so no commit that takes a pattern or
+// the policy away can: the filter is asked still, and lets through what the person has confirmed. It is to run whenever a policy may have changed: the hooks that
 // follow a checkout and a merge do it. It says whether anything changed.
 func Refresh(ctx context.Context, repo *gitcmd.Repo) (changed bool, err error) {
 	f, want, err := planAttributes(ctx, repo)
@@ -37,15 +38,33 @@ func planAttributes(ctx context.Context, repo *gitcmd.Repo) (*file, []byte, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(lines) == 0 {
-		want, err := f.cut()
-		return f, want, err
+	known, err := block.Body(f.content)
+	if err != nil {
+		return nil, nil, blockFault(f.path, err)
+	}
+	if lines = grown(known, lines); len(lines) == 0 {
+		return f, f.content, nil
 	}
 	want, err := block.Put(f.content, lines)
 	if err != nil {
 		return nil, nil, blockFault(f.path, err)
 	}
 	return f, want, nil
+}
+
+// grown is lines below those of known that are not among them. Of two lines about a path git takes the lower.
+func grown(known, lines []byte) []byte {
+	now := map[string]bool{}
+	for line := range bytes.Lines(lines) {
+		now[string(bytes.TrimSpace(line))] = true
+	}
+	var all []byte
+	for line := range bytes.Lines(known) {
+		if text := bytes.TrimSpace(line); !now[string(text)] {
+			all = append(append(all, text...), '\n')
+		}
+	}
+	return append(all, lines...)
 }
 
 func attributesFile(ctx context.Context, repo *gitcmd.Repo) (*file, error) {

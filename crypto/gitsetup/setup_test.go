@@ -376,17 +376,22 @@ func TestAttributesOfTheCloneOutrankThoseOfACommit(t *testing.T) {
 	if changed, err = gitsetup.Refresh(t.Context(), c.repo()); err != nil || changed {
 		t.Errorf("refreshed again: %v, %v", changed, err)
 	}
-	for path, want := range map[string]string{"secrets/a": "unspecified", "other": "plural"} {
-		if got := c.git("check-attr", "filter", "--", path); !strings.HasSuffix(got, " "+want) {
-			t.Errorf("after the policy changed: %s, want %s", got, want)
+	stays := func(when string) {
+		t.Helper()
+		for path, want := range map[string]string{"secrets/a": "plural", "other": "plural", "plural.yaml": "unspecified"} {
+			if got := c.git("check-attr", "filter", "--", path); !strings.HasSuffix(got, " "+want) {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
 		}
 	}
+	stays("after a pattern was taken away")
 	if err := os.RemoveAll(filepath.Join(c.dir, ".plural")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gitsetup.Refresh(t.Context(), c.repo()); err != nil || c.read(".git/info/attributes") != "" {
-		t.Errorf("without a policy: %q, %v", c.read(".git/info/attributes"), err)
+	if changed, err := gitsetup.Refresh(t.Context(), c.repo()); err != nil || changed {
+		t.Errorf("refreshed without a policy: %v, %v", changed, err)
 	}
+	stays("without a policy")
 }
 
 func TestWorkTreesShareSettingsAndAreLockedOneByOne(t *testing.T) {

@@ -33,6 +33,9 @@ func (b *bringUp) startAgents(ctx context.Context) (string, error) {
 	if b.head, err = b.repo.Push(ctx); err != nil {
 		return "", err
 	}
+	if err := b.seen(ctx); err != nil {
+		return "", err
+	}
 	for _, cluster := range b.Options.Clusters {
 		command := append(slices.Clone(b.Agent),
 			"--kubeconfig", b.Kubeconfig(cluster), "--data", b.agentDir(cluster),
@@ -42,6 +45,14 @@ func (b *bringUp) startAgents(ctx context.Context) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%d registered and started", len(b.Options.Clusters)), nil
+}
+
+// seen waits until the hub has looked at what was pushed: an agent that it turns away comes back much later.
+func (b *bringUp) seen(ctx context.Context) error {
+	return b.until(ctx, func() (bool, error) {
+		status, err := b.Options.Status(ctx, b.hubURL, b.token)
+		return err == nil && status.Head.ID == b.head, err
+	})
 }
 
 // registration is the file that says at which hub a cluster is registered.

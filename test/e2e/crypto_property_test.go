@@ -22,7 +22,7 @@ const canary = "correct-horse-canary"
 // TestNoPlaintextReachesTheObjectDatabase does what people do, in any order, with git and with plural, and then looks into
 // every object that git has, reachable or not, and into every other file below .git.
 func TestNoPlaintextReachesTheObjectDatabase(t *testing.T) {
-	const budget = 200 * time.Second // what is drawn after it passes unseen
+	const budget = 20 * time.Second // what is drawn after it passes unseen
 	template := sealed(t)
 	stranger, err := age.GenerateX25519Identity()
 	if err != nil {

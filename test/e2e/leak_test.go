@@ -83,13 +83,13 @@ func errorsHide(t *testing.T, s *story) {
 	s.converged(s.push("Mend the templates"), timeout)
 }
 
-// hunted looks for the canaries everywhere but where they belong: the work tree, and the disks of Kubernetes itself.
-func hunted(t *testing.T, s *story) {
-	h := newHunt(t, append(slices.Clone(s.canaries), s.parameter, s.manifest))
-	began := time.Now()
-	h.memory(t, "hub", s.parts()["hub"].PID)
-	plain := []string{filepath.Join(s.repo, "secrets"), filepath.Join(s.repo, "apps/shop/smtp.secret.yaml")}
+// huntDisks looks for the canaries everywhere but where they belong: the work tree, and the disks of Kubernetes itself. It
+// has to find them there, and elsewhere what is no secret.
+func huntDisks(t *testing.T, s *story) {
+	h, belongs := newHunt(t, append(slices.Clone(s.canaries), s.parameter, s.manifest)), newHunt(t, s.canaries)
 	var disks []string
+	plain := []string{filepath.Join(s.repo, "secrets"), filepath.Join(s.repo, "apps/shop/smtp.secret.yaml")}
+	began := time.Now()
 	h.tree(t, s.home, func(path string) bool {
 		if filepath.Base(path) == "clusters" && strings.HasPrefix(path, filepath.Join(s.home, "state")) {
 			disks = append(disks, path)
@@ -100,48 +100,53 @@ func hunted(t *testing.T, s *story) {
 	})
 	h.search("what plural printed", s.said.Bytes())
 	t.Logf("searched %d MiB in %v", h.bytes>>20, time.Since(began))
-	for f := range h.finds {
-		if slices.Contains(s.canaries, f.Canary) {
-			t.Errorf("%s: %s of the canary %q", f.Where, f.How, f.Canary)
+	s.noneOf(h)
+	for place, control := range map[string]string{
+		"objects of " + s.origin(): s.parameter, filepath.Join(s.repo, "services/shop.yaml"): s.parameter,
+		"/hub/": s.manifest, "/agents/edge-1/": s.manifest,
+	} {
+		if !h.saw(control, place) {
+			t.Errorf("the hunt misses what is no secret in %s", place)
 		}
 	}
-	for _, place := range []string{"hub memory", "objects of " + s.origin(), filepath.Join(s.repo, "services/shop.yaml")} {
-		if !h.saw(s.parameter, place) {
-			t.Errorf("the hunt misses the parameter in %s", place)
-		}
-	}
-	for _, place := range []string{"/hub/", "/agents/edge-1/"} {
-		if !h.saw(s.manifest, place) {
-			t.Errorf("the hunt misses the manifest below %s", place)
-		}
-	}
-	s.proveHunt(disks)
-}
-
-// proveHunt hunts where all canaries are: in this process, in the work tree, and on the disks of Kubernetes.
-func (s *story) proveHunt(disks []string) {
-	s.t.Helper()
-	h := newHunt(s.t, s.canaries)
-	h.memory(s.t, "test", os.Getpid())
-	for _, dir := range append(disks, filepath.Join(s.repo, "secrets")) {
-		h.tree(s.t, dir, func(string) bool { return false })
-	}
-	if len(disks) != 1 {
-		s.t.Errorf("the disks of Kubernetes are %v", disks)
+	for _, dir := range append(disks, plain[0]) {
+		belongs.tree(t, dir, func(string) bool { return false })
 	}
 	for i, canary := range s.canaries {
-		for _, place := range append([]string{"test memory"}, disks...) {
-			if !h.saw(canary, place) {
-				s.t.Errorf("the hunt misses canary %d (%q) in %s", i, canary, place)
-			}
+		if len(disks) != 1 || !belongs.saw(canary, disks[0]) {
+			t.Errorf("the hunt misses canary %d (%q) on the disks of Kubernetes: %v", i, canary, disks)
 		}
 	}
-	if !h.saw(s.canaries[40], "secrets/prod/db.yaml") {
-		s.t.Error("the hunt misses the password in the work tree")
+	if !belongs.saw(s.canaries[40], "secrets/prod/db.yaml") {
+		t.Error("the hunt misses the password in the work tree")
 	}
 }
 
-// origin is the folder of the repository that the fleet pushes to.
-func (s *story) origin() string {
-	return strings.TrimPrefix(s.git("remote", "get-url", "origin"), "file://")
+// huntMemory looks through all that the hub has in its memory. It has to find there what is no secret, and all canaries in
+// the memory of this process.
+func huntMemory(t *testing.T, s *story) {
+	h := newHunt(t, append(slices.Clone(s.canaries), s.parameter))
+	h.memory(t, "hub", s.parts()["hub"].PID)
+	t.Logf("searched %d MiB", h.bytes>>20)
+	s.noneOf(h)
+	if !h.saw(s.parameter, "hub memory") {
+		t.Error("the hunt misses the parameter in the hub's memory")
+	}
+	own := newHunt(t, s.canaries)
+	own.memory(t, "test", os.Getpid())
+	for i, canary := range s.canaries {
+		if !own.saw(canary, "test memory") {
+			t.Errorf("the hunt misses canary %d (%q) in this process", i, canary)
+		}
+	}
+}
+
+// noneOf reports every canary that turned up.
+func (s *story) noneOf(h *hunt) {
+	s.t.Helper()
+	for f := range h.finds {
+		if slices.Contains(s.canaries, f.Canary) {
+			s.t.Errorf("%s: %s of the canary %q", f.Where, f.How, f.Canary)
+		}
+	}
 }
