@@ -13,6 +13,10 @@ import (
 // sealedFolder holds the groups with their members' envelopes.
 const sealedFolder = ".plural"
 
+// maxEnvelopes bounds what the envelopes of one cluster take of its poll, in bytes. One is some hundred bytes, and a
+// cluster can be in all the groups that there may be.
+const maxEnvelopes = 1 << 20
+
 // envelopes are what each cluster needs to reach its groups, as one state of the repository holds them. The hub passes
 // them on: it can open none.
 type envelopes struct {
@@ -61,8 +65,11 @@ func (e *envelopes) cluster(name string) ([]*api.Envelope, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read envelopes: %w", err)
 	}
-	out := make([]*api.Envelope, len(list))
+	out, size := make([]*api.Envelope, len(list)), 0
 	for i, each := range list {
+		if size += len(each.Sealed); size > maxEnvelopes {
+			return nil, fmt.Errorf("read envelopes: those up to %s take more than %d KiB", each.Path, maxEnvelopes>>10)
+		}
 		out[i] = &api.Envelope{Group: each.Group, Epoch: int32(each.Epoch), Path: each.Path, Sealed: each.Sealed}
 	}
 	e.of[name] = out

@@ -43,10 +43,12 @@ type means struct {
 	resolver  *resolve.Resolver
 	sources   resolve.Sources
 	envelopes *envelopes
+	// before is the plan in force, for a cluster that the new one has nothing good for.
+	before *plan
 }
 
-// newPlan resolves a candidate for each of its clusters. The error names the cluster that is more than one poll can
-// carry.
+// newPlan resolves a candidate for each of its clusters. A cluster whose envelopes cannot be read is held alone: it keeps
+// what it was served last. The error names the cluster that is more than one poll can carry.
 func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*plan, error) {
 	f := c.fleet
 	terms.DeletionBudget = f.Workspace.Spec.DeletionBudget
@@ -77,6 +79,16 @@ func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
 	d.desired.Deployments[name] = deployments
+	d.addKey(c)
+	opens, err := d.with.envelopes.cluster(name)
+	if err != nil {
+		d.log.Warn("cluster is held; it keeps what it was served last", "cluster", name, "error", err)
+		d.hold(c, err)
+		return nil
+	}
+	if d.roots[name], err = gateway.NewRoot(name, deployments, opens, d.terms); err != nil {
+		return fmt.Errorf("plan cluster %s: %w", name, err)
+	}
 	for i := range deployments {
 		each := &deployments[i]
 		if each.Bundle != "" {
@@ -86,15 +98,33 @@ func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 			d.recipes[each.SecretsBundle] = recipe{each.SecretsSnapshot, each.SecretsInputs}
 		}
 	}
-	opens, err := d.with.envelopes.cluster(name)
-	if err != nil {
-		return fmt.Errorf("plan cluster %s: %w", name, err)
-	}
-	if d.roots[name], err = gateway.NewRoot(name, deployments, opens, d.terms); err != nil {
-		return fmt.Errorf("plan cluster %s: %w", name, err)
-	}
-	d.addKey(c)
 	return nil
+}
+
+// hold leaves a cluster with what the plan in force has for it, if anything, and says why.
+func (d *draft) hold(c *fleet.Cluster, why error) {
+	name := c.Metadata.Name
+	deployments := d.desired.Deployments[name]
+	for i := range deployments {
+		each := &deployments[i]
+		each.Key, each.Bundle, each.SecretsBundle = "", "", ""
+		if each.Hold == nil {
+			each.Hold = &resolve.Problem{
+				Service: each.Service, Cluster: name, Position: c.Position, Message: why.Error(),
+				Fix: "let a member of its groups share them with it again: plural crypto share cluster/" + name,
+			}
+		}
+	}
+	root := d.with.before.roots[name]
+	if root == nil {
+		return
+	}
+	d.roots[name] = root
+	for key := range root.Bundles() {
+		if _, newer := d.recipes[key]; !newer {
+			d.recipes[key] = d.with.before.recipes[key]
+		}
+	}
 }
 
 func (d *draft) addKey(c *fleet.Cluster) {

@@ -173,7 +173,7 @@ func (p *planner) serve(c *candidate) error {
 	if err != nil {
 		return err
 	}
-	with := means{p.judge.resolver, sources{c.snapshot, c.fleet, p.repos}, envelopes}
+	with := means{p.judge.resolver, sources{c.snapshot, c.fleet, p.repos}, envelopes, p.plan()}
 	next, err := newPlan(c, with, p.Terms, p.Log)
 	if err != nil {
 		return err

@@ -75,7 +75,11 @@ func (s *Syncer) advance(ctx context.Context, r *result, d *api.Deployment) {
 		return
 	}
 	r.judge(applied)
-	if !applied.Complete() || applied.Held != "" || r.good == d {
+	if !applied.Complete() || applied.Held != "" {
+		return
+	}
+	r.cache.secrets = r.cache.own // nothing older is live
+	if r.good == d {
 		return
 	}
 	r.good = d
@@ -156,7 +160,8 @@ func (s *Syncer) render(ctx context.Context, r *result, d *api.Deployment) error
 	for _, warning := range out.Warnings {
 		s.Log.Warn("render warns", "service", d.GetService(), "key", d.GetKey(), "warning", unseal.Redact(warning, opened.secrets))
 	}
-	r.cache = rendered{d.GetKey(), withSecrets(out.Objects, opened.named.Objects, d.GetNamespace()), opened.secrets}
+	objects := opened.named.Beside(out.Objects, d.GetNamespace())
+	r.cache = rendered{d.GetKey(), objects, opened.secrets, s.unrepeatable(ctx, r, d, opened.secrets)}
 	return nil
 }
 
@@ -223,11 +228,15 @@ func (r *result) judge(applied *apply.Result) {
 			r.ready++
 			continue
 		}
+		worse := severity(phase) > severity(r.phase)
+		if !worse && len(r.problems) >= maxProblems {
+			continue
+		}
 		problem := r.problem(o, message)
 		if len(r.problems) < maxProblems {
 			r.problems = append(r.problems, problem)
 		}
-		if severity(phase) > severity(r.phase) {
+		if worse {
 			r.phase, r.message = phase, problem.GetKind()+" "+problem.GetName()+": "+problem.GetMessage()
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
@@ -56,24 +55,19 @@ func hidden(d *api.Deployment, values []string) []string {
 	})
 }
 
-// withSecrets adds the Secrets that a service named to its render, except those that the render makes itself. An empty
-// render stays empty, so that nothing is deleted for it.
-func withSecrets(objects, named []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
-	if len(objects) == 0 {
-		return nil
-	}
-	own := map[string]bool{}
-	for _, o := range objects {
-		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (o.GetNamespace() == "" || o.GetNamespace() == namespace) {
-			own[o.GetName()] = true
+// unrepeatable are the values that nothing said of a render may repeat: its own, and those of what may still be live, which
+// the API server prints beside them. After a restart that is the last good deployment.
+func (s *Syncer) unrepeatable(ctx context.Context, r *result, d *api.Deployment, own []string) []string {
+	live := r.cache.secrets
+	if r.cache.key == "" && r.good != nil && r.good.GetKey() != d.GetKey() {
+		opened, err := s.open(ctx, r.good, r.keys)
+		if err != nil {
+			s.Log.Warn("last good deployment cannot be opened", "service", r.service, "error", err)
+			return own
 		}
+		live = opened.secrets
 	}
-	for _, secret := range named {
-		if !own[secret.GetName()] {
-			objects = append(objects, secret)
-		}
-	}
-	return objects
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(own, live))))
 }
 
 // silent is err with nothing in its words that was sealed. What it was made of is given up where something was.
@@ -88,7 +82,7 @@ func silent(err error, secrets []string) error {
 func (s *Syncer) unlock(state *loopState, envelopes []*api.Envelope) {
 	keys, err := s.Cluster.Keys(envelopes)
 	if err != nil {
-		s.Log.Warn("some groups' envelopes do not open", "error", err)
+		s.Log.Warn("some groups' envelopes do not open", "error", clip(err.Error(), maxMessage))
 	}
 	state.keys, state.envelopes = keys, envelopes
 	for _, svc := range state.services {

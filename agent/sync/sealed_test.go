@@ -2,6 +2,7 @@ package sync_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -423,5 +424,35 @@ func TestNoErrorRepeatsWhatWasSealed(t *testing.T) {
 			t.Errorf("%s says nothing of it: %v", name, s.GetMessage())
 		}
 	}
+	w.silent()
+}
+
+// The API server prints what was there beside what should be: a value that was rotated may still be in use.
+func TestNoErrorRepeatsWhatWasSealedBefore(t *testing.T) {
+	w := newSealedWorld(t)
+	pod := map[string]string{"pod.yaml.tmpl": "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n" +
+		"  - {name: web, image: x, env: [{name: PASSWORD, value: \"{{ .secrets.db.password }}\"}]}\n"}
+	named := func(password string) func(*api.Deployment) {
+		return w.naming(&api.Secret{Name: "db", Path: "secrets/db.yaml", TemplateOnly: true}, w.sealed("secrets/db.yaml", "prod", "password: "+password+"\n"))
+	}
+	web := w.ofOwn("web", pod, named(canary))
+	w.hub.asks("", web)
+	stop := w.start()
+	w.becomes(web, api.Phase_PROGRESSING)
+	for range 3 { // the second is no more live than the third
+		password := rand.Text()
+		web = w.ofOwn("web", pod, named(password))
+		w.hub.asks("", web)
+		if s := w.becomes(web, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "PASSWORD") || strings.Contains(s.GetMessage(), password) {
+			t.Errorf("%v", s)
+		}
+	}
+	stop()
+	w.start()
+	w.eventually("the new agent has reported", func() bool {
+		said := w.hub.said()
+		last := said[len(said)-1]
+		return last.GetSequence() > 0 && last.GetBoot() != said[0].GetBoot() && len(last.GetServices()) == 1 && last.GetServices()[0].GetPhase() == api.Phase_FAILED
+	})
 	w.silent()
 }

@@ -38,8 +38,9 @@ type service struct {
 type rendered struct {
 	key     string
 	objects []*unstructured.Unstructured
-	// secrets are the values that no message may repeat.
-	secrets []string
+	// own are the values that were sealed in it. secrets are those that no message may repeat: these, and older ones that may
+	// still be live.
+	own, secrets []string
 }
 
 // want sets the newest deployment. A pass of an older one is stopped: the newest revision never waits for it.

@@ -45,12 +45,16 @@ func Redact(message string, values []string) string {
 	}
 	hidden := make([]bool, len(message))
 	cuts := cutsIn(message)
-	windows := windowsOf(message)
+	inside := windowsOf(message)
+	most := maxSearched
+	if len(cuts) == 0 && len(message) < run { // it holds a form as a whole or not at all
+		most = len(message)
+	}
 	for _, value := range values {
-		for _, form := range forms(value) {
+		for _, form := range forms(value, most) {
 			hideWhole(message, form, hidden)
 			hideBeginnings(message, form, cuts, hidden)
-			hidePieces(form, windows, hidden)
+			inside.hidePieces(form, hidden)
 		}
 	}
 	var out strings.Builder
@@ -65,13 +69,13 @@ func Redact(message string, values []string) string {
 	return out.String()
 }
 
-// forms are the ways in which a value is printed.
-func forms(value string) []string {
+// forms are the ways in which a value, or a line of it, is printed, but for those that are sure to be longer than most.
+func forms(value string, most int) []string {
 	parts := append(strings.Split(value, "\n"), value)
 	var all []string
 	for _, part := range parts {
 		part = strings.TrimSpace(part)
-		if len(part) < shortest {
+		if len(part) < shortest || len(part) > most {
 			continue
 		}
 		for _, quoted := range []string{quoteJSON(part), strconv.Quote(part), strconv.QuoteToASCII(part)} {
@@ -79,7 +83,9 @@ func forms(value string) []string {
 		}
 		all = append(all, part, url.QueryEscape(part), url.PathEscape(part), base64.StdEncoding.EncodeToString([]byte(part)))
 	}
-	all = append(all, base64.StdEncoding.EncodeToString([]byte(value)))
+	if len(value) <= most {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(value)))
+	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(form string) bool { return len(form) < shortest })
 }
@@ -125,21 +131,36 @@ func hideBeginnings(message, form string, cuts []int, hidden []bool) {
 	}
 }
 
-// windowsOf is where each run of bytes of a message begins.
-func windowsOf(message string) map[string][]int {
-	windows := map[string][]int{}
-	for i := 0; i+run <= len(message); i++ {
-		windows[message[i:i+run]] = append(windows[message[i:i+run]], i)
-	}
-	return windows
+// windows are where each run of bytes of a message begins; nil for one that is shorter.
+type windows struct {
+	at map[string][]int
+	// begin are the first two bytes of each, which nearly all that is looked for does not have.
+	begin [1 << 16]bool
 }
 
-func hidePieces(form string, windows map[string][]int, hidden []bool) {
-	if len(windows) == 0 {
+func windowsOf(message string) *windows {
+	if len(message) < run {
+		return nil
+	}
+	w := &windows{at: map[string][]int{}}
+	for i := 0; i+run <= len(message); i++ {
+		w.at[message[i:i+run]] = append(w.at[message[i:i+run]], i)
+		w.begin[beginning(message[i:])] = true
+	}
+	return w
+}
+
+func beginning(text string) int { return int(text[0])<<8 | int(text[1]) }
+
+func (w *windows) hidePieces(form string, hidden []bool) {
+	if w == nil {
 		return
 	}
 	for i := 0; i+run <= len(form); i++ {
-		for _, at := range windows[form[i:i+run]] {
+		if !w.begin[beginning(form[i:])] {
+			continue
+		}
+		for _, at := range w.at[form[i:i+run]] {
 			mark(hidden, at, run)
 		}
 	}

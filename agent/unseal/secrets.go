@@ -40,13 +40,13 @@ type Named struct {
 //
 // A file becomes keys and values: those of a whole Secret manifest, of a YAML or JSON mapping of scalars, or of an env
 // file; any other content is the one value of a key named like the file.
-func Secrets(files fs.FS, list []*api.Secret, k Keys) (*Named, error) {
+func Secrets(files fs.FS, list []*api.Secret, keys Opener) (*Named, error) {
 	named := &Named{ByName: make(map[string]map[string]string, len(list))}
 	for _, s := range list {
 		if named.ByName[s.GetName()] != nil {
 			return nil, fmt.Errorf("secret %q is named twice", s.GetName())
 		}
-		content, err := k.secret(files, s.GetPath())
+		content, err := open(files, s.GetPath(), keys)
 		if err != nil {
 			return nil, fmt.Errorf("secret %q: %w", s.GetName(), err)
 		}
@@ -64,23 +64,43 @@ func Secrets(files fs.FS, list []*api.Secret, k Keys) (*Named, error) {
 	return named, nil
 }
 
+// Beside adds the Secrets to a render's objects, except those that the render makes itself in the service's namespace. An
+// empty render stays empty, so that nothing is deleted for it.
+func (n *Named) Beside(objects []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
+	if len(objects) == 0 {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, o := range objects {
+		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (o.GetNamespace() == "" || o.GetNamespace() == namespace) {
+			own[o.GetName()] = true
+		}
+	}
+	for _, secret := range n.Objects {
+		if !own[secret.GetName()] {
+			objects = append(objects, secret)
+		}
+	}
+	return objects
+}
+
 // content is what a named file says.
 type content struct {
 	data map[string]string
 	kind string // the type that a Secret manifest asks for
 }
 
-func (k Keys) secret(files fs.FS, name string) (*content, error) {
+func open(files fs.FS, name string, keys Opener) (*content, error) {
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if !isSealed(name, data) {
-		return nil, fmt.Errorf("%s is not sealed: add its path to .plural/seal.yaml and seal it with plural crypto encrypt", name)
-	}
-	plain, err := k.open(name, data)
-	if err != nil {
+	plain, sealed, err := keys.Open(name, data)
+	switch {
+	case err != nil:
 		return nil, err
+	case !sealed:
+		return nil, fmt.Errorf("%s is not sealed: add its path to .plural/seal.yaml and seal it with plural crypto encrypt", name)
 	}
 	if len(plain) > maxSecret {
 		return nil, fmt.Errorf("%s: it holds more than %d KiB, the most that a Secret can", name, maxSecret>>10)
@@ -116,11 +136,24 @@ func read(name string, plain []byte) (*content, error) {
 	for _, key := range keys {
 		value, err := values.Get(name, plain, key)
 		if err != nil {
-			return nil, err
+			return nil, nameless(err, keys)
 		}
 		flat.data[unescape(key)] = string(value)
 	}
 	return flat, nil
+}
+
+// nameless is what values says of a file, without the file's keys: they were sealed as well.
+func nameless(err error, keys []string) error {
+	var told *values.Error
+	if !errors.As(err, &told) {
+		return err
+	}
+	said := *told
+	for _, key := range keys {
+		said.Message = Redact(said.Message, []string{unescape(key)})
+	}
+	return &said
 }
 
 // nested says whether a key of values has more than one part. Backslashes stand before what does not part.
@@ -162,7 +195,7 @@ func (c *content) object(s *api.Secret) (*unstructured.Unstructured, error) {
 	data := make(map[string]any, len(c.data))
 	for key, value := range c.data {
 		if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-			return nil, fmt.Errorf("%q cannot be a key of a Secret: set templateOnly, or name it in letters, digits, '-', '_' and '.'", key)
+			return nil, errors.New("a key of it cannot be one of a Secret: set templateOnly, or name it in letters, digits, '-', '_' and '.'") // which may be telling
 		}
 		data[key] = base64.StdEncoding.EncodeToString([]byte(value))
 	}

@@ -80,12 +80,14 @@ func TestABadNamedFileIsRefusedWithoutItsContent(t *testing.T) {
 		path, text, want string
 		clear, only      bool
 	}{
-		"in clear":    {path: "a.yaml", text: "a: " + canary, clear: true, want: "a.yaml is not sealed"},
-		"too large":   {path: "a.yaml", text: long, want: "more than 1024 KiB"},
-		"a bad key":   {path: "a.yaml", text: "a b: " + canary, want: `"a b" cannot be a key of a Secret`},
-		"no manifest": {path: "a.yaml", text: "apiVersion: v1\nkind: Secret\ndata: {a: " + canary + "!}\n", want: "no valid manifest of a Secret"},
-		"unknown":     {path: "a.yaml", text: "apiVersion: v1\nkind: Secret\nstringDate: {a: " + canary + "}\n", want: "no valid manifest of a Secret"},
-		"missing":     {path: "b.yaml", text: "a: b", want: "read a.yaml"},
+		"in clear":      {path: "a.yaml", text: "a: " + canary, clear: true, want: "a.yaml is not sealed"},
+		"too large":     {path: "a.yaml", text: long, want: "more than 1024 KiB"},
+		"a bad key":     {path: "a.yaml", text: "a b: " + canary, want: "a key of it cannot be one of a Secret"},
+		"a telling key": {path: "a.yaml", text: canary + "/token: alice", want: "a key of it cannot be one of a Secret"},
+		"key twice":     {path: "a.yaml", text: canary + ".x: 1\n" + canary + ".x: 2\n", want: "a.yaml:2: the key \"***\" is written twice"},
+		"no manifest":   {path: "a.yaml", text: "apiVersion: v1\nkind: Secret\ndata: {a: " + canary + "!}\n", want: "no valid manifest of a Secret"},
+		"unknown":       {path: "a.yaml", text: "apiVersion: v1\nkind: Secret\nstringDate: {a: " + canary + "}\n", want: "no valid manifest of a Secret"},
+		"missing":       {path: "b.yaml", text: "a: b", want: "read a.yaml"},
 	} {
 		data := []byte(c.text)
 		if !c.clear {

@@ -3,10 +3,10 @@
 // It knows neither where bundles come from nor what is rendered of them, and writes nothing: no disk, no log. Its errors name
 // paths, groups and recipients, never a value; for the errors of others there is Redact.
 //
-// A poll's envelopes and the cluster's own identity become Keys. Files lays the plaintext of a bundle's sealed files over
-// the bundle; Secrets turns the files that a service asked for by name into values for its templates and into Kubernetes
-// Secrets. A file counts as opened only when it was sealed for this very path of the repository that the cluster was
-// registered for, and for the epoch that its group is at.
+// A poll's envelopes and the cluster's own identity become Keys, which open files one by one. Files lays the plaintext of a
+// bundle's sealed files over the bundle; Secrets turns the files that a service asked for by name into values for its
+// templates and into Kubernetes Secrets. To Keys a file counts as opened only when it was sealed for this very path of the
+// repository that the cluster was registered for, and for the epoch that its group is at.
 package unseal
 
 import (
@@ -66,6 +66,13 @@ func (c Cluster) Keys(envelopes []*api.Envelope) (Keys, error) {
 	return Keys{c, ring}, err
 }
 
+// Opener opens files, with the keys of whoever it belongs to.
+type Opener interface {
+	// Open returns a file's plaintext, and says whether it was sealed at all. Its errors begin with the path, and hold nothing
+	// of the content.
+	Open(path string, data []byte) (plain []byte, sealed bool, err error)
+}
+
 // Opened is a bundle with nothing sealed left in it.
 type Opened struct {
 	// FS is the bundle with the plaintext laid over it.
@@ -80,7 +87,7 @@ const policyFolder = ".plural"
 // Files opens the sealed files, and those of sops, in a bundle. own says that the bundle comes from the installation repo;
 // what is sealed in another one is refused, since its binding says that it does not belong there. A file of sops is bound
 // to nothing, and belongs wherever it lies.
-func Files(files fs.FS, k Keys, own bool) (*Opened, error) {
+func Files(files fs.FS, keys Opener, own bool) (*Opened, error) {
 	plain, opened := map[string][]byte{}, &Opened{FS: files}
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -95,16 +102,15 @@ func Files(files fs.FS, k Keys, own bool) (*Opened, error) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		if !isSealed(path, data) {
-			return nil
-		}
 		if !own && seal.IsSealed(data) {
 			return fmt.Errorf("%s is sealed, and comes from another repository than the fleet's own: move it there, and name it under the service's secrets", path)
 		}
-		if plain[path], err = k.open(path, data); err != nil {
+		content, sealed, err := keys.Open(path, data)
+		if err != nil || !sealed {
 			return err
 		}
-		opened.Values = append(opened.Values, scalars(plain[path])...)
+		plain[path] = notNil(content)
+		opened.Values = append(opened.Values, scalars(content)...)
 		return nil
 	})
 	if err != nil {
@@ -116,27 +122,21 @@ func Files(files fs.FS, k Keys, own bool) (*Opened, error) {
 	return opened, nil
 }
 
-func isSealed(path string, data []byte) bool { return seal.IsSealed(data) || sops.IsSOPS(path, data) }
-
-// open returns the plaintext of a file of the installation repo. Its errors begin with the path.
-func (k Keys) open(path string, data []byte) (plain []byte, err error) {
+// Open implements Opener for files of the installation repo.
+func (k Keys) Open(path string, data []byte) (plain []byte, sealed bool, err error) {
 	switch {
-	case k.Repository == "":
-		return nil, fmt.Errorf("%s is sealed, and this cluster does not know which repository's files it may open: "+
-			"register the cluster again: plural cluster register", path)
 	case seal.IsSealed(data):
 		plain, err = k.openSealed(path, data)
-	default:
+	case sops.IsSOPS(path, data):
 		plain, err = sops.Open(path, data, k.all()...)
-	}
-	if err == nil {
-		return notNil(plain), nil
+	default:
+		return nil, false, nil
 	}
 	var elsewhere *seal.BindingError
-	if errors.As(err, &elsewhere) { // which names the path itself
-		return nil, err
+	if err != nil && !errors.As(err, &elsewhere) { // which names the path itself
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return nil, fmt.Errorf("%s: %w", path, err)
+	return plain, true, err
 }
 
 // notNil makes an empty file out of none: the overlay takes nil for a file that is gone.
@@ -149,6 +149,10 @@ func notNil(data []byte) []byte {
 
 // openSealed opens one of our own files with the groups that it claims to be for, then holds it to its binding.
 func (k Keys) openSealed(path string, data []byte) ([]byte, error) {
+	if k.Repository == "" {
+		return nil, errors.New("it is sealed, and this cluster does not know which repository's files it may open: " +
+			"register the cluster again: plural cluster register")
+	}
 	claim, err := seal.Inspect(data)
 	if err != nil {
 		return nil, err
@@ -167,7 +171,10 @@ func (k Keys) openSealed(path string, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plain, binding.Check(k.Repository, path)
+	if err := binding.Check(k.Repository, path); err != nil {
+		return nil, err
+	}
+	return plain, nil
 }
 
 // of are the identities of those groups that the cluster is in and that are at the given epoch, and why the others are not.

@@ -288,6 +288,14 @@ func TestFilesOfSopsAreOpened(t *testing.T) {
 			}
 		}
 	}
+	unsealed := unseal.Cluster{Name: "edge-1", Identity: ids[0]} // as in a repository that has no policy
+	keys, err := unsealed.Keys(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unseal.Files(bundle, keys, true); err != nil {
+		t.Errorf("without a repository: %v", err)
+	}
 	stranger := newRepo(t)
 	_, err = unseal.Files(bundle, stranger.keys(), true)
 	if err == nil || !strings.Contains(err.Error(), "web/regex.yaml: no identity here opens it; it is sealed to age1") {

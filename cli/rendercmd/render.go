@@ -155,7 +155,7 @@ func (o *options) renderAll(ctx context.Context, all []*rendition) error {
 	if len(all) == 0 {
 		return nil
 	}
-	opens, err := newStandIn(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
+	opens, err := newReader(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (o *options) renderAll(ctx context.Context, all []*rendition) error {
 	return failed(all, failures)
 }
 
-func (o *options) render(ctx context.Context, r *rendition, renderer *render.Renderer, opens *standIn) error {
+func (o *options) render(ctx context.Context, r *rendition, renderer *render.Renderer, opens *reader) error {
 	d := r.deployment
 	opened, err := opens.open(&d)
 	if err != nil {
@@ -197,7 +197,7 @@ func (o *options) render(ctx context.Context, r *rendition, renderer *render.Ren
 	if err != nil {
 		return opened.silent(err)
 	}
-	r.objects = opened.beside(out.Objects, d.Namespace)
+	r.objects = opened.named.Beside(out.Objects, d.Namespace)
 	if !o.showSecrets {
 		opened.mask(r.objects)
 	}

@@ -16,197 +16,60 @@ import (
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
-	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/crypto/sops"
 	"github.com/pluralsh/plural/crypto/vault"
-	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// standIn is a cluster that exists for one command. What the person can read is sealed again for it, in memory, so that
-// the agent's own code opens it, and makes of it what an agent would.
-type standIn struct {
+// reader is what a person can read of one snapshot. It is the unseal.Opener in a cluster's place.
+type reader struct {
 	// vault is the person's; nil where there is no policy.
 	vault      *vault.Vault
 	identities func() ([]age.Identity, error)
 	// plain says that the files are those of a work tree, which may hold in clear what must be sealed.
 	plain bool
-
-	repository string
-	group      *age.X25519Identity
-	keys       unseal.Keys
 }
 
-// nobody is the repository that files are bound to where there is no policy.
-const nobody = "00000000000000000000000000000000"
+// newReader is for the files of a snapshot. The identities are loaded when the first sealed file is met.
+func newReader(snap *snapshot.Snapshot, identities func() ([]age.Identity, error)) (*reader, error) {
+	r := &reader{identities: sync.OnceValues(identities), plain: snap.Commit().ID == ""}
+	var err error
+	r.vault, err = vault.Open(vault.Config{Files: snap.FS(), Identities: r.identities})
+	if errors.Is(err, policy.ErrNone) {
+		return r, nil
+	}
+	return r, err
+}
 
-// policyFolder holds envelopes, which are nobody's to deploy.
-const policyFolder = ".plural"
-
-// seat is the one group that the stand-in is in.
-const seat = "render"
-
-// newStandIn makes one for the files of a snapshot. The identities are loaded when the first sealed file is met.
-func newStandIn(snap *snapshot.Snapshot, identities func() ([]age.Identity, error)) (*standIn, error) {
-	s := &standIn{identities: sync.OnceValues(identities), plain: snap.Commit().ID == "", repository: nobody}
-	v, err := vault.Open(vault.Config{Files: snap.FS(), Identities: s.identities})
+// Open implements unseal.Opener. What must be sealed and is in clear in a work tree counts as sealed.
+func (r *reader) Open(name string, data []byte) (plaintext []byte, sealed bool, err error) {
 	switch {
-	case errors.Is(err, policy.ErrNone):
-	case err != nil:
-		return nil, err
-	default:
-		s.vault, s.repository = v, v.Policy().Repository
-	}
-	return s, s.register()
-}
-
-// register makes the stand-in's group and its keys.
-func (s *standIn) register() (err error) {
-	if s.group, err = age.GenerateX25519Identity(); err != nil {
-		return err
-	}
-	own, err := age.GenerateX25519Identity()
-	if err != nil {
-		return err
-	}
-	member := groups.Member{Kind: groups.Cluster, Name: seat}
-	set, err := groups.Load(empty{})
-	if err != nil {
-		return err
-	}
-	changes, err := set.Create(s.repository, seat, []groups.Member{member}, groups.CreateOptions{
-		Identity: s.group, ClusterKey: func(string) (string, error) { return own.Recipient().String(), nil },
-	})
-	if err != nil {
-		return err
-	}
-	if set, err = set.With(changes); err != nil {
-		return err
-	}
-	list, err := set.Envelopes(member)
-	if err != nil {
-		return err
-	}
-	var envelopes []*api.Envelope
-	for _, e := range list {
-		envelopes = append(envelopes, &api.Envelope{Group: e.Group, Epoch: int32(e.Epoch), Path: e.Path, Sealed: e.Sealed})
-	}
-	s.keys, err = unseal.Cluster{Name: seat, Repository: s.repository, Identity: own}.Keys(envelopes)
-	return err
-}
-
-// empty is a file system without files.
-type empty struct{}
-
-// Open implements fs.FS.
-func (empty) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-// opened are a deployment's files with nothing sealed left in them.
-type opened struct {
-	files fs.FS
-	named *unseal.Named
-	// values are what was sealed.
-	values []string
-}
-
-// open packs and unpacks what a deployment is made of, as on its way to a cluster, and opens what is sealed in it.
-func (s *standIn) open(d *resolve.Deployment) (*opened, error) {
-	files, err := s.bundle(d.Snapshot, d.Inputs)
-	if err != nil {
-		return nil, err
-	}
-	plain, err := unseal.Files(files, s.keys, true)
-	if err != nil {
-		return nil, err
-	}
-	out := &opened{files: plain.FS, named: new(unseal.Named), values: plain.Values}
-	if len(d.Secrets) == 0 {
-		return out, nil
-	}
-	if files, err = s.bundle(d.SecretsSnapshot, d.SecretsInputs); err != nil {
-		return nil, err
-	}
-	var list []*api.Secret
-	for _, secret := range d.Secrets {
-		list = append(list, &api.Secret{Name: secret.Name, Path: secret.Path, TemplateOnly: secret.TemplateOnly, Type: secret.Type})
-	}
-	if out.named, err = unseal.Secrets(files, list, s.keys); err != nil {
-		return nil, err
-	}
-	out.values = append(out.values, out.named.Values...)
-	return out, nil
-}
-
-func (s *standIn) bundle(snap *snapshot.Snapshot, inputs []string) (fs.FS, error) {
-	var archive bytes.Buffer
-	if err := bundle.Pack(&archive, snap.FS(), inputs, bundle.DefaultLimits()); err != nil {
-		return nil, err
-	}
-	files, err := bundle.Unpack(&archive, bundle.DefaultLimits())
-	if err != nil {
-		return nil, err
-	}
-	return s.reseal(files)
-}
-
-// reseal is files with what must not be seen sealed for the stand-in.
-func (s *standIn) reseal(files fs.FS) (fs.FS, error) {
-	sealed := map[string][]byte{}
-	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case name == policyFolder && e.IsDir():
-			return fs.SkipDir
-		case !e.Type().IsRegular():
-			return nil
-		}
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		plaintext, secret, err := s.read(name, data)
-		if err != nil || !secret {
-			return err
-		}
-		b := seal.Binding{Repository: s.repository, Path: name, Groups: []seal.Epoch{{Group: seat, Number: 1}}}
-		sealed[name], err = seal.Seal(plaintext, b, s.group.Recipient())
-		return err
-	})
-	return overlay.New(files, sealed), err
-}
-
-// read is what the person can read of a file, if it is secret.
-func (s *standIn) read(name string, data []byte) (plaintext []byte, secret bool, err error) {
-	switch {
-	case seal.IsSealed(data) && s.vault == nil:
-		return nil, false, fmt.Errorf("%s is sealed, and there is no %s that says for whom", name, policy.File)
+	case seal.IsSealed(data) && r.vault == nil:
+		return nil, true, fmt.Errorf("%s is sealed, and there is no %s that says for whom", name, policy.File)
 	case seal.IsSealed(data):
-		plaintext, err = s.vault.Open(name, data)
+		plaintext, err = r.vault.Open(name, data)
 		return plaintext, true, err
 	case sops.IsSOPS(name, data):
-		plaintext, err = s.openSOPS(name, data)
+		plaintext, err = r.openSOPS(name, data)
 		return plaintext, true, err
-	case s.vault == nil || !s.plain:
+	case r.vault == nil || !r.plain:
 		return nil, false, nil
 	}
-	secret, err = s.vault.Must(name)
-	return data, secret, err
+	sealed, err = r.vault.Must(name)
+	return data, sealed, err
 }
 
-func (s *standIn) openSOPS(name string, data []byte) ([]byte, error) {
-	ids, err := s.identities()
+func (r *reader) openSOPS(name string, data []byte) ([]byte, error) {
+	ids, err := r.identities()
 	if err != nil {
 		return nil, err
 	}
 	ids = slices.Clone(ids)
-	if s.vault != nil {
-		ring, err := s.vault.Keyring()
+	if r.vault != nil {
+		ring, err := r.vault.Keyring()
 		if err != nil {
 			return nil, err
 		}
@@ -223,29 +86,63 @@ func (s *standIn) openSOPS(name string, data []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// beside adds the Secrets that the service named to its objects, but for those that the render makes itself.
-func (o *opened) beside(objects []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
-	for _, secret := range o.named.Objects {
-		same := func(other *unstructured.Unstructured) bool {
-			return other.GetKind() == "Secret" && other.GetAPIVersion() == "v1" && other.GetName() == secret.GetName() &&
-				(other.GetNamespace() == "" || other.GetNamespace() == namespace)
-		}
-		if len(objects) > 0 && !slices.ContainsFunc(objects, same) {
-			objects = append(objects, secret)
-		}
-	}
-	return objects
+// opened are a deployment's files with nothing sealed left in them.
+type opened struct {
+	files fs.FS
+	named *unseal.Named
+	// values are what was sealed.
+	values []string
 }
 
-// silent is a render's error with nothing in its words that was sealed.
+// open packs and unpacks what a deployment is made of, as on its way to a cluster, and opens what is sealed in it.
+func (r *reader) open(d *resolve.Deployment) (*opened, error) {
+	files, err := carried(d.Snapshot, d.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := unseal.Files(files, r, true)
+	if err != nil {
+		return nil, err
+	}
+	out := &opened{files: plain.FS, named: new(unseal.Named), values: plain.Values}
+	if len(d.Secrets) == 0 {
+		return out, nil
+	}
+	if files, err = carried(d.SecretsSnapshot, d.SecretsInputs); err != nil {
+		return nil, err
+	}
+	var list []*api.Secret
+	for _, secret := range d.Secrets {
+		list = append(list, &api.Secret{Name: secret.Name, Path: secret.Path, TemplateOnly: secret.TemplateOnly, Type: secret.Type})
+	}
+	if out.named, err = unseal.Secrets(files, list, r); err != nil {
+		return nil, err
+	}
+	out.values = append(out.values, out.named.Values...)
+	return out, nil
+}
+
+// carried are inputs as a bundle brings them.
+func carried(snap *snapshot.Snapshot, inputs []string) (fs.FS, error) {
+	var archive bytes.Buffer
+	if err := bundle.Pack(&archive, snap.FS(), inputs, bundle.DefaultLimits()); err != nil {
+		return nil, err
+	}
+	return bundle.Unpack(&archive, bundle.DefaultLimits())
+}
+
+// silent is an error with nothing in its words that was sealed.
 func (o *opened) silent(err error) error {
+	if len(o.values) == 0 {
+		return err
+	}
 	var known *render.Error
 	if errors.As(err, &known) {
 		said := *known
 		said.Message, said.Fix = unseal.Redact(known.Message, o.values), unseal.Redact(known.Fix, o.values)
 		return &said
 	}
-	return err
+	return errors.New(unseal.Redact(err.Error(), o.values))
 }
 
 // mask puts *** in place of what was sealed. What says which object it is stays.

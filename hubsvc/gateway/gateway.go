@@ -27,7 +27,7 @@ import (
 type Options struct {
 	// Cluster tells who sent a request.
 	Cluster func(*http.Request) (string, error)
-	// Root is what a cluster should run now; nil while there is no fleet.
+	// Root is what a cluster should run now; nil while that is not known.
 	Root func(cluster string) *Root
 	// Open returns a bundle by key, seekable so that ranges and sendfile work; the gateway closes it. The error is
 	// fs.ErrNotExist when nobody can say any more what the key stands for.
@@ -90,7 +90,7 @@ func (g *Gateway) poll(w http.ResponseWriter, r *http.Request, cluster string) {
 	if root == nil {
 		g.early.Inc()
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, "the hub has no fleet yet", http.StatusServiceUnavailable)
+		http.Error(w, "the hub does not know what this cluster should run", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("ETag", root.etag)

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
+	"maps"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -57,6 +59,9 @@ func NewRoot(cluster string, deployments []resolve.Deployment, envelopes []*api.
 
 // ETag names the root.
 func (r *Root) ETag() string { return r.etag }
+
+// Bundles are the keys of the bundles that the cluster may read.
+func (r *Root) Bundles() iter.Seq[string] { return maps.Keys(r.keys) }
 
 // entitled says whether the cluster may read a bundle: one of its deployments names it.
 func (r *Root) entitled(key string) bool {
