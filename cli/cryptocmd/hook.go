@@ -37,8 +37,13 @@ func serveFilter(ctx context.Context, f *cmdutil.Factory) error {
 	if err != nil {
 		return err
 	}
+	memory, err := repo.GitPath(ctx, "plural/known")
+	if err != nil {
+		return err
+	}
 	filter, err := gitfilter.New(gitfilter.Config{
 		Repo: repo, Locked: locked, Identities: f.Identities().Load, Confirmed: f.Confirmed(), Notes: f.IO.ErrOut,
+		Memory: vault.Remember(memory),
 	})
 	if err != nil {
 		return err

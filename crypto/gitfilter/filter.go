@@ -34,6 +34,8 @@ type Config struct {
 	Identities func() ([]age.Identity, error)
 	// Confirmed is asked before anything is sealed.
 	Confirmed vault.Confirmations
+	// Memory is the clone's; nil remembers nothing. Close saves it.
+	Memory *vault.Memory
 	// Notes takes what people are told; git shows a filter's standard error.
 	Notes io.Writer
 }
@@ -75,7 +77,11 @@ func New(c Config) (*Filter, error) {
 func (f *Filter) Close() error {
 	f.notes.print(f.config.Notes)
 	f.ahead.stop()
-	return errors.Join(f.stored.close(), f.root.Close())
+	var forgotten error
+	if f.config.Memory != nil {
+		forgotten = f.config.Memory.Save()
+	}
+	return errors.Join(forgotten, f.stored.close(), f.root.Close())
 }
 
 // Explain tells the person at once why a file was refused: git stops there.

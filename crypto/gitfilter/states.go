@@ -25,7 +25,7 @@ func (f *Filter) openVault(ctx context.Context, treeish string) *opened {
 		}
 		v, err := vault.Open(vault.Config{
 			Files: files, Identities: f.config.Identities, Confirmed: f.config.Confirmed,
-			Elsewhere: func() []fs.FS { return readAll(ctx, all[:i], all[i+1:]) },
+			Elsewhere: func() []fs.FS { return readAll(ctx, all[:i], all[i+1:]) }, Memory: f.config.Memory,
 		})
 		if !errors.Is(err, policy.ErrNone) {
 			return &opened{v, err}

@@ -41,6 +41,8 @@ type Config struct {
 	// Elsewhere gives other states of the repository in which the envelopes of older or newer epochs may lie. It is
 	// called at most once, when Files has them not; it may be nil.
 	Elsewhere func() []fs.FS
+	// Memory spares opening again what was opened before; nil remembers nothing.
+	Memory *Memory
 }
 
 // Vault seals and opens. It is safe for concurrent use.
@@ -227,7 +229,11 @@ func (v *Vault) fits(path string, content, stored []byte) (ok bool, moved, err e
 	if err != nil || claims == nil || claims.Repository != want.Repository || !slices.Equal(claims.Groups, want.Groups) {
 		return false, nil, nil
 	}
-	plaintext, binding, err := v.Read(path, stored)
+	moved = claims.Check(want.Repository, path)
+	if v.remembers(claims, stored, content) {
+		return true, moved, nil
+	}
+	plaintext, _, err := v.Read(path, stored)
 	var locked *LockedError
 	switch {
 	case errors.As(err, &locked), errors.Is(err, seal.ErrDamaged), errors.Is(err, seal.ErrNoMatch):
@@ -235,7 +241,7 @@ func (v *Vault) fits(path string, content, stored []byte) (ok bool, moved, err e
 	case err != nil:
 		return false, nil, err
 	}
-	return bytes.Equal(plaintext, content), binding.Check(want.Repository, path), nil
+	return bytes.Equal(plaintext, content), moved, nil
 }
 
 // Open opens the file at path, and refuses one that was sealed for another path or repository, or for an identity that
@@ -280,6 +286,7 @@ func (v *Vault) Read(path string, sealed []byte) ([]byte, *seal.Binding, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %q: %w", path, err)
 	}
+	v.remember(binding, sealed, plaintext)
 	return plaintext, binding, nil
 }
 

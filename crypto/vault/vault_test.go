@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -263,5 +265,51 @@ func TestNothingIsSealedUnconfirmed(t *testing.T) {
 	}
 	if want := map[string]string{"edge-1": "age1edge"}; !maps.Equal(withKeys.Keys(), want) {
 		t.Errorf("keys are %v", withKeys.Keys())
+	}
+}
+
+func TestMemoryKnowsWhatWasOpenedAndNothingElse(t *testing.T) {
+	r := newRepository(t)
+	name := filepath.Join(t.TempDir(), "git", "known")
+	p, err := policy.Load(r.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() (*vault.Vault, *vault.Memory) {
+		m := vault.Remember(name)
+		return r.open(vault.Config{Confirmed: confirmed(r.set().Statement(p)), Memory: m}, r.alice), m
+	}
+	v, m := open()
+	stored := sealed(t, v, "secrets/a", "one")
+	if _, err := v.Open("secrets/a", stored); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Save(); err != nil {
+		t.Fatal(err)
+	}
+	marks, err := os.ReadFile(name)
+	if err != nil || len(marks) != 16 || bytes.Contains(marks, []byte("one")) {
+		t.Fatalf("the memory is %q, %v", marks, err)
+	}
+
+	v, _ = open()
+	damaged := bytes.Clone(stored)
+	damaged[len(damaged)-1] ^= 1
+	for _, tt := range []struct {
+		name, content string
+		stored        []byte
+		kept          bool
+	}{{"what was opened", "one", stored, true}, {"other content", "two", stored, false}, {"a damaged file", "one", damaged, false}} {
+		got, _, err := v.Keep("secrets/a", []byte(tt.content), tt.stored)
+		if err != nil || bytes.Equal(got, tt.stored) != tt.kept {
+			t.Errorf("%s: kept %v, %v", tt.name, bytes.Equal(got, tt.stored), err)
+		}
+	}
+	if err := os.WriteFile(name, []byte("no memory at all, but some other text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, _ = open()
+	if got, _, err := v.Keep("secrets/a", []byte("one"), stored); err != nil || !bytes.Equal(got, stored) {
+		t.Errorf("with a spoilt memory: %v", err)
 	}
 }
