@@ -23,12 +23,57 @@ import (
 // already. Commit returns the commit's id, empty when HEAD holds all of it already. A file with changes that are not
 // committed is an error, before anything is written; and so is one that cannot be sealed.
 func (r *Repo) Commit(ctx context.Context, message string, files map[string][]byte) (string, error) {
+	return r.commitFiles(ctx, message, files, func(*head) error { return nil })
+}
+
+// ErrMoved means that the branch is not where a change was planned.
+var ErrMoved = errors.New("the branch has moved")
+
+// CommitOn is Commit for files that were made for what the commit parent holds, as Head tells it; a branch that stands
+// elsewhere is ErrMoved, unless it holds the files already.
+func (r *Repo) CommitOn(ctx context.Context, parent, message string, files map[string][]byte) (string, error) {
+	return r.commitFiles(ctx, message, files, func(h *head) error {
+		if h.id() == parent {
+			return nil
+		}
+		done, err := h.holds(files)
+		if err != nil || done {
+			return err
+		}
+		return &Error{Message: fmt.Sprintf("branch %q has moved since this was planned", h.branch.Short()), Fix: "make the change again", Err: ErrMoved}
+	})
+}
+
+// Head is the commit that the current branch is at, empty when it has none.
+func (r *Repo) Head() (string, error) {
 	g, err := r.open()
 	if err != nil {
 		return "", err
 	}
+	h, err := readHead(g)
+	if err != nil {
+		return "", err
+	}
+	return h.id(), nil
+}
+
+// commitFiles looks, writes and commits under the lock of git's index: no other run, and no git command that changes the
+// branch that is checked out, comes between.
+func (r *Repo) commitFiles(ctx context.Context, message string, files map[string][]byte, accept func(*head) error) (string, error) {
+	g, err := r.open()
+	if err != nil {
+		return "", err
+	}
+	index, err := lockIndex(g)
+	if err != nil {
+		return "", err
+	}
+	defer index.release()
 	head, err := readHead(g)
 	if err != nil {
+		return "", err
+	}
+	if err := accept(head); err != nil {
 		return "", err
 	}
 	for path := range files {
@@ -54,12 +99,15 @@ func (r *Repo) Commit(ctx context.Context, message string, files map[string][]by
 		edits = append(edits, e)
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return strings.Compare(a.path, b.path) })
+	if err := ctx.Err(); err != nil { // from the first file on there is no way back
+		return "", err
+	}
 	for _, e := range edits {
 		if _, err := e.write(root); err != nil {
 			return "", err
 		}
 	}
-	return r.commit(ctx, g, head, f, message, edits)
+	return r.commit(g, head, f, index, message, edits)
 }
 
 // head is where a branch stands.
@@ -69,6 +117,25 @@ type head struct {
 	// commit and tree are nil on a branch without commits.
 	commit *object.Commit
 	tree   *object.Tree
+}
+
+// id is the commit's, empty for none.
+func (h *head) id() string {
+	if h.commit == nil {
+		return ""
+	}
+	return h.commit.Hash.String()
+}
+
+// holds says whether git keeps exactly these contents.
+func (h *head) holds(files map[string][]byte) (bool, error) {
+	for path, content := range files {
+		committed, err := h.read(path)
+		if err != nil || (committed == nil) != (content == nil) || !bytes.Equal(committed, content) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // readHead tells the current branch, and refuses where a commit would end up in the wrong place.
@@ -153,17 +220,9 @@ func (h *head) read(path string) ([]byte, error) {
 
 // commit is the one place where this program's changes become a commit, so what must hold for every commit (that
 // nothing secret is in clear, who its author is) is to be held here. It applies edits to HEAD's tree and to the index.
-func (r *Repo) commit(ctx context.Context, g *git.Repository, h *head, f *form, message string, edits []edit) (string, error) {
-	index, err := lockIndex(g)
-	if err != nil {
-		return "", err
-	}
-	defer index.release()
+func (r *Repo) commit(g *git.Repository, h *head, f *form, index *staged, message string, edits []edit) (string, error) {
 	files := map[string]entry{}
 	for _, e := range edits {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
 		old, had, err := find(h.tree, e.path)
 		if err != nil {
 			return "", err
@@ -214,7 +273,7 @@ func applyTo(g *git.Repository, f *form, e edit, old entry, had bool) (entry, bo
 	if err != nil || now == nil || had && bytes.Equal(now, text) {
 		return old, false, err
 	}
-	if err := f.check(e.path, now); err != nil {
+	if err := f.replaces(e.path, text, now); err != nil {
 		return old, false, err
 	}
 	if !had {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/internal/block"
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 // maxFile bounds what is read of one file that is to be edited, in bytes.
@@ -165,18 +166,9 @@ func noLinks(root *os.Root, name string) error {
 	return nil
 }
 
-// replaceFile writes text beside name and renames it into place.
+// replaceFile puts text in the place of the file at name.
 func replaceFile(root *os.Root, name string, text []byte, mode fs.FileMode) error {
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("make folder %q: %w", path.Dir(name), err)
-	}
-	temp := path.Join(path.Dir(name), ".plural-new-"+path.Base(name)) // patterns like *.secret.yaml cover it too
-	if err := root.WriteFile(temp, text, mode); err != nil {
-		_ = root.Remove(temp)
-		return fmt.Errorf("write %q: %w", name, err)
-	}
-	if err := root.Rename(temp, name); err != nil {
-		_ = root.Remove(temp)
+	if err := replace.File(root, name, text, mode); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"filippo.io/age"
 	"github.com/go-git/go-git/v5"
@@ -105,6 +106,15 @@ func (f *form) worktree(path string, stored, disk []byte) ([]byte, error) {
 	return plaintext, err
 }
 
+// arriving is worktree for what others have committed: a file that they put in another's place stays as git keeps it.
+func (f *form) arriving(path string, stored, disk []byte) ([]byte, error) {
+	claims, err := seal.Inspect(stored)
+	if err == nil && claims.Check(f.vault.Policy().Repository, path) != nil {
+		return stored, nil
+	}
+	return f.worktree(path, stored, disk)
+}
+
 // same says whether disk holds what git keeps as stored, in either form.
 func (f *form) same(path string, disk, stored []byte) (bool, error) {
 	if disk == nil || stored == nil || bytes.Equal(disk, stored) {
@@ -118,7 +128,7 @@ func (f *form) same(path string, disk, stored []byte) (bool, error) {
 	return err == nil && bytes.Equal(disk, want), err
 }
 
-// check refuses to store what must be sealed and is not. Everything that becomes a blob passes here.
+// check refuses to store what must be sealed and is not.
 func (f *form) check(path string, stored []byte) error {
 	sealed, err := f.seals(path)
 	if err != nil || !sealed || len(stored) == 0 {
@@ -128,6 +138,37 @@ func (f *form) check(path string, stored []byte) error {
 		return refuse("plural crypto encrypt "+path, "%q must be sealed, and is not", path)
 	}
 	return nil
+}
+
+// replaces is check for what takes the place of old. Everything that becomes a blob passes here. Git keeps no file in clear
+// that it kept sealed, unless the person has confirmed the policy that gives it up: somebody else may have changed it.
+func (f *form) replaces(path string, old, stored []byte) error {
+	switch {
+	case !seal.IsSealed(old) || len(stored) == 0 || seal.IsSealed(stored):
+	case f.vault == nil:
+		return refuse("restore "+policy.File, "%q was sealed until now, and nothing says for whom", path)
+	default:
+		if sealed, err := f.seals(path); err != nil || !sealed {
+			return errors.Join(err, f.vault.Confirm())
+		}
+	}
+	return f.check(path, stored)
+}
+
+// stands says whether a sealed file is for its place, and for the present identities of those who are to read it.
+func (f *form) stands(path string, stored []byte) error {
+	claims, err := seal.Inspect(stored)
+	if err != nil || len(stored) == 0 {
+		return nil // check has judged it
+	}
+	if err := f.vault.Check(path, claims); err != nil {
+		return err
+	}
+	wanted, err := f.vault.Epochs(path)
+	if err == nil && !slices.Equal(claims.Groups, wanted) {
+		err = fmt.Errorf("%q is sealed for other groups than %s says", path, policy.File)
+	}
+	return err
 }
 
 // Sealed is what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk: path
@@ -145,6 +186,11 @@ func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
 	if err != nil || h.tree == nil {
 		return nil, err
 	}
+	return h.sealed(f, func(string) bool { return true })
+}
+
+// sealed are those of the wanted files that must be sealed, as git keeps them at the tip.
+func (h *head) sealed(f *form, wanted func(path string) bool) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	walker := object.NewTreeWalker(h.tree, true, nil)
 	defer walker.Close()
@@ -156,7 +202,7 @@ func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("walk tree %s: %w", h.tree.Hash, err)
 		}
-		if !e.Mode.IsFile() {
+		if !e.Mode.IsFile() || !wanted(path) {
 			continue
 		}
 		sealed, err := f.seals(path)
@@ -166,7 +212,7 @@ func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
 		if !sealed {
 			continue
 		}
-		if found[path], err = readBlob(g.Storer, e.Hash); err != nil {
+		if found[path], err = readBlob(h.git.Storer, e.Hash); err != nil {
 			return nil, err
 		}
 	}

@@ -128,7 +128,15 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 	if err != nil {
 		return result, err
 	}
-	result.Commit, err = r.commit(ctx, g, head, f, "Initialise the installation repo "+opts.Name, edits)
+	index, err := lockIndex(g)
+	if err != nil {
+		return result, err
+	}
+	defer index.release()
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	result.Commit, err = r.commit(g, head, f, index, "Initialise the installation repo "+opts.Name, edits)
 	return result, err
 }
 

@@ -4,16 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/pluralsh/plural/crypto/policy"
 )
 
-// sealedAll refuses to push a commit that holds in clear what must be sealed. No hook runs on the way, and people may have
-// made commits that nobody looked at.
+// sealedAll refuses to push a commit that holds in clear what must be sealed, and a tip that these commits leave with a file
+// that is sealed for others than it should be. No hook runs on the way, and people may have made commits that nobody
+// looked at.
 func (h *head) sealedAll(f *form, remote string) error {
 	if f.vault == nil {
 		return nil
@@ -27,18 +31,44 @@ func (h *head) sealedAll(f *form, remote string) error {
 	}
 	commits := object.NewCommitPreorderIter(h.commit, nil, known)
 	defer commits.Close()
+	brought := map[string]bool{}
 	for {
 		c, err := commits.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return h.standing(f, brought)
 		}
 		if err != nil {
 			return fmt.Errorf("look through commits to push: %w", err)
 		}
-		if err := h.sealedIn(f, c); err != nil {
+		files, err := h.changedBy(c)
+		if err != nil {
 			return err
 		}
+		if err := h.sealedIn(f, c, files); err != nil {
+			return err
+		}
+		for path := range files {
+			brought[path] = true
+		}
 	}
+}
+
+// standing judges the tip: the files that these commits brought, and all when they changed who reads what.
+func (h *head) standing(f *form, brought map[string]bool) error {
+	rewritten := false
+	for path := range brought {
+		rewritten = rewritten || path == policy.File || strings.HasPrefix(path, ".plural/groups/") && strings.HasSuffix(path, "/recipient.txt")
+	}
+	files, err := h.sealed(f, func(path string) bool { return rewritten || brought[path] })
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if err := f.stands(path, files[path]); err != nil {
+			return refuse("plural crypto encrypt "+path+", then git add it and git commit --amend --no-edit", "nothing was pushed: %v", err)
+		}
+	}
+	return nil
 }
 
 // tips are the commits that the remote is known to have.
@@ -59,11 +89,7 @@ func (h *head) tips(remote string) ([]plumbing.Hash, error) {
 }
 
 // sealedIn looks at the files that a commit changes.
-func (h *head) sealedIn(f *form, c *object.Commit) error {
-	files, err := h.changedBy(c)
-	if err != nil {
-		return err
-	}
+func (h *head) sealedIn(f *form, c *object.Commit, files map[string]entry) error {
 	for path, e := range files {
 		sealed, err := f.seals(path)
 		if err != nil {

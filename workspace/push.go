@@ -25,7 +25,7 @@ var ErrConflict = errors.New("upstream changed too")
 // Push sends the current branch to its remote ("origin" unless git's configuration says otherwise), and returns the
 // commit that is there now. When others pushed first, the one local commit is made again on top of theirs, provided that
 // it touches none of their files; otherwise the error is ErrConflict and nothing has changed. A commit that holds in
-// clear what must be sealed is never pushed.
+// clear what must be sealed is never pushed, nor a tip on which these commits leave a file that others could open.
 func (r *Repo) Push(ctx context.Context) (string, error) {
 	g, err := r.open()
 	if err != nil {
@@ -304,7 +304,7 @@ func incoming(root *os.Root, s storer.EncodedObjectStorer, f *form, upstream map
 			if err != nil {
 				return nil, err
 			}
-			if text, err = f.worktree(path, text, disk); err != nil {
+			if text, err = f.arriving(path, text, disk); err != nil {
 				return nil, err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/sharing"
 )
@@ -43,10 +44,11 @@ func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*change, error)
 		return nil, &ui.Err{Msg: "an earlier change has not come to its end: " + about, Fix: "plural crypto doctor --fix"}
 	}
 	c := &change{factory: f, repo: repo, plan: &sharing.Plan{Changes: map[string][]byte{}}}
-	if c.resumed, err = sharing.Resume(ctx, repo, f.Confirmed()); err != nil {
+	resumed, err := sharing.Resume(ctx, repo, f.Confirmed())
+	if err != nil {
 		return nil, err
 	}
-	if c.resumed {
+	if c.resumed = resumed != nil; c.resumed {
 		f.Say("finished what an earlier run was stopped at: %s", about)
 	}
 	c.editor, err = sharing.Open(repo, f.Keys(), f.Confirmed())
@@ -122,14 +124,7 @@ func (c *change) writeFile(root *os.Root, path string, content []byte) error {
 	if bytes.Equal(old, content) && err == nil {
 		return nil
 	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	temp := filepath.Join(filepath.Dir(name), ".plural-new-"+filepath.Base(name))
-	if err := root.WriteFile(temp, content, 0o644); err != nil {
-		return err
-	}
-	return root.Rename(temp, name)
+	return replace.File(root, name, content, 0o644)
 }
 
 func (c *change) paths() []string { return slices.Sorted(maps.Keys(c.plan.Changes)) }

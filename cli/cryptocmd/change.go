@@ -22,6 +22,8 @@ type change struct {
 	message string
 	dryRun  bool
 	noPush  bool
+	// resumed says that an earlier run's change was brought to its end just now.
+	resumed bool
 }
 
 func (c *change) flags(cmd *cobra.Command) {
@@ -51,11 +53,16 @@ func (c *change) resume(ctx context.Context, repo *workspace.Repo) error {
 	if c.dryRun {
 		return &ui.Err{Msg: fmt.Sprintf("an earlier change has not come to its end: %s", about), Fix: "plural crypto doctor --fix"}
 	}
-	if _, err := sharing.Resume(ctx, repo, c.f.Confirmed()); err != nil {
+	done, err := sharing.Resume(ctx, repo, c.f.Confirmed())
+	if err != nil || done == nil {
 		return err
 	}
+	c.resumed = true
 	c.f.Say("finished what an earlier run was stopped at: %s", about)
-	return nil
+	if len(done.Resealed) > 0 {
+		c.advise("whoever had the old identity", done.Resealed)
+	}
+	return c.push(ctx)
 }
 
 // carryOut shows what plan changes, asks, makes it a commit and pushes that. It says whether there is one.

@@ -2,6 +2,7 @@ package cryptocmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -38,9 +40,9 @@ func newCmdEncrypt(f *cmdutil.Factory) *cobra.Command {
 			"In an unlocked clone git does this by itself; here a file becomes on disk what git keeps of it. With - the sealed form of standard input goes to standard output, bound to --path. It is all or nothing.",
 		Example: cmdutil.Example("plural crypto encrypt secrets/db.yaml", "plural crypto encrypt - --path secrets/db.yaml > sealed.age"),
 		Args:    someFiles,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args
-			return o.encrypt()
+			return o.encrypt(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&o.path, "path", "", "the `PATH` in the repository that standard input is sealed for")
@@ -79,7 +81,7 @@ func someFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (o *cryptOptions) encrypt() error {
+func (o *cryptOptions) encrypt(ctx context.Context) error {
 	repo, v, err := o.open()
 	if err != nil {
 		return err
@@ -92,6 +94,9 @@ func (o *cryptOptions) encrypt() error {
 			return err
 		}
 		if paths[i], err = o.pathOf(repo, file); err != nil {
+			return err
+		}
+		if err := o.meant(ctx, v, paths[i], content); err != nil {
 			return err
 		}
 		if sealed[i], err = sealNew(v, paths[i], content); err != nil {
@@ -108,12 +113,25 @@ func (o *cryptOptions) encrypt() error {
 	}
 	defer root.Close()
 	for i, path := range paths {
-		if err := replace(root, path, sealed[i]); err != nil {
+		if err := put(root, path, sealed[i]); err != nil {
 			return err
 		}
 	}
 	o.f.Say("%s sealed; next  git add %s", count(len(paths), "file is", "files are"), strings.Join(o.files, " "))
 	return nil
+}
+
+// meant asks about a file that was sealed for others, elsewhere: it may be somebody else who put it here, to read it.
+func (o *cryptOptions) meant(ctx context.Context, v *vault.Vault, path string, content []byte) error {
+	bound, err := seal.Inspect(content)
+	if err != nil || bound == nil || bound.Path == path {
+		return nil // plaintext, or in its place; what is damaged does not open
+	}
+	widened, err := widens(v, path, bound)
+	if err != nil || !widened {
+		return err
+	}
+	return agree(ctx, o.f, fmt.Sprintf("%s was sealed at %s, for other readers. Seal it for those who read %s?", ui.Clean(path), ui.Clean(bound.Path), ui.Clean(path)))
 }
 
 // sealNew seals content for path. What is sealed already stays as it is, unless it was sealed for another place, or for
@@ -234,8 +252,8 @@ func plaintextOf(v *vault.Vault, path string, content []byte) ([]byte, error) {
 	return plaintext, err
 }
 
-// replace puts content beside path and renames it into place; the file keeps its mode.
-func replace(root *os.Root, path string, content []byte) error {
+// put puts content in the place of the file at path, which keeps its mode.
+func put(root *os.Root, path string, content []byte) error {
 	mode := fs.FileMode(0o644)
 	info, err := root.Lstat(path)
 	switch {
@@ -246,15 +264,7 @@ func replace(root *os.Root, path string, content []byte) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("write %q: %w", path, err)
 	}
-	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write %q: %w", path, err)
-	}
-	temp := filepath.Join(filepath.Dir(path), ".plural-new-"+filepath.Base(path)) // patterns like *.secret.yaml cover it too
-	defer func() { _ = root.Remove(temp) }()                                      // gone already when all went well
-	if err := root.WriteFile(temp, content, mode); err != nil {
-		return fmt.Errorf("write %q: %w", path, err)
-	}
-	if err := root.Rename(temp, path); err != nil {
+	if err := replace.File(root, path, content, mode); err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
 	return nil

@@ -215,7 +215,7 @@ func (o *doctorOptions) attributes(repo *workspace.Repo) check {
 			return err
 		}
 		defer root.Close()
-		return replace(root, name, want)
+		return put(root, name, want)
 	}
 	return c
 }
@@ -282,13 +282,22 @@ func (o *doctorOptions) clusters(repo *workspace.Repo) check {
 	c := check{Name: name, Message: strings.Join(found, "; ")}
 	if joins {
 		fixes = append([]string{"plural crypto doctor --fix"}, fixes...)
-		c.mend = func(ctx context.Context) error { return o.joinClusters(ctx, editor, drifts) }
+		c.mend = func(ctx context.Context) error { return o.joinClusters(ctx, repo) }
 	}
 	c.Fix = strings.Join(fixes, "; ")
 	return c
 }
 
-func (o *doctorOptions) joinClusters(ctx context.Context, editor *sharing.Editor, drifts []sharing.Drift) error {
+// joinClusters looks again: what was mended before may have made a commit.
+func (o *doctorOptions) joinClusters(ctx context.Context, repo *workspace.Repo) error {
+	editor, err := sharing.Open(repo, o.f.Keys(), o.f.Confirmed())
+	if err != nil {
+		return err
+	}
+	drifts, err := editor.Drifts()
+	if err != nil {
+		return err
+	}
 	plan, err := editor.Join(drifts)
 	if err != nil {
 		return err

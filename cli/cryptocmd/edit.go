@@ -127,7 +127,7 @@ func (o *editOptions) writeBack(repo *workspace.Repo, v *vault.Vault, path strin
 		return fmt.Errorf("open installation repo: %w", err)
 	}
 	defer root.Close()
-	return replace(root, path, content)
+	return put(root, path, content)
 }
 
 func fixOf(err error) string {

@@ -124,25 +124,22 @@ func (o *mergeOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var sides [3][]byte
-	var ours []byte
+	var sides [3]side
 	for i, name := range []string{o.base, o.ours, o.theirs} {
-		content, err := readBounded(name, seal.MaxFile)
-		if err != nil {
-			return fmt.Errorf("merge %q: %w", o.path, err)
-		}
-		if i == 1 {
-			ours = content
-		}
-		if sides[i], err = plaintextOf(c.vault, o.path, content); err != nil {
+		if sides[i], err = o.read(c.vault, name); err != nil {
 			return err
 		}
 	}
-	merged, conflicts, err := values.Merge(o.path, sides[0], sides[1], sides[2])
+	for _, s := range sides[1:] {
+		if err := o.belongs(c.vault, s, sides[0].bound); err != nil {
+			return err
+		}
+	}
+	merged, conflicts, err := values.Merge(o.path, sides[0].plaintext, sides[1].plaintext, sides[2].plaintext)
 	if err != nil {
 		return fmt.Errorf("merge %q: %w", o.path, err)
 	}
-	sealed, moved, err := c.vault.Keep(o.path, merged, ours)
+	sealed, moved, err := c.vault.Keep(o.path, merged, sides[1].stored)
 	if err == nil && moved != nil {
 		sealed, err = c.vault.Seal(o.path, merged)
 	}
@@ -156,6 +153,48 @@ func (o *mergeOptions) run(ctx context.Context) error {
 		return ui.Silent(ui.ExitFailed)
 	}
 	return nil
+}
+
+// side is one of the three files of a merge: as git keeps it, and what is inside. What is in clear is bound to nothing.
+type side struct {
+	stored, plaintext []byte
+	bound             *seal.Binding
+}
+
+func (o *mergeOptions) read(v *vault.Vault, name string) (s side, err error) {
+	if s.stored, err = readBounded(name, seal.MaxFile); err != nil {
+		return s, fmt.Errorf("merge %q: %w", o.path, err)
+	}
+	if s.plaintext = s.stored; seal.IsSealed(s.stored) {
+		s.plaintext, s.bound, err = v.Read(o.path, s.stored)
+	}
+	return s, err
+}
+
+// belongs refuses a side that somebody put in another's place: the result is sealed for those who read this path. A file
+// that one side has renamed may still be bound to where it was, as long as nobody reads it now who did not then.
+func (o *mergeOptions) belongs(v *vault.Vault, s side, base *seal.Binding) error {
+	if !seal.IsSealed(s.stored) {
+		return nil
+	}
+	err := s.bound.Check(v.Policy().Repository, o.path)
+	if err == nil {
+		return nil
+	}
+	if base != nil && s.bound.Check(base.Repository, base.Path) == nil && base.Repository == v.Policy().Repository {
+		if widens, err := widens(v, o.path, s.bound); err != nil || !widens {
+			return err
+		}
+	}
+	return &ui.Err{Msg: err.Error(), Cause: "merged, it would be sealed for whoever reads " + o.path, Fix: "git merge --abort, and look at who did that: git log --all -- " + o.path, Err: err}
+}
+
+// widens says whether a file at path is for a group that the binding does not name.
+func widens(v *vault.Vault, path string, bound *seal.Binding) (bool, error) {
+	wanted, err := v.Epochs(path)
+	return slices.ContainsFunc(wanted, func(e seal.Epoch) bool {
+		return !slices.ContainsFunc(bound.Groups, func(b seal.Epoch) bool { return b.Group == e.Group })
+	}), err
 }
 
 // plaintextStrict is plaintextOf for a file that must be where it was sealed for.

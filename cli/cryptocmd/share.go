@@ -11,7 +11,6 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/groups"
-	"github.com/pluralsh/plural/workspace/sharing"
 )
 
 type shareOptions struct {
@@ -136,13 +135,16 @@ func (o *revokeOptions) run(ctx context.Context) error {
 			return unknownGroup(name, editor.Vault().Groups().Names())
 		}
 	}
+	if o.resumed && len(editor.Vault().Groups().GroupsOf(member)) == 0 {
+		return nil // that is what the earlier run was about
+	}
 	plan, err := editor.Revoke(member, o.groups)
 	if err != nil {
 		return err
 	}
 	done, err := o.carryOut(ctx, plan)
 	if done {
-		o.advise(member.String(), plan)
+		o.advise(member.String(), plan.Resealed)
 	}
 	return err
 }
@@ -184,19 +186,19 @@ func (o *rotateOptions) run(ctx context.Context) error {
 	}
 	done, err := o.carryOut(ctx, plan)
 	if done {
-		o.advise("whoever had the old identity", plan)
+		o.advise("whoever had the old identity", plan.Resealed)
 	}
 	return err
 }
 
 // advise says plainly what new identities do not undo.
-func (c *change) advise(who string, plan *sharing.Plan) {
+func (c *change) advise(who string, resealed []string) {
 	c.f.Say("\ngit's history stays readable to %s: what was sealed before this commit, in every clone", who)
-	if len(plan.Resealed) == 0 {
+	if len(resealed) == 0 {
 		return
 	}
 	c.f.Say("so change the values that these files hold, where they are used:")
-	for _, path := range plan.Resealed {
+	for _, path := range resealed {
 		c.f.Say("  %s", ui.Clean(path))
 	}
 }

@@ -152,7 +152,7 @@ func (c *clone) write(content map[string][]byte) error {
 	}
 	defer root.Close()
 	for path, text := range content {
-		if err := replace(root, path, text); err != nil {
+		if err := put(root, path, text); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 
 	"charm.land/huh/v2"
@@ -22,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/crypto/gitsetup"
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/crypto/values"
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 // maxValue bounds a value, in bytes.
@@ -223,23 +223,12 @@ func (o *setOptions) write(ctx context.Context, t *target, text []byte) error {
 	return nil
 }
 
-// replace writes a new file beside the old one and renames it into its place.
+// replace puts content in the place of the file.
 func (t *target) replace(content []byte) error {
 	root, err := os.OpenRoot(t.repo.Root())
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(path.Dir(t.path), 0o755); err != nil {
-		return err
-	}
-	temporary := path.Join(path.Dir(t.path), ".plural-new-"+path.Base(t.path)) // patterns like *.secret.yaml cover it too
-	err = root.WriteFile(temporary, content, t.mode)
-	if err == nil {
-		err = root.Rename(temporary, t.path)
-	}
-	if err != nil {
-		_ = root.Remove(temporary)
-	}
-	return err
+	return replace.File(root, t.path, content, t.mode)
 }

@@ -54,12 +54,12 @@ func (p *Prompter) Ask(ctx context.Context, questions []Question) error {
 	return p.run(ctx, fields...)
 }
 
-// Confirm asks a yes-or-no question whose answer a flag can give too.
+// Confirm asks a yes-or-no question whose answer a flag can give too; no is what just pressing enter says.
 func (p *Prompter) Confirm(ctx context.Context, question, flag string) (bool, error) {
 	if !p.Able() {
 		return false, &Err{Msg: "nobody can be asked: " + question, Fix: "give " + flag}
 	}
-	yes := true
+	yes := false
 	err := p.run(ctx, huh.NewConfirm().Title(question).Value(&yes))
 	return yes, err
 }

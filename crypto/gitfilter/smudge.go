@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,7 +37,29 @@ func (f *Filter) smudge(ctx context.Context, r Request) ([]byte, error) {
 		f.noteSealed(err, r.Path)
 		return r.Content, nil
 	}
-	return plaintext, f.place(ctx, v, r, binding)
+	if err := f.place(ctx, v, r, binding); err != nil {
+		return nil, err
+	}
+	if widened, err := widens(v, r.Path, binding); err != nil {
+		return nil, err
+	} else if widened {
+		f.notes.add(staySealed, "sealed for others than read this path, where somebody has moved it; if it is meant to be there: plural crypto encrypt "+r.Path, r.Path)
+		return r.Content, nil
+	}
+	return plaintext, nil
+}
+
+// widens says whether a file was moved to where others read it than those it was sealed for, or to where nothing is
+// sealed: in clear there, the next "git add" would give it to them.
+func widens(v *vault.Vault, path string, binding *seal.Binding) (bool, error) {
+	if binding == nil || binding.Path == path {
+		return false, nil
+	}
+	wanted, err := v.Epochs(path)
+	reads := func(e seal.Epoch) bool {
+		return slices.ContainsFunc(binding.Groups, func(b seal.Epoch) bool { return b.Group == e.Group })
+	}
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(e seal.Epoch) bool { return !reads(e) }), err
 }
 
 // open reads a file. One of a newer epoch than the vault's is tried again with a fresh vault: without being told what git

@@ -45,8 +45,15 @@ func PreCommit(ctx context.Context, repo *gitcmd.Repo, v *vault.Vault) (*Report,
 	if err != nil || len(spots) == 0 {
 		return &Report{}, err
 	}
-	if c.head, err = headFiles(ctx, repo); err != nil {
+	if c.head, err = filesOf(ctx, repo, "HEAD"); err != nil {
 		return nil, err
+	}
+	for _, rev := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"} {
+		files, err := filesOf(ctx, repo, rev)
+		if err != nil {
+			return nil, err
+		}
+		c.arriving = append(c.arriving, files)
 	}
 	return c.run(ctx, spots)
 }
@@ -60,11 +67,13 @@ type preCommit struct {
 	root  *os.Root
 	index []gitcmd.Entry
 	head  map[string]string // path to object name
+	// arriving are the same of the commits that a merge, a cherry-pick or a rebase is bringing.
+	arriving []map[string]string
 }
 
-// headFiles is what the last commit holds, nothing before the first.
-func headFiles(ctx context.Context, repo *gitcmd.Repo) (map[string]string, error) {
-	entries, err := repo.Tree(ctx, "HEAD")
+// filesOf is what a commit holds, nothing when there is no such commit.
+func filesOf(ctx context.Context, repo *gitcmd.Repo, rev string) (map[string]string, error) {
+	entries, err := repo.Tree(ctx, rev)
 	if err != nil && !errors.Is(err, gitcmd.ErrNoRevision) {
 		return nil, err
 	}
@@ -169,9 +178,10 @@ func passable(err error) error {
 }
 
 // movedHere says whether the person renamed the file, rather than that somebody put one secret in another's place. What
-// came with an earlier commit is sealed anew only for those who can read it already.
+// comes with another commit is sealed anew only for those who can read it already.
 func (c *preCommit) movedHere(s spot, plaintext []byte) bool {
-	if c.head[s.Path] == s.Oid && !sameGroups(s.bound.Groups, s.groups) {
+	holds := func(files map[string]string) bool { return files[s.Path] == s.Oid }
+	if (holds(c.head) || slices.ContainsFunc(c.arriving, holds)) && !sameGroups(s.bound.Groups, s.groups) {
 		return false
 	}
 	inIndex := slices.ContainsFunc(c.index, func(e gitcmd.Entry) bool { return e.Path == s.bound.Path })

@@ -105,6 +105,36 @@ func TestCommitDoesNotWidenWhatCameWithAnotherCommit(t *testing.T) {
 	}
 }
 
+// What a merge, a cherry-pick or a revert brings was put there by whoever wrote those commits, also while it is being
+// committed by somebody else.
+func TestCommitDoesNotWidenWhatAMergeBrings(t *testing.T) {
+	for name, bring := range map[string][]string{
+		"merge":       {"merge", "--no-commit", "--no-ff", "theirs"},
+		"cherry-pick": {"cherry-pick", "theirs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newSealed(t)
+			c.git("branch", "theirs")
+			c.write("README", "mine\n")
+			c.git("commit", "-q", "-a", "-m", "mine")
+			c.git("checkout", "-q", "theirs")
+			c.stageAt("dev/a", c.git("rev-parse", ":secrets/a")) // from prod to dev, by somebody without hooks
+			c.git("rm", "-q", "--cached", "secrets/a")
+			c.write("README", "theirs\n")
+			c.git("add", "README")
+			c.commit("theirs")
+			c.git("checkout", "-q", "-f", "main")
+			_, _ = c.try(bring...) // stops at the README
+			c.write("README", "both\n")
+			c.git("add", "README")
+			out, err := c.try("commit", "-m", "merged")
+			if err == nil || !strings.Contains(out, `"dev/a" (index): was sealed for "secrets/a"`) {
+				t.Errorf("got %v: %s", err, out)
+			}
+		})
+	}
+}
+
 func TestCommitRefusesPlaintextUntilItsAdviceIsFollowed(t *testing.T) {
 	c := newSealed(t)
 	c.write("secrets/with space", "canary\n")

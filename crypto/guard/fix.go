@@ -18,6 +18,8 @@ func treeFix(f Finding) string {
 		return "plural crypto unlock && git add --renormalize " + word(f.Path) + ", then commit; " + rotate
 	case f.Kind == Damaged:
 		return restoreFix(f.Path)
+	case f.Kind == Moved:
+		return look + encrypt(f.Path) + ", then commit"
 	}
 	return encrypt(f.Path) + ", then commit"
 }
@@ -31,6 +33,8 @@ func workTreeFix(f Finding) string {
 		return "the work tree is locked, and git would store the file as it is: plural crypto unlock, or remove it"
 	case f.Kind == Damaged:
 		return restoreFix(f.Path)
+	case f.Kind == Moved:
+		return look + encrypt(f.Path)
 	}
 	return encrypt(f.Path)
 }
@@ -43,7 +47,7 @@ func indexFix(f Finding) string {
 	case f.Kind == Plaintext:
 		return "plural crypto unlock && git add --renormalize " + word(f.Path)
 	case f.Kind == Moved:
-		return "look at what is in it, then " + encrypt(f.Path)
+		return look + encrypt(f.Path)
 	case f.Kind == Damaged:
 		return restoreFix(f.Path)
 	}
@@ -86,6 +90,9 @@ func tipFix(f Finding, widened bool) string {
 func encrypt(path string) string {
 	return "plural crypto encrypt " + word(path) + " && git add " + word(path)
 }
+
+// look comes before sealing anew what may be another's file, put here to be read.
+const look = "look at what is in it, then "
 
 const renameFix = "rename it: a path with control characters cannot be sealed"
 

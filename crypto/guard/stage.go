@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 // replacement is new content for an entry of the index.
@@ -94,13 +94,7 @@ func (r replacement) follow(root *os.Root) error {
 	if here, err := root.ReadFile(r.Path); err != nil || !bytes.Equal(here, r.old) {
 		return nil
 	}
-	temporary := path.Join(path.Dir(r.Path), ".plural-new-"+path.Base(r.Path)) // patterns like *.secret.yaml cover it too
-	defer func() { _ = root.Remove(temporary) }()                              // gone after the rename
-	err = root.WriteFile(temporary, r.content, info.Mode().Perm())
-	if err == nil {
-		err = root.Rename(temporary, r.Path)
-	}
-	if err != nil {
+	if err := replace.File(root, r.Path, r.content, info.Mode().Perm()); err != nil {
 		return fmt.Errorf("write %q: %w", r.Path, err)
 	}
 	return nil

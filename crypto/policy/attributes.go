@@ -7,7 +7,7 @@ import (
 
 // What git is told of a path: to seal it on the way in, to show and to merge what is inside, and to leave its bytes alone.
 const (
-	sealedAttributes = "filter=plural diff=plural merge=plural -text -ident"
+	sealedAttributes = "filter=plural diff=plural merge=plural -text -ident !working-tree-encoding"
 	clearAttributes  = "!filter !diff !merge !text !ident"
 )
 

@@ -30,6 +30,10 @@ type Beginning struct {
 func Begin(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store, b Beginning) (*Plan, error) {
 	keys.Confirmed = confirmed
 	root := os.DirFS(repo.Root())
+	head, err := repo.Head()
+	if err != nil {
+		return nil, err
+	}
 	if _, err := policy.Load(root); !errors.Is(err, policy.ErrNone) {
 		return nil, errors.Join(err, fmt.Errorf("%s is there already", policy.File))
 	}
@@ -61,7 +65,7 @@ func Begin(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store, b B
 	}
 	plan := &Plan{
 		Changes: changes, Message: "Seal secrets", After: v.Statement().WithKeys(joins.names),
-		repository: p.Repository, repo: repo, confirmed: confirmed,
+		repository: p.Repository, repo: repo, confirmed: confirmed, head: head,
 	}
 	return plan, plan.reseal(keys, nil)
 }

@@ -50,7 +50,8 @@ func (p *Plan) reseal(keys workspace.Keys, before *vault.Vault) error {
 }
 
 // stale is what the file at path holds, if it is not sealed for those who are to read it after the plan. A file of others,
-// which the plan does not concern and the person cannot open, is left to them.
+// which the plan does not concern and the person cannot open, is left to them. One that was sealed for another place is an
+// error: whoever put it there may be waiting for it to be sealed for others.
 func (p *Plan) stale(path string, stored []byte, before, after *vault.Vault) (plaintext []byte, stale bool, err error) {
 	if !seal.IsSealed(stored) {
 		return stored, true, nil
@@ -63,10 +64,13 @@ func (p *Plan) stale(path string, stored []byte, before, after *vault.Vault) (pl
 	if err != nil || claims != nil && slices.Equal(claims.Groups, wanted) {
 		return nil, false, err
 	}
-	plaintext, _, err = before.Read(path, stored)
+	plaintext, bound, err := before.Read(path, stored)
 	var locked *vault.LockedError
 	if errors.As(err, &locked) && !slices.ContainsFunc(wanted, p.rotates) {
 		return nil, false, nil
+	}
+	if err == nil {
+		err = bound.Check(p.repository, path)
 	}
 	return plaintext, true, err
 }

@@ -29,6 +29,8 @@ type Editor struct {
 	keys      workspace.Keys
 	confirmed trust.Store
 	vault     *vault.Vault
+	// head is the commit that the branch was at before anything was read.
+	head string
 	// known is what the person has confirmed, with the clusters' keys.
 	known groups.Statement
 }
@@ -49,6 +51,8 @@ type Plan struct {
 	repository string
 	repo       *workspace.Repo
 	confirmed  trust.Store
+	// head is the commit that all of this was made for.
+	head string
 }
 
 // Empty says whether there is nothing to do.
@@ -62,6 +66,10 @@ func (p *Plan) Differences() []trust.Change { return trust.Diff(p.Before, p.Afte
 func Open(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store) (*Editor, error) {
 	keys.Confirmed = confirmed
 	repo.UseKeys(keys)
+	head, err := repo.Head()
+	if err != nil {
+		return nil, err
+	}
 	v, err := repo.Vault(nil)
 	if err != nil {
 		return nil, err
@@ -70,7 +78,7 @@ func Open(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store) (*Ed
 		return nil, err
 	}
 	known, err := confirmed.Confirmed(v.Policy().Repository)
-	return &Editor{repo, keys, confirmed, v, known}, err
+	return &Editor{repo, keys, confirmed, v, head, known}, err
 }
 
 // Vault is what the person can seal and open as the repository stands.
@@ -87,7 +95,7 @@ func (e *Editor) plan(changes map[string][]byte, message string, joining map[str
 	maps.DeleteFunc(keys, func(name, _ string) bool { return len(after.Groups().GroupsOf(clusterMember(name))) == 0 })
 	return &Plan{
 		Changes: changes, Message: message, Before: e.known, After: after.Statement().WithKeys(keys),
-		repository: e.vault.Policy().Repository, repo: e.repo, confirmed: e.confirmed,
+		repository: e.vault.Policy().Repository, repo: e.repo, confirmed: e.confirmed, head: e.head,
 	}, nil
 }
 

@@ -3,16 +3,19 @@ package sharing_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"filippo.io/age"
 
 	"github.com/pluralsh/plural/crypto/groups"
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/crypto/vault"
@@ -300,21 +303,317 @@ func newKey(t *testing.T) string {
 	return id.Recipient().String()
 }
 
+// killed is a plan whose Apply was killed when nothing but the journal was written.
+func killed(t *testing.T, p *person, plan *sharing.Plan, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := p.repo.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{
+		"message": plan.Message, "after": plan.After, "changes": plan.Changes, "head": head,
+		"repository": p.edit().Vault().Policy().Repository,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(p.journal()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.journal(), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *person) journal() string { return filepath.Join(p.repo.Root(), ".git/plural/journal.json") }
+
 func TestRotationGoesOnWhereItWasKilled(t *testing.T) {
+	for name, done := range map[string]func(t *testing.T, alice *person, plan *sharing.Plan){
+		"before the first file": func(*testing.T, *person, *sharing.Plan) {},
+		"after a file": func(t *testing.T, alice *person, plan *sharing.Plan) {
+			file := groups.RecipientFile("fleet")
+			if err := os.WriteFile(filepath.Join(alice.repo.Root(), file), plan.Changes[file], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"after the commit": func(t *testing.T, alice *person, plan *sharing.Plan) {
+			if _, err := alice.repo.Commit(t.Context(), plan.Message, plan.Changes); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alice := begun(t)
+			plan, err := alice.edit().Rotate([]string{"fleet"})
+			killed(t, alice, plan, err)
+			done(t, alice, plan)
+			if resumed, err := sharing.Resume(t.Context(), alice.repo, alice.confirmed); err != nil || resumed == nil {
+				t.Fatalf("resumed %v, %v", resumed, err)
+			}
+			if plaintext, err := alice.open(secret); err != nil || string(plaintext) != "password: canary\n" {
+				t.Errorf("opened %q, %v", plaintext, err)
+			}
+			if group, _ := alice.edit().Vault().Groups().Group("fleet"); group.Epoch != 2 {
+				t.Errorf("the group is at epoch %d", group.Epoch)
+			}
+			if _, err := os.Stat(alice.journal()); !os.IsNotExist(err) {
+				t.Errorf("the journal stays: %v", err)
+			}
+		})
+	}
+}
+
+func TestFailedChangeChangesNothing(t *testing.T) {
+	alice := begun(t)
+	for name, spoil := range map[string]func() (context.Context, func()){
+		"cancelled": func() (context.Context, func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx, func() {}
+		},
+		"git is at work": func() (context.Context, func()) {
+			lock := filepath.Join(alice.repo.Root(), ".git/index.lock")
+			if err := os.WriteFile(lock, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return t.Context(), func() { _ = os.Remove(lock) }
+		},
+	} {
+		plan, err := alice.edit().Rotate([]string{"fleet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, restore := spoil()
+		if _, err := plan.Apply(ctx, ""); err == nil {
+			t.Fatalf("%s: it came to its end", name)
+		}
+		restore()
+		if out, err := exec.Command("git", "-C", alice.repo.Root(), "status", "--porcelain", ".plural").Output(); err != nil || len(out) > 0 {
+			t.Errorf("%s: git sees %s, %v", name, out, err)
+		}
+		if _, err := os.Stat(alice.journal()); !os.IsNotExist(err) {
+			t.Errorf("%s: the journal stays: %v", name, err)
+		}
+		alice.edit() // confirmed as it was
+	}
+}
+
+// While Alice looks at a change, or after hers was killed, somebody else's arrives. Hers was made for what was there
+// before, and would take the other back.
+func TestChangeIsNotMadeOnWhatOthersChangedMeanwhile(t *testing.T) {
 	alice := begun(t)
 	plan, err := alice.edit().Rotate([]string{"fleet"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A context that has ended stops the commit after the journal and the files on disk: what a kill leaves behind, but for
-	// the journal, which a failure takes away.
-	name := filepath.Join(alice.repo.Root(), ".git/plural/journal.json")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := plan.Apply(ctx, ""); err == nil {
-		t.Fatal("a cancelled change came to its end")
+	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	alice.commit(secret, "password: newer\n")
+	if _, err := plan.Apply(t.Context(), ""); !errors.Is(err, workspace.ErrMoved) {
+		t.Errorf("applied: %v", err)
 	}
-	if _, err := os.Stat(name); !os.IsNotExist(err) {
-		t.Errorf("a failed change left its journal: %v", err)
+
+	plan, err = alice.edit().Rotate([]string{"fleet"})
+	killed(t, alice, plan, err)
+	alice.commit(secret, "password: newest\n")
+	var stale *sharing.StaleError
+	if _, err := sharing.Resume(t.Context(), alice.repo, alice.confirmed); !errors.As(err, &stale) || !strings.Contains(stale.Fix(), alice.journal()) {
+		t.Errorf("resumed: %v", err)
+	}
+	if plaintext, err := alice.open(secret); err != nil || string(plaintext) != "password: newest\n" {
+		t.Errorf("the secret is %q, %v", plaintext, err)
+	}
+}
+
+func TestNobodyResumesWhatAnotherRunIsAt(t *testing.T) {
+	alice := begun(t)
+	plan, err := alice.edit().Rotate([]string{"fleet"})
+	killed(t, alice, plan, err)
+	held, err := os.Open(alice.journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sharing.Resume(t.Context(), alice.repo, alice.confirmed); !errors.Is(err, sharing.ErrBusy) {
+		t.Errorf("resumed: %v", err)
+	}
+	if _, err := plan.Apply(t.Context(), ""); !errors.Is(err, sharing.ErrUnderWay) {
+		t.Errorf("applied: %v", err)
+	}
+}
+
+// A link under the name of the file that is about to take the secret's place would carry the plaintext to where git adds
+// it as it is.
+func TestCommitWritesPlaintextThroughNoLink(t *testing.T) {
+	alice := begun(t)
+	dir := alice.repo.Root()
+	for name, text := range map[string]string{"public.yaml": "public\n"} {
+		alice.commit(name, text)
+	}
+	if err := os.Symlink("../public.yaml", filepath.Join(dir, "secrets/.plural-new-db.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	alice.commit(secret, "password: second canary\n")
+	if text, err := os.ReadFile(filepath.Join(dir, "public.yaml")); err != nil || string(text) != "public\n" {
+		t.Errorf("the public file holds %q, %v", text, err)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, secret)); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the secret is %v, %v", info, err)
+	}
+}
+
+// plant makes somebody else's commit: content at path, past every filter and hook.
+func (p *person) plant(message string, files map[string][]byte) {
+	p.t.Helper()
+	dir := p.repo.Root()
+	for path, content := range files {
+		blob := exec.Command("git", "-C", dir, "hash-object", "-w", "--stdin", "--no-filters")
+		blob.Stdin = bytes.NewReader(content)
+		oid, err := blob.Output()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		git(p.t, dir, "update-index", "--add", "--cacheinfo", "100644,"+strings.TrimSpace(string(oid))+","+path)
+	}
+	git(p.t, dir, "-c", "user.email=eve@example.com", "-c", "user.name=Eve", "commit", "-q", "--no-verify", "-m", message)
+}
+
+// Who can push, and reads the group dev only, puts a file of prod where dev's files are, and waits for a rotation.
+func TestRotationNeverSealsAnothersFileForNewReaders(t *testing.T) {
+	alice := begun(t)
+	alice.apply(alice.edit().CreateGroup(sharing.NewGroup{
+		Name: "dev", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/**"},
+	}))
+	const planted = "dev/planted.yaml"
+	alice.plant("Add dev's settings", map[string][]byte{planted: alice.stored(secret)})
+	for name, plan := range map[string]func() (*sharing.Plan, error){
+		"rotate": func() (*sharing.Plan, error) { return alice.edit().Rotate([]string{"dev"}) },
+		"create group": func() (*sharing.Plan, error) {
+			return alice.edit().CreateGroup(sharing.NewGroup{
+				Name: "ops", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/p*"},
+			})
+		},
+	} {
+		got, err := plan()
+		if !errors.As(err, new(*seal.BindingError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got != nil && got.Changes[planted] != nil {
+			t.Errorf("%s sealed it for others", name)
+		}
+	}
+}
+
+// elsewhere is a second clone of the person's, unlocked, with the same origin.
+func (p *person) elsewhere() *person {
+	p.t.Helper()
+	base := p.t.TempDir()
+	origin, dir := filepath.Join(base, "origin.git"), filepath.Join(base, "clone")
+	git(p.t, p.repo.Root(), "clone", "-q", "--bare", ".", origin)
+	git(p.t, p.repo.Root(), "remote", "add", "origin", origin)
+	git(p.t, p.repo.Root(), "fetch", "-q", "origin")
+	git(p.t, base, "clone", "-q", origin, dir)
+	git(p.t, dir, "config", "filter.plural.process", "unlocked")
+	repo, err := workspace.Find(dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	repo.UseKeys(p.keys())
+	return &person{p.t, p.name, p.identity, trust.Store{Dir: p.t.TempDir()}, repo}
+}
+
+// trusts confirms what stands in the clone.
+func (p *person) trusts() {
+	p.t.Helper()
+	now, err := sharing.Stand(p.repo, p.confirmed)
+	if err == nil {
+		err = now.Confirm()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.repo.UseKeys(p.keys())
+}
+
+// A rotation is pushed while a file is still being sealed for the identity that it retires: on top of the rotation, that
+// file would be open to whoever was just taken out.
+func TestPushRefusesWhatIsSealedForARetiredIdentity(t *testing.T) {
+	alice := begun(t)
+	laptop := alice.elsewhere()
+	laptop.trusts()
+	laptop.commit("secrets/new.yaml", "token: canary\n")
+	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	if _, err := alice.repo.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := laptop.repo.Push(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `"secrets/new.yaml" is sealed for epoch 1`) {
+		t.Errorf("pushed: %v", err)
+	}
+
+	// The other way round: the rotation comes second, and has not seen the file.
+	alice = begun(t)
+	laptop = alice.elsewhere()
+	laptop.trusts()
+	laptop.commit("secrets/new.yaml", "token: canary\n")
+	if _, err := laptop.repo.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	if _, err := alice.repo.Push(t.Context()); err == nil || !strings.Contains(err.Error(), `"secrets/new.yaml" is sealed for epoch 1`) {
+		t.Errorf("pushed: %v", err)
+	}
+}
+
+// What others put in another file's place stays sealed when Push catches up with it: in clear it would be sealed for
+// whoever reads that place.
+func TestPushOpensNothingThatWasPutInAnothersPlace(t *testing.T) {
+	alice := begun(t)
+	alice.apply(alice.edit().CreateGroup(sharing.NewGroup{
+		Name: "dev", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/**"},
+	}))
+	laptop := alice.elsewhere()
+	laptop.trusts()
+	laptop.plant("Tune dev", map[string][]byte{"dev/planted.yaml": laptop.stored(secret)})
+	git(t, laptop.repo.Root(), "push", "-q", "origin", "HEAD")
+	alice.commit("README.md", "mine\n")
+	if _, err := alice.repo.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := os.ReadFile(filepath.Join(alice.repo.Root(), "dev/planted.yaml"))
+	if err != nil || !seal.IsSealed(disk) {
+		t.Errorf("the work tree holds %q, %v", disk, err)
+	}
+}
+
+// A policy that somebody else has changed does not let this program put a sealed file into git in clear.
+func TestCommitKeepsSealedWhatAnUnconfirmedPolicyGivesUp(t *testing.T) {
+	alice := begun(t)
+	policyFile := filepath.Join(alice.repo.Root(), policy.File)
+	text, err := os.ReadFile(policyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err = policy.WithPattern(text, "secrets/**", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range map[string]func() error{
+		"pattern": func() error { return os.WriteFile(policyFile, text, 0o644) },
+		"policy":  func() error { return os.Remove(policyFile) },
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		git(t, alice.repo.Root(), "checkout", "-q", "HEAD", "--", secret) // as git keeps it: there is no filter here
+		id, err := alice.repo.Commit(t.Context(), "Edit", map[string][]byte{secret: []byte("password: canary2\n")})
+		if err == nil || !strings.Contains(err.Error(), "sealed") {
+			t.Errorf("without the %s: commit %q, %v", name, id, err)
+		}
 	}
 }
