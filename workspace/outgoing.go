@@ -29,7 +29,11 @@ func (h *head) sealedAll(f *form, remote string) error {
 	if slices.Contains(known, h.commit.Hash) {
 		return nil
 	}
-	commits := object.NewCommitPreorderIter(h.commit, nil, known)
+	shared, err := h.shared(remote)
+	if err != nil {
+		return err
+	}
+	commits := object.NewCommitPreorderIter(h.commit, nil, append(known, shared...))
 	defer commits.Close()
 	brought := map[string]bool{}
 	for {
@@ -86,6 +90,30 @@ func (h *head) tips(remote string) ([]plumbing.Hash, error) {
 		return nil
 	})
 	return tips, err
+}
+
+// shared are the commits at which the branch parted from its remote one: what lies before them is there already.
+func (h *head) shared(remote string) ([]plumbing.Hash, error) {
+	ref, err := h.git.Storer.Reference(plumbing.NewRemoteReferenceName(remote, h.branch.Short()))
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read branch %q of %q: %w", h.branch.Short(), remote, err)
+	}
+	theirs, err := h.git.CommitObject(ref.Hash())
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", ref.Hash(), err)
+	}
+	bases, err := h.commit.MergeBase(theirs)
+	if err != nil {
+		return nil, fmt.Errorf("compare with branch %q of %q: %w", h.branch.Short(), remote, err)
+	}
+	var hashes []plumbing.Hash
+	for _, base := range bases {
+		hashes = append(hashes, base.Hash)
+	}
+	return hashes, nil
 }
 
 // sealedIn looks at the files that a commit changes.

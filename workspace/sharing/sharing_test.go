@@ -177,6 +177,35 @@ func TestPushNeverCarriesPlaintext(t *testing.T) {
 	}
 }
 
+func TestPushDoesNotJudgeWhatTheRemoteHasAlready(t *testing.T) {
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	dir := filepath.Join(t.TempDir(), "fleet")
+	if _, err := workspace.Init(t.Context(), workspace.Options{Dir: dir, Name: "fleet"}); err != nil {
+		t.Fatal(err)
+	}
+	alice := newPerson(t, "alice", dir)
+	alice.commit(secret, "password: known since long\n")
+	plan, err := sharing.Begin(alice.repo, alice.keys(), alice.confirmed, sharing.Beginning{
+		Person: sharing.Person{Name: "alice", Keys: alice.file()}, Group: "fleet", Patterns: []string{"secrets/**"},
+	})
+	alice.apply(plan, err)
+	origin := filepath.Join(t.TempDir(), "origin.git")
+	git(t, dir, "init", "-q", "--bare", origin)
+	git(t, dir, "remote", "add", "origin", origin)
+	git(t, dir, "push", "-q", "origin", "HEAD:main")
+
+	// Both sides go on, and Alice has fetched: neither tip is an ancestor of the other.
+	other := filepath.Join(t.TempDir(), "other")
+	git(t, dir, "clone", "-q", "-b", "main", origin, other)
+	git(t, other, "-c", "user.name=Bob", "-c", "user.email=bob@example.com", "commit", "-q", "--allow-empty", "-m", "Theirs")
+	git(t, other, "push", "-q")
+	git(t, dir, "fetch", "-q", "origin")
+	alice.commit("README.md", "mine\n")
+	if _, err := alice.repo.Push(t.Context()); err != nil {
+		t.Errorf("plaintext that the remote has since long keeps a push away: %v", err)
+	}
+}
+
 func TestSharedWithSecondPersonRevokedThird(t *testing.T) {
 	alice := begun(t)
 	bob, carol := newPerson(t, "bob", alice.repo.Root()), newPerson(t, "carol", alice.repo.Root())
