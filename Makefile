@@ -57,11 +57,12 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 .PHONY: test
 test: build test-root test-localkube ## Run every test, race-enabled, against real API servers, git and NATS.
 
-# The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own.
+# The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git
+# filters start themselves as many processes, each of which the race detector would let sleep a second before its end.
 .PHONY: test-root
 test-root: bin/localkube .tools/kustomize
 	go vet ./...
-	CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 15m ./...
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 15m ./...
 
 .PHONY: test-localkube
 test-localkube: bin/localkube
