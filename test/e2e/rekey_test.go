@@ -31,6 +31,7 @@ const (
 // objects are sound, HEAD is wholly of the old epoch or wholly of the new one, and people's files are as they were; the
 // next command brings the change to its end.
 func TestRotationThatIsKilledLosesNothingAndIsFinishedLater(t *testing.T) {
+	t.Parallel()
 	l := alone(t)
 	l.run("init", l.repo, "--name", "demo")
 	r := &rekey{l, map[string]string{}}
@@ -228,6 +229,7 @@ func (r *rekey) readable() {
 // TestDeletionThatIsKilledIsFinishedAndPushedByTheNextRun is about a cluster that must not read what comes: until the
 // commit is pushed, the hub serves it.
 func TestDeletionThatIsKilledIsFinishedAndPushedByTheNextRun(t *testing.T) {
+	t.Parallel()
 	l := alone(t)
 	own, err := age.GenerateX25519Identity()
 	if err != nil {
