@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // origin is a bare repository that the git program pushes to.
@@ -22,12 +24,7 @@ type origin struct {
 
 func newOrigin(t testing.TB) *origin {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the git program is missing")
-		}
-		t.Skip("the git program is missing")
-	}
+	needs.Program(t, "git", "git")
 	dir := t.TempDir()
 	o := &origin{t, filepath.Join(dir, "origin.git"), filepath.Join(dir, "work")}
 	o.git(dir, "init", "-q", "--bare", "-b", "main", o.bare)

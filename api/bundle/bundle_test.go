@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 func pack(t testing.TB, fsys fs.FS, inputs ...string) []byte {
@@ -85,12 +87,7 @@ func TestPackIsAFunctionOfContentAlone(t *testing.T) {
 }
 
 func TestKeyIsThatOfTheGitTrees(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the git program is missing")
-		}
-		t.Skip("the git program is missing")
-	}
+	needs.Program(t, "git", "git")
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	git := func(args ...string) string {

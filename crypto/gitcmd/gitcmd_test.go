@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // clone is a git repository in a folder of its own.
@@ -24,12 +26,7 @@ type clone struct {
 
 func newClone(t *testing.T) clone {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("git is not installed")
-		}
-		t.Skip("SKIPPED: git is not installed")
-	}
+	needs.Program(t, "git", "git")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitsetup"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // TestMain is also the program that git runs: it notes how it was called, and fails when it is told to.
@@ -46,12 +48,7 @@ type clone struct {
 
 func newClone(t *testing.T) clone {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("git is not installed")
-		}
-		t.Skip("SKIPPED: git is not installed")
-	}
+	needs.Program(t, "git", "git")
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

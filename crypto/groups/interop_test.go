@@ -11,16 +11,12 @@ import (
 
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/seal"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 func TestThePlainAgeToolOpensEnvelopesAndThenFiles(t *testing.T) {
-	tool, err := exec.LookPath("age")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the age program is not installed")
-		}
-		t.Skip("the age program is not installed")
-	}
+	tool := needs.Program(t, "age", "the package age")
 	w := newWorld(t, "alice")
 	w.create("prod", "alice")
 	w.rotate("alice", []string{"prod"})

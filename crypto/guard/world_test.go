@@ -20,6 +20,8 @@ import (
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/crypto/vault"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 const repositoryID = "00112233445566778899aabbccddeeff"
@@ -125,12 +127,7 @@ type clone struct {
 
 func newClone(t *testing.T) clone {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("git is not installed")
-		}
-		t.Skip("SKIPPED: git is not installed")
-	}
+	needs.Program(t, "git", "git")
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

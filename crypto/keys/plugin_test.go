@@ -13,6 +13,8 @@ import (
 	"filippo.io/age/plugin"
 
 	"github.com/pluralsh/plural/crypto/keys"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // TestMain makes the test's own program a plugin when it is called by a plugin's name.
@@ -86,13 +88,7 @@ func TestPluginKeysWorkThroughTheirProgram(t *testing.T) {
 }
 
 func TestKeysOfSSHKeygenAreRead(t *testing.T) {
-	program, err := exec.LookPath("ssh-keygen")
-	switch {
-	case err != nil && os.Getenv("CI") != "":
-		t.Fatal("ssh-keygen is not on PATH: install the OpenSSH client")
-	case err != nil:
-		t.Skip("SKIPPED, NOT TESTED: ssh-keygen is not on PATH: install the OpenSSH client")
-	}
+	program := needs.Program(t, "ssh-keygen", "the OpenSSH client")
 	for _, c := range []struct{ kind, format, passphrase string }{
 		{"ed25519", "RFC4716", ""}, {"ed25519", "RFC4716", "correct horse"}, {"rsa", "RFC4716", "correct horse"}, {"rsa", "PEM", ""},
 	} {

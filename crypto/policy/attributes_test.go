@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 func TestAttributesMeanToGitWhatMatchMeans(t *testing.T) {
@@ -81,12 +83,7 @@ type git struct{ dir string }
 
 func newGit(t *testing.T) git {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("git is not installed")
-		}
-		t.Skip("git is not installed")
-	}
+	needs.Program(t, "git", "git")
 	g := git{t.TempDir()}
 	if out, err := g.command("init", "-q").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

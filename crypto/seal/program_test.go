@@ -10,19 +10,14 @@ import (
 	"filippo.io/age"
 
 	"github.com/pluralsh/plural/crypto/seal"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // program is the standard age program.
 func program(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("age")
-	switch {
-	case err != nil && os.Getenv("CI") != "":
-		t.Fatal("the age program is not on PATH: install the package age")
-	case err != nil:
-		t.Skip("SKIPPED, NOT TESTED: the age program is not on PATH: install the package age")
-	}
-	return path
+	return needs.Program(t, "age", "the package age")
 }
 
 func run(t *testing.T, stdin []byte, name string, args ...string) []byte {

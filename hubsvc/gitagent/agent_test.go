@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // origin is a real repository driven by the git program.
@@ -24,12 +26,7 @@ type origin struct {
 
 func newOrigin(t *testing.T) *origin {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the git program is missing")
-		}
-		t.Skip("the git program is missing")
-	}
+	needs.Program(t, "git", "git")
 	t.Setenv("HOME", t.TempDir())
 	o := &origin{t, filepath.Join(t.TempDir(), "origin")}
 	if err := os.Mkdir(o.dir, 0o755); err != nil {

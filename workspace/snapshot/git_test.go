@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // repo is a real git repository driven by the git program.
@@ -18,12 +20,7 @@ type repo struct {
 
 func newRepo(t testing.TB) *repo {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the git program is missing")
-		}
-		t.Skip("the git program is missing")
-	}
+	needs.Program(t, "git", "git")
 	t.Setenv("HOME", t.TempDir())
 	r := &repo{t, t.TempDir()}
 	r.git("init", "-q", "-b", "main")
