@@ -14,6 +14,10 @@ const (
 	BundlePath = "/bundles/"
 )
 
+// EditionHeader stands on every answer to a poll: "STREAM-N", where N grows with what the hub serves for as long as STREAM
+// stays. Of two answers with one STREAM the lower N is the older, however late it comes.
+const EditionHeader = "Plural-Edition"
+
 // ContentType is the media type of every protobuf body.
 const ContentType = "application/x-protobuf"
 

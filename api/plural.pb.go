@@ -277,6 +277,8 @@ type Deployment struct {
 	SecretsInputs []string `protobuf:"bytes,15,rep,name=secrets_inputs,json=secretsInputs,proto3" json:"secrets_inputs,omitempty"`
 	// The bundle comes from the installation repo, so its sealed files may be opened.
 	OwnRepository bool `protobuf:"varint,16,opt,name=own_repository,json=ownRepository,proto3" json:"own_repository,omitempty"`
+	// Files of other repositories, seen beside those of the bundle.
+	Mounts        []*Mount `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +425,85 @@ func (x *Deployment) GetOwnRepository() bool {
 	return false
 }
 
+func (x *Deployment) GetMounts() []*Mount {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
+}
+
+// Mount is one more archive that a deployment is rendered from.
+type Mount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The folder at which its files are seen, relative to the root of the service's own repository.
+	At     string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Bundle string `protobuf:"bytes,2,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	// What the archive holds, relative to its own repository's root.
+	Inputs []string `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// It comes from the installation repo, so its sealed files may be opened.
+	OwnRepository bool `protobuf:"varint,4,opt,name=own_repository,json=ownRepository,proto3" json:"own_repository,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mount) Reset() {
+	*x = Mount{}
+	mi := &file_api_plural_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mount) ProtoMessage() {}
+
+func (x *Mount) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mount.ProtoReflect.Descriptor instead.
+func (*Mount) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Mount) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *Mount) GetBundle() string {
+	if x != nil {
+		return x.Bundle
+	}
+	return ""
+}
+
+func (x *Mount) GetInputs() []string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *Mount) GetOwnRepository() bool {
+	if x != nil {
+		return x.OwnRepository
+	}
+	return false
+}
+
 // Secret is one sealed file that a service asked for by name.
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -439,7 +520,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +532,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +545,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{3}
+	return file_api_plural_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Secret) GetName() string {
@@ -508,7 +589,7 @@ type Helm struct {
 
 func (x *Helm) Reset() {
 	*x = Helm{}
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +601,7 @@ func (x *Helm) String() string {
 func (*Helm) ProtoMessage() {}
 
 func (x *Helm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +614,7 @@ func (x *Helm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Helm.ProtoReflect.Descriptor instead.
 func (*Helm) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{4}
+	return file_api_plural_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Helm) GetRelease() string {
@@ -569,7 +650,7 @@ type Sync struct {
 
 func (x *Sync) Reset() {
 	*x = Sync{}
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +662,7 @@ func (x *Sync) String() string {
 func (*Sync) ProtoMessage() {}
 
 func (x *Sync) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +675,7 @@ func (x *Sync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sync.ProtoReflect.Descriptor instead.
 func (*Sync) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{5}
+	return file_api_plural_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Sync) GetPrune() bool {
@@ -638,7 +719,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +731,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +744,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{6}
+	return file_api_plural_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetAgentVersion() string {
@@ -735,7 +816,7 @@ type ServiceReport struct {
 
 func (x *ServiceReport) Reset() {
 	*x = ServiceReport{}
-	mi := &file_api_plural_proto_msgTypes[7]
+	mi := &file_api_plural_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +828,7 @@ func (x *ServiceReport) String() string {
 func (*ServiceReport) ProtoMessage() {}
 
 func (x *ServiceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[7]
+	mi := &file_api_plural_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +841,7 @@ func (x *ServiceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceReport.ProtoReflect.Descriptor instead.
 func (*ServiceReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{7}
+	return file_api_plural_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServiceReport) GetService() string {
@@ -831,7 +912,7 @@ type ObjectReport struct {
 
 func (x *ObjectReport) Reset() {
 	*x = ObjectReport{}
-	mi := &file_api_plural_proto_msgTypes[8]
+	mi := &file_api_plural_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +924,7 @@ func (x *ObjectReport) String() string {
 func (*ObjectReport) ProtoMessage() {}
 
 func (x *ObjectReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[8]
+	mi := &file_api_plural_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +937,7 @@ func (x *ObjectReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectReport.ProtoReflect.Descriptor instead.
 func (*ObjectReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{8}
+	return file_api_plural_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ObjectReport) GetKind() string {
@@ -904,7 +985,7 @@ const file_api_plural_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
-	"\x06sealed\x18\x04 \x01(\fR\x06sealed\"\xdb\x04\n" +
+	"\x06sealed\x18\x04 \x01(\fR\x06sealed\"\x85\x05\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x10\n" +
@@ -926,10 +1007,16 @@ const file_api_plural_proto_rawDesc = "" +
 	"\asecrets\x18\r \x03(\v2\x11.plural.v1.SecretR\asecrets\x12%\n" +
 	"\x0esecrets_bundle\x18\x0e \x01(\tR\rsecretsBundle\x12%\n" +
 	"\x0esecrets_inputs\x18\x0f \x03(\tR\rsecretsInputs\x12%\n" +
-	"\x0eown_repository\x18\x10 \x01(\bR\rownRepository\x1a=\n" +
+	"\x0eown_repository\x18\x10 \x01(\bR\rownRepository\x12(\n" +
+	"\x06mounts\x18\x11 \x03(\v2\x10.plural.v1.MountR\x06mounts\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\x05Mount\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\tR\x02at\x12\x16\n" +
+	"\x06bundle\x18\x02 \x01(\tR\x06bundle\x12\x16\n" +
+	"\x06inputs\x18\x03 \x03(\tR\x06inputs\x12%\n" +
+	"\x0eown_repository\x18\x04 \x01(\bR\rownRepository\"i\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -991,35 +1078,37 @@ func file_api_plural_proto_rawDescGZIP() []byte {
 }
 
 var file_api_plural_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_plural_proto_goTypes = []any{
 	(Phase)(0),            // 0: plural.v1.Phase
 	(*Poll)(nil),          // 1: plural.v1.Poll
 	(*Envelope)(nil),      // 2: plural.v1.Envelope
 	(*Deployment)(nil),    // 3: plural.v1.Deployment
-	(*Secret)(nil),        // 4: plural.v1.Secret
-	(*Helm)(nil),          // 5: plural.v1.Helm
-	(*Sync)(nil),          // 6: plural.v1.Sync
-	(*Report)(nil),        // 7: plural.v1.Report
-	(*ServiceReport)(nil), // 8: plural.v1.ServiceReport
-	(*ObjectReport)(nil),  // 9: plural.v1.ObjectReport
-	nil,                   // 10: plural.v1.Deployment.ParametersEntry
+	(*Mount)(nil),         // 4: plural.v1.Mount
+	(*Secret)(nil),        // 5: plural.v1.Secret
+	(*Helm)(nil),          // 6: plural.v1.Helm
+	(*Sync)(nil),          // 7: plural.v1.Sync
+	(*Report)(nil),        // 8: plural.v1.Report
+	(*ServiceReport)(nil), // 9: plural.v1.ServiceReport
+	(*ObjectReport)(nil),  // 10: plural.v1.ObjectReport
+	nil,                   // 11: plural.v1.Deployment.ParametersEntry
 }
 var file_api_plural_proto_depIdxs = []int32{
 	3,  // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
 	2,  // 1: plural.v1.Poll.envelopes:type_name -> plural.v1.Envelope
-	10, // 2: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
-	5,  // 3: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
-	6,  // 4: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
-	4,  // 5: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
-	8,  // 6: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
-	0,  // 7: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
-	9,  // 8: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	11, // 2: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
+	6,  // 3: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
+	7,  // 4: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
+	5,  // 5: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
+	4,  // 6: plural.v1.Deployment.mounts:type_name -> plural.v1.Mount
+	9,  // 7: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
+	0,  // 8: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
+	10, // 9: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_api_plural_proto_init() }
@@ -1033,7 +1122,7 @@ func file_api_plural_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_plural_proto_rawDesc), len(file_api_plural_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
