@@ -31,6 +31,7 @@ import (
 	"github.com/pluralsh/plural/cli/rendercmd"
 	"github.com/pluralsh/plural/cli/secret"
 	"github.com/pluralsh/plural/cli/service"
+	"github.com/pluralsh/plural/cli/simcmd"
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/status"
 	"github.com/pluralsh/plural/cli/ui"
@@ -140,6 +141,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		local.NewCmdLocal(f),
 		hub.NewCmdHub(f),
 		agentCommands(f),
+		simcmd.NewCmdSim(f),
 		newCmdVersion(f),
 	)
 	root.AddCommand(topics()...)

@@ -24,9 +24,10 @@ func (c *candidate) id() string { return c.snapshot.Commit().ID }
 
 // judge looks at commits with what it remembers of those before.
 type judge struct {
-	repos    *gitagent.Set
-	resolver *resolve.Resolver
-	sealed   *sealed.Checker
+	repos     *gitagent.Set
+	upstreams *upstreams
+	resolver  *resolve.Resolver
+	sealed    *sealed.Checker
 }
 
 // examine reads a commit as the successor of good, which may be nil. It returns the candidate, or everything that is
@@ -37,7 +38,8 @@ func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, [
 	if err != nil {
 		return nil, append(problems, mistakes(err)...)
 	}
-	for _, found := range j.resolver.Validate(f, sources{own: snap, fleet: f, repos: j.repos}) {
+	next := &candidate{f, snap}
+	for _, found := range j.resolver.Validate(f, live{snap, idsOf(j.upstreams.of(next)), j.repos}) {
 		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
 			problems = append(problems, view.Problem(&found))
 		}
@@ -48,7 +50,7 @@ func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, [
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return &candidate{f, snap}, nil
+	return next, nil
 }
 
 // unsealed lists what must be sealed and is not as it must be.

@@ -12,26 +12,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
+	"filippo.io/age"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/cache"
+	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/state"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // Options are what a person can set.
@@ -44,14 +48,25 @@ type Options struct {
 	URL string
 	// TokenFile holds the token for people's tools; it is made when it is not there.
 	TokenFile string
-	// Repo and Branch are the installation repo.
-	Repo, Branch string
+	// Repo and Branch are the installation repo; RepoCredentials open it, and RepoKeys are the public keys by which its
+	// commits are believed. None: all are.
+	Repo, Branch    string
+	RepoCredentials outbound.Credentials
+	RepoKeys        [][]byte
+	// Identities open what is sealed for the hub: the credentials of sources. Nil means that it has none.
+	Identities func() ([]age.Identity, error)
+	// HookSecret signs the calls of git hosts; empty means that only the hub's token opens the hooks.
+	HookSecret []byte
+	// Cluster makes this process one replica of several; nil means that it is the only one.
+	Cluster *ClusterOptions
 	// Interval is the wait between two fetches of a repository that asks for none of its own; before jitter.
 	Interval time.Duration
 	// AllowFile lets repositories lie on this machine's own disk.
 	AllowFile bool
 	// Terms are what the hub asks of every agent; the budget in it is the fleet's own business, and ignored here.
 	Terms gateway.Terms
+	// DrainDelay is how long a hub that was asked to stop still answers, not ready any more, so that load balancers notice.
+	DrainDelay time.Duration
 	// CacheBytes bounds the bundles on disk.
 	CacheBytes int64
 	// Log must be set.
@@ -61,50 +76,88 @@ type Options struct {
 // hub is one replica at work.
 type hub struct {
 	Options
+	replica  replica
 	repos    *gitagent.Set
+	editions *edition.Store
 	planner  *planner
 	state    *state.Store
 	bundles  *cache.Cache
 	view     *view.View
 	registry *prometheus.Registry
+	leaving  atomic.Bool
 }
 
 // Run is the hub. It returns nil when ctx ends and all that it started has. An address that is taken, a certificate that
 // cannot be read and a data folder that another hub uses are errors before anything is opened.
 func Run(ctx context.Context, o Options) (err error) {
-	certificates, err := o.certificates()
+	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}}
+	doors, err := h.open(ctx)
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	defer func() { _ = listener.Close() }() // closed already, once the server has run
+	defer doors.close()
 	unlock, err := lock(o.Data)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	nats, err := natsd.Start(ctx, filepath.Join(o.Data, "nats"), o.Log)
+	nats, err := natsd.Start(ctx, o.natsOptions(h.replica.tls))
 	if err != nil {
 		return err
 	}
 	defer nats.Close()
-	h := &hub{Options: o, registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if h.state, err = state.Open(ctx, nats.JetStream(), o.Log); err != nil {
-		return err
-	}
-	if err := h.build(); err != nil {
+	if err := h.build(nats); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.bundles.Close()) }()
-	server, err := h.server(certificates)
+	server, err := h.server(doors.certificates)
 	if err != nil {
 		return err
 	}
-	return h.run(ctx, server, listener)
+	return h.run(ctx, server, doors)
+}
+
+// doors are the addresses that a hub listens on.
+type doors struct {
+	main, peers  net.Listener // peers is nil for a hub that is alone
+	certificates *tls.Config
+}
+
+func (d *doors) close() {
+	for _, l := range []net.Listener{d.main, d.peers} {
+		if l != nil {
+			_ = l.Close() // closed already, once its server has run
+		}
+	}
+}
+
+// open takes the addresses before anything else: what is wrong with them is the commonest mistake.
+func (h *hub) open(ctx context.Context) (d *doors, err error) {
+	d = new(doors)
+	if d.certificates, err = h.certificates(); err != nil {
+		return nil, err
+	}
+	if c := h.Cluster; c != nil {
+		if err := c.validate(); err != nil {
+			return nil, err
+		}
+		if h.replica.tls, err = c.tlsConfig(); err != nil {
+			return nil, err
+		}
+	}
+	var config net.ListenConfig
+	if d.main, err = config.Listen(ctx, "tcp", h.Listen); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if h.Cluster == nil {
+		return d, nil
+	}
+	if d.peers, err = config.Listen(ctx, "tcp", h.Cluster.PeerListen); err != nil {
+		d.close()
+		return nil, fmt.Errorf("listen for other replicas: %w", err)
+	}
+	return d, nil
 }
 
 // certificates are what the port is served with; nil means plain HTTP.
@@ -119,17 +172,35 @@ func (o *Options) certificates() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, nil
 }
 
-// build makes the rooms that keep something on disk, and what joins them.
-func (h *hub) build() (err error) {
-	h.repos, err = gitagent.NewSet(gitagent.SetOptions{
-		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, AllowFile: h.AllowFile, Log: h.Log,
+// build makes the rooms that keep something, and what joins them.
+func (h *hub) build(nats *natsd.Server) (err error) {
+	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
+	agents := gitagent.SetOptions{
+		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, Log: h.Log,
+		Role: h.replica.role, News: h.replica.news,
+	}
+	if h.Cluster != nil {
+		h.join(nats)
+		agreed.JetStream, agreed.Replicas = nats.JetStream(), nats.Replicas()
+		agents.Owner, agents.Warm = h.replica.following, h.replica.warming
+	}
+	if h.repos, err = gitagent.NewSet(agents); err != nil {
+		return err
+	}
+	h.replica.repos = h.repos
+	h.editions = edition.Open(agreed)
+	h.state, err = state.Open(state.Options{
+		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Self: h.replica.name(), Log: h.Log,
 	})
 	if err != nil {
 		return err
 	}
-	h.planner = newPlanner(h.Options, h.repos)
+	if h.planner, err = newPlanner(h.Options, h.repos, h.editions, h.edits); err != nil {
+		return err
+	}
 	h.bundles, err = cache.New(cache.Options{
-		Dir: filepath.Join(h.Data, "bundles"), MaxBytes: h.CacheBytes, Pack: h.planner.pack, Log: h.Log,
+		Dir: filepath.Join(h.Data, "bundles"), MaxBytes: h.CacheBytes, Pack: h.planner.pack, Peer: h.elsewhere, Log: h.Log,
+		Metrics: h.registry,
 	})
 	if err != nil {
 		return err
@@ -143,19 +214,41 @@ func (h *hub) build() (err error) {
 	return nil
 }
 
+// edits says whether this replica publishes what is served.
+func (h *hub) edits() bool { return h.replica.role(h.planner.upstreams.own.ID) == gitagent.Own }
+
+// elsewhere fetches a bundle from the replica that owns the upstream behind it.
+func (h *hub) elsewhere(ctx context.Context, key string) (io.ReadCloser, error) {
+	if h.replica.shard == nil {
+		return nil, fs.ErrNotExist
+	}
+	return h.replica.bundle(ctx, h.planner.plan().recipes[key].upstream, key)
+}
+
 // run serves until ctx ends or a part fails, and waits for all parts.
-func (h *hub) run(ctx context.Context, server *http.Server, listener net.Listener) error {
+func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group, ctx := errgroup.WithContext(ctx)
+	if d.peers != nil {
+		if err := h.runReplica(ctx, group, d.peers); err != nil {
+			return err
+		}
+	}
 	group.Go(func() error { return h.repos.Run(ctx) })
 	group.Go(func() error { return h.planner.run(ctx) })
+	group.Go(func() error { return h.editions.Run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
-	group.Go(func() error { return h.serve(server, listener) })
+	group.Go(func() error { return h.serve(server, d.main) })
 	group.Go(func() error {
 		<-ctx.Done()
-		return h.drain(context.WithoutCancel(ctx), server)
+		ending := context.WithoutCancel(ctx)
+		h.leaving.Store(true)
+		server.SetKeepAlivesEnabled(false) // agents come back on another connection, and find another replica
+		h.leave(ending)
+		time.Sleep(h.DrainDelay)
+		return h.drain(ending, server)
 	})
-	h.Log.Info("hub started", "listen", listener.Addr().String(), "repo", gitagent.Redact(h.Repo), "version", buildinfo.Version())
+	h.Log.Info("hub started", "listen", d.main.Addr().String(), "repo", h.planner.upstreams.own.Name, "version", buildinfo.Version())
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -200,10 +293,12 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	agents := auth.NewAgents(h.planner.url, h.planner.key, time.Now)
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: agents.Cluster, Root: h.planner.root, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
-		Open: h.openBundle,
+		Cluster: agents.Cluster, Root: h.planner.root, Edition: h.planner.edition, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Open: func(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+			return seekable(h.bundles.Open(ctx, key))
+		},
 	}).Routes(mux)
-	(&api.API{View: h.view, Sources: h.sources, Check: people.Check}).Routes(mux)
+	(&api.API{View: h.view, Sources: h.sources, Sync: h.sync, Hub: h.status, Check: people.Check}).Routes(mux)
 	h.operatorRoutes(mux, people.Check)
 	return &http.Server{
 		Handler:           mux,
@@ -218,13 +313,12 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	}, nil
 }
 
-// openBundle keeps a nil bundle from becoming an interface that is not nil.
-func (h *hub) openBundle(ctx context.Context, key string) (io.ReadSeekCloser, error) {
-	bundle, err := h.bundles.Open(ctx, key)
+// seekable keeps a nil bundle from becoming an interface that is not nil.
+func seekable(bundle *cache.Object, err error) (io.ReadSeekCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bundle, nil
+	return bundle.ReadSeekCloser, nil // an *os.File as such: the kernel sends it by itself where there is no TLS
 }
 
 // forgetLeavers drops what is known of clusters whose file has gone.
@@ -250,32 +344,4 @@ func (h *hub) forgetLeavers(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// sources lists the installation repo as ".", then the fleet's sources by name.
-func (h *hub) sources() []v1.Source {
-	desired := &h.planner.plan().desired
-	own := h.source(".", h.Repo, h.Branch)
-	own.Commit = desired.Served.ID // while the newest is refused, it is another
-	list := []v1.Source{own}
-	for i := range desired.Fleet.Sources {
-		s := &desired.Fleet.Sources[i]
-		if s.Spec.Git != nil {
-			list = append(list, h.source(s.Metadata.Name, s.Spec.Git.URL, s.Spec.Git.Ref))
-		}
-	}
-	return list
-}
-
-func (h *hub) source(name, url, ref string) v1.Source {
-	status := h.repos.Status(url)
-	out := v1.Source{
-		Name: name, Kind: "git", URL: status.URL, Ref: ref, Commit: status.Commits[ref],
-		Age: status.Age.Seconds(), Fetches: status.Attempts, Error: status.LastError,
-	}
-	if !status.LastFetch.IsZero() {
-		at := status.LastFetch.UTC()
-		out.LastFetch = &at
-	}
-	return out
 }

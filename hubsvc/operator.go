@@ -3,9 +3,11 @@ package hubsvc
 import (
 	"net"
 	"net/http"
+	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pluralsh/plural/hubsvc/hooks"
 )
 
 // operatorRoutes adds what load balancers, Prometheus and git hosts ask for.
@@ -20,19 +22,48 @@ func (h *hub) operatorRoutes(mux *http.ServeMux, check func(*http.Request) error
 		}
 		metrics.ServeHTTP(w, r)
 	})
-	mux.HandleFunc("POST /hooks/git", func(w http.ResponseWriter, r *http.Request) {
-		if check(r) != nil {
-			http.Error(w, "the hook wants the hub's token", http.StatusUnauthorized)
-			return
-		}
-		h.repos.Hint() // what the body says is not believed: every repository is asked itself
-		w.WriteHeader(http.StatusAccepted)
-	})
+	hooks.New(hooks.Options{
+		Secret: func() []byte { return h.HookSecret }, Check: check, Hint: h.hint, Log: h.Log, Metrics: h.registry,
+	}).Routes(mux)
 }
 
-// ready is yes once there is a fleet to serve: from then on nothing upstream can take it away.
+// hint has upstreams looked at that somebody says have changed: those of the given URLs, or all. It says whether there
+// are any.
+func (h *hub) hint(urls []string) (known bool) {
+	plan := h.planner.plan()
+	named := map[string]string{h.planner.upstreams.own.ID: h.planner.upstreams.own.Name}
+	for i := range plan.desired.Fleet.Sources {
+		s := &plan.desired.Fleet.Sources[i]
+		named[plan.ids[s.Metadata.Name]] = s.URL()
+	}
+	for id, name := range named {
+		same := func(url string) bool { return hooks.SameRepository(url, name) }
+		if len(urls) == 0 || slices.ContainsFunc(urls, same) {
+			known = true
+			h.replica.hint(id)
+		}
+	}
+	return known
+}
+
+// sync has one source looked at; "." is the installation repo. It says whether there is such a source.
+func (h *hub) sync(source string) bool {
+	id, ok := h.planner.plan().ids[source]
+	if source == "." {
+		id, ok = h.planner.upstreams.own.ID, true
+	}
+	if ok {
+		h.replica.hint(id)
+	}
+	return ok
+}
+
+// ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
-	if h.planner.plan().desired.Served.ID == "" {
+	switch {
+	case h.leaving.Load():
+		http.Error(w, "this replica is about to end", http.StatusServiceUnavailable)
+	case h.planner.plan().desired.Served.ID == "":
 		http.Error(w, "no good commit of the installation repo yet", http.StatusServiceUnavailable)
 	}
 }
@@ -42,20 +73,4 @@ func fromThisMachine(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
 	return err == nil && ip != nil && ip.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
-}
-
-// registerMetrics adds the figures that are read where they are kept.
-func registerMetrics(registry prometheus.Registerer, h *hub) {
-	gauge := func(name, help string, value func() float64) {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	gauge("plural_hub_clusters", "Clusters in the commit being served.", func() float64 {
-		return float64(len(h.planner.plan().desired.Fleet.Clusters))
-	})
-	gauge("plural_hub_services", "Services in the commit being served.", func() float64 {
-		return float64(len(h.planner.plan().desired.Fleet.Services))
-	})
-	gauge("plural_hub_refused_errors", "Errors for which the newest commit is refused.", func() float64 {
-		return float64(len(h.planner.plan().desired.Refused))
-	})
 }

@@ -22,26 +22,35 @@ type plan struct {
 	keys  map[string]ed25519.PublicKey
 	// recipes are by bundle key.
 	recipes map[string]recipe
+	// ids are the fleet's upstreams, by source.
+	ids map[string]string
+	// edition is what the plan was made of.
+	edition string
 }
 
 // recipe says where the bytes behind a bundle's key are.
 type recipe struct {
 	snapshot *snapshot.Snapshot
 	inputs   []string
+	// upstream is the ID of the upstream that they come from.
+	upstream string
 }
 
 // draft is a plan in the making.
 type draft struct {
 	plan
-	with  means
-	terms gateway.Terms
-	log   *slog.Logger
+	with    means
+	shared  sharing
+	encoder *gateway.Encoder
+	log     *slog.Logger
 }
 
 // means are what a plan is made with, besides the commit.
 type means struct {
-	resolver  *resolve.Resolver
-	sources   resolve.Sources
+	resolver *resolve.Resolver
+	sources  pinned
+	// own is the ID of the installation repo's upstream.
+	own       string
 	envelopes *envelopes
 	// before is the plan in force, for a cluster that the new one has nothing good for.
 	before *plan
@@ -56,13 +65,14 @@ func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*
 		plan: plan{
 			desired: view.Desired{
 				Fleet: *f, Served: describe(c.snapshot.Commit()),
-				Deployments: make(map[string][]resolve.Deployment, len(f.Clusters)),
+				Deployments: make(map[string][]*resolve.Deployment, len(f.Clusters)),
 			},
 			roots:   make(map[string]*gateway.Root, len(f.Clusters)),
 			keys:    make(map[string]ed25519.PublicKey, len(f.Clusters)),
 			recipes: make(map[string]recipe),
+			ids:     with.sources.ids,
 		},
-		with: with, terms: terms, log: log,
+		with: with, shared: sharing{}, encoder: gateway.NewEncoder(terms), log: log,
 	}
 	for i := range f.Clusters {
 		if err := d.add(f, &f.Clusters[i]); err != nil {
@@ -74,10 +84,11 @@ func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*
 
 func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 	name := c.Metadata.Name
-	deployments, err := d.with.resolver.For(f, name, d.with.sources)
+	resolved, err := d.with.resolver.For(f, name, d.with.sources)
 	if err != nil {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
+	deployments := d.shared.of(resolved)
 	d.desired.Deployments[name] = deployments
 	d.addKey(c)
 	opens, err := d.with.envelopes.cluster(name)
@@ -86,19 +97,36 @@ func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 		d.hold(c, err)
 		return nil
 	}
-	if d.roots[name], err = gateway.NewRoot(name, deployments, opens, d.terms); err != nil {
+	if d.roots[name], err = d.encoder.Root(name, deployments, opens); err != nil {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
 	for i := range deployments {
-		each := &deployments[i]
-		if each.Bundle != "" {
-			d.recipes[each.Bundle] = recipe{each.Snapshot, each.Inputs}
-		}
-		if each.SecretsBundle != "" {
-			d.recipes[each.SecretsBundle] = recipe{each.SecretsSnapshot, each.SecretsInputs}
-		}
+		d.addRecipes(deployments[i])
 	}
 	return nil
+}
+
+// addRecipes notes where the bundles of a deployment come from.
+func (d *draft) addRecipes(each *resolve.Deployment) {
+	if each.Bundle != "" {
+		d.recipes[each.Bundle] = recipe{each.Snapshot, each.Inputs, d.upstream(each.Source)}
+	}
+	if each.SecretsBundle != "" {
+		d.recipes[each.SecretsBundle] = recipe{each.SecretsSnapshot, each.SecretsInputs, d.with.own}
+	}
+	for _, m := range each.Mounts {
+		if m.Bundle != "" {
+			d.recipes[m.Bundle] = recipe{m.Snapshot, m.Inputs, d.upstream(m.Source)}
+		}
+	}
+}
+
+// upstream is the ID of a source's upstream; "" is the installation repo.
+func (d *draft) upstream(source string) string {
+	if source == "" {
+		return d.with.own
+	}
+	return d.with.sources.ids[source]
 }
 
 // hold leaves a cluster with what the plan in force has for it, if anything, and says why.
@@ -106,7 +134,8 @@ func (d *draft) hold(c *fleet.Cluster, why error) {
 	name := c.Metadata.Name
 	deployments := d.desired.Deployments[name]
 	for i := range deployments {
-		each := &deployments[i]
+		each := *deployments[i] // other clusters have the same one
+		deployments[i] = &each
 		each.Key, each.Bundle, each.SecretsBundle = "", "", ""
 		if each.Hold == nil {
 			each.Hold = &resolve.Problem{

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -21,26 +22,39 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// planner makes plans, and keeps the last good one whatever comes after it.
+// planner makes the plan of the newest edition, and keeps the last one until it can. On the replica that owns the
+// installation repo it also edits: it judges commits, and publishes what is to be served.
 type planner struct {
 	Options
-	repos   *gitagent.Set
+	repos     *gitagent.Set
+	editions  *edition.Store
+	upstreams *upstreams
+	// edits says whether this replica publishes editions now.
+	edits   func() bool
+	wake    chan struct{}
 	judge   judge
 	current atomic.Pointer[plan]
-	file    lastGood
 
 	// Only the goroutine of run touches what follows.
-	remembered string     // the commit served before a restart; "" once it is served again, or another is
-	good       *candidate // the commit being served
-	head       v1.Commit  // the newest commit that was looked at
-	refused    []v1.Problem
-	envelopes  envelopeCache
+	good      *candidate         // the commit of the newest edition, once it is here
+	taken     *edition.Published // what the plan in force was made of
+	head      v1.Commit          // the newest commit that was looked at
+	refused   []v1.Problem
+	envelopes envelopeCache
+	lacks     string // what keeps the newest edition from being served
 }
 
-func newPlanner(o Options, repos *gitagent.Set) *planner {
-	p := &planner{Options: o, repos: repos, judge: judge{repos, resolve.New(), sealed.New()}, file: lastGood(filepath.Join(o.Data, "good"))}
+func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits func() bool) (*planner, error) {
+	u, err := newUpstreams(&o)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{
+		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
+		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New()},
+	}
 	p.current.Store(&plan{})
-	return p
+	return p, nil
 }
 
 // plan is the one in force. It is safe to call from any goroutine, as are the lookups below.
@@ -48,6 +62,9 @@ func (p *planner) plan() *plan { return p.current.Load() }
 
 // root is what a cluster should run; nil while nothing is known of it.
 func (p *planner) root(cluster string) *gateway.Root { return p.plan().roots[cluster] }
+
+// edition names what the plan in force was made of.
+func (p *planner) edition() string { return p.plan().edition }
 
 // key is the public key of a cluster's agent, or nil.
 func (p *planner) key(cluster string) ed25519.PublicKey { return p.plan().keys[cluster] }
@@ -69,63 +86,160 @@ func (p *planner) pack(_ context.Context, key string, w io.Writer) error {
 	return bundle.Pack(w, r.snapshot.FS(), r.inputs, bundle.DefaultLimits())
 }
 
-// run plans whenever a repository changed, until ctx ends.
+// An edition that nobody takes in time, as while the servers elect a leader, is published again after a wait. If the first
+// attempt arrived after all, the second is overtaken by it.
+const (
+	publishTimeout = time.Second
+	retryPublish   = 250 * time.Millisecond
+)
+
+// run plans whenever something changed, until ctx ends.
 func (p *planner) run(ctx context.Context) error {
-	var err error
-	if p.remembered, err = p.file.load(); err != nil {
-		p.Log.Warn("what was served before the restart is not known", "error", err)
-	}
-	p.follow(nil)
+	p.follow(nil, nil)
 	for {
-		p.replan()
+		var again <-chan time.Time
+		if !p.turn(ctx) {
+			again = time.After(retryPublish)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.repos.Changed():
+		case <-p.editions.Changed():
+		case <-p.wake:
+		case <-again:
 		}
 	}
 }
 
-// replan takes the newest commit over if it is good, else stays with the one being served, resolved anew against the
-// newest commits of its sources.
-func (p *planner) replan() {
-	if p.good == nil && p.remembered != "" {
-		p.restore()
-	}
-	if next := p.newest(); next != nil && p.take(next) {
-		return
-	}
-	if p.good == nil {
-		p.current.Store(p.annotated(plan{}))
-		return
-	}
-	if err := p.serve(p.good); err != nil {
-		p.Log.Error("no new plan; the last one stays", "error", err)
-		kept := p.annotated(*p.plan())
-		kept.desired.Refused = slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})
-		p.current.Store(kept)
+// look makes the next turn due: this replica's part may have changed.
+func (p *planner) look() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 
-// restore takes up the commit that was served before a restart. A mirror that was lost brings it with a later fetch.
-func (p *planner) restore() {
-	snap, err := p.repos.At(p.Repo, p.remembered)
-	if err != nil {
-		p.Log.Warn("the commit served before the restart is not in the mirror", "commit", p.remembered, "error", err)
+// turn serves the newest edition if it can, and makes the next one if that is this replica's part. It says false when it
+// should try again soon.
+func (p *planner) turn(ctx context.Context) bool {
+	newest, kept := p.editions.Newest()
+	if newest != nil {
+		p.adopt(newest)
+	}
+	if !p.edits() {
+		return true
+	}
+	return p.edit(ctx, newest, kept)
+}
+
+// adopt puts the newest edition's plan in force, if all that it names is here.
+func (p *planner) adopt(newest *edition.Published) {
+	if p.taken != nil && p.taken.ID == newest.ID {
 		return
+	}
+	if p.good == nil || p.good.id() != newest.Edition.Commit {
+		p.good = p.candidate(newest.Edition.Commit)
+	}
+	p.follow(&newest.Edition, p.good)
+	if p.good == nil {
+		p.lack("commit " + newest.Edition.Commit + " of the installation repo")
+		return
+	}
+	if lacks := p.pinned(p.good, &newest.Edition).missing(p.upstreams.of(p.good)); lacks != "" {
+		p.lack(lacks)
+		return
+	}
+	next, err := p.draft(p.good, &newest.Edition)
+	if err != nil {
+		p.Log.Error("no plan of the newest edition; the last one stays", "edition", newest.ID.String(), "error", err)
+		return
+	}
+	p.install(next, newest)
+}
+
+// lack says once what the newest edition waits for.
+func (p *planner) lack(what string) {
+	if p.lacks != what {
+		p.Log.Info("the newest edition waits for a mirror", "lacks", what)
+	}
+	p.lacks = what
+}
+
+// candidate reads a commit that was good when it was published. A mirror that was lost brings it with a later fetch.
+func (p *planner) candidate(commit string) *candidate {
+	snap, err := p.repos.At(p.upstreams.own.ID, commit)
+	if err != nil {
+		return nil
 	}
 	f, err := fleet.Load(snap.FS())
 	if err != nil {
-		p.Log.Warn("the commit served before the restart is no fleet", "commit", p.remembered, "error", err)
-		return
+		p.Log.Error("the commit to serve is no fleet", "commit", commit, "error", err)
+		return nil
 	}
-	p.good, p.remembered = &candidate{f, snap}, ""
+	return &candidate{f, snap}
+}
+
+// edit looks at the newest commits of everything, and publishes what is to be served, if it is something new.
+func (p *planner) edit(ctx context.Context, newest *edition.Published, kept bool) bool {
+	if newest != nil && !p.repos.Synced(p.upstreams.own.ID) { // what is in the mirror may be older than what is served
+		p.head, p.refused = newest.Edition.Head, newest.Edition.Refused
+	} else if next := p.newest(); next != nil {
+		if done, err := p.publish(ctx, next, newest, kept); err == nil {
+			return done
+		}
+	}
+	if p.good == nil {
+		if newest == nil {
+			p.current.Store(p.annotated(plan{}, &edition.Edition{Head: p.head, Refused: p.refused}))
+		}
+		return true
+	}
+	done, err := p.publish(ctx, p.good, newest, kept)
+	if err != nil {
+		p.Log.Error("no new plan; the last one stays", "error", err)
+		now := p.plan()
+		p.current.Store(p.annotated(*now, &edition.Edition{Head: p.head, Refused: slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})}))
+	}
+	return done
+}
+
+// publish makes an edition of a commit, unless the newest says the same. The error is that of a commit which leads to no
+// plan: it is refused. False means that the edition could not be published now.
+func (p *planner) publish(ctx context.Context, c *candidate, newest *edition.Published, kept bool) (bool, error) {
+	e := &edition.Edition{Commit: c.id(), Head: p.head, Refused: p.refused}
+	p.follow(e, c)
+	e.Pins = pins(p.upstreams.of(c), p.repos, newest)
+	if newest != nil && kept && newest.Edition.Equal(e) {
+		return true, nil
+	}
+	next, err := p.draft(c, e)
+	if err != nil {
+		p.Log.Warn("commit refused; the last good one stays", "commit", c.id(), "error", err)
+		if p.good == nil || c.id() != p.good.id() {
+			p.refused = []v1.Problem{{Message: err.Error()}}
+		}
+		return true, err
+	}
+	limited, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	published, err := p.editions.Publish(limited, e, newest)
+	switch {
+	case errors.Is(err, edition.ErrOvertaken), errors.Is(err, edition.ErrAway):
+		return true, nil // the store says when there is more to do
+	case err != nil:
+		p.Log.Error("what is to be served cannot be published; the last edition stays", "error", err)
+		return false, nil
+	}
+	p.good = c
+	p.install(next, published)
+	return true, nil
 }
 
 // newest is the newest commit if it is good and not served yet, or nil. A commit that was refused is looked at again:
 // what failed may have been the reading.
 func (p *planner) newest() *candidate {
-	snap, err := p.repos.Snapshot(p.Repo, p.Branch)
+	snap, err := p.repos.Snapshot(p.upstreams.own.ID, p.Branch)
 	if err != nil {
 		if !errors.Is(err, snapshot.ErrNotFetched) {
 			p.Log.Error("installation repo cannot be read; the last good commit stays", "error", err)
@@ -143,67 +257,71 @@ func (p *planner) newest() *candidate {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
 	}
-	p.refused = problems
+	p.refused = problems[:min(len(problems), maxProblems)]
 	return next
 }
 
-// take serves a commit from now on, also after a restart. It says false when there is no plan to be made of it: then
-// the commit is refused, and the one before must be served again.
-func (p *planner) take(next *candidate) bool {
-	if err := p.serve(next); err != nil {
-		p.Log.Warn("commit refused; the last good one stays", "commit", next.id(), "error", err)
-		p.refused = []v1.Problem{{Message: err.Error()}}
-		return false
-	}
-	p.good, p.remembered = next, ""
-	p.Log.Info("commit accepted", "commit", next.id(), "clusters", len(next.fleet.Clusters), "services", len(next.fleet.Services))
-	if p.url() == "" {
-		p.Log.Warn("no agent can log in: neither --url nor spec.hub.url in plural.yaml says how agents reach the hub")
-	}
-	if err := p.file.save(next.id()); err != nil {
-		p.Log.Error("the commit being served cannot be remembered over a restart", "error", err)
-	}
-	return true
-}
+// maxProblems bounds what an edition says of a commit that is refused.
+const maxProblems = 200
 
-// serve puts a commit's plan in force.
-func (p *planner) serve(c *candidate) error {
-	p.follow(c)
+// draft makes the plan of a commit as an edition has it.
+func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
 	envelopes, err := p.envelopes.in(c.snapshot)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	with := means{p.judge.resolver, sources{c.snapshot, c.fleet, p.repos}, envelopes, p.plan()}
+	with := means{p.judge.resolver, p.pinned(c, e), p.upstreams.own.ID, envelopes, p.plan()}
 	next, err := newPlan(c, with, p.Terms, p.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.current.Store(p.annotated(*next))
-	return nil
+	return p.annotated(*next, e), nil
+}
+
+func (p *planner) pinned(c *candidate, e *edition.Edition) pinned {
+	return pinned{live{c.snapshot, idsOf(p.upstreams.of(c)), p.repos}, e.Pins}
+}
+
+// install puts a plan in force, also after a restart.
+func (p *planner) install(next *plan, of *edition.Published) {
+	accepted := p.taken == nil || p.taken.Edition.Commit != of.Edition.Commit
+	next.edition = of.ID.String()
+	p.current.Store(next)
+	p.taken, p.lacks = of, ""
+	if accepted {
+		f := p.good.fleet
+		p.Log.Info("commit accepted", "commit", of.Edition.Commit, "clusters", len(f.Clusters), "services", len(f.Services))
+		if p.url() == "" {
+			p.Log.Warn("no agent can log in: neither --url nor spec.hub.url in plural.yaml says how agents reach the hub")
+		}
+	}
+	if err := p.editions.Remember(of); err != nil {
+		p.Log.Error("what is being served cannot be remembered over a restart", "error", err)
+	}
 }
 
 // annotated is a plan with the newest commit, and why it is not the one being served.
-func (p *planner) annotated(next plan) *plan {
-	next.desired.Head, next.desired.Refused = p.head, p.refused
-	if p.head.ID == "" {
+func (p *planner) annotated(next plan, e *edition.Edition) *plan {
+	next.desired.Head, next.desired.Refused = e.Head, e.Refused
+	if e.Head.ID == "" {
 		next.desired.Head = next.desired.Served
 	}
 	return &next
 }
 
-// follow has the installation repo fetched, with the sources of the commit to be served, if there is one. A commit that
-// is not the newest is fetched by its id, so that the mirror keeps it however far the branch moves.
-func (p *planner) follow(c *candidate) {
-	own := gitagent.Want{URL: p.Repo, Interval: p.Interval, Refs: []string{p.Branch}}
-	if c == nil {
-		if p.remembered != "" {
-			own.Refs = append(own.Refs, p.remembered)
+// follow has the installation repo fetched, with the sources of a commit, if there is one. A commit that is not the newest
+// is fetched by its id, so that mirrors keep it however far the branch moves.
+func (p *planner) follow(e *edition.Edition, c *candidate) {
+	own := p.upstreams.own
+	own.Refs = []string{p.Branch}
+	if e != nil && e.Commit != e.Head.ID {
+		own.Refs = append(own.Refs, e.Commit)
+	}
+	wants := []gitagent.Want{own}
+	if c != nil {
+		for _, each := range p.upstreams.of(c) {
+			wants = append(wants, each.want)
 		}
-		p.repos.Ensure([]gitagent.Want{own})
-		return
 	}
-	if c.id() != p.head.ID {
-		own.Refs = append(own.Refs, c.id())
-	}
-	p.repos.Ensure(append(sourceWants(c.fleet), own))
+	p.repos.Ensure(wants)
 }

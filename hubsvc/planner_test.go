@@ -18,6 +18,7 @@ import (
 
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -34,11 +35,16 @@ func plans(t *testing.T, o *origin, dir string) *planning {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	const interval = 20 * time.Millisecond
-	set, err := gitagent.NewSet(gitagent.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, AllowFile: true, Log: log})
+	set, err := gitagent.NewSet(gitagent.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlanner(Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, Log: log}, set)
+	options := Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, AllowFile: true, Log: log}
+	editions := edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: log})
+	p, err := newPlanner(options, set, editions, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error { return set.Run(ctx) })
@@ -92,7 +98,7 @@ func (p *planning) on(service string) resolve.Deployment {
 	p.t.Helper()
 	for _, d := range p.plan().desired.Deployments["a"] {
 		if d.Service == service {
-			return d
+			return *d
 		}
 	}
 	p.t.Fatalf("no service %s on a", service)
@@ -315,19 +321,21 @@ func TestLostMirrorBringsTheLastGoodCommitBackWhileTheNewestIsBad(t *testing.T) 
 
 func TestDamagedMemoryOfTheLastGoodCommitDoesNoHarm(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty": "", "no id": "../../etc/passwd\n", "an unknown commit": strings.Repeat("1", 40) + "\n",
+		"empty": "", "no id": `{"edition": {"commit": "../../etc/passwd"}}`,
+		"an unknown commit": `{"edition": {"commit": "` + strings.Repeat("1", 40) + `"}, "id": {"stream": "a", "n": 7}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, dir := newOrigin(t), t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "good"), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "edition.json"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			id := o.push(twoServices(nil))
 			p := plans(t, o, dir)
 			p.serves(id)
 			p.stop()
-			if saved, err := lastGood(filepath.Join(dir, "good")).load(); err != nil || saved != id {
-				t.Errorf("remembered %q, %v", saved, err)
+			saved, kept := edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: slog.New(slog.DiscardHandler)}).Newest()
+			if !kept || saved.Edition.Commit != id {
+				t.Errorf("remembered %+v, %v", saved, kept)
 			}
 		})
 	}

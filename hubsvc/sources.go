@@ -2,47 +2,100 @@ package hubsvc
 
 import (
 	"fmt"
-	"time"
+	"regexp"
 
+	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
-	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// sources gives resolve the installation repo as it is at one commit, and every source as it is now.
-type sources struct {
+// live gives resolve the installation repo as it is at one commit, and every source as it is now.
+type live struct {
 	own   *snapshot.Snapshot
-	fleet *fleet.Fleet
+	ids   map[string]string // of upstreams, by source
 	repos *gitagent.Set
 }
 
-func (s sources) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
+func (s live) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 	if name == "" {
 		return s.own, nil
 	}
-	source, ok := s.fleet.Source(name)
-	if !ok || source.Spec.Git == nil {
+	id, ok := s.ids[name]
+	if !ok {
 		return nil, fmt.Errorf("no source %q", name)
 	}
-	return s.repos.Snapshot(source.Spec.Git.URL, ref)
+	return s.repos.Snapshot(id, ref)
 }
 
-// sourceWants lists the repositories that a fleet's services read, with the refs they read.
-func sourceWants(f *fleet.Fleet) []gitagent.Want {
-	var wants []gitagent.Want
-	for i := range f.Sources {
-		source := &f.Sources[i]
-		if source.Spec.Git == nil {
-			continue
-		}
-		interval, _ := time.ParseDuration(source.Spec.Interval) // checked when the fleet was loaded; empty means the hub's own
-		want := gitagent.Want{URL: source.Spec.Git.URL, Interval: interval, Refs: []string{source.Spec.Git.Ref}}
-		for j := range f.Services {
-			if ref := f.Services[j].Spec.Source; ref.Name == source.Metadata.Name && ref.Ref != "" {
-				want.Refs = append(want.Refs, ref.Ref)
+// pinned gives resolve every repository as one edition has it.
+type pinned struct {
+	live
+	pins map[string]edition.Pin
+}
+
+func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
+	if name == "" {
+		return s.own, nil
+	}
+	pin, ok := s.pins[edition.PinKey(name, ref)]
+	switch {
+	case !ok:
+		return nil, snapshot.ErrNotFetched
+	case pin.Commit == "":
+		return nil, fmt.Errorf("%w: %s", snapshot.ErrNotFetched, pin.Problem)
+	}
+	return s.repos.At(s.ids[name], pin.Commit)
+}
+
+// missing names a pinned commit that is not here yet; empty when all are.
+func (s pinned) missing(list []source) string {
+	for _, each := range list {
+		for _, ref := range each.want.Refs {
+			pin := s.pins[edition.PinKey(each.Metadata.Name, ref)]
+			if pin.Commit == "" {
+				continue
+			}
+			if _, err := s.repos.At(each.want.ID, pin.Commit); err != nil {
+				return fmt.Sprintf("commit %s of source %s", pin.Commit, each.Metadata.Name)
 			}
 		}
-		wants = append(wants, want)
 	}
-	return wants
+	return ""
+}
+
+func idsOf(list []source) map[string]string {
+	ids := make(map[string]string, len(list))
+	for _, each := range list {
+		ids[each.Metadata.Name] = each.want.ID
+	}
+	return ids
+}
+
+// localAddress is the part of a network error that differs each time: an edition must not.
+var localAddress = regexp.MustCompile(`\S+->`)
+
+// pins are the last good commits of all that a fleet reads, as this replica has them. A mirror that may be behind changes
+// nothing in what was pinned before.
+func pins(list []source, repos *gitagent.Set, before *edition.Published) map[string]edition.Pin {
+	out := make(map[string]edition.Pin, len(list))
+	for _, each := range list {
+		synced := repos.Synced(each.want.ID)
+		for _, ref := range each.want.Refs {
+			key := edition.PinKey(each.Metadata.Name, ref)
+			if before != nil && !synced {
+				if pin, ok := before.Edition.Pins[key]; ok {
+					out[key] = pin
+					continue
+				}
+			}
+			pin := edition.Pin{}
+			if tip, err := repos.Tip(each.want.ID, ref); err != nil {
+				pin.Problem = localAddress.ReplaceAllString(err.Error(), "")
+			} else {
+				pin.Commit = tip.Commit
+			}
+			out[key] = pin
+		}
+	}
+	return out
 }

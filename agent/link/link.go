@@ -2,7 +2,7 @@
 //
 // It knows what is said, not what it means: a poll with the last ETag, a bundle by key, a report. Every answer is
 // bounded in bytes and time; every request carries a short-lived token; redirects are not followed, so a token never
-// reaches another host.
+// reaches another host. A download that breaks off goes on where it stopped (bundle.go).
 package link
 
 import (
@@ -24,20 +24,17 @@ import (
 	"github.com/pluralsh/plural/api"
 )
 
-// Deadlines of one request each. A bundle of the largest size passes in time at 300 KB/s.
-const (
-	pollTimeout   = 30 * time.Second
-	bundleTimeout = 2 * time.Minute
-)
-
-// maxBundle is the largest archive that is read.
-const maxBundle = 32 << 20
+// pollTimeout is the deadline of a poll, and of a report.
+const pollTimeout = 30 * time.Second
 
 // Hub is the hub as its agent sees it. It is safe for concurrent use.
 type Hub struct {
 	base   string
 	client *http.Client
 	token  func() (string, error)
+	// broken holds what downloads left that broke off; downloads is full while one is under way.
+	broken    remains
+	downloads chan struct{}
 }
 
 // Options say where the hub is and how it is trusted.
@@ -49,6 +46,8 @@ type Options struct {
 	// Token returns the credential for the next request.
 	Token     func() (string, error)
 	UserAgent string
+	// Dial opens connections; nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // New returns the hub at the given address.
@@ -63,22 +62,27 @@ func New(o Options) (*Hub, error) {
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		return nil, fmt.Errorf("hub URL %q: an agent speaks https to its hub; http is for a hub on this machine alone", o.URL)
 	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // an idle connection costs the hub half of what it does by HTTP/2: see docs/sizing.md
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: pollTimeout,
 		IdleConnTimeout:       5 * time.Minute, // longer than a poll interval: a new connection costs more than a poll
-		MaxIdleConnsPerHost:   4,
-		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   1,
+		Protocols:             protocols,
 
 		MaxResponseHeaderBytes: 64 << 10,
+	}
+	if o.Dial != nil {
+		transport.DialContext = o.Dial
 	}
 	if transport.TLSClientConfig, err = trust(o.CA); err != nil {
 		return nil, err
 	}
 	return &Hub{
-		base: strings.TrimRight(o.URL, "/"), token: o.Token,
+		base: strings.TrimRight(o.URL, "/"), token: o.Token, downloads: make(chan struct{}, 1),
 		client: &http.Client{
 			Transport:     userAgent{o.UserAgent, transport},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -103,8 +107,9 @@ func trust(ca []byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// Poll asks what the cluster should run. It returns nil, with the same ETag, when nothing changed since etag.
-func (h *Hub) Poll(ctx context.Context, etag string) (*api.Poll, string, error) {
+// Poll asks what the cluster should run. It returns nil, with the same ETag, when nothing changed since etag. The edition is
+// that of api.EditionHeader.
+func (h *Hub) Poll(ctx context.Context, etag string) (poll *api.Poll, newETag, edition string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	header := http.Header{}
@@ -113,37 +118,22 @@ func (h *Hub) Poll(ctx context.Context, etag string) (*api.Poll, string, error) 
 	}
 	response, err := h.do(ctx, http.MethodGet, api.PollPath, header, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("poll hub: %w", err)
+		return nil, "", "", fmt.Errorf("poll hub: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	edition = response.Header.Get(api.EditionHeader)
 	if response.StatusCode == http.StatusNotModified {
-		return nil, etag, nil
+		return nil, etag, edition, nil
 	}
 	body, err := expect(response, http.StatusOK, api.MaxPollBytes)
 	if err != nil {
-		return nil, "", fmt.Errorf("poll hub: %w", err)
+		return nil, "", "", fmt.Errorf("poll hub: %w", err)
 	}
-	poll := new(api.Poll)
+	poll = new(api.Poll)
 	if err := proto.Unmarshal(body, poll); err != nil {
-		return nil, "", errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")
+		return nil, "", "", errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")
 	}
-	return poll, response.Header.Get("ETag"), nil
-}
-
-// Bundle downloads an archive. The caller verifies it.
-func (h *Hub) Bundle(ctx context.Context, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, bundleTimeout)
-	defer cancel()
-	response, err := h.do(ctx, http.MethodGet, api.BundlePath+url.PathEscape(key), nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("download bundle: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := expect(response, http.StatusOK, maxBundle)
-	if err != nil {
-		return nil, fmt.Errorf("download bundle: %w", err)
-	}
-	return body, nil
+	return poll, response.Header.Get("ETag"), edition, nil
 }
 
 // Report tells the hub what the agent sees.
@@ -202,18 +192,24 @@ func (e *Error) Error() string {
 // expect reads the body of an answer with the given code, and makes an Error of any other.
 func expect(response *http.Response, code int, most int64) ([]byte, error) {
 	if response.StatusCode != code {
-		said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return nil, &Error{Code: response.StatusCode, Text: fmt.Sprintf("%.200q", strings.TrimSpace(string(said)))}
+		return nil, refused(response)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(body)) > most {
-		return nil, fmt.Errorf("the answer is larger than %d bytes", most)
+		return nil, tooLarge(most)
 	}
 	return body, nil
 }
+
+func refused(response *http.Response) *Error {
+	said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+	return &Error{Code: response.StatusCode, Text: fmt.Sprintf("%.200q", strings.TrimSpace(string(said)))}
+}
+
+func tooLarge(most int64) error { return fmt.Errorf("the answer is larger than %d bytes", most) }
 
 type userAgent struct {
 	name string

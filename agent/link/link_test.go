@@ -59,18 +59,20 @@ func TestPollCarriesTheCredentialAndTheETag(t *testing.T) {
 			t.Errorf("request = %s %s %v", r.Method, r.URL, r.Header)
 		}
 		if r.Header.Get("If-None-Match") == `"r1"` {
+			w.Header().Set(api.EditionHeader, "s-8")
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
 		w.Header().Set("ETag", `"r1"`)
+		w.Header().Set(api.EditionHeader, "s-7")
 		answer(t, w, &api.Poll{Cluster: "edge-1"})
 	})
-	poll, etag, err := hub.Poll(t.Context(), "")
-	if err != nil || etag != `"r1"` || poll.GetCluster() != "edge-1" {
-		t.Fatalf("Poll = %v, %q, %v", poll, etag, err)
+	poll, etag, edition, err := hub.Poll(t.Context(), "")
+	if err != nil || etag != `"r1"` || edition != "s-7" || poll.GetCluster() != "edge-1" {
+		t.Fatalf("Poll = %v, %q, %q, %v", poll, etag, edition, err)
 	}
-	if poll, etag, err = hub.Poll(t.Context(), etag); poll != nil || etag != `"r1"` || err != nil {
-		t.Errorf("Poll = %v, %q, %v", poll, etag, err)
+	if poll, etag, edition, err = hub.Poll(t.Context(), etag); poll != nil || etag != `"r1"` || edition != "s-8" || err != nil {
+		t.Errorf("Poll = %v, %q, %q, %v", poll, etag, edition, err)
 	}
 }
 
@@ -113,7 +115,7 @@ func TestAStrangersCertificateIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "certificate") {
+		if _, _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -173,7 +175,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	hub := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 	})
-	_, _, pollErr := hub.Poll(t.Context(), "")
+	_, _, _, pollErr := hub.Poll(t.Context(), "")
 	_, bundleErr := hub.Bundle(t.Context(), "b1-a")
 	for _, err := range []error{pollErr, bundleErr, hub.Report(t.Context(), &api.Report{})} {
 		var refused *link.Error
@@ -192,7 +194,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		}
 	})
-	if _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("Poll: %v", err)
 	}
 	if _, err := hub.Bundle(t.Context(), "b1-a"); err == nil || !strings.Contains(err.Error(), "larger than") {
@@ -207,7 +209,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	hub := connect(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", strings.Repeat("x", 1<<20))
 	})
-	if _, _, err := hub.Poll(t.Context(), ""); err == nil {
+	if _, _, _, err := hub.Poll(t.Context(), ""); err == nil {
 		t.Error("a header of 1 MiB was taken")
 	}
 }
@@ -215,7 +217,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestAFewBytesThatAreNoPoll(t *testing.T) {
 	for _, body := range []string{"\x0a", "<html>", "\xff\xff\xff"} {
 		hub := connect(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		if _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "is this the hub?") {
+		if _, _, _, err := hub.Poll(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "is this the hub?") {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -246,7 +248,7 @@ func TestAStalledAnswerEndsWithTheContext(t *testing.T) {
 		}
 	})
 	for name, ask := range map[string]func(context.Context) error{
-		"poll":   func(ctx context.Context) error { _, _, err := hub.Poll(ctx, ""); return err },
+		"poll":   func(ctx context.Context) error { _, _, _, err := hub.Poll(ctx, ""); return err },
 		"bundle": func(ctx context.Context) error { _, err := hub.Bundle(ctx, "b1-a"); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -266,7 +268,7 @@ func TestErrorsSayWhatTheHubSaidAndNeverTheToken(t *testing.T) {
 		hub := connect(t, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no\x1b[31m "+strings.Repeat("long ", 1000), code)
 		})
-		_, _, pollErr := hub.Poll(t.Context(), "")
+		_, _, _, pollErr := hub.Poll(t.Context(), "")
 		_, bundleErr := hub.Bundle(t.Context(), "b1-a")
 		for _, err := range []error{pollErr, bundleErr, hub.Report(t.Context(), &api.Report{})} {
 			var refused *link.Error
@@ -283,7 +285,7 @@ func TestErrorsSayWhatTheHubSaidAndNeverTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := gone.Poll(t.Context(), ""); err == nil || strings.Contains(err.Error(), secret) {
+	if _, _, _, err := gone.Poll(t.Context(), ""); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("a hub that is not there: %v", err)
 	}
 }
@@ -295,7 +297,7 @@ func TestWithoutATokenNothingIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := hub.Poll(t.Context(), ""); !errors.Is(err, broken) {
+	if _, _, _, err := hub.Poll(t.Context(), ""); !errors.Is(err, broken) {
 		t.Errorf("Poll: %v", err)
 	}
 }

@@ -93,10 +93,14 @@ func chartFiles(j *job) ([]*archive.BufferedFile, error) {
 	var files []*archive.BufferedFile
 	for _, name := range j.tree.below(j.Path) {
 		inside := strings.TrimPrefix(name, j.Path+"/")
-		if !ignored(rules, inside) {
-			data := bytes.TrimPrefix(j.tree.files[name], []byte("\uFEFF"))
-			files = append(files, &archive.BufferedFile{Name: inside, Data: data})
+		if ignored(rules, inside) {
+			continue
 		}
+		if err := notPointer(name, j.tree.files[name]); err != nil {
+			return nil, err
+		}
+		data := bytes.TrimPrefix(j.tree.files[name], []byte("\uFEFF"))
+		files = append(files, &archive.BufferedFile{Name: inside, Data: data})
 	}
 	return files, nil
 }

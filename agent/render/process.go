@@ -22,7 +22,7 @@ var errWall = errors.New("render took too long")
 const progressRoom = 8 << 20
 
 // converse starts a child, asks it, and returns its last answer. The child is gone when it returns.
-func converse(ctx context.Context, command []string, limits Limits, r request, files fs.FS) (*answer, error) {
+func converse(ctx context.Context, command []string, limits Limits, r request, in Input) (*answer, error) {
 	if len(command) == 0 {
 		return nil, errors.New("start child: no command")
 	}
@@ -45,7 +45,7 @@ func converse(ctx context.Context, command []string, limits Limits, r request, f
 
 	sent := make(chan error, 1)
 	go func() {
-		err := send(stdin, limits, r, files)
+		err := send(stdin, limits, r, in)
 		if err != nil {
 			cancel()
 		}

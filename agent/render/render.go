@@ -17,6 +17,7 @@
 //   - A file that does not exist is taken from its name with .tmpl appended, when that exists: a text/template over
 //     .parameters, .secrets, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
 //     files are helm's, never ours.
+//   - A file that git keeps as a Git LFS pointer is refused wherever it is read: it is not what its author wrote.
 //   - A key written twice is refused wherever we decode (raw, values, what a chart printed); inside a kustomization the word is
 //     kustomize's, which refuses most of them too.
 package render
@@ -55,10 +56,21 @@ type Input struct {
 	Helm *Helm
 	// Files holds the regular files of the service and of what it refers to.
 	Files fs.FS
+	// Mounts are seen beside Files, where Files has nothing.
+	Mounts []Mount
 	// KubeVersion is the cluster's version for charts, such as "v1.35.4". Empty means the helm library's default.
 	KubeVersion string
 	// APIVersions are the cluster's, such as "apps/v1", for charts. Empty means the built-in ones.
 	APIVersions []string
+}
+
+// Mount is a folder or a file out of other Files.
+type Mount struct {
+	// At is the folder in which it is seen: a folder as At itself, a file in it.
+	At string
+	// Path is the folder or file in Files.
+	Path  string
+	Files fs.FS
 }
 
 // Helm is how a chart is rendered. The chart is the folder at Input.Path.
@@ -96,7 +108,7 @@ func (r *Renderer) Render(ctx context.Context, in Input) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := converse(ctx, r.Command, limits, request, in.Files)
+	answer, err := converse(ctx, r.Command, limits, request, in)
 	if err != nil {
 		var rendering *Error
 		if errors.As(err, &rendering) {

@@ -21,13 +21,16 @@ const templateSuffix = ".tmpl"
 func (j *job) read(name string) ([]byte, error) {
 	j.working(name)
 	if data, ok := j.tree.files[name]; ok {
-		return data, nil
+		return data, notPointer(name, data)
 	}
 	text, ok := j.tree.files[name+templateSuffix]
 	if !ok {
 		return nil, fs.ErrNotExist
 	}
 	j.working(name + templateSuffix)
+	if err := notPointer(name+templateSuffix, text); err != nil {
+		return nil, err
+	}
 	return j.expand(name+templateSuffix, text)
 }
 

@@ -41,6 +41,11 @@ func newRequest(in Input) (request, error) {
 			Fix: "name a folder relative to the repository's root",
 		}
 	}
+	for _, m := range in.Mounts {
+		if err := m.check(in.Files); err != nil {
+			return request{}, err
+		}
+	}
 	r := request{
 		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,
 		Parameters: in.Parameters, Secrets: secrets(in.Secrets), KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
@@ -107,41 +112,54 @@ func (a *answer) output() (*Output, error) {
 }
 
 // send writes the parent's half of the conversation.
-func send(w io.Writer, limits Limits, r request, files fs.FS) error {
+func send(w io.Writer, limits Limits, r request, in Input) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	lines := json.NewEncoder(buffered)
 	if err := errors.Join(lines.Encode(limits), lines.Encode(r)); err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}
-	archive := tar.NewWriter(buffered)
-	if err := sendFiles(archive, limits, files); err != nil {
+	files := fileSender{archive: tar.NewWriter(buffered), limits: limits}
+	if err := files.send(Mount{At: ".", Path: ".", Files: in.Files}); err != nil {
 		return err
 	}
-	return errors.Join(archive.Close(), buffered.Flush())
+	for _, m := range in.Mounts {
+		if err := files.send(m); err != nil {
+			return err
+		}
+	}
+	return errors.Join(files.archive.Close(), buffered.Flush())
 }
 
-func sendFiles(archive *tar.Writer, limits Limits, files fs.FS) error {
-	count, size := 0, int64(0)
-	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+// fileSender writes files up to the limits.
+type fileSender struct {
+	archive *tar.Writer
+	limits  Limits
+	count   int
+	size    int64
+}
+
+func (s *fileSender) send(m Mount) error {
+	return fs.WalkDir(m.Files, m.Path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		seen := m.seen(name)
 		if !entry.Type().IsRegular() {
-			return place{file: name}.refused("commit a regular file", "is a link or a submodule")
+			return place{file: seen}.refused("commit a regular file", "is a link or a submodule")
 		}
-		data, err := fs.ReadFile(files, name)
+		data, err := fs.ReadFile(m.Files, name)
 		if err != nil {
-			return fmt.Errorf("read %q: %w", name, err)
+			return fmt.Errorf("read %q: %w", seen, err)
 		}
-		count, size = count+1, size+int64(len(data))
-		if count > limits.Files || size > limits.Input {
-			return place{file: name}.limit("the service has more than %d files or %d MiB", limits.Files, limits.Input>>20)
+		s.count, s.size = s.count+1, s.size+int64(len(data))
+		if s.count > s.limits.Files || s.size > s.limits.Input {
+			return place{file: seen}.limit("the service has more than %d files or %d MiB", s.limits.Files, s.limits.Input>>20)
 		}
-		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
-		if err := archive.WriteHeader(header); err != nil {
-			return fmt.Errorf("send %q: %w", name, err)
+		header := &tar.Header{Name: seen, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
+		if err := s.archive.WriteHeader(header); err != nil {
+			return fmt.Errorf("send %q: %w", seen, err)
 		}
-		_, err = archive.Write(data)
+		_, err = s.archive.Write(data)
 		return err
 	})
 }

@@ -61,37 +61,38 @@ func (s *Store) sweep() {
 // Close releases the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// SavePoll remembers what the hub said, with its ETag.
-func (s *Store) SavePoll(etag string, poll *api.Poll) error {
+// SavePoll remembers what the hub said, with its ETag and its edition. Neither holds a line break.
+func (s *Store) SavePoll(etag, edition string, poll *api.Poll) error {
 	body, err := proto.Marshal(poll)
 	if err != nil {
 		return fmt.Errorf("save poll: %w", err)
 	}
-	if err := s.write(".", rootFile, seal(append([]byte(etag+"\n"), body...))); err != nil {
+	if err := s.write(".", rootFile, seal(append([]byte(etag+"\t"+edition+"\n"), body...))); err != nil {
 		return fmt.Errorf("save poll: %w", err)
 	}
 	return nil
 }
 
 // Poll returns what SavePoll wrote last; nil when it wrote nothing, or nothing readable is left.
-func (s *Store) Poll() (poll *api.Poll, etag string, err error) {
+func (s *Store) Poll() (poll *api.Poll, etag, edition string, err error) {
 	raw, err := s.root.ReadFile(rootFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
+		return nil, "", "", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("read last poll: %w", err)
+		return nil, "", "", fmt.Errorf("read last poll: %w", err)
 	}
 	raw, err = unseal(raw)
 	if err != nil {
-		return nil, "", fmt.Errorf("read last poll: %w", err)
+		return nil, "", "", fmt.Errorf("read last poll: %w", err)
 	}
 	line, body, _ := bytes.Cut(raw, []byte("\n"))
 	poll = new(api.Poll)
 	if err := proto.Unmarshal(body, poll); err != nil {
-		return nil, "", fmt.Errorf("read last poll: %w", err)
+		return nil, "", "", fmt.Errorf("read last poll: %w", err)
 	}
-	return poll, string(line), nil
+	etag, edition, _ = strings.Cut(string(line), "\t") // an older agent wrote no edition
+	return poll, etag, edition, nil
 }
 
 // SaveGood remembers a deployment that was applied completely.

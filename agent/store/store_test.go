@@ -30,12 +30,12 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	poll := &api.Poll{Cluster: "edge-1", Deployments: []*api.Deployment{{Service: "web", Key: "d1-a\n"}}}
-	if err := errors.Join(first.SavePoll(`"r1-x"`, poll), first.SaveGood(poll.GetDeployments()[0]), first.SaveBundle("b1-a", []byte("bytes"))); err != nil {
+	if err := errors.Join(first.SavePoll(`"r1-x"`, "s-7", poll), first.SaveGood(poll.GetDeployments()[0]), first.SaveBundle("b1-a", []byte("bytes"))); err != nil {
 		t.Fatal(err)
 	}
 	second := open(t, dir)
-	got, etag, err := second.Poll()
-	if err != nil || etag != `"r1-x"` || !proto.Equal(got, poll) {
+	got, etag, edition, err := second.Poll()
+	if err != nil || etag != `"r1-x"` || edition != "s-7" || !proto.Equal(got, poll) {
 		t.Errorf("Poll = %v, %q, %v", got, etag, err)
 	}
 	good, err := second.Good()
@@ -49,7 +49,7 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 
 func TestNothingIsThereAtFirst(t *testing.T) {
 	s := open(t, t.TempDir())
-	if poll, etag, err := s.Poll(); poll != nil || etag != "" || err != nil {
+	if poll, etag, _, err := s.Poll(); poll != nil || etag != "" || err != nil {
 		t.Errorf("Poll = %v, %q, %v", poll, etag, err)
 	}
 	if _, err := s.Bundle("b1-a"); !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func TestADamagedPollIsAnErrorAndNoOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			if err := s.SavePoll(`"r1-x"`, &api.Poll{Deployments: []*api.Deployment{{Service: "web"}, {Service: "db"}}}); err != nil {
+			if err := s.SavePoll(`"r1-x"`, "s-7", &api.Poll{Deployments: []*api.Deployment{{Service: "web"}, {Service: "db"}}}); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, "root")
@@ -95,7 +95,7 @@ func TestADamagedPollIsAnErrorAndNoOrder(t *testing.T) {
 			if err := os.WriteFile(file, damage(raw), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if poll, etag, err := s.Poll(); poll != nil || etag != "" || err == nil {
+			if poll, etag, _, err := s.Poll(); poll != nil || etag != "" || err == nil {
 				t.Errorf("Poll = %v, %q, %v", poll, etag, err)
 			}
 		})
@@ -113,7 +113,7 @@ func TestAFolderThatCannotBeWrittenStillReads(t *testing.T) {
 	if err := s.SaveBundle("b1-a", nil); err == nil {
 		t.Error("SaveBundle succeeded")
 	}
-	if poll, _, err := s.Poll(); poll != nil || err != nil {
+	if poll, _, _, err := s.Poll(); poll != nil || err != nil {
 		t.Errorf("Poll = %v, %v", poll, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestKeepBundlesDeletesTheOthers(t *testing.T) {
 func TestNamesCannotLeaveTheirFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, filepath.Join(dir, "inside"))
-	if err := s.SavePoll("etag", &api.Poll{}); err != nil {
+	if err := s.SavePoll("etag", "", &api.Poll{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"../../../escaped", "../root", "..", ".", "", "a/b", `a\b`} {
@@ -193,7 +193,7 @@ func TestNamesCannotLeaveTheirFolder(t *testing.T) {
 			t.Errorf("Bundle took %q", name)
 		}
 	}
-	if poll, _, err := s.Poll(); poll == nil || err != nil {
+	if poll, _, _, err := s.Poll(); poll == nil || err != nil {
 		t.Errorf("the poll is gone: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "escaped")); err == nil {

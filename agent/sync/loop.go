@@ -25,8 +25,11 @@ type loopState struct {
 	// removals is when services that nothing asks for are to be looked for in the cluster; zero for not at all.
 	removals time.Time
 	listing  bool // somebody is looking
-	sequence uint64
-	boot     string
+	// verify is when to look at the bundles on disk again.
+	verify    time.Time
+	verifying bool // somebody is looking
+	sequence  uint64
+	boot      string
 }
 
 // loop is the only place where state changes.
@@ -41,6 +44,8 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 			s.adopt(state, n)
 		case l := <-s.listings:
 			s.decideRemovals(state, l)
+		case <-s.verified:
+			state.verifying, state.verify = false, time.Now().Add(jitter(s.Verify))
 		case r := <-s.results:
 			s.settle(state, r)
 		case <-timer.C:
@@ -50,6 +55,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 			return nil
 		}
 		s.findRemovals(ctx, state)
+		s.verify(ctx, state)
 		s.launch(ctx, state)
 		s.publish(state)
 		timer.Reset(state.sleep(s.Passes))
@@ -59,6 +65,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
 	state := &loopState{services: make(map[string]*service), boot: strconv.FormatUint(rand.Uint64(), 36)}
+	state.verify = time.Now().Add(jitter(s.Verify))
 	s.unlock(state, nil)
 	good, err := s.Store.Good()
 	if err != nil {
@@ -81,6 +88,9 @@ func (s *Syncer) drain(state *loopState) {
 	if state.listing {
 		<-s.listings
 	}
+	if state.verifying {
+		<-s.verified
+	}
 }
 
 // adopt makes a poll the desired state.
@@ -98,10 +108,12 @@ func (s *Syncer) adopt(state *loopState, n news) {
 	if !sameEnvelopes(state.envelopes, n.poll.GetEnvelopes()) {
 		s.unlock(state, n.poll.GetEnvelopes())
 	}
+	if state.root != n.etag {
+		s.Log.Info("new desired state", "services", len(desired), "root", n.etag)
+	}
 	state.root, state.budget = n.etag, n.poll.GetDeletionBudget()
 	s.setBeat(time.Duration(n.poll.GetReportIntervalMs()) * time.Millisecond)
 	state.removals = time.Now()
-	s.Log.Info("new desired state", "services", len(desired), "root", n.etag)
 	s.collect(state)
 }
 
@@ -120,10 +132,8 @@ func (s *Syncer) setBeat(beat time.Duration) {
 // collect drops the bundles that neither a desired nor a last good deployment names.
 func (s *Syncer) collect(state *loopState) {
 	keys := make(map[string]bool)
-	for _, svc := range state.services {
-		for _, d := range []*api.Deployment{svc.desired, svc.good} {
-			keys[d.GetBundle()], keys[d.GetSecretsBundle()] = true, true
-		}
+	for key := range state.kept() {
+		keys[key] = true
 	}
 	if err := s.Store.KeepBundles(keys); err != nil {
 		s.Log.Error("old bundles cannot be deleted", "error", err)
@@ -244,6 +254,9 @@ func (state *loopState) sleep(passes int) time.Duration {
 	next := time.Now().Add(time.Minute)
 	if !state.listing && !state.removals.IsZero() && state.removals.Before(next) {
 		next = state.removals
+	}
+	if !state.verifying && state.verify.Before(next) {
+		next = state.verify
 	}
 	for _, svc := range state.services {
 		if !svc.waits() && state.room(svc, passes) && svc.due.Before(next) {

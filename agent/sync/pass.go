@@ -147,7 +147,7 @@ func (s *Syncer) render(ctx context.Context, r *result, d *api.Deployment) error
 	}
 	in := render.Input{
 		Renderer: d.GetRenderer(), Path: d.GetPath(), Namespace: d.GetNamespace(), Service: d.GetService(),
-		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files,
+		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts,
 		KubeVersion: s.KubeVersion, APIVersions: s.APIVersions,
 	}
 	if h := d.GetHelm(); h != nil {
@@ -172,14 +172,14 @@ type archive struct {
 }
 
 // files returns a bundle: from disk, else from the hub; believed only when its content gives its key.
-func (s *Syncer) files(ctx context.Context, service string, a archive) (*bundle.Files, error) {
+func (s *Syncer) files(ctx context.Context, a archive) (*bundle.Files, error) {
 	if packed, err := s.Store.Bundle(a.key); err == nil {
 		if files, err := a.verified(packed); err == nil {
 			return files, nil
 		}
-		s.Log.Warn("bundle on disk is damaged; downloading it again", "service", service, "bundle", a.key)
+		s.Log.Warn("bundle on disk is damaged; downloading it again", "bundle", a.key)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		s.Log.Warn("bundle on disk is unreadable; downloading it again", "service", service, "error", err)
+		s.Log.Warn("bundle on disk is unreadable; downloading it again", "bundle", a.key, "error", err)
 	}
 	packed, err := s.Hub.Bundle(ctx, a.key)
 	if err != nil {
@@ -189,9 +189,9 @@ func (s *Syncer) files(ctx context.Context, service string, a archive) (*bundle.
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info("bundle downloaded", "service", service, "bundle", a.key, "bytes", len(packed))
+	s.Log.Info("bundle downloaded", "bundle", a.key, "bytes", len(packed))
 	if err := s.Store.SaveBundle(a.key, packed); err != nil {
-		s.Log.Error("bundle cannot be kept over a restart", "service", service, "error", err)
+		s.Log.Error("bundle cannot be kept over a restart", "bundle", a.key, "error", err)
 	}
 	return files, nil
 }

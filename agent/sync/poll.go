@@ -10,30 +10,36 @@ import (
 
 // news is a poll that brought something new.
 type news struct {
-	poll *api.Poll
-	etag string
+	poll    *api.Poll
+	etag    string
+	edition edition
 }
 
 // poller asks the hub for ever.
 type poller struct {
 	*Syncer
 	etag     string
+	edition  edition // the newest that was taken in or confirmed
 	interval time.Duration
-	silent   bool // the hub did not answer the last time
+	silent   bool      // the hub did not answer the last time
+	verify   time.Time // when to ask for everything, changed or not
 }
 
 // recall is what the hub said last, as the store remembers it; empty when it does not.
 func (s *Syncer) recall() news {
-	last, etag, err := s.Store.Poll()
+	last, etag, written, err := s.Store.Poll()
 	if err != nil {
 		s.Log.Error("what the hub said last is unreadable", "error", err)
 	}
-	return news{last, etag}
+	return news{last, etag, parseEdition(written)}
 }
 
 // poll hands the loop what the hub says after last.
 func (s *Syncer) poll(ctx context.Context, last news) error {
-	p := &poller{Syncer: s, etag: last.etag, interval: pollInterval(last.poll, s.PollInterval)}
+	p := &poller{
+		Syncer: s, etag: last.etag, edition: last.edition, interval: pollInterval(last.poll, s.PollInterval),
+		verify: time.Now().Add(jitter(s.Verify)),
+	}
 	for ctx.Err() == nil {
 		p.ask(ctx)
 	}
@@ -46,19 +52,43 @@ func (p *poller) ask(ctx context.Context) {
 	same, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_ = loop.Run(same, nil, func(ctx context.Context) error {
-		fresh, etag, err := p.Hub.Poll(ctx, p.etag)
-		p.notice(ctx, err)
+		fresh, err := p.question(ctx)
 		if err != nil || fresh == nil {
 			return err
 		}
-		p.take(ctx, news{fresh, etag})
-		p.etag = etag
 		if next := pollInterval(fresh, p.interval); next != p.interval {
 			p.interval = next
 			cancel()
 		}
 		return nil
 	}) // it ends with its context alone
+}
+
+// question asks once, and hands on what is new. It returns nil when nothing is.
+func (p *poller) question(ctx context.Context) (*api.Poll, error) {
+	known, all := p.etag, !time.Now().Before(p.verify)
+	if all {
+		known = ""
+	}
+	fresh, etag, written, err := p.Hub.Poll(ctx, known)
+	p.notice(ctx, err)
+	if err != nil {
+		return nil, err
+	}
+	if all {
+		p.verify = time.Now().Add(jitter(p.Verify))
+	}
+	if now := parseEdition(written); now.before(p.edition) {
+		if fresh != nil {
+			p.Log.Debug("answer of an older edition is not taken", "edition", written, "root", etag)
+		}
+		return nil, nil
+	} else if p.edition = now; fresh == nil {
+		return nil, nil
+	}
+	p.take(ctx, news{fresh, etag, p.edition})
+	p.etag = etag
+	return fresh, nil
 }
 
 // notice logs that the hub went away, or came back, once.
@@ -76,7 +106,7 @@ func (p *poller) notice(ctx context.Context, err error) {
 
 // take remembers a poll, then hands it to the loop. A disk that is full must not keep the cluster from its newest state.
 func (s *Syncer) take(ctx context.Context, n news) {
-	if err := s.Store.SavePoll(n.etag, n.poll); err != nil {
+	if err := s.Store.SavePoll(n.etag, n.edition.String(), n.poll); err != nil {
 		s.Log.Error("poll cannot be kept over a restart", "error", err)
 	}
 	select {

@@ -27,12 +27,12 @@ type times struct {
 	receive func(n int) error
 }
 
-func (h *times) Poll(context.Context, string) (*api.Poll, string, error) {
+func (h *times) Poll(context.Context, string) (*api.Poll, string, string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.polled = append(h.polled, time.Since(h.began))
 	p, err := h.answer(len(h.polled))
-	return p, "etag", err
+	return p, "etag", "", err
 }
 
 func (h *times) Bundle(context.Context, string) ([]byte, error) { return nil, errors.New("none") }
@@ -46,7 +46,7 @@ func (h *times) Report(context.Context, *api.Report) error {
 
 type forgetful struct{ Store }
 
-func (forgetful) SavePoll(string, *api.Poll) error { return nil }
+func (forgetful) SavePoll(string, string, *api.Poll) error { return nil }
 
 func healthy(service string) *api.Report {
 	return &api.Report{Root: "r", Services: []*api.ServiceReport{{Service: service, Phase: api.Phase_HEALTHY}}}

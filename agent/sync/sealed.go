@@ -10,21 +10,23 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
 
 // opened are a deployment's files with nothing sealed left in them, for as long as a render takes.
 type opened struct {
-	files fs.FS
-	named *unseal.Named
+	files  fs.FS
+	mounts []render.Mount
+	named  *unseal.Named
 	// secrets are the values that no message may repeat.
 	secrets []string
 }
 
 // open fetches what a deployment is made of, and opens what is sealed in it.
 func (s *Syncer) open(ctx context.Context, d *api.Deployment, keys unseal.Keys) (*opened, error) {
-	files, err := s.files(ctx, d.GetService(), archive{d.GetBundle(), d.GetInputs()})
+	files, err := s.files(ctx, archive{d.GetBundle(), d.GetInputs()})
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +34,13 @@ func (s *Syncer) open(ctx context.Context, d *api.Deployment, keys unseal.Keys) 
 	if err != nil {
 		return nil, err
 	}
+	mounts, values, err := s.openMounts(ctx, d, keys, files)
+	if err != nil {
+		return nil, err
+	}
 	named := new(unseal.Named)
 	if len(d.GetSecrets()) > 0 {
-		files, err := s.files(ctx, d.GetService(), archive{d.GetSecretsBundle(), d.GetSecretsInputs()})
+		files, err := s.files(ctx, archive{d.GetSecretsBundle(), d.GetSecretsInputs()})
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +48,7 @@ func (s *Syncer) open(ctx context.Context, d *api.Deployment, keys unseal.Keys) 
 			return nil, err
 		}
 	}
-	return &opened{plain.FS, named, hidden(d, slices.Concat(plain.Values, named.Values))}, nil
+	return &opened{plain.FS, mounts, named, hidden(d, slices.Concat(plain.Values, values, named.Values))}, nil
 }
 
 // hidden are the values that are worth hiding: not those that stand in the deployment for everybody to read, as a database

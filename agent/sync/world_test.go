@@ -45,6 +45,7 @@ type hub struct {
 	away    bool
 	poll    *api.Poll
 	polls   int
+	edition string
 	bundles map[string][]byte
 	stalled map[string]bool // bundles that are asked for and never come
 	reports []*api.Report
@@ -54,17 +55,17 @@ type hub struct {
 
 var errAway = errors.New("no route to hub")
 
-func (h *hub) Poll(_ context.Context, etag string) (*api.Poll, string, error) {
+func (h *hub) Poll(_ context.Context, etag string) (*api.Poll, string, string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := strconv.Itoa(h.polls)
 	switch {
 	case h.away:
-		return nil, "", errAway
+		return nil, "", "", errAway
 	case h.poll == nil || etag == now:
-		return nil, etag, nil
+		return nil, etag, h.edition, nil
 	}
-	return h.poll, now, nil
+	return h.poll, now, h.edition, nil
 }
 
 func (h *hub) Bundle(ctx context.Context, key string) ([]byte, error) {
@@ -161,6 +162,7 @@ type world struct {
 	ns      string
 	dir     string
 	heal    time.Duration
+	verify  time.Duration
 	cluster unseal.Cluster
 	log     *slog.Logger
 }
@@ -209,7 +211,7 @@ func (w *world) start() (stop func()) {
 	syncer := agentsync.New(agentsync.Options{
 		Hub: w.hub, Store: keep, Engine: w.engine, Log: w.log, Cluster: w.cluster,
 		Renderer: &render.Renderer{Command: []string{program, "render-child"}},
-		Heal:     w.heal, Passes: 3, PollInterval: 100 * time.Millisecond, AgentVersion: "v1", KubeVersion: "v1.35.0",
+		Heal:     w.heal, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond, AgentVersion: "v1", KubeVersion: "v1.35.0",
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)

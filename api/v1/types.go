@@ -93,17 +93,81 @@ type Deployment struct {
 // Source is an upstream repository; the installation repo itself is named "." .
 type Source struct {
 	Name string `json:"name"`
+	// Kind is git, helm or oci.
 	Kind string `json:"kind"`
 	// URL carries no credentials.
 	URL string `json:"url"`
 	Ref string `json:"ref,omitempty"`
-	// Commit is what is being served.
+	// Commit is what is being served of Ref.
 	Commit string `json:"commit,omitempty"`
+	// Refs are all that services read of it.
+	Refs []SourceRef `json:"refs,omitempty"`
 	// LastFetch is when the upstream last answered; Age is how old what is served is, in seconds.
 	LastFetch *time.Time `json:"lastFetch,omitempty"`
 	Age       float64    `json:"ageSeconds"`
-	Fetches   int64      `json:"fetches"`
-	Error     string     `json:"error,omitempty"`
+	// Fetches and Failures count what was asked of the upstream since its owner started; Requests and ReceivedBytes are what
+	// went over the wire.
+	Fetches       int64  `json:"fetches"`
+	Failures      int64  `json:"failures"`
+	Requests      int64  `json:"requests"`
+	ReceivedBytes int64  `json:"receivedBytes"`
+	Error         string `json:"error,omitempty"`
+	// Owner is the replica that fetches it; empty when there is but one.
+	Owner string `json:"owner,omitempty"`
+}
+
+// SourceRef is what a branch, a tag, a version range or a chart of a source stands for.
+type SourceRef struct {
+	Ref string `json:"ref"`
+	// Commit names the tree that is served; Revision says in the upstream's own words what it is.
+	Commit   string `json:"commit,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Rewound says how the ref left its history, if it did.
+	Rewound string `json:"rewound,omitempty"`
+}
+
+// Hub is the hub itself, as the replica that answers sees it.
+type Hub struct {
+	Version string `json:"version"`
+	// Replica is the one that answers; empty when there is but one.
+	Replica string `json:"replica,omitempty"`
+	// Edition names what is being served.
+	Edition string `json:"edition,omitempty"`
+	Commit  Commit `json:"commit"`
+	// Clusters, Services and Sources count those being served; Silent are the clusters without a recent report.
+	Clusters int `json:"clusters"`
+	Silent   int `json:"silent"`
+	Services int `json:"services"`
+	Sources  int `json:"sources"`
+	// Replicas are all that were heard of.
+	Replicas []Replica `json:"replicas,omitempty"`
+	Bundles  Bundles   `json:"bundles"`
+}
+
+// Replica is one process of the hub.
+type Replica struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	// Live says that its lease holds; LeaseAge is how long ago it was renewed, in seconds.
+	Live     bool    `json:"live"`
+	Draining bool    `json:"draining,omitempty"`
+	LeaseAge float64 `json:"leaseAgeSeconds"`
+	// Owns counts the upstreams that it fetches.
+	Owns int `json:"owns"`
+}
+
+// Bundles are the archives on the answering replica's disk, with what was asked of it since it started.
+type Bundles struct {
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Hits were on disk, FromPeers came from the owner's disk, Packed were made here, Failed could not be had.
+	Hits      int64 `json:"hits"`
+	FromPeers int64 `json:"fromPeers"`
+	Packed    int64 `json:"packed"`
+	Failed    int64 `json:"failed"`
+	// Corrupt were found damaged and replaced, Evicted had to make room.
+	Corrupt int64 `json:"corrupt"`
+	Evicted int64 `json:"evicted"`
 }
 
 // Status is the fleet at a glance.

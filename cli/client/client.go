@@ -126,6 +126,17 @@ func (c *Client) Source(ctx context.Context, name string) (*v1.Source, error) {
 	return get[v1.Source](ctx, c, "/v1/sources/"+url.PathEscape(name), nil)
 }
 
+// Sync has the hub look at a source now.
+func (c *Client) Sync(ctx context.Context, source string) error {
+	_, err := c.read(ctx, http.MethodPost, c.base.JoinPath("v1", "sources", source, "sync").String())
+	return err
+}
+
+// Hub asks the hub about itself.
+func (c *Client) Hub(ctx context.Context) (*v1.Hub, error) {
+	return get[v1.Hub](ctx, c, "/v1/hub", nil)
+}
+
 // Hint tells the hub that somebody pushed, so that it looks at its repositories at once.
 func (c *Client) Hint(ctx context.Context) error {
 	_, err := c.read(ctx, http.MethodPost, c.base.String()+"/hooks/git")

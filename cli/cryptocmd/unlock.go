@@ -31,15 +31,20 @@ func newCmdUnlock(f *cmdutil.Factory) *cobra.Command {
 }
 
 func newCmdLock(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
+	var remove bool
+	cmd := &cobra.Command{
 		Use:   "lock",
 		Short: "Let the work tree hold sealed files as git keeps them",
 		Long: "Let the work tree hold sealed files as git keeps them.\n\n" +
-			"Files with changes that git does not keep yet are named, and nothing is done. In a locked clone git takes sealed content only.",
-		Example: cmdutil.Example("plural crypto lock"),
+			"Files with changes that git does not keep yet are named, and nothing is done. In a locked clone git takes sealed content only.\n\n" +
+			"With --remove git forgets the program too: no filter, no hook, no attribute of its own stays in the clone. From then on\n" +
+			"nothing keeps a plaintext out of it.",
+		Example: cmdutil.Example("plural crypto lock", "plural crypto lock --remove"),
 		Args:    cmdutil.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return lock(cmd.Context(), f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return lock(cmd.Context(), f, remove) },
 	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "take filters, hooks and attributes out of the clone")
+	return cmd
 }
 
 func unlock(ctx context.Context, f *cmdutil.Factory) error {
@@ -143,7 +148,7 @@ func (c *clone) openOne(file sealedFile) ([]byte, error) {
 	return plaintext, err
 }
 
-func lock(ctx context.Context, f *cmdutil.Factory) error {
+func lock(ctx context.Context, f *cmdutil.Factory, remove bool) error {
 	c, err := openClone(ctx, f)
 	if err != nil {
 		return err
@@ -166,7 +171,14 @@ func lock(ctx context.Context, f *cmdutil.Factory) error {
 		return err
 	}
 	f.Say("locked: %s as git keeps them", count(len(files), "file is", "files are"))
-	return c.untracked(ctx)
+	if err := c.untracked(ctx); err != nil || !remove {
+		return err
+	}
+	if err := gitsetup.Remove(ctx, c.git); err != nil {
+		return err
+	}
+	f.Say("git knows nothing of sealed files in this clone any more; plural crypto unlock brings it back")
+	return nil
 }
 
 // closeAll is what is to be written so that every file is as git keeps it. It is an error when that would lose a change.

@@ -64,16 +64,41 @@ func take(root, commit string) (*snapshot.Snapshot, error) {
 	return snapshot.Open(root, commit)
 }
 
-// Snapshot is the repo itself for the source "", and snapshot.ErrNotFetched for any other.
+// Snapshot is the repo itself for the source "", and an *ElsewhereError for any other.
 func (s *State) Snapshot(source, _ string) (*snapshot.Snapshot, error) {
-	if source != "" {
-		return nil, snapshot.ErrNotFetched
+	if source == "" {
+		return s.snap, nil
 	}
-	return s.snap, nil
+	elsewhere := &ElsewhereError{}
+	if known, ok := s.Fleet.Source(source); ok {
+		elsewhere.Kind = known.Kind()
+	}
+	return nil, elsewhere
 }
 
-// Problems are what keeps services from being resolved here, and Elsewhere the services whose files lie in another
-// repository, which only the hub fetches.
+// ElsewhereError says that a source cannot be read without a hub.
+type ElsewhereError struct {
+	// Kind is git, helm or oci.
+	Kind string
+}
+
+func (e *ElsewhereError) Error() string {
+	what := map[string]string{"git": "another git repository", "helm": "a Helm repository", "oci": "a repository of a registry"}[e.Kind]
+	return fmt.Sprintf("it is %s, which only the hub fetches", what)
+}
+
+// Fix is how its files can be rendered all the same.
+func (e *ElsewhereError) Fix() string {
+	how := map[string]string{
+		"git":  "render a clone of it",
+		"helm": "unpack the chart with helm pull --untar, and render that",
+		"oci":  "pull and unpack what is in it, and render that",
+	}[e.Kind]
+	return how + ": plural render --path FOLDER"
+}
+
+// Problems are what keeps services from being resolved here, and elsewhere the services whose files, or a part of them, lie
+// in another repository, which only the hub fetches.
 func (s *State) Problems() (problems []resolve.Problem, elsewhere []string) {
 	for _, p := range resolve.Validate(s.Fleet, s) {
 		if p.Source != "" {

@@ -50,9 +50,9 @@ func NewCmdRender(f *cmdutil.Factory) *cobra.Command {
 
 The manifests of all services, or of those named, are printed as YAML, from the
 work tree or from a commit. Where there is more than one rendition, each stands
-below a comment that names its service and clusters. Services whose files lie in
-another repository cannot be rendered here; render a clone of it with --path,
-which needs no installation repo at all.
+below a comment that names its service and clusters. Services whose files, or a
+part of them, lie in another repository cannot be rendered here; render a clone
+of it with --path, which needs no installation repo at all.
 
 What is sealed is opened with your own identities, and printed as ***.`,
 		Example: cmdutil.Example(
@@ -122,7 +122,7 @@ func renditions(deployments []resolve.Deployment) ([]*rendition, error) {
 	var problems []ui.Problem
 	for _, d := range deployments {
 		if d.Hold != nil {
-			if p := held(d.Hold); !slices.Contains(problems, p) {
+			if p := cmdutil.HeldProblem(d.Hold); !slices.Contains(problems, p) {
 				problems = append(problems, p)
 			}
 			continue
@@ -139,15 +139,6 @@ func renditions(deployments []resolve.Deployment) ([]*rendition, error) {
 	}
 	slices.SortStableFunc(all, func(a, b *rendition) int { return strings.Compare(a.deployment.Service, b.deployment.Service) })
 	return all, nil
-}
-
-func held(p *resolve.Problem) ui.Problem {
-	told := cmdutil.HeldProblem(p)
-	if p.Source != "" {
-		told.Message = fmt.Sprintf("service %s: source %q is another repository, which only the hub fetches", p.Service, p.Source)
-		told.Fix = "render a clone of it: plural render --path FOLDER"
-	}
-	return told
 }
 
 // renderAll renders side by side, and reports all failures.
@@ -188,7 +179,7 @@ func (o *options) render(ctx context.Context, r *rendition, renderer *render.Ren
 	}
 	in := render.Input{
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
-		Secrets: opened.named.ByName, Files: opened.files, KubeVersion: o.kubeVersion,
+		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, KubeVersion: o.kubeVersion,
 	}
 	if d.Helm != nil {
 		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}

@@ -88,8 +88,9 @@ func (r *reader) openSOPS(name string, data []byte) ([]byte, error) {
 
 // opened are a deployment's files with nothing sealed left in them.
 type opened struct {
-	files fs.FS
-	named *unseal.Named
+	files  fs.FS
+	mounts []render.Mount
+	named  *unseal.Named
 	// values are what was sealed.
 	values []string
 }
@@ -105,6 +106,16 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 		return nil, err
 	}
 	out := &opened{files: plain.FS, named: new(unseal.Named), values: plain.Values}
+	for _, m := range d.Mounts { // all of the installation repo, since no other can be read here
+		if files, err = carried(m.Snapshot, m.Inputs); err != nil {
+			return nil, err
+		}
+		if plain, err = unseal.Files(files, r, true); err != nil {
+			return nil, err
+		}
+		out.mounts = append(out.mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: plain.FS})
+		out.values = append(out.values, plain.Values...)
+	}
 	if len(d.Secrets) == 0 {
 		return out, nil
 	}

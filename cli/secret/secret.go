@@ -36,7 +36,7 @@ func NewCmdSecret(f *cmdutil.Factory) *cobra.Command {
 		GroupID: cmdutil.GroupSecrets,
 		Short:   "Read and set single values of sealed files",
 		Example: cmdutil.Example("plural secret list secrets/db.yaml", "plural secret set secrets/db.yaml stringData.password"),
-	}, newCmdList(f), newCmdGet(f), newCmdSet(f))
+	}, newCmdList(f), newCmdGet(f), newCmdSet(f), newCmdDelete(f))
 }
 
 // target is the file that a command is about.

@@ -4,8 +4,9 @@
 package source
 
 import (
+	"cmp"
+	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +22,8 @@ func NewCmdSource(f *cmdutil.Factory) *cobra.Command {
 		GroupID: cmdutil.GroupFleet,
 		Aliases: []string{"src"},
 		Short:   "See the repositories that services come from",
-		Example: cmdutil.Example("plural source list", "plural source get podinfo"),
-	}, newCmdList(f), newCmdGet(f))
+		Example: cmdutil.Example("plural source list", "plural source get podinfo", "plural source sync podinfo"),
+	}, newCmdList(f), newCmdGet(f), newCmdSync(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
@@ -70,15 +71,24 @@ func newCmdGet(f *cmdutil.Factory) *cobra.Command {
 }
 
 func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
-	return f.IO.Aligned(w, []ui.Column{{Name: "SOURCE"}, {Name: s.Name}}, [][]string{
+	rows := [][]string{
 		{"kind", s.Kind},
 		{"url", s.URL},
 		{"ref", cmdutil.OrDash(s.Ref)},
 		{"commit", cmdutil.OrDash(s.Commit)},
 		{"fetched", cmdutil.Ago(f.Now(), s.LastFetch)},
-		{"fetches", strconv.FormatInt(s.Fetches, 10)},
+		{"fetches", fmt.Sprintf("%d, %d failed, %d requests, %d bytes received", s.Fetches, s.Failures, s.Requests, s.ReceivedBytes)},
+		{"owner", cmdutil.OrDash(s.Owner)},
 		{"error", cmdutil.OrDash(s.Error)},
-	})
+	}
+	for _, ref := range s.Refs {
+		name := "ref " + cmdutil.OrDash(ref.Ref)
+		rows = append(rows, []string{name, cmp.Or(ref.Revision, cmdutil.ShortCommit(ref.Commit))})
+		if ref.Rewound != "" {
+			rows = append(rows, []string{"", "left its history: " + ref.Rewound})
+		}
+	}
+	return f.IO.Aligned(w, []ui.Column{{Name: "SOURCE"}, {Name: s.Name}}, rows)
 }
 
 func columns() []ui.Column {

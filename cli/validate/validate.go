@@ -25,7 +25,7 @@ type summary struct {
 	Clusters  int    `json:"clusters"`
 	Sources   int    `json:"sources"`
 	Services  int    `json:"services"`
-	// Unchecked are services whose files lie in another repository.
+	// Unchecked are services whose files, or a part of them, lie in another repository.
 	Unchecked []string `json:"unchecked,omitempty"`
 }
 
@@ -41,7 +41,8 @@ func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 All mistakes are listed, each with its file and line. The hub makes the same
 check and refuses a commit that fails it. In the work tree, files that must be
 sealed may be in clear: they are sealed on their way into git. Services whose
-files lie in another repository are checked as far as this one goes.`,
+files, or a part of them, lie in another repository are checked as far as this
+one goes.`,
 		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
 		Args:    cmdutil.Exactly(),
 		RunE:    func(*cobra.Command, []string) error { return run(f, commit) },
@@ -120,6 +121,9 @@ func tell(list []resolve.Problem) []ui.Problem {
 	problems := make([]ui.Problem, len(list))
 	for i, p := range list {
 		problems[i] = cmdutil.HeldProblem(&p)
+		if p.Service == "" {
+			problems[i].Message = p.Message
+		}
 	}
 	return problems
 }

@@ -18,16 +18,11 @@ const (
 	Null   Type = "null"
 )
 
-// Set is text with the string value under key, made where it is missing, also inside mappings that are missing. An empty
+// Set is text with the value under key, a string or what the type says: a number in JSON's form, true, false, null. It is made where it is missing, also inside mappings that are missing. An empty
 // text becomes a file of the format that name tells. Everything beside the value stays byte for byte where it can be
 // told where the value stands; where it cannot, the document is written anew, with its comments. What is shared by an
 // anchor, or carries a type of its own, is refused with its place.
-func Set(name string, text []byte, key string, value []byte) ([]byte, error) {
-	return SetTyped(name, text, key, value, String)
-}
-
-// SetTyped is Set for a value that is not a string: a number in JSON's form, true, false, or null.
-func SetTyped(name string, text []byte, key string, value []byte, as Type) ([]byte, error) {
+func Set(name string, text []byte, key string, value []byte, as Type) ([]byte, error) {
 	e, err := newEdit(name, text, key)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 func TestSetStories(t *testing.T) {
 	eachStory(t, "set", func(t *testing.T, file string, p map[string][]byte) {
 		key, value := strings.TrimSuffix(string(p["key"]), "\n"), bytes.TrimSuffix(p["value"], []byte("\n"))
-		got, err := Set(file, p["before"], key, value)
+		got, err := Set(file, p["before"], key, value, String)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestSetStories(t *testing.T) {
 }
 
 func TestSetKeepsCarriageReturns(t *testing.T) {
-	got, err := Set("x.yaml", []byte("a: 1\r\nb:\r\n  c: 2\r\n"), "b.d", []byte("one\ntwo\n"))
+	got, err := Set("x.yaml", []byte("a: 1\r\nb:\r\n  c: 2\r\n"), "b.d", []byte("one\ntwo\n"), String)
 	if want := "a: 1\r\nb:\r\n  c: 2\r\n  d: |\r\n    one\r\n    two\r\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -49,7 +49,7 @@ func TestSetTypes(t *testing.T) {
 		{"x.yaml", "1", "integer", ""},
 	}
 	for _, tt := range tests {
-		got, err := SetTyped(tt.file, nil, "a", []byte(tt.value), tt.as)
+		got, err := Set(tt.file, nil, "a", []byte(tt.value), tt.as)
 		if string(got) != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%s %q as %s: got %q, %v, want %q", tt.file, tt.value, tt.as, got, err, tt.want)
 		}
@@ -75,7 +75,7 @@ func TestSetRefusesWithItsPlace(t *testing.T) {
 		"list[0]abc": "read key",
 	}
 	for key, want := range tests {
-		_, err := Set("x.yaml", []byte(shared), key, []byte("value-of-ours"))
+		_, err := Set("x.yaml", []byte(shared), key, []byte("value-of-ours"), String)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", key, err, want)
 		}
@@ -98,7 +98,7 @@ func TestAmbiguousKeysAreRefused(t *testing.T) {
 		"just a line of text\n": "x.yaml:1: the document holds a value",
 	}
 	for text, want := range tests {
-		if _, err := Set("x.yaml", []byte(text), "a", []byte("v")); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Set("x.yaml", []byte(text), "a", []byte("v"), String); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
@@ -183,7 +183,7 @@ func FuzzSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		after, err := Set(name, text, key, []byte(value))
+		after, err := Set(name, text, key, []byte(value), String)
 		if err != nil {
 			return
 		}

@@ -26,6 +26,9 @@ type View interface {
 type API struct {
 	View    View
 	Sources func() []v1.Source
+	// Sync has a source looked at now, and says whether there is such a source.
+	Sync func(source string) bool
+	Hub  func() *v1.Hub
 	// Check returns an error unless the request may read the fleet.
 	Check func(*http.Request) error
 }
@@ -45,10 +48,22 @@ func (a *API) Routes(mux *http.ServeMux) {
 		list(w, r, a.Sources(), func(s v1.Source) string { return s.Name })
 	}))
 	mux.HandleFunc("GET /v1/sources/{name}", a.checked(one("source", a.source)))
+	mux.HandleFunc("POST /v1/sources/{name}/sync", a.checked(a.sync))
+	mux.HandleFunc("GET /v1/hub", a.checked(func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, a.Hub()) }))
 	mux.HandleFunc("/v1/", a.checked(nothing))
 }
 
-// nothing answers what no other path does. So far all of /v1 is for reading.
+// sync answers at once: what came of it stands in the source's last fetch.
+func (a *API) sync(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !a.Sync(name) {
+		refuse(w, http.StatusNotFound, v1.Error{Message: "no source " + strconv.Quote(name), Fix: "plural source list"})
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// nothing answers what no other path does.
 func nothing(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

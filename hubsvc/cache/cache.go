@@ -1,11 +1,13 @@
-// Package cache owns the bundles on this replica's disk.
+// Package cache owns the bundles that this replica can serve at once.
 //
-// [Cache.Open] gives a bundle from disk, or has it packed once for all who wait for it. A bundle is named by its
-// content, so nothing here is ever out of date, and the whole folder may be deleted at any time. Each file's name carries
-// a digest of its bytes, which are compared before the file is served: what a failing disk has changed is packed again.
+// [Cache.Open] goes through the levels: this replica's disk, the replica that follows the bundle's upstream
+// ([Options.Peer]), a pack of its own ([Options.Pack]). All who miss one key wait for one walk through them, and nobody who
+// finds a file waits for anybody. A bundle is named by its content, so nothing here is ever out of date, and the whole
+// folder may be deleted at any time. Each file's name carries a digest of its bytes, taken when they were written; it is
+// compared before the file is first served, whenever the file has another size or time than it had, and again once an
+// hour while it is read. What a failing disk has changed is fetched again. What the disk cannot take is served from memory.
 //
-// The package knows neither git nor what a key means: a [Packer] turns a key into bytes. A file that is on disk is
-// opened without asking it.
+// The package knows neither git nor what a key means, nor who a peer is: both are functions from a key to bytes.
 package cache
 
 import (
@@ -13,12 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
+	"runtime"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/pluralsh/plural/api/bundle"
@@ -27,51 +29,56 @@ import (
 // Packer writes the bundle of a key. It fails when nobody can say any more what the key stands for.
 type Packer func(ctx context.Context, key string, w io.Writer) error
 
-// Options are a cache's folder and bounds.
+// Options are a cache's folder, bounds and levels.
 type Options struct {
 	// Dir is the cache's own folder, made when missing.
 	Dir string
-	// MaxBytes bounds all files together; zero means 4 GiB. The newest file stays even if it alone is larger.
+	// MaxBytes bounds what all files take on disk together; zero means 4 GiB. The newest stays even if it alone is larger.
 	MaxBytes int64
-	// PackTimeout bounds one call of the packer; zero means two minutes.
-	PackTimeout time.Duration
-	// Pack makes what is not on disk.
+	// Peer gets a bundle from the replica that is most likely to have it; nil, and any error from it or from reading what it
+	// gives, means that the bundle is packed here. It must verify what it gives until the end.
+	Peer func(ctx context.Context, key string) (io.ReadCloser, error)
+	// PeerTimeout bounds one call of Peer with the transfer; zero means twenty seconds.
+	PeerTimeout time.Duration
+	// Pack makes what is nowhere else. As many run at a time as there are processors.
 	Pack Packer
+	// PackTimeout bounds one call of Pack; zero means two minutes.
+	PackTimeout time.Duration
 	// Log gets what somebody should look at; nil means slog.Default.
 	Log *slog.Logger
+	// Metrics takes the cache's figures; nil means that nobody looks at them.
+	Metrics prometheus.Registerer
 }
 
-// Stats count since the cache was made.
-type Stats struct {
-	// Hits were served from disk, Misses had to wait for a pack.
-	Hits, Misses int64
-	// Packs counts calls of the packer, Corrupt the files found damaged, Evicted those that had to make room.
-	Packs, Corrupt, Evicted int64
-	// Files and Bytes are on disk now.
-	Files, Bytes int64
-}
+// peerTransfers bounds those under way; they wait for the network and for the peer's processors.
+const peerTransfers = 16
 
-// ErrKey refuses what is no bundle key.
-var ErrKey = errors.New("not a bundle key")
-
-// ErrClosed is returned once the cache is closed.
-var ErrClosed = errors.New("bundle cache is closed")
+var (
+	// ErrKey refuses what is no bundle key.
+	ErrKey = errors.New("not a bundle key")
+	// ErrClosed is returned once the cache is closed.
+	ErrClosed = errors.New("bundle cache is closed")
+	// ErrNoRoom says that neither the disk nor the memory set aside for its failure can take a bundle now.
+	ErrNoRoom = errors.New("no room for the bundle, neither on disk nor in memory")
+)
 
 // Cache is safe for concurrent use by one process per folder.
 type Cache struct {
-	root    *os.Root
 	options Options
-	flight  singleflight.Group
-	packing sync.WaitGroup
-	// life ends with Close. A pack runs under it, because it outlives the request that started it.
+	disk    *disk
+	memory  *memory
+	metrics *metrics
+	// walks go through all levels, packs through the last one alone: a pack never waits for a peer, so two replicas that take
+	// each other for the owner do not wait for each other.
+	walks, packs           singleflight.Group
+	peerSlots, packerSlots *slots
+	// life ends with Close. A walk runs under it, because it outlives the request that started it.
 	life context.Context //nolint:containedctx // the cache's own lifetime, not a caller's
 	stop context.CancelFunc
 
-	// mu guards what follows.
-	mu     sync.Mutex
-	index  index
-	stats  Stats
-	closed bool
+	working sync.WaitGroup
+	mu      sync.Mutex // guards closed, and working against Close
+	closed  bool
 }
 
 // New opens the folder, takes in what an earlier process left in it, and removes what was half written.
@@ -79,130 +86,107 @@ func New(options Options) (*Cache, error) {
 	if options.MaxBytes == 0 {
 		options.MaxBytes = 4 << 30
 	}
+	if options.PeerTimeout == 0 {
+		options.PeerTimeout = 20 * time.Second
+	}
 	if options.PackTimeout == 0 {
 		options.PackTimeout = 2 * time.Minute
 	}
 	if options.Log == nil {
 		options.Log = slog.Default()
 	}
-	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("open bundle cache: %w", err)
-	}
-	root, err := os.OpenRoot(options.Dir)
+	m := newMetrics()
+	disk, err := openDisk(options.Dir, options.MaxBytes, options.Log, m)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle cache: %w", err)
 	}
-	index, err := loadIndex(root)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open bundle cache: %w", err), root.Close())
+	c := &Cache{
+		options: options, disk: disk, metrics: m,
+		memory:      newMemory(),
+		peerSlots:   newSlots(peerTransfers, m.queue, levelPeer),
+		packerSlots: newSlots(runtime.GOMAXPROCS(0), m.queue, levelPack),
 	}
-	c := &Cache{root: root, options: options, index: index}
 	c.life, c.stop = context.WithCancel(context.Background())
-	c.evict()
+	if options.Metrics != nil {
+		m.register(options.Metrics, c)
+	}
 	return c, nil
 }
 
-// Close stops packs that are under way and waits for them. Files that were opened stay readable.
+// Close stops what is under way and waits for it. Bundles that were opened stay readable.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.stop()
-	c.packing.Wait()
-	return c.root.Close()
+	c.working.Wait()
+	return c.disk.close()
 }
 
-// Stats gives the counters as they are now.
-func (c *Cache) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.stats
-	s.Files, s.Bytes = int64(len(c.index.files)), c.index.bytes
-	return s
-}
-
-// Object is an open bundle; the caller closes it. It stays readable when the cache drops the file meanwhile.
+// Object is an open bundle; the caller closes it. It stays readable when the cache drops it meanwhile.
 type Object struct {
-	*os.File
+	// ReadSeekCloser is an *os.File, but for what the disk could not take.
+	io.ReadSeekCloser
 	// Size is in bytes.
 	Size int64
-	// ModTime is when it was packed here.
-	ModTime time.Time
+	// Digest is the SHA-256 of the bytes in hex.
+	Digest string
 }
 
-// Open gives the bundle of a key. When ctx ends first, Open returns its cause while the pack goes on for whoever asks
-// next. A string of another shape than a key's is ErrKey.
+// Open gives the bundle of a key, from whatever level has it first. When ctx ends before, Open returns its cause while the
+// walk goes on for whoever asks next. A string of another shape than a key's is ErrKey.
 func (c *Cache) Open(ctx context.Context, key string) (*Object, error) {
+	return c.get(ctx, key, func() <-chan singleflight.Result {
+		return c.walks.DoChan(key, func() (any, error) { return c.work(key, c.walk) })
+	})
+}
+
+// OpenHere is Open for a peer that asks: this replica asks no other one.
+func (c *Cache) OpenHere(ctx context.Context, key string) (*Object, error) {
+	return c.get(ctx, key, func() <-chan singleflight.Result { return c.startPack(key) })
+}
+
+// get opens what is here, or waits for start to bring it. What came may have had to make room again before all who waited
+// could open it; then it is brought again.
+func (c *Cache) get(ctx context.Context, key string, start func() <-chan singleflight.Result) (*Object, error) {
 	if !bundle.ValidKey(key) {
 		return nil, fmt.Errorf("open bundle %.80q: %w", key, ErrKey)
 	}
-	if obj, ok := c.fromDisk(key); ok {
-		c.count(func(s *Stats) { s.Hits++ })
+	if obj, at := c.open(key); obj != nil {
+		c.metrics.served(at, obj.Size)
 		return obj, nil
 	}
-	c.count(func(s *Stats) { s.Misses++ })
-	if err := c.packOnce(ctx, key); err != nil {
-		return nil, fmt.Errorf("open bundle %s: %w", key, err)
+	for range 3 {
+		at, err := wait(ctx, start())
+		if err != nil {
+			c.metrics.miss(levelDisk)
+			return nil, fmt.Errorf("open bundle %s: %w", key, err)
+		}
+		obj, _ := c.open(key)
+		if obj == nil {
+			continue
+		}
+		c.metrics.served(at, obj.Size)
+		return obj, nil
 	}
-	obj, ok := c.fromDisk(key)
-	if !ok {
-		return nil, fmt.Errorf("open bundle %s: gone from disk right after it was packed", key)
-	}
-	return obj, nil
+	return nil, fmt.Errorf("open bundle %s: had to make room again before it could be opened: %w", key, ErrNoRoom)
 }
 
-func (c *Cache) count(change func(*Stats)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(&c.stats)
+// open gives what needs no work before it is served; nil when there is nothing.
+func (c *Cache) open(key string) (*Object, level) {
+	if obj, at := c.disk.open(key); obj != nil {
+		return obj, at
+	}
+	return c.memory.open(key), levelMemory
 }
 
-// fromDisk opens the file of a key if it is there and sound.
-func (c *Cache) fromDisk(key string) (*Object, bool) {
-	c.mu.Lock()
-	f, ok := c.index.use(key)
-	c.mu.Unlock()
-	if !ok {
-		return nil, false
-	}
-	obj, verified, err := f.open(c.root)
-	if err == nil {
-		c.mu.Lock()
-		c.index.verified(f, verified)
-		c.mu.Unlock()
-		return obj, true
-	}
-	if !errors.Is(err, fs.ErrNotExist) { // people may delete files by hand
-		c.options.Log.Error("cached bundle is unusable and is packed again", "key", key, "error", err)
-		c.count(func(s *Stats) { s.Corrupt++ })
-	}
-	c.drop(f)
-	return nil, false
-}
-
-func (c *Cache) drop(f *file) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.index.remove(f) {
-		c.unlink(f)
-	}
-}
-
-// unlink removes a file that the index no longer has; on Unix those who have it open read on.
-func (c *Cache) unlink(f *file) {
-	if err := c.root.Remove(f.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.options.Log.Error("cached bundle cannot be removed", "key", f.key, "error", err)
-	}
-}
-
-// evict makes room; the newest file stays.
-func (c *Cache) evict() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.index.bytes > c.options.MaxBytes && len(c.index.files) > 1 {
-		oldest := c.index.oldest()
-		c.index.remove(oldest)
-		c.unlink(oldest)
-		c.stats.Evicted++
+// wait gives the level that a bundle came from.
+func wait(ctx context.Context, done <-chan singleflight.Result) (level, error) {
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case result := <-done:
+		at, _ := result.Val.(level)
+		return at, result.Err
 	}
 }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +14,20 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 func key(n int) string { return fmt.Sprintf("b1-%064x", n) }
 
+// content is a bundle that is too large to be kept in memory.
+func content(key string) string { return strings.Repeat("bundle "+key+"\n", 3600) }
+
+// space is what it takes on disk.
+const space = 66 * block
+
 func echo(_ context.Context, key string, w io.Writer) error {
-	_, err := io.WriteString(w, "bundle "+key)
+	_, err := io.WriteString(w, content(key))
 	return err
 }
 
@@ -29,26 +35,80 @@ var errPack = errors.New("no such commit")
 
 func never(context.Context, string, io.Writer) error { return errPack }
 
-func open(t *testing.T, dir string, pack Packer) *Cache {
+// watched is a cache with its figures.
+type watched struct {
+	*Cache
+	figures *prometheus.Registry
+}
+
+func open(t *testing.T, o Options) watched {
 	t.Helper()
-	c, err := New(Options{Dir: dir, Pack: pack, Log: slog.New(slog.DiscardHandler)})
+	w := watched{figures: prometheus.NewRegistry()}
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	o.Log, o.Metrics = slog.New(slog.DiscardHandler), w.figures
+	var err error
+	if w.Cache, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// figure gives a metric without its prefix; labels are values that its series must have.
+func (w watched) figure(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := w.figures.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	for _, family := range families {
+		if family.GetName() != "plural_hub_bundle_"+name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if matches(m.GetLabel(), labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return 0
 }
 
-func read(t *testing.T, c *Cache, key string) {
+func matches(have []*dto.LabelPair, want []string) bool {
+	left := len(want)
+	for _, pair := range have {
+		for _, value := range want {
+			if pair.GetValue() == value {
+				left--
+			}
+		}
+	}
+	return left == 0
+}
+
+// expect compares figures: "opens_total peer hit": 1.
+func (w watched) expect(t *testing.T, want map[string]float64) {
 	t.Helper()
-	obj, err := c.Open(t.Context(), key)
+	for name, value := range want {
+		fields := strings.Fields(name)
+		if got := w.figure(t, fields[0], fields[1:]...); got != value {
+			t.Errorf("%s is %v, want %v", name, got, value)
+		}
+	}
+}
+
+func (w watched) read(t *testing.T, key string) {
+	t.Helper()
+	obj, err := w.Open(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer obj.Close()
 	data, err := io.ReadAll(obj)
-	if err != nil || string(data) != "bundle "+key || obj.Size != int64(len(data)) || obj.ModTime.IsZero() {
-		t.Fatalf("read %q, %v; %d bytes of %v", data, err, obj.Size, obj.ModTime)
+	if err != nil || string(data) != content(key) || obj.Size != int64(len(data)) || len(obj.Digest) != 64 {
+		t.Fatalf("read %.80q, %v; %d bytes with digest %q", data, err, obj.Size, obj.Digest)
 	}
 }
 
@@ -64,27 +124,37 @@ func only(t *testing.T, dir string) string {
 
 func TestBundleIsPackedOnceAndThenServedFromDisk(t *testing.T) {
 	dir := t.TempDir()
-	c := open(t, dir, echo)
-	read(t, c, key(1))
-	read(t, c, key(1))
-	want := Stats{Hits: 1, Misses: 1, Packs: 1, Files: 1, Bytes: int64(len("bundle " + key(1)))}
-	if diff := cmp.Diff(want, c.Stats()); diff != "" {
-		t.Error(diff)
-	}
-	read(t, open(t, dir, never), key(1))
+	c := open(t, Options{Dir: dir, Pack: echo})
+	c.read(t, key(1))
+	c.read(t, key(1))
+	c.expect(t, map[string]float64{
+		"opens_total disk hit": 1, "opens_total disk miss": 1, "opens_total pack hit": 1, "pack_seconds": 1,
+		"files": 1, "bytes disk": space, "opened_bytes_total disk": float64(len(content(key(1)))),
+	})
+	again := open(t, Options{Dir: dir, Pack: never})
+	again.read(t, key(1))
+	again.expect(t, map[string]float64{"opens_total disk hit": 1, "opens_total disk miss": 0})
 }
 
-func TestAllWhoWaitShareOnePack(t *testing.T) {
-	var packs atomic.Int32
+func TestAllWhoWaitShareOneWalk(t *testing.T) {
+	var peers, packs atomic.Int32
 	release := make(chan struct{})
-	c := open(t, t.TempDir(), func(ctx context.Context, key string, w io.Writer) error {
-		packs.Add(1)
-		<-release
-		return echo(ctx, key, w)
+	c := open(t, Options{
+		Peer: func(context.Context, string) (io.ReadCloser, error) {
+			peers.Add(1)
+			<-release
+			return nil, errPack
+		},
+		Pack: func(ctx context.Context, key string, w io.Writer) error {
+			packs.Add(1)
+			return echo(ctx, key, w)
+		},
 	})
+	var asked atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
+			asked.Add(1)
 			obj, err := c.Open(t.Context(), key(1))
 			if err != nil {
 				t.Error(err)
@@ -93,42 +163,42 @@ func TestAllWhoWaitShareOnePack(t *testing.T) {
 			_ = obj.Close()
 		})
 	}
-	for c.Stats().Misses < 8 {
+	for asked.Load() < 8 {
 		runtime.Gosched()
 	}
 	close(release)
 	wg.Wait()
-	if n := packs.Load(); n != 1 {
-		t.Errorf("%d packs", n)
+	if peers.Load() != 1 || packs.Load() != 1 {
+		t.Errorf("%d calls of the peer, %d packs", peers.Load(), packs.Load())
 	}
 }
 
 func TestCallerWhoLeavesDoesNotStopThePackForOthers(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	c := open(t, t.TempDir(), func(ctx context.Context, key string, w io.Writer) error {
+	c := open(t, Options{Pack: func(ctx context.Context, key string, w io.Writer) error {
 		close(started)
 		<-release
 		return errors.Join(ctx.Err(), echo(ctx, key, w))
-	})
+	}})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
 	if _, err := c.Open(ctx, key(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Open: %v", err)
 	}
 	close(release)
-	read(t, c, key(1))
+	c.read(t, key(1))
 }
 
 func TestFailedPackLeavesNothingAndIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	fail := true
-	c := open(t, dir, func(ctx context.Context, key string, w io.Writer) error {
+	c := open(t, Options{Dir: dir, Pack: func(ctx context.Context, key string, w io.Writer) error {
 		err := echo(ctx, key, w)
 		if fail {
 			return errPack
 		}
 		return err
-	})
+	}})
 	if _, err := c.Open(t.Context(), key(1)); !errors.Is(err, errPack) {
 		t.Errorf("Open: %v", err)
 	}
@@ -136,82 +206,130 @@ func TestFailedPackLeavesNothingAndIsTriedAgain(t *testing.T) {
 		t.Errorf("folder holds %v", entries)
 	}
 	fail = false
-	read(t, c, key(1))
+	c.read(t, key(1))
+	c.expect(t, map[string]float64{"opens_total pack error": 1, "opens_total pack hit": 1, "queue pack running": 0})
 }
 
-func TestDamagedFileIsPackedAgain(t *testing.T) {
-	for name, harm := range map[string]func(file string) error{
-		"flipped": func(file string) error {
-			return os.WriteFile(file, []byte(strings.Repeat("x", len("bundle "+key(1)))), 0o600)
-		},
-		"truncated": func(file string) error { return os.Truncate(file, 3) },
-		"deleted":   os.Remove,
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			c := open(t, dir, echo)
-			read(t, c, key(1))
-			if err := harm(only(t, dir)); err != nil {
-				t.Fatal(err)
-			}
-			read(t, c, key(1))
-			if err := harm(only(t, dir)); err != nil {
-				t.Fatal(err)
-			}
-			read(t, open(t, dir, echo), key(1))
-		})
+func TestNoMorePacksRunThanThereAreProcessors(t *testing.T) {
+	var running, most atomic.Int32
+	c := open(t, Options{Pack: func(ctx context.Context, key string, w io.Writer) error {
+		now := running.Add(1)
+		defer running.Add(-1)
+		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+		}
+		runtime.Gosched()
+		return echo(ctx, key, w)
+	}})
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() { c.read(t, key(n)) })
+	}
+	wg.Wait()
+	if got := int(most.Load()); got > runtime.GOMAXPROCS(0) {
+		t.Errorf("%d packs ran at a time", got)
 	}
 }
 
 func TestLeftoversOfAKilledProcessAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tempPrefix+"half"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
+	first := open(t, Options{Dir: dir, Pack: echo})
+	first.read(t, key(1))
+	whole := only(t, dir)
+	digest := strings.Split(filepath.Base(whole), ".")[1]
+	for _, name := range []string{tempPrefix + "half", key(1) + "." + digest + ".TWICE"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content(key(1))), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c := open(t, dir, echo)
-	read(t, c, key(1))
+	c := open(t, Options{Dir: dir, Pack: never})
+	c.read(t, key(1))
 	if name := only(t, dir); !strings.Contains(name, key(1)) {
 		t.Errorf("folder holds %s", name)
 	}
+	c.expect(t, map[string]float64{"bytes disk": space})
 }
 
 func TestLeastRecentlyUsedGoesFirstAndOpenFilesStayReadable(t *testing.T) {
 	dir := t.TempDir()
-	size := int64(len("bundle " + key(0)))
-	c, err := New(Options{Dir: dir, Pack: echo, MaxBytes: 3 * size})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := open(t, Options{Dir: dir, Pack: echo, MaxBytes: 3 * space})
 	for n := range 3 {
-		read(t, c, key(n))
+		c.read(t, key(n))
 	}
 	held, err := c.Open(t.Context(), key(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	read(t, c, key(0))
-	read(t, c, key(2))
-	read(t, c, key(3))
-	if s := c.Stats(); s.Evicted != 1 || s.Files != 3 || s.Bytes != 3*size {
-		t.Errorf("stats = %+v", s)
+	c.read(t, key(0))
+	c.read(t, key(2))
+	c.read(t, key(3))
+	c.expect(t, map[string]float64{"evictions_total": 1, "files": 3, "bytes disk": 3 * space})
+	if data, err := io.ReadAll(held); err != nil || string(data) != content(key(1)) {
+		t.Errorf("evicted while open: %.80q, %v", data, err)
 	}
-	if data, err := io.ReadAll(held); err != nil || !bytes.Contains(data, []byte(key(1))) {
-		t.Errorf("evicted while open: %q, %v", data, err)
+	c.read(t, key(0))
+	c.expect(t, map[string]float64{"opens_total pack hit": 4}) // the recently used is still there
+	open(t, Options{Dir: dir, Pack: never}).expect(t, map[string]float64{"files": 3})
+}
+
+func TestManyReadersOfMoreThanFits(t *testing.T) {
+	c := open(t, Options{Pack: echo, MaxBytes: 4 * space})
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 40 {
+				obj, err := c.Open(t.Context(), key((n+i)%12))
+				if errors.Is(err, ErrNoRoom) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				data, err := io.ReadAll(obj)
+				if err != nil || string(data) != content(key((n+i)%12)) {
+					t.Errorf("read %.80q, %v", data, err)
+				}
+				_ = obj.Close()
+			}
+		})
 	}
-	before := c.Stats().Packs
-	read(t, c, key(0))
-	if c.Stats().Packs != before {
-		t.Error("a recently used bundle was evicted")
+	wg.Wait()
+	if bytes := c.figure(t, "bytes", "disk"); bytes > 4*space {
+		t.Errorf("%v bytes on disk", bytes)
 	}
-	if s := open(t, dir, never).Stats(); s.Files != 3 {
-		t.Errorf("after a restart: %+v", s)
+}
+
+func TestSmallBundlesAreServedFromMemoryWhileTheyAreAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, Options{Dir: dir, Pack: func(_ context.Context, key string, w io.Writer) error {
+		_, err := io.WriteString(w, "bundle "+key+strings.Repeat(".", hotFile-200))
+		return err
+	}})
+	const many = 3 * hotBytes / hotFile
+	for n := range many {
+		for range 2 {
+			obj, err := c.Open(t.Context(), key(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(obj)
+			if err != nil || !strings.HasPrefix(string(data), "bundle "+key(n)+".") || obj.Size != int64(len(data)) {
+				t.Fatalf("read %.80q, %v", data, err)
+			}
+			if err := obj.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	c.expect(t, map[string]float64{"opens_total memory hit": many, "opens_total pack hit": many, "files": many})
+	if bytes := c.figure(t, "bytes", "memory"); bytes > 2*hotBytes {
+		t.Errorf("%v bytes in memory", bytes)
 	}
 }
 
 func TestOnlyKeysAreOpened(t *testing.T) {
-	c := open(t, t.TempDir(), echo)
+	c := open(t, Options{Pack: echo})
 	for _, bad := range []string{"", "../../etc/passwd", "b1-" + strings.Repeat("g", 64), key(1) + "/..", strings.ToUpper(key(0xabc)), key(1) + "\n"} {
 		if _, err := c.Open(t.Context(), bad); !errors.Is(err, ErrKey) {
 			t.Errorf("Open(%q): %v", bad, err)
@@ -221,11 +339,11 @@ func TestOnlyKeysAreOpened(t *testing.T) {
 
 func TestCloseStopsAPackAndWaits(t *testing.T) {
 	started := make(chan struct{})
-	c := open(t, t.TempDir(), func(ctx context.Context, _ string, _ io.Writer) error {
+	c := open(t, Options{Pack: func(ctx context.Context, _ string, _ io.Writer) error {
 		close(started)
 		<-ctx.Done()
 		return ctx.Err()
-	})
+	}})
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.Open(t.Context(), key(1))

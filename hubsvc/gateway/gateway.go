@@ -29,6 +29,8 @@ type Options struct {
 	Cluster func(*http.Request) (string, error)
 	// Root is what a cluster should run now; nil while that is not known.
 	Root func(cluster string) *Root
+	// Edition names what the roots were made of, "STREAM-N".
+	Edition func() string
 	// Open returns a bundle by key, seekable so that ranges and sendfile work; the gateway closes it. The error is
 	// fs.ErrNotExist when nobody can say any more what the key stands for.
 	Open func(ctx context.Context, key string) (io.ReadSeekCloser, error)
@@ -94,6 +96,7 @@ func (g *Gateway) poll(w http.ResponseWriter, r *http.Request, cluster string) {
 		return
 	}
 	w.Header().Set("ETag", root.etag)
+	w.Header().Set(api.EditionHeader, g.Edition())
 	if strings.TrimPrefix(r.Header.Get("If-None-Match"), "W/") == root.etag { // proxies that compress weaken tags
 		g.unchanged.Inc()
 		w.WriteHeader(http.StatusNotModified)
@@ -101,8 +104,12 @@ func (g *Gateway) poll(w http.ResponseWriter, r *http.Request, cluster string) {
 	}
 	g.changed.Inc()
 	w.Header().Set("Content-Type", api.ContentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(root.body)))
-	_, _ = w.Write(root.body) // a reader that went away polls again
+	w.Header().Set("Content-Length", strconv.Itoa(root.size))
+	for piece := range root.body() {
+		if _, err := w.Write(piece); err != nil {
+			return // a reader that went away polls again
+		}
+	}
 }
 
 func (g *Gateway) bundle(w http.ResponseWriter, r *http.Request, cluster string) {

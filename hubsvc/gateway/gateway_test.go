@@ -48,7 +48,11 @@ func newRoot(t testing.TB, cluster string, deployments ...resolve.Deployment) *g
 
 func newRootWith(t testing.TB, cluster string, envelopes []*api.Envelope, deployments ...resolve.Deployment) *gateway.Root {
 	t.Helper()
-	root, err := gateway.NewRoot(cluster, deployments, envelopes, terms)
+	list := make([]*resolve.Deployment, len(deployments))
+	for i := range deployments {
+		list[i] = &deployments[i]
+	}
+	root, err := gateway.NewEncoder(terms).Root(cluster, list, envelopes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +98,7 @@ func newWorld(t testing.TB) *world {
 	agents := auth.NewAgents(func() string { return hubURL }, func(c string) ed25519.PublicKey { return w.keys[c] }, time.Now)
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: agents.Cluster, Root: func(c string) *gateway.Root { return w.roots[c] }, Open: w.open, Report: w.store,
+		Cluster: agents.Cluster, Edition: func() string { return "stream-1" }, Root: func(c string) *gateway.Root { return w.roots[c] }, Open: w.open, Report: w.store,
 		Now: func() time.Time { return received }, Log: slog.New(slog.DiscardHandler), Metrics: w.metrics,
 	}).Routes(mux)
 	w.handler = mux

@@ -71,8 +71,8 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 func TestRootLargerThanAPollCanCarryIsRefused(t *testing.T) {
 	d := deployment("web", "b1-web")
 	d.Parameters = map[string]string{"p": strings.Repeat("x", 17<<20)}
-	_, err := gateway.NewRoot("edge-1", []resolve.Deployment{d}, nil, terms)
+	_, err := gateway.NewEncoder(terms).Root("edge-1", []*resolve.Deployment{&d}, nil)
 	if err == nil || !strings.Contains(err.Error(), "edge-1") {
-		t.Errorf("NewRoot: %v", err)
+		t.Errorf("Root: %v", err)
 	}
 }

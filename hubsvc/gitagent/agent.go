@@ -1,11 +1,14 @@
-// Package gitagent owns the fetching of upstream repositories for the hub.
+// Package gitagent owns the fetching of upstreams for the hub.
 //
-// There is one [Agent] for each repository, however many services read it, and a [Set] of them that follows the fleet. An
-// agent asks its remote at jittered intervals, sooner when it is given a [Agent.Hint], and takes what is new into a
-// mirror on disk. Whoever plans reads snapshots from there at any time: the last good commit of each ref, also while the
-// remote is away, and straight after a restart. Nobody waits for a fetch; a channel says that a new look is worthwhile.
+// There is one [Agent] for each upstream, however many services read it, and a [Set] of them that follows the fleet. In a
+// hub of several replicas one of them owns each upstream: its agent asks the upstream at jittered intervals, sooner when
+// it is given a [Agent.Hint], and takes what is new into a mirror on disk. The agents of the other replicas fill their
+// mirrors from the owner's. Whoever plans reads snapshots from the mirror at any time: the last good commit of each ref,
+// also while upstream or owner are away, and straight after a restart. Nobody waits for a fetch; a channel says that a
+// new look is worthwhile.
 //
-// The package knows nothing of services, clusters or bundles: URLs and refs go in, snapshots come out.
+// The package knows nothing of services, clusters or bundles, nor of protocols: upstreams and refs go in, snapshots come
+// out.
 package gitagent
 
 import (
@@ -20,6 +23,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/poll"
+	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -31,72 +35,125 @@ const (
 	jitter     = 0.1
 	minBackoff = 5 * time.Second
 	maxBackoff = 15 * time.Minute
-	// backoffIntervals keeps a repository that is polled often from being left alone for long.
+	// backoffIntervals keeps an upstream that is polled often from being left alone for long.
 	backoffIntervals = 30
+	// mostPatience bounds how long an upstream can ask to be left alone.
+	mostPatience = time.Hour
+	// followInterval is how often a follower asks the owner, who also tells when there is news.
+	followInterval = 30 * time.Second
+)
+
+// Role is what this replica is to one upstream.
+type Role int
+
+const (
+	// Idle means that nobody fetches the upstream now: what is there is served.
+	Idle Role = iota
+	// Own means that this replica fetches from the upstream.
+	Own
+	// Follow means that this replica fetches from the one that owns it.
+	Follow
 )
 
 // Options describe one agent.
 type Options struct {
-	// URL is the remote: https, ssh, http on this machine, or file where AllowFile is set.
-	URL string
+	// Name is the upstream's URL without credentials.
+	Name string
 	// Dir is the mirror's own folder.
 	Dir string
 	// Interval lies between two fetches, before jitter; Timeout bounds one. Zero means the default.
 	Interval, Timeout time.Duration
-	AllowFile         bool
+	// Owner is where a follower fetches from, and Warm where a new owner does before it asks the upstream itself: another
+	// replica's mirror. Both are nil when this replica is the only one.
+	Owner, Warm mirror.Upstream
 	// Log gets changes and failures; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Agent follows one repository. It is safe for concurrent use; one Run at a time.
+// Agent follows one upstream. It is safe for concurrent use; one Run at a time.
 type Agent struct {
 	options Options
-	mirror  *snapshot.Mirror
+	mirror  *mirror.Mirror
 	log     *slog.Logger
 	wake    chan struct{}
-	changed chan struct{}
+	changed func()
 
 	// mu guards what follows.
 	mu       sync.Mutex
+	upstream mirror.Upstream
+	broken   error // why there is no upstream
+	version  string
+	before   mirror.Traffic // of upstreams that were replaced
 	refs     map[string]bool
+	role     Role
+	synced   bool      // whoever is asked in this role has answered
+	warmed   bool      // other replicas were asked for what they have
+	quiet    time.Time // the upstream wants to be left alone until then
 	status   Status
+	owners   *Status          // what the owner says, while this replica follows
 	problems map[string]error // by ref
 }
 
-// Status is what is known of a repository now.
+// Status is what is known of an upstream now.
 type Status struct {
-	// URL carries no credentials.
-	URL string
-	// LastFetch is when the remote last answered, also before a restart; LastAttempt when it was last asked. Zero is never.
-	LastFetch, LastAttempt time.Time
+	// Name is its URL without credentials.
+	Name string `json:"name"`
+	// LastFetch is when the upstream last answered, also before a restart; LastAttempt when it was last asked. Zero is never.
+	LastFetch   time.Time `json:"lastFetch"`
+	LastAttempt time.Time `json:"lastAttempt"`
 	// Age is how long ago LastFetch was; zero if it never was.
-	Age time.Duration
+	Age time.Duration `json:"-"`
 	// LastError is why the last attempt brought not all that was asked for; empty when it did.
-	LastError string
-	// Attempts and Failures count since the start; in Changes a ref got a new commit.
-	Attempts, Failures, Changes int64
-	// Commits is the last good commit of each ref.
-	Commits map[string]string
+	LastError string `json:"lastError,omitempty"`
+	// Attempts and Failures count since the start, when they end; in Changes a ref got a new commit.
+	Attempts int64 `json:"attempts"`
+	Failures int64 `json:"failures"`
+	Changes  int64 `json:"changes"`
+	// Requests and Bytes are the traffic with the upstream since the start.
+	Requests int64 `json:"requests"`
+	Bytes    int64 `json:"bytes"`
+	// Tips are the last good commits by ref.
+	Tips map[string]mirror.Tip `json:"-"`
+	// Role is that of the replica that says this, and Synced whether its mirror is up to date; see [Agent.Synced].
+	Role   Role `json:"role"`
+	Synced bool `json:"synced"`
 }
 
-// Redact takes the credentials out of a repository's URL.
-func Redact(url string) string { return snapshot.Redact(url) }
-
-// New opens the repository's mirror. It does not touch the network.
+// New opens the upstream's mirror. It does not touch the network.
 func New(options Options) (*Agent, error) {
-	mirror, err := snapshot.OpenMirror(options.Dir, snapshot.MirrorOptions{AllowFile: options.AllowFile})
+	m, err := mirror.Open(options.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("follow %s: %w", Redact(options.URL), err)
+		return nil, fmt.Errorf("follow %s: %w", options.Name, err)
 	}
 	options.Interval = cmp.Or(options.Interval, DefaultInterval)
 	options.Timeout = cmp.Or(options.Timeout, DefaultTimeout)
 	return &Agent{
-		options: options, mirror: mirror, log: cmp.Or(options.Log, slog.Default()).With("repo", Redact(options.URL)),
-		wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), refs: map[string]bool{},
+		options: options, mirror: m, log: cmp.Or(options.Log, slog.Default()).With("upstream", options.Name),
+		wake: make(chan struct{}, 1), changed: func() {}, refs: map[string]bool{}, role: Own,
 	}, nil
 }
 
-// Run fetches until ctx ends, whose error it returns. Nothing else than ctx ends it.
+// Use sets the upstream that is asked from now on, or why there is none. Version tells one from another: with the one in
+// use nothing happens, and open is not called.
+func (a *Agent) Use(version string, open func() (mirror.Upstream, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version == version && (a.upstream != nil || a.broken != nil) {
+		return
+	}
+	if a.upstream != nil {
+		a.before = sum(a.before, a.upstream.Traffic())
+	}
+	a.version, a.quiet = version, time.Time{}
+	a.upstream, a.broken = open()
+	signal(a.wake)
+}
+
+func sum(a, b mirror.Traffic) mirror.Traffic {
+	return mirror.Traffic{Requests: a.Requests + b.Requests, Bytes: a.Bytes + b.Bytes}
+}
+
+// Run fetches as the owner until ctx ends, whose error it returns. Nothing else than ctx ends it.
 func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, a.options.Interval) }
 
 func (a *Agent) run(ctx context.Context, interval time.Duration) error {
@@ -110,7 +167,7 @@ func (a *Agent) run(ctx context.Context, interval time.Duration) error {
 // Hint makes the next fetch due now. Many hints in a row are one.
 func (a *Agent) Hint() { signal(a.wake) }
 
-// Follow adds a ref to those that are fetched: a branch, a tag, a commit's full hash; "" is the remote's default branch.
+// Follow adds a ref to those that are fetched, in the words of the upstream's kind.
 func (a *Agent) Follow(ref string) {
 	a.mu.Lock()
 	known := a.refs[ref]
@@ -131,126 +188,104 @@ func (a *Agent) followOnly(refs map[string]bool) {
 	}
 }
 
-// Changed has a value after a ref got a new commit or the repository's troubles changed. Values are coalesced, so one
-// reader must look at everything again.
-func (a *Agent) Changed() <-chan struct{} { return a.changed }
-
 // Snapshot gives the last good commit of a ref. While there is none, the error is snapshot.ErrNotFetched with the reason.
 func (a *Agent) Snapshot(ref string) (*snapshot.Snapshot, error) {
 	snap, err := a.mirror.Snapshot(ref)
-	if err == nil {
+	switch {
+	case err == nil:
 		return snap, nil
+	case errors.Is(err, snapshot.ErrNotFetched):
+		return nil, a.unfetched(ref)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if why := a.problems[ref]; why != nil && errors.Is(err, snapshot.ErrNotFetched) {
-		return nil, fmt.Errorf("%w: %w", snapshot.ErrNotFetched, why)
-	}
-	if a.status.LastError != "" && errors.Is(err, snapshot.ErrNotFetched) {
-		return nil, fmt.Errorf("%w: %s", snapshot.ErrNotFetched, a.status.LastError)
-	}
-	return nil, fmt.Errorf("%s: %w", Redact(a.options.URL), err)
+	return nil, fmt.Errorf("%s: %w", a.options.Name, err)
 }
 
-// At gives a commit of the repository that is still in the mirror; see [snapshot.Mirror.At].
+// Tip names the last good commit of a ref, with errors as Snapshot has them.
+func (a *Agent) Tip(ref string) (mirror.Tip, error) {
+	tip, ok := a.mirror.Tips()[ref]
+	if !ok {
+		return tip, a.unfetched(ref)
+	}
+	return tip, nil
+}
+
+// unfetched says why there is no good commit of a ref so far.
+func (a *Agent) unfetched(ref string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch why := a.problems[ref]; {
+	case why != nil:
+		return fmt.Errorf("%w: %w", snapshot.ErrNotFetched, why)
+	case a.role == Follow && a.owners != nil && a.owners.LastError != "":
+		return fmt.Errorf("%w: %s", snapshot.ErrNotFetched, a.owners.LastError)
+	case a.status.LastError != "":
+		return fmt.Errorf("%w: %s", snapshot.ErrNotFetched, a.status.LastError)
+	}
+	return fmt.Errorf("%s: %w", a.options.Name, snapshot.ErrNotFetched)
+}
+
+// At gives a commit that is still in the mirror; see [mirror.Mirror.At].
 func (a *Agent) At(commit string) (*snapshot.Snapshot, error) { return a.mirror.At(commit) }
 
-// Status tells how the repository does.
+// Mirror is what replicas that follow this one read.
+func (a *Agent) Mirror() *mirror.Mirror { return a.mirror }
+
+// Synced says whether the mirror is as new as this replica's role makes it: since it has that role, the upstream has
+// answered, or the owner. Before, the mirror of a replica that was away may be far behind.
+func (a *Agent) Synced() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.synced
+}
+
+// Status tells how the upstream does. On a replica that follows, the owner's word counts.
 func (a *Agent) Status() Status {
 	a.mu.Lock()
-	s := a.status
+	s := a.own()
+	if a.role == Follow && a.owners != nil {
+		s = *a.owners
+		s.Role, s.Synced = a.role, a.synced
+	}
 	a.mu.Unlock()
-	s.URL, s.LastFetch, s.Commits = Redact(a.options.URL), a.mirror.Fetched(), a.mirror.Commits()
+	s.Name, s.Tips = a.options.Name, a.mirror.Tips()
+	if s.LastFetch.IsZero() {
+		s.LastFetch = a.mirror.Fetched()
+	}
 	if !s.LastFetch.IsZero() {
 		s.Age = max(0, time.Since(s.LastFetch))
 	}
 	return s
 }
 
-// fetch is one turn. Its error slows the loop down; a remote that answers but lacks a ref is no reason for that.
-func (a *Agent) fetch(ctx context.Context) error {
-	refs := a.begin()
-	if len(refs) == 0 {
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-	before := a.mirror.Fetched()
-	changed, err := a.mirror.Fetch(limited, a.options.URL, refs)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	a.finish(changed, err)
-	if err != nil && a.mirror.Fetched().After(before) {
-		return nil
-	}
-	return err
-}
-
-func (a *Agent) begin() []string {
+// OwnStatus is what this replica itself has seen of the upstream, for those that follow it.
+func (a *Agent) OwnStatus() Status {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.refs) > 0 {
-		a.status.LastAttempt = time.Now()
-		a.status.Attempts++
-	}
-	return slices.Sorted(maps.Keys(a.refs))
-}
-
-// finish takes down what came of a fetch, and tells whoever waits when that is news.
-func (a *Agent) finish(changed []string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	a.mu.Lock()
-	news := text != a.status.LastError
-	a.status.LastError = text
-	a.status.Changes += int64(len(changed))
-	if err != nil {
-		a.status.Failures++
-	}
-	a.problems = refProblems(err)
+	s := a.own()
 	a.mu.Unlock()
-	a.report(changed, news, err)
-	if news || len(changed) > 0 {
-		signal(a.changed)
-	}
+	s.Name, s.LastFetch = a.options.Name, a.mirror.Fetched()
+	return s
 }
 
-func (a *Agent) report(changed []string, news bool, err error) {
-	commits := a.mirror.Commits()
-	for _, ref := range changed {
-		a.log.Info("repository changed", "ref", ref, "commit", commits[ref])
+// own is called with mu held.
+func (a *Agent) own() Status {
+	s, traffic := a.status, a.before
+	if a.upstream != nil {
+		traffic = sum(traffic, a.upstream.Traffic())
 	}
-	switch {
-	case news && err != nil:
-		a.log.Warn("repository cannot be fetched as asked; the last good commits stay", "error", err)
-	case news:
-		a.log.Info("repository is fetched again")
-	}
+	s.Requests, s.Bytes = traffic.Requests, traffic.Bytes
+	s.Role, s.Synced = a.role, a.synced
+	return s
 }
 
-// refProblems finds what concerns single refs among joined errors.
-func refProblems(err error) map[string]error {
-	found := map[string]error{}
-	var collect func(error)
-	collect = func(err error) {
-		if problem, ok := err.(*snapshot.RefError); ok { //nolint:errorlint // the tree is walked node by node here
-			found[problem.Ref] = problem
-			return
-		}
-		switch wrapped := err.(type) { //nolint:errorlint // as above
-		case interface{ Unwrap() error }:
-			collect(wrapped.Unwrap())
-		case interface{ Unwrap() []error }:
-			for _, e := range wrapped.Unwrap() {
-				collect(e)
-			}
-		}
+// Heard takes in what the owner says of the upstream.
+func (a *Agent) Heard(s Status) {
+	a.mu.Lock()
+	news := a.owners == nil || a.owners.LastError != s.LastError
+	a.owners = &s
+	a.mu.Unlock()
+	if news {
+		a.changed()
 	}
-	collect(err)
-	return found
 }
 
 // signal leaves a value for whoever looks next; one that is there already says the same.
@@ -260,3 +295,6 @@ func signal(ch chan<- struct{}) {
 	default:
 	}
 }
+
+// refNames are the refs to ask for, in order.
+func (a *Agent) refNames() []string { return slices.Sorted(maps.Keys(a.refs)) }

@@ -9,18 +9,17 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// keepMirror is how long the mirror of a repository that nobody follows any more stays on disk: it holds the last good
+// keepMirror is how long the mirror of an upstream that nobody follows any more stays on disk: it holds the last good
 // commits of a source that may have been removed by mistake.
 const keepMirror = 30 * 24 * time.Hour
 
@@ -28,48 +27,78 @@ const keepMirror = 30 * 24 * time.Hour
 type SetOptions struct {
 	// Dir is the parent of all mirrors' folders.
 	Dir string
-	// Interval is for repositories that ask for none of their own, Timeout bounds one fetch. Zero means the default.
+	// Interval is for upstreams that ask for none of their own, Timeout bounds one fetch. Zero means the default.
 	Interval, Timeout time.Duration
-	AllowFile         bool
+	// Role is this replica's to an upstream; nil means that it owns all.
+	Role func(id string) Role
+	// Owner is where a follower fetches an upstream from, and Warm where a new owner does first; nil when Role is.
+	Owner, Warm func(id string) mirror.Upstream
+	// News is called after the mirror of an upstream changed that this replica owns, or its troubles; it may be nil.
+	News func(id string)
 	// Log gets changes and failures; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Want is a repository to follow. Several wants may name one repository: then all their refs are followed, at the
-// shortest of their intervals.
+// Want is an upstream to follow. Several wants may have one ID: then all their refs are followed, at the shortest of their
+// intervals.
 type Want struct {
-	URL string
+	// ID names the mirror, on every replica alike.
+	ID string
+	// Name is the upstream's URL without credentials.
+	Name string
+	// Version changes when Open would give another upstream, for example one with a new credential.
+	Version string
 	// Interval is before jitter; zero means the set's.
 	Interval time.Duration
 	Refs     []string
+	Open     func() (mirror.Upstream, error)
 }
 
-// Set holds exactly one agent for each repository. It is safe for concurrent use.
+// ID names an upstream by all that decides what may be read of it: two that differ in a part are two.
+func ID(parts ...string) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Set holds exactly one agent for each upstream. It is safe for concurrent use.
 type Set struct {
 	options SetOptions
 	changed chan struct{}
 	dirty   chan struct{}
 
 	mu     sync.Mutex
-	agents map[string]*member // guarded by mu, by identity of the URL
+	agents map[string]*member // guarded by mu, by ID
 }
 
 // member is an agent of the set. It leaves the set only after its goroutine has ended, so that no folder ever has two.
 type member struct {
 	agent    *Agent
+	name     string
 	err      error // why there is no agent
 	wanted   bool
 	interval time.Duration
 	// Only the goroutine of Run touches what follows.
-	runs    time.Duration // the interval it runs at; zero when it does not run
+	runs    pace // zero when it does not run
 	cancel  context.CancelFunc
 	stopped chan struct{}
+}
+
+// pace is how an agent runs.
+type pace struct {
+	interval time.Duration
+	role     Role
 }
 
 // NewSet makes an empty set, and removes mirrors that have not been followed for a month.
 func NewSet(options SetOptions) (*Set, error) {
 	options.Interval = cmp.Or(options.Interval, DefaultInterval)
 	options.Log = cmp.Or(options.Log, slog.Default())
+	if options.Role == nil {
+		options.Role = func(string) Role { return Own }
+	}
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
 	}
@@ -109,93 +138,129 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 // Ensure replaces what is wanted. Agents that are new can be asked for snapshots as soon as it returns; those that are no
-// longer wanted cannot, and stop soon after. What is wrong with a URL or its folder, Snapshot and Status tell.
+// longer wanted cannot, and stop soon after. What is wrong with an upstream or its folder, Snapshot and Status tell.
 func (s *Set) Ensure(wants []Want) {
-	refs, intervals := s.merge(wants)
+	merged := s.merge(wants)
 	s.mu.Lock()
 	for id, m := range s.agents {
-		m.wanted = refs[id].names != nil
+		_, m.wanted = merged[id]
 	}
-	for id, want := range refs {
+	for id, want := range merged {
 		m, ok := s.agents[id]
 		if !ok || m.agent == nil {
-			m = s.open(id, want.url)
+			m = s.open(want)
 			s.agents[id] = m
 		}
-		m.wanted, m.interval = true, intervals[id]
-		if m.agent != nil {
-			m.agent.followOnly(want.names)
+		m.wanted, m.interval = true, want.Interval
+		if m.agent == nil {
+			continue
 		}
+		m.agent.Use(want.Version, func() (mirror.Upstream, error) { return opened(want) })
+		m.agent.followOnly(want.refs)
 	}
 	s.mu.Unlock()
 	signal(s.dirty)
 }
 
-type refSet struct {
-	url   string
-	names map[string]bool
-}
-
-func (s *Set) merge(wants []Want) (map[string]refSet, map[string]time.Duration) {
-	refs, intervals := map[string]refSet{}, map[string]time.Duration{}
-	for _, want := range wants {
-		id := identity(want.URL)
-		if _, ok := refs[id]; !ok {
-			refs[id] = refSet{want.URL, map[string]bool{}}
-		}
-		for _, ref := range want.Refs {
-			refs[id].names[ref] = true
-		}
-		interval := cmp.Or(want.Interval, s.options.Interval)
-		if had, ok := intervals[id]; !ok || interval < had {
-			intervals[id] = interval
-		}
-	}
-	return refs, intervals
-}
-
-func (s *Set) open(id, url string) *member {
-	agent, err := New(Options{
-		URL: url, Dir: filepath.Join(s.options.Dir, folder(id)), Interval: s.options.Interval, Timeout: s.options.Timeout,
-		AllowFile: s.options.AllowFile, Log: s.options.Log,
-	})
+func opened(want union) (mirror.Upstream, error) {
+	upstream, err := want.Open()
 	if err != nil {
-		s.options.Log.Error("repository cannot be followed", "repo", Redact(url), "error", err)
-		return &member{err: err}
+		return nil, fmt.Errorf("%s: %w", want.Name, err)
 	}
-	agent.changed = s.changed
-	return &member{agent: agent}
+	return upstream, nil
 }
 
-// reconcile starts and stops goroutines to match what is wanted.
+// Rebalance has every agent take up the role that the options give it now.
+func (s *Set) Rebalance() { signal(s.dirty) }
+
+// union is all wants of one upstream together.
+type union struct {
+	Want
+	refs map[string]bool
+}
+
+func (s *Set) merge(wants []Want) map[string]union {
+	all := map[string]union{}
+	for _, want := range wants {
+		want.Interval = cmp.Or(want.Interval, s.options.Interval)
+		had, ok := all[want.ID]
+		if !ok {
+			had = union{want, map[string]bool{}}
+		}
+		had.Interval = min(had.Interval, want.Interval)
+		for _, ref := range want.Refs {
+			had.refs[ref] = true
+		}
+		all[want.ID] = had
+	}
+	return all
+}
+
+func (s *Set) open(want union) *member {
+	options := Options{
+		Name: want.Name, Dir: filepath.Join(s.options.Dir, want.ID), Interval: s.options.Interval, Timeout: s.options.Timeout,
+		Log: s.options.Log,
+	}
+	if s.options.Owner != nil {
+		options.Owner, options.Warm = s.options.Owner(want.ID), s.options.Warm(want.ID)
+	}
+	agent, err := New(options)
+	if err != nil {
+		s.options.Log.Error("upstream cannot be followed", "upstream", want.Name, "error", err)
+		return &member{name: want.Name, err: err}
+	}
+	agent.role = Idle // until Run gives it one
+	agent.changed = func() { s.news(want.ID, agent) }
+	return &member{agent: agent, name: want.Name}
+}
+
+// news passes on that an agent has something new.
+func (s *Set) news(id string, agent *Agent) {
+	signal(s.changed)
+	agent.mu.Lock()
+	own := agent.role == Own
+	agent.mu.Unlock()
+	if own && s.options.News != nil {
+		s.options.News(id)
+	}
+}
+
+// reconcile starts and stops goroutines to match what is wanted, and which roles this replica has.
 func (s *Set) reconcile(ctx context.Context) {
 	s.mu.Lock()
 	members := maps.Clone(s.agents)
-	wanted := make(map[string]time.Duration, len(members))
+	wanted := make(map[string]pace, len(members))
 	for id, m := range members {
 		if m.wanted && m.agent != nil {
-			wanted[id] = m.interval
+			wanted[id] = s.pace(id, m)
 		}
 	}
 	s.mu.Unlock()
 	for id, m := range members {
-		if m.runs == wanted[id] {
-			s.drop(id, m)
-			continue
-		}
-		m.stop()
-		if interval := wanted[id]; interval > 0 {
-			m.start(ctx, interval)
+		want := wanted[id]
+		if m.runs != want {
+			m.stop()
+			if want.interval > 0 {
+				m.start(ctx, want)
+			}
 		}
 		s.drop(id, m)
 	}
+}
+
+func (s *Set) pace(id string, m *member) pace {
+	p := pace{m.interval, s.options.Role(id)}
+	if p.role == Follow {
+		p.interval = min(p.interval, followInterval)
+	}
+	return p
 }
 
 // drop takes a member out that neither runs nor is wanted.
 func (s *Set) drop(id string, m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !m.wanted && m.runs == 0 && s.agents[id] == m {
+	if !m.wanted && m.runs == (pace{}) && s.agents[id] == m {
 		delete(s.agents, id)
 	}
 }
@@ -209,108 +274,113 @@ func (s *Set) stopAll() {
 	}
 }
 
-func (m *member) start(ctx context.Context, interval time.Duration) {
+func (m *member) start(ctx context.Context, at pace) {
 	ctx, m.cancel = context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	m.runs, m.stopped = interval, stopped
+	m.runs, m.stopped = at, stopped
+	if m.agent.setRole(at.role) {
+		m.agent.changed()
+	}
 	go func() {
 		defer close(stopped)
-		_ = m.agent.run(ctx, interval) // only ever the context's error
+		_ = m.agent.run(ctx, at.interval) // only ever the context's error
 	}()
 }
 
 // stop waits until the member's goroutine has ended.
 func (m *member) stop() {
-	if m.runs == 0 {
+	if m.runs == (pace{}) {
 		return
 	}
 	m.cancel()
 	<-m.stopped
-	m.runs = 0
+	m.runs = pace{}
 }
 
-// Changed has a value after any repository changed; see [Agent.Changed].
+// Changed has a value after any upstream changed: a ref got a new commit, or its troubles did. Values are coalesced, so
+// one reader must look at everything again.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
-// Hint makes the next fetch of every repository due now.
-func (s *Set) Hint() {
+// IDs lists what is wanted.
+func (s *Set) IDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.agents {
-		if m.agent != nil {
-			m.agent.Hint()
+	var ids []string
+	for id, m := range s.agents {
+		if m.wanted {
+			ids = append(ids, id)
 		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Hint makes the next fetch of an upstream due now, whether from itself or from its owner.
+func (s *Set) Hint(id string) {
+	if agent, ok := s.Get(id); ok {
+		agent.Hint()
 	}
 }
 
-// Get gives the agent of a repository that is wanted.
-func (s *Set) Get(url string) (*Agent, bool) {
-	agent, err := s.find(url)
+// Get gives the agent of an upstream that is wanted.
+func (s *Set) Get(id string) (*Agent, bool) {
+	agent, err := s.find(id)
 	return agent, err == nil
 }
 
-// Snapshot gives the last good commit of a repository's ref; see [Agent.Snapshot].
-func (s *Set) Snapshot(url, ref string) (*snapshot.Snapshot, error) {
-	agent, err := s.find(url)
+// Snapshot gives the last good commit of an upstream's ref; see [Agent.Snapshot].
+func (s *Set) Snapshot(id, ref string) (*snapshot.Snapshot, error) {
+	agent, err := s.find(id)
 	if err != nil {
 		return nil, err
 	}
 	return agent.Snapshot(ref)
 }
 
-// At gives a commit that is still in a repository's mirror.
-func (s *Set) At(url, commit string) (*snapshot.Snapshot, error) {
-	agent, err := s.find(url)
+// Tip names the last good commit of an upstream's ref; see [Agent.Tip].
+func (s *Set) Tip(id, ref string) (mirror.Tip, error) {
+	agent, err := s.find(id)
+	if err != nil {
+		return mirror.Tip{}, err
+	}
+	return agent.Tip(ref)
+}
+
+// At gives a commit that is still in an upstream's mirror.
+func (s *Set) At(id, commit string) (*snapshot.Snapshot, error) {
+	agent, err := s.find(id)
 	if err != nil {
 		return nil, err
 	}
 	return agent.At(commit)
 }
 
-// Status tells how a repository does, also one that could not be opened.
-func (s *Set) Status(url string) Status {
-	agent, err := s.find(url)
+// Synced says whether an upstream's mirror is up to date; see [Agent.Synced].
+func (s *Set) Synced(id string) bool {
+	agent, ok := s.Get(id)
+	return ok && agent.Synced()
+}
+
+// Status tells how an upstream does, also one that could not be opened.
+func (s *Set) Status(id string) Status {
+	agent, err := s.find(id)
 	if err != nil {
-		return Status{URL: Redact(url), LastError: err.Error()}
+		return Status{LastError: err.Error()}
 	}
 	return agent.Status()
 }
 
-var errUnwanted = errors.New("repository is not followed")
+var errUnwanted = errors.New("upstream is not followed")
 
-func (s *Set) find(url string) (*Agent, error) {
+func (s *Set) find(id string) (*Agent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, ok := s.agents[identity(url)]
+	m, ok := s.agents[id]
 	switch {
 	case !ok || !m.wanted:
-		return nil, fmt.Errorf("%s: %w: %w", Redact(url), snapshot.ErrNotFetched, errUnwanted)
+		return nil, fmt.Errorf("%w: %w", snapshot.ErrNotFetched, errUnwanted)
 	case m.err != nil:
-		return nil, fmt.Errorf("%w: %w", snapshot.ErrNotFetched, m.err)
+		return nil, fmt.Errorf("%s: %w: %w", m.name, snapshot.ErrNotFetched, m.err)
 	}
 	return m.agent, nil
-}
-
-// identity is the same for URLs that differ only in how they are written. Credentials count: what one of them may read,
-// another may not. So does ".git" at the end: that both names lead to one repository is a habit of hosts, not a rule.
-func identity(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return raw
-	}
-	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	for scheme, port := range map[string]string{"https": ":443", "http": ":80", "ssh": ":22"} {
-		if u.Scheme == scheme {
-			u.Host = strings.TrimSuffix(u.Host, port)
-		}
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath, u.Fragment = "", ""
-	return u.String()
-}
-
-// folder names a mirror without showing the URL.
-func folder(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:16])
 }

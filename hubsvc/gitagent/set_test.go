@@ -1,6 +1,7 @@
 package gitagent
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,12 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 func newSet(t *testing.T, dir string) *Set {
 	t.Helper()
-	s, err := NewSet(SetOptions{Dir: dir, Interval: 50 * time.Millisecond, AllowFile: true, Log: slog.New(slog.DiscardHandler)})
+	s, err := NewSet(SetOptions{Dir: dir, Interval: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,27 +28,34 @@ func newSet(t *testing.T, dir string) *Set {
 // at is one repository of a set.
 type at struct {
 	set *Set
-	url string
+	id  string
 }
 
-func (a at) Snapshot(ref string) (*snapshot.Snapshot, error) { return a.set.Snapshot(a.url, ref) }
+func (a at) Snapshot(ref string) (*snapshot.Snapshot, error) { return a.set.Snapshot(a.id, ref) }
 
-func TestSetHasOneAgentForEachRepositoryHoweverItIsWritten(t *testing.T) {
+// want follows a repository by the name of its URL.
+func want(url string, refs ...string) Want { return each(url, 0, refs...) }
+
+// each follows a repository at an interval of its own.
+func each(url string, interval time.Duration, refs ...string) Want {
+	return Want{ID: ID(url), Name: "origin", Version: "1", Interval: interval, Refs: refs, Open: open(url)}
+}
+
+func TestSetHasOneAgentForEachUpstream(t *testing.T) {
 	o := newOrigin(t)
 	o.commit("1")
 	o.git("tag", "v1")
 	dir := t.TempDir()
 	s := newSet(t, dir)
 	run(t, s.Run)
-	s.Ensure([]Want{{URL: o.url(), Refs: []string{"main"}}, {URL: o.url() + "/", Interval: time.Hour, Refs: []string{"v1"}}})
-	until(t, "both refs are there", s.Changed(), func() bool {
-		return has(at{s, o.url()}, "main", "1")() && has(at{s, o.url() + "/"}, "v1", "1")()
-	})
+	s.Ensure([]Want{want(o.url(), "main"), each(o.url(), time.Hour, "v1")})
+	repo := at{s, ID(o.url())}
+	until(t, "both refs are there", s.Changed(), func() bool { return has(repo, "main", "1")() && has(repo, "v1", "1")() })
 	if dirs, _ := os.ReadDir(dir); len(dirs) != 1 {
 		t.Errorf("%d mirrors", len(dirs))
 	}
 	o.commit("2")
-	until(t, "the shorter interval counts", s.Changed(), has(at{s, o.url()}, "main", "2"))
+	until(t, "the shorter interval counts", s.Changed(), has(repo, "main", "2"))
 }
 
 func TestSetStartsAndStopsAgentsAsSourcesComeAndGo(t *testing.T) {
@@ -54,14 +63,14 @@ func TestSetStartsAndStopsAgentsAsSourcesComeAndGo(t *testing.T) {
 	o := newOrigin(t)
 	o.commit("1")
 	s := newSet(t, t.TempDir())
-	s.Ensure([]Want{{URL: o.url(), Refs: []string{"main"}}})
-	if _, ok := s.Get(o.url()); !ok {
+	s.Ensure([]Want{want(o.url(), "main")})
+	if _, ok := s.Get(ID(o.url())); !ok {
 		t.Error("no agent right after Ensure")
 	}
 	stop := run(t, s.Run)
-	until(t, "the commit is there", s.Changed(), has(at{s, o.url()}, "main", "1"))
+	until(t, "the commit is there", s.Changed(), has(at{s, ID(o.url())}, "main", "1"))
 	s.Ensure(nil)
-	if _, err := s.Snapshot(o.url(), "main"); !errors.Is(err, snapshot.ErrNotFetched) {
+	if _, err := s.Snapshot(ID(o.url()), "main"); !errors.Is(err, snapshot.ErrNotFetched) {
 		t.Errorf("Snapshot of what is not wanted: %v", err)
 	}
 	until(t, "the agent is gone", nil, func() bool {
@@ -69,12 +78,12 @@ func TestSetStartsAndStopsAgentsAsSourcesComeAndGo(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.agents) == 0
 	})
-	s.Ensure([]Want{{URL: o.url(), Refs: []string{"main"}}})
-	if !has(at{s, o.url()}, "main", "1")() {
+	s.Ensure([]Want{want(o.url(), "main")})
+	if !has(at{s, ID(o.url())}, "main", "1")() {
 		t.Error("the mirror did not outlive the agent")
 	}
 	o.commit("2")
-	until(t, "it is followed again", s.Changed(), has(at{s, o.url()}, "main", "2"))
+	until(t, "it is followed again", s.Changed(), has(at{s, ID(o.url())}, "main", "2"))
 	stop()
 }
 
@@ -83,13 +92,13 @@ func TestIntervalsChangeWhileAgentsRun(t *testing.T) {
 	o.commit("1")
 	s := newSet(t, t.TempDir())
 	run(t, s.Run)
-	s.Ensure([]Want{{URL: o.url(), Interval: time.Hour, Refs: []string{"main"}}})
-	until(t, "the commit is there", s.Changed(), has(at{s, o.url()}, "main", "1"))
+	s.Ensure([]Want{each(o.url(), time.Hour, "main")})
+	until(t, "the commit is there", s.Changed(), has(at{s, ID(o.url())}, "main", "1"))
 	o.commit("2")
-	s.Ensure([]Want{{URL: o.url(), Interval: 50 * time.Millisecond, Refs: []string{"main"}}})
-	until(t, "the next fetch comes at the new interval", s.Changed(), has(at{s, o.url()}, "main", "2"))
+	s.Ensure([]Want{each(o.url(), 50*time.Millisecond, "main")})
+	until(t, "the next fetch comes at the new interval", s.Changed(), has(at{s, ID(o.url())}, "main", "2"))
 	o.commit("3")
-	until(t, "and so does the one after", s.Changed(), has(at{s, o.url()}, "main", "3"))
+	until(t, "and so does the one after", s.Changed(), has(at{s, ID(o.url())}, "main", "3"))
 }
 
 func TestBadURLHoldsUpNoOther(t *testing.T) {
@@ -97,13 +106,10 @@ func TestBadURLHoldsUpNoOther(t *testing.T) {
 	o.commit("1")
 	s := newSet(t, t.TempDir())
 	run(t, s.Run)
-	bad := "ftp://user:hunter2@example.org/x"
-	s.Ensure([]Want{{URL: bad, Refs: []string{""}}, {URL: o.url(), Refs: []string{""}}})
-	until(t, "the good one is there", s.Changed(), has(at{s, o.url()}, "", "1"))
-	until(t, "the bad one says why", s.Changed(), func() bool { return strings.Contains(s.Status(bad).LastError, "unsupported scheme") })
-	if strings.Contains(s.Status(bad).LastError, "hunter2") {
-		t.Errorf("status shows credentials: %+v", s.Status(bad))
-	}
+	bad := "ftp://example.org/x"
+	s.Ensure([]Want{want(bad, ""), want(o.url(), "")})
+	until(t, "the good one is there", s.Changed(), has(at{s, ID(o.url())}, "", "1"))
+	until(t, "the bad one says why", s.Changed(), func() bool { return strings.Contains(s.Status(ID(bad)).LastError, "unsupported scheme") })
 }
 
 func TestMirrorsThatNobodyFollowsAreRemovedAfterAMonth(t *testing.T) {
@@ -121,19 +127,77 @@ func TestMirrorsThatNobodyFollowsAreRemovedAfterAMonth(t *testing.T) {
 	}
 }
 
-func TestIdentityIgnoresSpellingAndMindsCredentials(t *testing.T) {
-	for _, same := range [][2]string{
-		{"https://Example.org:443/x/", "https://example.org/x"}, {"ssh://git@example.org:22/x", "SSH://git@example.org/x"},
-	} {
-		if identity(same[0]) != identity(same[1]) {
-			t.Errorf("%q and %q differ", same[0], same[1])
+func TestFollowersServeWhatTheOwnerHas(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	owner := newSet(t, t.TempDir())
+	run(t, owner.Run)
+	owner.Ensure([]Want{want(o.url(), "main")})
+	id := ID(o.url())
+	until(t, "the owner has the commit", owner.Changed(), has(at{owner, id}, "main", "1"))
+	agent, _ := owner.Get(id)
+	role := make(chan Role, 1)
+	current := Follow
+	follower, err := NewSet(SetOptions{
+		Dir: t.TempDir(), Interval: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Role: func(string) Role {
+			select {
+			case current = <-role:
+			default:
+			}
+			return current
+		},
+		Owner: func(string) mirror.Upstream { return owned{agent} }, Warm: func(string) mirror.Upstream { return owned{agent} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, follower.Run)
+	nobody := Want{ID: id, Name: "origin", Version: "1", Refs: []string{"main"}, Open: func() (mirror.Upstream, error) {
+		return nil, errors.New("a follower asked the upstream itself")
+	}}
+	follower.Ensure([]Want{nobody})
+	until(t, "the follower has it", follower.Changed(), has(at{follower, id}, "main", "1"))
+	if s := follower.Status(id); s.Role != Follow || s.LastError != "" {
+		t.Errorf("the follower says %+v", s)
+	}
+	role <- Idle
+	follower.Rebalance()
+	until(t, "it rests", follower.Changed(), func() bool { return follower.Status(id).Role == Idle })
+	o.commit("2")
+	until(t, "the owner has the next", owner.Changed(), has(at{owner, id}, "main", "2"))
+	follower.Hint(id)
+	if !has(at{follower, id}, "main", "1")() {
+		t.Error("a resting agent has fetched")
+	}
+	able := want(o.url(), "main")
+	able.Version = "2"
+	follower.Ensure([]Want{able})
+	role <- Own
+	follower.Rebalance()
+	until(t, "it has taken over", follower.Changed(), has(at{follower, id}, "main", "2"))
+}
+
+// owned hands one agent's mirror to another, as replicas do over the network.
+type owned struct{ agent *Agent }
+
+func (o owned) Traffic() mirror.Traffic { return mirror.Traffic{} }
+
+func (o owned) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
+	m := o.agent.Mirror()
+	answer := mirror.Answer{Tips: map[string]mirror.Tip{}, Fetched: m.Fetched()}
+	for _, pack := range m.Manifest().Packs {
+		file, err := m.OpenPack(pack.Name)
+		if err != nil {
+			return answer, err
+		}
+		err = errors.Join(into.Pack(ctx, file), file.Close())
+		if err != nil {
+			return answer, err
 		}
 	}
-	for _, other := range [][2]string{
-		{"https://example.org/x", "https://example.org/y"}, {"https://a:b@example.org/x", "https://example.org/x"}, {"https://example.org/X", "https://example.org/x"},
-	} {
-		if identity(other[0]) == identity(other[1]) {
-			t.Errorf("%q and %q are the same", other[0], other[1])
-		}
+	for _, ref := range refs {
+		answer.Tips[ref] = m.Tips()[ref]
 	}
+	return answer, nil
 }

@@ -1,13 +1,20 @@
-// Package natsd owns the hub's embedded NATS server.
+// Package natsd owns the hub's NATS: a server in this process, alone or one of a cluster, or somebody else's.
 //
-// It knows nothing of what the hub keeps there: rooms get a connection and bring their own subjects and buckets. One
-// replica runs a server with a file store that listens on no port; clients are in the same process.
+// It knows nothing of what the hub keeps there: rooms get a connection and bring their own subjects and buckets. A server
+// of ours has no clients but those in the same process; as one of a cluster it listens for the others alone. Nothing here
+// waits for the others: a server without them runs, and what needs a majority fails until there is one. Its folder may be
+// deleted at any time: what was in it comes back from the others, or from what agents report next.
 package natsd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -15,61 +22,132 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// readyTimeout bounds the server's start: a file store of a fleet's state recovers in well under a second.
 const (
+	// readyTimeout bounds the server's start: a file store of a fleet's state recovers in well under a second.
 	readyTimeout = 20 * time.Second
 	// readyPoll is how often a start that takes long is looked at.
 	readyPoll = 100 * time.Millisecond
+	// healthPoll is how often a running server is looked at.
+	healthPoll = 5 * time.Second
+	// reconnectWait lies between two attempts of the connection to come back.
+	reconnectWait = 500 * time.Millisecond
 )
 
 // maxPayload bounds one message: twice the server's default, so that what the hub takes in at its own bound of one MiB
 // still fits with what is added to it here.
 const maxPayload = 2 << 20
 
-// Server is a running NATS server with one connection to it.
-type Server struct {
-	server *server.Server
-	conn   *nats.Conn
-	stream jetstream.JetStream
+// user is the only one of a server that listens, and comes from inside.
+const (
+	user      = "hub"
+	inProcess = "IN_PROCESS"
+)
+
+// Options say where the hub's NATS is. Without Cluster and External it is one server in this process.
+type Options struct {
+	// Dir is the folder of a server of ours; no other server may use it.
+	Dir string
+	// Name is this replica's; in a cluster each has its own, and keeps it over restarts.
+	Name     string
+	Cluster  *Cluster
+	External *External
+	Log      *slog.Logger
 }
 
-// Start runs a server that keeps its files in dir, which no other server may use. The caller calls Close.
-func Start(ctx context.Context, dir string, log *slog.Logger) (*Server, error) {
-	ns, err := server.NewServer(&server.Options{
-		ServerName: "plural-hub",
+// Server is the hub's NATS with one connection to it.
+type Server struct {
+	Options
+	replicas int
+	// password is that of the one user; hashed is how the server wants it.
+	password, hashed string
+	conn             *nats.Conn
+	stream           jetstream.JetStream
+	stop             context.CancelFunc // nil without a server of ours
+	stopped          chan struct{}
+
+	mu     sync.Mutex // guards server
+	server *server.Server
+}
+
+// Start runs a server, or connects to one. It returns before there is a majority, and before an external server answers.
+// The caller calls Close.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s := &Server{Options: o, replicas: 1}
+	if o.External != nil {
+		if err := s.connectExternal(); err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	if o.Cluster != nil {
+		if err := s.enlist(); err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
+	}
+	err := s.launch(ctx)
+	if err == nil {
+		err = s.connect("", nats.InProcessServer(s), nats.UserInfo(user, s.password))
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("start nats in %s: %w", o.Dir, err)
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx)) // until Close, for which ctx's end is no reason
+	s.stop, s.stopped = stop, make(chan struct{})
+	go s.watch(watching)
+	return s, nil
+}
+
+// launch starts the server and waits until it serves, without any others.
+func (s *Server) launch(ctx context.Context) error {
+	ns, err := server.NewServer(s.options())
+	if err != nil {
+		return fmt.Errorf("configure: %w", err)
+	}
+	said := &complaints{log: s.Log, fatal: make(chan error, 1)}
+	ns.SetLoggerV2(said, false, false, false)
+	go ns.Start() // ends with Shutdown, which is waited for
+	if err := ready(ctx, ns, said.fatal); err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = ns
+	return nil
+}
+
+func (s *Server) options() *server.Options {
+	o := &server.Options{
+		ServerName: s.Name,
 		DontListen: true,
 		JetStream:  true,
-		StoreDir:   dir,
+		StoreDir:   s.Dir,
 		NoSigs:     true,
 		NoLog:      true, // to files; see complaints
 		MaxPayload: maxPayload,
 		// What is kept here refills from the next reports; a small bound keeps a runaway from filling the disk.
 		JetStreamMaxStore:  1 << 30,
 		JetStreamMaxMemory: 64 << 20,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("configure nats: %w", err)
 	}
-	said := &complaints{log: log, fatal: make(chan error, 1)}
-	ns.SetLoggerV2(said, false, false, false)
-	go ns.Start() // ends with Close, which waits for it
-	s := &Server{server: ns}
-	err = s.ready(ctx, said.fatal)
-	if err == nil {
-		err = s.connect()
+	if o.ServerName == "" {
+		o.ServerName = "plural-hub"
 	}
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("start nats in %s: %w", dir, err)
+	if s.Cluster != nil {
+		s.Cluster.configure(o)
+		// Without a listener for clients the server would not listen for the others either. Nobody gets past this one.
+		o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT
+		o.Users = []*server.User{{Username: user, Password: s.hashed, AllowedConnectionTypes: map[string]struct{}{inProcess: {}}}}
 	}
-	return s, nil
+	return o
 }
 
 // ready waits until the server serves, gives up, or takes too long.
-func (s *Server) ready(ctx context.Context, fatal <-chan error) error {
+func ready(ctx context.Context, ns *server.Server, fatal <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	for !s.server.ReadyForConnections(readyPoll) {
+	for !ns.ReadyForConnections(readyPoll) {
 		select {
 		case err := <-fatal:
 			return err
@@ -81,8 +159,9 @@ func (s *Server) ready(ctx context.Context, fatal <-chan error) error {
 	return nil
 }
 
-func (s *Server) connect() error {
-	conn, err := nats.Connect("", nats.InProcessServer(s.server), nats.MaxReconnects(-1))
+func (s *Server) connect(url string, options ...nats.Option) error {
+	conn, err := nats.Connect(url, append(options, nats.Name(s.Name), nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait), nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort())...)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -93,14 +172,82 @@ func (s *Server) connect() error {
 	return nil
 }
 
-// JetStream is the server's key-value and stream interface.
+// InProcessConn is for the NATS client: it gives a connection to the server that runs now.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	ns := s.server
+	s.mu.Unlock()
+	if ns == nil {
+		return nil, errors.New("the server is being restarted")
+	}
+	return ns.InProcessConn()
+}
+
+// watch starts the server anew when its files went wrong: after a disk that was full, and after its folder was deleted,
+// NATS gives up keeping anything until somebody restarts it.
+func (s *Server) watch(ctx context.Context) {
+	defer close(s.stopped)
+	ticker := time.NewTicker(healthPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if fault := s.fault(); fault != nil {
+			s.Log.Error("nats server keeps nothing; it is started anew", "dir", s.Dir, "error", fault)
+			s.shutdown()
+			if err := s.launch(ctx); err != nil {
+				s.Log.Error("nats server does not start; it is tried again", "dir", s.Dir, "error", err)
+			}
+		}
+	}
+}
+
+// fault says why the server keeps nothing, nil when it does.
+func (s *Server) fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return errors.New("it did not start")
+	}
+	if !s.server.JetStreamEnabled() {
+		return errors.New("its store was given up")
+	}
+	_, err := os.Stat(filepath.Join(s.Dir, server.JetStreamStoreDir))
+	return err
+}
+
+// Conn is the connection.
+func (s *Server) Conn() *nats.Conn { return s.conn }
+
+// JetStream is the connection's key-value and stream interface.
 func (s *Server) JetStream() jetstream.JetStream { return s.stream }
 
-// Close stops the server and waits until its files are closed.
+// Replicas is how many servers should keep each bucket.
+func (s *Server) Replicas() int { return s.replicas }
+
+// Close ends the connection, stops a server of ours and waits until its files are closed.
 func (s *Server) Close() {
+	if s.stop != nil {
+		s.stop()
+		<-s.stopped
+	}
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
+	s.stepDown()
+	s.shutdown()
+}
+
+func (s *Server) shutdown() {
+	s.mu.Lock()
+	ns := s.server
+	s.server = nil
+	s.mu.Unlock()
+	if ns != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
 }

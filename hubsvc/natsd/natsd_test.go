@@ -2,16 +2,20 @@ package natsd_test
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/internal/replicated"
 )
 
 func TestWhatIsKeptSurvivesARestartAndNothingElseRunsOn(t *testing.T) {
@@ -19,7 +23,7 @@ func TestWhatIsKeptSurvivesARestartAndNothingElseRunsOn(t *testing.T) {
 	dir := t.TempDir()
 	large := strings.Repeat("x", 1<<20+1<<10) // what the hub takes in at most, and more than the server's own default
 	for restart := range 2 {
-		server, err := natsd.Start(t.Context(), dir, slog.New(slog.DiscardHandler))
+		server, err := natsd.Start(t.Context(), natsd.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,12 +49,77 @@ func TestStartSaysAtOnceWhatIsWrongWithItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	server, err := natsd.Start(t.Context(), filepath.Join(file, "nats"), slog.New(slog.DiscardHandler))
+	server, err := natsd.Start(t.Context(), natsd.Options{Dir: filepath.Join(file, "nats"), Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		server.Close()
 		t.Fatal("started")
 	}
 	if !strings.Contains(err.Error(), file) || time.Since(began) > 5*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+}
+
+func TestAServerWhoseFolderWasDeletedKeepsThingsAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "nats")
+	server, err := natsd.Start(t.Context(), natsd.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	keep := func() error {
+		kv, err := server.JetStream().CreateOrUpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
+		if err != nil {
+			return err
+		}
+		if _, err := kv.PutString(t.Context(), "k", "v"); err != nil {
+			return err
+		}
+		_, err = os.Stat(filepath.Join(dir, "jetstream"))
+		return err
+	}
+	eventually(t, keep)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, keep)
+}
+
+func TestAnExternalServerMayComeLater(t *testing.T) {
+	t.Parallel()
+	address := free(t)
+	here, err := natsd.Start(t.Context(), natsd.Options{
+		Name: "hub-0", External: &natsd.External{URL: "nats://" + address, Replicas: 3}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	if here.Replicas() != 3 {
+		t.Errorf("replicas = %d", here.Replicas())
+	}
+	host, port, _ := net.SplitHostPort(address)
+	number, _ := strconv.Atoi(port)
+	there, err := server.NewServer(&server.Options{
+		Host: host, Port: number, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go there.Start()
+	defer func() { there.Shutdown(); there.WaitForShutdown() }()
+	eventually(t, func() error {
+		_, _, err := replicated.Bucket(t.Context(), here.JetStream(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 1})
+		return err
+	})
+}
+
+func TestAPasswordInAURLIsNotShown(t *testing.T) {
+	t.Parallel()
+	_, err := natsd.Start(t.Context(), natsd.Options{
+		External: &natsd.External{URL: "nats://hub:hunter2@nats.example.com:port"}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error = %v", err)
 	}
 }

@@ -1,8 +1,10 @@
 // Package state owns what has been observed of the fleet: the newest report of every cluster.
 //
-// It knows neither what should be there nor who asks. Reports are written to a JetStream key-value bucket, one key a
-// cluster, and read from a map that follows the bucket, so reading costs no round trip. All of it is disposable:
-// delete the bucket, and the next reports fill it again.
+// It knows neither what should be there nor who asks. A report is taken in at once, packed, into a map from which all
+// reads are answered; [Store.Run] writes what changed to a JetStream key-value bucket, one key a cluster, and follows what
+// other replicas write there. A report that only repeats the last one is not written: each replica tells the others from
+// time to time which clusters it has heard from, in one message. While the bucket is out of reach all this goes on here
+// alone, and is made up for later. All of it is disposable: delete the bucket, and the next reports fill it again.
 package state
 
 import (
@@ -11,94 +13,143 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api"
 )
 
 const bucket = "reports"
 
-// Store keeps reports. Reports that it returns are shared: callers do not change them.
+// DefaultBeat is how often a replica tells the others whom it has heard from.
+const DefaultBeat = 30 * time.Second
+
+// ErrAway says that nothing can be written now: the bucket is out of reach.
+var ErrAway = errors.New("the reports' bucket is out of reach")
+
+// Options of a store.
+type Options struct {
+	JetStream jetstream.JetStream
+	// Replicas is how many servers should keep the bucket.
+	Replicas int
+	// Self is this replica's name.
+	Self string
+	// Beat is how often this replica tells the others whom it has heard from; zero means DefaultBeat.
+	Beat time.Duration
+	Log  *slog.Logger
+}
+
+// Store keeps reports. It is safe for concurrent use.
 type Store struct {
-	kv  jetstream.KeyValue
-	log *slog.Logger
+	Options
+	packer *packer
+	wake   chan struct{} // has a value when there is something to write
+	again  chan struct{} // has a value when the watch is to start anew
+	// replayed says that the watch has brought all that the bucket had.
+	replayed atomic.Bool
 
-	mu      sync.RWMutex // guards reports
-	reports map[string]observed
+	mu       sync.RWMutex // guards what follows
+	kv       jetstream.KeyValue
+	clusters map[string]known
+	// dirty are the clusters whose newest report is here alone.
+	dirty map[string]struct{}
+	// others are what replicas said last, by key; applied is the newest revision that the watch has brought.
+	others  map[string]time.Time
+	applied uint64
 }
 
-// observed is a report with the bucket's revision of it. Without a report it stands for a cluster that was forgotten, until
-// the watcher has seen that too.
-type observed struct {
-	report   *api.Report
+// known is the newest report of one cluster.
+type known struct {
+	packed   packed
+	sequence uint64
+	received int64 // Unix milliseconds, by the clock of the replica that took it in
+	// revision is the bucket's newest of this cluster.
 	revision uint64
+	// here says that this replica took the newest report in.
+	here bool
+	// forgotten says that the cluster was taken out, which the watch has yet to bring.
+	forgotten bool
 }
 
-// after says whether o came after last. Agents count their reports; between two agent processes the bucket's order
-// decides, and never the hub's clock, which can be set back.
-func (o observed) after(last observed) bool {
-	if last.report != nil && o.report.GetBoot() == last.report.GetBoot() && o.report.GetSequence() != last.report.GetSequence() {
-		return o.report.GetSequence() > last.report.GetSequence()
+// Open returns an empty store. Run must be running for anything to be written or read.
+func Open(o Options) (*Store, error) {
+	if o.Beat == 0 {
+		o.Beat = DefaultBeat
 	}
-	return o.revision > last.revision
-}
-
-// Open returns the store in the given JetStream, made if it is not there. Run must be running for reads to follow.
-func Open(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*Store, error) {
-	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: bucket, Description: "newest report of each cluster", History: 1, Storage: jetstream.FileStorage,
-	})
+	packer, err := newPacker()
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", bucket, err)
+		return nil, err
 	}
-	return &Store{kv: kv, log: log, reports: make(map[string]observed)}, nil
+	return &Store{
+		Options: o, packer: packer, wake: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		clusters: make(map[string]known), dirty: make(map[string]struct{}), others: make(map[string]time.Time),
+	}, nil
 }
 
-// Put stores a cluster's report, unless a newer one of the same agent process is there already.
-func (s *Store) Put(ctx context.Context, cluster string, report *api.Report) error {
-	if last, ok := s.Report(cluster); ok && late(report, last) {
+// Put takes a cluster's report in, unless a newer one of the same agent process is there already. The store owns the
+// report from then on. It waits for nothing: what cannot be written now is written later.
+func (s *Store) Put(_ context.Context, cluster string, report *api.Report) error {
+	next := known{sequence: report.GetSequence(), received: report.GetReceivedUnixMs(), here: true}
+	var err error
+	if next.packed, err = s.packer.pack(report); err != nil {
+		return fmt.Errorf("take in report of %s: %w", cluster, err)
+	}
+	s.mu.Lock()
+	last, ok := s.clusters[cluster]
+	ok = ok && !last.forgotten
+	if ok && last.packed.boot == next.packed.boot && next.sequence < last.sequence {
+		s.mu.Unlock()
 		return nil
 	}
-	encoded, err := proto.Marshal(report)
-	if err != nil {
-		return fmt.Errorf("encode report of %s: %w", cluster, err)
+	next.revision = last.revision
+	repeated := ok && last.packed == next.packed
+	s.clusters[cluster] = next
+	if !repeated {
+		s.dirty[cluster] = struct{}{}
 	}
-	revision, err := s.kv.Put(ctx, cluster, encoded)
-	if err != nil {
-		return fmt.Errorf("store report of %s: %w", cluster, err)
+	s.mu.Unlock()
+	if !repeated {
+		signal(s.wake)
 	}
-	s.take(cluster, observed{report, revision})
 	return nil
 }
 
-// late says whether an agent process made report before last.
-func late(report, last *api.Report) bool {
-	return report.GetBoot() == last.GetBoot() && report.GetSequence() < last.GetSequence()
-}
-
-// Report returns a cluster's newest report.
+// Report returns a cluster's newest report, which is the caller's.
 func (s *Store) Report(cluster string) (*api.Report, bool) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	report := s.reports[cluster].report
-	return report, report != nil
+	last, ok := s.clusters[cluster]
+	s.mu.RUnlock()
+	if !ok || last.forgotten {
+		return nil, false
+	}
+	report, err := s.packer.unpack(last.packed)
+	if err != nil {
+		s.Log.Error("report is unreadable; its agent's next one replaces it", "cluster", cluster, "error", err)
+		return nil, false
+	}
+	report.Sequence, report.ReceivedUnixMs = last.sequence, last.received
+	return report, true
 }
 
 // Forget removes what is known of a cluster that has left the fleet.
 func (s *Store) Forget(ctx context.Context, cluster string) error {
-	s.mu.RLock()
-	known := s.reports[cluster].revision
-	s.mu.RUnlock()
-	if err := s.kv.Purge(ctx, cluster); err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+	s.mu.Lock()
+	kv, before := s.kv, s.clusters[cluster].revision
+	delete(s.dirty, cluster)
+	s.mu.Unlock()
+	if kv == nil {
+		return fmt.Errorf("forget %s: %w", cluster, ErrAway)
+	}
+	if err := kv.Purge(ctx, cluster); err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
 		return fmt.Errorf("forget %s: %w", cluster, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, ok := s.reports[cluster]; ok && last.revision == known {
-		s.reports[cluster] = observed{revision: known}
+	last, ok := s.clusters[cluster]
+	if _, back := s.dirty[cluster]; ok && !back && last.revision == before {
+		s.clusters[cluster] = known{revision: before, forgotten: true}
 	}
 	return nil
 }
@@ -107,84 +158,26 @@ func (s *Store) Forget(ctx context.Context, cluster string) error {
 func (s *Store) Clusters() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	names := make([]string, 0, len(s.reports))
-	for name, last := range s.reports {
-		if last.report != nil {
+	names := make([]string, 0, len(s.clusters))
+	for name, last := range s.clusters {
+		if !last.forgotten {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// Run follows the bucket until ctx ends.
-func (s *Store) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("reports are not followed", "error", err)
-			wait(ctx, time.Second)
-		}
-	}
-	return nil
+// Unwritten is how many clusters' newest report is on this replica alone.
+func (s *Store) Unwritten() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.dirty)
 }
 
-func (s *Store) follow(ctx context.Context) error {
-	watcher, err := s.kv.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("watch bucket %s: %w", bucket, err)
-	}
-	defer func() { _ = watcher.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case entry, open := <-watcher.Updates():
-			if !open {
-				return errors.New("watch ended")
-			}
-			if entry != nil { // nil marks the end of what was there at the start
-				s.apply(entry)
-			}
-		}
-	}
-}
-
-func (s *Store) apply(entry jetstream.KeyValueEntry) {
-	if entry.Operation() != jetstream.KeyValuePut {
-		s.drop(entry.Key(), entry.Revision())
-		return
-	}
-	report := new(api.Report)
-	if err := proto.Unmarshal(entry.Value(), report); err != nil {
-		s.log.Error("stored report is unreadable", "cluster", entry.Key(), "error", err)
-		return
-	}
-	s.take(entry.Key(), observed{report, entry.Revision()})
-}
-
-// take keeps a report unless the one in hand is newer: the watcher lags behind this replica's own writes, and two
-// requests of one agent may overtake each other on their way.
-func (s *Store) take(cluster string, next observed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if next.after(s.reports[cluster]) {
-		s.reports[cluster] = next
-	}
-}
-
-// drop takes a cluster out at a revision of the bucket; one that is back may have reported since.
-func (s *Store) drop(cluster string, before uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reports[cluster].revision < before {
-		delete(s.reports, cluster)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// signal makes sure that there is a value in c, which holds one.
+func signal(c chan<- struct{}) {
 	select {
-	case <-ctx.Done():
-	case <-timer.C:
+	case c <- struct{}{}:
+	default:
 	}
 }

@@ -2,12 +2,16 @@ package state_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/hubsvc/natsd"
@@ -17,12 +21,27 @@ import (
 // open runs a store on a real server in dir and stops both when stop is called.
 func open(t *testing.T, dir string) (store *state.Store, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	server, err := natsd.Start(ctx, dir, slog.New(slog.DiscardHandler))
+	server := serve(t, dir)
+	store, leave := run(t, server, "hub")
+	return store, func() { leave(); server.Close() }
+}
+
+func serve(t testing.TB, dir string) *natsd.Server {
+	t.Helper()
+	server, err := natsd.Start(t.Context(), natsd.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err = state.Open(ctx, server.JetStream(), slog.New(slog.DiscardHandler))
+	return server
+}
+
+// run runs one replica's store until stop is called.
+func run(t testing.TB, server *natsd.Server, replica string) (store *state.Store, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	store, err := state.Open(state.Options{
+		JetStream: server.JetStream(), Replicas: server.Replicas(), Self: replica, Beat: beat, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +50,36 @@ func open(t *testing.T, dir string) (store *state.Store, stop func()) {
 	return store, func() {
 		cancel()
 		_ = group.Wait()
-		server.Close()
+	}
+}
+
+// beat is quicker than it should be where thousands report.
+const beat = 20 * time.Millisecond
+
+func eventually(t testing.TB, condition func() error) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal(err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// has says why a store does not have the wanted report.
+func has(store *state.Store, cluster string, want *api.Report) func() error {
+	return func() error {
+		got, _ := store.Report(cluster)
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
 	}
 }
 
@@ -48,20 +96,7 @@ func TestReportsSurviveARestart(t *testing.T) {
 	stop()
 	store, stop = open(t, dir)
 	defer stop()
-	deadline := time.After(10 * time.Second)
-	for {
-		if got, ok := store.Report("edge-1"); ok {
-			if got.GetSequence() != 7 {
-				t.Errorf("sequence = %d", got.GetSequence())
-			}
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatal("the report did not come back")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	eventually(t, has(store, "edge-1", report("a", 7, 1)))
 }
 
 func TestALateReportOfTheSameBootIsDropped(t *testing.T) {
@@ -89,7 +124,7 @@ func TestForgetRemovesACluster(t *testing.T) {
 	if err := store.Put(t.Context(), "edge-1", report("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Forget(t.Context(), "edge-1"); err != nil {
+	if err := forget(t, store); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := store.Report("edge-1"); ok || len(store.Clusters()) != 0 {
@@ -132,7 +167,7 @@ func TestClusterThatCameBackIsHeardAgain(t *testing.T) {
 		if err := store.Put(t.Context(), "edge-1", report("a", 1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Forget(t.Context(), "edge-1"); err != nil {
+		if err := forget(t, store); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Put(t.Context(), "edge-1", report("b", i, 1)); err != nil {
@@ -152,4 +187,119 @@ func TestReportAsLargeAsTheHubTakesInIsStored(t *testing.T) {
 	if err := store.Put(t.Context(), "edge-1", large); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAnotherReplicaKnowsWhatWasReportedAndWhen(t *testing.T) {
+	server := serve(t, t.TempDir())
+	defer server.Close()
+	one, stopOne := run(t, server, "hub-0")
+	two, stopTwo := run(t, server, "hub-1")
+	defer stopTwo()
+	put(t, one, report("a", 1, 1))
+	eventually(t, has(two, "edge-1", report("a", 1, 1)))
+	before := written(t, server, "edge-1")
+	put(t, one, report("a", 2, 60_001)) // says the same again
+	eventually(t, has(two, "edge-1", report("a", 2, 60_001)))
+	if after := written(t, server, "edge-1"); after != before {
+		t.Errorf("a report that says nothing new was written as revision %d", after)
+	}
+	put(t, two, report("a", 3, 5)) // to a replica whose clock is behind
+	eventually(t, has(one, "edge-1", report("a", 3, 5)))
+	stopOne()
+}
+
+func TestWhenAClusterReportedLastSurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	store, stop := open(t, dir)
+	put(t, store, report("a", 1, 1))
+	put(t, store, report("a", 2, 60_001))
+	stop()
+	for range 2 { // what was said before the first restart is not lost with the second
+		store, stop = open(t, dir)
+		eventually(t, has(store, "edge-1", report("a", 2, 60_001)))
+		stop()
+	}
+}
+
+func TestReportsAreTakenInWithoutABucketAndWrittenLater(t *testing.T) {
+	dir := t.TempDir()
+	server := serve(t, dir)
+	store, stop := run(t, server, "hub")
+	defer stop()
+	eventually(t, func() error { return store.Forget(t.Context(), "none") }) // the bucket is open
+	server.Close()
+	put(t, store, report("a", 1, 1))
+	if err := has(store, "edge-1", report("a", 1, 1))(); err != nil {
+		t.Error(err)
+	}
+	if err := store.Forget(t.Context(), "edge-2"); err == nil {
+		t.Error("forgot a cluster in a bucket that is out of reach")
+	}
+	away, stopAway := run(t, server, "hub") // begins without
+	put(t, away, report("b", 1, 1))
+	if err := has(away, "edge-1", report("b", 1, 1))(); err != nil {
+		t.Error(err)
+	}
+	if err := away.Forget(t.Context(), "edge-1"); !errors.Is(err, state.ErrAway) {
+		t.Errorf("Forget = %v", err)
+	}
+	stopAway()
+}
+
+func TestTwoReplicasThatHearTheSameAgentAgree(t *testing.T) {
+	server := serve(t, t.TempDir())
+	defer server.Close()
+	one, stopOne := run(t, server, "hub-0")
+	defer stopOne()
+	two, stopTwo := run(t, server, "hub-1")
+	defer stopTwo()
+	var group errgroup.Group
+	for sequence := range uint64(200) {
+		store := []*state.Store{one, two}[sequence%2]
+		group.Go(func() error {
+			r := report("a", sequence, int64(sequence))
+			r.Services = []*api.ServiceReport{{Service: fmt.Sprint(sequence / 5)}}
+			return store.Put(t.Context(), "edge-1", r)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	want := report("a", 199, 199)
+	want.Services = []*api.ServiceReport{{Service: "39"}}
+	eventually(t, has(one, "edge-1", want))
+	eventually(t, has(two, "edge-1", want))
+}
+
+func put(t *testing.T, store *state.Store, r *api.Report) {
+	t.Helper()
+	if err := store.Put(t.Context(), "edge-1", r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// written is the bucket's newest revision of a cluster's report.
+func written(t *testing.T, server *natsd.Server, cluster string) uint64 {
+	t.Helper()
+	kv, err := server.JetStream().KeyValue(t.Context(), "reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := kv.Get(t.Context(), cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry.Revision()
+}
+
+// forget waits until the bucket is open.
+func forget(t *testing.T, store *state.Store) error {
+	t.Helper()
+	eventually(t, func() error {
+		if err := store.Forget(t.Context(), "edge-1"); errors.Is(err, state.ErrAway) {
+			return err
+		}
+		return nil
+	})
+	return nil
 }

@@ -47,7 +47,7 @@ func (v *View) joinOne(desired *Desired, cluster *fleet.Cluster) joined {
 	deployments := desired.Deployments[cluster.Metadata.Name]
 	j.rows, j.asked = make([]v1.Deployment, len(deployments)), len(deployments)
 	for i := range deployments {
-		j.rows[i] = j.row(&deployments[i], seen[deployments[i].Service])
+		j.rows[i] = j.row(deployments[i], seen[deployments[i].Service])
 		delete(seen, deployments[i].Service)
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
@@ -57,7 +57,7 @@ func (v *View) joinOne(desired *Desired, cluster *fleet.Cluster) joined {
 }
 
 func (j *joined) row(d *resolve.Deployment, s *api.ServiceReport) v1.Deployment {
-	out := v1.Deployment{Service: d.Service, Cluster: d.Cluster, Key: d.Key}
+	out := v1.Deployment{Service: d.Service, Cluster: j.cluster.Metadata.Name, Key: d.Key}
 	if s != nil {
 		observe(&out, s)
 	}

@@ -19,8 +19,8 @@ import (
 type Desired struct {
 	// Fleet is the one being served; its zero value stands for no fleet yet.
 	Fleet fleet.Fleet
-	// Deployments are by cluster, sorted by service.
-	Deployments map[string][]resolve.Deployment
+	// Deployments are by cluster, sorted by service. Clusters share those that are the same, so Cluster is empty in each.
+	Deployments map[string][]*resolve.Deployment
 	// Served and Head are the commit being served and the newest seen.
 	Served, Head v1.Commit
 	// Refused says why Head is not served.
@@ -187,7 +187,7 @@ func services(desired *Desired, all []joined) []v1.Service {
 				continue
 			}
 			if k < all[i].asked {
-				count(service, row, &deployments[k])
+				count(service, row, deployments[k])
 			}
 			blame(service, row)
 		}

@@ -26,13 +26,13 @@ func newWorld(clusters, services []string) *world {
 	w := &world{reports: map[string]*api.Report{}}
 	w.desired.Served = v1.Commit{ID: "c1"}
 	w.desired.Head = w.desired.Served
-	w.desired.Deployments = map[string][]resolve.Deployment{}
+	w.desired.Deployments = map[string][]*resolve.Deployment{}
 	for _, name := range clusters {
 		c := fleet.Cluster{Metadata: fleet.Metadata{Name: name}}
 		c.Spec.Agent.Auth = "ed25519:key"
 		w.desired.Fleet.Clusters = append(w.desired.Fleet.Clusters, c)
 		for _, service := range services {
-			w.desired.Deployments[name] = append(w.desired.Deployments[name], resolve.Deployment{
+			w.desired.Deployments[name] = append(w.desired.Deployments[name], &resolve.Deployment{
 				Service: service, Cluster: name, Key: "k2", Renderer: "raw", Namespace: "default", Commit: "s1",
 			})
 		}

@@ -22,3 +22,15 @@ func Program(tb testing.TB, name, from string) string {
 	}
 	return path
 }
+
+// Root skips a test that only root can run, as Program does one whose program is missing.
+func Root(tb testing.TB, what string) {
+	tb.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("CI") != "":
+		tb.Fatalf("%s wants root", what)
+	default:
+		tb.Skipf("SKIPPED, NOT TESTED: %s wants root", what)
+	}
+}

@@ -9,21 +9,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pluralsh/plural/internal/budget"
-
 	"github.com/pluralsh/plural/internal/tags"
 )
 
 // longestSecretType bounds the type of a Kubernetes Secret, in characters.
 const longestSecretType = 253
-
-// Bounds of Source.spec.interval.
-const (
-	minInterval = time.Second
-	maxInterval = 24 * time.Hour
-)
 
 var (
 	// label is a DNS label (RFC 1123) of any length.
@@ -57,26 +49,10 @@ func (d *document) checkCluster(c *Cluster) {
 	}
 }
 
-func (d *document) checkSource(s *Source) {
-	d.checkName("metadata.name", s.Metadata.Name)
-	if s.Spec.Git == nil {
-		d.fault("spec", "add git: {url: ...}", "source without an upstream")
-	} else {
-		d.checkGitURL("spec.git.url", s.Spec.Git.URL)
-		d.checkRef("spec.git.ref", s.Spec.Git.Ref)
-	}
-	if s.Spec.Interval == "" {
-		return
-	}
-	every, err := time.ParseDuration(s.Spec.Interval)
-	if err != nil || every < minInterval || every > maxInterval {
-		d.fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", quote(s.Spec.Interval))
-	}
-}
-
 func (d *document) checkService(s *Service) {
 	d.checkName("metadata.name", s.Metadata.Name)
-	d.checkSourceRef(s.Spec.Source)
+	d.checkSourceRef("spec.source", s.Spec.Source)
+	d.checkMounts(s.Spec.Mounts)
 	d.checkRenderer(s.Spec)
 	if s.Spec.Namespace != "" {
 		d.checkName("spec.namespace", s.Spec.Namespace)
@@ -113,12 +89,43 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 	}
 }
 
-func (d *document) checkSourceRef(s SourceRef) {
-	d.checkPath("spec.source.path", s.Path)
-	d.checkRef("spec.source.ref", s.Ref)
+// checkSourceRef looks at what needs no look at the source; checkUse does the rest.
+func (d *document) checkSourceRef(at string, s SourceRef) {
+	d.checkPath(at+".path", s.Path)
 	if s.Name == "" && s.Ref != "" {
-		d.fault("spec.source.ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
+		d.fault(at+".ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
 	}
+}
+
+// maxMounts bounds what one service can make the hub and its agents hold in memory.
+const maxMounts = 8
+
+// checkMounts wants folders that do not hide each other.
+func (d *document) checkMounts(mounts []Mount) {
+	if len(mounts) > maxMounts {
+		d.fault(index("spec.mounts", maxMounts), "put what belongs together in one repository", "more than %d mounts", maxMounts)
+	}
+	for i, m := range mounts {
+		at := index("spec.mounts", i)
+		d.checkSourceRef(at+".source", m.Source)
+		d.checkPath(at+".at", m.At)
+		if m.At != "" && path.Clean(m.At) == "." {
+			d.fault(at+".at", "name a folder that is not there", "a mount at the root would hide the service's own files")
+			continue
+		}
+		for j, other := range mounts[:i] {
+			if m.At != "" && other.At != "" && (within(m.At, other.At) || within(other.At, m.At)) {
+				d.fault(at+".at", "name another folder", "mount at %s, which shares files with spec.mounts[%d] at %s", quote(m.At), j, quote(other.At))
+				break
+			}
+		}
+	}
+}
+
+// within says whether a path is a folder or lies in it.
+func within(name, dir string) bool {
+	name, dir = path.Clean(name), path.Clean(dir)
+	return name == dir || strings.HasPrefix(name, dir+"/")
 }
 
 func (d *document) checkRenderer(s ServiceSpec) {
@@ -192,18 +199,22 @@ func (d *document) checkPath(field, p string) {
 	}
 }
 
-// checkRef wants something that can name a branch, tag or commit, and nothing that a git program could take for an
-// option or an expression.
+// checkRef wants a ref of git.
 func (d *document) checkRef(path, ref string) {
-	if ref == "" {
-		return
+	if ref != "" && !isGitRef(ref) {
+		d.fault(path, gitRefFix, "bad ref %s", quote(ref))
 	}
+}
+
+const gitRefFix = "name a branch, a tag or a commit"
+
+// isGitRef says whether ref can name a branch, tag or commit, and is nothing that a git program could take for an option
+// or an expression.
+func isGitRef(ref string) bool {
 	bad := strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") || strings.HasSuffix(ref, "/") ||
 		strings.HasSuffix(ref, ".") || strings.Contains(ref, "..") || strings.Contains(ref, "@{") ||
 		strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) })
-	if bad {
-		d.fault(path, "name a branch, a tag or a commit", "bad ref %s", quote(ref))
-	}
+	return !bad
 }
 
 // checkGitURL wants a URL that git can fetch from, or git's short form of ssh.

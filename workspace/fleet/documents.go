@@ -74,7 +74,7 @@ func (l *loader) add(d *document, kind string) {
 	case kindCluster:
 		l.addCluster(d)
 	case kindSource:
-		s := Source{Position: d.position()}
+		s := Source{Position: d.position(), Fields: d.fields}
 		d.decode(&s)
 		d.checkSource(&s)
 		l.fleet.Sources = append(l.fleet.Sources, s)

@@ -67,6 +67,11 @@ func (f *faults) put(e *Error) {
 	f.list = append(f.list, e)
 }
 
+// has says whether a mistake was found at this very place.
+func (f *faults) has(at Position) bool {
+	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.Position == at })
+}
+
 // sorted is nil when there was no mistake.
 func (f *faults) sorted() error {
 	if len(f.list) == 0 {

@@ -6,7 +6,7 @@
 // document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
 // (aliases, depth, size), strict decoding by the structs of kinds.go, and checks of single values. When all are read,
 // names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each
-// with its place, its cause and what to write instead.
+// with its place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
 //
 // The YAML is a subset on purpose, so that nothing in it can mean two things: duplicate keys, merge keys (<<), custom
 // tags and, in helm values, the words that YAML 1.1 takes for booleans (yes, off, ...) are errors. Anchors and aliases
@@ -39,6 +39,9 @@ func Load(fsys fs.FS) (*Fleet, error) {
 	checkNames(f, &l.faults)
 	checkReferences(f, &l.faults)
 	checkCycles(f, &l.faults)
+	if err := checkFiles(fsys, f, &l.faults); err != nil {
+		return nil, err
+	}
 	if err := l.faults.sorted(); err != nil {
 		return nil, err
 	}

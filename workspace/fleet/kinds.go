@@ -108,11 +108,22 @@ type Source struct {
 	Metadata Metadata   `yaml:"metadata" json:"metadata"`
 	Spec     SourceSpec `yaml:"spec" json:"spec"`
 	Position Position   `yaml:"-" json:"-"`
+	// Fields gives the line and column of fields by dotted path.
+	Fields map[string]Position `yaml:"-" json:"-"`
 }
 
-// SourceSpec holds exactly one kind of upstream.
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (s *Source) Place(field string) Position { return place(s.Fields, field, s.Position) }
+
+// SourceSpec holds exactly one kind of upstream: Git, Helm or OCI.
 type SourceSpec struct {
-	Git *GitSource `yaml:"git,omitempty" json:"git,omitempty"`
+	Git  *GitSource  `yaml:"git,omitempty" json:"git,omitempty"`
+	Helm *HelmSource `yaml:"helm,omitempty" json:"helm,omitempty"`
+	OCI  *OCISource  `yaml:"oci,omitempty" json:"oci,omitempty"`
+	// Auth is what the hub shows to the upstream. None: the upstream is open to all.
+	Auth *SourceAuth `yaml:"auth,omitempty" json:"auth,omitempty"`
+	// Verify is whose signature counts. None: whatever the upstream says is believed.
+	Verify *Verification `yaml:"verify,omitempty" json:"verify,omitempty"`
 	// Interval between two polls, before jitter: "2m". Empty means two minutes.
 	Interval string `yaml:"interval,omitempty" json:"interval,omitempty"`
 }
@@ -123,6 +134,47 @@ type GitSource struct {
 	URL string `yaml:"url" json:"url"`
 	// Ref is the branch, tag or commit used by services that name none. Empty means the remote's HEAD.
 	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
+	// Submodules is empty, so that a service that touches one is held, or "follow".
+	Submodules string `yaml:"submodules,omitempty" json:"submodules,omitempty"`
+}
+
+// HelmSource is a Helm repository: the https URL under which its index.yaml lies.
+type HelmSource struct {
+	URL string `yaml:"url" json:"url"`
+}
+
+// OCISource is one repository of a registry, with charts or other artifacts: oci://host/path.
+type OCISource struct {
+	URL string `yaml:"url" json:"url"`
+	// Ref is the tag, semver range over tags or digest (sha256:...) used by services that name none. Empty means the newest
+	// stable version among the tags, else the tag latest.
+	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
+}
+
+// SourceAuth is how the hub proves itself to an upstream, and knows it again.
+type SourceAuth struct {
+	// Secret is a file of the installation repo, sealed for the group HubGroup.
+	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
+	// KnownHosts are lines of a known_hosts file: the host keys that an ssh server may show. They are no secret.
+	KnownHosts string `yaml:"knownHosts,omitempty" json:"knownHosts,omitempty"`
+}
+
+// HubGroup is the group that the hub belongs to, and whose sealed files it opens.
+const HubGroup = "hub"
+
+// Verification is whose signatures are believed: those by one of Keys, or keyless ones.
+type Verification struct {
+	// Keys are files of the installation repo with public keys: OpenPGP, SSH, PEM.
+	Keys    []string `yaml:"keys,omitempty" json:"keys,omitempty"`
+	Keyless *Keyless `yaml:"keyless,omitempty" json:"keyless,omitempty"`
+}
+
+// Keyless is the identity behind signatures without a lasting key, and who vouches for it.
+type Keyless struct {
+	Issuer   string `yaml:"issuer" json:"issuer"`
+	Identity string `yaml:"identity" json:"identity"`
+	// TrustRoot is a file of the installation repo.
+	TrustRoot string `yaml:"trustRoot" json:"trustRoot"`
 }
 
 // Service is services/NAME.yaml: something that runs on clusters.
@@ -151,7 +203,9 @@ type ServiceSpec struct {
 	// Secrets names sealed files of the installation repo, wherever the manifests come from.
 	Secrets []SecretRef `yaml:"secrets,omitempty" json:"secrets,omitempty"`
 	// Include names more folders or files of the same repository that the render reads.
-	Include   []string     `yaml:"include,omitempty" json:"include,omitempty"`
+	Include []string `yaml:"include,omitempty" json:"include,omitempty"`
+	// Mounts are files of other repositories, for the render to see beside its own.
+	Mounts    []Mount      `yaml:"mounts,omitempty" json:"mounts,omitempty"`
 	DependsOn []Dependency `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
 	Sync      Sync         `yaml:"sync,omitempty" json:"sync,omitempty"`
 }
@@ -159,18 +213,32 @@ type ServiceSpec struct {
 // SourceRef points into a repository. Without a name it is the installation repo itself.
 type SourceRef struct {
 	Name string `yaml:"name,omitempty" json:"name,omitempty"`
-	// Ref overrides the source's ref: a branch, tag or commit.
+	// Ref overrides the source's ref: a branch, tag or commit of git, a version or range of a chart, a tag, range or digest
+	// of OCI.
 	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
-	// Path is the folder to render, relative to the repository's root.
-	Path string `yaml:"path" json:"path"`
+	// Path is the folder to render, relative to the repository's root. Empty means the root, for sources of helm and oci
+	// alone.
+	Path string `yaml:"path,omitempty" json:"path,omitempty"`
+}
+
+// Mount is a folder or a file of another repository, which the render sees in a folder beside the service's own files.
+type Mount struct {
+	Source SourceRef `yaml:"source" json:"source"`
+	// Chart is the name of a chart when the source is a Helm repository, and empty otherwise.
+	Chart string `yaml:"chart,omitempty" json:"chart,omitempty"`
+	// At is the folder, relative to the root of the service's repository, which must not have it. The source's folder is
+	// seen as At, a file as AT/NAME.
+	At string `yaml:"at" json:"at"`
 }
 
 // Helm is how a chart is rendered. The chart is the folder at the service's path.
 type Helm struct {
+	// Chart is the name of the chart when the source is a Helm repository, and empty otherwise.
+	Chart string `yaml:"chart,omitempty" json:"chart,omitempty"`
 	// Release is the release's name. Empty means the service's name.
 	Release string         `yaml:"release,omitempty" json:"release,omitempty"`
 	Values  map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
-	// ValuesFiles are relative to the repository's root; later ones win, and Values win over all.
+	// ValuesFiles are relative to the repository's root, or lie in a mount; later ones win, and Values win over all.
 	ValuesFiles []string `yaml:"valuesFiles,omitempty" json:"valuesFiles,omitempty"`
 }
 

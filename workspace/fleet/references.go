@@ -22,13 +22,21 @@ func unique[T any](list []T, what string, out *faults, of func(*T) (string, Posi
 	}
 }
 
-// checkReferences reports names that nothing in the fleet has.
+// checkReferences reports names that nothing in the fleet has, and uses of sources that do not fit their kind.
 func checkReferences(f *Fleet, out *faults) {
 	clusters, sources, services := names(f.Clusters, clusterName), names(f.Sources, sourceName), names(f.Services, serviceName)
 	for i := range f.Services {
 		s := &f.Services[i]
-		if s.Spec.Source.Name != "" {
-			refer(s, "spec.source.name", "source", s.Spec.Source.Name, sources, out)
+		chart := ""
+		if s.Spec.Helm != nil {
+			chart = s.Spec.Helm.Chart
+		}
+		refer(s, "spec.source.name", "source", s.Spec.Source.Name, sources, out)
+		checkUse(f, use{s, "spec.source", s.Spec.Source, "spec.helm.chart", chart}, out)
+		for j, m := range s.Spec.Mounts {
+			at := index("spec.mounts", j)
+			refer(s, at+".source.name", "source", m.Source.Name, sources, out)
+			checkUse(f, use{s, at + ".source", m.Source, at + ".chart", m.Chart}, out)
 		}
 		for j, name := range s.Spec.Clusters.Names {
 			refer(s, index("spec.clusters.names", j), "cluster", name, clusters, out)
@@ -53,4 +61,58 @@ func refer(s *Service, path, what, name string, known []string, out *faults) {
 		return
 	}
 	out.add(s.Place(path), didYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, quote(name))
+}
+
+// use is how a service reads a source.
+type use struct {
+	service *Service
+	at      string // where source is written
+	source  SourceRef
+	chartAt string
+	chart   string
+}
+
+// checkUse holds a use to the kind of its source. That of an unknown source, or of one with no upstream, cannot be told.
+func checkUse(f *Fleet, u use, out *faults) {
+	kind := "git" // the installation repo is one
+	if u.source.Name != "" {
+		source, ok := f.Source(u.source.Name)
+		if !ok || source.Kind() == "" {
+			return
+		}
+		kind = source.Kind()
+	}
+	if at := u.service.Place(u.at + ".path"); kind == "git" && u.source.Path == "" && !out.has(at) {
+		out.add(u.service.Place(u.at), "add it", "missing field %s in %s", quote("path"), u.at)
+	}
+	u.checkChart(kind, out)
+	u.checkRef(kind, out)
+}
+
+func (u use) checkChart(kind string, out *faults) {
+	switch {
+	case kind == "helm" && u.chart == "":
+		fix := "add helm: {chart: NAME}"
+		if u.chartAt != "spec.helm.chart" {
+			fix = "add chart: NAME"
+		}
+		out.add(u.service.Place(u.at+".name"), fix, "source %s is a Helm repository, and no chart is named", quote(u.source.Name))
+	case kind == "helm" && !chartName.MatchString(u.chart):
+		out.add(u.service.Place(u.chartAt), "write its name alone; its version is the source's ref", "bad chart %s", quote(u.chart))
+	case kind != "helm" && u.chart != "":
+		out.add(u.service.Place(u.chartAt), "remove it, and name the chart's folder as source.path", "chart %s, and the source is no Helm repository", quote(u.chart))
+	}
+}
+
+func (u use) checkRef(kind string, out *faults) {
+	at, ref := u.service.Place(u.at+".ref"), u.source.Ref
+	switch {
+	case u.source.Name == "" || ref == "":
+	case kind == "git" && !isGitRef(ref):
+		out.add(at, gitRefFix, "bad ref %s", quote(ref))
+	case kind == "helm" && !isRange(ref):
+		out.add(at, `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", quote(ref))
+	case kind == "oci" && !isOCIRef(ref):
+		out.add(at, ociRefFix, "bad ref %s", quote(ref))
+	}
 }

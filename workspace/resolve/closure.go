@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // Bounds of one closure.
@@ -20,8 +19,8 @@ const (
 )
 
 // closure lists the files and folders that a folder's kustomization refers to, and theirs.
-func (r *Resolver) closure(snap *snapshot.Snapshot, dir string) ([]string, *fault) {
-	w := &closureWalk{r: r, snap: snap, seen: map[string]bool{}}
+func (r *Resolver) closure(seen *view, dir string) ([]string, *fault) {
+	w := &closureWalk{r: r, view: seen, seen: map[string]bool{}}
 	if f := w.folder(dir, 0); f != nil {
 		return nil, f
 	}
@@ -31,7 +30,7 @@ func (r *Resolver) closure(snap *snapshot.Snapshot, dir string) ([]string, *faul
 // closureWalk follows references from folder to folder.
 type closureWalk struct {
 	r      *Resolver
-	snap   *snapshot.Snapshot
+	view   *view
 	seen   map[string]bool
 	inputs []string
 	looked int
@@ -45,21 +44,26 @@ func (w *closureWalk) folder(dir string, depth int) *fault {
 	if depth > maxClosureDepth || len(w.seen) > maxKustomizations {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("kustomizations refer to each other more than %d levels deep or %d times", maxClosureDepth, maxKustomizations), fix: "flatten them"}
 	}
-	file := kustomizationFile(w.snap, dir)
+	file := kustomizationFile(w.view, dir)
 	if file == "" {
 		return nil // the render says what is missing
 	}
-	found, err := w.parse(file)
+	at, err := w.view.find(file)
+	if err != nil {
+		return unreadable(err)
+	}
+	found, err := w.parse(at)
 	if err != nil {
 		return unreadable(err)
 	}
 	if found.err != nil {
-		return &fault{field: "spec.source.path", file: file, line: found.line, message: "read kustomization: " + found.err.Error()}
+		return at.blame(&fault{field: "spec.source.path", line: found.line, message: "read kustomization: " + found.err.Error()})
 	}
 	for _, ref := range found.refs {
 		if f := w.follow(dir, ref, depth); f != nil {
 			if f.file == "" { // else it is a folder further on that is to blame
-				f.file, f.line, f.column = file, ref.line, ref.column
+				f.line, f.column = ref.line, ref.column
+				f = at.blame(f)
 			}
 			return f
 		}
@@ -68,17 +72,13 @@ func (w *closureWalk) folder(dir string, depth int) *fault {
 }
 
 // parse reads a kustomization once for each content. The error is one of reading.
-func (w *closureWalk) parse(file string) (parsed, error) {
-	id, _, err := w.snap.Hash(file)
-	if err != nil {
-		return parsed{}, err
-	}
-	if known, ok := w.r.refs.get(id); ok {
+func (w *closureWalk) parse(file spot) (parsed, error) {
+	if known, ok := w.r.refs.get(file.id); ok {
 		return known, nil
 	}
-	found, err := readKustomization(w.snap.FS(), file)
+	found, err := readKustomization(file.snap.FS(), file.path)
 	if err == nil {
-		w.r.refs.set(id, found)
+		w.r.refs.set(file.id, found)
 	}
 	return found, err
 }
@@ -113,7 +113,7 @@ func (w *closureWalk) follow(dir string, ref reference, depth int) *fault {
 	if path.IsAbs(ref.path) || !fs.ValidPath(name) {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("%s: %q leaves the repository", ref.field, ref.path), fix: "refer to files of this repository only", outside: true}
 	}
-	name, mode, err := w.find(name)
+	name, at, err := w.find(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (ref.optional || looksRemote(ref.path)):
 		return nil
@@ -122,23 +122,25 @@ func (w *closureWalk) follow(dir string, ref reference, depth int) *fault {
 	case err != nil:
 		return unreadable(err)
 	}
-	w.inputs = append(w.inputs, name)
-	if mode.IsDir() {
+	if at.own() {
+		w.inputs = append(w.inputs, name)
+	}
+	if at.mode.IsDir() {
 		return w.folder(name, depth+1)
 	}
 	return nil
 }
 
 // find looks for a path, or for the template that the render makes it from.
-func (w *closureWalk) find(name string) (string, fs.FileMode, error) {
-	_, mode, err := w.snap.Hash(name)
+func (w *closureWalk) find(name string) (string, spot, error) {
+	at, err := w.view.find(name)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return name, mode, err
+		return name, at, err
 	}
-	if _, mode, err := w.snap.Hash(name + templateSuffix); err == nil {
-		return name + templateSuffix, mode, nil
+	if at, err := w.view.find(name + templateSuffix); err == nil {
+		return name + templateSuffix, at, nil
 	}
-	return name, 0, err
+	return name, at, err
 }
 
 // looksRemote recognises git addresses without a scheme, such as github.com/org/repo//path?ref=v1 and git@host:repo.

@@ -29,7 +29,7 @@ func TestOverlaysOfARealRepositoryResolveUnedited(t *testing.T) {
 		"apps/staging":               {"apps/base/podinfo", "apps/staging"},
 		"infrastructure/controllers": {"infrastructure/controllers"},
 	} {
-		found, fault := New().filesOf(serviceAt(dir), snap)
+		found, fault := New().filesOf(serviceAt(dir), &view{repo: snap})
 		if fault != nil {
 			t.Errorf("%s: %s: %s", dir, fault.file, fault.message)
 			continue
@@ -54,7 +54,7 @@ func TestKustomizationsOfTheCorpusResolve(t *testing.T) {
 			return err
 		}
 		folder = filepath.ToSlash(folder)
-		if _, fault := New().filesOf(serviceAt(folder), snap); fault != nil && !broken[folder] {
+		if _, fault := New().filesOf(serviceAt(folder), &view{repo: snap}); fault != nil && !broken[folder] {
 			t.Errorf("%s: %s:%d: %s", folder, fault.file, fault.line, fault.message)
 		}
 		return nil

@@ -24,6 +24,8 @@ type fault struct {
 	outside bool
 	// own faults lie in the installation repo, wherever the service's files come from.
 	own bool
+	// mount is which of the service's mounts is to blame, counted from 1; 0 is its own files.
+	mount int
 }
 
 func unreadable(err error) *fault {
@@ -33,6 +35,9 @@ func unreadable(err error) *fault {
 // problem places a fault: in the installation repo at the culprit, for other repositories at the service.
 func (f *fault) problem(s *fleet.Service) *Problem {
 	source := s.Spec.Source.Name
+	if f.mount > 0 {
+		source = s.Spec.Mounts[f.mount-1].Source.Name
+	}
 	if f.own {
 		source = ""
 	}
@@ -48,12 +53,14 @@ func (f *fault) problem(s *fleet.Service) *Problem {
 	return p
 }
 
-// sourceProblem says why there is no state of a source to work from.
-func sourceProblem(s *fleet.Service, err error) *Problem {
-	source := s.Spec.Source.Name
-	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place("spec.source.name")}
+// sourceProblem says why there is no state of a source, which is named at the given field, to work from.
+func sourceProblem(s *fleet.Service, source, field string, err error) *Problem {
+	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(field)}
 	p.Message = fmt.Sprintf("source %q cannot be read: %v", source, err)
+	var known interface{ Fix() string }
 	switch {
+	case errors.As(err, &known):
+		p.Fix = known.Fix()
 	case errors.Is(err, snapshot.ErrNotFetched):
 		p.Message, p.Fix = fmt.Sprintf("source %q was not fetched yet", source), "see the source's status"
 	case source == "":
@@ -74,6 +81,13 @@ func notPlain(field, name string, mode fs.FileMode, fix string) *fault {
 		what, fix = "a submodule, which is not fetched", "add that repository as a source"
 	}
 	return &fault{field: field, message: fmt.Sprintf("%q is %s", name, what), fix: fix}
+}
+
+// inMount puts the blame for a fault on a mount. The fault may be shared, so it is copied.
+func (f *fault) inMount(i int) *fault {
+	blamed := *f
+	blamed.mount, blamed.field = i+1, fmt.Sprintf("spec.mounts[%d].source.path", i)
+	return &blamed
 }
 
 func tooMany(name string) *fault {

@@ -12,10 +12,11 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// fileSet is all that the files of a service depend on: the state of the repository and what the service declares.
+// fileSet is all that the files of a service depend on: the state of the repository, what is mounted in it, and what the
+// service declares.
 type fileSet struct {
-	root     snapshot.Hash
-	declared string
+	root             snapshot.Hash
+	mounts, declared string
 }
 
 // files is what a fileSet leads to.
@@ -27,15 +28,15 @@ type files struct {
 }
 
 // filesOf computes or remembers a service's files.
-func (r *Resolver) filesOf(s *fleet.Service, snap *snapshot.Snapshot) (files, *fault) {
-	root, _, err := snap.Hash(".")
+func (r *Resolver) filesOf(s *fleet.Service, seen *view) (files, *fault) {
+	root, _, err := seen.repo.Hash(".")
 	if err != nil {
 		return files{}, unreadable(err)
 	}
-	set := fileSet{root, declaration(s)}
+	set := fileSet{root, seen.mounted(), declaration(s)}
 	found, ok := r.files.get(set)
 	if !ok {
-		found, found.fault = r.findFiles(s, snap)
+		found, found.fault = r.findFiles(s, seen)
 		if found.fault == nil || !found.fault.unread {
 			r.files.set(set, found)
 		}
@@ -60,29 +61,32 @@ func declaration(s *fleet.Service) string {
 	return b.String()
 }
 
-func (r *Resolver) findFiles(s *fleet.Service, snap *snapshot.Snapshot) (files, *fault) {
+func (r *Resolver) findFiles(s *fleet.Service, seen *view) (files, *fault) {
 	var found files
 	dir := path.Clean(s.Spec.Source.Path)
-	if f := checkFolder(snap, dir); f != nil {
+	if f := checkFolder(seen.repo, dir); f != nil {
+		return found, f
+	}
+	if f := seen.collision(); f != nil {
 		return found, f
 	}
 	var f *fault
-	if found.renderer, f = detect(snap, dir, s.Spec); f != nil {
+	if found.renderer, f = detect(seen, dir, s.Spec); f != nil {
 		return found, f
 	}
-	inputs, f := declaredInputs(snap, s)
+	inputs, f := declaredInputs(seen, s)
 	if f != nil {
 		return found, f
 	}
 	if found.renderer == rendererKustomize {
-		closure, f := r.closure(snap, dir)
+		closure, f := r.closure(seen, dir)
 		if f != nil {
 			return found, f
 		}
 		inputs = append(inputs, closure...)
 	}
 	found.inputs = reduce(append(inputs, dir))
-	found.bundle, f = r.bundleKey(snap, found.inputs)
+	found.bundle, f = r.bundleKey(seen.repo, found.inputs)
 	return found, f
 }
 
@@ -108,21 +112,23 @@ func checkFolder(snap *snapshot.Snapshot, dir string) *fault {
 	return nil
 }
 
-// declaredInputs are the paths that the service names besides its own.
-func declaredInputs(snap *snapshot.Snapshot, s *fleet.Service) ([]string, *fault) {
+// declaredInputs are the paths that the service names besides its own. What lies in a mount is there already.
+func declaredInputs(seen *view, s *fleet.Service) ([]string, *fault) {
 	var inputs []string
 	add := func(field, name string, folderToo bool) *fault {
 		name = path.Clean(name)
-		_, mode, err := snap.Hash(name)
+		at, err := seen.find(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return &fault{field: field, message: fmt.Sprintf("path %q does not exist", name), fix: "correct or remove it"}
 		case err != nil:
 			return unreadable(err)
-		case !mode.IsRegular() && !(mode.IsDir() && folderToo):
-			return notPlain(field, name, mode, "name a file")
+		case !at.mode.IsRegular() && !(at.mode.IsDir() && folderToo):
+			return notPlain(field, name, at.mode, "name a file")
 		}
-		inputs = append(inputs, name)
+		if at.own() {
+			inputs = append(inputs, name)
+		}
 		return nil
 	}
 	for i, name := range s.Spec.Include {

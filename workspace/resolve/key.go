@@ -35,6 +35,13 @@ func deploymentKey(d *Deployment) string {
 		e.text(s.Name, s.Path, s.Type)
 		e.flag(s.TemplateOnly)
 	}
+	if len(d.Mounts) > 0 { // nothing is written for none, so that a service keeps its key from before there were any
+		e.size(len(d.Mounts))
+	}
+	for _, m := range d.Mounts {
+		e.text(m.At, m.Bundle)
+		e.flag(m.OwnRepository)
+	}
 	return keyPrefix + hex.EncodeToString(e.sum.Sum(nil))
 }
 

@@ -56,7 +56,7 @@ func TestOnlyChangesInsideTheInputsChangeTheKey(t *testing.T) {
 func keys(rt *rapid.T, snap *snapshot.Snapshot, n int) []string {
 	r, list := New(), make([]string, n)
 	for i := range list {
-		found, fault := r.filesOf(serviceAt(fmt.Sprintf("f%d", i)), snap)
+		found, fault := r.filesOf(serviceAt(fmt.Sprintf("f%d", i)), &view{repo: snap})
 		if fault != nil {
 			rt.Fatal(fault.message)
 		}
@@ -88,6 +88,7 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 				Helm:       &Helm{Release: word.Draw(rt, label), ValuesFiles: rapid.SliceOfN(word, 0, 2).Draw(rt, label)},
 				Secrets:    rapid.SliceOfN(rapid.Custom(secret), 0, 2).Draw(rt, label), SecretsBundle: word.Draw(rt, label),
 				OwnRepository: rapid.Bool().Draw(rt, label),
+				Mounts:        rapid.SliceOfN(rapid.Custom(mount), 0, 2).Draw(rt, label),
 			}
 		}
 		a, b := draw("a"), draw("b")
@@ -101,6 +102,110 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 func secret(rt *rapid.T) Secret {
 	word := rapid.StringMatching(`[ab:0-9]{0,2}`)
 	return Secret{word.Draw(rt, "name"), word.Draw(rt, "path"), rapid.Bool().Draw(rt, "template only"), word.Draw(rt, "type")}
+}
+
+func mount(rt *rapid.T) Mount {
+	word := rapid.StringMatching(`[ab:0-9]{0,2}`)
+	return Mount{At: word.Draw(rt, "at"), Bundle: word.Draw(rt, "bundle"), OwnRepository: rapid.Bool().Draw(rt, "own")}
+}
+
+func TestAServiceWithoutMountsKeepsTheKeyItHadBefore(t *testing.T) {
+	d := &Deployment{
+		Bundle: "b1-x", Renderer: rendererHelm, Service: "web", Path: "apps/web", Namespace: "shop",
+		Parameters: map[string]string{"a": "1"}, Helm: &Helm{Release: "web", ValuesFiles: []string{"v.yaml"}}, OwnRepository: true,
+		Secrets: []Secret{{"db", "secrets/db.yaml", true, "Opaque"}}, SecretsBundle: "b1-y",
+	}
+	if key := deploymentKey(d); key != "d2-5a6083462523fb883e994e77a4e677098d60411d8cdcd1e9c91ab551e9a8db26" {
+		t.Errorf("%s: every cluster would render again", key)
+	}
+}
+
+// world is three repositories of small folders, by source.
+type world map[string]map[string]string
+
+// TestTheKeyOfAServiceWithMountsChangesWithWhatTheRenderSees mounts folders and files of several repositories at random,
+// changes something, and expects a new key exactly when what is seen under the mounts or in the service is another.
+func TestTheKeyOfAServiceWithMountsChangesWithWhatTheRenderSees(t *testing.T) {
+	written := disk{t, map[string]*snapshot.Snapshot{}}
+	rapid.Check(t, func(rt *rapid.T) {
+		content := world{"": {"app/cm.yaml": "a: 1"}, "a": {}, "b": {}}
+		for source := range content {
+			for _, name := range []string{"f/x", "f/deep/y", "g/x"} {
+				content[source][name] = rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "content")
+			}
+		}
+		s := serviceAt("app")
+		at := rapid.Permutation([]string{"m", "app/m", "n/m"}).Draw(rt, "at")
+		for i := range rapid.IntRange(0, 3).Draw(rt, "mounts") {
+			s.Spec.Mounts = append(s.Spec.Mounts, fleet.Mount{At: at[i], Source: fleet.SourceRef{
+				Name: rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "source"),
+				Path: rapid.SampledFrom([]string{"f", "f/x", "f/deep", "g"}).Draw(rt, "path"),
+			}})
+		}
+		r := New()
+		before, saw := written.keyIn(r, s, content), sees(s, content)
+		switch rapid.SampledFrom([]string{"content", "new file", "order", "at"}).Draw(rt, "change") {
+		case "content":
+			source := rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "in")
+			content[source][rapid.SampledFrom([]string{"f/x", "f/deep/y", "g/x"}).Draw(rt, "file")] = "2"
+		case "new file":
+			source := rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "in")
+			content[source][rapid.SampledFrom([]string{"f/z", "f/deep/z", "z", "app/z"}).Draw(rt, "file")] = "3"
+		case "order":
+			slices.Reverse(s.Spec.Mounts)
+		case "at":
+			if len(s.Spec.Mounts) > 0 {
+				s.Spec.Mounts[0].At = "elsewhere"
+			}
+		}
+		after, sawLater := written.keyIn(r, s, content), sees(s, content)
+		if (before == after) != cmp.Equal(saw, sawLater) {
+			rt.Fatalf("keys %s and %s for\n%v\n%v", before, after, saw, sawLater)
+		}
+	})
+}
+
+// disk holds repositories by their content, so that each is written once.
+type disk struct {
+	*testing.T
+	snapshots map[string]*snapshot.Snapshot
+}
+
+// keyIn resolves a service with a Resolver that knows what it resolved before.
+func (d disk) keyIn(r *Resolver, s *fleet.Service, content world) string {
+	d.Helper()
+	src := repos{}
+	for source, files := range content {
+		name := fmt.Sprint(files)
+		if d.snapshots[name] == nil {
+			d.snapshots[name] = worktree(d, files)
+		}
+		src[source] = d.snapshots[name]
+	}
+	found := r.deployment(&fleet.Fleet{}, s, &fleet.Cluster{Metadata: fleet.Metadata{Name: "c"}}, src)
+	if found.Hold != nil {
+		d.Fatal(found.Hold)
+	}
+	return found.Key
+}
+
+// sees is the render's input by this test's own reckoning: what lies at each path, and whose it is.
+func sees(s *fleet.Service, content world) map[string]string {
+	seen := map[string]string{}
+	lay := func(source, dir, at string) {
+		for name, text := range content[source] {
+			if inside, ok := strings.CutPrefix(name, dir+"/"); ok {
+				seen[at+"/"+inside] = source + ":" + text
+			} else if name == dir {
+				seen[at+"/"+filepath.Base(name)] = source + ":" + text
+			}
+		}
+	}
+	lay("", "app", "app")
+	for _, m := range s.Spec.Mounts {
+		lay(m.Source.Name, m.Source.Path, m.At)
+	}
+	return seen
 }
 
 func TestReduceKeepsOnlyOutermostPaths(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"path"
 
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 const (
@@ -18,9 +17,9 @@ const (
 const templateSuffix = ".tmpl"
 
 // detect tells the renderer from the service or, unmistakably, from the files at its path.
-func detect(snap *snapshot.Snapshot, dir string, spec fleet.ServiceSpec) (string, *fault) {
-	kustomize := kustomizationFile(snap, dir) != "" || anyOf(snap, dir, templateSuffix, kustomizationNames()) != ""
-	chart := anyOf(snap, dir, "", []string{"Chart.yaml"}) != ""
+func detect(seen *view, dir string, spec fleet.ServiceSpec) (string, *fault) {
+	kustomize := kustomizationFile(seen, dir) != "" || anyOf(seen, dir, templateSuffix, kustomizationNames()) != ""
+	chart := anyOf(seen, dir, "", []string{"Chart.yaml"}) != ""
 	renderer := spec.Renderer
 	if renderer == "" && spec.Helm != nil {
 		renderer = rendererHelm
@@ -47,15 +46,15 @@ func kustomizationNames() []string {
 }
 
 // kustomizationFile is the path of a folder's kustomization, or "".
-func kustomizationFile(snap *snapshot.Snapshot, dir string) string {
-	return anyOf(snap, dir, "", kustomizationNames())
+func kustomizationFile(seen *view, dir string) string {
+	return anyOf(seen, dir, "", kustomizationNames())
 }
 
 // anyOf is the path of the first of the files that is there, or "".
-func anyOf(snap *snapshot.Snapshot, dir, suffix string, names []string) string {
+func anyOf(seen *view, dir, suffix string, names []string) string {
 	for _, name := range names {
 		file := path.Join(dir, name+suffix)
-		if _, mode, err := snap.Hash(file); err == nil && mode.IsRegular() {
+		if found, err := seen.find(file); err == nil && found.mode.IsRegular() {
 			return file
 		}
 	}

@@ -6,10 +6,10 @@
 //
 // For takes a fleet and a cluster, and asks for one snapshot for each service that the cluster's tags select. From the
 // service's path it tells the renderer and finds the inputs: the path itself, what its kustomization refers to
-// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key, and
-// those of the sealed files that the service names as secrets the key of a second bundle; with the renderer, the
-// cluster's parameters and the helm values both make the deployment's key. A service that cannot be resolved is still
-// listed, with the reason in Hold and without a key, so that nobody takes it for removed.
+// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key, those
+// of the sealed files that the service names as secrets the key of a second bundle, and each mount has one more, of its
+// own repository; with the renderer, the cluster's parameters and the helm values they make the deployment's key. A service
+// that cannot be resolved is still listed, with the reason in Hold and without a key, so that nobody takes it for removed.
 //
 // All that depends on files alone is computed once for each state of a repository, however many clusters ask, and kept
 // by git id: a commit that touches other folders changes no key and reads no file.
@@ -27,7 +27,8 @@ import (
 )
 
 // Sources gives the last good state of a repository. The source "" is the installation repo itself, whose ref is "".
-// For any other, the ref "" is what the remote calls HEAD. snapshot.ErrNotFetched says that there was none so far.
+// For any other, the ref is what fleet.Source.Ref or MountRef gives. snapshot.ErrNotFetched says that there was none so
+// far; an error with a method Fix() string knows what helps.
 type Sources interface {
 	Snapshot(source, ref string) (*snapshot.Snapshot, error)
 }
@@ -55,6 +56,8 @@ type Deployment struct {
 	// there are no Secrets, or Hold is set.
 	SecretsBundle string
 	SecretsInputs []string
+	// Mounts are what the render sees beside Inputs, sorted by At; none when Hold is set.
+	Mounts []Mount
 	// OwnRepository says that the service's files come from the installation repo, so that sealed ones among them may be
 	// opened.
 	OwnRepository   bool
@@ -80,6 +83,24 @@ type Secret struct {
 	Type         string
 }
 
+// Mount is a folder or a file of another repository.
+type Mount struct {
+	// At is the folder in which it is seen, relative to the root of the service's repository: the mounted folder is At, a
+	// mounted file is in it.
+	At string
+	// Bundle is the key of the archive that holds Inputs.
+	Bundle string
+	// Inputs is the one folder or file, relative to the root of its own repository.
+	Inputs []string
+	// OwnRepository says that it comes from the installation repo, so that sealed files in it may be opened.
+	OwnRepository bool
+	Source, Ref   string
+	// Commit is what Snapshot was taken of; empty for a work tree.
+	Commit string
+	// Snapshot is where to pack Inputs from.
+	Snapshot *snapshot.Snapshot
+}
+
 // Helm is how a chart is rendered. Later values win: those of the chart, ValuesFiles in order, ValuesJSON.
 type Helm struct {
 	Release string
@@ -90,6 +111,7 @@ type Helm struct {
 
 // Problem is why a service cannot be resolved.
 type Problem struct {
+	// Service is empty when a source's own settings are to blame.
 	Service string
 	// Cluster is set when the service's files are fine and only its settings for this cluster are not.
 	Cluster string
@@ -103,7 +125,10 @@ type Problem struct {
 
 // Error is "file:line:column: service: message: fix" on one line, without control characters.
 func (p *Problem) Error() string {
-	message := fmt.Sprintf("service %s: %s", p.Service, p.Message)
+	message := p.Message
+	if p.Service != "" {
+		message = fmt.Sprintf("service %s: %s", p.Service, p.Message)
+	}
 	if p.Cluster != "" {
 		message += " on cluster " + p.Cluster
 	}
@@ -113,10 +138,13 @@ func (p *Problem) Error() string {
 // Resolver resolves again and again with little work. It is safe for concurrent use.
 type Resolver struct {
 	files     cache[fileSet, files]
+	mounts    cache[mountSet, mountFiles]
 	secrets   cache[secretSet, secretFiles]
 	policies  cache[snapshot.Hash, policyOrNone]
 	forms     cache[formOf, form]
 	trees     cache[snapshot.Hash, treeScan]
+	filters   cache[snapshot.Hash, bool]
+	pointers  cache[pointerSet, string]
 	refs      cache[snapshot.Hash, parsed]
 	templates cache[string, compiled]
 }
@@ -156,7 +184,7 @@ func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster
 		func() *Problem { return r.addParameters(&d, s, c) },
 	)
 	if d.Hold != nil {
-		d.Bundle, d.SecretsBundle = "", ""
+		d.Bundle, d.SecretsBundle, d.Mounts = "", "", nil
 		return d
 	}
 	d.Key = deploymentKey(&d)
@@ -182,8 +210,11 @@ func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 	for _, ref := range s.Spec.Secrets {
 		d.Secrets = append(d.Secrets, Secret{ref.Name, path.Clean(ref.From), ref.TemplateOnly, ref.Type})
 	}
-	if source, ok := f.Source(d.Source); ok && d.Ref == "" && source.Spec.Git != nil {
-		d.Ref = source.Spec.Git.Ref
+	if source, ok := f.Source(d.Source); ok {
+		d.Ref = source.Ref(s)
+	}
+	for i := range s.Spec.Mounts {
+		d.Mounts = append(d.Mounts, mountOf(f, &s.Spec.Mounts[i]))
 	}
 	if d.Namespace == "" {
 		d.Namespace = "default"
@@ -218,14 +249,18 @@ func firstOf(choices ...string) string {
 	return ""
 }
 
-// addFiles finds the renderer, the inputs and their key.
+// addFiles finds the renderer, the inputs and their key, and the mounts with theirs.
 func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Problem {
 	snap, err := src.Snapshot(d.Source, d.Ref)
 	if err != nil {
-		return sourceProblem(s, err)
+		return sourceProblem(s, d.Source, "spec.source.name", err)
 	}
 	d.Snapshot, d.Commit = snap, snap.Commit().ID
-	found, fault := r.filesOf(s, snap)
+	seen, problem := r.addMounts(d, s, src)
+	if problem != nil {
+		return problem
+	}
+	found, fault := r.filesOf(s, seen)
 	if fault != nil {
 		return fault.problem(s)
 	}

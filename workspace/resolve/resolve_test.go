@@ -162,6 +162,9 @@ func describe(t *testing.T, f *fleet.Fleet, src Sources) string {
 			for _, name := range slices.Sorted(maps.Keys(d.Parameters)) {
 				fmt.Fprintf(&b, "  %s = %q\n", name, d.Parameters[name])
 			}
+			for _, m := range d.Mounts {
+				fmt.Fprintf(&b, "  mount %s of %q at %q: %v, own %v\n", m.At, m.Source, m.Ref, m.Inputs, m.OwnRepository)
+			}
 			if d.Helm != nil {
 				fmt.Fprintf(&b, "  helm %s %v %s\n", d.Helm.Release, d.Helm.ValuesFiles, d.Helm.ValuesJSON)
 			}
@@ -176,7 +179,7 @@ func describe(t *testing.T, f *fleet.Fleet, src Sources) string {
 
 func checkHeld(t *testing.T, d Deployment) {
 	t.Helper()
-	if d.Key != "" || d.Bundle != "" {
+	if d.Key != "" || d.Bundle != "" || len(d.Mounts) > 0 {
 		t.Errorf("%s is held and has a key", d.Service)
 	}
 }

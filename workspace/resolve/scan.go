@@ -24,6 +24,9 @@ func (r *Resolver) bundleKey(snap *snapshot.Snapshot, inputs []string) (string, 
 		if scan.fault != nil {
 			return "", scan.fault.under(name)
 		}
+		if f := r.checkPointers(snap, name, id, mode, scan); f != nil {
+			return "", f
+		}
 		if total += scan.entries; total > bundle.DefaultLimits().Entries {
 			return "", tooMany(name)
 		}
@@ -34,7 +37,9 @@ func (r *Resolver) bundleKey(snap *snapshot.Snapshot, inputs []string) (string, 
 // treeScan is what one tree holds, at any depth. It depends on the tree alone, so paths are relative to it.
 type treeScan struct {
 	entries int
-	fault   *scanFault
+	// filtered says that attributes in it put files into Git LFS.
+	filtered bool
+	fault    *scanFault
 }
 
 // scanFault is the first entry that no bundle can hold.
@@ -78,6 +83,9 @@ func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
 		return treeScan{fault: &scanFault{err: err}}
 	}
 	total := treeScan{entries: 1}
+	if total.filtered, err = r.filteredIn(snap, name); err != nil {
+		return treeScan{fault: &scanFault{err: err}}
+	}
 	for _, e := range entries {
 		child := path.Join(name, e.Name())
 		scan := treeScan{entries: 1}
@@ -87,6 +95,7 @@ func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
 			scan.fault = &scanFault{mode: e.Type()}
 		}
 		total.entries += scan.entries
+		total.filtered = total.filtered || scan.filtered
 		if scan.fault != nil {
 			total.fault = &scanFault{path: path.Join(e.Name(), scan.fault.path), mode: scan.fault.mode, err: scan.fault.err}
 			return total

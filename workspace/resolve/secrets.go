@@ -115,7 +115,7 @@ func (r *Resolver) findSecret(own *snapshot.Snapshot, name string) (snapshot.Has
 	case !mode.IsRegular():
 		return "", notPlain("", name, mode, "name a file")
 	}
-	must, f := r.mustBeSealed(own, name)
+	_, must, f := r.sealedFor(own, name)
 	if f != nil || must && own.Commit().ID == "" {
 		return id, f
 	}
@@ -138,32 +138,32 @@ type policyOrNone struct {
 	err    error
 }
 
-// mustBeSealed asks the policy about a path.
-func (r *Resolver) mustBeSealed(own *snapshot.Snapshot, name string) (bool, *fault) {
+// sealedFor asks the policy about a path: whether it must be sealed, and for which groups.
+func (r *Resolver) sealedFor(own *snapshot.Snapshot, name string) (groups []string, must bool, f *fault) {
 	id, _, err := own.Hash(policy.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return false, unreadable(err)
+		return nil, false, unreadable(err)
 	}
 	p, ok := r.policies.get(id)
 	if !ok {
 		text, err := fs.ReadFile(own.FS(), policy.File)
 		if err != nil {
-			return false, unreadable(err)
+			return nil, false, unreadable(err)
 		}
 		p.policy, p.err = policy.Parse(text)
 		r.policies.set(id, p)
 	}
 	if p.err != nil {
-		return false, &fault{message: fmt.Sprintf("whether %q is sealed cannot be told: %v", name, p.err), fix: "correct " + policy.File}
+		return nil, false, &fault{message: fmt.Sprintf("whether %q is sealed cannot be told: %v", name, p.err), fix: "correct " + policy.File}
 	}
-	_, must, err := p.policy.Match(name)
+	groups, must, err = p.policy.Match(name)
 	if err != nil {
-		return false, &fault{message: err.Error(), fix: "correct " + policy.File}
+		return nil, false, &fault{message: err.Error(), fix: "correct " + policy.File}
 	}
-	return must, nil
+	return groups, must, nil
 }
 
 // formOf names a file's content, and what tells its format.

@@ -2,8 +2,11 @@ package resolve
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -11,9 +14,9 @@ import (
 func Validate(f *fleet.Fleet, src Sources) []Problem { return New().Validate(f, src) }
 
 // Validate lists what is wrong with any service on any cluster, each cause once, sorted by place. The files of services
-// that no cluster selects are looked at too.
+// that no cluster selects are looked at too, and the secrets of sources.
 func (r *Resolver) Validate(f *fleet.Fleet, src Sources) []Problem {
-	var all []Problem
+	all := r.validateSources(f, src)
 	for i := range f.Services {
 		all = append(all, r.validate(f, &f.Services[i], src)...)
 	}
@@ -22,6 +25,40 @@ func (r *Resolver) Validate(f *fleet.Fleet, src Sources) []Problem {
 			cmp.Compare(a.Service, b.Service), cmp.Compare(a.Message, b.Message))
 	})
 	return all
+}
+
+// validateSources finds secrets of sources that are not sealed for the hub, which could not open them.
+func (r *Resolver) validateSources(f *fleet.Fleet, src Sources) []Problem {
+	var list []Problem
+	for i := range f.Sources {
+		s := &f.Sources[i]
+		if s.Spec.Auth == nil || s.Spec.Auth.Secret == "" {
+			continue
+		}
+		if fault := r.checkAccess(s.Spec.Auth.Secret, src); fault != nil {
+			message := fmt.Sprintf("source %s: auth.secret: %s", s.Metadata.Name, fault.message)
+			list = append(list, Problem{Position: s.Place("spec.auth.secret"), Message: message, Fix: fault.fix})
+		}
+	}
+	return list
+}
+
+// checkAccess wants the policy to seal a file for the hub.
+func (r *Resolver) checkAccess(name string, src Sources) *fault {
+	own, err := src.Snapshot("", "")
+	if err != nil {
+		return unreadable(err)
+	}
+	fix := fmt.Sprintf("give the path a pattern in %s with groups: [%s]", policy.File, fleet.HubGroup)
+	switch groups, must, f := r.sealedFor(own, name); {
+	case f != nil:
+		return f
+	case !must:
+		return &fault{message: fmt.Sprintf("no pattern of %s covers %q, so it is in clear", policy.File, name), fix: fix}
+	case !slices.Contains(groups, fleet.HubGroup):
+		return &fault{message: fmt.Sprintf("%q is sealed for %s, and the hub is in the group %s alone", name, strings.Join(groups, ", "), fleet.HubGroup), fix: fix}
+	}
+	return nil
 }
 
 // validate finds the problems with a service's files and secrets, or else each problem with its settings at the first

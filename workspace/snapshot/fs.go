@@ -31,7 +31,7 @@ func (f files) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.mode.IsDir() {
+	if e.Mode.IsDir() {
 		list, err := f.ReadDir(name)
 		return &dirFile{info: f.info(name, e), rest: list}, err
 	}
@@ -51,10 +51,10 @@ func (f files) ReadFile(name string) ([]byte, error) {
 	return f.read("read", name, e)
 }
 
-func (f files) read(op, name string, e entry) ([]byte, error) {
-	switch e.mode.Type() {
+func (f files) read(op, name string, e Entry) ([]byte, error) {
+	switch e.Mode.Type() {
 	case 0:
-		data, err := f.s.src.blob(e.hash)
+		data, err := f.s.src.blob(e.Hash)
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: %w", op, name, err)
 		}
@@ -73,10 +73,10 @@ func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !e.mode.IsDir() {
+	if !e.Mode.IsDir() {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errNotDir}
 	}
-	entries, err := f.s.src.tree(e.hash)
+	entries, err := f.s.src.Tree(e.Hash)
 	if err != nil {
 		return nil, fmt.Errorf("readdir %q: %w", name, err)
 	}
@@ -84,10 +84,10 @@ func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 // dirEntries puts git's order into fs.ReadDir's, which is by plain name.
-func (f files) dirEntries(dir string, entries []entry) []fs.DirEntry {
+func (f files) dirEntries(dir string, entries []Entry) []fs.DirEntry {
 	list := make([]fs.DirEntry, len(entries))
 	for i, e := range entries {
-		list[i] = f.info(path.Join(dir, e.name), e)
+		list[i] = f.info(path.Join(dir, e.Name), e)
 	}
 	sortByName(list)
 	return list
@@ -102,32 +102,32 @@ func (f files) Stat(name string) (fs.FileInfo, error) {
 	return f.info(name, e).Info()
 }
 
-func (f files) info(name string, e entry) *info {
+func (f files) info(name string, e Entry) *info {
 	return &info{
 		entry: e, base: path.Base(name), modTime: f.s.commit.Time,
 		size: sync.OnceValues(func() (int64, error) {
-			if e.mode.Type() != 0 {
+			if e.Mode.Type() != 0 {
 				return 0, nil
 			}
-			return f.s.src.blobSize(e.hash)
+			return f.s.src.blobSize(e.Hash)
 		}),
 	}
 }
 
 // info is both a DirEntry and a FileInfo; a file's size is looked up when it is first asked for.
 type info struct {
-	entry
+	entry   Entry
 	base    string
 	modTime time.Time
 	size    func() (int64, error)
 }
 
 func (i *info) Name() string       { return i.base }
-func (i *info) Mode() fs.FileMode  { return i.mode }
-func (i *info) Type() fs.FileMode  { return i.mode.Type() }
-func (i *info) IsDir() bool        { return i.mode.IsDir() }
+func (i *info) Mode() fs.FileMode  { return i.entry.Mode }
+func (i *info) Type() fs.FileMode  { return i.entry.Mode.Type() }
+func (i *info) IsDir() bool        { return i.entry.Mode.IsDir() }
 func (i *info) ModTime() time.Time { return i.modTime }
-func (i *info) Sys() any           { return i.hash }
+func (i *info) Sys() any           { return i.entry.Hash }
 
 // Size is looked up by Info, which reports an error where this cannot.
 func (i *info) Size() int64 {

@@ -3,42 +3,60 @@ package snapshot
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// What one object may measure, inflated.
+// What one object may measure, inflated, in bytes.
 const (
-	maxBlob   = 32 << 20
-	maxTree   = 4 << 20
-	maxCommit = 1 << 20
+	MaxBlob   = 32 << 20
+	MaxTree   = 4 << 20
+	MaxCommit = 1 << 20
 )
 
-// objectCache is how much of a repository's inflated objects stays in memory.
-const objectCache = 32 * cache.MiByte
+// Store holds git objects by their ids. It is safe for concurrent use. What is not there is an error that wraps
+// plumbing.ErrObjectNotFound; any other error means that the store is damaged.
+type Store interface {
+	// Has says whether an object is there, without reading it.
+	Has(id plumbing.Hash) bool
+	// Size is what an object measures inflated, told without inflating all of it.
+	Size(id plumbing.Hash) (int64, error)
+	// Read gives an object whose size has been found acceptable. The content belongs to the caller.
+	Read(id plumbing.Hash) (plumbing.ObjectType, []byte, error)
+}
 
-// objects reads one repository's objects, bounded. go-git's storage must not be read concurrently, so one mutex
-// guards it; objects are small and copied out under it.
-type objects struct {
-	mu    sync.Mutex
-	store storer.EncodedObjectStorer // guarded by mu
-	// cache outlives the store: objects are named by their content. It is nil for a store that has its own.
-	cache cache.Object
-	// damaged is set when an object is there and cannot be read.
-	damaged atomic.Bool
-	trees   recentTrees
+// Objects reads the objects of a store: bounded, and each compared with its id. It is safe for concurrent use.
+type Objects struct {
+	mu     sync.RWMutex
+	store  Store // guarded by mu
+	failed func(error)
+	trees  recentTrees
+}
+
+// NewObjects reads from a store. When an object is missing, cannot be read, or is not what its id says, failed is called
+// with the reason, which wraps plumbing.ErrObjectNotFound in the first case. It may be nil.
+func NewObjects(store Store, failed func(error)) *Objects {
+	if failed == nil {
+		failed = func(error) {}
+	}
+	return &Objects{store: store, failed: failed}
+}
+
+// Use makes snapshots that were taken earlier read from another store. When it returns, nobody reads from the old one,
+// which it gives back.
+func (o *Objects) Use(store Store) (old Store) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old, o.store = o.store, store
+	return old
 }
 
 // recentTrees are the trees that were decoded last: whoever walks a folder file by file asks for the same few each time.
 type recentTrees struct {
 	mu    sync.Mutex // guards known
-	known map[Hash][]entry
+	known map[Hash][]Entry
 }
 
 // mostTrees is how many decoded trees are kept before all are forgotten, largestTree how many entries one may have.
@@ -47,29 +65,31 @@ const (
 	largestTree = 20_000
 )
 
-func (r *recentTrees) get(id Hash) ([]entry, bool) {
+func (r *recentTrees) get(id Hash) ([]Entry, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list, ok := r.known[id]
 	return list, ok
 }
 
-func (r *recentTrees) put(id Hash, list []entry) {
+func (r *recentTrees) put(id Hash, list []Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.known) >= mostTrees || r.known == nil {
-		r.known = make(map[Hash][]entry, mostTrees)
+		r.known = make(map[Hash][]Entry, mostTrees)
 	}
 	r.known[id] = list
 }
 
-func (o *objects) blob(id Hash) ([]byte, error) { return o.read(id, plumbing.BlobObject, maxBlob) }
+func (o *Objects) blob(id Hash) ([]byte, error) { return o.Read(id, plumbing.BlobObject, MaxBlob) }
 
-func (o *objects) tree(id Hash) ([]entry, error) {
+// Tree gives a tree's entries in git's order, which the caller must not change. A tree that git's own tools would not
+// have written is a *TreeError.
+func (o *Objects) Tree(id Hash) ([]Entry, error) {
 	if known, ok := o.trees.get(id); ok {
 		return known, nil
 	}
-	body, err := o.read(id, plumbing.TreeObject, maxTree)
+	body, err := o.Read(id, plumbing.TreeObject, MaxTree)
 	if err != nil {
 		return nil, err
 	}
@@ -80,57 +100,64 @@ func (o *objects) tree(id Hash) ([]entry, error) {
 	return list, err
 }
 
-func (o *objects) blobSize(id Hash) (int64, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n, err := o.store.EncodedObjectSize(plumbing.NewHash(string(id)))
+func (o *Objects) blobSize(id Hash) (int64, error) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	n, err := o.size(plumbing.BlobObject, id)
 	if err != nil {
-		return 0, fmt.Errorf("find blob %s: %w", id, err)
+		return 0, err
 	}
 	return n, nil
 }
 
-// has says whether the object is there, without reading it.
-func (o *objects) has(id plumbing.Hash) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	// Not HasEncodedObject, which overlooks packs when the storage has exclusive access.
-	_, err := o.store.EncodedObjectSize(id)
-	return err == nil
+// size must be called with mu held.
+func (o *Objects) size(kind plumbing.ObjectType, id Hash) (int64, error) {
+	n, err := o.store.Size(plumbing.NewHash(string(id)))
+	if err != nil {
+		return 0, o.fail(fmt.Errorf("find %s %s: %w", kind, id, err))
+	}
+	return n, nil
 }
 
-// read checks the size before anything is inflated.
-func (o *objects) read(id Hash, kind plumbing.ObjectType, most int64) ([]byte, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	hash := plumbing.NewHash(string(id))
-	size, err := o.store.EncodedObjectSize(hash)
+// Has says whether the object is there, without reading it.
+func (o *Objects) Has(id Hash) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.store.Has(plumbing.NewHash(string(id)))
+}
+
+// Read gives an object of one kind and of at most so many bytes; the size is known before anything is inflated. A larger
+// one is a *LimitError, and one of another kind is not found.
+func (o *Objects) Read(id Hash, kind plumbing.ObjectType, most int64) ([]byte, error) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	size, err := o.size(kind, id)
 	if err != nil {
-		return nil, fmt.Errorf("find %s %s: %w", kind, id, err)
+		return nil, err
 	}
 	if size > most {
 		return nil, &LimitError{What: fmt.Sprintf("%s %s", kind, id), Size: size, Max: most}
 	}
-	obj, err := o.store.EncodedObject(kind, hash)
+	found, data, err := o.store.Read(plumbing.NewHash(string(id)))
 	if err != nil {
-		o.damaged.CompareAndSwap(false, !errors.Is(err, plumbing.ErrObjectNotFound))
-		return nil, fmt.Errorf("read %s %s: %w", kind, id, err)
+		return nil, o.fail(fmt.Errorf("read %s %s: %w", kind, id, err))
 	}
-	r, err := obj.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", kind, id, err)
+	if found != kind {
+		return nil, fmt.Errorf("read %s %s: it is a %s: %w", kind, id, found, plumbing.ErrObjectNotFound)
 	}
-	data := make([]byte, size)
-	_, err = io.ReadFull(r, data)
-	if err := errors.Join(err, r.Close()); err != nil {
-		o.damaged.Store(true)
-		return nil, fmt.Errorf("read %s %s: %w", kind, id, err)
+	if is := plumbing.ComputeHash(kind, data).String(); is != string(id) {
+		return nil, o.fail(fmt.Errorf("read %s %s: what is stored is %s", kind, id, is))
 	}
 	return data, nil
 }
 
+func (o *Objects) fail(err error) error {
+	o.failed(err)
+	return err
+}
+
 // peel follows annotated tags to a commit.
-func (o *objects) peel(id plumbing.Hash) (*object.Commit, error) {
+func (o *Objects) peel(id Hash) (*object.Commit, error) {
 	const mostTags = 5
 	for range mostTags {
 		commit := &object.Commit{}
@@ -151,14 +178,14 @@ func (o *objects) peel(id plumbing.Hash) (*object.Commit, error) {
 		if tag.TargetType != plumbing.CommitObject && tag.TargetType != plumbing.TagObject {
 			return nil, fmt.Errorf("tag %s names a %s, not a commit", id, tag.TargetType)
 		}
-		id = tag.Target
+		id = Hash(tag.Target.String())
 	}
 	return nil, fmt.Errorf("tag %s is nested too deep", id)
 }
 
-// memory copies an object, so that it can be decoded without the lock.
-func (o *objects) memory(id plumbing.Hash, kind plumbing.ObjectType) (*plumbing.MemoryObject, error) {
-	data, err := o.read(Hash(id.String()), kind, maxCommit)
+// memory puts an object where it can be decoded from.
+func (o *Objects) memory(id Hash, kind plumbing.ObjectType) (*plumbing.MemoryObject, error) {
+	data, err := o.Read(id, kind, MaxCommit)
 	if err != nil {
 		return nil, err
 	}
@@ -168,14 +195,14 @@ func (o *objects) memory(id plumbing.Hash, kind plumbing.ObjectType) (*plumbing.
 	return raw, err
 }
 
-// snapshot opens a commit and checks that its root tree can be read.
-func (o *objects) snapshot(id plumbing.Hash) (*Snapshot, error) {
+// Snapshot opens a commit, or the one that an annotated tag names, and checks that its root tree can be read.
+func (o *Objects) Snapshot(id Hash) (*Snapshot, error) {
 	commit, err := o.peel(id)
 	if err != nil {
 		return nil, fmt.Errorf("open commit %s: %w", id, err)
 	}
 	s := &Snapshot{commit: newCommit(commit), root: Hash(commit.TreeHash.String()), src: o}
-	if _, err := o.tree(s.root); err != nil {
+	if _, err := o.Tree(s.root); err != nil {
 		return nil, fmt.Errorf("open commit %s: %w", id, err)
 	}
 	return s, nil

@@ -2,12 +2,15 @@ package snapshot
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Open takes a snapshot of a revision (HEAD, a branch, a tag, a commit's hash) of a local repository. The folder is a
@@ -21,7 +24,44 @@ func Open(dir, revision string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: find revision %q: %w", dir, revision, err)
 	}
-	return (&objects{store: repo.Storer}).snapshot(*id)
+	return NewObjects(&localStore{git: repo.Storer}, nil).Snapshot(Hash(id.String()))
+}
+
+// localStore is a repository's own storage. go-git's must not be read concurrently, so one mutex guards it.
+type localStore struct {
+	mu  sync.Mutex
+	git storer.EncodedObjectStorer // guarded by mu
+}
+
+// Has implements Store.
+func (s *localStore) Has(id plumbing.Hash) bool {
+	_, err := s.Size(id)
+	return err == nil
+}
+
+// Size implements Store.
+func (s *localStore) Size(id plumbing.Hash) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.git.EncodedObjectSize(id)
+}
+
+// Read implements Store.
+func (s *localStore) Read(id plumbing.Hash) (plumbing.ObjectType, []byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	obj, err := s.git.EncodedObject(plumbing.AnyObject, id)
+	if err != nil {
+		return plumbing.InvalidObject, nil, err
+	}
+	r, err := obj.Reader()
+	if err != nil {
+		return plumbing.InvalidObject, nil, err
+	}
+	defer r.Close()
+	data := make([]byte, obj.Size())
+	_, err = io.ReadFull(r, data)
+	return obj.Type(), data, err
 }
 
 func sortByName(list []fs.DirEntry) {

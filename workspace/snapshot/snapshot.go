@@ -2,8 +2,8 @@
 //
 // A [Snapshot] reads trees and blobs straight from git's objects: nothing is ever checked out, so a repository can
 // place no file, link or hook on the machine that reads it. [Open] takes a local repository, [Worktree] what a work
-// tree would become if it were committed now, and a [Mirror] follows a remote: it fetches just what the named refs
-// point at, keeps the last good commit of each on disk, and goes on serving it while the remote is away.
+// tree would become if it were committed now, and [Objects] reads from any store of objects, such as a mirror of a
+// remote repository.
 //
 // Data passes through once: refs resolve to a commit, the commit to its root tree, and [Snapshot.FS] and
 // [Snapshot.Hash] walk down from there. Every size is known from an object's header before its content is inflated,
@@ -59,7 +59,7 @@ type Snapshot struct {
 
 // source gives the objects of a snapshot.
 type source interface {
-	tree(Hash) ([]entry, error)
+	Tree(Hash) ([]Entry, error)
 	blobSize(Hash) (int64, error)
 	// blob's result belongs to the caller.
 	blob(Hash) ([]byte, error)
@@ -75,11 +75,11 @@ func (s *Snapshot) Hash(name string) (Hash, fs.FileMode, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	return e.hash, e.mode, nil
+	return e.Hash, e.Mode, nil
 }
 
-func (s *Snapshot) find(op, name string) (entry, error) {
-	at := entry{name: ".", mode: fs.ModeDir | 0o755, hash: s.root}
+func (s *Snapshot) find(op, name string) (Entry, error) {
+	at := Entry{Name: ".", Mode: fs.ModeDir | 0o755, Hash: s.root}
 	if !fs.ValidPath(name) {
 		return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
@@ -88,10 +88,10 @@ func (s *Snapshot) find(op, name string) (entry, error) {
 	}
 	seen := ""
 	for elem := range strings.SplitSeq(name, "/") {
-		if !at.mode.IsDir() {
+		if !at.Mode.IsDir() {
 			return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 		}
-		entries, err := s.src.tree(at.hash)
+		entries, err := s.src.Tree(at.Hash)
 		if err != nil {
 			return at, fmt.Errorf("%s %q: read folder %q: %w", op, name, seen, err)
 		}

@@ -127,10 +127,10 @@ func refused(t *testing.T, r *repo, body, name string) {
 
 func TestBlobBeyondTheLimitIsNotInflated(t *testing.T) {
 	r := newRepo(t)
-	r.commit("big", strings.Repeat("\x00", maxBlob+1))
+	r.commit("big", strings.Repeat("\x00", MaxBlob+1))
 	_, err := fs.ReadFile(open(t, r, "HEAD").FS(), "big")
 	var limit *LimitError
-	if !errors.As(err, &limit) || limit.Max != maxBlob {
+	if !errors.As(err, &limit) || limit.Max != MaxBlob {
 		t.Fatalf("ReadFile: %v, want a LimitError", err)
 	}
 }
@@ -163,13 +163,13 @@ func FuzzParseTree(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := encodeTree(entries)
+		again, err := EncodeTree(entries)
 		if err != nil || string(again) != string(body) {
 			t.Fatalf("%q became %q, %v", body, again, err)
 		}
 		for _, e := range entries {
-			if got, ok := lookup(entries, e.name); !ok || got != e {
-				t.Fatalf("lookup(%q) = %v, %v", e.name, got, ok)
+			if got, ok := lookup(entries, e.Name); !ok || got != e {
+				t.Fatalf("lookup(%q) = %v, %v", e.Name, got, ok)
 			}
 		}
 	})

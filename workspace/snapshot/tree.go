@@ -11,7 +11,7 @@ import (
 
 // TreeError refuses a tree that git's own tools would not have written, or that names a file no system should create.
 type TreeError struct {
-	// Tree is empty for a work tree.
+	// Tree is empty for one that is about to be made.
 	Tree Hash
 	// Name is the entry's name as found.
 	Name   string
@@ -19,26 +19,28 @@ type TreeError struct {
 }
 
 func (e *TreeError) Error() string {
-	where := "the work tree"
+	where := ""
 	if e.Tree != "" {
-		where = "tree " + string(e.Tree)
+		where = " in tree " + string(e.Tree)
 	}
-	return fmt.Sprintf("invalid tree path %q in %s: %s", e.Name, where, e.Reason)
+	return fmt.Sprintf("invalid tree path %q%s: %s", e.Name, where, e.Reason)
 }
 
-// entry is one line of a tree.
-type entry struct {
-	name string
-	mode fs.FileMode
-	hash Hash
+// Entry is one line of a tree.
+type Entry struct {
+	Name string
+	// Mode's type bits are those of a folder, a symbolic link, a regular file, or fs.ModeIrregular for a submodule.
+	Mode fs.FileMode
+	// Hash names a tree, a blob, or a submodule's commit.
+	Hash Hash
 }
 
 // sortName is how git orders entries: folders as if their names ended in a slash.
-func (e entry) sortName() string {
-	if e.mode.IsDir() {
-		return e.name + "/"
+func (e Entry) sortName() string {
+	if e.Mode.IsDir() {
+		return e.Name + "/"
 	}
-	return e.name
+	return e.Name
 }
 
 // gitMode writes a mode as it stands in a tree.
@@ -74,8 +76,8 @@ func parseMode(s string) (fs.FileMode, bool) {
 
 // parseTree decodes a tree object. It accepts only what hashes back to the same id after a round through plain files:
 // canonical modes, sorted, no name twice.
-func parseTree(id Hash, body []byte) ([]entry, error) {
-	var list []entry
+func parseTree(id Hash, body []byte) ([]Entry, error) {
+	var list []Entry
 	for len(body) > 0 {
 		mode, rest, ok := bytes.Cut(body, []byte{' '})
 		if !ok {
@@ -85,15 +87,15 @@ func parseTree(id Hash, body []byte) ([]entry, error) {
 		if !ok || len(rest) < 20 {
 			return nil, &TreeError{Tree: id, Reason: "truncated"}
 		}
-		e := entry{name: string(name), hash: Hash(hex.EncodeToString(rest[:20]))}
-		if e.mode, ok = parseMode(string(mode)); !ok {
-			return nil, &TreeError{Tree: id, Name: e.name, Reason: fmt.Sprintf("mode %.10q is not one that git writes", mode)}
+		e := Entry{Name: string(name), Hash: Hash(hex.EncodeToString(rest[:20]))}
+		if e.Mode, ok = parseMode(string(mode)); !ok {
+			return nil, &TreeError{Tree: id, Name: e.Name, Reason: fmt.Sprintf("mode %.10q is not one that git writes", mode)}
 		}
-		if reason := badName(e.name); reason != "" {
-			return nil, &TreeError{Tree: id, Name: e.name, Reason: reason}
+		if reason := badName(e.Name); reason != "" {
+			return nil, &TreeError{Tree: id, Name: e.Name, Reason: reason}
 		}
 		if n := len(list); n > 0 && list[n-1].sortName() >= e.sortName() {
-			return nil, &TreeError{Tree: id, Name: e.name, Reason: "appears twice or out of order"}
+			return nil, &TreeError{Tree: id, Name: e.Name, Reason: "appears twice or out of order"}
 		}
 		list = append(list, e)
 		body = rest[20:]
@@ -102,39 +104,52 @@ func parseTree(id Hash, body []byte) ([]entry, error) {
 }
 
 // duplicate finds a file and a folder of one name, which the order of entries does not bring together.
-func duplicate(id Hash, list []entry) error {
+func duplicate(id Hash, list []Entry) error {
 	for _, e := range list {
-		if e.mode.IsDir() {
-			if _, twice := slices.BinarySearchFunc(list, e.name, compareName); twice {
-				return &TreeError{Tree: id, Name: e.name, Reason: "appears twice"}
+		if e.Mode.IsDir() {
+			if _, twice := slices.BinarySearchFunc(list, e.Name, compareName); twice {
+				return &TreeError{Tree: id, Name: e.Name, Reason: "appears twice"}
 			}
 		}
 	}
 	return nil
 }
 
-func compareName(e entry, sortName string) int { return strings.Compare(e.sortName(), sortName) }
+func compareName(e Entry, sortName string) int { return strings.Compare(e.sortName(), sortName) }
 
 // lookup finds a name among the sorted entries of a tree.
-func lookup(list []entry, name string) (entry, bool) {
+func lookup(list []Entry, name string) (Entry, bool) {
 	for _, sortName := range []string{name, name + "/"} {
-		if i, ok := slices.BinarySearchFunc(list, sortName, compareName); ok && list[i].name == name {
+		if i, ok := slices.BinarySearchFunc(list, sortName, compareName); ok && list[i].Name == name {
 			return list[i], true
 		}
 	}
-	return entry{}, false
+	return Entry{}, false
 }
 
-// encodeTree writes sorted entries as a tree object's body.
-func encodeTree(list []entry) ([]byte, error) {
+// EncodeTree puts entries into git's order and writes them as a tree object's body. Names that no tree should hold, and
+// one that appears twice, are a *TreeError.
+func EncodeTree(list []Entry) ([]byte, error) {
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.sortName(), b.sortName()) })
+	for i, e := range list {
+		if reason := badName(e.Name); reason != "" {
+			return nil, &TreeError{Name: e.Name, Reason: reason}
+		}
+		if i > 0 && list[i-1].Name == e.Name {
+			return nil, &TreeError{Name: e.Name, Reason: "appears twice"}
+		}
+	}
+	if err := duplicate("", list); err != nil {
+		return nil, err
+	}
 	var body []byte
 	for _, e := range list {
-		id, err := hex.DecodeString(string(e.hash))
+		id, err := hex.DecodeString(string(e.Hash))
 		if err != nil {
-			return nil, fmt.Errorf("encode tree: id of %q: %w", e.name, err)
+			return nil, fmt.Errorf("encode tree: id of %q: %w", e.Name, err)
 		}
-		body = append(append(body, gitMode(e.mode)...), ' ')
-		body = append(append(body, e.name...), 0)
+		body = append(append(body, gitMode(e.Mode)...), ' ')
+		body = append(append(body, e.Name...), 0)
 		body = append(body, id...)
 	}
 	return body, nil

@@ -53,7 +53,7 @@ type worktree struct {
 	// folders are those that hold tracked files.
 	folders map[string]bool
 
-	trees map[Hash][]entry
+	trees map[Hash][]Entry
 	blobs map[Hash]workFile
 }
 
@@ -70,7 +70,7 @@ func openWorktree(dir string) (*worktree, error) {
 	}
 	w := &worktree{
 		dir: dir, root: root, tracked: map[string]filemode.FileMode{}, links: map[string]Hash{}, folders: map[string]bool{},
-		trees: map[Hash][]entry{}, blobs: map[Hash]workFile{},
+		trees: map[Hash][]Entry{}, blobs: map[Hash]workFile{},
 	}
 	return w, w.readIndex()
 }
@@ -121,7 +121,7 @@ func (w *worktree) globalRules() (rules, error) {
 // readRules reads an ignore file whose patterns hold below domain; a missing one has none, and neither has a link.
 func (w *worktree) readRules(name string, domain []string) (rules, error) {
 	info, err := w.root.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxTree {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > MaxTree {
 		return nil, nil
 	}
 	data, err := w.root.ReadFile(name)
@@ -139,7 +139,7 @@ func (w *worktree) readRules(name string, domain []string) (rules, error) {
 }
 
 // scan lists a folder as a tree. Below an ignored folder only tracked files count.
-func (w *worktree) scan(folder string, ignored rules, onlyTracked bool) ([]entry, error) {
+func (w *worktree) scan(folder string, ignored rules, onlyTracked bool) ([]Entry, error) {
 	list, err := fs.ReadDir(w.root.FS(), folder)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (w *worktree) scan(folder string, ignored rules, onlyTracked bool) ([]entry
 		return nil, err
 	}
 	ignored = slices.Concat(ignored, own)
-	var entries []entry
+	var entries []Entry
 	for _, d := range list {
 		name := path.Join(folder, d.Name())
 		if d.Name() == ".git" || w.skip(name, d, ignored, onlyTracked) {
@@ -166,7 +166,7 @@ func (w *worktree) scan(folder string, ignored rules, onlyTracked bool) ([]entry
 			entries = append(entries, e)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.sortName(), b.sortName()) })
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.sortName(), b.sortName()) })
 	return entries, nil
 }
 
@@ -185,27 +185,27 @@ func (w *worktree) skip(name string, d fs.DirEntry, ignored rules, onlyTracked b
 }
 
 // entry makes one line of a tree; not ok is what git would not take up: an empty folder, a socket.
-func (w *worktree) entry(name string, d fs.DirEntry, ignored rules, onlyTracked bool) (e entry, ok bool, err error) {
-	e = entry{name: d.Name()}
+func (w *worktree) entry(name string, d fs.DirEntry, ignored rules, onlyTracked bool) (e Entry, ok bool, err error) {
+	e = Entry{Name: d.Name()}
 	switch d.Type() {
 	case fs.ModeDir:
 		if link, isLink := w.submodule(name); isLink {
-			e.mode, e.hash = fs.ModeIrregular, link
+			e.Mode, e.Hash = fs.ModeIrregular, link
 			return e, link != "", nil
 		}
 		below, err := w.scan(name, ignored, onlyTracked || ignored.match(name, true))
 		if err != nil || len(below) == 0 {
 			return e, false, err
 		}
-		e.mode = fs.ModeDir | 0o755
-		e.hash, err = w.addTree(below)
+		e.Mode = fs.ModeDir | 0o755
+		e.Hash, err = w.addTree(below)
 		return e, true, err
 	case fs.ModeSymlink:
-		e.mode = fs.ModeSymlink | 0o777
-		e.hash, err = w.addLink(name)
+		e.Mode = fs.ModeSymlink | 0o777
+		e.Hash, err = w.addLink(name)
 		return e, true, err
 	case 0:
-		e.mode, e.hash, err = w.addFile(name)
+		e.Mode, e.Hash, err = w.addFile(name)
 		return e, true, err
 	}
 	return e, false, nil
@@ -229,8 +229,8 @@ func (w *worktree) submodule(name string) (Hash, bool) {
 	return Hash(head.Hash().String()), true
 }
 
-func (w *worktree) addTree(entries []entry) (Hash, error) {
-	body, err := encodeTree(entries)
+func (w *worktree) addTree(entries []Entry) (Hash, error) {
+	body, err := EncodeTree(entries)
 	if err != nil {
 		return "", err
 	}
@@ -277,7 +277,7 @@ func (w *worktree) addBlob(id plumbing.Hash, f workFile) Hash {
 
 var errChanged = errors.New("changed while the snapshot was in use: take a new one")
 
-func (w *worktree) tree(id Hash) ([]entry, error) {
+func (w *worktree) Tree(id Hash) ([]Entry, error) {
 	entries, ok := w.trees[id]
 	if !ok {
 		return nil, fmt.Errorf("find tree %s: %w", id, plumbing.ErrObjectNotFound)
@@ -298,8 +298,8 @@ func (w *worktree) blob(id Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > maxBlob {
-		return nil, &LimitError{What: "blob " + string(id), Size: size, Max: maxBlob}
+	if size > MaxBlob {
+		return nil, &LimitError{What: "blob " + string(id), Size: size, Max: MaxBlob}
 	}
 	f := w.blobs[id]
 	data, err := w.content(f)

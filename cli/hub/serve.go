@@ -1,0 +1,171 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/identities"
+	"github.com/pluralsh/plural/hubsvc"
+	"github.com/pluralsh/plural/internal/lifeline"
+	"github.com/pluralsh/plural/workspace/outbound"
+)
+
+type serveOptions struct {
+	hubsvc.Options
+	cluster    hubsvc.ClusterOptions
+	repoKeys   []string
+	repoAuth   string
+	identity   string
+	hookSecret string
+	withParent bool
+	factory    *cmdutil.Factory
+}
+
+func newCmdServe(f *cmdutil.Factory, runF func(*serveOptions) error) *cobra.Command {
+	o := &serveOptions{factory: f}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a fleet from its installation repo",
+		Long: "Serve a fleet from its installation repo.\n\n" +
+			"The hub fetches the repo and its sources, works out what every cluster should run, and answers agents and\n" +
+			"people on one port. All that it keeps below --data can be deleted: it is rebuilt from git and from the agents'\n" +
+			"reports. With --replica it is one of several processes that share the work and take over from each other.",
+		Example: cmdutil.Example(
+			"plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural --tls-cert tls.crt --tls-key tls.key",
+			"plural hub serve --repo ssh://git@git.example.com/fleet.git --repo-credentials /etc/plural/git --data /var/lib/plural",
+			"plural hub serve --repo file:///srv/fleet.git --allow-file-sources --data ./hub --listen 127.0.0.1:8080",
+		),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(o)
+			}
+			return serve(cmd.Context(), o)
+		},
+	}
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+func (o *serveOptions) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Repo, "repo", "", "the installation repo's `URL` (required)")
+	flags.StringVar(&o.Branch, "branch", "main", "the `BRANCH` that is the fleet's desired state")
+	flags.StringVar(&o.repoAuth, "repo-credentials", "", "the `FOLDER` with the repo's credentials, a file each: username, password, bearerToken, identity, known_hosts, ca.crt")
+	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
+	flags.StringVar(&o.Data, "data", "", "the `FOLDER` for mirrors, bundles and observed state (required)")
+	flags.StringVar(&o.Listen, "listen", ":8080", "the `ADDRESS` for agents and people")
+	flags.StringVar(&o.Options.URL, "url", "", "the `URL` by which agents know the hub (default spec.hub.url of plural.yaml)")
+	flags.StringVar(&o.TLSCert, "tls-cert", "", "the certificate `FILE`, PEM")
+	flags.StringVar(&o.TLSKey, "tls-key", "", "the certificate's key `FILE`, PEM")
+	flags.StringVar(&o.TokenFile, "token-file", "", "the `FILE` of the token for people's tools (default DATA/token, made when missing)")
+	flags.StringVar(&o.hookSecret, "hook-secret-file", "", "the `FILE` of the secret that git hosts sign their webhooks with")
+	flags.StringVar(&o.identity, "identity", "", "the `FILE` of the hub's age identity, which opens the credentials of sources (default $PLURAL_IDENTITY)")
+	flags.DurationVar(&o.Interval, "interval", 2*time.Minute, "the wait between two fetches of a repository")
+	flags.DurationVar(&o.Terms.PollInterval, "poll-interval", 30*time.Second, "the wait between two polls of an agent")
+	flags.DurationVar(&o.Terms.ReportInterval, "report-interval", time.Minute, "the longest silence of an agent")
+	flags.Int64Var(&o.CacheBytes, "cache-bytes", 2<<30, "how many bytes of bundles are kept on disk")
+	flags.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long to answer on, not ready any more, after being asked to stop")
+	flags.BoolVar(&o.AllowFile, "allow-file-sources", false, "let repositories be folders of this machine")
+	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
+	_ = flags.MarkHidden("with-parent")
+	o.clusterFlags(flags)
+}
+
+// clusterFlags are for a hub of several replicas.
+func (o *serveOptions) clusterFlags(flags *pflag.FlagSet) {
+	c := &o.cluster
+	flags.StringVar(&c.Name, "replica", "", "this replica's `NAME` among several of one hub; it stays over restarts")
+	flags.StringVar(&c.Listen, "cluster-listen", "", "the `ADDRESS` at which replicas meet")
+	flags.StringSliceVar(&c.Routes, "cluster-routes", nil, "where the other replicas meet, as `HOST:PORT,...`")
+	flags.StringVar(&c.PeerListen, "peer-listen", "", "the `ADDRESS` at which replicas fetch mirrors and bundles from this one")
+	flags.StringVar(&c.PeerURL, "peer-address", "", "how the other replicas reach it, as `HOST:PORT` (default --peer-listen)")
+	flags.StringVar(&c.Cert, "cluster-cert", "", "the certificate `FILE` by which replicas know this one, PEM")
+	flags.StringVar(&c.Key, "cluster-key", "", "that certificate's key `FILE`, PEM")
+	flags.StringVar(&c.CA, "cluster-ca", "", "the `FILE` of the CA of all replicas' certificates, PEM")
+	flags.StringVar(&c.NATS, "nats", "", "the `URL` of NATS servers that are there already, instead of embedded ones")
+	flags.StringVar(&c.NATSCredentials, "nats-credentials", "", "the credentials `FILE` for those servers")
+	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0, "how long a replica that is gone keeps its part (default 12s)")
+}
+
+func serve(ctx context.Context, o *serveOptions) error {
+	switch {
+	case o.Repo == "":
+		return &ui.Err{Msg: "which repo?", Fix: "--repo URL"}
+	case o.Data == "":
+		return &ui.Err{Msg: "where may the hub keep its data?", Fix: "--data FOLDER"}
+	case (o.TLSCert == "") != (o.TLSKey == ""):
+		return &ui.Err{Msg: "a certificate and its key belong together", Fix: "give both --tls-cert and --tls-key, or none behind an ingress"}
+	case o.Interval <= 0 || o.Terms.PollInterval <= 0 || o.Terms.ReportInterval <= 0:
+		return &ui.Err{Msg: "intervals are longer than nothing", Fix: "for example --interval 2m"}
+	case o.cluster.Name == "" && (o.cluster.Listen != "" || o.cluster.NATS != "" || o.cluster.PeerListen != ""):
+		return &ui.Err{Msg: "which of the replicas is this?", Fix: "--replica NAME"}
+	}
+	if o.TokenFile == "" {
+		o.TokenFile = filepath.Join(o.Data, "token")
+	}
+	if o.cluster.Name != "" {
+		o.Cluster = &o.cluster
+		if o.cluster.PeerURL == "" {
+			o.cluster.PeerURL = o.cluster.PeerListen
+		}
+	}
+	if err := o.readFiles(); err != nil {
+		return err
+	}
+	if o.withParent {
+		ctx = lifeline.Bind(ctx, os.Stdin)
+	}
+	o.Log = o.factory.Logger()
+	return hubsvc.Run(ctx, o.Options)
+}
+
+// readFiles reads what the flags name.
+func (o *serveOptions) readFiles() (err error) {
+	if o.repoAuth != "" {
+		if o.RepoCredentials, err = outbound.ReadCredentials(o.repoAuth); err != nil {
+			return err
+		}
+	}
+	for _, name := range o.repoKeys {
+		key, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read key of the repo: %w", err)
+		}
+		o.RepoKeys = append(o.RepoKeys, key)
+	}
+	if o.hookSecret != "" {
+		if o.HookSecret, err = readSecret(o.hookSecret); err != nil {
+			return fmt.Errorf("read hook secret: %w", err)
+		}
+	}
+	source := identities.Source{Getenv: o.getenv}
+	if source.Given() == "" {
+		return nil
+	}
+	if _, err := os.Stat(o.identity); o.identity != "" && errors.Is(err, fs.ErrNotExist) {
+		return &ui.Err{Msg: "no identity in " + o.identity, Fix: "age-keygen -o " + o.identity}
+	}
+	o.Identities = source.Load
+	return nil
+}
+
+// getenv lets the flag stand for the environment's variable.
+func (o *serveOptions) getenv(name string) string {
+	switch {
+	case o.identity == "":
+		return o.factory.Getenv(name)
+	case name == identities.EnvFile:
+		return o.identity
+	}
+	return ""
+}

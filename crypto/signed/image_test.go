@@ -1,0 +1,277 @@
+package signed_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pluralsh/plural/crypto/signed"
+)
+
+const (
+	digest    = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	other     = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	issuer    = "https://token.actions.githubusercontent.com"
+	workflow  = "https://github.com/team/app/.github/workflows/release.yml@refs/tags/v1.2.3"
+	workflows = "https://github.com/team/app/.github/workflows/release.yml@refs/tags/v*"
+	approval  = "https://sigstore.dev/cosign/sign/v1"
+)
+
+func publicPEM(tb testing.TB, key crypto.Signer) []byte {
+	tb.Helper()
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(key.Public()))(tb)})
+}
+
+// blob signs as cosign does with a key of that kind.
+func blob(tb testing.TB, key crypto.Signer, payload []byte) []byte {
+	tb.Helper()
+	sum := sha256.Sum256(payload)
+	if _, ok := key.(ed25519.PrivateKey); ok {
+		return must(key.Sign(rand.Reader, payload, crypto.Hash(0)))(tb)
+	}
+	return must(key.Sign(rand.Reader, sum[:], crypto.SHA256))(tb)
+}
+
+func cosignKeys(tb testing.TB) map[string]crypto.Signer {
+	tb.Helper()
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return map[string]crypto.Signer{
+		"P-256": must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(tb), "P-384": must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(tb),
+		"RSA": must(rsa.GenerateKey(rand.Reader, 2048))(tb), "Ed25519": edwards,
+	}
+}
+
+func simple(tb testing.TB, key crypto.Signer, payload []byte) signed.Simple {
+	tb.Helper()
+	return signed.Simple{Payload: payload, Signature: base64.StdEncoding.EncodeToString(blob(tb, key, payload))}
+}
+
+// keyBundle is what `cosign sign --key` leaves since version 3.
+func keyBundle(tb testing.TB, key crypto.Signer, payload []byte) []byte {
+	tb.Helper()
+	return must(protojson.Marshal(&protobundle.Bundle{
+		MediaType: "application/vnd.dev.sigstore.bundle.v0.3+json", Content: envelope(payload, blob(tb, key, pae(payload))),
+		VerificationMaterial: &protobundle.VerificationMaterial{Content: &protobundle.VerificationMaterial_PublicKey{
+			PublicKey: &protocommon.PublicKeyIdentifier{Hint: "whatever"},
+		}},
+	}))(tb)
+}
+
+// wantVerdict compares a verdict with the one that is due.
+func wantVerdict(tb testing.TB, err, want error, words string) {
+	tb.Helper()
+	if !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), words) {
+		tb.Errorf("got %v, want %v with %q", err, want, words)
+	}
+}
+
+func TestAnImageSignedWithAKeyIsVerified(t *testing.T) {
+	t.Parallel()
+	for name, key := range cosignKeys(t) {
+		keys := must(signed.ParseKeys(publicPEM(t, key)))(t)
+		stranger := must(signed.ParseKeys(publicPEM(t, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t))))(t)
+		for _, sigs := range []signed.Signatures{
+			{Simple: []signed.Simple{simple(t, key, simplePayload(digest))}},
+			{Bundles: [][]byte{keyBundle(t, key, statement(digest, approval))}},
+		} {
+			t.Log(name)
+			wantVerdict(t, keys.Verify(t.Context(), digest, sigs), nil, "")
+			if err := keys.Verify(t.Context(), other, sigs); err == nil {
+				t.Error("the signature counts for another image")
+			}
+			if err := stranger.Verify(t.Context(), digest, sigs); err == nil {
+				t.Error("the signature counts with another key")
+			}
+		}
+	}
+}
+
+func TestWhatAKeyDidNotApproveIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	keys := must(signed.ParseKeys(publicPEM(t, key)))(t)
+	good := simple(t, key, simplePayload(digest))
+	doctored := good
+	doctored.Payload = simplePayload(other)
+	ofAnotherType := simple(t, key, bytes.Replace(simplePayload(digest), []byte("cosign container image"), []byte("a blob's"), 1))
+	for _, c := range []struct {
+		sigs  signed.Signatures
+		want  error
+		words string
+	}{
+		{signed.Signatures{}, signed.ErrUnsigned, "not signed"},
+		{signed.Signatures{Simple: []signed.Simple{{Payload: good.Payload}}}, signed.ErrUnsigned, "not signed"},
+		{signed.Signatures{Simple: []signed.Simple{doctored}}, signed.ErrBad, "not trusted here, or"},
+		{signed.Signatures{Simple: []signed.Simple{simple(t, key, simplePayload(other))}}, signed.ErrOther, other},
+		{signed.Signatures{Simple: []signed.Simple{ofAnotherType}}, signed.ErrNamespace, "a blob's signature"},
+		{signed.Signatures{Simple: []signed.Simple{{Payload: good.Payload, Signature: "%"}}}, signed.ErrMalformed, "base64"},
+		{signed.Signatures{Simple: []signed.Simple{simple(t, key, []byte("no JSON"))}}, signed.ErrMalformed, "JSON"},
+		{signed.Signatures{Bundles: [][]byte{[]byte("{}")}}, signed.ErrMalformed, "bundle"},
+		{signed.Signatures{Bundles: [][]byte{keyBundle(t, key, statement(other, approval))}}, signed.ErrBad, "digest"},
+		{
+			signed.Signatures{Bundles: [][]byte{keyBundle(t, key, statement(digest, "https://cosign.sigstore.dev/attestation/vuln/v1"))}},
+			signed.ErrNamespace, "vuln",
+		},
+		{signed.Signatures{Simple: slices.Repeat([]signed.Simple{good}, 65)}, signed.ErrMalformed, "65 signatures"},
+		{signed.Signatures{Simple: []signed.Simple{doctored, doctored, {}}}, signed.ErrBad, "none of 3 signatures counts"},
+	} {
+		wantVerdict(t, keys.Verify(t.Context(), digest, c.sigs), c.want, c.words)
+	}
+	if err := keys.Verify(t.Context(), digest, signed.Signatures{Simple: []signed.Simple{doctored, good}}); err != nil {
+		t.Errorf("one good signature is not enough: %v", err)
+	}
+	if err := keys.Verify(t.Context(), "latest", signed.Signatures{}); err == nil {
+		t.Error("a tag passes for a digest")
+	}
+}
+
+func TestKeysThatOnlySignGitVerifyNoImage(t *testing.T) {
+	t.Parallel()
+	keys := must(signed.ParseKeys([]byte("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDkbNSyjuG95n38m5X5EBxtbDxu05QQTpDdAa9zIYZu0 ada")))(t)
+	wantVerdict(t, keys.Verify(t.Context(), digest, signed.Signatures{Bundles: [][]byte{nil}}), signed.ErrUnknownKey, "PEM public key")
+}
+
+func TestPEMKeysThatAreWeakOrPrivateAreRefused(t *testing.T) {
+	t.Setenv("GODEBUG", "rsa1024min=0")
+	weak := publicPEM(t, must(rsa.GenerateKey(rand.Reader, 1024))(t))
+	private := pem.EncodeToMemory(&pem.Block{
+		Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)))(t),
+	})
+	curve := publicPEM(t, must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))(t))
+	for text, words := range map[string]string{
+		string(weak): "RSA of less than 2048 bits", string(private): "private key", string(curve): "P-521",
+		"": "empty", "-----BEGIN PUBLIC KEY-----\nx": "damaged", "nonsense": "line 1", "\x99\x01": "not an OpenPGP public key",
+	} {
+		if _, err := signed.ParseKeys([]byte(text)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: got %v, want %q", text, err, words)
+		}
+	}
+	if _, err := signed.ParseKeys(); err == nil {
+		t.Error("no keys at all pass for some")
+	}
+}
+
+func TestAnIdentityIsVerifiedAgainstTheGivenTrustRootAlone(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for name, c := range map[string]struct {
+		trust, has offers
+		logged     bool
+		want       error
+		words      string
+	}{
+		"all is there":               {offers{true, true, true}, offers{log: true, tsa: true}, true, nil, ""},
+		"a log, and no clock":        {offers{log: true}, offers{log: true}, false, nil, ""},
+		"a clock, and no log":        {offers{tsa: true, certs: true}, offers{tsa: true}, true, nil, ""},
+		"not in the log":             {offers{log: true, tsa: true}, offers{tsa: true}, false, signed.ErrBad, "log"},
+		"not stamped":                {offers{tsa: true}, offers{log: true}, false, signed.ErrBad, "timestamp"},
+		"its certificate not logged": {offers{true, true, true}, offers{log: true, tsa: true}, false, signed.ErrBad, "certificate timestamp"},
+	} {
+		cert, key := a.leaf(issuer, workflow, c.logged)
+		sigs := signed.Signatures{Bundles: [][]byte{a.signBundle(cert, key, statement(digest, approval), c.has)}}
+		image := must(signed.Keyless{Issuer: issuer, Identity: workflows, TrustRoot: a.trust(c.trust)}.Image())(t)
+		t.Log(name)
+		wantVerdict(t, image.Verify(t.Context(), digest, sigs), c.want, c.words)
+	}
+}
+
+func TestAKeylessSignatureOfSomethingOrSomebodyElseIsRefused(t *testing.T) {
+	t.Parallel()
+	a, stranger := newAuthority(t), newAuthority(t)
+	all := offers{log: true, tsa: true}
+	trust := a.trust(offers{true, true, true})
+	image := must(signed.Keyless{Issuer: issuer, Identity: workflows, TrustRoot: trust}.Image())(t)
+	bundle := func(a *authority, issuer, identity, digest string) []byte {
+		cert, key := a.leaf(issuer, identity, true)
+		return a.signBundle(cert, key, statement(digest, approval), all)
+	}
+	good := bundle(a, issuer, workflow, digest)
+	for name, c := range map[string]struct {
+		bundle []byte
+		want   error
+	}{
+		"the right one":         {good, nil},
+		"another identity":      {bundle(a, issuer, "https://github.com/evil/app/.github/workflows/release.yml@refs/tags/v1", digest), signed.ErrUnknownKey},
+		"an identity around it": {bundle(a, issuer, "https://evil.example.com/?"+workflow, digest), signed.ErrUnknownKey},
+		"another issuer":        {bundle(a, "https://evil.example.com", workflow, digest), signed.ErrUnknownKey},
+		"another image":         {bundle(a, issuer, workflow, other), signed.ErrBad},
+		"another authority":     {bundle(stranger, issuer, workflow, digest), signed.ErrBad},
+		"doctored": {bytes.Replace(good, []byte(base64.StdEncoding.EncodeToString(statement(digest, approval))),
+			[]byte(base64.StdEncoding.EncodeToString(statement(digest, approval+"x"))), 1), signed.ErrBad},
+	} {
+		t.Log(name)
+		wantVerdict(t, image.Verify(t.Context(), digest, signed.Signatures{Bundles: [][]byte{c.bundle}}), c.want, "")
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	wantVerdict(t, image.Verify(ended, digest, signed.Signatures{Bundles: [][]byte{good}}), context.Canceled, "")
+}
+
+func TestTheOldKeylessFormatIsVerifiedToo(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	image := must(signed.Keyless{Issuer: issuer, Identity: workflow, TrustRoot: a.trust(offers{log: true, certs: true})}.Image())(t)
+	cert, key := a.leaf(issuer, workflow, true)
+	good := a.signSimple(cert, key, simplePayload(digest))
+	verify := func(s signed.Simple) error {
+		return image.Verify(t.Context(), digest, signed.Signatures{Simple: []signed.Simple{s}})
+	}
+	wantVerdict(t, verify(good), nil, "")
+	wantVerdict(t, verify(a.signSimple(cert, key, simplePayload(other))), signed.ErrOther, other)
+
+	doctored, unlogged, byKey := good, good, good
+	doctored.Payload = append([]byte(" "), good.Payload...)
+	unlogged.Bundle, byKey.Certificate = "", ""
+	wantVerdict(t, verify(doctored), signed.ErrBad, "")
+	wantVerdict(t, verify(unlogged), signed.ErrBad, "log")
+	wantVerdict(t, verify(byKey), signed.ErrUnknownKey, "a certificate is wanted")
+	for _, broken := range []signed.Simple{
+		{Payload: good.Payload, Signature: "%", Certificate: good.Certificate},
+		{Payload: good.Payload, Signature: good.Signature, Certificate: "x"},
+		{Payload: good.Payload, Signature: good.Signature, Certificate: good.Certificate, Bundle: "{"},
+		{Payload: good.Payload, Signature: good.Signature, Certificate: good.Certificate, Bundle: "{}"},
+		{Payload: good.Payload, Signature: good.Signature, Certificate: good.Certificate, Timestamp: "x"},
+	} {
+		wantVerdict(t, verify(broken), signed.ErrMalformed, "")
+	}
+	someone, theirs := a.leaf(issuer, "https://evil.example.com/", true)
+	wantVerdict(t, verify(a.signSimple(someone, theirs, simplePayload(digest))), signed.ErrUnknownKey, "evil.example.com")
+}
+
+func TestADemandThatEverybodyOrNobodyMeetsIsRefused(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	trust := a.trust(offers{log: true})
+	for _, k := range []signed.Keyless{
+		{Issuer: "", Identity: workflow, TrustRoot: trust},
+		{Issuer: issuer, Identity: "", TrustRoot: trust},
+		{Issuer: issuer, Identity: "**", TrustRoot: trust},
+		{Issuer: issuer, Identity: workflow},
+		{Issuer: issuer, Identity: workflow, TrustRoot: []byte("{}")},
+		{Issuer: issuer, Identity: workflow, TrustRoot: a.trust(offers{certs: true})},
+	} {
+		if _, err := k.Image(); err == nil {
+			t.Errorf("%s %s is taken", k.Issuer, k.Identity)
+		}
+	}
+}

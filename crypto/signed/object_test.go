@@ -1,0 +1,61 @@
+package signed_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/pluralsh/plural/crypto/signed"
+)
+
+const publicLine = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDkbNSyjuG95n38m5X5EBxtbDxu05QQTpDdAa9zIYZu0"
+
+func TestLinesThatAreNoKeysSayWhichAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	for line, words := range map[string]string{
+		"ada " + strings.Replace(publicLine, "Zu0", "Zu", 1): "line 2: not an SSH public key",
+		"ada bad-option " + publicLine:                       `line 2: unknown option "bad-option"`,
+		"ada cert-authority " + publicLine:                   "line 2: certificates are not supported",
+		`ada valid-after="soon" ` + publicLine:               "line 2: bad time",
+		`command="x y" ` + publicLine:                        "line 2: options before an SSH key",
+		"ssh-dss AAAAB3NzaC1kc3MAAAAA":                       "line 2: not an SSH public key",
+	} {
+		_, err := signed.ParseKeys([]byte(publicLine), []byte("# a comment\n"+line+"\n"))
+		if err == nil || !strings.Contains(err.Error(), "key file 2 of 2: "+words) || strings.Contains(err.Error(), "AAAA") {
+			t.Errorf("%s: got %v, want %q", line, err, words)
+		}
+	}
+}
+
+// FuzzSplit holds that nothing of a body is lost: what is not signed is the signature.
+func FuzzSplit(f *testing.F) {
+	const armored = "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"
+	header := "gpgsig " + strings.ReplaceAll(strings.TrimSuffix(armored, "\n"), "\n", "\n ") + "\n"
+	const people = "author A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n"
+	f.Add("commit", []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"+people+header+"\nmessage\n"))
+	f.Add("commit", []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"+people+"mergetag object 00\n type commit\n\nmessage\n"))
+	f.Add("tag", []byte("object 00\ntype commit\ntag v1\ntagger A <a@b> 1 +0000\n\nmessage\n"+armored))
+	f.Add("commit", []byte("tree\n \n\n"))
+	f.Add("tag", []byte("object \ngpgsig-sha256\n \n"))
+	keys := must(signed.ParseKeys([]byte(publicLine)))(f)
+	f.Fuzz(func(t *testing.T, kind string, body []byte) {
+		before := bytes.Clone(body)
+		o, err := signed.Split(kind, body)
+		if !bytes.Equal(before, body) {
+			t.Fatal("the body was changed")
+		}
+		if err != nil {
+			return
+		}
+		if len(o.Payload)+len(o.Signature) > len(body) {
+			t.Errorf("%d bytes became %d and %d", len(body), len(o.Payload), len(o.Signature))
+		}
+		again, err := signed.Split(kind, o.Payload)
+		if err != nil || kind == "commit" && (len(again.Signature) > 0 || !bytes.Equal(again.Payload, o.Payload)) {
+			t.Errorf("what was signed is signed itself: %q, %v", again.Signature, err)
+		}
+		if by, err := keys.Git(o); err == nil {
+			t.Errorf("signed by %s", by)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package gitagent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pluralsh/plural/workspace/mirror"
+)
+
+// warmTimeout bounds what a new owner takes from another replica: the upstream is there too.
+const warmTimeout = 30 * time.Second
+
+// errPatience is a turn in which the upstream was left alone, as it had asked.
+var errPatience = errors.New("the upstream asked to be left alone")
+
+// fetch is one turn. Its error slows the loop down; an upstream that answers but lacks a ref is no reason for that.
+func (a *Agent) fetch(ctx context.Context) error {
+	refs, from, err := a.begin()
+	if err != nil {
+		a.finish(nil, err, false)
+		return err
+	}
+	if from == nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer cancel()
+	a.warm(limited, refs)
+	before := a.mirror.Fetched()
+	changed, err := a.mirror.Fetch(limited, from, refs)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	answered := err == nil || a.mirror.Fetched().After(before)
+	a.finish(changed, err, answered)
+	if answered {
+		return nil
+	}
+	return err
+}
+
+// warm takes what another replica has, so that a new owner asks the upstream for the difference only. What cannot be had
+// there the upstream gives.
+func (a *Agent) warm(ctx context.Context, refs []string) {
+	a.mu.Lock()
+	due := a.role == Own && !a.synced && !a.warmed && a.options.Warm != nil
+	a.warmed = a.warmed || due
+	a.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	if _, err := a.mirror.Fetch(ctx, a.options.Warm, refs); err != nil {
+		a.log.Debug("no other replica has the mirror", "error", err)
+	}
+}
+
+// begin says what to ask for, and whom; nobody when there is nothing to do.
+func (a *Agent) begin() ([]string, mirror.Upstream, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case len(a.refs) == 0 || a.role == Idle:
+		return nil, nil, nil
+	case a.role == Follow:
+		return a.refNames(), a.options.Owner, nil
+	case time.Now().Before(a.quiet):
+		return nil, nil, errPatience
+	}
+	a.status.LastAttempt = time.Now()
+	return a.refNames(), a.upstream, a.broken
+}
+
+// finish takes down what came of a turn, and tells whoever waits when that is news. What an owner could not be asked is
+// not the upstream's failure.
+func (a *Agent) finish(changed []string, err error, answered bool) {
+	if errors.Is(err, errPatience) {
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	a.mu.Lock()
+	news := text != a.status.LastError || answered && !a.synced
+	a.synced = a.synced || answered
+	following := a.role == Follow
+	a.status.LastError = text
+	a.status.Changes += int64(len(changed))
+	if !following {
+		a.status.Attempts++
+	}
+	if err != nil && !following {
+		a.status.Failures++
+	}
+	if retry := new(mirror.RetryError); errors.As(err, &retry) {
+		a.quiet = time.Now().Add(min(retry.After, mostPatience))
+	}
+	a.problems = refProblems(err)
+	a.mu.Unlock()
+	a.report(changed, news, following, err)
+	if news || len(changed) > 0 {
+		a.changed()
+	}
+}
+
+func (a *Agent) report(changed []string, news, following bool, err error) {
+	tips := a.mirror.Tips()
+	for _, ref := range changed {
+		tip := tips[ref]
+		a.log.Info("upstream changed", "ref", ref, "commit", tip.Commit)
+		if tip.Rewound != "" {
+			a.log.Warn("upstream left its history", "ref", ref, "commit", tip.Commit, "how", tip.Rewound)
+		}
+	}
+	switch {
+	case news && err != nil && following:
+		a.log.Debug("owner cannot be asked; the last good commits stay", "error", err)
+	case news && err != nil:
+		a.log.Warn("upstream cannot be fetched as asked; the last good commits stay", "error", err)
+	case news && !following:
+		a.log.Debug("upstream is fetched")
+	}
+}
+
+// setRole says whether the role is a new one.
+func (a *Agent) setRole(role Role) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.role == role {
+		return false
+	}
+	a.role, a.status.LastError, a.problems, a.owners, a.synced, a.warmed = role, "", nil, nil, false, false
+	return true
+}
+
+// refProblems finds what concerns single refs among joined errors.
+func refProblems(err error) map[string]error {
+	found := map[string]error{}
+	var collect func(error)
+	collect = func(err error) {
+		if problem, ok := err.(*mirror.RefError); ok { //nolint:errorlint // the tree is walked node by node here
+			found[problem.Ref] = problem
+			return
+		}
+		switch wrapped := err.(type) { //nolint:errorlint // as above
+		case interface{ Unwrap() error }:
+			collect(wrapped.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, e := range wrapped.Unwrap() {
+				collect(e)
+			}
+		}
+	}
+	collect(err)
+	return found
+}

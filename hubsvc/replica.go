@@ -1,0 +1,323 @@
+package hubsvc
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/peer"
+	"github.com/pluralsh/plural/hubsvc/shard"
+	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/workspace/mirror"
+)
+
+// ClusterOptions make one hub of several replicas.
+type ClusterOptions struct {
+	// Name tells this replica from the others, also after its restart.
+	Name string
+	// Listen is the address for the other replicas' NATS servers; Routes are theirs, as host:port.
+	Listen string
+	Routes []string
+	// PeerListen is the address at which the other replicas fetch mirrors and bundles; PeerURL how they reach it, as
+	// host:port.
+	PeerListen, PeerURL string
+	// Cert, Key and CA are PEM files: replicas know each other by certificates of the CA. Without them replicas have to be
+	// on one machine.
+	Cert, Key, CA string
+	// NATS is the URL of servers that others run; empty embeds one.
+	NATS string
+	// NATSCredentials is the file that opens them, if they ask for one.
+	NATSCredentials string
+	// LeaseTTL is how long a replica that is gone keeps what it owned; zero is the default. Shorter ones suffer from
+	// elections of the NATS servers.
+	LeaseTTL time.Duration
+}
+
+// The kinds of what replicas tell each other of one upstream.
+const (
+	hinted  = "hint"    // the owner is to look at the upstream now
+	changed = "changed" // followers are to look at the owner's mirror now
+)
+
+// replica is this hub's part among the others: what it owns, and how it reaches who owns the rest. Alone it owns all.
+type replica struct {
+	options *ClusterOptions // nil when alone
+	shard   *shard.Shard    // nil when alone
+	peers   *peer.Client
+	tls     *tls.Config
+	repos   *gitagent.Set
+}
+
+// tlsConfig is the same for both ends of all talk between replicas; nil without certificates.
+func (o *ClusterOptions) tlsConfig() (*tls.Config, error) {
+	if o.Cert == "" && o.Key == "" && o.CA == "" {
+		for _, address := range []string{o.Listen, o.PeerListen} {
+			if host, _, err := net.SplitHostPort(address); address != "" && (err != nil || !isLoopback(host)) {
+				return nil, fmt.Errorf("replicas that meet at %s need certificates: give --cluster-cert, --cluster-key and --cluster-ca", address)
+			}
+		}
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read replica's certificate %q with key %q: %w", o.Cert, o.Key, err)
+	}
+	pem, err := os.ReadFile(o.CA)
+	if err != nil {
+		return nil, fmt.Errorf("read replicas' CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read replicas' CA: %s holds no PEM certificate", o.CA)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	}, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// name is this replica's among the others.
+func (r *replica) name() string {
+	if r.options == nil {
+		return "hub"
+	}
+	return r.options.Name
+}
+
+// role is this replica's to an upstream.
+func (r *replica) role(id string) gitagent.Role {
+	if r.shard == nil || r.shard.Mine(id) {
+		return gitagent.Own
+	}
+	if owner, ok := r.shard.Owner(id); ok && owner.ID != r.options.Name {
+		return gitagent.Follow
+	}
+	return gitagent.Idle
+}
+
+// owner is the address of the replica that owns an upstream, unless that is this one.
+func (r *replica) owner(id string) (string, bool) {
+	if r.shard == nil {
+		return "", false
+	}
+	owner, ok := r.shard.Owner(id)
+	return owner.Peer, ok && owner.ID != r.options.Name
+}
+
+var (
+	errNoOwner = errors.New("it does not own the upstream")
+	errNotWarm = errors.New("it has not heard from the upstream since it owns it")
+)
+
+// following is the owner's mirror of an upstream, as an upstream. Only one who is the owner, and up to date, is believed:
+// a mirror must not go back to what a replica has that was away.
+func (r *replica) following(id string) mirror.Upstream {
+	return r.peers.Upstream(id, func() (string, bool) { return r.owner(id) }, func(note json.RawMessage) error {
+		var status gitagent.Status
+		if err := json.Unmarshal(note, &status); err != nil {
+			return fmt.Errorf("read what it says of the upstream: %w", err)
+		}
+		switch {
+		case status.Role != gitagent.Own:
+			return errNoOwner
+		case !status.Synced:
+			return errNotWarm
+		}
+		if agent, ok := r.repos.Get(id); ok {
+			agent.Heard(status)
+		}
+		return nil
+	})
+}
+
+// warming is another replica's mirror of an upstream that this one has come to own.
+func (r *replica) warming(id string) mirror.Upstream {
+	return r.peers.Upstream(id, r.anyOther, func(json.RawMessage) error { return nil })
+}
+
+// anyOther is the address of the live replica that was heard from last.
+func (r *replica) anyOther() (address string, ok bool) {
+	var best time.Duration
+	for _, m := range r.shard.Members() {
+		if m.Live && !m.Self && (!ok || m.Age < best) {
+			address, best, ok = m.Peer, m.Age, true
+		}
+	}
+	return address, ok
+}
+
+// bundle fetches a bundle from the replica that owns its upstream.
+func (r *replica) bundle(ctx context.Context, upstream, key string) (io.ReadCloser, error) {
+	address, ok := r.owner(upstream)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return r.peers.Bundle(ctx, address, key)
+}
+
+// hint has the owner of an upstream look at it now.
+func (r *replica) hint(id string) {
+	if r.role(id) == gitagent.Own {
+		r.repos.Hint(id)
+		return
+	}
+	r.shard.Tell(hinted, id)
+}
+
+// news tells followers that a mirror changed.
+func (r *replica) news(id string) {
+	if r.shard != nil {
+		r.shard.Tell(changed, id)
+	}
+}
+
+// listen takes up what other replicas tell, until ctx ends.
+func (r *replica) listen(ctx context.Context) error {
+	stopHints, err := r.shard.Listen(hinted, func(id string) {
+		if r.role(id) == gitagent.Own {
+			r.repos.Hint(id)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen for hints: %w", err)
+	}
+	defer stopHints()
+	stopChanges, err := r.shard.Listen(changed, func(id string) {
+		if r.role(id) == gitagent.Follow {
+			r.repos.Hint(id)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen for changes: %w", err)
+	}
+	defer stopChanges()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// repo is one mirror as other replicas see it.
+type repo struct{ agent *gitagent.Agent }
+
+func (r repo) Manifest() mirror.Manifest              { return r.agent.Mirror().Manifest() }
+func (r repo) OpenPack(name string) (*os.File, error) { return r.agent.Mirror().OpenPack(name) }
+func (r repo) Note() json.RawMessage {
+	note, err := json.Marshal(r.agent.OwnStatus())
+	if err != nil {
+		return nil
+	}
+	return note
+}
+
+// natsOptions are how this replica's NATS server meets the others.
+func (o *Options) natsOptions(certificates *tls.Config) natsd.Options {
+	n := natsd.Options{Dir: filepath.Join(o.Data, "nats"), Name: "plural-hub", Log: o.Log}
+	switch c := o.Cluster; {
+	case c == nil:
+	case c.NATS != "":
+		n.External = &natsd.External{URL: c.NATS, CredentialsFile: c.NATSCredentials, TLS: certificates, Replicas: 3}
+	default:
+		n.Name = c.Name
+		n.Cluster = &natsd.Cluster{Name: "plural-hub", Listen: c.Listen, Routes: c.Routes, TLS: certificates}
+	}
+	return n
+}
+
+// join makes this process one of several replicas.
+func (h *hub) join(nats *natsd.Server) {
+	c := h.Cluster
+	h.replica.shard = shard.Open(shard.Options{
+		Conn: nats.Conn(), JetStream: nats.JetStream(), Replicas: nats.Replicas(), TTL: c.LeaseTTL, Log: h.Log, Metrics: h.registry,
+		Self: shard.Member{ID: c.Name, Peer: c.PeerURL, Version: buildinfo.Version()},
+	})
+	h.replica.peers = peer.NewClient(h.replica.tls)
+}
+
+// peerServer gives the other replicas what this one has.
+func (h *hub) peerServer() (*http.Server, error) {
+	return peer.NewServer(peer.Options{
+		Repo: func(id string) (peer.Repo, bool) {
+			agent, ok := h.repos.Get(id)
+			return repo{agent}, ok
+		},
+		Bundle: func(ctx context.Context, key string) (io.ReadSeekCloser, string, error) {
+			bundle, err := h.bundles.OpenHere(ctx, key)
+			if err != nil {
+				return nil, "", err
+			}
+			return bundle, bundle.Digest, nil
+		},
+	}, h.replica.tls)
+}
+
+// runReplica does what only one of several has to.
+func (h *hub) runReplica(ctx context.Context, group *errgroup.Group, peers net.Listener) error {
+	r := &h.replica
+	server, err := h.peerServer()
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return r.shard.Run(ctx) })
+	group.Go(func() error { return r.listen(ctx) })
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-r.shard.Changed():
+			}
+			r.repos.Rebalance()
+			h.planner.look()
+		}
+	})
+	group.Go(func() error { return h.serve(server, peers) })
+	group.Go(func() error {
+		<-ctx.Done()
+		return h.drain(context.WithoutCancel(ctx), server)
+	})
+	return nil
+}
+
+// leave hands over what this replica owns before it ends.
+func (h *hub) leave(ctx context.Context) {
+	if h.replica.shard == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if err := h.replica.shard.Drain(ctx); err != nil {
+		h.Log.Warn("others take over only when this replica's lease ends", "error", err)
+	}
+}
+
+// validate says what is missing of the options.
+func (o *ClusterOptions) validate() error {
+	switch {
+	case o.Name == "" || strings.ContainsAny(o.Name, ". *>\t/"):
+		return errors.New("a replica needs a name of letters, digits and dashes: --replica NAME")
+	case o.NATS == "" && (o.Listen == "" || len(o.Routes) == 0):
+		return errors.New("replicas meet at --cluster-listen ADDRESS, and find each other by --cluster-routes HOST:PORT,...")
+	case o.PeerListen == "" || o.PeerURL == "":
+		return errors.New("replicas fetch from each other at --peer-listen ADDRESS, known to the others as --peer-address HOST:PORT")
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package hubsvc
+
+import "github.com/pluralsh/plural/workspace/resolve"
+
+// sharing holds the deployments of one plan by key, so that clusters which run the same hold one in memory: of ten
+// thousand clusters with twenty services each, most differ in few. What the key leaves out, such as how a render is
+// applied, is the service's own within one plan.
+type sharing map[string]*resolve.Deployment
+
+// of are deployments of one cluster as they are shared. They belong to no cluster any more: Cluster is empty.
+func (s sharing) of(list []resolve.Deployment) []*resolve.Deployment {
+	out := make([]*resolve.Deployment, len(list))
+	for i := range list {
+		if known := s[list[i].Key]; known != nil {
+			out[i] = known
+			continue
+		}
+		each := list[i] // a copy: a pointer into the list would keep all of it
+		each.Cluster = ""
+		out[i] = &each
+		if each.Key != "" { // what is held has a reason of its own
+			s[each.Key] = &each
+		}
+	}
+	return out
+}

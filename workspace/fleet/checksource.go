@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/pluralsh/plural/workspace/versions"
+)
+
+// Bounds of Source.spec.interval.
+const (
+	minInterval = time.Second
+	maxInterval = 24 * time.Hour
+)
+
+var (
+	// chartName is what Helm lets a chart be called.
+	chartName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	// ociPath, ociTag and ociDigest are those of the distribution specification.
+	ociPath   = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	ociTag    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	ociDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+func (d *document) checkSource(s *Source) {
+	d.checkName("metadata.name", s.Metadata.Name)
+	d.checkUpstream(&s.Spec)
+	if s.Spec.Auth != nil {
+		d.checkAuth(&s.Spec)
+	}
+	if s.Spec.Verify != nil {
+		d.checkVerification(s.Kind(), s.Spec.Verify)
+	}
+	if s.Spec.Interval == "" {
+		return
+	}
+	every, err := time.ParseDuration(s.Spec.Interval)
+	if err != nil || every < minInterval || every > maxInterval {
+		d.fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", quote(s.Spec.Interval))
+	}
+}
+
+// checkUpstream wants exactly one kind.
+func (d *document) checkUpstream(s *SourceSpec) {
+	var kinds []string
+	if s.Git != nil {
+		kinds = append(kinds, "git")
+		d.checkGit(s.Git)
+	}
+	if s.Helm != nil {
+		kinds = append(kinds, "helm")
+		d.checkChartURL("spec.helm.url", s.Helm.URL)
+	}
+	if s.OCI != nil {
+		kinds = append(kinds, "oci")
+		d.checkOCIURL("spec.oci.url", s.OCI.URL)
+		d.checkOCIRef("spec.oci.ref", s.OCI.Ref)
+	}
+	switch {
+	case len(kinds) == 0:
+		d.fault("spec", "add git: {url: ...}, helm: {url: ...} or oci: {url: ...}", "source without an upstream")
+	case len(kinds) > 1:
+		d.fault("spec."+kinds[1], "make two sources of it", "source with more than one upstream: %s", strings.Join(kinds, ", "))
+	}
+}
+
+func (d *document) checkGit(g *GitSource) {
+	d.checkGitURL("spec.git.url", g.URL)
+	d.checkRef("spec.git.ref", g.Ref)
+	if g.Submodules != "" && g.Submodules != "follow" {
+		d.fault("spec.git.submodules", "write follow, or remove the field: a service that touches a submodule is held then",
+			"bad submodules %s", quote(g.Submodules))
+	}
+}
+
+// checkChartURL wants the base of other URLs. Without TLS a chart repository may only be on this machine.
+func (d *document) checkChartURL(path, raw string) {
+	before := len(d.faults.list)
+	d.checkURL(path, raw, "https", "http")
+	u, err := url.Parse(raw)
+	if raw == "" || err != nil || len(d.faults.list) > before {
+		return
+	}
+	switch {
+	case u.RawQuery != "" || u.Fragment != "":
+		d.fault(path, "write the URL under which index.yaml lies", "%s has a query or a fragment", path)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		d.fault(path, "write https://...", "%s is not encrypted, which is for a server on this machine alone", path)
+	}
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkOCIURL wants a repository: what is wanted of it is said by the ref.
+func (d *document) checkOCIURL(path, raw string) {
+	const fix = "write oci://host/path, and tag or digest as ref"
+	before := len(d.faults.list)
+	d.checkURL(path, raw, "oci")
+	u, err := url.Parse(raw)
+	if raw == "" || err != nil || len(d.faults.list) > before {
+		return
+	}
+	if name := strings.TrimPrefix(u.Path, "/"); !ociPath.MatchString(name) || u.RawQuery != "" || u.Fragment != "" {
+		d.fault(path, fix, "%s names no repository: %s is none", path, quote(name))
+	}
+}
+
+// checkOCIRef takes a tag, a range over tags or a digest.
+func (d *document) checkOCIRef(path, ref string) {
+	if !isOCIRef(ref) {
+		d.fault(path, ociRefFix, "bad ref %s", quote(ref))
+	}
+}
+
+const ociRefFix = `write a tag, a range of versions such as "^1.2", or a digest sha256:...`
+
+func isOCIRef(ref string) bool {
+	return ref == "" || ociTag.MatchString(ref) || ociDigest.MatchString(ref) || isRange(ref)
+}
+
+// isRange says whether ref is a version or a range of versions.
+func isRange(ref string) bool {
+	_, err := versions.ParseRange(ref)
+	return err == nil
+}
+
+// checkAuth looks at what is written; whether the secret is sealed for the hub is for others.
+func (d *document) checkAuth(s *SourceSpec) {
+	auth := s.Auth
+	if auth.Secret == "" && auth.KnownHosts == "" {
+		d.fault("spec.auth", "name a sealed file as secret, or remove auth", "auth without a secret")
+	}
+	d.checkFilePath("spec.auth.secret", auth.Secret)
+	if auth.KnownHosts == "" {
+		return
+	}
+	if s.Git == nil || !isSSH(s.Git.URL) {
+		d.fault("spec.auth.knownHosts", "remove it: TLS tells which server it is", "knownHosts for a source that is not reached by ssh")
+	}
+	if !knownHosts(auth.KnownHosts) {
+		d.fault("spec.auth.knownHosts", "write what ssh-keyscan HOST prints, once you have compared the fingerprint", "bad lines of known_hosts")
+	}
+}
+
+// knownHosts says whether text holds host keys and nothing else.
+func knownHosts(text string) bool {
+	rest, keys := []byte(text), 0
+	for {
+		var err error
+		if _, _, _, _, rest, err = ssh.ParseKnownHosts(rest); err != nil {
+			return errors.Is(err, io.EOF) && keys > 0
+		}
+		keys++
+	}
+}
+
+func isSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || shortSSH.MatchString(raw) }
+
+// checkVerification wants one way to verify, and one that the upstream knows.
+func (d *document) checkVerification(kind string, v *Verification) {
+	switch {
+	case v.Keyless == nil && len(v.Keys) == 0:
+		d.fault("spec.verify", "name files with public keys as keys", "verify without keys")
+	case v.Keyless != nil && len(v.Keys) > 0:
+		d.fault("spec.verify.keyless", "keep one of them", "verify by both keys and keyless")
+	case v.Keyless != nil && kind != "" && kind != "oci":
+		d.fault("spec.verify.keyless", "name files with public keys as keys", "keyless signatures are for oci sources, and this one is %s", kind)
+	}
+	for i, key := range v.Keys {
+		d.checkFilePath(index("spec.verify.keys", i), key)
+	}
+	if v.Keyless != nil {
+		d.checkURL("spec.verify.keyless.issuer", v.Keyless.Issuer, "https")
+		d.checkFilePath("spec.verify.keyless.trustRoot", v.Keyless.TrustRoot)
+	}
+}
+
+// checkFilePath wants the one spelling of a file's path.
+func (d *document) checkFilePath(field, name string) {
+	d.checkPath(field, name)
+	if clean := path.Clean(name); name != "" && clean != name && fs.ValidPath(clean) {
+		d.fault(field, "write "+quote(clean), "path %s is written in a roundabout way", quote(name))
+	}
+}
+
+// checkFiles reports files that sources name and the repository does not have. The error is one of reading.
+func checkFiles(fsys fs.FS, f *Fleet, out *faults) error {
+	for i := range f.Sources {
+		s := &f.Sources[i]
+		for field, name := range s.files() {
+			info, err := fs.Stat(fsys, name)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				out.add(s.Place(field), "correct the path, or add the file", "file %s does not exist", quote(name))
+			case err != nil:
+				return fmt.Errorf("stat %s: %w", quote(name), err)
+			case !info.Mode().IsRegular():
+				out.add(s.Place(field), "name the file itself", "%s is not a regular file", quote(name))
+			}
+		}
+	}
+	return nil
+}
+
+// files are the files that a source names, by field. Paths that are none were reported.
+func (s *Source) files() map[string]string {
+	named := map[string]string{}
+	add := func(field, name string) {
+		if name != "." && fs.ValidPath(name) {
+			named[field] = name
+		}
+	}
+	if s.Spec.Auth != nil {
+		add("spec.auth.secret", s.Spec.Auth.Secret)
+	}
+	if s.Spec.Verify == nil {
+		return named
+	}
+	for i, key := range s.Spec.Verify.Keys {
+		add(index("spec.verify.keys", i), key)
+	}
+	if s.Spec.Verify.Keyless != nil {
+		add("spec.verify.keyless.trustRoot", s.Spec.Verify.Keyless.TrustRoot)
+	}
+	return named
+}

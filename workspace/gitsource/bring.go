@@ -1,0 +1,205 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pluralsh/plural/workspace/mirror"
+	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// maxHaves bounds how many commits a server is told not to send again.
+const maxHaves = 256
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// wanted are the objects that must be asked for: those that are not here, and once in a process's life those that are here
+// and not whole, which an interrupted fetch may have left. What the mirror then still refuses, it refuses for what it is.
+func (s *Source) wanted(found map[string]string, into mirror.Receiver) []string {
+	var wants []string
+	for ref, id := range found {
+		if known := into.Tip(ref); known.ID == s.tipID(id) && into.Complete(known.Commit) && !s.unjudged(id, into) {
+			continue
+		}
+		commit, err := peel(into, id)
+		_, tried := s.tried[id]
+		if err != nil || !tried && !into.Complete(commit) {
+			wants = append(wants, id)
+		}
+	}
+	slices.Sort(wants)
+	return slices.Compact(wants)
+}
+
+// unjudged says that a verdict is due on an object that is not here any more.
+func (s *Source) unjudged(id string, into mirror.Receiver) bool {
+	if _, judged := s.verdicts[id]; judged || s.options.Check == nil {
+		return false
+	}
+	_, _, err := into.Object(id)
+	return err != nil
+}
+
+// forget drops what was remembered of objects that no ref names any more.
+func (s *Source) forget(refs []string, found map[string]string) {
+	named := map[string]bool{}
+	for _, id := range found {
+		named[id] = true
+	}
+	gone := func(id string, _ error) bool { return !named[id] }
+	maps.DeleteFunc(s.tried, gone)
+	maps.DeleteFunc(s.verdicts, gone)
+	maps.DeleteFunc(s.absent, func(id, _ string) bool { return !named[id] })
+	maps.DeleteFunc(s.tracks, func(ref string, _ *track) bool { return !slices.Contains(refs, ref) })
+}
+
+// bring fetches objects. What is wrong with one of them comes back under its id, and holds up no other.
+func (s *Source) bring(ctx context.Context, j *job, wants []string) (map[string]error, error) {
+	failed := map[string]error{}
+	wants = slices.DeleteFunc(wants, func(id string) bool {
+		if too := tooLarge(s.tried[id]); too != nil {
+			failed[id] = too // it was as large the last time
+		}
+		return failed[id] != nil
+	})
+	for some := range slices.Chunk(wants, maxWants) {
+		err := s.fetchPack(ctx, j, some)
+		for _, id := range some {
+			if own(err) && len(some) > 1 {
+				if err := s.one(ctx, j, id, failed); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			s.note(id, err, failed)
+		}
+		if err != nil && !own(err) {
+			return nil, err
+		}
+	}
+	return failed, nil
+}
+
+func (s *Source) one(ctx context.Context, j *job, id string, failed map[string]error) error {
+	err := s.fetchPack(ctx, j, []string{id})
+	s.note(id, err, failed)
+	if err != nil && !own(err) {
+		return err
+	}
+	return nil
+}
+
+func (s *Source) note(id string, err error, failed map[string]error) {
+	s.tried[id] = err
+	if err != nil {
+		failed[id] = err
+	}
+}
+
+// own says whether an error is about the object asked for, rather than about the server being able to answer.
+func own(err error) bool {
+	remote, absent := new(RemoteError), new(absentError)
+	return err != nil && (errors.As(err, &remote) || errors.As(err, &absent) || tooLarge(err) != nil)
+}
+
+// tooLarge is err when that will not be otherwise the next time.
+func tooLarge(err error) error {
+	limit, long := new(snapshot.LimitError), new(outbound.TooLongError)
+	if errors.As(err, &limit) || errors.As(err, &long) {
+		return err
+	}
+	return nil
+}
+
+// absentError is a commit that the remote does not give out.
+type absentError struct {
+	id  string
+	why error
+}
+
+func (e *absentError) Error() string {
+	text := fmt.Sprintf("commit %s is not in any branch or tag of the remote", e.id)
+	if e.why != nil {
+		text += ": " + e.why.Error()
+	}
+	return text
+}
+func (e *absentError) Unwrap() error { return e.why }
+
+// fetchPack asks for objects without their history, less what is here.
+func (s *Source) fetchPack(ctx context.Context, j *job, wants []string) error {
+	if j.server.v2 {
+		return s.fetchV2(ctx, j, wants)
+	}
+	return s.fetchV0(ctx, j, wants)
+}
+
+func (s *Source) fetchV2(ctx context.Context, j *job, wants []string) error {
+	res, err := s.wire.ask(ctx, 2, j.requestV2(wants))
+	if err != nil {
+		return err
+	}
+	defer res.Close()
+	p := newPackets(res)
+	for {
+		line, m, err := p.line()
+		if remote := new(RemoteError); errors.As(err, &remote) && len(wants) == 1 && strings.Contains(remote.Text, "not our ref") {
+			return &absentError{id: wants[0]}
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("request pack: %w", err)
+		case m == data && line == "packfile":
+			return take(ctx, &sideband{p: p}, j.into)
+		case m == flush || m == end:
+			return fmt.Errorf("request pack: %w", errCutOff)
+		}
+	}
+}
+
+func (j *job) requestV2(wants []string) string {
+	q := j.server.command("fetch")
+	q.line("no-progress")
+	q.line("ofs-delta")
+	for _, want := range wants {
+		q.line("want %s", want)
+	}
+	if j.server.has("fetch", "shallow") { // without it, a commit that is here would stand for its history
+		for _, have := range j.haves {
+			q.line("shallow %s", have)
+			q.line("have %s", have)
+		}
+		q.line("deepen 1")
+	}
+	q.line("done")
+	q.WriteString(flushPacket)
+	return q.String()
+}
+
+// take hands a pack to the mirror, and reads the answer to its end.
+func take(ctx context.Context, pack io.Reader, into mirror.Receiver) error {
+	if err := into.Pack(ctx, pack); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, io.LimitReader(pack, leftover))
+	return err
+}
+
+// haves are the last good commits, and those of the remote that they were made of.
+func haves(refs []string, into mirror.Receiver) []string {
+	all := into.Commits()
+	for _, ref := range refs {
+		if made := into.Tip(ref); made.Revision != made.Commit && isID(made.Revision) && into.Complete(made.Revision) {
+			all = append(all, made.Revision)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), maxHaves)]
+}

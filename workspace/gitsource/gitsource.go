@@ -1,0 +1,258 @@
+// Package gitsource owns the fetching from git remotes.
+//
+// [New] makes a [mirror.Upstream] of a repository's URL. It speaks git's own protocol, over HTTP, over SSH, and to the
+// git program for repositories on this disk. A poll asks for the wanted refs alone (protocol version 2's ls-refs), where
+// the server can; what is new comes as one commit without its history. A ref that left its history is followed and
+// flagged; a remote that answers now this, now that older state is not followed to and fro. Signatures are judged by
+// whoever makes the upstream; submodules are followed on request, on the same host only.
+//
+// The package keeps nothing on disk: packs go to the mirror, which verifies them, and what is remembered from one fetch to
+// the next only saves traffic.
+//
+// A fetch reads from the top of [Source.Fetch] to its end: look at the refs, bring the objects, settle each ref.
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/workspace/mirror"
+	"github.com/pluralsh/plural/workspace/outbound"
+)
+
+// maxAnswer bounds one answer of a remote: the largest pack that a mirror takes, and room.
+const maxAnswer = 576 << 20
+
+// SubmodulesFollow is the one value of Options.Submodules beside the empty one.
+const SubmodulesFollow = "follow"
+
+// Options describe one remote.
+type Options struct {
+	// URL is https, ssh, http to this machine, or file where AllowFile says so.
+	URL string
+	// AllowFile admits file URLs: the git program then runs on this machine.
+	AllowFile bool
+	// Credentials are shown to the URL's host only. For ssh they must hold a private key and the host's keys.
+	Credentials outbound.Credentials
+	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.
+	Submodules string
+	// Check judges the signature of what a ref names: the annotated tag's, else the commit's. Nil judges nothing.
+	Check func(signed.Object) error
+	// Stall is how long an answer may pause before it is given up; zero means outbound.DefaultStall.
+	Stall time.Duration
+}
+
+// Source is one git remote. Fetch is for one caller at a time, its other methods for any.
+type Source struct {
+	options Options
+	url     *url.URL
+	wire    wire
+	count   *outbound.Counter
+	hinted  atomic.Bool
+
+	// What follows belongs to Fetch. All of it may be lost.
+	server   *greeting // of a server that speaks version 2 over HTTP: its greeting is not asked for again
+	tried    map[string]error
+	verdicts map[string]error
+	absent   map[string]string // commits that an old server did not have, by its fingerprint then
+	tracks   map[string]*track
+	modules  map[string]*Source
+}
+
+// New makes the upstream, a *Source. It does not touch the network.
+func New(o Options) (mirror.Upstream, error) {
+	s, err := newSource(o, &outbound.Counter{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newSource(o Options, count *outbound.Counter) (*Source, error) {
+	u, err := parseURL(o.URL, o.AllowFile)
+	if err != nil {
+		return nil, err
+	}
+	if o.Submodules != "" && o.Submodules != SubmodulesFollow {
+		return nil, fmt.Errorf("submodules: %q is neither empty nor %q", o.Submodules, SubmodulesFollow)
+	}
+	if o.Stall <= 0 {
+		o.Stall = outbound.DefaultStall
+	}
+	s := &Source{
+		options: o, url: u, count: count, tried: map[string]error{}, verdicts: map[string]error{},
+		absent: map[string]string{}, tracks: map[string]*track{}, modules: map[string]*Source{},
+	}
+	switch u.Scheme {
+	case "file":
+		s.wire = newLocal(u.Path, count, o.Stall)
+	case "ssh":
+		s.wire, err = newShell(o, u, count, o.Stall)
+	default:
+		s.wire, err = newWeb(o, u, count)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", outbound.Redact(o.URL), outbound.RedactError(err, u, o.Credentials))
+	}
+	return s, nil
+}
+
+// CheckURL says whether a repository can be fetched from a URL.
+func CheckURL(raw string, allowFile bool) error {
+	_, err := parseURL(raw, allowFile)
+	return err
+}
+
+func parseURL(raw string, allowFile bool) (*url.URL, error) {
+	schemes := []string{"https", "ssh", "http"}
+	if allowFile {
+		schemes = append(schemes, "file")
+	}
+	return outbound.ParseURL(raw, schemes...)
+}
+
+// Traffic counts since the source was made, submodules' included.
+func (s *Source) Traffic() mirror.Traffic {
+	requests, bytes := s.count.Totals()
+	return mirror.Traffic{Requests: requests, Bytes: bytes}
+}
+
+// Hint says that somebody asked for the next fetch: a return to an older commit, which may otherwise be a lagging
+// server's, is then believed at once.
+func (s *Source) Hint() { s.hinted.Store(true) }
+
+// Fetch implements mirror.Upstream. A ref is a branch, a tag, a full ref name, a commit's 40 hex digits, or "" and "HEAD"
+// for the remote's default branch. Errors show no credentials.
+func (s *Source) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
+	defer s.wire.rest()
+	answer, err := s.fetch(ctx, refs, into)
+	if err == nil {
+		return answer, nil
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return mirror.Answer{}, fmt.Errorf("fetch %s: %w", outbound.Redact(s.options.URL), s.redact(err))
+}
+
+func (s *Source) redact(err error) error {
+	return outbound.RedactError(err, s.url, s.options.Credentials)
+}
+
+func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
+	look, problems := lookFor(refs)
+	at, server, empty, err := s.look(ctx, look)
+	if err != nil {
+		return mirror.Answer{}, err
+	}
+	found, missing := resolve(refs, at, empty)
+	problems = append(problems, missing...)
+	s.forget(refs, found)
+	j := &job{server: server, refs: refs, into: into, haves: haves(refs, into), hinted: s.hinted.Swap(false)}
+	failed, err := s.bring(ctx, j, s.wanted(found, into))
+	if err != nil {
+		return mirror.Answer{}, err
+	}
+	answer := mirror.Answer{Tips: map[string]mirror.Tip{}, Problems: problems}
+	for _, ref := range sortedKeys(found) {
+		err := failed[found[ref]]
+		if err == nil {
+			answer.Tips[ref], err = s.settle(ctx, j, ref, found[ref])
+		}
+		if err != nil {
+			delete(answer.Tips, ref)
+			answer.Problems = append(answer.Problems, &mirror.RefError{Ref: ref, Err: s.redact(err)})
+		}
+	}
+	return answer, ctx.Err()
+}
+
+// job is what one fetch works with.
+type job struct {
+	server *greeting
+	refs   []string
+	into   mirror.Receiver
+	// haves are commits that the server need not send again.
+	haves  []string
+	hinted bool
+}
+
+// look asks what the refs name now. A server whose greeting is known is spared it, until it answers otherwise than before.
+func (s *Source) look(ctx context.Context, look lookout) (at map[string]string, server *greeting, empty bool, err error) {
+	if s.server != nil {
+		if at, empty, err = s.list(ctx, s.server, look); err == nil || !changed(err) {
+			return at, s.server, empty, err
+		}
+		s.server = nil
+	}
+	if server, err = s.wire.greet(ctx, look); err != nil {
+		return nil, nil, false, err
+	}
+	if !server.v2 {
+		return server.refs, server, len(server.refs) == 0 && server.fingerprint == "", nil
+	}
+	if at, empty, err = s.list(ctx, server, look); err == nil {
+		if _, lasting := s.wire.(*web); lasting {
+			s.server = server
+		}
+	}
+	return at, server, empty, err
+}
+
+// changed says whether a server may have moved, or be another one, since it greeted.
+func changed(err error) bool {
+	if status := new(outbound.StatusError); errors.As(err, &status) {
+		return status.Code < 500 && status.Code != 401 && status.Code != 403
+	}
+	retry, stall, network := new(outbound.RetryError), new(outbound.StallError), interface{ Timeout() bool }(nil)
+	return !errors.As(err, &retry) && !errors.As(err, &stall) && !errors.As(err, &network) && !errors.Is(err, context.Canceled)
+}
+
+// list is version 2's ls-refs. Where a ref is missing it asks once more, whether there is anything at all.
+func (s *Source) list(ctx context.Context, server *greeting, look lookout) (at map[string]string, empty bool, err error) {
+	if at, _, err = s.listPrefixes(ctx, server, look, look.prefixes(), false); err != nil || len(at) > 0 || len(look.names) == 0 {
+		return at, false, err
+	}
+	if !server.has("ls-refs", "unborn") {
+		return at, false, nil
+	}
+	_, empty, err = s.listPrefixes(ctx, server, look, []string{"HEAD"}, true)
+	return at, empty, err
+}
+
+func (s *Source) listPrefixes(ctx context.Context, server *greeting, look lookout, prefixes []string, unborn bool) (map[string]string, bool, error) {
+	q := server.command("ls-refs")
+	if unborn {
+		q.line("unborn")
+		q.line("symrefs")
+	}
+	for _, prefix := range prefixes {
+		q.line("ref-prefix %s", prefix)
+	}
+	q.WriteString(flushPacket)
+	res, err := s.wire.ask(ctx, 2, q.String())
+	if err != nil {
+		return nil, false, err
+	}
+	defer res.Close()
+	return readListing(res, look)
+}
+
+// command begins a request of version 2.
+func (g *greeting) command(name string) *request {
+	q := &request{}
+	q.line("command=%s", name)
+	if _, ok := g.can["agent"]; ok {
+		q.line("agent=plural")
+	}
+	if _, ok := g.can["object-format"]; ok {
+		q.line("object-format=sha1")
+	}
+	q.WriteString(delimPacket)
+	return q
+}

@@ -1,0 +1,104 @@
+package gitsource
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pluralsh/plural/workspace/mirror"
+)
+
+// lookout is what one fetch looks for at the remote: full names of refs, and commits.
+type lookout struct{ names, ids map[string]bool }
+
+var (
+	errNoRef = errors.New("the remote has no such branch or tag")
+	errEmpty = errors.New("the remote has no such branch or tag, and its default branch has no commit: the repository is empty")
+	errName  = errors.New("not the name of a branch, a tag or a commit")
+)
+
+// candidates are the full names that a ref may mean, in git's own order: a full name, a tag, a branch.
+func candidates(ref string) []string {
+	if ref == "" || ref == "HEAD" {
+		return []string{"HEAD"}
+	}
+	names := []string{"refs/tags/" + ref, "refs/heads/" + ref}
+	if strings.HasPrefix(ref, "refs/") {
+		names = append([]string{ref}, names...)
+	}
+	return names
+}
+
+// lookFor leaves out, as problems, names that no ref can have: they never reach the server.
+func lookFor(refs []string) (lookout, []error) {
+	look := lookout{names: map[string]bool{}, ids: map[string]bool{}}
+	var problems []error
+	for _, ref := range refs {
+		switch {
+		case isID(ref):
+			look.ids[ref] = true
+		case !validName(ref):
+			problems = append(problems, &mirror.RefError{Ref: ref, Err: errName})
+		default:
+			for _, name := range candidates(ref) {
+				look.names[name] = true
+			}
+		}
+	}
+	return look, problems
+}
+
+// validName follows git check-ref-format where it keeps harm away.
+func validName(ref string) bool {
+	const longest = 255
+	if len(ref) > longest || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") || strings.HasSuffix(ref, "/") {
+		return false
+	}
+	for _, bad := range []string{"..", "@{", "//", "/.", ".lock/"} {
+		if strings.Contains(ref, bad) {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(ref, func(r rune) bool { return r <= 0x20 || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) })
+}
+
+// prefixes are what version 2's ls-refs is asked for. A fetch of commits alone asks for HEAD, to hear the server at all.
+func (l lookout) prefixes() []string {
+	if len(l.names) == 0 {
+		return []string{"HEAD"}
+	}
+	return slices.Sorted(maps.Keys(l.names))
+}
+
+// resolve finds the object that each ref names; what it leaves out, it gives as problems.
+func resolve(refs []string, at map[string]string, empty bool) (map[string]string, []error) {
+	found := make(map[string]string, len(refs))
+	var problems []error
+	for _, ref := range refs {
+		switch {
+		case isID(ref):
+			found[ref] = ref
+		case validName(ref):
+			if id := firstOf(at, candidates(ref)); id != "" {
+				found[ref] = id
+				continue
+			}
+			problem := errNoRef
+			if empty {
+				problem = errEmpty
+			}
+			problems = append(problems, &mirror.RefError{Ref: ref, Err: problem})
+		}
+	}
+	return found, problems
+}
+
+func firstOf(at map[string]string, names []string) string {
+	for _, name := range names {
+		if id := at[name]; id != "" {
+			return id
+		}
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package resolve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// view is what a render will see: the service's repository, with what is mounted in it.
+type view struct {
+	repo   *snapshot.Snapshot
+	mounts []mountPoint
+}
+
+// mountPoint is one mount of a view.
+type mountPoint struct {
+	// dir is the folder that the service names; at is where the mounted folder or file itself is seen: dir, or in it.
+	dir, at string
+	// path is what is mounted, in the repository that snap is of.
+	snap *snapshot.Snapshot
+	path string
+	// bundle is the key of its archive, which says all that path holds.
+	bundle string
+}
+
+// spot is where a path of a view lies.
+type spot struct {
+	// snap is nil for a folder that is there only because something is mounted below it.
+	snap *snapshot.Snapshot
+	// path is the one in snap.
+	path string
+	// mount is the mount that it lies in, counted from 1; 0 is the service's own repository.
+	mount int
+	id    snapshot.Hash
+	mode  fs.FileMode
+}
+
+// own says whether the path lies in the service's own repository.
+func (s spot) own() bool { return s.snap != nil && s.mount == 0 }
+
+// blame places a fault at the spot.
+func (s spot) blame(f *fault) *fault {
+	if s.mount > 0 {
+		f = f.inMount(s.mount - 1)
+	}
+	f.file = s.path
+	return f
+}
+
+// find looks a path up. The error is that of snapshot.Hash.
+func (v *view) find(name string) (spot, error) {
+	for i, m := range v.mounts {
+		if inner, ok := below(name, m.at); ok {
+			return look(spot{snap: m.snap, path: path.Join(m.path, inner), mount: i + 1})
+		}
+	}
+	at, err := look(spot{snap: v.repo, path: name})
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, m := range v.mounts {
+			if _, ok := below(m.at, name); ok {
+				return spot{mode: fs.ModeDir | 0o755}, nil
+			}
+		}
+	}
+	return at, err
+}
+
+func look(at spot) (spot, error) {
+	var err error
+	at.id, at.mode, err = at.snap.Hash(at.path)
+	return at, err
+}
+
+// below is name seen from dir, if it lies in it or is it.
+func below(name, dir string) (string, bool) {
+	if name == dir {
+		return ".", true
+	}
+	return strings.CutPrefix(name, dir+"/")
+}
+
+// mounted writes down all that the mounts add to the view, each text after its length.
+func (v *view) mounted() string {
+	var b strings.Builder
+	for _, m := range v.mounts {
+		fmt.Fprintf(&b, "%d:%s%d:%s", len(m.dir), m.dir, len(m.bundle), m.bundle)
+	}
+	return b.String()
+}
+
+// collision finds a mount whose place is taken by the service's own repository.
+func (v *view) collision() *fault {
+	for i, m := range v.mounts {
+		for dir := m.dir; dir != "."; dir = path.Dir(dir) {
+			_, mode, err := v.repo.Hash(dir)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				return unreadable(err)
+			case dir == m.dir || !mode.IsDir():
+				return &fault{
+					field:   fmt.Sprintf("spec.mounts[%d].at", i),
+					message: fmt.Sprintf("nothing can be mounted at %q: the service's own repository has %q", m.dir, dir),
+					fix:     "mount it at a folder that is not there",
+				}
+			}
+		}
+	}
+	return nil
+}

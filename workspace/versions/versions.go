@@ -1,0 +1,154 @@
+// Package versions owns which of many versions a range of versions means.
+//
+// It refuses to know what has the versions, charts or tags, and who lists them. A version is semantic in full, such as
+// 6.7.0, v6.7.0 or 6.7.0-rc.1; other texts are passed over, so that "latest" or a date among them is no harm. A [Range]
+// is parsed once and asked for the [Range.Newest] of each list.
+package versions
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// maxLength bounds a version or range, in bytes.
+const maxLength = 256
+
+// Range is what people write to follow a line of versions. The zero value is the newest version that is no pre-release.
+type Range struct {
+	text       string
+	constraint *semver.Constraints
+}
+
+// ParseRange takes an exact version, a range such as "^6.7", "~1.2.3", "6.x" or ">=1.2.0 <2.0.0 || ^3", or nothing.
+// Pre-releases match when the range names one (">=7.0.0-0"), and by their exact name.
+func ParseRange(text string) (Range, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return Range{}, nil
+	}
+	if len(text) > maxLength {
+		return Range{}, fmt.Errorf("version range %q… is longer than %d bytes", text[:32], maxLength)
+	}
+	constraint, err := semver.NewConstraint(text)
+	if err != nil {
+		return Range{}, fmt.Errorf("version range %q: %w: write one like 6.7.0, ^6.7 or >=1.2.0 <2.0.0", text, err)
+	}
+	return Range{text: text, constraint: constraint}, nil
+}
+
+// Looks says whether a text can only be meant as a range, and not as one version or another name: it holds an operator,
+// or x for a number.
+func Looks(text string) bool {
+	if strings.ContainsAny(text, "^~<>=!*,| ") {
+		return true
+	}
+	wild := false
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "v"), ".") {
+		if part == "x" || part == "X" {
+			wild = true
+		} else if strings.Trim(part, "0123456789") != "" || part == "" {
+			return false
+		}
+	}
+	return wild && text != "x" && text != "X"
+}
+
+// MatchError says that no version is in a range.
+type MatchError struct {
+	// Range is empty when any but a pre-release would do.
+	Range string
+	// Newest of all that were listed; empty when there was none.
+	Newest string
+}
+
+func (e *MatchError) Error() string {
+	what := fmt.Sprintf("no version matches %q", e.Range)
+	if e.Range == "" {
+		what = "no version but pre-releases is listed"
+	}
+	if e.Newest == "" {
+		return "no semantic version is listed"
+	}
+	return fmt.Sprintf("%s: the newest of all is %s", what, clip(e.Newest))
+}
+
+// GoneError says that the version in use is listed no longer, and that only older ones match. Nobody is taken back to
+// one of those unasked: a list may be incomplete for a while, and an older version may not know newer data.
+type GoneError struct{ InUse, Newest string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("version %s, which is in use, is gone; the newest that matches is %s: name that one to go back",
+		clip(e.InUse), clip(e.Newest))
+}
+
+// Newest picks from a list; none is a *MatchError, one that is older than the version in use, which may be empty or no
+// version, a *GoneError. Of versions that differ in build metadata alone, which have no order, the last by its text is
+// taken, so that the answer depends on the list's content only.
+func (r Range) Newest(list []string, inUse string) (string, error) {
+	picked, err := r.pick(list)
+	if v, w := parse(picked), parse(inUse); err == nil && v != nil && w != nil && v.LessThan(w) {
+		return "", &GoneError{InUse: inUse, Newest: picked}
+	}
+	return picked, err
+}
+
+func (r Range) pick(list []string) (string, error) {
+	var best, newest *semver.Version
+	for _, text := range list {
+		if text == r.text && text != "" {
+			return text, nil
+		}
+		v := parse(text)
+		if v == nil {
+			continue
+		}
+		if newest == nil || less(newest, v) {
+			newest = v
+		}
+		if r.has(v) && (best == nil || less(best, v)) {
+			best = v
+		}
+	}
+	switch {
+	case best != nil:
+		return best.Original(), nil
+	case newest != nil:
+		return "", &MatchError{Range: r.text, Newest: newest.Original()}
+	}
+	return "", &MatchError{Range: r.text}
+}
+
+func (r Range) has(v *semver.Version) bool {
+	if r.constraint == nil {
+		return v.Prerelease() == ""
+	}
+	return r.constraint.Check(v)
+}
+
+// Is says whether a text is a version.
+func Is(text string) bool { return parse(text) != nil }
+
+func parse(text string) *semver.Version {
+	if len(text) > maxLength {
+		return nil
+	}
+	if _, err := semver.StrictNewVersion(strings.TrimPrefix(text, "v")); err != nil {
+		return nil
+	}
+	v, err := semver.NewVersion(text) // keeps the text as it was written
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func less(a, b *semver.Version) bool {
+	if c := a.Compare(b); c != 0 {
+		return c < 0
+	}
+	return a.Original() < b.Original()
+}
+
+func clip(text string) string { return text[:min(len(text), 64)] }
