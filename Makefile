@@ -77,6 +77,10 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 bench: build ## Measure; prints lines of the form "bench NAME VALUE UNIT".
 	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e
 
+.PHONY: scale
+scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 12 minutes.
+	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/scale
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s).
 	@grep -rEo '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=localkube . | while IFS=: read -r file func; do \

@@ -90,6 +90,7 @@ type hub struct {
 // Run is the hub. It returns nil when ctx ends and all that it started has. An address that is taken, a certificate that
 // cannot be read and a data folder that another hub uses are errors before anything is opened.
 func Run(ctx context.Context, o Options) (err error) {
+	collectOften()
 	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}}
 	doors, err := h.open(ctx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 		h.leaving.Store(true)
 		server.SetKeepAlivesEnabled(false) // agents come back on another connection, and find another replica
 		h.leave(ending)
-		time.Sleep(h.DrainDelay)
+		<-time.After(h.DrainDelay)
 		return h.drain(ending, server)
 	})
 	h.Log.Info("hub started", "listen", d.main.Addr().String(), "repo", h.planner.upstreams.own.Name, "version", buildinfo.Version())

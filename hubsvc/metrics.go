@@ -29,27 +29,32 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 		}
 		return float64(owned)
 	})
-	registry.MustRegister(&upstreamMetrics{h})
+	registry.MustRegister(newUpstreamMetrics(h))
 }
 
 // upstreamMetrics are the figures of each source, as this replica itself has seen them.
-type upstreamMetrics struct{ hub *hub }
-
-func upstreamDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("plural_hub_upstream_"+name, help, []string{"source"}, nil)
+type upstreamMetrics struct {
+	hub                                        *hub
+	fetches, failures, requests, received, age *prometheus.Desc
 }
 
-var (
-	upstreamFetches  = upstreamDesc("fetches_total", "Times that the upstream was asked.")
-	upstreamFailures = upstreamDesc("failures_total", "Times that the upstream did not bring what was asked for.")
-	upstreamRequests = upstreamDesc("requests_total", "Requests to the upstream.")
-	upstreamBytes    = upstreamDesc("received_bytes_total", "Bytes that the upstream answered.")
-	upstreamAge      = upstreamDesc("age_seconds", "How long ago the upstream last answered, whichever replica had asked.")
-)
+func newUpstreamMetrics(h *hub) *upstreamMetrics {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("plural_hub_upstream_"+name, help, []string{"source"}, nil)
+	}
+	return &upstreamMetrics{
+		hub:      h,
+		fetches:  desc("fetches_total", "Times that the upstream was asked."),
+		failures: desc("failures_total", "Times that the upstream did not bring what was asked for."),
+		requests: desc("requests_total", "Requests to the upstream."),
+		received: desc("received_bytes_total", "Bytes that the upstream answered."),
+		age:      desc("age_seconds", "How long ago the upstream last answered, whichever replica had asked."),
+	}
+}
 
 // Describe implements prometheus.Collector.
 func (m *upstreamMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{upstreamFetches, upstreamFailures, upstreamRequests, upstreamBytes, upstreamAge} {
+	for _, desc := range []*prometheus.Desc{m.fetches, m.failures, m.requests, m.received, m.age} {
 		to <- desc
 	}
 }
@@ -71,11 +76,11 @@ func (m *upstreamMetrics) collect(to chan<- prometheus.Metric, source, id string
 	count := func(desc *prometheus.Desc, value int64) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), source)
 	}
-	count(upstreamFetches, s.Attempts)
-	count(upstreamFailures, s.Failures)
-	count(upstreamRequests, s.Requests)
-	count(upstreamBytes, s.Bytes)
+	count(m.fetches, s.Attempts)
+	count(m.failures, s.Failures)
+	count(m.requests, s.Requests)
+	count(m.received, s.Bytes)
 	if !s.LastFetch.IsZero() {
-		to <- prometheus.MustNewConstMetric(upstreamAge, prometheus.GaugeValue, agent.Status().Age.Seconds(), source)
+		to <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, agent.Status().Age.Seconds(), source)
 	}
 }

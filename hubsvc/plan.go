@@ -136,7 +136,7 @@ func (d *draft) hold(c *fleet.Cluster, why error) {
 	for i := range deployments {
 		each := *deployments[i] // other clusters have the same one
 		deployments[i] = &each
-		each.Key, each.Bundle, each.SecretsBundle = "", "", ""
+		each.Key, each.Bundle, each.SecretsBundle, each.Mounts = "", "", "", nil
 		if each.Hold == nil {
 			each.Hold = &resolve.Problem{
 				Service: each.Service, Cluster: name, Position: c.Position, Message: why.Error(),

@@ -315,7 +315,7 @@ func (o *ClusterOptions) validate() error {
 	case o.Name == "" || strings.ContainsAny(o.Name, ". *>\t/"):
 		return errors.New("a replica needs a name of letters, digits and dashes: --replica NAME")
 	case o.NATS == "" && (o.Listen == "" || len(o.Routes) == 0):
-		return errors.New("replicas meet at --cluster-listen ADDRESS, and find each other by --cluster-routes HOST:PORT,...")
+		return errors.New("replicas meet at --cluster-listen ADDRESS, and find each other by --cluster-routes HOST:PORT,HOST:PORT")
 	case o.PeerListen == "" || o.PeerURL == "":
 		return errors.New("replicas fetch from each other at --peer-listen ADDRESS, known to the others as --peer-address HOST:PORT")
 	}

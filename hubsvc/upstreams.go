@@ -232,11 +232,12 @@ func (u *upstreams) credentials(files fs.FS, name string) ([]byte, outbound.Cred
 	}
 	flat := make(map[string]string, len(keys))
 	for _, key := range keys {
+		label, single := values.Label(key)
 		value, err := values.Get(name, plain, key)
-		if err != nil {
-			return nil, none, fmt.Errorf("%s: %s is not a plain value", name, key)
+		if err != nil || !single {
+			return nil, none, fmt.Errorf("%s: %s is not a plain value: write the credentials as a mapping of keys to values", name, label)
 		}
-		flat[key] = string(value)
+		flat[label] = string(value)
 	}
 	credentials, err := outbound.ParseCredentials(flat)
 	if err != nil {
@@ -267,7 +268,13 @@ func (u *upstreams) open(s *fleet.Source, a access) (mirror.Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ocirepo.New(ocirepo.Options{URL: s.URL(), Credentials: a.credentials, Verify: verify})
+	address, err := url.Parse(s.URL())
+	if err != nil {
+		return nil, err
+	}
+	// A registry on this machine is plain, as everybody's tools take it to be, unless somebody says what it is trusted by.
+	plain := isLoopback(address.Hostname()) && len(a.credentials.CA) == 0
+	return ocirepo.New(ocirepo.Options{URL: s.URL(), Credentials: a.credentials, PlainHTTP: plain, Verify: verify})
 }
 
 // objectCheck believes the commits and tags that one of the keys has signed; nil believes all.

@@ -138,7 +138,8 @@ func read(name string, plain []byte) (*content, error) {
 		if err != nil {
 			return nil, nameless(err, keys)
 		}
-		flat.data[unescape(key)] = string(value)
+		label, _ := values.Label(key)
+		flat.data[label] = string(value)
 	}
 	return flat, nil
 }
@@ -151,29 +152,21 @@ func nameless(err error, keys []string) error {
 	}
 	said := *told
 	for _, key := range keys {
-		said.Message = Redact(said.Message, []string{unescape(key)})
+		label, _ := values.Label(key)
+		said.Message = Redact(said.Message, []string{label})
 	}
 	return &said
-}
-
-// nested says whether a key of values has more than one part. Backslashes stand before what does not part.
-func nested(key string) bool {
-	escaped := false
-	return strings.ContainsFunc(key, func(r rune) bool {
-		parts := !escaped && (r == '.' || r == '[')
-		escaped = !escaped && r == '\\'
-		return parts
-	})
-}
-
-func unescape(key string) string {
-	return strings.NewReplacer(`\\`, `\`, `\.`, `.`, `\[`, `[`, `\]`, `]`).Replace(key)
 }
 
 func isSecret(name string, plain []byte) bool {
 	kind, err := values.Get(name, plain, "kind")
 	version, err2 := values.Get(name, plain, "apiVersion")
 	return err == nil && err2 == nil && string(kind) == "Secret" && string(version) == "v1"
+}
+
+func nested(key string) bool {
+	_, single := values.Label(key)
+	return !single
 }
 
 // manifest takes data, stringData and type; the rest of the manifest is the service's to say.

@@ -90,6 +90,9 @@ type Deployment struct {
 	Problems   []Problem `json:"problems,omitempty"`
 }
 
+// OwnSource stands for the installation repo, the source named ".", in paths: no source can have this name.
+const OwnSource = "_"
+
 // Source is an upstream repository; the installation repo itself is named "." .
 type Source struct {
 	Name string `json:"name"`

@@ -123,12 +123,20 @@ func (c *Client) Sources(ctx context.Context) (*v1.List[v1.Source], error) {
 
 // Source is one source.
 func (c *Client) Source(ctx context.Context, name string) (*v1.Source, error) {
-	return get[v1.Source](ctx, c, "/v1/sources/"+url.PathEscape(name), nil)
+	return get[v1.Source](ctx, c, "/v1/sources/"+sourcePath(name), nil)
+}
+
+// sourcePath is a source's name as a part of a path. The installation repo's own, ".", would be taken for the folder above.
+func sourcePath(name string) string {
+	if name == "." {
+		return v1.OwnSource
+	}
+	return url.PathEscape(name)
 }
 
 // Sync has the hub look at a source now.
 func (c *Client) Sync(ctx context.Context, source string) error {
-	_, err := c.read(ctx, http.MethodPost, c.base.JoinPath("v1", "sources", source, "sync").String())
+	_, err := c.read(ctx, http.MethodPost, c.base.String()+"/v1/sources/"+sourcePath(source)+"/sync")
 	return err
 }
 

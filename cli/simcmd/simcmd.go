@@ -70,7 +70,7 @@ func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
 	flags.StringVar(&o.bench, "bench", "", "print lines `bench NAME_… VALUE UNIT` in place of the table, with this beginning of names")
 	flags.StringVar(&o.repo, "repo", "", "the work tree of a fleet made by plural sim init, for --hub")
 	flags.StringVar(&o.ca, "ca", "", "the `FILE` of PEM certificates to trust, for --hub")
-	cmd.AddCommand(newCmdInit(f))
+	cmd.AddCommand(newCmdInit(f), newCmdReplay(f))
 	return cmd
 }
 

@@ -53,9 +53,17 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v1/", a.checked(nothing))
 }
 
+// own gives the installation repo the name that it has everywhere but in paths.
+func own(name string) string {
+	if name == v1.OwnSource {
+		return "."
+	}
+	return name
+}
+
 // sync answers at once: what came of it stands in the source's last fetch.
 func (a *API) sync(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
+	name := own(r.PathValue("name"))
 	if !a.Sync(name) {
 		refuse(w, http.StatusNotFound, v1.Error{Message: "no source " + strconv.Quote(name), Fix: "plural source list"})
 		return
@@ -74,6 +82,7 @@ func nothing(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) source(name string) (v1.Source, bool) {
+	name = own(name)
 	for _, s := range a.Sources() {
 		if s.Name == name {
 			return s, true

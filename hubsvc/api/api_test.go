@@ -47,6 +47,8 @@ func serve(t *testing.T, n fleet) string {
 	(&api.API{
 		View:    n,
 		Sources: func() []v1.Source { return []v1.Source{{Name: "."}, {Name: "charts"}} },
+		Sync:    func(source string) bool { return source == "." || source == "charts" },
+		Hub:     func() *v1.Hub { return &v1.Hub{Version: "v1.2.3"} },
 		Check: func(r *http.Request) error {
 			if r.Header.Get("Authorization") != "Bearer secret" {
 				return errors.New("no")
@@ -153,7 +155,7 @@ func TestLimitThatIsNoneIsRefused(t *testing.T) {
 
 func TestEveryPathWantsTheToken(t *testing.T) {
 	hub := serve(t, 1)
-	for _, path := range []string{"status", "clusters", "clusters/c000", "services", "services/web", "sources", "sources/charts", "nowhere"} {
+	for _, path := range []string{"status", "clusters", "clusters/c000", "services", "services/web", "sources", "sources/charts", "hub", "nowhere"} {
 		for _, authorization := range []string{"", "Bearer wrong"} {
 			code, e := ask[v1.Error](t, http.MethodGet, hub+"/v1/"+path, authorization)
 			if code != http.StatusUnauthorized || e.Message == "" || e.Fix == "" {
@@ -174,8 +176,32 @@ func TestOneItemIsFoundByName(t *testing.T) {
 	if code, got := ask[v1.Source](t, http.MethodGet, hub+"/v1/sources/charts", "Bearer secret"); code != http.StatusOK || got.Name != "charts" {
 		t.Errorf("%d %+v", code, got)
 	}
+	if code, got := ask[v1.Source](t, http.MethodGet, hub+"/v1/sources/"+v1.OwnSource, "Bearer secret"); code != http.StatusOK || got.Name != "." {
+		t.Errorf("the installation repo: %d %+v", code, got)
+	}
+	if code, got := ask[v1.Hub](t, http.MethodGet, hub+"/v1/hub", "Bearer secret"); code != http.StatusOK || got.Version != "v1.2.3" {
+		t.Errorf("%d %+v", code, got)
+	}
 	if code, got := ask[v1.Status](t, http.MethodGet, hub+"/v1/status", "Bearer secret"); code != http.StatusOK || got.Workspace != "demo" {
 		t.Errorf("%d %+v", code, got)
+	}
+}
+
+func TestSyncIsTakenInForSourcesThatThereAre(t *testing.T) {
+	hub := serve(t, 1)
+	for name, want := range map[string]int{"charts": http.StatusAccepted, v1.OwnSource: http.StatusAccepted, "x": http.StatusNotFound} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hub+"/v1/sources/"+name+"/sync", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer secret")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Body.Close(); response.StatusCode != want {
+			t.Errorf("%s: %d", name, response.StatusCode)
+		}
 	}
 }
 

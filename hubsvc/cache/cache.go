@@ -1,11 +1,12 @@
 // Package cache owns the bundles that this replica can serve at once.
 //
-// [Cache.Open] goes through the levels: this replica's disk, the replica that follows the bundle's upstream
-// ([Options.Peer]), a pack of its own ([Options.Pack]). All who miss one key wait for one walk through them, and nobody who
-// finds a file waits for anybody. A bundle is named by its content, so nothing here is ever out of date, and the whole
-// folder may be deleted at any time. Each file's name carries a digest of its bytes, taken when they were written; it is
-// compared before the file is first served, whenever the file has another size or time than it had, and again once an
-// hour while it is read. What a failing disk has changed is fetched again. What the disk cannot take is served from memory.
+// [Cache.Open] goes through the levels: this replica's disk, the replica that owns the bundle's upstream
+// ([Options.Peer]), a pack of its own ([Options.Pack]). All who miss one key wait for one walk through them, and nobody
+// who finds a file waits for anybody. A bundle is named by its content, so nothing here is ever out of date, and the
+// whole folder may be deleted at any time. Each file's name carries a digest of its bytes, taken when they were
+// written; it is compared before the file is first served, whenever the file has another size or time than it had, and
+// again once an hour while it is read. What a failing disk has changed is fetched again. What the disk cannot take is
+// served from memory.
 //
 // The package knows neither git nor what a key means, nor who a peer is: both are functions from a key to bytes.
 package cache
@@ -33,10 +34,11 @@ type Packer func(ctx context.Context, key string, w io.Writer) error
 type Options struct {
 	// Dir is the cache's own folder, made when missing.
 	Dir string
-	// MaxBytes bounds what all files take on disk together; zero means 4 GiB. The newest stays even if it alone is larger.
+	// MaxBytes bounds what all files take on disk together; zero means 4 GiB. The newest stays even if it alone is
+	// larger.
 	MaxBytes int64
-	// Peer gets a bundle from the replica that is most likely to have it; nil, and any error from it or from reading what it
-	// gives, means that the bundle is packed here. It must verify what it gives until the end.
+	// Peer gets a bundle from the replica that is most likely to have it; nil, and any error from it or from reading
+	// what it gives, means that the bundle is packed here. It must verify what it gives until the end.
 	Peer func(ctx context.Context, key string) (io.ReadCloser, error)
 	// PeerTimeout bounds one call of Peer with the transfer; zero means twenty seconds.
 	PeerTimeout time.Duration
@@ -68,8 +70,8 @@ type Cache struct {
 	disk    *disk
 	memory  *memory
 	metrics *metrics
-	// walks go through all levels, packs through the last one alone: a pack never waits for a peer, so two replicas that take
-	// each other for the owner do not wait for each other.
+	// walks go through all levels, packs through the last one alone: a pack never waits for a peer, so two replicas
+	// that take each other for the owner do not wait for each other.
 	walks, packs           singleflight.Group
 	peerSlots, packerSlots *slots
 	// life ends with Close. A walk runs under it, because it outlives the request that started it.
@@ -133,8 +135,8 @@ type Object struct {
 	Digest string
 }
 
-// Open gives the bundle of a key, from whatever level has it first. When ctx ends before, Open returns its cause while the
-// walk goes on for whoever asks next. A string of another shape than a key's is ErrKey.
+// Open gives the bundle of a key, from whatever level has it first. When ctx ends before, Open returns its cause while
+// the walk goes on for whoever asks next. A string of another shape than a key's is ErrKey.
 func (c *Cache) Open(ctx context.Context, key string) (*Object, error) {
 	return c.get(ctx, key, func() <-chan singleflight.Result {
 		return c.walks.DoChan(key, func() (any, error) { return c.work(key, c.walk) })
@@ -146,8 +148,8 @@ func (c *Cache) OpenHere(ctx context.Context, key string) (*Object, error) {
 	return c.get(ctx, key, func() <-chan singleflight.Result { return c.startPack(key) })
 }
 
-// get opens what is here, or waits for start to bring it. What came may have had to make room again before all who waited
-// could open it; then it is brought again.
+// get opens what is here, or waits for start to bring it. What came may have had to make room again before all who
+// waited could open it; then it is brought again.
 func (c *Cache) get(ctx context.Context, key string, start func() <-chan singleflight.Result) (*Object, error) {
 	if !bundle.ValidKey(key) {
 		return nil, fmt.Errorf("open bundle %.80q: %w", key, ErrKey)

@@ -330,7 +330,9 @@ func TestSmallBundlesAreServedFromMemoryWhileTheyAreAskedFor(t *testing.T) {
 
 func TestOnlyKeysAreOpened(t *testing.T) {
 	c := open(t, Options{Pack: echo})
-	for _, bad := range []string{"", "../../etc/passwd", "b1-" + strings.Repeat("g", 64), key(1) + "/..", strings.ToUpper(key(0xabc)), key(1) + "\n"} {
+	for _, bad := range []string{
+		"", "../../etc/passwd", "b1-" + strings.Repeat("g", 64), key(1) + "/..", strings.ToUpper(key(0xabc)), key(1) + "\n",
+	} {
 		if _, err := c.Open(t.Context(), bad); !errors.Is(err, ErrKey) {
 			t.Errorf("Open(%q): %v", bad, err)
 		}

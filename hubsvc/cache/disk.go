@@ -97,8 +97,8 @@ func (d *disk) find(key string) (*file, *os.Root) {
 	return f, d.root
 }
 
-// open gives a file whose bytes are in memory, or that is as it was when its digest was last compared; nil when there is
-// none.
+// open gives a file whose bytes are in memory, or that is as it was when its digest was last compared; nil when there
+// is none.
 func (d *disk) open(key string) (*Object, level) {
 	f, root := d.find(key)
 	if f == nil {

@@ -82,7 +82,9 @@ func TestDiskThatOthersFilledIsServedFromMemoryUntilThereIsRoomAgain(t *testing.
 		for range 3 {
 			c.read(t, key(1))
 		}
-		c.expect(t, map[string]float64{"opens_total pack hit": 1, "opens_total memory hit": 2, "bytes memory": float64(len(content(key(1)))), "files": 0})
+		c.expect(t, map[string]float64{
+			"opens_total pack hit": 1, "opens_total memory hit": 2, "bytes memory": float64(len(content(key(1)))), "files": 0,
+		})
 		<-time.After(memoryTime + time.Second)
 		c.read(t, key(1)) // still full
 		c.expect(t, map[string]float64{"opens_total pack hit": 1, "files": 0})
@@ -122,7 +124,7 @@ func TestReadOnlyDiskServesWhatIsThereAndTheRestFromMemory(t *testing.T) {
 
 func TestMemoryForAFailingDiskIsBounded(t *testing.T) {
 	at := smallDisk(t, "size=1m")
-	c := open(t, Options{Dir: filepath.Join(at, "bundles"), Pack: func(_ context.Context, key string, w io.Writer) error {
+	c := open(t, Options{Dir: filepath.Join(at, "bundles"), Pack: func(_ context.Context, _ string, w io.Writer) error {
 		_, err := w.Write(make([]byte, 30<<20))
 		return err
 	}})

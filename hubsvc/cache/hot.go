@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// hotFile is the largest file that is kept in memory: below it, opening a file costs more than sending it. A larger one is
-	// sent from disk, where the kernel can do so by itself.
+	// hotFile is the largest file that is kept in memory: below it, opening a file costs more than sending it. A larger
+	// one is sent from disk, where the kernel can do so by itself.
 	hotFile = 256 << 10
 	// hotBytes bounds each of the two halves.
 	hotBytes = 8 << 20
 )
 
-// hot holds the bytes of small files that are asked for again and again, by the file's name, which stands for its content.
-// It has two halves: when the younger is full it becomes the older, which is forgotten; what is still in use comes back
-// with its next reader. The zero value is empty.
+// hot holds the bytes of small files that are asked for again and again, by the file's name, which stands for its
+// content. It has two halves: when the younger is full it becomes the older, which is forgotten; what is still in use
+// comes back with its next reader. The zero value is empty.
 type hot struct {
 	mu           sync.RWMutex // guards what follows
 	young, older map[string][]byte

@@ -27,7 +27,8 @@ type file struct {
 	name, key, digest string
 	size              int64
 	used              time.Time
-	// seen is the file's modification time when its digest was last compared in this process, at compared; zero if never.
+	// seen is the file's modification time when its digest was last compared in this process, at compared; zero if
+	// never.
 	seen, compared time.Time
 	at             *list.Element
 }
@@ -52,8 +53,8 @@ type index struct {
 	bytes int64      // that the files take on disk
 }
 
-// loadIndex lists the folder; how recently a file was used is taken from when it was written. It also gives what is to be
-// removed: what was half written, and what stands there twice.
+// loadIndex lists the folder; how recently a file was used is taken from when it was written. It also gives what is to
+// be removed: what was half written, and what stands there twice.
 func loadIndex(root *os.Root) (x index, leftovers []string, err error) {
 	x = index{files: map[string]*file{}, order: list.New()}
 	entries, err := fs.ReadDir(root.FS(), ".")
@@ -132,7 +133,8 @@ func (x *index) remove(f *file) bool {
 	return true
 }
 
-// shrink removes the longest unused files until the rest is within most bytes and maxFiles, and gives them; stay are left.
+// shrink removes the longest unused files until the rest is within most bytes and maxFiles, and gives them; stay are
+// left.
 func (x *index) shrink(most int64, stay int) (gone []*file) {
 	for (x.bytes > most || len(x.files) > maxFiles) && len(x.files) > stay {
 		f := x.oldest()

@@ -65,7 +65,8 @@ func (m *memory) open(key string) *Object {
 		return nil
 	}
 	b.readers++
-	return &Object{ReadSeekCloser: &reader{Reader: bytes.NewReader(b.data), blob: b, memory: m}, Size: int64(len(b.data)), Digest: b.digest}
+	body := &reader{Reader: bytes.NewReader(b.data), blob: b, memory: m}
+	return &Object{ReadSeekCloser: body, Size: int64(len(b.data)), Digest: b.digest}
 }
 
 // peek gives a blob also after its time; nil when there is none.

@@ -48,7 +48,8 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9), // 1 ms to 65 s
 		}),
 		queue: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "plural_hub_bundle_queue", Help: "Bundles being brought from a level now, by state: waiting, running.",
+			Name: "plural_hub_bundle_queue",
+			Help: "Bundles being brought from a level now, by state: waiting, running.",
 		}, []string{"level", "state"}),
 	}
 	m.diskMisses = m.opens.WithLabelValues(string(levelDisk), "miss")
@@ -63,7 +64,8 @@ func newMetrics() *metrics {
 func (m *metrics) register(to prometheus.Registerer, c *Cache) {
 	to.MustRegister(m.opens, m.bytes, m.evictions, m.diskErrors, m.packSeconds, m.queue)
 	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
-		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}
+		to.MustRegister(prometheus.NewGaugeFunc(opts, value))
 	}
 	const bytesHelp = "Bytes that a level's bundles take."
 	gauge("plural_hub_bundle_bytes", bytesHelp, prometheus.Labels{"level": string(levelDisk)}, func() float64 {
@@ -77,7 +79,8 @@ func (m *metrics) register(to prometheus.Registerer, c *Cache) {
 		files, _, _ := c.disk.figures()
 		return float64(files)
 	})
-	gauge("plural_hub_bundle_unused_seconds", "How long nobody has asked for the bundle that is evicted next.", nil, func() float64 {
+	const unusedHelp = "How long nobody has asked for the bundle that is evicted next."
+	gauge("plural_hub_bundle_unused_seconds", unusedHelp, nil, func() float64 {
 		_, _, oldest := c.disk.figures()
 		if oldest.IsZero() {
 			return 0
@@ -86,7 +89,8 @@ func (m *metrics) register(to prometheus.Registerer, c *Cache) {
 	})
 }
 
-// served counts a bundle that was opened. What a peer or a packer gave was counted when it came, once for all who waited.
+// served counts a bundle that was opened. What a peer or a packer gave was counted when it came, once for all who
+// waited.
 func (m *metrics) served(at level, size int64) {
 	if at != levelDisk {
 		m.diskMisses.Inc()
@@ -113,7 +117,8 @@ type slots struct {
 func newSlots(n int, queue *prometheus.GaugeVec, at level) *slots {
 	s := &slots{free: make(chan struct{}, n)}
 	if queue != nil {
-		s.waiting, s.running = queue.WithLabelValues(string(at), "waiting"), queue.WithLabelValues(string(at), "running")
+		s.waiting = queue.WithLabelValues(string(at), "waiting")
+		s.running = queue.WithLabelValues(string(at), "running")
 	}
 	return s
 }

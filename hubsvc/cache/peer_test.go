@@ -31,7 +31,9 @@ func TestWhatAPeerCannotGiveIsPackedHere(t *testing.T) {
 		outcome string
 	}{
 		"unknown": {func(context.Context, string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }, "miss"},
-		"gone":    {func(context.Context, string) (io.ReadCloser, error) { return nil, errors.New("connection refused") }, "error"},
+		"gone": {func(context.Context, string) (io.ReadCloser, error) {
+			return nil, errors.New("connection refused")
+		}, "error"},
 		"cut off": {func(context.Context, string) (io.ReadCloser, error) {
 			return io.NopCloser(io.MultiReader(strings.NewReader("bun"), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
 		}, "error"},
@@ -97,8 +99,14 @@ func TestReadingWaitsForNoOtherKey(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]Options{
-		"packing":  {Pack: func(ctx context.Context, k string, w io.Writer) error { hang(ctx, k); return echo(ctx, k, w) }},
-		"fetching": {Pack: echo, Peer: func(ctx context.Context, k string) (io.ReadCloser, error) { hang(ctx, k); return peerHas(ctx, k) }},
+		"packing": {Pack: func(ctx context.Context, k string, w io.Writer) error {
+			hang(ctx, k)
+			return echo(ctx, k, w)
+		}},
+		"fetching": {Pack: echo, Peer: func(ctx context.Context, k string) (io.ReadCloser, error) {
+			hang(ctx, k)
+			return peerHas(ctx, k)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stuck, release = make(chan struct{}), make(chan struct{})

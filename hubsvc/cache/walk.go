@@ -124,8 +124,8 @@ func (c *Cache) keep(ctx context.Context, key string, from source) (int64, error
 	return counted.n, err
 }
 
-// keepAside serves what the disk does not take: read into memory, so that its size is known, it goes to disk after all when
-// evicting as much has made room.
+// keepAside serves what the disk does not take: read into memory, so that its size is known, it goes to disk after all
+// when evicting as much has made room.
 func (c *Cache) keepAside(ctx context.Context, key string, from source, trouble *diskError) (int64, error) {
 	if !c.memory.filling.take(ctx) {
 		return 0, context.Cause(ctx)

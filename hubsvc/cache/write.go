@@ -61,8 +61,8 @@ func (d *disk) trouble(err error) error {
 	return err
 }
 
-// writeIn writes under a temporary name, and gives the file its own when it is whole and on disk. A name that is lost in a
-// crash costs another pack, so the folder itself is not synced.
+// writeIn writes under a temporary name, and gives the file its own when it is whole and on disk. A name that is lost
+// in a crash costs another pack, so the folder itself is not synced.
 func (d *disk) writeIn(root *os.Root, key string, from source) (_ *file, err error) {
 	temp := tempPrefix + rand.Text()
 	out, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

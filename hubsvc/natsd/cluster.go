@@ -53,7 +53,8 @@ func (c *Cluster) check() error {
 	}
 	if c.TLS == nil {
 		if host, _, _ := net.SplitHostPort(c.Listen); !loopback(host) {
-			return fmt.Errorf("cluster address %q is not on the loopback interface: there the servers need certificates", c.Listen)
+			return fmt.Errorf("cluster address %q is not on the loopback interface: there the servers need certificates",
+				c.Listen)
 		}
 		return nil
 	}
@@ -81,7 +82,8 @@ func (c *Cluster) configure(o *server.Options) {
 	host, port, _ := net.SplitHostPort(c.Listen)
 	number, _ := strconv.Atoi(port)
 	o.Cluster = server.ClusterOpts{
-		Name: c.name(), Host: cmp.Or(host, "0.0.0.0"), Port: number, Advertise: c.Advertise, NoAdvertise: true, // to clients: there are none
+		Name: c.name(), Host: cmp.Or(host, "0.0.0.0"), Port: number, Advertise: c.Advertise,
+		NoAdvertise: true, // to clients: there are none
 
 		TLSConfig: c.TLS, TLSTimeout: 5, AuthTimeout: 6,
 		PoolSize:     -1, // one connection a pair: there is one account, and little traffic

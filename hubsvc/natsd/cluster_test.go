@@ -114,7 +114,9 @@ func eventually(t *testing.T, condition func() error) {
 func start(t *testing.T, name, dir string, cluster *natsd.Cluster) *natsd.Server {
 	t.Helper()
 	began := time.Now()
-	server, err := natsd.Start(t.Context(), natsd.Options{Dir: dir, Name: name, Cluster: cluster, Log: slog.New(slog.DiscardHandler)})
+	server, err := natsd.Start(t.Context(), natsd.Options{
+		Dir: dir, Name: name, Cluster: cluster, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,9 @@ func TestAClusterThatCannotWorkIsRefusedWithTheReason(t *testing.T) {
 		"one-sided TLS":   {Listen: ":6222", Routes: three, TLS: &tls.Config{MinVersion: tls.VersionTLS13}},
 		"no port":         {Listen: "127.0.0.1:6222", Routes: append([]string{"10.0.0.4"}, three...)},
 	} {
-		server, err := natsd.Start(t.Context(), natsd.Options{Dir: t.TempDir(), Cluster: cluster, Log: slog.New(slog.DiscardHandler)})
+		server, err := natsd.Start(t.Context(), natsd.Options{
+			Dir: t.TempDir(), Cluster: cluster, Log: slog.New(slog.DiscardHandler),
+		})
 		if err == nil {
 			server.Close()
 			t.Errorf("%s: started", name)

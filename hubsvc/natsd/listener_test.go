@@ -19,7 +19,8 @@ func TestNobodyFromOutsideIsAClientOfAServerOfOurs(t *testing.T) {
 	defer s.Close()
 	url := s.server.ClientURL()
 	for name, login := range map[string]nats.Option{
-		"nobody": nats.Name("nobody"), "a guess": nats.UserInfo(user, "guess"), "the password": nats.UserInfo(user, s.password),
+		"nobody": nats.Name("nobody"), "a guess": nats.UserInfo(user, "guess"),
+		"the password": nats.UserInfo(user, s.password),
 	} {
 		conn, err := nats.Connect(url, login)
 		if err == nil {

@@ -1,9 +1,9 @@
 // Package natsd owns the hub's NATS: a server in this process, alone or one of a cluster, or somebody else's.
 //
-// It knows nothing of what the hub keeps there: rooms get a connection and bring their own subjects and buckets. A server
-// of ours has no clients but those in the same process; as one of a cluster it listens for the others alone. Nothing here
-// waits for the others: a server without them runs, and what needs a majority fails until there is one. Its folder may be
-// deleted at any time: what was in it comes back from the others, or from what agents report next.
+// It knows nothing of what the hub keeps there: rooms get a connection and bring their own subjects and buckets. A
+// server of ours has no clients but those in the same process; as one of a cluster it listens for the others alone.
+// Nothing here waits for the others: a server without them runs, and what needs a majority fails until there is one.
+// Its folder may be deleted at any time: what was in it comes back from the others, or from what agents report next.
 package natsd
 
 import (
@@ -69,8 +69,8 @@ type Server struct {
 	server *server.Server
 }
 
-// Start runs a server, or connects to one. It returns before there is a majority, and before an external server answers.
-// The caller calls Close.
+// Start runs a server, or connects to one. It returns before there is a majority, and before an external server
+// answers. The caller calls Close.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{Options: o, replicas: 1}
 	if o.External != nil {
@@ -104,7 +104,7 @@ func (s *Server) launch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("configure: %w", err)
 	}
-	said := &complaints{log: s.Log, fatal: make(chan error, 1)}
+	said := newComplaints(s.Log)
 	ns.SetLoggerV2(said, false, false, false)
 	go ns.Start() // ends with Shutdown, which is waited for
 	if err := ready(ctx, ns, said.fatal); err != nil {
@@ -138,7 +138,8 @@ func (s *Server) options() *server.Options {
 		s.Cluster.configure(o)
 		// Without a listener for clients the server would not listen for the others either. Nobody gets past this one.
 		o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT
-		o.Users = []*server.User{{Username: user, Password: s.hashed, AllowedConnectionTypes: map[string]struct{}{inProcess: {}}}}
+		inside := map[string]struct{}{inProcess: {}}
+		o.Users = []*server.User{{Username: user, Password: s.hashed, AllowedConnectionTypes: inside}}
 	}
 	return o
 }

@@ -49,7 +49,9 @@ func TestStartSaysAtOnceWhatIsWrongWithItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	server, err := natsd.Start(t.Context(), natsd.Options{Dir: filepath.Join(file, "nats"), Log: slog.New(slog.DiscardHandler)})
+	server, err := natsd.Start(t.Context(), natsd.Options{
+		Dir: filepath.Join(file, "nats"), Log: slog.New(slog.DiscardHandler),
+	})
 	if err == nil {
 		server.Close()
 		t.Fatal("started")

@@ -30,7 +30,7 @@ func (b *liveBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.stall.Stop() // what the reader does with it may take longer
 	b.count.Add(int64(n))
-	if cause := context.Cause(b.ctx); err != nil && err != io.EOF && cause != nil { //nolint:errorlint // readers give EOF itself
+	if cause := context.Cause(b.ctx); err != nil && !errors.Is(err, io.EOF) && cause != nil {
 		err = cause
 	}
 	return n, err

@@ -31,20 +31,21 @@ type Client struct {
 	plain bool
 }
 
-// NewClient returns a client that shows the certificate of the configuration, and trusts the authorities (RootCAs) in it.
-// Nil means plain HTTP, to addresses of the loopback interface alone.
+// NewClient returns a client that shows the certificate of the configuration, and trusts the authorities (RootCAs) in
+// it. Nil means plain HTTP, to addresses of the loopback interface alone.
 func NewClient(certificates *tls.Config) *Client {
 	if certificates != nil {
 		certificates = certificates.Clone()
 		certificates.MinVersion = tls.VersionTLS13
 	}
+	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}
 	return &Client{
 		plain: certificates == nil,
 		http: &http.Client{
 			// One request a connection: HTTP/2 would send all packs and bundles through one window.
 			Transport: &http.Transport{
 				TLSClientConfig:        certificates,
-				DialContext:            (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+				DialContext:            dialer.DialContext,
 				TLSHandshakeTimeout:    5 * time.Second,
 				IdleConnTimeout:        idleTime,
 				MaxConnsPerHost:        connections,
@@ -57,9 +58,9 @@ func NewClient(certificates *tls.Config) *Client {
 	}
 }
 
-// Bundle gets a bundle from the replica at addr (host:port). The error is fs.ErrNotExist when the key means nothing there.
-// Reading fails, instead of ending, when the bytes do not have the digest that the peer took when it packed them. The
-// caller closes it.
+// Bundle gets a bundle from the replica at addr (host:port). The error is fs.ErrNotExist when the key means nothing
+// there. Reading fails, instead of ending, when the bytes do not have the digest that the peer took when it packed
+// them. The caller closes it.
 func (c *Client) Bundle(ctx context.Context, addr, key string) (io.ReadCloser, error) {
 	answer, err := c.get(ctx, addr, bundlePath+url.PathEscape(key), nil, new(traffic))
 	if err != nil {
@@ -80,12 +81,15 @@ type traffic struct{ requests, bytes atomic.Int64 }
 
 // get asks the replica at addr. An answer that is no answer to the question is an error: fs.ErrNotExist for a 404. The
 // body fails when the peer stops sending, and ends with ctx.
-func (c *Client) get(ctx context.Context, addr, path string, header http.Header, count *traffic) (*http.Response, error) {
+func (c *Client) get(
+	ctx context.Context, addr, path string, header http.Header, count *traffic,
+) (*http.Response, error) {
 	scheme := "https"
 	if c.plain {
 		scheme = "http"
 		if !loopback(addr) {
-			return nil, fmt.Errorf("ask the replica at %s: peers on other machines are asked by TLS alone: give the replicas certificates", addr)
+			err := errors.New("replicas on other machines are asked by TLS alone: give the replicas certificates")
+			return nil, fmt.Errorf("ask the replica at %s: %w", addr, err)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -116,7 +120,8 @@ func (c *Client) get(ctx context.Context, addr, path string, header http.Header,
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // what cannot be read is not said
-	err = fmt.Errorf("the replica at %s says %d: %s", addr, answer.StatusCode, strings.TrimSpace(strings.ToValidUTF8(string(text), "?")))
+	said := strings.TrimSpace(strings.ToValidUTF8(string(text), "?"))
+	err = fmt.Errorf("the replica at %s says %d: %s", addr, answer.StatusCode, said)
 	if answer.StatusCode == http.StatusNotFound {
 		err = &notFound{err}
 	}

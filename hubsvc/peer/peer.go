@@ -1,10 +1,10 @@
 // Package peer owns the conversation between the replicas of one hub: what a repository's owner holds, and its files.
 //
-// It decides nothing: who owns what, and what a bundle's key stands for, is asked of functions. A replica that follows a
-// repository gets the owner's manifest (GET /peer/v1/repos/{id}, conditional by ETag), then the packs that it lacks, newest
-// first (GET /peer/v1/repos/{id}/packs/{name}, in ranges); [Client.Upstream] does so for a mirror. A bundle comes by its
-// key (GET /peer/v1/bundles/{key}) with the digest of its bytes. Both ends show a certificate of the replicas' own
-// authority; without certificates they speak on the loopback interface alone.
+// It decides nothing: who owns what, and what a bundle's key stands for, is asked of functions. A replica that follows
+// a repository gets the owner's manifest (GET /peer/v1/repos/{id}, conditional by ETag), then the packs that it lacks,
+// newest first (GET /peer/v1/repos/{id}/packs/{name}, in ranges); [Client.Upstream] does so for a mirror. A bundle
+// comes by its key (GET /peer/v1/bundles/{key}) with the digest of its bytes. Both ends show a certificate of the
+// replicas' own authority; without certificates they speak on the loopback interface alone.
 package peer
 
 import (
@@ -32,8 +32,8 @@ import (
 type Options struct {
 	// Repo gives a repository by its id; false while this replica does not hold it.
 	Repo func(id string) (Repo, bool)
-	// Bundle opens a bundle on this replica's disk, or packs it: it must not ask a peer. The digest is the SHA-256 of the
-	// bytes in hex, as taken when they were packed. The error is fs.ErrNotExist when the key means nothing here.
+	// Bundle opens a bundle on this replica's disk, or packs it: it must not ask a peer. The digest is the SHA-256 of
+	// the bytes in hex, as taken when they were packed. The error is fs.ErrNotExist when the key means nothing here.
 	Bundle func(ctx context.Context, key string) (body io.ReadSeekCloser, digest string, err error)
 }
 
@@ -62,8 +62,8 @@ const (
 // digestHeader is that of RFC 9530.
 const digestHeader = "Repr-Digest"
 
-// Handler answers the other replicas, and nobody else: it refuses whoever came with no verified certificate, but for plain
-// HTTP over the loopback interface.
+// Handler answers the other replicas, and nobody else: it refuses whoever came with no verified certificate, but for
+// plain HTTP over the loopback interface.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+repoPath+"{id}", o.repo)
@@ -78,8 +78,8 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// NewServer returns a server of [Handler] for the replicas' own listener. With certificates, the configuration must name
-// the authority (ClientCAs) that signed the other replicas'; the system's authorities are never taken for it.
+// NewServer returns a server of [Handler] for the replicas' own listener. With certificates, the configuration must
+// name the authority (ClientCAs) that signed the other replicas'; the system's authorities are never taken for it.
 func NewServer(o Options, certificates *tls.Config) (*http.Server, error) {
 	if certificates != nil {
 		if certificates.ClientCAs == nil {

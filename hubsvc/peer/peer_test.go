@@ -33,7 +33,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t, cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "replicas"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "replicas"},
+		IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}}
 	a.key = newKey(t)
@@ -69,7 +70,8 @@ func (a *authority) replica() *tls.Config {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool}
+	pair := tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool}
 }
 
 // serve runs a replica's listener until the test ends, and gives its address.
@@ -179,7 +181,9 @@ func TestWhoIsNoReplicaIsRefused(t *testing.T) {
 	addr := serveAt(t, o, replicas.replica(), nil)
 	without, stranger := replicas.replica(), others.replica()
 	without.Certificates, stranger.RootCAs = nil, without.RootCAs
-	for name, config := range map[string]*tls.Config{"without a certificate": without, "with another authority's": stranger} {
+	for name, config := range map[string]*tls.Config{
+		"without a certificate": without, "with another authority's": stranger,
+	} {
 		if _, err := newClient(t, config).Bundle(t.Context(), addr, "b1-a"); err == nil {
 			t.Errorf("a client %s was served", name)
 		}
@@ -193,13 +197,14 @@ func TestWhoIsNoReplicaIsRefused(t *testing.T) {
 }
 
 func TestHandlerThatWasWiredWithoutVerificationServesNobody(t *testing.T) {
+	unverified := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
 	h := Handler(Options{Repo: nothing, Bundle: shelf{"b1-a": "bundle a"}.open})
 	for name, r := range map[string]struct {
 		remote string
 		tls    *tls.ConnectionState
 		want   int
 	}{
-		"TLS, nothing verified":    {"127.0.0.1:1", &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}, http.StatusForbidden},
+		"TLS, nothing verified":    {"127.0.0.1:1", unverified, http.StatusForbidden},
 		"plain, another machine":   {"192.0.2.1:1", nil, http.StatusForbidden},
 		"plain, this machine":      {"127.0.0.1:1", nil, http.StatusOK},
 		"plain, no address at all": {"", nil, http.StatusForbidden},

@@ -27,10 +27,12 @@ const (
 // errGone says that an owner compacted.
 var errGone = errors.New("the pack is gone")
 
-// Upstream follows a repository by what its owner's mirror holds. Owner gives the owner's address, false while nobody is
-// known to own it; note takes what the owner says of the upstream, with every fetch that it answers. An error of note refuses
-// what that replica has.
-func (c *Client) Upstream(repo string, owner func() (addr string, ok bool), note func(json.RawMessage) error) mirror.Upstream {
+// Upstream follows a repository by what its owner's mirror holds. Owner gives the owner's address, false while nobody
+// is known to own it; note takes what the owner says of the upstream, with every fetch that it answers. An error of
+// note refuses what that replica has.
+func (c *Client) Upstream(
+	repo string, owner func() (addr string, ok bool), note func(json.RawMessage) error,
+) mirror.Upstream {
 	return &upstream{client: c, repo: repo, owner: owner, note: note}
 }
 
@@ -70,7 +72,8 @@ func (u *upstream) Fetch(ctx context.Context, refs []string, into mirror.Receive
 		}
 		u.etag = "" // the owner compacted: there are other packs now
 	}
-	return mirror.Answer{}, fmt.Errorf("follow its owner: packs of the replica at %s vanished %d times while they were copied", addr, rereads)
+	err := fmt.Errorf("packs of the replica at %s vanished %d times while they were copied", addr, rereads)
+	return mirror.Answer{}, fmt.Errorf("follow its owner: %w", err)
 }
 
 // ask brings known up to date.
@@ -135,7 +138,8 @@ func (u *upstream) answer(refs []string) mirror.Answer {
 			tip = mirror.Tip{ID: ref, Commit: ref, Revision: ref}
 		}
 		if !ok {
-			answer.Problems = append(answer.Problems, &mirror.RefError{Ref: ref, Err: errors.New("its owner has not fetched it")})
+			err := errors.New("its owner has not fetched it")
+			answer.Problems = append(answer.Problems, &mirror.RefError{Ref: ref, Err: err})
 			continue
 		}
 		answer.Tips[ref] = tip
@@ -145,8 +149,8 @@ func (u *upstream) answer(refs []string) mirror.Answer {
 
 func isCommit(ref string) bool { return len(ref) == 40 && strings.Trim(ref, "0123456789abcdef") == "" }
 
-// copy brings packs, the newest first, until all tips are complete or no pack is left. The error is errGone when the owner
-// has a pack no more.
+// copy brings packs, the newest first, until all tips are complete or no pack is left. The error is errGone when the
+// owner has a pack no more.
 func (u *upstream) copy(ctx context.Context, addr string, tips map[string]mirror.Tip, into mirror.Receiver) error {
 	var lacking []string
 	for _, tip := range tips {

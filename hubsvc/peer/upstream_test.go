@@ -33,7 +33,8 @@ func (f files) Traffic() mirror.Traffic { return mirror.Traffic{} }
 func (f files) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
 	answer := mirror.Answer{Tips: map[string]mirror.Tip{}}
 	for _, ref := range refs {
-		commit, err := into.Tree(ctx, f[ref], mirror.About{Author: "Ada <ada@example.org>", Message: ref, Time: time.Unix(1, 0)})
+		about := mirror.About{Author: "Ada <ada@example.org>", Message: ref, Time: time.Unix(1, 0)}
+		commit, err := into.Tree(ctx, f[ref], about)
 		if err != nil {
 			return answer, err
 		}
@@ -98,15 +99,22 @@ type pair struct {
 	follower *mirror.Mirror
 	mirror.Upstream
 	notes []string
+	// refused is what the follower makes of a note.
+	refused error
 }
 
 func newPair(t *testing.T, wrap func(net.Listener) net.Listener) *pair {
 	t.Helper()
 	p := &pair{t: t, owner: &owned{Mirror: newMirror(t)}, follower: newMirror(t)}
 	replicas := newAuthority(t)
-	addr := serveAt(t, Options{Repo: func(id string) (Repo, bool) { return p.owner, id == "fleet/main" }}, replicas.replica(), wrap)
-	p.Upstream = newClient(t, replicas.replica()).Upstream("fleet/main", func() (string, bool) { return addr, true },
-		func(note json.RawMessage) error { p.notes = append(p.notes, string(note)); return nil })
+	holds := func(id string) (Repo, bool) { return p.owner, id == "fleet/main" }
+	addr := serveAt(t, Options{Repo: holds}, replicas.replica(), wrap)
+	note := func(note json.RawMessage) error {
+		p.notes = append(p.notes, string(note))
+		return p.refused
+	}
+	owner := func() (string, bool) { return addr, true }
+	p.Upstream = newClient(t, replicas.replica()).Upstream("fleet/main", owner, note)
 	return p
 }
 
@@ -142,7 +150,7 @@ func TestFollowerHoldsWhatItsOwnerHolds(t *testing.T) {
 		t.Error(diff)
 	}
 	if !p.follower.Fetched().Equal(p.owner.Fetched()) {
-		t.Errorf("the follower says that the upstream answered at %v, the owner %v", p.follower.Fetched(), p.owner.Fetched())
+		t.Errorf("the upstream answered at %v, says the follower; the owner %v", p.follower.Fetched(), p.owner.Fetched())
 	}
 	before := p.Traffic()
 	p.follow("main", "v1")
@@ -185,7 +193,7 @@ func TestOwnerThatCompactsMeanwhileIsFollowed(t *testing.T) {
 		p.owner.listed = nil
 		packs := p.owner.Mirror.Manifest().Packs
 		for range 100 {
-			if next(); !slices.ContainsFunc(p.owner.Mirror.Manifest().Packs, func(now mirror.Pack) bool { return now == packs[0] }) {
+			if next(); !slices.Contains(p.owner.Mirror.Manifest().Packs, packs[0]) {
 				return
 			}
 		}
@@ -220,9 +228,24 @@ func TestRefThatTheOwnerLacksHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+func TestOwnerWhoseNoteIsRefusedIsNotFollowed(t *testing.T) {
+	p := newPair(t, nil)
+	fetch(t, p.owner.Mirror, files{"main": one("1")}, "main")
+	p.refused = errors.New("it is behind")
+	for range 2 { // the second answer is a 304
+		if _, err := p.follower.Fetch(t.Context(), p, []string{"main"}); !errors.Is(err, p.refused) {
+			t.Errorf("Fetch: %v", err)
+		}
+	}
+	if tips := p.follower.Tips(); len(tips) != 0 {
+		t.Errorf("the follower took %v", tips)
+	}
+}
+
 func TestOwnerThatCannotBeFollowedIsSaidToBeSo(t *testing.T) {
 	p := newPair(t, nil)
-	if _, err := p.follower.Fetch(t.Context(), p, []string{"main"}); err == nil || !strings.Contains(err.Error(), "has not fetched the repository yet") {
+	_, err := p.follower.Fetch(t.Context(), p, []string{"main"})
+	if err == nil || !strings.Contains(err.Error(), "has not fetched the repository yet") {
 		t.Errorf("an owner that is not warm: %v", err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -238,7 +261,8 @@ func TestOwnerThatCannotBeFollowedIsSaidToBeSo(t *testing.T) {
 		"does not hold the repository yet": func() (string, bool) { return addr, true },
 		"connection refused":               func() (string, bool) { return gone, true },
 	} {
-		_, err := p.follower.Fetch(t.Context(), c.Upstream("fleet/main", owner, nil), []string{"main"})
+		from := c.Upstream("fleet/main", owner, func(json.RawMessage) error { return nil })
+		_, err := p.follower.Fetch(t.Context(), from, []string{"main"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}

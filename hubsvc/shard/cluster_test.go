@@ -22,7 +22,8 @@ import (
 	"github.com/pluralsh/plural/internal/relay"
 )
 
-// TestMain lets more tests wait side by side than there are processors: these wait for elections and for leases to run out.
+// TestMain lets more tests wait side by side than there are processors: these wait for elections and for leases to run
+// out.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "5"); err != nil {
 		panic(err)
@@ -91,7 +92,6 @@ func newFleet(t *testing.T, ttl time.Duration) *fleet {
 	}
 	starting.Wait()
 	t.Cleanup(func() {
-		f.network.Heal()
 		var stopping sync.WaitGroup
 		for _, r := range f.replicas {
 			stopping.Go(r.kill)
@@ -123,6 +123,7 @@ func free(t *testing.T) string {
 
 func (r *replica) start() {
 	t := r.fleet.t
+	r.fleet.network.Heal()
 	var err error
 	r.server, err = natsd.Start(t.Context(), natsd.Options{
 		Dir: r.dir, Name: r.name, Log: testLog(t, r.name),
@@ -141,7 +142,8 @@ func (r *replica) join() {
 	t := r.fleet.t
 	r.shard = shard.Open(shard.Options{
 		Conn: r.server.Conn(), JetStream: r.server.JetStream(), Replicas: r.server.Replicas(), TTL: r.fleet.ttl,
-		Self: shard.Member{ID: r.name, Peer: r.listen, Version: "test"}, Log: testLog(t, r.name), Metrics: prometheus.NewRegistry(),
+		Self: shard.Member{ID: r.name, Peer: r.listen, Version: "test"},
+		Log:  testLog(t, r.name), Metrics: prometheus.NewRegistry(),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.ended = stop, make(chan error, 1)
@@ -160,17 +162,28 @@ func (r *replica) leave() {
 	r.shard = nil
 }
 
-// kill takes the replica away without a word to the others: its lease is not given back.
+// close stops the replica as it should be.
+func (r *replica) close() {
+	r.leave()
+	r.server.Close()
+	r.server = nil
+}
+
+// kill takes the replica away without a word to the others: their connections end, and nothing is given back.
 func (r *replica) kill() {
 	if r.server == nil {
 		return
+	}
+	for _, other := range r.fleet.replicas {
+		r.fleet.network.Cut(r.name, other.name)
 	}
 	r.server.Close()
 	r.server = nil
 	r.leave()
 }
 
-// owners gives the one owner of each repository that all the given replicas name and that holds it, or why there is none.
+// owners gives the one owner of each repository that all the given replicas name and that holds it, or why there is
+// none.
 func (f *fleet) owners(among ...*replica) (map[string]string, error) {
 	owners := make(map[string]string, len(repos))
 	for _, repo := range repos {

@@ -19,7 +19,8 @@ func newMetrics(to prometheus.Registerer, s *Shard) *metrics {
 		renewed: renewals.WithLabelValues("renewed"), failed: renewals.WithLabelValues("failed"),
 		fenced: renewals.WithLabelValues("fenced"),
 		changes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "plural_hub_ownership_changes_total", Help: "How often the replicas that may own repositories changed, as seen here.",
+			Name: "plural_hub_ownership_changes_total",
+			Help: "How often the replicas that may own repositories changed, as seen here.",
 		}),
 	}
 	to.MustRegister(renewals, m.changes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -32,7 +33,8 @@ func newMetrics(to prometheus.Registerer, s *Shard) *metrics {
 		}
 		return float64(s.view.count())
 	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "plural_hub_lease_age_seconds", Help: "Time since this replica's lease was renewed, or since its start when it never was.",
+		Name: "plural_hub_lease_age_seconds",
+		Help: "Time since this replica's lease was renewed, or since its start while it has none.",
 	}, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

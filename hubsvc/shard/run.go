@@ -148,8 +148,8 @@ func (s *Shard) renewed(told *record, revision uint64, began time.Time) {
 	s.written = make(chan struct{})
 }
 
-// overtaken finds out who wrote the lease: this replica, whose answer was lost; nobody, the leases were lost; or another
-// process with the same name, for which this one stands down.
+// overtaken finds out who wrote the lease: this replica, whose answer was lost; nobody, the leases were lost; or
+// another process with the same name, for which this one stands down.
 func (s *Shard) overtaken(ctx context.Context) error {
 	found, err := s.leases.mine(ctx, s.Self.ID)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package shard owns the question which replica of the hub fetches from which upstream.
 //
-// It knows nothing of upstreams and repositories but their names, and does not promise that an owner does its work: what
-// it saves is traffic, and what is served is right whoever fetched it.
+// It knows nothing of upstreams and repositories but their names, and does not promise that an owner does its work:
+// what it saves is traffic, and what is served is right whoever fetched it.
 //
 // Each replica keeps one lease, a record in a replicated stream, and renews it every third of its time. All read all
 // leases from the stream's leader, and judge their age by their own monotonic clock: no time of day is ever compared.
@@ -96,8 +96,8 @@ func Open(o Options) *Shard {
 	return s
 }
 
-// Owner is the replica that fetches from a repository. It says false when that is not known now: before this replica has
-// seen the leases, and after it has lost sight of them for as long as one lasts. Then nobody here fetches.
+// Owner is the replica that fetches from a repository. It says false when that is not known now: before this replica
+// has seen the leases, and after it has lost sight of them for as long as one lasts. Then nobody here fetches.
 func (s *Shard) Owner(repo string) (Member, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Shard) Members() []MemberStatus {
 	return list
 }
 
-// Epoch grows with each lease that this replica has held, over restarts too: of two holders, the later one's is greater.
-// It is zero before the first.
+// Epoch grows with each lease that this replica has held, over restarts too: of two holders, the later one's is
+// greater. It is zero before the first.
 func (s *Shard) Epoch() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,9 +71,8 @@ func TestARollingRestartDisturbsNobodyElse(t *testing.T) {
 		}
 		f.agreed(others...)
 		t.Logf("handed over after %s", time.Since(began).Round(time.Millisecond))
-		r.leave()
+		r.close()
 		f.agreed(others...)
-		r.kill()
 		r.start()
 		if diff := cmp.Diff(before, f.agreed(f.replicas...)); diff != "" {
 			t.Error(diff)

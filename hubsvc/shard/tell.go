@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Tell says something of a repository to all replicas that listen, this one included: at most once, and perhaps never. A
-// kind is one plain word; plural.KIND.REPO is the subject.
+// Tell says something of a repository to all replicas that listen, this one included: at most once, and perhaps never.
+// A kind is one plain word; plural.KIND.REPO is the subject.
 func (s *Shard) Tell(kind, repo string) {
 	if err := s.Conn.Publish("plural."+kind+"."+token(repo), nil); err != nil {
 		s.Log.Debug("a hint is not passed on", "kind", kind, "repo", repo, "error", err)

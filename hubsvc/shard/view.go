@@ -37,9 +37,10 @@ type view struct {
 	members map[string]sighting
 }
 
-// look takes in what was read by a look that began at began. Whoever was not renewed for a lease's time before that look
-// has given up by now, since every renewal that was written before the look would have been read by it. Whose lease is
-// missing has not said that it left: the leases may have been lost, and it counts as live for as long as one lasts.
+// look takes in what was read by a look that began at began. Whoever was not renewed for a lease's time before that
+// look has given up by now, since every renewal that was written before the look would have been read by it. Whose
+// lease is missing has not said that it left: the leases may have been lost, and it counts as live for as long as one
+// lasts.
 func (v *view) look(began, now time.Time, read map[string]sighting, ttl time.Duration) {
 	for id, m := range read {
 		m.seen = now

@@ -67,8 +67,12 @@ func TestAMemberIsGoneWhenALookBeganALeaseAfterItsLastRenewal(t *testing.T) {
 		revision uint64
 		live     bool
 	}{
-		{0, 5, true}, {4 * time.Second, 6, true}, {16 * time.Second, 6, true}, {16*time.Second + time.Millisecond, 6, false},
-		{20 * time.Second, 6, false}, {21 * time.Second, 7, true},
+		{0, 5, true},
+		{4 * time.Second, 6, true},
+		{16 * time.Second, 6, true},
+		{16*time.Second + time.Millisecond, 6, false},
+		{20 * time.Second, 6, false},
+		{21 * time.Second, 7, true},
 	} {
 		if live := look(step.at, step.revision); live != step.live {
 			t.Errorf("at %s, revision %d: live is %t", step.at, step.revision, live)

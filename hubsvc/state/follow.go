@@ -88,6 +88,9 @@ func (s *Store) watch(ctx context.Context) error {
 				continue
 			}
 			s.apply(entry)
+			s.mu.Lock()
+			s.applied = max(s.applied, entry.Revision())
+			s.mu.Unlock()
 		}
 	}
 }
@@ -95,11 +98,6 @@ func (s *Store) watch(ctx context.Context) error {
 // apply takes in what the bucket says.
 func (s *Store) apply(entry jetstream.KeyValueEntry) {
 	key, revision := entry.Key(), entry.Revision()
-	defer func() {
-		s.mu.Lock()
-		s.applied = max(s.applied, revision)
-		s.mu.Unlock()
-	}()
 	switch {
 	case strings.HasPrefix(key, heardPrefix):
 		s.hear(key, entry)
@@ -116,8 +114,8 @@ func (s *Store) apply(entry jetstream.KeyValueEntry) {
 	}
 }
 
-// take keeps a report that the bucket has, unless the one in hand is newer. Agents count their reports; between two agent
-// processes the bucket's order decides, and never a clock: an agent whose newest process lost reports again.
+// take keeps a report that the bucket has, unless the one in hand is newer. Agents count their reports; between two
+// agent processes the bucket's order decides, and never a clock: an agent whose newest process lost reports again.
 func (s *Store) take(cluster string, next known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

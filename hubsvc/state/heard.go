@@ -109,8 +109,8 @@ func (s *Store) prefix() string {
 // short is enough of a boot to tell it from another.
 func short(boot string) string { return boot[:min(len(boot), 8)] }
 
-// hear takes in whom a replica has heard from, this one before a restart too. Only the same agent's later reports count:
-// what an agent said first comes as a report of its own.
+// hear takes in whom a replica has heard from, this one before a restart too. Only the same agent's later reports
+// count: what an agent said first comes as a report of its own.
 func (s *Store) hear(key string, entry jetstream.KeyValueEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/pluralsh/plural/api"
 )
 
-// packed is what a report says, small: a fleet's reports as messages would take ten times the memory. Two reports that say
-// the same are equal, and clusters with equal services share their bytes.
+// packed is what a report says, small: a fleet's reports as messages would take ten times the memory. Two reports that
+// say the same are equal, and clusters with equal services share their bytes.
 type packed struct {
 	boot, root, rest unique.Handle[string]
 }
@@ -67,7 +67,8 @@ func (p *packer) unpack(from packed) (*api.Report, error) {
 	return r, nil
 }
 
-// value is how a report is stored: the version, the length of a Report with what pack leaves out, that Report, the rest.
+// value is how a report is stored: the version, the length of a Report with what pack leaves out, that Report, the
+// rest.
 func (k *known) value() ([]byte, error) {
 	head, err := proto.Marshal(&api.Report{
 		Boot: k.packed.boot.Value(), Root: k.packed.root.Value(), Sequence: k.sequence, ReceivedUnixMs: k.received,

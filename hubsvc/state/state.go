@@ -1,10 +1,11 @@
 // Package state owns what has been observed of the fleet: the newest report of every cluster.
 //
 // It knows neither what should be there nor who asks. A report is taken in at once, packed, into a map from which all
-// reads are answered; [Store.Run] writes what changed to a JetStream key-value bucket, one key a cluster, and follows what
-// other replicas write there. A report that only repeats the last one is not written: each replica tells the others from
-// time to time which clusters it has heard from, in one message. While the bucket is out of reach all this goes on here
-// alone, and is made up for later. All of it is disposable: delete the bucket, and the next reports fill it again.
+// reads are answered; [Store.Run] writes what changed to a JetStream key-value bucket, one key a cluster, and follows
+// what other replicas write there. A report that only repeats the last one is not written: each replica tells the
+// others from time to time which clusters it has heard from, in one message. While the bucket is out of reach all this
+// goes on here alone, and is made up for later. All of it is disposable: delete the bucket, and the next reports fill
+// it again.
 package state
 
 import (

@@ -40,7 +40,8 @@ func run(t testing.TB, server *natsd.Server, replica string) (store *state.Store
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	store, err := state.Open(state.Options{
-		JetStream: server.JetStream(), Replicas: server.Replicas(), Self: replica, Beat: beat, Log: slog.New(slog.DiscardHandler),
+		JetStream: server.JetStream(), Replicas: server.Replicas(), Self: replica, Beat: beat,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

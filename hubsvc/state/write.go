@@ -103,7 +103,10 @@ func (s *Store) save(ctx context.Context, kv jetstream.KeyValue, cluster string)
 func (s *Store) saved(cluster string, was known, revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clusters[cluster]
+	now, ok := s.clusters[cluster]
+	if !ok || now.forgotten {
+		return // since
+	}
 	if now.packed == was.packed {
 		delete(s.dirty, cluster)
 	}

@@ -1,9 +1,9 @@
 // Package relay owns TCP connections between named peers that a test can disturb.
 //
 // It knows nothing of what is said on them. Each [Network.Link] listens on the loopback interface for one peer's
-// connections to another, and passes bytes on until the test stalls, delays or cuts what flows from one to the other; the
-// other direction goes on, so asymmetric partitions can be had. What is stalled arrives after the network healed, the end of
-// a connection too, as it does where packets are lost.
+// connections to another, and passes bytes on until the test stalls, delays or cuts what flows from one to the other;
+// the other direction goes on, so asymmetric partitions can be had. What is stalled arrives after the network healed,
+// the end of a connection too, as it does where packets are lost.
 package relay
 
 import (

@@ -1,8 +1,8 @@
 // Package replicated owns how a stream comes to have as many copies as it should.
 //
-// It knows nothing of what streams hold. A stream that is not there is made; where too few servers have met for all copies
-// it is made with one, rather than not at all, and each later call tries to bring it to its number: a fleet's first hub
-// must start while one of its replicas is still being scheduled. Copies are never taken away.
+// It knows nothing of what streams hold. A stream that is not there is made; where too few servers have met for all
+// copies it is made with one, rather than not at all, and each later call tries to bring it to its number: a fleet's
+// first hub must start while one of its replicas is still being scheduled. Copies are never taken away.
 package replicated
 
 import (
@@ -20,8 +20,11 @@ const (
 	codeNotClustered jetstream.ErrorCode = 10074
 )
 
-// Stream gives the stream, and says whether it has all copies that c asks for. It is called again later when it has not.
-func Stream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (s jetstream.Stream, complete bool, err error) {
+// Stream gives the stream, and says whether it has all copies that c asks for. It is called again later when it has
+// not.
+func Stream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (
+	s jetstream.Stream, complete bool, err error,
+) {
 	c.Replicas = max(1, c.Replicas)
 	s, err = js.Stream(ctx, c.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -44,7 +47,9 @@ func Stream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 }
 
 // Bucket is Stream for a key-value bucket.
-func Bucket(ctx context.Context, js jetstream.JetStream, c jetstream.KeyValueConfig) (kv jetstream.KeyValue, complete bool, err error) {
+func Bucket(ctx context.Context, js jetstream.JetStream, c jetstream.KeyValueConfig) (
+	kv jetstream.KeyValue, complete bool, err error,
+) {
 	c.Replicas = max(1, c.Replicas)
 	kv, err = js.KeyValue(ctx, c.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

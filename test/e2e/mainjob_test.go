@@ -274,7 +274,7 @@ func removal(t *testing.T, l *local) {
 }
 
 func statusForms(t *testing.T, l *local) {
-	for _, args := range [][]string{{"status"}, {"cluster", "list"}, {"cluster", "get", "mgmt"}, {"service", "list"}, {"service", "get", "podinfo"}, {"source", "list"}, {"source", "get", "."}} {
+	for _, args := range [][]string{{"status"}, {"cluster", "list"}, {"cluster", "get", "mgmt"}, {"service", "list"}, {"service", "get", "podinfo"}, {"source", "list"}, {"source", "get", "."}, {"source", "sync", "."}, {"hub", "status"}} {
 		for _, output := range []string{"table", "json", "yaml", "name"} {
 			if out := l.run(append(args, "-o", output)...); strings.TrimSpace(out) == "" || strings.Contains(out, "\x1b") {
 				t.Errorf("plural %v -o %s: %q", args, output, out)

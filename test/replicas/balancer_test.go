@@ -3,7 +3,6 @@ package replicas
 import (
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +13,6 @@ type balancer struct {
 	listener net.Listener
 	targets  []*replica
 	next     atomic.Int64
-	mu       sync.Mutex
-	away     map[*replica]bool // guarded by mu: told to send nobody there
-	open     map[net.Conn]*replica
 }
 
 func newBalancer(t *testing.T, targets []*replica) *balancer {
@@ -25,7 +21,7 @@ func newBalancer(t *testing.T, targets []*replica) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{listener: listener, targets: targets, away: map[*replica]bool{}, open: map[net.Conn]*replica{}}
+	b := &balancer{listener: listener, targets: targets}
 	t.Cleanup(func() { _ = listener.Close() })
 	go b.accept()
 	return b
@@ -45,19 +41,11 @@ func (b *balancer) accept() {
 
 func (b *balancer) carry(client net.Conn) {
 	defer client.Close()
-	server, target := b.dial()
+	server := b.dial()
 	if server == nil {
 		return
 	}
 	defer server.Close()
-	b.mu.Lock()
-	b.open[client] = target
-	b.mu.Unlock()
-	defer func() {
-		b.mu.Lock()
-		delete(b.open, client)
-		b.mu.Unlock()
-	}()
 	done := make(chan struct{}, 2)
 	pipe := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from)
@@ -69,30 +57,12 @@ func (b *balancer) carry(client net.Conn) {
 }
 
 // dial takes the next replica that accepts.
-func (b *balancer) dial() (net.Conn, *replica) {
+func (b *balancer) dial() net.Conn {
 	for range b.targets {
 		target := b.targets[int(b.next.Add(1))%len(b.targets)]
-		b.mu.Lock()
-		skip := b.away[target]
-		b.mu.Unlock()
-		if skip {
-			continue
-		}
 		if conn, err := net.DialTimeout("tcp", target.address(target.main), time.Second); err == nil {
-			return conn, target
+			return conn
 		}
 	}
-	return nil, nil
-}
-
-// avoid sends nobody to a replica any more, and cuts off who is there.
-func (b *balancer) avoid(target *replica, away bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.away[target] = away
-	for conn, to := range b.open {
-		if away && to == target {
-			_ = conn.Close()
-		}
-	}
+	return nil
 }

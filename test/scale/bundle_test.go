@@ -20,13 +20,17 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// TestBundleIsTheSameBytesWhereverACommitCameFrom packs one commit as replicas find it that have nothing in common but the
-// remote: two clones that were packed differently, a mirror that fetched it alone, one that came to it through older
-// commits, compacted since, and was opened again.
+// TestBundleIsTheSameBytesWhereverACommitCameFrom packs one commit as replicas find it that have nothing in common but
+// the remote: two clones that were packed differently, a mirror that fetched it alone, one that came to it through
+// older commits, compacted since, and was opened again.
 func TestBundleIsTheSameBytesWhereverACommitCameFrom(t *testing.T) {
 	origin := newOrigin(t)
-	older := origin.commit(map[string]string{"apps/web/values.yaml": "replicas: 1\n", "apps/web/templates/a.yaml": strings.Repeat("a: b\n", 5000)})
-	origin.commit(map[string]string{"apps/web/values.yaml": "replicas: 2\n", "apps/web/run.sh": "#!/bin/sh\n", "lib/x": "x"})
+	older := origin.commit(map[string]string{
+		"apps/web/values.yaml": "replicas: 1\n", "apps/web/templates/a.yaml": strings.Repeat("a: b\n", 5000),
+	})
+	origin.commit(map[string]string{
+		"apps/web/values.yaml": "replicas: 2\n", "apps/web/run.sh": "#!/bin/sh\n", "lib/x": "x",
+	})
 	origin.git("update-index", "--chmod=+x", "apps/web/run.sh")
 	commit := origin.commit(map[string]string{"apps/web/templates/a.yaml": strings.Repeat("a: b\n", 4999) + "a: c\n"})
 
@@ -96,9 +100,10 @@ func (o *origin) git(args ...string) string {
 	return gitIn(o.t, o.dir, args...)
 }
 
-func gitIn(t *testing.T, dir string, args ...string) string {
+func gitIn(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	git := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=scale", "-c", "user.email=scale@example.com"}, args...)...)
+	as := []string{"-c", "user.name=scale", "-c", "user.email=scale@example.com"}
+	git := exec.CommandContext(t.Context(), "git", append(as, args...)...)
 	git.Dir = dir
 	out, err := git.CombinedOutput()
 	if err != nil {
@@ -195,6 +200,7 @@ func (o other) Traffic() mirror.Traffic { return mirror.Traffic{} }
 
 func (o other) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
 	files := fstest.MapFS{"n": {Data: fmt.Append(nil, o.n), Mode: 0o644}}
-	commit, err := into.Tree(ctx, files, mirror.About{Author: "Ada <ada@example.com>", Message: "n", Time: time.Unix(1, 0)})
+	about := mirror.About{Author: "Ada <ada@example.com>", Message: "n", Time: time.Unix(1, 0)}
+	commit, err := into.Tree(ctx, files, about)
 	return mirror.Answer{Tips: map[string]mirror.Tip{refs[0]: {ID: commit, Commit: commit, Revision: commit}}}, err
 }

@@ -3,28 +3,16 @@ package scale
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,23 +20,21 @@ import (
 
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
-	"github.com/pluralsh/plural/internal/needs"
 )
 
 const (
 	// Turns are short and many, so that what else the machine does hits both sides alike.
 	servingTurns = 25
 	servingTime  = 300 * time.Millisecond
-	hubURL        = "https://hub.example.com"
-	cluster       = "edge"
 )
 
 // servingSizes are bundles from a handful of manifests to a repository's worth.
 var servingSizes = map[string]int{"16k": 16 << 10, "256k": 256 << 10, "4m": 4 << 20}
 
-// BenchmarkServing compares the shipped hub with what serves bytes and answers requests best: nginx with the same file, a
-// bare handler of net/http with the same 304. All speak HTTP/1.1 over TLS 1.3 to the same client over connections that are
-// kept, in turns. It prints a line "bench NAME VALUE UNIT" for each figure, and runs once, however long that takes.
+// BenchmarkServing compares the shipped hub with what serves bytes and answers requests best: nginx with the same file,
+// a bare handler of net/http with the same 304. All speak HTTP/1.1 over TLS 1.3 to the same client over connections
+// that are kept, in turns. It prints a line "bench NAME VALUE UNIT" for each figure, and runs once, however long that
+// takes.
 func BenchmarkServing(b *testing.B) {
 	if b.N > 1 {
 		return
@@ -75,7 +61,8 @@ func (s *serving) benchBundles(hub server, agent *servingAgent, poll *api.Poll) 
 		if !bytes.Equal(agent.get(own, nil), agent.get(other, nil)) {
 			s.t.Fatal("the two serve different bytes")
 		}
-		ours, theirs := s.inTurns(agent, run{hub, own, nil, http.StatusOK, 16}, run{nginx, other, nil, http.StatusOK, 16})
+		ours, theirs := s.inTurns(agent,
+			run{hub, own, nil, http.StatusOK, 16}, run{nginx, other, nil, http.StatusOK, 16})
 		ratio := medianRatio(ours, theirs, load.throughput)
 		s.report("bundle_get_"+d.GetService()+"_mb_s", middle(ours, load.throughput)/1e6, "MB/s")
 		s.report("bundle_get_"+d.GetService()+"_ratio_nginx", ratio, "x")
@@ -101,210 +88,6 @@ func (s *serving) report(name string, value float64, unit string) {
 	fmt.Fprintf(os.Stdout, "bench %s %.4g %s\n", name, value, unit)
 }
 
-// serving is what the servers under comparison share.
-type serving struct {
-	t         testing.TB
-	dir       string
-	roots     *x509.CertPool
-	cert, key string // files
-	signer    *token.Signer
-}
-
-func newServing(tb testing.TB) *serving {
-	tb.Helper()
-	s := &serving{t: tb, dir: tb.TempDir(), roots: x509.NewCertPool()}
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s.must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "servers under comparison"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	s.must(err)
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	s.must(err)
-	s.cert, s.key = filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
-	s.roots.AppendCertsFromPEM(text)
-	s.write(s.cert, text)
-	s.write(s.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
-	return s
-}
-
-func (s *serving) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *serving) write(name string, data []byte) {
-	s.t.Helper()
-	s.must(os.MkdirAll(filepath.Dir(name), 0o755))
-	s.must(os.WriteFile(name, data, 0o600))
-}
-
-// installation makes an installation repo with one registered cluster, and a service for each size.
-func (s *serving) installation() string {
-	s.t.Helper()
-	needs.Program(s.t, "git", "your system's packages")
-	public, private, err := ed25519.GenerateKey(nil)
-	s.must(err)
-	s.signer = token.NewSigner(private, cluster, hubURL, time.Now)
-	repo := filepath.Join(s.dir, "fleet")
-	head := "apiVersion: plural.sh/v1alpha1\nkind: %s\nmetadata: {name: %s}\n"
-	s.write(repo+"/plural.yaml", fmt.Appendf(nil, head+"spec: {hub: {url: %q}}\n", "Workspace", "scale", hubURL))
-	auth := "ed25519:" + base64.StdEncoding.EncodeToString(public)
-	s.write(repo+"/clusters/"+cluster+".yaml", fmt.Appendf(nil, head+"spec: {agent: {auth: %q}}\n", "Cluster", cluster, auth))
-	for name, size := range servingSizes {
-		data := make([]byte, size)
-		_, _ = rand.Read(data)
-		s.write(repo+"/apps/"+name+"/data", data)
-		s.write(repo+"/services/"+name+".yaml", fmt.Appendf(nil, head+"spec: {source: {path: apps/%s}, clusters: {names: [%s]}}\n", "Service", name, name, cluster))
-	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=scale", "-c", "user.email=scale@example.com", "commit", "-qm", "Begin"}} {
-		git := exec.CommandContext(s.t.Context(), "git", args...)
-		git.Dir = repo
-		if out, err := git.CombinedOutput(); err != nil {
-			s.t.Fatalf("git %s: %v\n%s", args[0], err, out)
-		}
-	}
-	return repo
-}
-
-// server is a program under comparison.
-type server struct {
-	url  string
-	pids func() []int
-}
-
-// start runs a program until the test ends, and waits until it listens.
-func (s *serving) start(address string, cmd *exec.Cmd) *exec.Cmd {
-	s.t.Helper()
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	s.must(cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			_ = cmd.Process.Kill()
-		}
-	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(s.t.Context(), "tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return cmd
-		}
-		select {
-		case err := <-ended:
-			s.t.Fatalf("%s ended: %v\n%s", cmd.Path, err, out.String())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	s.t.Fatalf("%s does not listen on %s", cmd.Path, address)
-	return nil
-}
-
-// address is one of this machine that nobody listens on.
-func (s *serving) address() string {
-	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	s.must(err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
-func (s *serving) startHub() server {
-	s.t.Helper()
-	program, err := filepath.Abs("../../bin/plural")
-	s.must(err)
-	if built := os.Getenv("PLURAL_BIN"); built != "" {
-		program = built
-	}
-	if _, err := os.Stat(program); err != nil {
-		s.t.Fatalf("%s is not built: run make build first", program)
-	}
-	address := s.address()
-	cmd := s.start(address, exec.Command(program, "hub", "serve", "--repo", "file://"+s.installation(), "--allow-file-sources",
-		"--data", filepath.Join(s.dir, "data"), "--listen", address, "--tls-cert", s.cert, "--tls-key", s.key, "--interval", "1h"))
-	return server{"https://" + address, func() []int { return []int{cmd.Process.Pid} }}
-}
-
-// nginxConf asks of nginx what the hub gives: TLS 1.3 with the cipher that both ends would choose, connections that are kept.
-const nginxConf = `
-user root root; daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log %[1]s/error.log;
-events { worker_connections 1024; }
-http {
-  access_log off; sendfile on; tcp_nopush on; default_type application/zstd;
-  keepalive_timeout 300s; keepalive_requests 1000000000;
-  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-  server {
-    listen %[2]s ssl;
-    ssl_certificate %[3]s; ssl_certificate_key %[4]s;
-    ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
-    root %[5]s;
-  }
-}
-`
-
-func (s *serving) startNginx(files string) server {
-	s.t.Helper()
-	program := needs.Program(s.t, "nginx", "your system's packages (nginx-light)")
-	address, dir := s.address(), filepath.Join(s.dir, "nginx")
-	s.write(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxConf, dir, address, s.cert, s.key, files))
-	cmd := s.start(address, exec.Command(program, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", filepath.Join(dir, "nginx.conf")))
-	return server{"https://" + address, func() []int { return append(children(cmd.Process.Pid), cmd.Process.Pid) }}
-}
-
-// children are the processes that a process started.
-func children(pid int) (pids []int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for field := range strings.FieldsSeq(string(text)) {
-		child, _ := strconv.Atoi(field)
-		pids = append(pids, child)
-	}
-	return pids
-}
-
-// bareEnv makes this program, started as a process of its own, the bare handler: ADDRESS,CERT,KEY.
-const bareEnv = "PLURAL_SCALE_BARE"
-
-func (s *serving) startBare() server {
-	s.t.Helper()
-	address := s.address()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestBareHandler$", "-test.timeout=1h")
-	cmd.Env = append(os.Environ(), bareEnv+"="+strings.Join([]string{address, s.cert, s.key}, ","))
-	s.start(address, cmd)
-	return server{"https://" + address, func() []int { return []int{cmd.Process.Pid} }}
-}
-
-// TestBareHandler answers 304 and does nothing else, in the process that startBare starts.
-func TestBareHandler(t *testing.T) {
-	args := strings.Split(os.Getenv(bareEnv), ",")
-	if len(args) != 3 {
-		return
-	}
-	pair, err := tls.LoadX509KeyPair(args[1], args[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{
-		Addr:      args[0],
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", r.Header.Get("If-None-Match"))
-			w.WriteHeader(http.StatusNotModified)
-		}),
-	}
-	t.Error(server.ListenAndServeTLS("", ""))
-}
-
 // servingAgent is the client of all.
 type servingAgent struct {
 	t      testing.TB
@@ -323,7 +106,9 @@ func (s *serving) newAgent() *servingAgent {
 }
 
 // ask sends one request and reads its answer to the end.
-func (a *servingAgent) ask(ctx context.Context, url string, header http.Header, into io.Writer, buffer []byte) (*http.Response, error) {
+func (a *servingAgent) ask(
+	ctx context.Context, url string, header http.Header, into io.Writer, buffer []byte,
+) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,15 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// maxHaves bounds how many commits a server is told not to send again.
-const maxHaves = 256
+const (
+	// maxHaves bounds how many commits a server is told not to send again.
+	maxHaves = 256
+	// nearDepth is how many commits back a server looks for one that is here. What it then leaves out is most of a tip;
+	// what it sends besides are the changes of the commits between.
+	nearDepth = 16
+	// mostNew bounds how many refs without a last good commit are looked at one by one.
+	mostNew = 8
+)
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -59,10 +66,56 @@ func (s *Source) forget(refs []string, found map[string]string) {
 	maps.DeleteFunc(s.tracks, func(ref string, _ *track) bool { return !slices.Contains(refs, ref) })
 }
 
-// bring fetches objects. What is wrong with one of them comes back under its id, and holds up no other.
-func (s *Source) bring(ctx context.Context, j *job, wants []string) (map[string]error, error) {
+// bringAll fetches what the refs name and is not here. What has come out of a commit that is here is asked for as a
+// change to that, anything else as one commit with all its files. Errors that concern single objects are by their id.
+func (s *Source) bringAll(ctx context.Context, j *job, found map[string]string) (map[string]error, error) {
+	wants := s.wanted(found, j.into)
+	near := s.near(ctx, j, found, wants)
+	failed, err := s.bring(ctx, j, near, nearDepth)
+	if err != nil {
+		return nil, err
+	}
+	far := slices.DeleteFunc(wants, func(id string) bool { return slices.Contains(near, id) && tooLarge(failed[id]) == nil })
+	for _, id := range far {
+		if failed[id] != nil { // the commits between were too much; the tip alone may not be
+			delete(s.tried, id)
+			delete(failed, id)
+		}
+	}
+	alone, err := s.bring(ctx, j, far, 1)
+	maps.Copy(failed, alone)
+	return failed, err
+}
+
+// near are those that came out of commits that are here.
+func (s *Source) near(ctx context.Context, j *job, found map[string]string, wants []string) []string {
+	var list []string
+	asked := 0
+	for _, ref := range sortedKeys(found) {
+		id := found[ref]
+		if isID(ref) || len(j.haves) == 0 || !slices.Contains(wants, id) || slices.Contains(list, id) || tooLarge(s.tried[id]) != nil {
+			continue
+		}
+		var said answer
+		if was := original(j.into.Tip(ref)); was != "" {
+			said = s.descent(ctx, j, ref, id, was)
+		} else if asked < mostNew {
+			asked++
+			said = s.descends(ctx, j.server, id, j.haves...)
+		}
+		if said == yes {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// bring fetches objects, with as many commits as depth says, less what is here. What is wrong with one of them comes back
+// under its id, and holds up no other.
+func (s *Source) bring(ctx context.Context, j *job, wants []string, depth int) (map[string]error, error) {
+	j.depth = depth
 	failed := map[string]error{}
-	wants = slices.DeleteFunc(wants, func(id string) bool {
+	wants = slices.DeleteFunc(slices.Clone(wants), func(id string) bool {
 		if too := tooLarge(s.tried[id]); too != nil {
 			failed[id] = too // it was as large the last time
 		}
@@ -132,7 +185,7 @@ func (e *absentError) Error() string {
 }
 func (e *absentError) Unwrap() error { return e.why }
 
-// fetchPack asks for objects without their history, less what is here.
+// fetchPack makes one request for objects.
 func (s *Source) fetchPack(ctx context.Context, j *job, wants []string) error {
 	if j.server.v2 {
 		return s.fetchV2(ctx, j, wants)
@@ -175,7 +228,7 @@ func (j *job) requestV2(wants []string) string {
 			q.line("shallow %s", have)
 			q.line("have %s", have)
 		}
-		q.line("deepen 1")
+		q.line("deepen %d", j.depth)
 	}
 	q.line("done")
 	q.WriteString(flushPacket)

@@ -154,7 +154,7 @@ func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver)
 	problems = append(problems, missing...)
 	s.forget(refs, found)
 	j := &job{server: server, refs: refs, into: into, haves: haves(refs, into), hinted: s.hinted.Swap(false)}
-	failed, err := s.bring(ctx, j, s.wanted(found, into))
+	failed, err := s.bringAll(ctx, j, found)
 	if err != nil {
 		return mirror.Answer{}, err
 	}
@@ -179,6 +179,7 @@ type job struct {
 	into   mirror.Receiver
 	// haves are commits that the server need not send again.
 	haves  []string
+	depth  int
 	hinted bool
 }
 

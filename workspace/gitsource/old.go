@@ -66,7 +66,7 @@ func (s *Source) packV0(ctx context.Context, j *job, wants []string, tips bool) 
 		for _, id := range have {
 			q.line("shallow %s", id)
 		}
-		q.line("deepen 1")
+		q.line("deepen %d", j.depth)
 	}
 	q.WriteString(flushPacket)
 	for _, id := range have {

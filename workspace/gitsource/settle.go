@@ -18,7 +18,7 @@ type track struct {
 	// back is an object that it has returned to without being believed so far, turns how many fetches saw it there.
 	back  string
 	turns int
-	// asked are the two commits whose descent the server was asked for last, and what it said.
+	// asked are the two objects whose descent the server was asked for last, and what it said.
 	asked [2]string
 	said  answer
 }
@@ -85,18 +85,12 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 // moved says how a ref left its history, which is empty for a plain advance, and whether to wait before that is believed.
 func (s *Source) moved(ctx context.Context, j *job, ref, id, commit string) (rewound string, wait bool) {
 	known, way := j.into.Tip(ref), s.track(ref)
-	was := known.Revision
-	if !isID(was) {
-		was = known.Commit
-	}
+	was := original(known)
 	if was == "" || was == commit {
 		return known.Rewound, false
 	}
 	back := way.back == id
-	if pair := [2]string{was, commit}; way.asked != pair {
-		way.asked, way.said = pair, s.descends(ctx, j.server, commit, was)
-	}
-	if way.said != no {
+	if s.descent(ctx, j, ref, id, was) != no {
 		return "", false
 	}
 	rewound = fmt.Sprintf("was %.12s, which is not among the ancestors of %.12s", was, commit)
@@ -108,6 +102,23 @@ func (s *Source) moved(ctx context.Context, j *job, ref, id, commit string) (rew
 	}
 	way.turns++
 	return rewound, way.turns < believed
+}
+
+// original is the remote's commit that a tip was made of.
+func original(tip mirror.Tip) string {
+	if isID(tip.Revision) {
+		return tip.Revision
+	}
+	return tip.Commit
+}
+
+// descent asks the server once whether what a ref names has come out of the commit that it named before.
+func (s *Source) descent(ctx context.Context, j *job, ref, id, was string) answer {
+	way := s.track(ref)
+	if pair := [2]string{was, id}; way.asked != pair {
+		way.asked, way.said = pair, s.descends(ctx, j.server, id, was)
+	}
+	return way.said
 }
 
 // left says that a commit was served before and is no more: it is here, and no ref is at it. That is all there is to know

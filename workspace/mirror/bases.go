@@ -40,7 +40,7 @@ func (b *bases) get(p place) (made, bool) {
 	m, ok := b.old[p]
 	if ok {
 		delete(b.old, p)
-		b.add(p, m)
+		b.keep(p, m)
 	}
 	return m, ok
 }
@@ -51,11 +51,11 @@ func (b *bases) put(p place, m made) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.add(p, m)
+	b.keep(p, m)
 }
 
-// add must be called with mu held.
-func (b *bases) add(p place, m made) {
+// keep must be called with mu held.
+func (b *bases) keep(p place, m made) {
 	const overhead = 128
 	if b.size += int64(len(m.body)) + overhead; b.size > maxBases/2 || b.young == nil {
 		b.young, b.old, b.size = map[place]made{}, b.young, int64(len(m.body))+overhead

@@ -57,7 +57,7 @@ type store struct {
 	dir string
 	// packs are the newest first; a list is never changed.
 	packs atomic.Pointer[[]*pack]
-	bases bases
+	cache cache
 }
 
 // openStore opens all packs that are sound. The store is usable also beside an error, which tells what is not.
@@ -80,12 +80,18 @@ func openStore(generation string) (*store, error) {
 	return s, errors.Join(problems...)
 }
 
+// cache is what the packs of a store share to read faster.
+type cache struct {
+	inflaters
+	bases
+}
+
 // add opens a pack that has its name.
 func (s *store) add(name string) error {
 	if s.has(name) {
 		return nil
 	}
-	p, err := openPack(s.dir, name, &s.bases)
+	p, err := openPack(s.dir, name, &s.cache)
 	if err != nil {
 		return fmt.Errorf("open pack %s: %w", name, err)
 	}

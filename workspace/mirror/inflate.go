@@ -13,32 +13,52 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// inflater reads the inflated bytes behind one header. It is reused: making one costs far more than most objects.
+// inflaters lends what inflates objects: making it costs far more than most objects. Go-git's own is not used, because it
+// lets a malformed object refer to what another one left in memory.
+type inflaters struct{ pool sync.Pool }
+
+// inflater reads the inflated bytes behind one header.
 type inflater struct {
+	file          section
 	packed, plain *bufio.Reader
 	zlib          io.ReadCloser
 	left          int64
 }
 
-var inflaters = sync.Pool{New: func() any {
-	return &inflater{packed: bufio.NewReaderSize(nil, 4096), plain: bufio.NewReaderSize(nil, 4096)}
-}}
+// section reads a file from some offset on.
+type section struct {
+	r  io.ReaderAt
+	at int64
+}
 
-// behind runs a function on what stands behind a header, which it must read to the end unless it fails.
-func behind(r io.ReaderAt, h header, read func(*inflater) error) error {
-	in := inflaters.Get().(*inflater)
-	defer inflaters.Put(in)
-	in.packed.Reset(io.NewSectionReader(r, h.body, math.MaxInt64))
-	err := in.restart()
-	if err == nil {
+func (s *section) Read(p []byte) (int, error) {
+	n, err := s.r.ReadAt(p, s.at)
+	s.at += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// behind runs a function on what stands behind a header, which it must read to the end unless it fails. It gives where the
+// packed bytes end, if all were read.
+func (z *inflaters) behind(r io.ReaderAt, h header, read func(*inflater) error) (end int64, err error) {
+	in, ok := z.pool.Get().(*inflater)
+	if !ok {
+		in = &inflater{packed: bufio.NewReaderSize(nil, 4096), plain: bufio.NewReaderSize(nil, 4096)}
+	}
+	defer z.pool.Put(in)
+	in.file = section{r, h.body}
+	in.packed.Reset(&in.file)
+	if err = in.restart(); err == nil {
 		in.left = h.size
 		in.plain.Reset(in)
 		err = read(in)
 	}
 	if err != nil {
-		return fmt.Errorf("object at offset %d of the pack: %w", h.at, noEOF(err))
+		return 0, fmt.Errorf("object at offset %d of the pack: %w", h.at, noEOF(err))
 	}
-	return nil
+	return in.file.at - int64(in.packed.Buffered()), nil
 }
 
 func (in *inflater) restart() (err error) {
@@ -89,9 +109,9 @@ func (in *inflater) end() error {
 }
 
 // inflate reads the content of an object that is no delta.
-func inflate(r io.ReaderAt, h header) ([]byte, error) {
+func (z *inflaters) inflate(r io.ReaderAt, h header) ([]byte, error) {
 	data := make([]byte, h.size)
-	err := behind(r, h, func(in *inflater) error {
+	_, err := z.behind(r, h, func(in *inflater) error {
 		if _, err := io.ReadFull(in.plain, data); err != nil {
 			return err
 		}
@@ -101,8 +121,8 @@ func inflate(r io.ReaderAt, h header) ([]byte, error) {
 }
 
 // deltaSizes reads the two numbers that a delta starts with: what its base measures, and what it grows to.
-func deltaSizes(r io.ReaderAt, h header) (base, result int64, err error) {
-	err = behind(r, h, func(in *inflater) error {
+func (z *inflaters) deltaSizes(r io.ReaderAt, h header) (base, result int64, err error) {
+	_, err = z.behind(r, h, func(in *inflater) error {
 		base, result, err = readSizes(in.plain)
 		return err
 	})
@@ -125,8 +145,8 @@ func readSizes(r io.ByteReader) (base, result int64, err error) {
 }
 
 // applyDelta gives what a delta makes of its base. The delta itself is never in memory.
-func applyDelta(r io.ReaderAt, h header, base []byte) (result []byte, err error) {
-	err = behind(r, h, func(in *inflater) error {
+func (z *inflaters) applyDelta(r io.ReaderAt, h header, base []byte) (result []byte, err error) {
+	_, err = z.behind(r, h, func(in *inflater) error {
 		from, to, err := readSizes(in.plain)
 		if err != nil {
 			return err

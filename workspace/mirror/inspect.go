@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/hash"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -29,10 +30,13 @@ const (
 
 // inspection is what is learned of a pack from a stranger on the way to its index.
 type inspection struct {
+	pack   io.ReaderAt
+	cache  *inflaters
+	hasher hash.Hash
 	// entries are in the pack's order; kinds are theirs, a delta's until it is resolved.
 	entries []entry
 	kinds   []plumbing.ObjectType
-	// byPlace and byID are the deltas that are not resolved yet, ordered by what they are to be applied to.
+	// byPlace and byID are the deltas, ordered by what they are to be applied to.
 	byPlace []placeDelta
 	byID    []idDelta
 	total   int64
@@ -45,94 +49,111 @@ type idDelta struct {
 	i    uint32
 }
 
-// inspect measures a pack object by object, names each, and gives the entries of its index. Sum is the checksum that the
-// pack ends with. Whatever is asked for in memory was measured before: an object, a delta, or the number of objects.
-func inspect(ctx context.Context, pack *os.File, size int64, sum []byte) ([]entry, error) {
-	in := &inspection{}
-	if err := in.scan(&contextFile{ctx, pack}, size, sum); err != nil {
+// inspect measures a pack of so many bytes object by object, names each, and gives the entries of its index. Whatever is
+// asked for in memory was measured before: an object, or the number of objects. The checksum at the end is not looked at.
+func (z *inflaters) inspect(ctx context.Context, pack io.ReaderAt, size int64) ([]entry, error) {
+	in := &inspection{pack: pack, cache: z, hasher: hash.New(crypto.SHA1)}
+	if err := in.scan(ctx, size); err != nil {
 		return nil, fmt.Errorf("check pack: %w", err)
 	}
 	slices.SortFunc(in.byPlace, func(a, b placeDelta) int { return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.i, b.i)) })
 	slices.SortFunc(in.byID, func(a, b idDelta) int {
 		return cmp.Or(bytes.Compare(a.base[:], b.base[:]), cmp.Compare(a.i, b.i))
 	})
-	if err := resolve(ctx, pack, in); err != nil {
+	if err := resolve(ctx, in); err != nil {
 		return nil, fmt.Errorf("check pack: %w", err)
 	}
 	return in.entries, nil
 }
 
 // scan inflates every object once, into nothing but a hash, and compares it with its header and the limits.
-func (in *inspection) scan(r io.ReadSeeker, size int64, sum []byte) error {
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return err
+func (in *inspection) scan(ctx context.Context, size int64) error {
+	start := make([]byte, len(packHeader(0)))
+	if _, err := in.pack.ReadAt(start, 0); err != nil {
+		return noEOF(err)
 	}
-	scanner := packfile.NewScanner(r)
-	_, count, err := scanner.Header()
-	if err != nil {
-		return err
+	count := binary.BigEndian.Uint32(start[8:])
+	if !bytes.Equal(start[:8], packHeader(0)[:8]) {
+		return errors.New("it does not start as a pack of version 2 does")
 	}
 	// No object takes fewer than nine bytes: a byte of header and the shortest zlib stream.
 	if int64(count) > size/9 || count > maxObjects {
 		return &snapshot.LimitError{What: "pack's number of objects", Size: int64(count), Max: min(size/9, maxObjects)}
 	}
 	in.entries, in.kinds = make([]entry, 0, count), make([]plumbing.ObjectType, 0, count)
+	at := int64(len(start))
 	for range count {
-		if err := in.object(scanner); err != nil {
+		var err error
+		if at, err = in.object(at); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if in.total > maxInflated {
 			return &snapshot.LimitError{What: "pack, inflated,", Size: in.total, Max: maxInflated}
 		}
 	}
-	end, err := scanner.Checksum()
-	if err != nil || !bytes.Equal(end[:], sum) {
+	if at != size-sumSize {
 		return errors.New("something else than its checksum stands behind its last object")
 	}
 	return nil
 }
 
-// object takes in the next one.
-func (in *inspection) object(scanner *packfile.Scanner) error {
-	header, err := scanner.NextObjectHeader()
+// object takes in the one at an offset, and gives where the next one starts.
+func (in *inspection) object(at int64) (next int64, err error) {
+	h, err := readHeader(in.pack, at)
 	if err != nil {
-		return noEOF(err)
+		return 0, err
 	}
-	what := fmt.Sprintf("object at offset %d of the pack", header.Offset)
-	if header.Length > maxObject {
-		return &snapshot.LimitError{What: what, Size: header.Length, Max: maxObject}
-	}
-	e, i := entry{at: uint32(header.Offset)}, uint32(len(in.entries))
-	var sink io.Writer
-	var head prefix
-	var hasher plumbing.Hasher
-	switch header.Type {
-	case plumbing.OFSDeltaObject:
-		in.byPlace, sink = append(in.byPlace, placeDelta{uint32(header.OffsetReference), i}), &head
-	case plumbing.REFDeltaObject:
-		in.byID, sink = append(in.byID, idDelta{header.Reference, i}), &head
-	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
-		hasher = plumbing.NewHasher(header.Type, header.Length)
-		sink = hasher
-	default:
-		return fmt.Errorf("%s: unknown kind %d", what, header.Type)
-	}
-	n, sum, err := scanner.NextObject(sink)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, noEOF(err))
-	}
-	if n != header.Length {
-		return fmt.Errorf("%s: %d bytes where its header says %d", what, n, header.Length)
-	}
-	if e.sum = sum; isDelta(header.Type) {
-		if _, _, err := readSizes(bytes.NewReader(head.kept)); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+	e, i := entry{at: uint32(at)}, uint32(len(in.entries))
+	next, err = in.cache.behind(in.pack, h, func(from *inflater) error {
+		var sink io.Writer = io.Discard
+		switch h.kind {
+		case plumbing.OFSDeltaObject:
+			in.byPlace = append(in.byPlace, placeDelta{uint32(h.base), i})
+		case plumbing.REFDeltaObject:
+			in.byID = append(in.byID, idDelta{h.ref, i})
+		default:
+			sink = in.start(h.kind, h.size)
 		}
-	} else {
-		e.id = hasher.Sum()
+		if isDelta(h.kind) {
+			if _, _, err := readSizes(from.plain); err != nil {
+				return err
+			}
+		}
+		if _, err := io.Copy(sink, from.plain); err != nil {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	in.entries, in.kinds, in.total = append(in.entries, e), append(in.kinds, header.Type), in.total+n
-	return nil
+	if !isDelta(h.kind) {
+		in.hasher.Sum(e.id[:0])
+	}
+	sum := crc32.NewIEEE()
+	if _, err := io.Copy(sum, io.NewSectionReader(in.pack, at, next-at)); err != nil {
+		return 0, err
+	}
+	e.sum = sum.Sum32()
+	in.entries, in.kinds, in.total = append(in.entries, e), append(in.kinds, h.kind), in.total+h.size
+	return next, nil
+}
+
+// start begins to hash an object.
+func (in *inspection) start(kind plumbing.ObjectType, size int64) io.Writer {
+	in.hasher.Reset()
+	_, _ = fmt.Fprintf(in.hasher, "%s %d\x00", kind, size) // a hash takes everything
+	return in.hasher
+}
+
+// name gives the id of an object.
+func (in *inspection) name(kind plumbing.ObjectType, body []byte) (id plumbing.Hash) {
+	_, _ = in.start(kind, int64(len(body))).Write(body) // as above
+	in.hasher.Sum(id[:0])
+	return id
 }
 
 // on lists the deltas that are to be applied to an object.
@@ -148,34 +169,4 @@ func (in *inspection) on(i uint32) []uint32 {
 		list = append(list, in.byID[at].i)
 	}
 	return slices.DeleteFunc(list, func(i uint32) bool { return !isDelta(in.kinds[i]) })
-}
-
-// prefix keeps the first bytes of what is written to it.
-type prefix struct{ kept []byte }
-
-func (p *prefix) Write(b []byte) (int, error) {
-	if room := 2*binary.MaxVarintLen64 - len(p.kept); room > 0 {
-		p.kept = append(p.kept, b[:min(room, len(b))]...)
-	}
-	return len(b), nil
-}
-
-// contextFile lets a deadline stop the work on a pack, which knows no context itself.
-type contextFile struct {
-	ctx context.Context //nolint:containedctx // io.Reader leaves no other way to pass it
-	f   *os.File
-}
-
-func (c *contextFile) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.f.Read(p)
-}
-
-func (c *contextFile) Seek(offset int64, whence int) (int64, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.f.Seek(offset, whence)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// Packs are read here, and not by go-git's storage: that one holds all of a delta's ancestors in memory at once, and all
-// its readers wait for each other.
+// Packs are read here, and not by go-git: that one holds all of a delta's ancestors in memory at once, and all its readers
+// wait for each other.
 
 // pack is one open pack file. It is safe for concurrent use.
 type pack struct {
@@ -29,7 +29,7 @@ type pack struct {
 	size  int64
 	made  time.Time
 	index *index
-	bases *bases
+	cache *cache
 }
 
 const (
@@ -58,7 +58,7 @@ func packSum(name string) (sum []byte, ok bool) {
 
 // openPack opens a pack with its index, and checks that both are whole and belong together: the checksum at the pack's
 // end, the one in its index and its name are the same. Damage in the middle shows when an object is read.
-func openPack(dir, name string, bases *bases) (_ *pack, err error) {
+func openPack(dir, name string, cache *cache) (_ *pack, err error) {
 	sum, ok := packSum(name)
 	if !ok {
 		return nil, errors.New("not the name of a pack")
@@ -90,7 +90,7 @@ func openPack(dir, name string, bases *bases) (_ *pack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pack{name: name, file: f, size: info.Size(), made: info.ModTime(), index: x, bases: bases}, nil
+	return &pack{name: name, file: f, size: info.Size(), made: info.ModTime(), index: x, cache: cache}, nil
 }
 
 // header is what stands before an object's deflated bytes.
@@ -173,7 +173,7 @@ func (p *pack) objectSize(at int64) (int64, error) {
 	if err != nil || !isDelta(h.kind) {
 		return h.size, err
 	}
-	_, result, err := deltaSizes(p.file, h)
+	_, result, err := p.cache.deltaSizes(p.file, h)
 	return result, err
 }
 
@@ -184,11 +184,11 @@ func (p *pack) object(at int64) (plumbing.ObjectType, []byte, error) {
 		return plumbing.InvalidObject, nil, err
 	}
 	for i, h := range slices.Backward(deltas) {
-		if from.body, err = applyDelta(p.file, h, from.body); err != nil {
+		if from.body, err = p.cache.applyDelta(p.file, h, from.body); err != nil {
 			return plumbing.InvalidObject, nil, err
 		}
 		if i > 0 {
-			p.bases.put(place{p, h.at}, from)
+			p.cache.put(place{p, h.at}, from)
 		}
 	}
 	return from.kind, from.body, nil
@@ -197,7 +197,7 @@ func (p *pack) object(at int64) (plumbing.ObjectType, []byte, error) {
 // chain gives the deltas that an object is made by, the last one first, and what the first one is applied to.
 func (p *pack) chain(at int64) (deltas []header, from made, err error) {
 	for {
-		if known, ok := p.bases.get(place{p, at}); ok && len(deltas) > 0 {
+		if known, ok := p.cache.get(place{p, at}); ok && len(deltas) > 0 {
 			return deltas, known, nil
 		}
 		h, err := readHeader(p.file, at)
@@ -206,8 +206,8 @@ func (p *pack) chain(at int64) (deltas []header, from made, err error) {
 		}
 		if !isDelta(h.kind) {
 			from.kind = h.kind
-			if from.body, err = inflate(p.file, h); err == nil && len(deltas) > 0 {
-				p.bases.put(place{p, at}, from)
+			if from.body, err = p.cache.inflate(p.file, h); err == nil && len(deltas) > 0 {
+				p.cache.put(place{p, at}, from)
 			}
 			return deltas, from, err
 		}

@@ -34,7 +34,7 @@ func (s *store) receive(ctx context.Context, from io.Reader) (err error) {
 	case n < shortestPack || !sum.matches():
 		return errors.New("receive pack: it ends early, or was changed on the way: its checksum does not match")
 	}
-	entries, err := inspect(ctx, tmp, n, sum.last)
+	entries, err := s.cache.inspect(ctx, tmp, n)
 	if err != nil {
 		return err
 	}

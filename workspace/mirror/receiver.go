@@ -164,6 +164,11 @@ func (r *receiver) Object(id string) (kind string, body []byte, err error) {
 	return "", nil, fmt.Errorf("commit or tag %.60q is not in the mirror: %w", id, plumbing.ErrObjectNotFound)
 }
 
+// At gives a commit that is here, also one that was just received, for an upstream that has to look into it.
+func (r *receiver) At(commit string) (*snapshot.Snapshot, error) {
+	return r.objects.Snapshot(snapshot.Hash(commit))
+}
+
 // HasPack implements Receiver.
 func (r *receiver) HasPack(name string) bool { return r.store.has(name) }
 
@@ -177,8 +182,3 @@ func (r *receiver) Pack(ctx context.Context, from io.Reader) error {
 }
 
 var errNoFiles = errors.New("it holds no files")
-
-// At gives a commit that is here as files, also one that was just received.
-func (r *receiver) At(commit string) (*snapshot.Snapshot, error) {
-	return r.objects.Snapshot(snapshot.Hash(commit))
-}

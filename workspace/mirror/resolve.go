@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-
-	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -25,8 +22,7 @@ const (
 // applied to was just made.
 type resolver struct {
 	*inspection
-	ctx  context.Context //nolint:containedctx // lives for one call
-	pack io.ReaderAt
+	ctx context.Context //nolint:containedctx // lives for one call
 	// path leads from a whole object to the one whose deltas are being applied.
 	path        []link
 	held, grown int64
@@ -43,8 +39,8 @@ type link struct {
 	rest []uint32
 }
 
-func resolve(ctx context.Context, pack io.ReaderAt, in *inspection) error {
-	r := &resolver{inspection: in, ctx: ctx, pack: pack}
+func resolve(ctx context.Context, in *inspection) error {
+	r := &resolver{inspection: in, ctx: ctx}
 	if len(in.byPlace)+len(in.byID) == 0 {
 		return nil
 	}
@@ -97,7 +93,7 @@ func (r *resolver) step(i uint32) error {
 		return err
 	}
 	kind := r.kinds[r.path[0].i]
-	r.entries[i].id, r.kinds[i] = plumbing.ComputeHash(kind, body), kind
+	r.entries[i].id, r.kinds[i] = r.name(kind, body), kind
 	top := &r.path[len(r.path)-1]
 	chained := top.chained + int64(len(body))
 	if chained > maxChained {
@@ -123,7 +119,7 @@ func (r *resolver) apply(i uint32, base []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := applyDelta(r.pack, h, base)
+	body, err := r.cache.applyDelta(r.pack, h, base)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +147,7 @@ func (r *resolver) body(k int) ([]byte, error) {
 		if isDelta(h.kind) {
 			return nil, errors.New("malformed pack: one object appears twice, and deltas stand on both")
 		}
-		if body, err = inflate(r.pack, h); err != nil {
+		if body, err = r.cache.inflate(r.pack, h); err != nil {
 			return nil, err
 		}
 	}

@@ -113,7 +113,7 @@ func (t *treeMaker) file(name string) (fs.FileMode, snapshot.Hash, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
 		return 0, "", err

@@ -12,6 +12,24 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
+// Mount is a folder or a file of another repository.
+type Mount struct {
+	// At is the folder in which it is seen, relative to the root of the service's repository: the mounted folder is At, a
+	// mounted file is in it.
+	At string
+	// Bundle is the key of the archive that holds Inputs.
+	Bundle string
+	// Inputs is the one folder or file, relative to the root of its own repository.
+	Inputs []string
+	// OwnRepository says that it comes from the installation repo, so that sealed files in it may be opened.
+	OwnRepository bool
+	Source, Ref   string
+	// Commit is what Snapshot was taken of; empty for a work tree.
+	Commit string
+	// Snapshot is where to pack Inputs from.
+	Snapshot *snapshot.Snapshot
+}
+
 // mountOf is what a service's file says of a mount by itself.
 func mountOf(f *fleet.Fleet, m *fleet.Mount) Mount {
 	out := Mount{At: path.Clean(m.At), Source: m.Source.Name, Ref: m.Source.Ref, OwnRepository: m.Source.Name == ""}

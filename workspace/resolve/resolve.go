@@ -83,24 +83,6 @@ type Secret struct {
 	Type         string
 }
 
-// Mount is a folder or a file of another repository.
-type Mount struct {
-	// At is the folder in which it is seen, relative to the root of the service's repository: the mounted folder is At, a
-	// mounted file is in it.
-	At string
-	// Bundle is the key of the archive that holds Inputs.
-	Bundle string
-	// Inputs is the one folder or file, relative to the root of its own repository.
-	Inputs []string
-	// OwnRepository says that it comes from the installation repo, so that sealed files in it may be opened.
-	OwnRepository bool
-	Source, Ref   string
-	// Commit is what Snapshot was taken of; empty for a work tree.
-	Commit string
-	// Snapshot is where to pack Inputs from.
-	Snapshot *snapshot.Snapshot
-}
-
 // Helm is how a chart is rendered. Later values win: those of the chart, ValuesFiles in order, ValuesJSON.
 type Helm struct {
 	Release string

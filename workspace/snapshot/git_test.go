@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"github.com/pluralsh/plural/internal/needs"
 )
 
@@ -71,14 +69,3 @@ func (r *repo) rawTree(body string) string {
 	r.t.Helper()
 	return r.run(body, "hash-object", "-t", "tree", "-w", "--stdin", "--literally")
 }
-
-func (r *repo) url() string { return "file://" + r.dir }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func hash(id string) plumbing.Hash { return plumbing.NewHash(id) }

@@ -1,0 +1,163 @@
+package replay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/api/bundle"
+	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// Bounds of what one render is given.
+const (
+	maxFile     = 1 << 20
+	maxFiles    = 200_000
+	maxUniverse = 512 << 20
+)
+
+// universe is what a render can see, and a hash over it.
+type universe struct {
+	files fs.FS
+	hash  string
+}
+
+// take is all of a repository, but for what no manifest refers to: program text in Go, files over 1 MiB, links.
+func take(snap *snapshot.Snapshot) (*universe, error) {
+	contents, sum := map[string][]byte{}, sha256.New()
+	err := fs.WalkDir(snap.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !entry.Type().IsRegular() || path.Ext(name) == ".go" {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.Size() > maxFile {
+			return err
+		}
+		if contents[name], err = fs.ReadFile(snap.FS(), name); err != nil {
+			return err
+		}
+		content := sha256.Sum256(contents[name])
+		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, content)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read repository: %w", err)
+	}
+	files, err := bundle.NewFiles(contents)
+	if err != nil {
+		return nil, fmt.Errorf("read repository: %w", err)
+	}
+	return &universe{files, hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// inputs is what a deployment's bundles hold.
+func inputs(d *resolve.Deployment) (*universe, error) {
+	contents, roots := map[string][]byte{}, d.Inputs
+	for _, m := range d.Mounts { // of this repository too: what lies in another is held
+		roots = slices.Concat(roots, m.Inputs)
+	}
+	for _, root := range roots {
+		err := fs.WalkDir(d.Snapshot.FS(), root, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			contents[name], err = fs.ReadFile(d.Snapshot.FS(), name)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read inputs of %s: %w", d.Service, err)
+		}
+	}
+	files, err := bundle.NewFiles(contents)
+	if err != nil {
+		return nil, fmt.Errorf("read inputs of %s: %w", d.Service, err)
+	}
+	return &universe{files: files}, nil
+}
+
+// settings is what a render sees of a deployment besides files.
+func settings(d *resolve.Deployment) string {
+	text, err := json.Marshal(input(d, nil)) // strings, maps and bytes: it always can
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func input(d *resolve.Deployment, files fs.FS) render.Input {
+	in := render.Input{
+		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters, Files: files,
+	}
+	if d.Helm != nil {
+		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
+	}
+	for _, m := range d.Mounts {
+		in.Mounts = append(in.Mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: files})
+	}
+	return in
+}
+
+// render fills in a state's output, or the reason why there is none.
+func (w *walk) render(ctx context.Context, s *state, see *universe) error {
+	d := s.deployment
+	s.output, s.reason = "", ""
+	switch {
+	case d.Hold != nil:
+		s.reason = d.Hold.Message
+		return nil
+	case len(d.Secrets) > 0:
+		s.reason = "has secrets, which are not opened here"
+		return nil
+	}
+	w.rendering()
+	out, err := w.renderer.Render(ctx, input(d, see.files))
+	var refused *render.Error
+	if errors.As(err, &refused) {
+		s.reason = refused.Message
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if err := render.WriteYAML(sum, out.Objects); err != nil {
+		return err
+	}
+	s.output = hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// rendering counts.
+func (w *walk) rendering() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result.Renders++
+}
+
+// conclude sums up what never was rendered.
+func (w *walk) conclude() {
+	seen := map[string]bool{}
+	for name := range w.rendered {
+		seen[name] = true
+	}
+	w.result.Reasons = map[string]int{}
+	for name, reason := range w.reasons {
+		if !w.rendered[name] {
+			w.result.Unrendered++
+			w.result.Reasons[reason]++
+		}
+		seen[name] = true
+	}
+	w.result.Services = len(seen)
+	for name := range w.fickle {
+		w.result.Unrepeatable = append(w.result.Unrepeatable, name)
+	}
+}
