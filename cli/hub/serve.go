@@ -110,6 +110,9 @@ func serve(ctx context.Context, o *serveOptions) error {
 	case o.cluster.Name == "" && (o.cluster.Listen != "" || o.cluster.NATS != "" || o.cluster.PeerListen != ""):
 		return &ui.Err{Msg: "which of the replicas is this?", Fix: "--replica NAME"}
 	}
+	if o.cluster.Name != "" && o.TokenFile == "" {
+		return &ui.Err{Msg: "replicas need one token for people's tools", Fix: "--token-file FILE, with the same content for all of them"}
+	}
 	if o.TokenFile == "" {
 		o.TokenFile = filepath.Join(o.Data, "token")
 	}

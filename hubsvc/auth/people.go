@@ -35,11 +35,11 @@ func NewPeople(file string) (*People, error) {
 	return &People{hash: sha256.Sum256([]byte(secret))}, nil
 }
 
-// writeToken makes a token, and the file at once: temporary name, sync, rename.
+// writeToken makes a token, and the file at once: temporary name, sync, link. Of several replicas that start together the
+// first one's counts.
 func writeToken(file string) (_ []byte, err error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
-	encoded := []byte(base64.RawURLEncoding.EncodeToString(secret) + "\n")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
 	}
@@ -47,16 +47,15 @@ func writeToken(file string) (_ []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	_, err = temp.Write(encoded)
+	defer func() { err = errors.Join(err, os.Remove(temp.Name())) }()
+	_, err = temp.WriteString(base64.RawURLEncoding.EncodeToString(secret) + "\n")
 	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
 		return nil, err
 	}
-	return encoded, os.Rename(temp.Name(), file)
+	if err := os.Link(temp.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(file)
 }
 
 // Check returns ErrUnauthenticated unless r carries the token.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -61,5 +62,32 @@ func TestTokenFileThatCannotBeATokenIsRefused(t *testing.T) {
 				t.Errorf("NewPeople: %v", err)
 			}
 		})
+	}
+}
+
+func TestReplicasThatStartTogetherAgreeOnOneToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	var starting sync.WaitGroup
+	all := make([]*auth.People, 20)
+	for i := range all {
+		starting.Go(func() {
+			var err error
+			if all[i], err = auth.NewPeople(file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, people := range all {
+		if people == nil || people.Check(request(t, "Bearer "+strings.TrimSpace(string(raw)))) != nil {
+			t.Errorf("replica %d has another token", i)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Dir(file)); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/internal/replicated"
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 	retryAfter = 500 * time.Millisecond
 	// openTimeout is short: what is asked before the servers have a leader is never answered.
 	openTimeout = 2 * time.Second
+	lookEvery   = 5 * time.Second
 )
 
 // Edition is what is served. It is immutable once it is published.
@@ -231,30 +233,28 @@ func (s *Store) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow opens the bucket, and watches it for as long as that goes well.
+// follow opens the bucket, and watches it for as long as that goes well. It also looks by itself now and then: a watch
+// may fall silent while servers elect a leader.
 func (s *Store) follow(ctx context.Context) error {
-	opening, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	kv, err := s.options.JetStream.CreateOrUpdateKeyValue(opening, jetstream.KeyValueConfig{
-		Bucket: bucket, Description: "what the hub serves", History: 1,
-		Storage: jetstream.FileStorage, Replicas: s.options.Replicas,
-	})
+	kv, stream, err := s.open(ctx)
 	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", bucket, err)
-	}
-	stream, err := streamName(opening, kv)
-	if err != nil {
-		return fmt.Errorf("name bucket %s: %w", bucket, err)
+		return err
 	}
 	watcher, err := kv.Watch(ctx, key)
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", bucket, err)
 	}
 	defer func() { _ = watcher.Stop() }()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-tick.C:
+			if err := s.look(ctx, stream); err != nil {
+				return err
+			}
 		case entry, open := <-watcher.Updates():
 			switch {
 			case !open:
@@ -269,6 +269,46 @@ func (s *Store) follow(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// open gives the bucket, with as many copies as can be had now, and the name that it was given when it was made.
+func (s *Store) open(ctx context.Context) (jetstream.KeyValue, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	kv, _, err := replicated.Bucket(ctx, s.options.JetStream, jetstream.KeyValueConfig{
+		Bucket: bucket, Description: "what the hub serves", History: 1,
+		Storage: jetstream.FileStorage, Replicas: s.options.Replicas,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	stream, err := streamName(ctx, kv)
+	if err != nil {
+		return nil, "", fmt.Errorf("name bucket %s: %w", bucket, err)
+	}
+	return kv, stream, nil
+}
+
+// look reads the newest edition, and brings the bucket to its number of copies.
+func (s *Store) look(ctx context.Context, stream string) error {
+	kv, now, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if now != stream {
+		return errors.New("the bucket was made anew")
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	entry, err := kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read newest edition: %w", err)
+	}
+	s.see(entry, stream)
+	return nil
 }
 
 func (s *Store) see(entry jetstream.KeyValueEntry, stream string) {

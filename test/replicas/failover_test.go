@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -144,10 +143,9 @@ func (w *world) undisturbed(l *load) {
 		return h != nil && h.Commit.ID != ""
 	})
 	other := newLoad(w, "https://"+alone.address(port))
-	why := errors.New("never compared").Error()
-	until(w.t, 30*time.Second, "both tell the same: "+why, func() bool {
-		why = same(l, other)
-		return why == ""
+	until(w.t, 30*time.Second, "both tell the same", func() bool {
+		w.why = same(l, other)
+		return w.why == ""
 	})
 	other.stop()
 }
@@ -197,8 +195,8 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 }
 
 func TestReplicaThatIsCutOffServesOnAndCatchesUp(t *testing.T) {
-	hosts := apart(t)
-	w := newWorld(t, hosts)
+	t.Parallel()
+	w := newWorld(t, apart(t))
 	l := w.begin()
 	first := l.bundle("web")
 	lost := w.named(w.replicas[0].owner("."))

@@ -15,24 +15,19 @@ const (
 	no
 )
 
-// descends asks the server whether what it has now came out of one of some commits that it had before, without fetching
-// any history. It is told that we want the newer and have the older, whose parents we lack: a server that finds that common
-// ground enough is "ready", and it does only when an older one is an ancestor of the newer. It is asked in the first
-// protocol, for there the border of our history counts before common ground is looked for; servers of the second speak it
-// too.
-func (s *Source) descends(ctx context.Context, server *greeting, newer string, older ...string) answer {
+// descends asks the server whether what it has now came out of a commit that it had before, without fetching any
+// history. It is told that we want the newer and have the older, whose parents we lack: a server that finds that common
+// ground enough is "ready", and it does only when the older is an ancestor of the newer. It is asked in the first protocol,
+// for there the border of our history counts before common ground is looked for; servers of the second speak it too.
+func (s *Source) descends(ctx context.Context, server *greeting, newer, older string) answer {
 	if _, detailed := server.can["multi_ack_detailed"]; !server.v2 && !detailed {
 		return unknown
 	}
 	q := &request{}
 	q.line("want %s multi_ack_detailed side-band-64k ofs-delta agent=plural", newer)
-	for _, id := range older {
-		q.line("shallow %s", id)
-	}
+	q.line("shallow %s", older)
 	q.WriteString(flushPacket)
-	for _, id := range older {
-		q.line("have %s", id)
-	}
+	q.line("have %s", older)
 	q.WriteString(flushPacket)
 	res, err := s.wire.ask(ctx, 0, q.String())
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/outbound"
@@ -17,11 +19,11 @@ import (
 const (
 	// maxHaves bounds how many commits a server is told not to send again.
 	maxHaves = 256
-	// nearDepth is how many commits back a server looks for one that is here. What it then leaves out is most of a tip;
-	// what it sends besides are the changes of the commits between.
-	nearDepth = 16
-	// mostNew bounds how many refs without a last good commit are looked at one by one.
-	mostNew = 8
+	// mostNear bounds how many refs are fetched as changes in one turn, each by a request of its own.
+	mostNear = 8
+	// nearAge bounds how old a commit may be for what came out of it to be fetched as changes: the longer ago, the less
+	// is left of it, and the more lies between.
+	nearAge = 30 * 24 * time.Hour
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -71,49 +73,56 @@ func (s *Source) forget(refs []string, found map[string]string) {
 func (s *Source) bringAll(ctx context.Context, j *job, found map[string]string) (map[string]error, error) {
 	wants := s.wanted(found, j.into)
 	near := s.near(ctx, j, found, wants)
-	failed, err := s.bring(ctx, j, near, nearDepth)
-	if err != nil {
-		return nil, err
-	}
-	far := slices.DeleteFunc(wants, func(id string) bool { return slices.Contains(near, id) && tooLarge(failed[id]) == nil })
-	for _, id := range far {
+	for id, since := range near {
+		j.since = since
+		failed, err := s.bring(ctx, j, []string{id})
+		if err != nil {
+			return nil, err
+		}
 		if failed[id] != nil { // the commits between were too much; the tip alone may not be
 			delete(s.tried, id)
-			delete(failed, id)
+			delete(near, id)
 		}
 	}
-	alone, err := s.bring(ctx, j, far, 1)
-	maps.Copy(failed, alone)
-	return failed, err
+	j.since = 0
+	return s.bring(ctx, j, slices.DeleteFunc(wants, func(id string) bool { return near[id] > 0 }))
 }
 
-// near are those that came out of commits that are here.
-func (s *Source) near(ctx context.Context, j *job, found map[string]string, wants []string) []string {
-	var list []string
-	asked := 0
+// near are those that came out of commits that are here, with the times of those commits.
+func (s *Source) near(ctx context.Context, j *job, found map[string]string, wants []string) map[string]int64 {
+	list := map[string]int64{}
 	for _, ref := range sortedKeys(found) {
-		id := found[ref]
-		if isID(ref) || len(j.haves) == 0 || !slices.Contains(wants, id) || slices.Contains(list, id) || tooLarge(s.tried[id]) != nil {
+		id, was := found[ref], original(j.into.Tip(ref))
+		if isID(ref) || len(list) == mostNear || was == "" || !slices.Contains(wants, id) || list[id] > 0 || tooLarge(s.tried[id]) != nil {
 			continue
 		}
-		var said answer
-		if was := original(j.into.Tip(ref)); was != "" {
-			said = s.descent(ctx, j, ref, id, was)
-		} else if asked < mostNew {
-			asked++
-			said = s.descends(ctx, j.server, id, j.haves...)
-		}
-		if said == yes {
-			list = append(list, id)
+		_, body, err := j.into.Object(was)
+		since := committed(body)
+		if err == nil && since > time.Now().Add(-nearAge).Unix() && s.descent(ctx, j, ref, id, was) == yes {
+			list[id] = since
 		}
 	}
 	return list
 }
 
-// bring fetches objects, with as many commits as depth says, less what is here. What is wrong with one of them comes back
-// under its id, and holds up no other.
-func (s *Source) bring(ctx context.Context, j *job, wants []string, depth int) (map[string]error, error) {
-	j.depth = depth
+// committed is a commit's time, in seconds; zero when it has none.
+func committed(body []byte) int64 {
+	for line := range strings.Lines(string(body)) {
+		if line == "\n" {
+			break
+		}
+		rest, ok := strings.CutPrefix(line, "committer ")
+		if _, rest, _ = strings.Cut(rest, "> "); ok {
+			seconds, _, _ := strings.Cut(rest, " ")
+			at, _ := strconv.ParseInt(seconds, 10, 64) // zero when it is none
+			return at
+		}
+	}
+	return 0
+}
+
+// bring fetches objects, less what is here. What is wrong with one of them comes back under its id, and holds up no other.
+func (s *Source) bring(ctx context.Context, j *job, wants []string) (map[string]error, error) {
 	failed := map[string]error{}
 	wants = slices.DeleteFunc(slices.Clone(wants), func(id string) bool {
 		if too := tooLarge(s.tried[id]); too != nil {
@@ -216,6 +225,14 @@ func (s *Source) fetchV2(ctx context.Context, j *job, wants []string) error {
 	}
 }
 
+// deepen says how much history is asked for: since some time, or none.
+func (j *job) deepen() string {
+	if j.since > 0 {
+		return fmt.Sprintf("deepen-since %d", j.since)
+	}
+	return "deepen 1"
+}
+
 func (j *job) requestV2(wants []string) string {
 	q := j.server.command("fetch")
 	q.line("no-progress")
@@ -228,7 +245,7 @@ func (j *job) requestV2(wants []string) string {
 			q.line("shallow %s", have)
 			q.line("have %s", have)
 		}
-		q.line("deepen %d", j.depth)
+		q.line("%s", j.deepen())
 	}
 	q.line("done")
 	q.WriteString(flushPacket)

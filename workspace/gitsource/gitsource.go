@@ -178,8 +178,9 @@ type job struct {
 	refs   []string
 	into   mirror.Receiver
 	// haves are commits that the server need not send again.
-	haves  []string
-	depth  int
+	haves []string
+	// since is how far back history is asked for, in seconds; zero asks for none.
+	since  int64
 	hinted bool
 }
 

@@ -66,7 +66,7 @@ func (s *Source) packV0(ctx context.Context, j *job, wants []string, tips bool) 
 		for _, id := range have {
 			q.line("shallow %s", id)
 		}
-		q.line("deepen %d", j.depth)
+		q.line("%s", j.deepen())
 	}
 	q.WriteString(flushPacket)
 	for _, id := range have {
@@ -96,6 +96,9 @@ func wantV0(server *greeting, wants []string, shallow bool) *request {
 	}
 	if shallow {
 		capabilities += " shallow"
+		if _, ok := server.can["deepen-since"]; ok {
+			capabilities += " deepen-since"
+		}
 	}
 	q := &request{}
 	for i, want := range wants {

@@ -111,7 +111,7 @@ func (s *Source) pin(ctx context.Context, j *job, commit string) error {
 	if err != nil {
 		return err
 	}
-	failed, err := s.bring(ctx, &job{server: server, into: j.into, haves: j.haves}, []string{commit}, 1)
+	failed, err := s.bring(ctx, &job{server: server, into: j.into, haves: j.haves}, []string{commit})
 	if err == nil {
 		err = failed[commit]
 	}

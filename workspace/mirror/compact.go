@@ -6,7 +6,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // maxPacks is how many packs, one a fetch, may gather before they are made into one.
@@ -40,7 +40,7 @@ func (m *Mirror) compact(ctx context.Context) error {
 	maps.DeleteFunc(next.Refs, func(_ string, tip refTip) bool { return time.Since(tip.Asked) > keptUnasked })
 	w := newPackWriter(r.store, splitPack)
 	defer w.discard()
-	seen := map[plumbing.Hash]bool{}
+	seen := snapshot.Seen{}
 	for _, commit := range next.commits() {
 		if err := w.copyTree(ctx, m.objects, commit, seen); err != nil {
 			return err

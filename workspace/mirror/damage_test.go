@@ -228,7 +228,7 @@ func TestReceivingOntoAFullDisk(t *testing.T) {
 	fill(noise, 1)
 	o.commit("noise", string(noise))
 	pack := o.pack([]string{"main"}, nil)
-	o.spoil = func([]byte) []byte { return pack }
+	o.instead = func() []byte { return pack }
 	signal.Ignore(syscall.SIGXFSZ)
 	var before syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))

@@ -130,9 +130,9 @@ type origin struct {
 	*repo
 	// down is why nobody answers.
 	down error
-	// spoil changes packs on their way.
-	spoil func([]byte) []byte
-	sent  int
+	// instead gives what is sent in place of the right pack.
+	instead func() []byte
+	sent    int
 }
 
 func newOrigin(t testing.TB) *origin { return &origin{repo: newRepo(t)} }
@@ -159,12 +159,11 @@ func (o *origin) Fetch(ctx context.Context, refs []string, into Receiver) (Answe
 	if len(wants) == 0 {
 		return a, nil
 	}
-	pack := o.pack(wants, into.Commits())
-	if o.spoil != nil {
-		pack = o.spoil(pack)
-	}
 	o.sent++
-	return a, into.Pack(ctx, bytes.NewReader(pack))
+	if o.instead != nil {
+		return a, into.Pack(ctx, bytes.NewReader(o.instead()))
+	}
+	return a, into.Pack(ctx, bytes.NewReader(o.pack(wants, into.Commits())))
 }
 
 func (o *origin) rev(name string) (string, error) {

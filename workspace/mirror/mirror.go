@@ -43,7 +43,7 @@ type Mirror struct {
 	// saved is the state on disk.
 	saved state
 	// verified are objects known to be complete and well-formed, with all that they hold.
-	verified map[plumbing.Hash]bool
+	verified snapshot.Seen
 
 	// mu guards what follows. Only a fetch changes it.
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type Mirror struct {
 // Open opens the mirror in dir, or starts an empty one. It removes what an interrupted process left behind. It does not
 // touch the network, and a damaged mirror opens too: it gives what can be read, and the next fetch replaces it.
 func Open(dir string) (*Mirror, error) {
-	m := &Mirror{dir: dir, verified: map[plumbing.Hash]bool{}}
+	m := &Mirror{dir: dir, verified: snapshot.Seen{}}
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("open mirror: %w", err)
 	}

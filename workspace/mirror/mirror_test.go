@@ -146,17 +146,31 @@ func TestACommitThatLacksAFileIsRefused(t *testing.T) {
 	fetch(t, m, o, "main")
 	o.commit("dir/b", "2")
 	blob := o.git("rev-parse", "HEAD:dir/b")
-	o.spoil = func([]byte) []byte {
+	o.instead = func() []byte {
 		return o.packOf(slices.DeleteFunc(o.objects([]string{"HEAD"}), func(id string) bool { return id == blob }))
 	}
 	_, err := m.Fetch(t.Context(), o, []string{"main"})
 	if err == nil || !strings.Contains(err.Error(), `file "b" in folder "dir"`) {
 		t.Errorf("Fetch: %v", err)
 	}
-	o.spoil = nil
+	o.instead = nil
 	fetch(t, m, o, "main")
 	if got := content(t, m, "main", "dir/b"); got != "2" {
 		t.Errorf("content = %q", got)
+	}
+}
+
+func TestAnObjectThatIsBothFileAndFolderIsRefused(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("a", "1")
+	bad := o.rawTree(treeLine(t, "100644", "..", o.git("rev-parse", "HEAD:a")))
+	root := o.rawTree(treeLine(t, "100644", "file", bad) + treeLine(t, "40000", "folder", bad))
+	commit := o.git("commit-tree", "-m", "bad", root)
+	o.git("update-ref", "refs/heads/main", commit)
+	o.instead = func() []byte { return o.packOf([]string{commit, root, bad}) }
+	_, err := openMirror(t, t.TempDir()).Fetch(t.Context(), o, []string{"main"})
+	if err == nil || !strings.Contains(err.Error(), "both a file and a folder") {
+		t.Errorf("Fetch: %v", err)
 	}
 }
 

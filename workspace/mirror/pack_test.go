@@ -278,7 +278,7 @@ func TestTreeBombTakesTimeByItsObjectsNotItsFiles(t *testing.T) {
 	}
 	commit := o.git("commit-tree", "-m", "bomb", tree)
 	o.git("update-ref", "refs/heads/main", commit)
-	o.spoil = func([]byte) []byte { return o.packOf(append(ids, tree, commit)) }
+	o.instead = func() []byte { return o.packOf(append(ids, tree, commit)) }
 	m := openMirror(t, t.TempDir())
 	fetch(t, m, o, "main")
 	if got := content(t, m, "main", "1/2/3/4/5/6/7/8/9/0/a"); got != "1" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,7 +125,7 @@ func readHeader(r io.ReaderAt, at int64) (header, error) {
 	used := 1
 	if first&0x80 != 0 {
 		more, k := binary.Uvarint(b[1:])
-		if k <= 0 || more > maxObject {
+		if k <= 0 || more > math.MaxInt64>>4 {
 			return h, fmt.Errorf("%w: its size at offset %d", errMalformed, at)
 		}
 		h.size, used = h.size|int64(more)<<4, used+k

@@ -111,8 +111,8 @@ func (w *packWriter) discard() {
 }
 
 // copyTree adds a commit with all that it holds and that is not in seen.
-func (w *packWriter) copyTree(ctx context.Context, from *snapshot.Objects, commit string, seen map[plumbing.Hash]bool) error {
-	if seen[plumbing.NewHash(commit)] {
+func (w *packWriter) copyTree(ctx context.Context, from *snapshot.Objects, commit string, seen snapshot.Seen) error {
+	if seen[plumbing.NewHash(commit)] == plumbing.CommitObject {
 		return nil
 	}
 	take := func(id snapshot.Hash, kind plumbing.ObjectType) error {
@@ -132,7 +132,7 @@ func (w *packWriter) copyTree(ctx context.Context, from *snapshot.Objects, commi
 	if err := from.Walk(root, seen, take); err != nil {
 		return err
 	}
-	seen[plumbing.NewHash(commit)] = true
+	seen[plumbing.NewHash(commit)] = plumbing.CommitObject
 	return take(snapshot.Hash(commit), plumbing.CommitObject)
 }
 

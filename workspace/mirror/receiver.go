@@ -29,7 +29,7 @@ type receiver struct {
 	// objects reads from the generation that is being filled. What is missing in it is no damage.
 	objects  *snapshot.Objects
 	damaged  atomic.Bool
-	verified map[plumbing.Hash]bool
+	verified snapshot.Seen
 }
 
 // receiver fills the current generation, or a new one when that is damaged.
@@ -50,7 +50,7 @@ func (m *Mirror) receiver(ctx context.Context) (*receiver, error) {
 
 // lacking says whether something that the state stands on is not here.
 func (m *Mirror) lacking(ctx context.Context) bool {
-	objects, seen := snapshot.NewObjects(m.store, nil), map[plumbing.Hash]bool{}
+	objects, seen := snapshot.NewObjects(m.store, nil), snapshot.Seen{}
 	for _, commit := range m.state.commits() {
 		root, err := rootOf(objects, commit)
 		if err == nil {
@@ -79,7 +79,7 @@ func (m *Mirror) freshReceiver(ctx context.Context) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{m: m, ctx: ctx, known: m.current(), generation: generation, verified: map[plumbing.Hash]bool{}}
+	r := &receiver{m: m, ctx: ctx, known: m.current(), generation: generation, verified: snapshot.Seen{}}
 	if r.store, err = openStore(filepath.Join(m.dir, generation)); err != nil {
 		return nil, err
 	}

@@ -11,10 +11,13 @@ import (
 // MaxDepth is how deep folders may be nested.
 const MaxDepth = 256
 
+// Seen are objects that were visited, with their kinds.
+type Seen map[plumbing.Hash]plumbing.ObjectType
+
 // Walk visits a tree and everything below it that is not in seen, once each, and adds it all to seen when all of it was
 // visited, and nothing otherwise. A missing object, a malformed tree and a tree beyond the limits are errors. Trees that
 // hold themselves many times over cost no more than their number. Submodules' commits are passed over.
-func (o *Objects) Walk(root Hash, seen map[plumbing.Hash]bool, visit func(Hash, plumbing.ObjectType) error) error {
+func (o *Objects) Walk(root Hash, seen Seen, visit func(Hash, plumbing.ObjectType) error) error {
 	w := walk{o: o, seen: seen, visit: visit, todo: []folder{{root, ".", 0}}}
 	for len(w.todo) > 0 {
 		at := w.todo[len(w.todo)-1]
@@ -31,20 +34,23 @@ func (o *Objects) Walk(root Hash, seen map[plumbing.Hash]bool, visit func(Hash, 
 
 type walk struct {
 	o     *Objects
-	seen  map[plumbing.Hash]bool
+	seen  Seen
 	fresh []plumbing.Hash // what this walk has added to seen
 	visit func(Hash, plumbing.ObjectType) error
 	todo  []folder
 }
 
 // first says whether an object is visited for the first time.
-func (w *walk) first(id Hash) bool {
+func (w *walk) first(id Hash, kind plumbing.ObjectType) (bool, error) {
 	hash := plumbing.NewHash(string(id))
-	if w.seen[hash] {
-		return false
+	switch w.seen[hash] {
+	case kind:
+		return false, nil
+	case plumbing.InvalidObject: // not seen
+		w.seen[hash], w.fresh = kind, append(w.fresh, hash)
+		return true, nil
 	}
-	w.seen[hash], w.fresh = true, append(w.fresh, hash)
-	return true
+	return false, fmt.Errorf("object %s is both a file and a folder", id)
 }
 
 type folder struct {
@@ -57,8 +63,8 @@ func (w *walk) enter(at folder) error {
 	if at.depth > MaxDepth {
 		return &LimitError{What: "depth of folders", Size: int64(at.depth), Max: MaxDepth}
 	}
-	if !w.first(at.tree) {
-		return nil
+	if first, err := w.first(at.tree, plumbing.TreeObject); !first {
+		return err
 	}
 	entries, err := w.o.Tree(at.tree)
 	if err != nil {
@@ -82,8 +88,8 @@ func (w *walk) enter(at folder) error {
 }
 
 func (w *walk) file(at folder, e Entry) error {
-	if !w.first(e.Hash) {
-		return nil
+	if first, err := w.first(e.Hash, plumbing.BlobObject); !first {
+		return err
 	}
 	if !w.o.Has(e.Hash) {
 		return fmt.Errorf("file %q in folder %q: %w", e.Name, at.path, plumbing.ErrObjectNotFound)

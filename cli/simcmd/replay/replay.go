@@ -162,7 +162,7 @@ func (w *walk) step(ctx context.Context, commit string, first bool) error {
 	same := all.hash == w.universe // then nothing that a render can see is another
 	w.universe = all.hash
 	now := make(map[string]*state, len(services))
-	group, ctx := errgroup.WithContext(ctx)
+	group, rendering := errgroup.WithContext(ctx)
 	group.SetLimit(max(w.Workers, 1))
 	for _, d := range services {
 		name := d.Service + at(d.Cluster)
@@ -172,7 +172,7 @@ func (w *walk) step(ctx context.Context, commit string, first bool) error {
 			s.output = last.output
 			continue
 		}
-		group.Go(func() error { return w.render(ctx, s, all) })
+		group.Go(func() error { return w.render(rendering, s, all) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
