@@ -216,7 +216,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 }
 
 // edits says whether this replica publishes what is served.
-func (h *hub) edits() bool { return h.replica.role(h.planner.upstreams.own.ID) == gitagent.Own }
+func (h *hub) edits() bool { return h.replica.owns(h.planner.upstreams.own.ID) }
 
 // elsewhere fetches a bundle from the replica that owns the upstream behind it.
 func (h *hub) elsewhere(ctx context.Context, key string) (io.ReadCloser, error) {

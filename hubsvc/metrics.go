@@ -3,7 +3,6 @@ package hubsvc
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/hubsvc/gitagent"
 )
 
 // registerMetrics adds the figures that are read where they are kept.
@@ -23,7 +22,7 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 	gauge("plural_hub_upstreams_owned", "Upstreams that this replica fetches.", func() float64 {
 		owned := 0
 		for _, id := range h.repos.IDs() {
-			if h.replica.role(id) == gitagent.Own {
+			if h.replica.owns(id) {
 				owned++
 			}
 		}

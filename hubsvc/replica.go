@@ -104,15 +104,21 @@ func (r *replica) name() string {
 	return r.options.Name
 }
 
-// role is this replica's to an upstream.
-func (r *replica) role(id string) gitagent.Role {
+// role is this replica's to an upstream, with the owner's name where it follows.
+func (r *replica) role(id string) (gitagent.Role, string) {
 	if r.shard == nil || r.shard.Mine(id) {
-		return gitagent.Own
+		return gitagent.Own, ""
 	}
 	if owner, ok := r.shard.Owner(id); ok && owner.ID != r.options.Name {
-		return gitagent.Follow
+		return gitagent.Follow, owner.ID
 	}
-	return gitagent.Idle
+	return gitagent.Idle, ""
+}
+
+// owns says whether this replica fetches an upstream.
+func (r *replica) owns(id string) bool {
+	role, _ := r.role(id)
+	return role == gitagent.Own
 }
 
 // owner is the address of the replica that owns an upstream, unless that is this one.
@@ -177,7 +183,7 @@ func (r *replica) bundle(ctx context.Context, upstream, key string) (io.ReadClos
 
 // hint has the owner of an upstream look at it now.
 func (r *replica) hint(id string) {
-	if r.role(id) == gitagent.Own {
+	if r.owns(id) {
 		r.repos.Hint(id)
 		return
 	}
@@ -194,7 +200,7 @@ func (r *replica) news(id string) {
 // listen takes up what other replicas tell, until ctx ends.
 func (r *replica) listen(ctx context.Context) error {
 	stopHints, err := r.shard.Listen(hinted, func(id string) {
-		if r.role(id) == gitagent.Own {
+		if r.owns(id) {
 			r.repos.Hint(id)
 		}
 	})
@@ -203,7 +209,7 @@ func (r *replica) listen(ctx context.Context) error {
 	}
 	defer stopHints()
 	stopChanges, err := r.shard.Listen(changed, func(id string) {
-		if r.role(id) == gitagent.Follow {
+		if role, _ := r.role(id); role == gitagent.Follow {
 			r.repos.Hint(id)
 		}
 	})

@@ -86,6 +86,7 @@ type Agent struct {
 	before   mirror.Traffic // of upstreams that were replaced
 	refs     map[string]bool
 	role     Role
+	owner    string
 	synced   bool      // whoever is asked in this role has answered
 	warmed   bool      // other replicas were asked for what they have
 	quiet    time.Time // the upstream wants to be left alone until then

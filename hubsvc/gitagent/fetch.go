@@ -125,13 +125,14 @@ func (a *Agent) report(changed []string, news, following bool, err error) {
 	}
 }
 
-// setRole says whether the role is a new one.
-func (a *Agent) setRole(role Role) bool {
+// setRole says whether the role, or the owner to follow, is a new one.
+func (a *Agent) setRole(role Role, owner string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.role == role {
+	if a.role == role && a.owner == owner {
 		return false
 	}
+	a.owner = owner
 	a.role, a.status.LastError, a.problems, a.owners, a.synced, a.warmed = role, "", nil, nil, false, false
 	return true
 }

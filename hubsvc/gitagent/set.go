@@ -29,8 +29,8 @@ type SetOptions struct {
 	Dir string
 	// Interval is for upstreams that ask for none of their own, Timeout bounds one fetch. Zero means the default.
 	Interval, Timeout time.Duration
-	// Role is this replica's to an upstream; nil means that it owns all.
-	Role func(id string) Role
+	// Role is this replica's to an upstream, with the name of the owner where it follows; nil means that it owns all.
+	Role func(id string) (role Role, owner string)
 	// Owner is where a follower fetches an upstream from, and Warm where a new owner does first; nil when Role is.
 	Owner, Warm func(id string) mirror.Upstream
 	// News is called after the mirror of an upstream changed that this replica owns, or its troubles; it may be nil.
@@ -86,10 +86,11 @@ type member struct {
 	stopped chan struct{}
 }
 
-// pace is how an agent runs.
+// pace is how an agent runs. Another one ends a fetch that is under way: one from an owner that is gone may hang.
 type pace struct {
 	interval time.Duration
 	role     Role
+	owner    string
 }
 
 // NewSet makes an empty set, and removes mirrors that have not been followed for a month.
@@ -97,7 +98,7 @@ func NewSet(options SetOptions) (*Set, error) {
 	options.Interval = cmp.Or(options.Interval, DefaultInterval)
 	options.Log = cmp.Or(options.Log, slog.Default())
 	if options.Role == nil {
-		options.Role = func(string) Role { return Own }
+		options.Role = func(string) (Role, string) { return Own, "" }
 	}
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
@@ -249,8 +250,8 @@ func (s *Set) reconcile(ctx context.Context) {
 }
 
 func (s *Set) pace(id string, m *member) pace {
-	p := pace{m.interval, s.options.Role(id)}
-	if p.role == Follow {
+	p := pace{interval: m.interval}
+	if p.role, p.owner = s.options.Role(id); p.role == Follow {
 		p.interval = min(p.interval, followInterval)
 	}
 	return p
@@ -278,7 +279,7 @@ func (m *member) start(ctx context.Context, at pace) {
 	ctx, m.cancel = context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	m.runs, m.stopped = at, stopped
-	if m.agent.setRole(at.role) {
+	if m.agent.setRole(at.role, at.owner) {
 		m.agent.changed()
 	}
 	go func() {

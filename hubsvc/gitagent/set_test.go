@@ -140,12 +140,12 @@ func TestFollowersServeWhatTheOwnerHas(t *testing.T) {
 	current := Follow
 	follower, err := NewSet(SetOptions{
 		Dir: t.TempDir(), Interval: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-		Role: func(string) Role {
+		Role: func(string) (Role, string) {
 			select {
 			case current = <-role:
 			default:
 			}
-			return current
+			return current, ""
 		},
 		Owner: func(string) mirror.Upstream { return owned{agent} }, Warm: func(string) mirror.Upstream { return owned{agent} },
 	})

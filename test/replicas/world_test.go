@@ -186,7 +186,7 @@ func (r *replica) wait() {
 
 // dump shows what the replicas said of a failed test.
 func (w *world) dump() {
-	if !w.t.Failed() {
+	if !w.t.Failed() && !testing.Verbose() {
 		return
 	}
 	w.t.Log(w.why)

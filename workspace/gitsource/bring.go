@@ -79,7 +79,9 @@ func (s *Source) bringAll(ctx context.Context, j *job, found map[string]string) 
 		if err != nil {
 			return nil, err
 		}
-		if failed[id] != nil { // the commits between were too much; the tip alone may not be
+		commit, unknown := peel(j.into, id)
+		if failed[id] != nil || unknown != nil || !j.into.Complete(commit) {
+			// The commits between were too much, where the tip alone may not be; or the server left out too much.
 			delete(s.tried, id)
 			delete(near, id)
 		}
@@ -91,6 +93,9 @@ func (s *Source) bringAll(ctx context.Context, j *job, found map[string]string) 
 // near are those that came out of commits that are here, with the times of those commits.
 func (s *Source) near(ctx context.Context, j *job, found map[string]string, wants []string) map[string]int64 {
 	list := map[string]int64{}
+	if _, old := j.server.can["deepen-since"]; !old && !j.server.has("fetch", "shallow") {
+		return list
+	}
 	for _, ref := range sortedKeys(found) {
 		id, was := found[ref], original(j.into.Tip(ref))
 		if isID(ref) || len(list) == mostNear || was == "" || !slices.Contains(wants, id) || list[id] > 0 || tooLarge(s.tried[id]) != nil {

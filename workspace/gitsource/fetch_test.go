@@ -153,6 +153,84 @@ func TestAPollOfAnUnchangedRemoteIsOneSmallRequest(t *testing.T) {
 	t.Logf("a poll: %d bytes of body, %d on the wire", bodies/polls, (after.Bytes-before.Bytes)/polls)
 }
 
+func TestAChangeToALargeTipCostsTheChange(t *testing.T) {
+	for name, harm := range map[string]func(r *repo){
+		"one commit": func(r *repo) { r.commit("a", "2") },
+		"more of them, and back": func(r *repo) {
+			r.commit("a", "x")
+			r.commit("a", "y")
+			r.git("rm", "-q", "b")
+			r.commit("a", "2")
+		},
+		"a merge of what forked long before": func(r *repo) {
+			r.git("checkout", "-q", "-b", "side", "HEAD~1")
+			r.commit("side", "1")
+			r.git("checkout", "-q", "main")
+			r.git("merge", "-q", "-m", "merge", "side")
+			r.commit("a", "2")
+		},
+		"what was there once": func(r *repo) { r.commit("b", "first"); r.commit("a", "2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepo(t)
+			must(t, os.WriteFile(filepath.Join(r.dir, "noise"), []byte(noise(1<<20)), 0o600))
+			r.git("add", "noise")
+			r.commit("b", "first")
+			r.commit("b", "second")
+			r.commit("a", "1")
+			mirrors := map[string]*followed{}
+			for way, o := range plain(r) {
+				mirrors[way] = follow(t, o)
+				mirrors[way].fetch("main", "")
+			}
+			harm(r)
+			for way, m := range mirrors {
+				before := m.src.Traffic().Bytes
+				m.fetch("main", "")
+				m.want("main", "a", "2")
+				m.want("main", "noise", noise(1<<20))
+				if came := m.src.Traffic().Bytes - before; came > 10<<10 {
+					t.Errorf("%s: %d bytes came", way, came)
+				}
+			}
+		})
+	}
+}
+
+func TestAFarAdvanceIsFetchedAsOneCommit(t *testing.T) {
+	r := newRepo(t)
+	r.run("commit refs/heads/main\ncommitter A <a@b> 1000000000 +0000\ndata 1\nx\nM 644 inline a\ndata 1\n1\n", "fast-import", "--quiet")
+	r.git("reset", "-q", "--hard")
+	m := follow(t, r.serve().options())
+	m.fetch("main")
+	between := r.commit("a", "between")
+	r.commit("a", "2")
+	m.fetch("main")
+	m.want("main", "a", "2")
+	if _, err := m.At(between); err == nil {
+		t.Error("the commits of many years were fetched too")
+	}
+	if rewound := m.Tips()["main"].Rewound; rewound != "" {
+		t.Errorf("rewound = %q", rewound)
+	}
+}
+
+func TestCommitsBetweenThatAreTooLargeArePassedOver(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a", "1")
+	m := follow(t, r.serve().options())
+	m.fetch("main")
+	file, err := os.Create(filepath.Join(r.dir, "zero"))
+	must(t, err)
+	must(t, errors.Join(file.Truncate(snapshot.MaxBlob+1), file.Close()))
+	r.git("-c", "core.bigFileThreshold=1m", "add", "zero")
+	r.git("commit", "-q", "-m", "zero")
+	r.git("rm", "-q", "zero")
+	r.commit("a", "2")
+	m.fetch("main")
+	m.want("main", "a", "2")
+}
+
 type counting struct {
 	http.ResponseWriter
 	n int

@@ -196,7 +196,7 @@ func (s *Source) look(ctx context.Context, look lookout) (at map[string]string, 
 		return nil, nil, false, err
 	}
 	if !server.v2 {
-		return server.refs, server, len(server.refs) == 0 && server.fingerprint == "", nil
+		return server.refs, server, !server.listed, nil
 	}
 	if at, empty, err = s.list(ctx, server, look); err == nil {
 		if _, lasting := s.wire.(*web); lasting {

@@ -29,6 +29,7 @@ type greeting struct {
 	branches []string
 	// fingerprint is the same as long as no ref moves.
 	fingerprint string
+	listed      bool // any ref at all
 }
 
 // readGreeting reads to its end what a server says first.
@@ -127,6 +128,7 @@ func (g *greeting) takeRef(line string, sum hash.Hash, look lookout) error {
 		return nil
 	}
 	sum.Write([]byte(id))
+	g.listed = true
 	if look.names[name] {
 		g.refs[name] = id
 	}

@@ -279,7 +279,7 @@ func TestABadTreeIsRefusedOnceAndTheLastGoodCommitStays(t *testing.T) {
 	}
 }
 
-func TestAHundredThousandsOfRefsAreBounded(t *testing.T) {
+func TestTwoHundredThousandRefsCostOnlyWhatIsAskedFor(t *testing.T) {
 	r := newRepo(t)
 	r.commit("a", "1")
 	id := r.git("rev-parse", "HEAD")

@@ -19,7 +19,7 @@ import (
 
 // Bounds of what one render is given.
 const (
-	maxFile     = 1 << 20
+	maxFile     = 16 << 20
 	maxFiles    = 200_000
 	maxUniverse = 512 << 20
 )
@@ -30,7 +30,7 @@ type universe struct {
 	hash  string
 }
 
-// take is all of a repository, but for what no manifest refers to: program text in Go, files over 1 MiB, links.
+// take is all of a repository, but for what no manifest refers to: program text in Go, files over 16 MiB, links.
 func take(snap *snapshot.Snapshot) (*universe, error) {
 	contents, sum := map[string][]byte{}, sha256.New()
 	err := fs.WalkDir(snap.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
