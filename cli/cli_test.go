@@ -220,7 +220,8 @@ url      https://example.com/podinfo
 ref      main
 commit   0123456789
 fetched  never
-fetches  0
+fetches  0, 0 failed
+traffic  0 requests, 0 bytes received
 error    -
 `},
 	}

@@ -79,6 +79,7 @@ func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*
 			return nil, err
 		}
 	}
+	d.shared.strip()
 	return &d.plan, nil
 }
 

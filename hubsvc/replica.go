@@ -210,7 +210,7 @@ func (r *replica) listen(ctx context.Context) error {
 	defer stopHints()
 	stopChanges, err := r.shard.Listen(changed, func(id string) {
 		if role, _ := r.role(id); role == gitagent.Follow {
-			r.repos.Hint(id)
+			r.repos.Wake(id)
 		}
 	})
 	if err != nil {

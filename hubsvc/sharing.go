@@ -24,3 +24,10 @@ func (s sharing) of(list []resolve.Deployment) []*resolve.Deployment {
 	}
 	return out
 }
+
+// strip drops what is in the roots by now and what nobody else reads: of a deployment that only one cluster has, the half.
+func (s sharing) strip() {
+	for _, each := range s {
+		each.Parameters, each.Helm = nil, nil
+	}
+}

@@ -71,6 +71,7 @@ func New(o Options) (*Hub, error) {
 		ResponseHeaderTimeout: pollTimeout,
 		IdleConnTimeout:       5 * time.Minute, // longer than a poll interval: a new connection costs more than a poll
 		MaxIdleConnsPerHost:   1,
+		WriteBufferSize:       1 << 10, // a TLS record holds one write, and a hub keeps room for the largest of each connection
 		Protocols:             protocols,
 
 		MaxResponseHeaderBytes: 64 << 10,

@@ -77,9 +77,12 @@ func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
 		{"ref", cmdutil.OrDash(s.Ref)},
 		{"commit", cmdutil.OrDash(s.Commit)},
 		{"fetched", cmdutil.Ago(f.Now(), s.LastFetch)},
-		{"fetches", fmt.Sprintf("%d, %d failed, %d requests, %d bytes received", s.Fetches, s.Failures, s.Requests, s.ReceivedBytes)},
-		{"owner", cmdutil.OrDash(s.Owner)},
+		{"fetches", fmt.Sprintf("%d, %d failed", s.Fetches, s.Failures)},
+		{"traffic", fmt.Sprintf("%d requests, %d bytes received", s.Requests, s.ReceivedBytes)},
 		{"error", cmdutil.OrDash(s.Error)},
+	}
+	if s.Owner != "" {
+		rows = append(rows, []string{"owner", s.Owner})
 	}
 	for _, ref := range s.Refs {
 		name := "ref " + cmdutil.OrDash(ref.Ref)

@@ -165,8 +165,18 @@ func (a *Agent) run(ctx context.Context, interval time.Duration) error {
 	return loop.Run(ctx, a.wake, a.fetch)
 }
 
-// Hint makes the next fetch due now. Many hints in a row are one.
-func (a *Agent) Hint() { signal(a.wake) }
+// Hint makes the next fetch due now, and tells the upstream that somebody insists. Many hints in a row are one.
+func (a *Agent) Hint() {
+	a.mu.Lock()
+	if insistent, ok := a.upstream.(interface{ Hint() }); ok {
+		insistent.Hint()
+	}
+	a.mu.Unlock()
+	a.Wake()
+}
+
+// Wake makes the next fetch due now.
+func (a *Agent) Wake() { signal(a.wake) }
 
 // Follow adds a ref to those that are fetched, in the words of the upstream's kind.
 func (a *Agent) Follow(ref string) {
@@ -175,7 +185,7 @@ func (a *Agent) Follow(ref string) {
 	a.refs[ref] = true
 	a.mu.Unlock()
 	if !known {
-		a.Hint()
+		a.Wake()
 	}
 }
 

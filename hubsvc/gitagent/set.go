@@ -316,10 +316,17 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Hint makes the next fetch of an upstream due now, whether from itself or from its owner.
+// Hint makes the next fetch of an upstream due now: somebody says that it has changed.
 func (s *Set) Hint(id string) {
 	if agent, ok := s.Get(id); ok {
 		agent.Hint()
+	}
+}
+
+// Wake makes the next fetch from an upstream's owner due now.
+func (s *Set) Wake(id string) {
+	if agent, ok := s.Get(id); ok {
+		agent.Wake()
 	}
 }
 

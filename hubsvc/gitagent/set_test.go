@@ -166,7 +166,7 @@ func TestFollowersServeWhatTheOwnerHas(t *testing.T) {
 	until(t, "it rests", follower.Changed(), func() bool { return follower.Status(id).Role == Idle })
 	o.commit("2")
 	until(t, "the owner has the next", owner.Changed(), has(at{owner, id}, "main", "2"))
-	follower.Hint(id)
+	follower.Wake(id)
 	if !has(at{follower, id}, "main", "1")() {
 		t.Error("a resting agent has fetched")
 	}

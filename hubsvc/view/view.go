@@ -19,7 +19,8 @@ import (
 type Desired struct {
 	// Fleet is the one being served; its zero value stands for no fleet yet.
 	Fleet fleet.Fleet
-	// Deployments are by cluster, sorted by service. Clusters share those that are the same, so Cluster is empty in each.
+	// Deployments are by cluster, sorted by service. Clusters share those that are the same, so Cluster is empty in each;
+	// Parameters and Helm are only in what agents get.
 	Deployments map[string][]*resolve.Deployment
 	// Served and Head are the commit being served and the newest seen.
 	Served, Head v1.Commit

@@ -98,7 +98,10 @@ func (s *Source) near(ctx context.Context, j *job, found map[string]string, want
 	}
 	for _, ref := range sortedKeys(found) {
 		id, was := found[ref], original(j.into.Tip(ref))
-		if isID(ref) || len(list) == mostNear || was == "" || !slices.Contains(wants, id) || list[id] > 0 || tooLarge(s.tried[id]) != nil {
+		if isID(ref) || was == "" || list[id] > 0 || len(list) == mostNear {
+			continue
+		}
+		if !slices.Contains(wants, id) || tooLarge(s.tried[id]) != nil {
 			continue
 		}
 		_, body, err := j.into.Object(was)
@@ -216,10 +219,10 @@ func (s *Source) fetchV2(ctx context.Context, j *job, wants []string) error {
 	p := newPackets(res)
 	for {
 		line, m, err := p.line()
-		if remote := new(RemoteError); errors.As(err, &remote) && len(wants) == 1 && strings.Contains(remote.Text, "not our ref") {
-			return &absentError{id: wants[0]}
-		}
+		remote := new(RemoteError)
 		switch {
+		case errors.As(err, &remote) && len(wants) == 1 && strings.Contains(remote.Text, "not our ref"):
+			return &absentError{id: wants[0]}
 		case err != nil:
 			return fmt.Errorf("request pack: %w", err)
 		case m == data && line == "packfile":

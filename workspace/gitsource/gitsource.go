@@ -212,12 +212,14 @@ func changed(err error) bool {
 		return status.Code < 500 && status.Code != 401 && status.Code != 403
 	}
 	retry, stall, network := new(outbound.RetryError), new(outbound.StallError), interface{ Timeout() bool }(nil)
-	return !errors.As(err, &retry) && !errors.As(err, &stall) && !errors.As(err, &network) && !errors.Is(err, context.Canceled)
+	return !errors.As(err, &retry) && !errors.As(err, &stall) && !errors.As(err, &network) &&
+		!errors.Is(err, context.Canceled)
 }
 
 // list is version 2's ls-refs. Where a ref is missing it asks once more, whether there is anything at all.
 func (s *Source) list(ctx context.Context, server *greeting, look lookout) (at map[string]string, empty bool, err error) {
-	if at, _, err = s.listPrefixes(ctx, server, look, look.prefixes(), false); err != nil || len(at) > 0 || len(look.names) == 0 {
+	at, _, err = s.listPrefixes(ctx, server, look, look.prefixes(), false)
+	if err != nil || len(at) > 0 || len(look.names) == 0 {
 		return at, false, err
 	}
 	if !server.has("ls-refs", "unborn") {
@@ -227,7 +229,9 @@ func (s *Source) list(ctx context.Context, server *greeting, look lookout) (at m
 	return at, empty, err
 }
 
-func (s *Source) listPrefixes(ctx context.Context, server *greeting, look lookout, prefixes []string, unborn bool) (map[string]string, bool, error) {
+func (s *Source) listPrefixes(
+	ctx context.Context, server *greeting, look lookout, prefixes []string, unborn bool,
+) (at map[string]string, empty bool, err error) {
 	q := server.command("ls-refs")
 	if unborn {
 		q.line("unborn")

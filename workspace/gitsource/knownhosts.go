@@ -28,10 +28,12 @@ type HostKeyError struct {
 
 func (e *HostKeyError) Error() string {
 	if e.Revoked {
-		return fmt.Sprintf("host key of %s is revoked: it showed %s, which known_hosts marks as @revoked; nothing was sent to it", e.Address, e.Shown)
+		return fmt.Sprintf("host key of %s is revoked: it showed %s, which known_hosts marks as @revoked; nothing was sent to it",
+			e.Address, e.Shown)
 	}
 	return fmt.Sprintf("host key of %s has changed: it showed %s, known_hosts has %s; somebody may stand in between, "+
-		"so nothing was sent to it; compare with what the host publishes before you change known_hosts", e.Address, e.Shown, strings.Join(e.Known, ", "))
+		"so nothing was sent to it; compare with what the host publishes before you change known_hosts",
+		e.Address, e.Shown, strings.Join(e.Known, ", "))
 }
 
 // knownHost is one line of known_hosts.

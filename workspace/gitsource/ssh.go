@@ -34,7 +34,8 @@ type shell struct {
 func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duration) (*stream, error) {
 	c := o.Credentials
 	if len(c.SSHKey) == 0 || len(c.KnownHosts) == 0 {
-		return nil, errors.New("ssh needs the credentials identity (a private key) and known_hosts (the host's keys, as ssh-keyscan prints them)")
+		return nil, errors.New("ssh needs the credentials identity (a private key) and known_hosts " +
+			"(the host's keys, as ssh-keyscan prints them)")
 	}
 	signer, err := parseKey(c)
 	if err != nil {
@@ -58,7 +59,8 @@ func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duratio
 		HostKeyAlgorithms: hosts.algorithms(s.address),
 	}
 	if len(s.config.HostKeyAlgorithms) == 0 {
-		return nil, fmt.Errorf("known_hosts has no key for %s: add what ssh-keyscan prints for it, once compared with what the host publishes", s.address)
+		return nil, fmt.Errorf("known_hosts has no key for %s: add what ssh-keyscan prints for it, "+
+			"once compared with what the host publishes", s.address)
 	}
 	return &stream{start: s.start, close: s.close, count: count, stall: stall}, nil
 }
@@ -138,8 +140,8 @@ func (s *shell) explain(err error) error {
 	case errors.As(err, &changed):
 		return changed
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return fmt.Errorf("%s does not accept the credentials given (%s): is the key's public half still on the host's list of deploy keys?",
-			s.address, strings.Join(s.keys, ", "))
+		return fmt.Errorf("%s does not accept the credentials given (%s): "+
+			"is the key's public half still on the host's list of deploy keys?", s.address, strings.Join(s.keys, ", "))
 	}
 	return fmt.Errorf("ssh to %s: %w", s.address, err)
 }

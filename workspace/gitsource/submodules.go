@@ -176,7 +176,8 @@ func moduleURL(from *url.URL, raw string) (*url.URL, error) {
 		return nil, err
 	}
 	if !outbound.SameHost(from, u) {
-		return nil, fmt.Errorf("%s is not on %s://%s: submodules are followed on the host and by the scheme of their repository only",
+		return nil, fmt.Errorf("%s is not on %s://%s: "+
+			"submodules are followed on the host and by the scheme of their repository only",
 			outbound.Redact(u.String()), from.Scheme, from.Host)
 	}
 	if u.User == nil {
