@@ -54,7 +54,7 @@ func newUpstreams(o *Options) (*upstreams, error) {
 
 // installation is the want of the installation repo, whose credentials come from the hub's own settings.
 func (o *Options) installation() (gitagent.Want, error) {
-	address, credentials := o.Repo, o.RepoCredentials
+	address, credentials := gitsource.Expand(o.Repo), o.RepoCredentials
 	if u, err := url.Parse(address); err == nil && u.User != nil && u.Scheme != "ssh" {
 		credentials.Username = u.User.Username()
 		credentials.Password, _ = u.User.Password()
@@ -111,8 +111,9 @@ func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
 	}
 	interval, _ := time.ParseDuration(s.Spec.Interval) // checked when the fleet was loaded; empty means the hub's own
 	access, err := u.access(s, c)
+	address := gitsource.Expand(s.URL())
 	return gitagent.Want{
-		ID: gitagent.ID(s.Kind(), normal(s.URL()), secret, submodules(s)), Name: outbound.Redact(s.URL()), Interval: interval,
+		ID: gitagent.ID(s.Kind(), normal(address), secret, submodules(s)), Name: outbound.Redact(address), Interval: interval,
 		Version: access.version(err),
 		Open: func() (mirror.Upstream, error) {
 			if err != nil {

@@ -7,6 +7,7 @@ package link
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -108,6 +109,8 @@ func trust(ca []byte) (*tls.Config, error) {
 	return config, nil
 }
 
+var errNoPoll = errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")
+
 // Poll asks what the cluster should run. It returns nil, with the same ETag, when nothing changed since etag. The edition is
 // that of api.EditionHeader.
 func (h *Hub) Poll(ctx context.Context, etag string) (poll *api.Poll, newETag, edition string, err error) {
@@ -131,8 +134,9 @@ func (h *Hub) Poll(ctx context.Context, etag string) (poll *api.Poll, newETag, e
 		return nil, "", "", fmt.Errorf("poll hub: %w", err)
 	}
 	poll = new(api.Poll)
-	if err := proto.Unmarshal(body, poll); err != nil {
-		return nil, "", "", errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")
+	// Nothing at all reads as a poll that asks for nothing: it must not be taken for one.
+	if err := proto.Unmarshal(body, poll); err != nil || poll.GetCluster() == "" {
+		return nil, "", "", cmp.Or(ctx.Err(), errNoPoll)
 	}
 	return poll, response.Header.Get("ETag"), edition, nil
 }

@@ -301,3 +301,10 @@ func TestWithoutATokenNothingIsSent(t *testing.T) {
 		t.Errorf("Poll: %v", err)
 	}
 }
+
+func TestAnEmptyAnswerIsNoPoll(t *testing.T) {
+	hub := connect(t, func(http.ResponseWriter, *http.Request) {})
+	if poll, _, _, err := hub.Poll(t.Context(), ""); err == nil {
+		t.Errorf("nothing was taken for %v", poll)
+	}
+}

@@ -13,10 +13,10 @@ import (
 )
 
 // scenario is something that happens to a fleet at work.
-type scenario func(s *scene, ctx context.Context) (last, error)
+type scenario func(ctx context.Context, s *scene) (last, error)
 
 func (play scenario) with(s *scene) func(context.Context) (last, error) {
-	return func(ctx context.Context) (last, error) { return play(s, ctx) }
+	return func(ctx context.Context) (last, error) { return play(ctx, s) }
 }
 
 func scenarios() map[string]scenario {
@@ -29,7 +29,7 @@ func scenarios() map[string]scenario {
 func scenarioNames() []string { return slices.Sorted(maps.Keys(scenarios())) }
 
 // steady is a fleet in which nothing happens.
-func steady(s *scene, ctx context.Context) (last, error) { return last{}, pause(ctx, s.lasts) }
+func steady(ctx context.Context, s *scene) (last, error) { return last{}, pause(ctx, s.lasts) }
 
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -43,12 +43,12 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // commit changes a service that runs on every cluster, and waits until the last agent has it.
-func commit(s *scene, ctx context.Context) (last, error) {
+func commit(ctx context.Context, s *scene) (last, error) {
 	return s.update(ctx, s.fleet.Names()[:1], s.swarm.Size())
 }
 
 // touchAll changes every service in one commit, and waits until the last agent has all of them.
-func touchAll(s *scene, ctx context.Context) (last, error) {
+func touchAll(ctx context.Context, s *scene) (last, error) {
 	return s.update(ctx, s.fleet.Names(), s.swarm.Size())
 }
 
@@ -65,7 +65,7 @@ func (s *scene) update(ctx context.Context, services []string, agents int) (last
 }
 
 // storm cuts every connection at once; all agents come back in the same moment.
-func storm(s *scene, ctx context.Context) (last, error) {
+func storm(ctx context.Context, s *scene) (last, error) {
 	s.swarm.Cut()
 	round := s.swarm.Begin(sim.Polled, s.swarm.Size())
 	s.swarm.Wake()
@@ -73,7 +73,7 @@ func storm(s *scene, ctx context.Context) (last, error) {
 }
 
 // restart kills the hub and starts it again, and waits until every agent has asked the new one.
-func restart(s *scene, ctx context.Context) (last, error) {
+func restart(ctx context.Context, s *scene) (last, error) {
 	process, ok := s.hub.(*stage.Hub)
 	if !ok {
 		return last{}, &ui.Err{Msg: "a hub that somebody else runs cannot be restarted", Fix: "leave --hub or the scenario restart out"}
@@ -87,7 +87,7 @@ func restart(s *scene, ctx context.Context) (last, error) {
 
 // partition lets nothing pass between half of the agents and the hub for two polls' time. A commit comes meanwhile; it
 // is waited for until the last agent has it after the partition has healed.
-func partition(s *scene, ctx context.Context) (last, error) {
+func partition(ctx context.Context, s *scene) (last, error) {
 	half := s.swarm.Size() / 2
 	s.swarm.Stall(half)
 	defer s.swarm.Resume()
@@ -114,7 +114,7 @@ const (
 
 // slow puts a tenth of the agents behind narrow lines, changes every service, and waits until all others have it: nobody
 // waits for the slow. They are given the time that they need before it ends.
-func slow(s *scene, ctx context.Context) (last, error) {
+func slow(ctx context.Context, s *scene) (last, error) {
 	some := s.swarm.Size() / slowShare
 	s.swarm.Slow(some, slowRate)
 	s.swarm.Cut() // a line is as fast as it was when it was opened

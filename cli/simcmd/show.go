@@ -16,9 +16,21 @@ type list struct {
 
 func show(rows []row) ui.View {
 	view := ui.View{Value: list{rows}, Columns: []ui.Column{
-		{Name: "SCENARIO"}, {Name: "CLUSTERS"}, {Name: "SECONDS"}, {Name: "HUB CORES"}, {Name: "HUB MB"}, {Name: "PEAK MB", Wide: true},
-		{Name: "POLLS"}, {Name: "P50 MS"}, {Name: "P99 MS"}, {Name: "REPORTS", Wide: true}, {Name: "BUNDLES", Wide: true},
-		{Name: "CONNECTIONS", Wide: true}, {Name: "LAST AGENT"}, {Name: "RETRIES"}, {Name: "FAILED"},
+		{Name: "SCENARIO"},
+		{Name: "CLUSTERS"},
+		{Name: "SECONDS"},
+		{Name: "HUB CORES"},
+		{Name: "HUB MB"},
+		{Name: "PEAK MB", Wide: true},
+		{Name: "POLLS"},
+		{Name: "P50 MS"},
+		{Name: "P99 MS"},
+		{Name: "REPORTS", Wide: true},
+		{Name: "BUNDLES", Wide: true},
+		{Name: "CONNECTIONS", Wide: true},
+		{Name: "LAST AGENT"},
+		{Name: "RETRIES"},
+		{Name: "FAILED"},
 	}}
 	for i := range rows {
 		r := &rows[i]
@@ -57,8 +69,13 @@ func printBench(w io.Writer, prefix string, rows []row) error {
 			value float64
 			unit  string
 		}{
-			{"hub_cores", r.Cores, "cores"}, {"hub_rss_mb", r.RSSMB, "MB"}, {"poll_p50_ms", r.P50, "ms"}, {"poll_p99_ms", r.P99, "ms"},
-			{"last_agent_s", r.LastAgent, "s"}, {"retries", float64(r.Retries), "requests"}, {"failures", float64(r.Failures), "requests"},
+			{"hub_cores", r.Cores, "cores"},
+			{"hub_rss_mb", r.RSSMB, "MB"},
+			{"poll_p50_ms", r.P50, "ms"},
+			{"poll_p99_ms", r.P99, "ms"},
+			{"last_agent_s", r.LastAgent, "s"},
+			{"retries", float64(r.Retries), "requests"},
+			{"failures", float64(r.Failures), "requests"},
 			{"missing", float64(r.Missing), "agents"},
 		}
 		for _, f := range figures {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -113,8 +114,14 @@ func parseURL(raw string, allowFile bool) (*url.URL, error) {
 	if allowFile {
 		schemes = append(schemes, "file")
 	}
-	return outbound.ParseURL(raw, schemes...)
+	return outbound.ParseURL(Expand(raw), schemes...)
 }
+
+// shortSSH is user@host:path.
+var shortSSH = regexp.MustCompile(`^([A-Za-z0-9._-]+)@([A-Za-z0-9.-]+):/?([^:\s/]\S*)$`)
+
+// Expand writes git's short form of an ssh URL, user@host:path, in full. Any other URL stays as it is.
+func Expand(raw string) string { return shortSSH.ReplaceAllString(raw, "ssh://$1@$2/$3") }
 
 // Traffic counts since the source was made, submodules' included.
 func (s *Source) Traffic() mirror.Traffic {

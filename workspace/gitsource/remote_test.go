@@ -186,3 +186,20 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestShortFormOfSSHIsTheURLThatItStandsFor(t *testing.T) {
+	for short, want := range map[string]string{
+		"git@git.example.com:team/apps.git":  "ssh://git@git.example.com/team/apps.git",
+		"git@git.example.com:/team/apps.git": "ssh://git@git.example.com/team/apps.git",
+		"https://git.example.com/x":          "https://git.example.com/x",
+		"ssh://git@git.example.com:22/x":     "ssh://git@git.example.com:22/x",
+		"-oProxyCommand=x@y:z":               "-oProxyCommand=x@y:z",
+	} {
+		if got := Expand(short); got != want {
+			t.Errorf("%s: %s", short, got)
+		}
+	}
+	if err := CheckURL("git@git.example.com:team/apps.git", false); err != nil {
+		t.Error(err)
+	}
+}

@@ -101,15 +101,11 @@ type walk struct {
 
 // Run compares. The error is about the repository, or a ctx that ended.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	commits, err := history(ctx, o)
+	commits, err := commits(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{
-		Options: o, resolver: resolve.New(), result: &Result{Commits: len(commits) - 1},
-		renderer: &render.Renderer{Command: o.Render, Limits: render.Limits{Files: maxFiles, Input: maxUniverse}},
-		rendered: map[string]bool{}, fickle: map[string]bool{}, complete: map[string]bool{}, reasons: map[string]string{},
-	}
+	w := newWalk(o, len(commits)-1)
 	for i, commit := range commits {
 		if o.Progress != nil {
 			o.Progress(i, len(commits)-1, commit)
@@ -122,27 +118,34 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return w.result, nil
 }
 
-// history lists From and the commits after it up to To, oldest first, along first parents: what a branch's followers see.
-func history(ctx context.Context, o Options) ([]string, error) {
-	var commits []string
-	for _, args := range [][]string{{"rev-parse", "--verify", o.From + "^{commit}"}, {"rev-list", "--reverse", "--first-parent", o.From + ".." + o.To}} {
-		git := exec.CommandContext(ctx, "git", append([]string{"-C", o.Repo}, append(args, "--")...)...)
-		if args[0] == "rev-parse" {
-			git.Args = git.Args[:len(git.Args)-1]
-		}
-		out, err := git.Output()
+func newWalk(o Options, commits int) *walk {
+	return &walk{
+		Options: o, resolver: resolve.New(), result: &Result{Commits: commits},
+		renderer: &render.Renderer{Command: o.Render, Limits: render.Limits{Files: maxFiles, Input: maxUniverse}},
+		rendered: map[string]bool{}, fickle: map[string]bool{}, complete: map[string]bool{}, reasons: map[string]string{},
+	}
+}
+
+// commits lists From and the commits after it up to To, oldest first, along first parents: what a branch's followers see.
+func commits(ctx context.Context, o Options) ([]string, error) {
+	var list []string
+	for _, args := range [][]string{
+		{"rev-parse", "--verify", "--end-of-options", o.From + "^{commit}"},
+		{"rev-list", "--reverse", "--first-parent", "--end-of-options", o.From + ".." + o.To},
+	} {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", o.Repo}, args...)...).Output()
 		if exit := new(exec.ExitError); errors.As(err, &exit) {
 			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list commits %s..%s: %w", o.From, o.To, err)
 		}
-		commits = append(commits, strings.Fields(string(out))...)
+		list = append(list, strings.Fields(string(out))...)
 	}
-	if len(commits) < 2 {
+	if len(list) < 2 {
 		return nil, fmt.Errorf("list commits %s..%s: there are none after the first", o.From, o.To)
 	}
-	return commits, nil
+	return list, nil
 }
 
 // step resolves and renders one commit, and compares it with the one before.

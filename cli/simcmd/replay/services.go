@@ -113,7 +113,9 @@ func (w *walk) folders(fsys fs.FS) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			plain[dir] = plain[dir] || found
+			if found {
+				plain[dir] = true
+			}
 		}
 		return nil
 	})
@@ -150,7 +152,7 @@ func sorted(structured, plain map[string]bool) []string {
 			free = free && !inside(dir, other) && !inside(other, dir)
 		}
 		for other := range plain {
-			free = free && (!plain[other] || !inside(dir, other))
+			free = free && !inside(dir, other)
 		}
 		if free {
 			out = append(out, dir)

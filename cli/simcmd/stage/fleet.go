@@ -150,8 +150,12 @@ func Make(ctx context.Context, dir string, f Fleet) (*Repo, error) {
 		return nil, err
 	}
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-qm", "Make up a fleet"},
-		{"init", "-q", "--bare", "-b", "main", r.Origin}, {"remote", "add", "origin", r.Origin}, {"push", "-q", "origin", "main"},
+		{"init", "-q", "-b", "main"},
+		{"add", "-A"},
+		{"commit", "-qm", "Make up a fleet"},
+		{"init", "-q", "--bare", "-b", "main", r.Origin},
+		{"remote", "add", "origin", r.Origin},
+		{"push", "-q", "origin", "main"},
 	} {
 		if err := r.git(ctx, args...); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,14 +110,17 @@ func (h *Hub) ready(ctx context.Context) error {
 	}
 }
 
-// lastWords are the last line of the log.
+// lastWords are the last lines of the log.
 func (h *Hub) lastWords() string {
 	text, err := os.ReadFile(h.Log())
 	if err != nil {
 		return err.Error()
 	}
-	text = bytes.TrimSpace(text)
-	return string(text[bytes.LastIndexByte(text, '\n')+1:])
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
 // Hint tells the hub that somebody pushed.
