@@ -22,7 +22,7 @@ func newCmdReplay(f *cmdutil.Factory) *cobra.Command {
 	o, commits := replay.Options{Workers: runtime.NumCPU()}, ""
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Compare keys with rendered output over a repository's history",
+		Short: "Compare keys with rendered output over a git history",
 		Long: "Compare keys with rendered output over a repository's history.\n\n" +
 			"At each commit every service is resolved to its key, and rendered from the whole repository. A service whose output\n" +
 			"changed without its key would have been missed by its clusters; one whose key changed without its output was\n" +

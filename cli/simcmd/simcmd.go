@@ -53,7 +53,8 @@ func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example(
 			"plural sim --clusters 1100",
 			"plural sim --clusters 1000 --scenario steady,commit,storm --for 5m -o json",
-			"plural sim init ./sim --clusters 500 && plural sim --repo ./sim/fleet --clusters 500 --hub https://hub.example.com"),
+			"plural sim init ./sim --clusters 500",
+			"plural sim --repo ./sim/fleet --clusters 500 --hub https://hub.example.com"),
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}

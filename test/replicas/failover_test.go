@@ -130,9 +130,9 @@ func (w *world) begin() *load {
 // undisturbed compares what agents were told in the end with what a hub of one replica tells that has seen nothing else.
 func (w *world) undisturbed(l *load) {
 	w.t.Helper()
-	port := freePorts(w.t, 1)[0]
-	alone := &replica{world: w, name: "alone", host: here()[0], main: port}
-	cmd := exec.Command(w.bin, alone.arguments(filepath.Join(w.dir, "alone"), alone.address(port))...)
+	machine := host{ip: "127.0.0.1", outside: "127.0.0.1"}
+	alone := &replica{world: w, name: "alone", host: machine, main: freePorts(w.t, machine, 1)[0]}
+	cmd := exec.Command(w.bin, alone.arguments(filepath.Join(w.dir, "alone"), alone.address(alone.main))...)
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+w.pki.ca)
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -142,7 +142,7 @@ func (w *world) undisturbed(l *load) {
 		h := alone.hub()
 		return h != nil && h.Commit.ID != ""
 	})
-	other := newLoad(w, "https://"+alone.address(port))
+	other := newLoad(w, "https://"+alone.address(alone.main))
 	until(w.t, 30*time.Second, "both tell the same", func() bool {
 		w.why = same(l, other)
 		return w.why == ""

@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,9 +26,9 @@ func (h host) command(name string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.netns, name}, args...)...)
 }
 
-// here are three hosts in one.
+// here are three hosts in one, on a loopback address that no other test uses: a port that is free stays so.
 func here() [3]host {
-	one := host{ip: "127.0.0.1", outside: "127.0.0.1"}
+	one := host{ip: fmt.Sprintf("127.%d.%d.%d", 64+rand.N(128), rand.N(256), 1+rand.N(254)), outside: "127.0.0.1"}
 	return [3]host{one, one, one}
 }
 

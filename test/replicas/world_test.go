@@ -7,7 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -71,7 +70,7 @@ func newWorld(t *testing.T, hosts [3]host) *world {
 		w.origin.push(fmt.Sprintf("source-%d", i), map[string]string{"app.yaml": configMap("from-source", "1")})
 	}
 	for i, h := range hosts {
-		ports := freePorts(t, 3)
+		ports := freePorts(t, h, 3)
 		w.replicas = append(w.replicas, &replica{
 			world: w, name: fmt.Sprintf("hub-%d", i), host: h, main: ports[0], meet: ports[1], peer: ports[2],
 		})
@@ -214,20 +213,21 @@ func binary(t *testing.T) string {
 	return bin
 }
 
-// freePorts are ports that nobody has now.
-func freePorts(t *testing.T, n int) []int {
+// freePorts are ports of a host that nobody has now.
+func freePorts(t *testing.T, h host, n int) []int {
 	t.Helper()
+	at := h.ip
+	if h.netns != "" {
+		at = h.outside // the host has an address of its own, where all are free
+	}
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
+		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Fatal(err)
-		}
 	}
 	return ports
 }
