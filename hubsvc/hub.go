@@ -267,8 +267,9 @@ func (h *hub) serve(server *http.Server, listener net.Listener) error {
 	return nil
 }
 
-// drainTime is how long requests under way may take after the hub was asked to stop.
-const drainTime = 5 * time.Second
+// drainTime is how long requests under way may take after the hub was asked to stop. The server waits five seconds for
+// connections on which nothing was asked yet.
+const drainTime = 15 * time.Second
 
 // drain lets requests under way end, and cuts off those that do not.
 func (h *hub) drain(ctx context.Context, server *http.Server) error {

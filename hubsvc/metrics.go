@@ -2,7 +2,6 @@ package hubsvc
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
 )
 
 // registerMetrics adds the figures that are read where they are kept.

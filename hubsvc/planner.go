@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,10 @@ type planner struct {
 	refused   []v1.Problem
 	envelopes envelopeCache
 	lacks     string // what keeps the newest edition from being served
+	planless  struct {
+		edition *edition.Edition // the last one that leads to no plan
+		err     error            // and why: it is not tried again
+	}
 }
 
 func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits func() bool) (*planner, error) {
@@ -215,7 +220,6 @@ func (p *planner) publish(ctx context.Context, c *candidate, newest *edition.Pub
 	}
 	next, err := p.draft(c, e)
 	if err != nil {
-		p.Log.Warn("commit refused; the last good one stays", "commit", c.id(), "error", err)
 		if p.good == nil || c.id() != p.good.id() {
 			p.refused = []v1.Problem{{Message: err.Error()}}
 		}
@@ -264,8 +268,11 @@ func (p *planner) newest() *candidate {
 // maxProblems bounds what an edition says of a commit that is refused.
 const maxProblems = 200
 
-// draft makes the plan of a commit as an edition has it.
+// draft makes the plan of a commit as an edition has it. One that there is no plan of is not tried again.
 func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
+	if last := p.planless.edition; last != nil && last.Commit == e.Commit && maps.Equal(last.Pins, e.Pins) {
+		return nil, p.planless.err
+	}
 	envelopes, err := p.envelopes.in(c.snapshot)
 	if err != nil {
 		return nil, err
@@ -273,6 +280,8 @@ func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
 	with := means{p.judge.resolver, p.pinned(c, e), p.upstreams.own.ID, envelopes, p.plan()}
 	next, err := newPlan(c, with, p.Terms, p.Log)
 	if err != nil {
+		p.Log.Warn("there is no plan of a commit; the last good one stays", "commit", c.id(), "error", err)
+		p.planless.edition, p.planless.err = e, err
 		return nil, err
 	}
 	return p.annotated(*next, e), nil

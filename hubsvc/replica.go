@@ -303,12 +303,15 @@ func (h *hub) runReplica(ctx context.Context, group *errgroup.Group, peers net.L
 	return nil
 }
 
+// leaveTime is how long a replica tries to hand over; the others take over by themselves when its lease has run out.
+const leaveTime = 3 * time.Second
+
 // leave hands over what this replica owns before it ends.
 func (h *hub) leave(ctx context.Context) {
 	if h.replica.shard == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := h.replica.shard.Drain(ctx); err != nil {
 		h.Log.Warn("others take over only when this replica's lease ends", "error", err)

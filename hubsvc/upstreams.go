@@ -66,7 +66,7 @@ func (o *Options) installation() (gitagent.Want, error) {
 		return gitagent.Want{}, fmt.Errorf("keys of the installation repo: %w", err)
 	}
 	return gitagent.Want{
-		ID: gitagent.ID("installation", address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval,
+		ID: gitagent.ID("installation", address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
 		Open: func() (mirror.Upstream, error) {
 			return gitsource.New(gitsource.Options{URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check})
 		},

@@ -66,6 +66,8 @@ type Options struct {
 	// Owner is where a follower fetches from, and Warm where a new owner does before it asks the upstream itself: another
 	// replica's mirror. Both are nil when this replica is the only one.
 	Owner, Warm mirror.Upstream
+	// Slots bounds how many agents fetch at a time, all together; nil bounds nothing.
+	Slots chan struct{}
 	// Log gets changes and failures; nil means slog.Default.
 	Log *slog.Logger
 }

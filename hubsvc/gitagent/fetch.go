@@ -24,6 +24,14 @@ func (a *Agent) fetch(ctx context.Context) error {
 	if from == nil {
 		return nil
 	}
+	if a.options.Slots != nil {
+		select {
+		case a.options.Slots <- struct{}{}:
+			defer func() { <-a.options.Slots }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	a.warm(limited, refs)

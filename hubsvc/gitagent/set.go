@@ -19,6 +19,9 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
+// parallel is how many upstreams are fetched at a time: a thousand that come with one commit must not all be asked at once.
+const parallel = 64
+
 // keepMirror is how long the mirror of an upstream that nobody follows any more stays on disk: it holds the last good
 // commits of a source that may have been removed by mistake.
 const keepMirror = 30 * 24 * time.Hour
@@ -51,7 +54,9 @@ type Want struct {
 	// Interval is before jitter; zero means the set's.
 	Interval time.Duration
 	Refs     []string
-	Open     func() (mirror.Upstream, error)
+	// First never waits for others' fetches to end.
+	First bool
+	Open  func() (mirror.Upstream, error)
 }
 
 // ID names an upstream by all that decides what may be read of it: two that differ in a part are two.
@@ -68,6 +73,7 @@ type Set struct {
 	options SetOptions
 	changed chan struct{}
 	dirty   chan struct{}
+	slots   chan struct{}
 
 	mu     sync.Mutex
 	agents map[string]*member // guarded by mu, by ID
@@ -103,7 +109,7 @@ func NewSet(options SetOptions) (*Set, error) {
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
 	}
-	s := &Set{options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), agents: map[string]*member{}}
+	s := &Set{options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: make(chan struct{}, parallel), agents: map[string]*member{}}
 	return s, s.forget(time.Now().Add(-keepMirror))
 }
 
@@ -200,7 +206,10 @@ func (s *Set) merge(wants []Want) map[string]union {
 func (s *Set) open(want union) *member {
 	options := Options{
 		Name: want.Name, Dir: filepath.Join(s.options.Dir, want.ID), Interval: s.options.Interval, Timeout: s.options.Timeout,
-		Log: s.options.Log,
+		Slots: s.slots, Log: s.options.Log,
+	}
+	if want.First {
+		options.Slots = nil
 	}
 	if s.options.Owner != nil {
 		options.Owner, options.Warm = s.options.Owner(want.ID), s.options.Warm(want.ID)

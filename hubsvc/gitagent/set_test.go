@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,4 +201,43 @@ func (o owned) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (
 		answer.Tips[ref] = m.Tips()[ref]
 	}
 	return answer, nil
+}
+
+// stuck is an upstream that says when it is asked, and answers when the test is over.
+type stuck struct{ asked chan<- string }
+
+func (s stuck) Traffic() mirror.Traffic { return mirror.Traffic{} }
+
+func (s stuck) Fetch(ctx context.Context, _ []string, _ mirror.Receiver) (mirror.Answer, error) {
+	s.asked <- "stuck"
+	<-ctx.Done()
+	return mirror.Answer{}, ctx.Err()
+}
+
+func TestManyUpstreamsAreFetchedAFewAtATimeAndTheFirstOneNeverWaits(t *testing.T) {
+	asked := make(chan string, 2*parallel)
+	s := newSet(t, t.TempDir())
+	var wants []Want
+	for i := range 2 * parallel {
+		id := ID(strconv.Itoa(i))
+		wants = append(wants, Want{
+			ID: id, Name: id, Version: "1", Refs: []string{""},
+			Open: func() (mirror.Upstream, error) { return stuck{asked}, nil },
+		})
+	}
+	s.Ensure(wants)
+	stop := run(t, s.Run)
+	for range parallel {
+		<-asked
+	}
+	o := newOrigin(t)
+	o.commit("1")
+	first := want(o.url(), "main")
+	first.First = true
+	s.Ensure(append(wants, first))
+	until(t, "the first one is there", s.Changed(), has(at{s, first.ID}, "main", "1"))
+	if len(asked) > 0 {
+		t.Errorf("more than %d upstreams were asked at a time", parallel)
+	}
+	stop()
 }

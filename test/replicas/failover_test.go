@@ -190,7 +190,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		until(t, time.Minute, r.name+" is back", func() bool { return w.settled(commit) })
 	}
 	l.stop()
-	l.check(t, 0)
+	l.check(t, clusters)
 	w.undisturbed(l)
 }
 
@@ -235,6 +235,6 @@ func TestReplicaThatIsCutOffServesOnAndCatchesUp(t *testing.T) {
 	until(t, time.Minute, "all three serve the same", func() bool { return w.settled(commit) })
 	until(t, 20*time.Second, "all agents have it", func() bool { return l.all("web", first) })
 	l.stop()
-	l.check(t, 0)
+	l.check(t, clusters)
 	w.undisturbed(l)
 }
