@@ -296,8 +296,8 @@ func (h *head) advance(tree plumbing.Hash, message string) (plumbing.Hash, error
 	if err != nil {
 		return id, err
 	}
-	if err := h.git.Storer.CheckAndSetReference(plumbing.NewHashReference(h.branch, id), old); err != nil {
-		return id, fmt.Errorf("move branch %q: %w", h.branch.Short(), err)
+	if err := moveBranch(h.git, h.branch, id, old); err != nil {
+		return id, err
 	}
 	return id, nil
 }

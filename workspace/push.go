@@ -277,8 +277,8 @@ func (h *head) rebase(theirs *object.Commit, mine map[string]entry) error {
 		return err
 	}
 	old := plumbing.NewHashReference(h.branch, h.commit.Hash)
-	if err := h.git.Storer.CheckAndSetReference(plumbing.NewHashReference(h.branch, id), old); err != nil {
-		return fmt.Errorf("move branch %q: %w", h.branch.Short(), err)
+	if err := moveBranch(h.git, h.branch, id, old); err != nil {
+		return err
 	}
 	return nil
 }

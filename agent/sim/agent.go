@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// jitter is the share of each wait that is random, as it is for agents.
+	// The rhythm is that of agent/sync. jitter is the share of each wait that is random.
 	jitter = 0.2
-	// firstRetry is the wait after a first failure, doubled with each further one up to lastRetry.
+	// firstRetry is the wait after a first failure, unless the interval is shorter, doubled with each further one up to
+	// lastRetry.
 	firstRetry = 2 * time.Second
 	lastRetry  = time.Minute
 	// defaultBeat is the longest silence until the hub says another.
@@ -89,7 +90,7 @@ func (a *agent) pause() time.Duration {
 	if a.failures == 0 {
 		return a.jittered(a.interval)
 	}
-	return a.jittered(min(firstRetry<<min(a.failures-1, 10), max(lastRetry, a.interval)))
+	return a.jittered(min(min(firstRetry, a.interval)<<min(a.failures-1, 10), max(lastRetry, a.interval)))
 }
 
 // poll asks once, and takes in what changed. It says whether something did.

@@ -46,9 +46,12 @@ func (s *Syncer) poll(ctx context.Context, last news) error {
 	return nil
 }
 
+// firstRetry is the wait after a first poll that failed: most failures are a hub that is being replaced.
+const firstRetry = 2 * time.Second
+
 // ask polls at one interval, until ctx ends or the hub wants another.
 func (p *poller) ask(ctx context.Context) {
-	loop := poll.Loop{Interval: p.interval, Jitter: 0.2, MaxBackoff: time.Minute}
+	loop := poll.Loop{Interval: p.interval, Jitter: 0.2, MinBackoff: min(firstRetry, p.interval), MaxBackoff: time.Minute}
 	same, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_ = loop.Run(same, nil, func(ctx context.Context) error {

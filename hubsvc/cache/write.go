@@ -27,7 +27,9 @@ func (e *diskError) full() bool {
 func (d *disk) write(key string, from source) error {
 	root := d.folder()
 	f, err := d.writeIn(root, key, from)
-	if trouble := new(diskError); errors.As(err, &trouble) && errors.Is(trouble.err, fs.ErrNotExist) {
+	// Whoever finds the folder gone makes it again and closes the old handle, also under those who hold it still.
+	trouble := new(diskError)
+	if errors.As(err, &trouble) && (errors.Is(trouble.err, fs.ErrNotExist) || errors.Is(trouble.err, fs.ErrClosed)) {
 		if err := d.recreate(root); err != nil {
 			return d.trouble(&diskError{err})
 		}

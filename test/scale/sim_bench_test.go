@@ -38,10 +38,10 @@ func BenchmarkSim(b *testing.B) {
 	figure("sim_1100_poll_p99_ms", usual["steady"].P99, "ms", 20)
 	figure("sim_touch_all_1100_s", usual["touch-all"].Last, "s", 60)
 
-	// A hub that asks for polls each 3 s, so that a commit is everywhere in less than 5; then what goes wrong in a day.
-	quick := play(b, "--clusters", "1000", "--ramp", "10s", "--poll-interval", "3s", "--for", "30s",
+	// A hub that asks for polls each 2 s, so that a commit is everywhere in less than 5; then what goes wrong in a day.
+	quick := play(b, "--clusters", "1000", "--ramp", "10s", "--poll-interval", "2s", "--for", "30s",
 		"--scenario", "steady,commit,restart,partition,slow")
-	figure("sim_1000_3s_hub_cores", quick["steady"].Cores, "cores", 0)
+	figure("sim_1000_2s_hub_cores", quick["steady"].Cores, "cores", 0)
 	figure("sim_commit_fanout_1000_s", quick["commit"].Last, "s", 5)
 	figure("sim_restart_1000_s", quick["restart"].Last, "s", 0)
 	figure("sim_partition_1000_s", quick["partition"].Last, "s", 0)

@@ -120,7 +120,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 func newWalk(o Options, commits int) *walk {
 	return &walk{
-		Options: o, resolver: resolve.New(), result: &Result{Commits: commits},
+		Options: o, resolver: resolve.New(), result: &Result{
+			Commits: commits, FalseNegatives: []Offender{}, FalsePositives: []Offender{}, Incomplete: []Offender{},
+		},
 		renderer: &render.Renderer{Command: o.Render, Limits: render.Limits{Files: maxFiles, Input: maxUniverse}},
 		rendered: map[string]bool{}, fickle: map[string]bool{}, complete: map[string]bool{}, reasons: map[string]string{},
 	}
