@@ -36,12 +36,7 @@ func here() [3]host {
 func apart(t *testing.T) [3]host {
 	t.Helper()
 	needs.Program(t, "ip", "iproute2")
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("SKIPPED: network namespaces need root")
-	}
+	needs.Root(t, "a network of hosts")
 	run(t, "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
 	var hosts [3]host
 	for i := range hosts {
