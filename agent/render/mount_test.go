@@ -38,7 +38,7 @@ func TestAChartTakesValuesAndDependenciesFromMounts(t *testing.T) {
 func TestAKustomizationAndItsTemplatesReferIntoAMount(t *testing.T) {
 	in := with(map[string]string{"who": "world"}, input(render.Kustomize, tree(`
 -- app/kustomization.yaml --
-resources: [../shared/base]
+resources: [../common/base]
 configMapGenerator:
 - {name: words, files: [words/word.txt], options: {disableNameSuffixHash: true}}
 -- own/kustomization.yaml --
@@ -55,7 +55,7 @@ resources: [cm.yaml, ../../own]
 mounted
 `)
 	out := mustRender(t, newRenderer(t), mounting(in,
-		render.Mount{At: "shared", Path: "lib", Files: lib}, render.Mount{At: "app/words", Path: "lib/word.txt", Files: lib}))
+		render.Mount{At: "common", Path: "lib", Files: lib}, render.Mount{At: "app/words", Path: "lib/word.txt", Files: lib}))
 	got := text(t, out)
 	for _, want := range []string{"hello: world", "name: own", "word.txt: |", "mounted"} {
 		if !strings.Contains(got, want) {

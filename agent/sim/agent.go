@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/pluralsh/plural/agent/link"
@@ -31,7 +30,6 @@ type agent struct {
 	hub     *link.Hub
 	line    line          // safe
 	wake    chan struct{} // safe
-	forget  atomic.Bool   // safe
 	random  *rand.Rand
 
 	etag     string
@@ -95,9 +93,6 @@ func (a *agent) pause() time.Duration {
 
 // poll asks once, and takes in what changed. It says whether something did.
 func (a *agent) poll(ctx context.Context) bool {
-	if a.forget.Swap(false) {
-		a.etag, a.has = "", make(map[string]struct{})
-	}
 	asked := time.Now()
 	var connected time.Time
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = time.Now() }})

@@ -129,13 +129,6 @@ func (s *Swarm) Slow(n int, bytesPerSecond int) {
 	}
 }
 
-// Forget lets every agent lose what it has downloaded, so that the next poll brings everything again.
-func (s *Swarm) Forget() {
-	for _, a := range s.agents {
-		a.forget.Store(true)
-	}
-}
-
 // Event is something that happens to an agent.
 type Event int
 

@@ -103,12 +103,6 @@ func newSource(o Options, count *outbound.Counter) (*Source, error) {
 	return s, nil
 }
 
-// CheckURL says whether a repository can be fetched from a URL.
-func CheckURL(raw string, allowFile bool) error {
-	_, err := parseURL(raw, allowFile)
-	return err
-}
-
 func parseURL(raw string, allowFile bool) (*url.URL, error) {
 	schemes := []string{"https", "ssh", "http"}
 	if allowFile {

@@ -199,7 +199,7 @@ func TestShortFormOfSSHIsTheURLThatItStandsFor(t *testing.T) {
 			t.Errorf("%s: %s", short, got)
 		}
 	}
-	if err := CheckURL("git@git.example.com:team/apps.git", false); err != nil {
+	if _, err := parseURL("git@git.example.com:team/apps.git", false); err != nil {
 		t.Error(err)
 	}
 }

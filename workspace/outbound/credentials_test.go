@@ -126,11 +126,11 @@ func TestOnlySafeURLsAreTaken(t *testing.T) {
 		"git@example.org:x": false, "https:///x": false, "https://exa mple.org/x": false, "": false, "https://169.254.169.254/x": false,
 		"https://[fe80::1]/x": false, "https://[::ffff:169.254.169.254]/x": false, "ssh://-x@example.org/x": false, "https://a\nb/": false,
 	} {
-		if err := CheckURL(raw, "https", "ssh", "http"); (err == nil) != ok {
-			t.Errorf("CheckURL(%q) = %v, want ok %v", raw, err, ok)
+		if _, err := ParseURL(raw, "https", "ssh", "http"); (err == nil) != ok {
+			t.Errorf("ParseURL(%q) = %v, want ok %v", raw, err, ok)
 		}
 	}
-	if err := CheckURL("oci://example.org/x", "oci"); err != nil {
+	if _, err := ParseURL("oci://example.org/x", "oci"); err != nil {
 		t.Error(err)
 	}
 }

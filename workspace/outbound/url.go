@@ -9,12 +9,6 @@ import (
 	"strings"
 )
 
-// CheckURL says whether ParseURL takes an address.
-func CheckURL(raw string, schemes ...string) error {
-	_, err := ParseURL(raw, schemes...)
-	return err
-}
-
 // ParseURL takes the address of an upstream with one of the given schemes, of which http is for this machine only. It
 // refuses what another program could take for an option or a command, and hosts of link-local addresses. Its errors show
 // no credentials.
