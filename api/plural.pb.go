@@ -88,6 +88,61 @@ func (Phase) EnumDescriptor() ([]byte, []int) {
 	return file_api_plural_proto_rawDescGZIP(), []int{0}
 }
 
+type TestReport_Outcome int32
+
+const (
+	TestReport_OUTCOME_UNSPECIFIED TestReport_Outcome = 0
+	TestReport_WAITING             TestReport_Outcome = 1
+	TestReport_RUNNING             TestReport_Outcome = 2
+	TestReport_PASSED              TestReport_Outcome = 3
+	TestReport_FAILED              TestReport_Outcome = 4
+)
+
+// Enum value maps for TestReport_Outcome.
+var (
+	TestReport_Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "WAITING",
+		2: "RUNNING",
+		3: "PASSED",
+		4: "FAILED",
+	}
+	TestReport_Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"WAITING":             1,
+		"RUNNING":             2,
+		"PASSED":              3,
+		"FAILED":              4,
+	}
+)
+
+func (x TestReport_Outcome) Enum() *TestReport_Outcome {
+	p := new(TestReport_Outcome)
+	*p = x
+	return p
+}
+
+func (x TestReport_Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TestReport_Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_plural_proto_enumTypes[1].Descriptor()
+}
+
+func (TestReport_Outcome) Type() protoreflect.EnumType {
+	return &file_api_plural_proto_enumTypes[1]
+}
+
+func (x TestReport_Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TestReport_Outcome.Descriptor instead.
+func (TestReport_Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{18, 0}
+}
+
 // Poll answers GET /agent/v1/poll: everything one cluster should run. The answer's ETag is the root over it.
 type Poll struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -100,7 +155,11 @@ type Poll struct {
 	// How long an agent may stay silent when nothing changes.
 	ReportIntervalMs int32 `protobuf:"varint,5,opt,name=report_interval_ms,json=reportIntervalMs,proto3" json:"report_interval_ms,omitempty"`
 	// What the cluster needs to reach every group that it belongs to, those through other groups included.
-	Envelopes     []*Envelope `protobuf:"bytes,6,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
+	Envelopes []*Envelope `protobuf:"bytes,6,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
+	// Tokens of removals that a person has agreed to (Held.token).
+	Acknowledged []string `protobuf:"bytes,7,rep,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// How kinds are judged on every service; a deployment's own rules come first.
+	Health        []*HealthRule `protobuf:"bytes,8,rep,name=health,proto3" json:"health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +232,20 @@ func (x *Poll) GetReportIntervalMs() int32 {
 func (x *Poll) GetEnvelopes() []*Envelope {
 	if x != nil {
 		return x.Envelopes
+	}
+	return nil
+}
+
+func (x *Poll) GetAcknowledged() []string {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return nil
+}
+
+func (x *Poll) GetHealth() []*HealthRule {
+	if x != nil {
+		return x.Health
 	}
 	return nil
 }
@@ -278,9 +351,21 @@ type Deployment struct {
 	// The bundle comes from the installation repo, so its sealed files may be opened.
 	OwnRepository bool `protobuf:"varint,16,opt,name=own_repository,json=ownRepository,proto3" json:"own_repository,omitempty"`
 	// Files of other repositories, seen beside those of the bundle.
-	Mounts        []*Mount `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Mounts []*Mount `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	// What is deployed, as its source calls it: a chart's version or a tag. Empty: the source has no word for it.
+	Version string `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`
+	// What depends_on names, with conditions. An agent that knows this field ignores depends_on.
+	Dependencies []*Dependency `protobuf:"bytes,19,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	// How kinds are judged, before the poll's rules and the built-in ones.
+	Health []*HealthRule `protobuf:"bytes,20,rep,name=health,proto3" json:"health,omitempty"`
+	// What is tried once the service is healthy.
+	Tests []*Test `protobuf:"bytes,21,rep,name=tests,proto3" json:"tests,omitempty"`
+	// Not empty: objects are applied and deleted as this service account, NAMESPACE/NAME.
+	ServiceAccount string `protobuf:"bytes,22,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
+	// Not empty: the only namespaces that may hold the service's objects; what has no namespace is refused then.
+	AllowedNamespaces []string `protobuf:"bytes,23,rep,name=allowed_namespaces,json=allowedNamespaces,proto3" json:"allowed_namespaces,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Deployment) Reset() {
@@ -432,6 +517,680 @@ func (x *Deployment) GetMounts() []*Mount {
 	return nil
 }
 
+func (x *Deployment) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Deployment) GetDependencies() []*Dependency {
+	if x != nil {
+		return x.Dependencies
+	}
+	return nil
+}
+
+func (x *Deployment) GetHealth() []*HealthRule {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *Deployment) GetTests() []*Test {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *Deployment) GetServiceAccount() string {
+	if x != nil {
+		return x.ServiceAccount
+	}
+	return ""
+}
+
+func (x *Deployment) GetAllowedNamespaces() []string {
+	if x != nil {
+		return x.AllowedNamespaces
+	}
+	return nil
+}
+
+// Dependency is a service of the same cluster that has to be there first.
+type Dependency struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Service string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// healthy (also when empty), or applied.
+	Condition string `protobuf:"bytes,2,opt,name=condition,proto3" json:"condition,omitempty"`
+	// A range that the version of what is deployed of it must lie in, such as ">=1.14 <2". Empty: any.
+	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dependency) Reset() {
+	*x = Dependency{}
+	mi := &file_api_plural_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dependency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dependency) ProtoMessage() {}
+
+func (x *Dependency) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
+func (*Dependency) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Dependency) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Dependency) GetCondition() string {
+	if x != nil {
+		return x.Condition
+	}
+	return ""
+}
+
+func (x *Dependency) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// HealthRule judges one kind. It has expressions of CEL over the live object as `self`, or a Lua script as Argo CD's.
+type HealthRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Kind  string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Each is an expression that is true or false; the first that is true in the order degraded, healthy, progressing decides,
+	// and an object for which none is is progressing.
+	Healthy     string `protobuf:"bytes,3,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Degraded    string `protobuf:"bytes,4,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	Progressing string `protobuf:"bytes,5,opt,name=progressing,proto3" json:"progressing,omitempty"`
+	// An expression that gives the message; empty: none.
+	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	Lua           string `protobuf:"bytes,7,opt,name=lua,proto3" json:"lua,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HealthRule) Reset() {
+	*x = HealthRule{}
+	mi := &file_api_plural_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HealthRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HealthRule) ProtoMessage() {}
+
+func (x *HealthRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HealthRule.ProtoReflect.Descriptor instead.
+func (*HealthRule) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *HealthRule) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *HealthRule) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *HealthRule) GetHealthy() string {
+	if x != nil {
+		return x.Healthy
+	}
+	return ""
+}
+
+func (x *HealthRule) GetDegraded() string {
+	if x != nil {
+		return x.Degraded
+	}
+	return ""
+}
+
+func (x *HealthRule) GetProgressing() string {
+	if x != nil {
+		return x.Progressing
+	}
+	return ""
+}
+
+func (x *HealthRule) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *HealthRule) GetLua() string {
+	if x != nil {
+		return x.Lua
+	}
+	return ""
+}
+
+// Test is tried by the agent once the service is healthy. Exactly one of http, job, cel and helm is set.
+type Test struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Http  *HttpTest              `protobuf:"bytes,2,opt,name=http,proto3" json:"http,omitempty"`
+	Job   *JobTest               `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
+	Cel   *CelTest               `protobuf:"bytes,4,opt,name=cel,proto3" json:"cel,omitempty"`
+	Helm  *HelmTest              `protobuf:"bytes,5,opt,name=helm,proto3" json:"helm,omitempty"`
+	// How long one try may take; 0 is the agent's default.
+	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// How many times a failed test is tried again.
+	Retries int32 `protobuf:"varint,7,opt,name=retries,proto3" json:"retries,omitempty"`
+	// A failure quarantines the key: the agent goes back to the key before.
+	Gate          bool `protobuf:"varint,8,opt,name=gate,proto3" json:"gate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Test) Reset() {
+	*x = Test{}
+	mi := &file_api_plural_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Test) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Test) ProtoMessage() {}
+
+func (x *Test) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Test.ProtoReflect.Descriptor instead.
+func (*Test) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Test) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Test) GetHttp() *HttpTest {
+	if x != nil {
+		return x.Http
+	}
+	return nil
+}
+
+func (x *Test) GetJob() *JobTest {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Test) GetCel() *CelTest {
+	if x != nil {
+		return x.Cel
+	}
+	return nil
+}
+
+func (x *Test) GetHelm() *HelmTest {
+	if x != nil {
+		return x.Helm
+	}
+	return nil
+}
+
+func (x *Test) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Test) GetRetries() int32 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *Test) GetGate() bool {
+	if x != nil {
+		return x.Gate
+	}
+	return false
+}
+
+type HttpTest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Kubernetes Service, in the deployment's namespace unless said otherwise.
+	Service   string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// A number or a name.
+	Port string `protobuf:"bytes,3,opt,name=port,proto3" json:"port,omitempty"`
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// GET when empty.
+	Method string `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
+	// http when empty, or https.
+	Scheme  string            `protobuf:"bytes,6,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	Headers map[string]string `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Body    string            `protobuf:"bytes,8,opt,name=body,proto3" json:"body,omitempty"`
+	// The status that counts as passed; 0: any of 2xx.
+	Status int32 `protobuf:"varint,9,opt,name=status,proto3" json:"status,omitempty"`
+	// What the answer must contain.
+	Contains string `protobuf:"bytes,10,opt,name=contains,proto3" json:"contains,omitempty"`
+	// proxy (when empty): through the API server's service proxy. cluster: by the Service's own name.
+	By            string `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpTest) Reset() {
+	*x = HttpTest{}
+	mi := &file_api_plural_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpTest) ProtoMessage() {}
+
+func (x *HttpTest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpTest.ProtoReflect.Descriptor instead.
+func (*HttpTest) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HttpTest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *HttpTest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *HttpTest) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *HttpTest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *HttpTest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *HttpTest) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *HttpTest) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *HttpTest) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *HttpTest) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *HttpTest) GetContains() string {
+	if x != nil {
+		return x.Contains
+	}
+	return ""
+}
+
+func (x *HttpTest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type JobTest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A Job's manifest as a JSON object. Its name and namespace are the agent's to give when they are missing.
+	ManifestJson  []byte `protobuf:"bytes,1,opt,name=manifest_json,json=manifestJson,proto3" json:"manifest_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobTest) Reset() {
+	*x = JobTest{}
+	mi := &file_api_plural_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobTest) ProtoMessage() {}
+
+func (x *JobTest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobTest.ProtoReflect.Descriptor instead.
+func (*JobTest) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *JobTest) GetManifestJson() []byte {
+	if x != nil {
+		return x.ManifestJson
+	}
+	return nil
+}
+
+type CelTest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Assertions    []*CelAssertion        `protobuf:"bytes,1,rep,name=assertions,proto3" json:"assertions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelTest) Reset() {
+	*x = CelTest{}
+	mi := &file_api_plural_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelTest) ProtoMessage() {}
+
+func (x *CelTest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelTest.ProtoReflect.Descriptor instead.
+func (*CelTest) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CelTest) GetAssertions() []*CelAssertion {
+	if x != nil {
+		return x.Assertions
+	}
+	return nil
+}
+
+type CelAssertion struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Group   string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Kind    string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Empty: the deployment's.
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Empty: every object that fits selector, as the list `items`; else the one object as `self`.
+	Name       string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Selector   string `protobuf:"bytes,6,opt,name=selector,proto3" json:"selector,omitempty"`
+	Expression string `protobuf:"bytes,7,opt,name=expression,proto3" json:"expression,omitempty"`
+	// What to say when the expression is false.
+	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CelAssertion) Reset() {
+	*x = CelAssertion{}
+	mi := &file_api_plural_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CelAssertion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CelAssertion) ProtoMessage() {}
+
+func (x *CelAssertion) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CelAssertion.ProtoReflect.Descriptor instead.
+func (*CelAssertion) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CelAssertion) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetExpression() string {
+	if x != nil {
+		return x.Expression
+	}
+	return ""
+}
+
+func (x *CelAssertion) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// HelmTest runs the chart's own test hooks.
+type HelmTest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of hooks to run; empty: all.
+	Hooks         []string `protobuf:"bytes,1,rep,name=hooks,proto3" json:"hooks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HelmTest) Reset() {
+	*x = HelmTest{}
+	mi := &file_api_plural_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HelmTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HelmTest) ProtoMessage() {}
+
+func (x *HelmTest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HelmTest.ProtoReflect.Descriptor instead.
+func (*HelmTest) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HelmTest) GetHooks() []string {
+	if x != nil {
+		return x.Hooks
+	}
+	return nil
+}
+
 // Mount is one more archive that a deployment is rendered from.
 type Mount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -448,7 +1207,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +1219,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[3]
+	mi := &file_api_plural_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +1232,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{3}
+	return file_api_plural_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Mount) GetAt() string {
@@ -520,7 +1279,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +1291,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[4]
+	mi := &file_api_plural_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +1304,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{4}
+	return file_api_plural_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Secret) GetName() string {
@@ -582,14 +1341,20 @@ type Helm struct {
 	// Values as a JSON object.
 	ValuesJson []byte `protobuf:"bytes,2,opt,name=values_json,json=valuesJson,proto3" json:"values_json,omitempty"`
 	// Paths relative to the repository's root, later ones win.
-	ValuesFiles   []string `protobuf:"bytes,3,rep,name=values_files,json=valuesFiles,proto3" json:"values_files,omitempty"`
+	ValuesFiles []string `protobuf:"bytes,3,rep,name=values_files,json=valuesFiles,proto3" json:"values_files,omitempty"`
+	// Templates may look objects up in the cluster, as the deployment's service account.
+	Lookup bool `protobuf:"varint,4,opt,name=lookup,proto3" json:"lookup,omitempty"`
+	// A release is recorded in the cluster, for `helm list`.
+	ReleaseRecord bool `protobuf:"varint,5,opt,name=release_record,json=releaseRecord,proto3" json:"release_record,omitempty"`
+	// What lies in crds/ is left out.
+	SkipCrds      bool `protobuf:"varint,6,opt,name=skip_crds,json=skipCrds,proto3" json:"skip_crds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Helm) Reset() {
 	*x = Helm{}
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +1366,7 @@ func (x *Helm) String() string {
 func (*Helm) ProtoMessage() {}
 
 func (x *Helm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[5]
+	mi := &file_api_plural_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +1379,7 @@ func (x *Helm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Helm.ProtoReflect.Descriptor instead.
 func (*Helm) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{5}
+	return file_api_plural_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Helm) GetRelease() string {
@@ -638,19 +1403,50 @@ func (x *Helm) GetValuesFiles() []string {
 	return nil
 }
 
+func (x *Helm) GetLookup() bool {
+	if x != nil {
+		return x.Lookup
+	}
+	return false
+}
+
+func (x *Helm) GetReleaseRecord() bool {
+	if x != nil {
+		return x.ReleaseRecord
+	}
+	return false
+}
+
+func (x *Helm) GetSkipCrds() bool {
+	if x != nil {
+		return x.SkipCrds
+	}
+	return false
+}
+
 type Sync struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Prune    bool                   `protobuf:"varint,1,opt,name=prune,proto3" json:"prune,omitempty"`
 	SelfHeal bool                   `protobuf:"varint,2,opt,name=self_heal,json=selfHeal,proto3" json:"self_heal,omitempty"`
 	// How many of a service's objects one sync may delete: "50%" or a count.
 	DeletionBudget string `protobuf:"bytes,3,opt,name=deletion_budget,json=deletionBudget,proto3" json:"deletion_budget,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What becomes of the objects when the service goes: delete (also when empty), or orphan.
+	OnDelete string `protobuf:"bytes,4,opt,name=on_delete,json=onDelete,proto3" json:"on_delete,omitempty"`
+	// What is done about fields that others own: own, yield or fail; empty is own, except what an autoscaler has set.
+	Conflicts string `protobuf:"bytes,5,opt,name=conflicts,proto3" json:"conflicts,omitempty"`
+	// Policies of single fields; the first that fits counts.
+	Fields []*FieldRule `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Kinds ("Job", "StatefulSet.apps") of which an object is deleted and made anew when a change to it is refused as immutable.
+	Recreate []string `protobuf:"bytes,7,rep,name=recreate,proto3" json:"recreate,omitempty"`
+	// Tokens of deletions that a person has agreed to (Held.token).
+	Acknowledged  []string `protobuf:"bytes,8,rep,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sync) Reset() {
 	*x = Sync{}
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +1458,7 @@ func (x *Sync) String() string {
 func (*Sync) ProtoMessage() {}
 
 func (x *Sync) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[6]
+	mi := &file_api_plural_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +1471,7 @@ func (x *Sync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sync.ProtoReflect.Descriptor instead.
 func (*Sync) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{6}
+	return file_api_plural_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Sync) GetPrune() bool {
@@ -699,6 +1495,128 @@ func (x *Sync) GetDeletionBudget() string {
 	return ""
 }
 
+func (x *Sync) GetOnDelete() string {
+	if x != nil {
+		return x.OnDelete
+	}
+	return ""
+}
+
+func (x *Sync) GetConflicts() string {
+	if x != nil {
+		return x.Conflicts
+	}
+	return ""
+}
+
+func (x *Sync) GetFields() []*FieldRule {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *Sync) GetRecreate() []string {
+	if x != nil {
+		return x.Recreate
+	}
+	return nil
+}
+
+func (x *Sync) GetAcknowledged() []string {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return nil
+}
+
+// FieldRule is a policy for one field of some objects. Empty parts fit everything.
+type FieldRule struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Group     string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Kind      string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// A JSON pointer: /spec/replicas. A segment "*" fits every key or item.
+	Pointer string `protobuf:"bytes,5,opt,name=pointer,proto3" json:"pointer,omitempty"`
+	// own, yield, fail, or ignore: the field is set when the object is made, and left alone from then on.
+	Policy        string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldRule) Reset() {
+	*x = FieldRule{}
+	mi := &file_api_plural_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldRule) ProtoMessage() {}
+
+func (x *FieldRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldRule.ProtoReflect.Descriptor instead.
+func (*FieldRule) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *FieldRule) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *FieldRule) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *FieldRule) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *FieldRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FieldRule) GetPointer() string {
+	if x != nil {
+		return x.Pointer
+	}
+	return ""
+}
+
+func (x *FieldRule) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
 // Report is POSTed to /agent/v1/report: all that the agent knows of its cluster, complete each time.
 type Report struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -713,13 +1631,15 @@ type Report struct {
 	Root string `protobuf:"bytes,6,opt,name=root,proto3" json:"root,omitempty"`
 	// Set by the hub when it takes the report in: the agent's clock counts for nothing.
 	ReceivedUnixMs int64 `protobuf:"varint,7,opt,name=received_unix_ms,json=receivedUnixMs,proto3" json:"received_unix_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Removals of whole services that wait for a person.
+	Held          *Held `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_plural_proto_msgTypes[7]
+	mi := &file_api_plural_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +1651,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[7]
+	mi := &file_api_plural_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +1664,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{7}
+	return file_api_plural_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Report) GetAgentVersion() string {
@@ -796,6 +1716,187 @@ func (x *Report) GetReceivedUnixMs() int64 {
 	return 0
 }
 
+func (x *Report) GetHeld() *Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// Held is what waits for `plural service ack`.
+type Held struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names exactly what waits: who agrees to the token agrees to these objects or services, and to no other.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// At most 50 of them, "Kind namespace/name", or services' names.
+	Names         []string `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`
+	Message       string   `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_api_plural_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Held) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Held) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Held) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Held) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// TestReport is the outcome of one test.
+type TestReport struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Outcome TestReport_Outcome     `protobuf:"varint,2,opt,name=outcome,proto3,enum=plural.v1.TestReport_Outcome" json:"outcome,omitempty"`
+	// The deployment that was tested.
+	Key     string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// The end of what it printed, at most 4 KiB.
+	Log            string `protobuf:"bytes,5,opt,name=log,proto3" json:"log,omitempty"`
+	Tries          int32  `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`
+	TookMs         int64  `protobuf:"varint,7,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	FinishedUnixMs int64  `protobuf:"varint,8,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TestReport) Reset() {
+	*x = TestReport{}
+	mi := &file_api_plural_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestReport) ProtoMessage() {}
+
+func (x *TestReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestReport.ProtoReflect.Descriptor instead.
+func (*TestReport) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TestReport) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TestReport) GetOutcome() TestReport_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return TestReport_OUTCOME_UNSPECIFIED
+}
+
+func (x *TestReport) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TestReport) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *TestReport) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *TestReport) GetTries() int32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *TestReport) GetTookMs() int64 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+func (x *TestReport) GetFinishedUnixMs() int64 {
+	if x != nil {
+		return x.FinishedUnixMs
+	}
+	return 0
+}
+
 type ServiceReport struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Service string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
@@ -809,14 +1910,23 @@ type ServiceReport struct {
 	// Objects that are not ready or failed, at most 50.
 	Problems []*ObjectReport `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The last key that was applied completely.
-	AppliedKey    string `protobuf:"bytes,8,opt,name=applied_key,json=appliedKey,proto3" json:"applied_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AppliedKey string `protobuf:"bytes,8,opt,name=applied_key,json=appliedKey,proto3" json:"applied_key,omitempty"`
+	// Deletions that wait for a person.
+	Held  *Held         `protobuf:"bytes,9,opt,name=held,proto3" json:"held,omitempty"`
+	Tests []*TestReport `protobuf:"bytes,10,rep,name=tests,proto3" json:"tests,omitempty"`
+	// What is worth knowing and keeps nothing from being healthy, such as fields that were taken from others; at most 20.
+	Notes []string `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
+	// The key that failed a test and is not applied again.
+	QuarantinedKey string `protobuf:"bytes,12,opt,name=quarantined_key,json=quarantinedKey,proto3" json:"quarantined_key,omitempty"`
+	// The version of what was applied completely last.
+	AppliedVersion string `protobuf:"bytes,13,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ServiceReport) Reset() {
 	*x = ServiceReport{}
-	mi := &file_api_plural_proto_msgTypes[8]
+	mi := &file_api_plural_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +1938,7 @@ func (x *ServiceReport) String() string {
 func (*ServiceReport) ProtoMessage() {}
 
 func (x *ServiceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[8]
+	mi := &file_api_plural_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +1951,7 @@ func (x *ServiceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceReport.ProtoReflect.Descriptor instead.
 func (*ServiceReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{8}
+	return file_api_plural_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ServiceReport) GetService() string {
@@ -900,19 +2010,57 @@ func (x *ServiceReport) GetAppliedKey() string {
 	return ""
 }
 
+func (x *ServiceReport) GetHeld() *Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetTests() []*TestReport {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetQuarantinedKey() string {
+	if x != nil {
+		return x.QuarantinedKey
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetAppliedVersion() string {
+	if x != nil {
+		return x.AppliedVersion
+	}
+	return ""
+}
+
 type ObjectReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kind      string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Message   string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Group     string                 `protobuf:"bytes,5,opt,name=group,proto3" json:"group,omitempty"`
+	// One word for what is wrong, such as Conflict or Immutable.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ObjectReport) Reset() {
 	*x = ObjectReport{}
-	mi := &file_api_plural_proto_msgTypes[9]
+	mi := &file_api_plural_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +2072,7 @@ func (x *ObjectReport) String() string {
 func (*ObjectReport) ProtoMessage() {}
 
 func (x *ObjectReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[9]
+	mi := &file_api_plural_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +2085,7 @@ func (x *ObjectReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectReport.ProtoReflect.Descriptor instead.
 func (*ObjectReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{9}
+	return file_api_plural_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectReport) GetKind() string {
@@ -968,11 +2116,25 @@ func (x *ObjectReport) GetMessage() string {
 	return ""
 }
 
+func (x *ObjectReport) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ObjectReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_api_plural_proto protoreflect.FileDescriptor
 
 const file_api_plural_proto_rawDesc = "" +
 	"\n" +
-	"\x10api/plural.proto\x12\tplural.v1\"\x84\x02\n" +
+	"\x10api/plural.proto\x12\tplural.v1\"\xd7\x02\n" +
 	"\x04Poll\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x127\n" +
 	"\vdeployments\x18\x02 \x03(\v2\x15.plural.v1.DeploymentR\vdeployments\x12'\n" +
@@ -980,12 +2142,14 @@ const file_api_plural_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x04 \x01(\x05R\n" +
 	"intervalMs\x12,\n" +
 	"\x12report_interval_ms\x18\x05 \x01(\x05R\x10reportIntervalMs\x121\n" +
-	"\tenvelopes\x18\x06 \x03(\v2\x13.plural.v1.EnvelopeR\tenvelopes\"b\n" +
+	"\tenvelopes\x18\x06 \x03(\v2\x13.plural.v1.EnvelopeR\tenvelopes\x12\"\n" +
+	"\facknowledged\x18\a \x03(\tR\facknowledged\x12-\n" +
+	"\x06health\x18\b \x03(\v2\x15.plural.v1.HealthRuleR\x06health\"b\n" +
 	"\bEnvelope\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
-	"\x06sealed\x18\x04 \x01(\fR\x06sealed\"\x85\x05\n" +
+	"\x06sealed\x18\x04 \x01(\fR\x06sealed\"\x88\a\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x10\n" +
@@ -1008,10 +2172,75 @@ const file_api_plural_proto_rawDesc = "" +
 	"\x0esecrets_bundle\x18\x0e \x01(\tR\rsecretsBundle\x12%\n" +
 	"\x0esecrets_inputs\x18\x0f \x03(\tR\rsecretsInputs\x12%\n" +
 	"\x0eown_repository\x18\x10 \x01(\bR\rownRepository\x12(\n" +
-	"\x06mounts\x18\x11 \x03(\v2\x10.plural.v1.MountR\x06mounts\x1a=\n" +
+	"\x06mounts\x18\x11 \x03(\v2\x10.plural.v1.MountR\x06mounts\x12\x18\n" +
+	"\aversion\x18\x12 \x01(\tR\aversion\x129\n" +
+	"\fdependencies\x18\x13 \x03(\v2\x15.plural.v1.DependencyR\fdependencies\x12-\n" +
+	"\x06health\x18\x14 \x03(\v2\x15.plural.v1.HealthRuleR\x06health\x12%\n" +
+	"\x05tests\x18\x15 \x03(\v2\x0f.plural.v1.TestR\x05tests\x12'\n" +
+	"\x0fservice_account\x18\x16 \x01(\tR\x0eserviceAccount\x12-\n" +
+	"\x12allowed_namespaces\x18\x17 \x03(\tR\x11allowedNamespaces\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +
+	"\n" +
+	"Dependency\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1c\n" +
+	"\tcondition\x18\x02 \x01(\tR\tcondition\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\"\xba\x01\n" +
+	"\n" +
+	"HealthRule\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
+	"\ahealthy\x18\x03 \x01(\tR\ahealthy\x12\x1a\n" +
+	"\bdegraded\x18\x04 \x01(\tR\bdegraded\x12 \n" +
+	"\vprogressing\x18\x05 \x01(\tR\vprogressing\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12\x10\n" +
+	"\x03lua\x18\a \x01(\tR\x03lua\"\x85\x02\n" +
+	"\x04Test\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x04http\x18\x02 \x01(\v2\x13.plural.v1.HttpTestR\x04http\x12$\n" +
+	"\x03job\x18\x03 \x01(\v2\x12.plural.v1.JobTestR\x03job\x12$\n" +
+	"\x03cel\x18\x04 \x01(\v2\x12.plural.v1.CelTestR\x03cel\x12'\n" +
+	"\x04helm\x18\x05 \x01(\v2\x13.plural.v1.HelmTestR\x04helm\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x18\n" +
+	"\aretries\x18\a \x01(\x05R\aretries\x12\x12\n" +
+	"\x04gate\x18\b \x01(\bR\x04gate\"\xea\x02\n" +
+	"\bHttpTest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\tR\x04port\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x16\n" +
+	"\x06method\x18\x05 \x01(\tR\x06method\x12\x16\n" +
+	"\x06scheme\x18\x06 \x01(\tR\x06scheme\x12:\n" +
+	"\aheaders\x18\a \x03(\v2 .plural.v1.HttpTest.HeadersEntryR\aheaders\x12\x12\n" +
+	"\x04body\x18\b \x01(\tR\x04body\x12\x16\n" +
+	"\x06status\x18\t \x01(\x05R\x06status\x12\x1a\n" +
+	"\bcontains\x18\n" +
+	" \x01(\tR\bcontains\x12\x0e\n" +
+	"\x02by\x18\v \x01(\tR\x02by\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\".\n" +
+	"\aJobTest\x12#\n" +
+	"\rmanifest_json\x18\x01 \x01(\fR\fmanifestJson\"B\n" +
+	"\aCelTest\x127\n" +
+	"\n" +
+	"assertions\x18\x01 \x03(\v2\x17.plural.v1.CelAssertionR\n" +
+	"assertions\"\xda\x01\n" +
+	"\fCelAssertion\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x1a\n" +
+	"\bselector\x18\x06 \x01(\tR\bselector\x12\x1e\n" +
+	"\n" +
+	"expression\x18\a \x01(\tR\n" +
+	"expression\x12\x18\n" +
+	"\amessage\x18\b \x01(\tR\amessage\" \n" +
+	"\bHelmTest\x12\x14\n" +
+	"\x05hooks\x18\x01 \x03(\tR\x05hooks\"n\n" +
 	"\x05Mount\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\tR\x02at\x12\x16\n" +
 	"\x06bundle\x18\x02 \x01(\tR\x06bundle\x12\x16\n" +
@@ -1021,16 +2250,31 @@ const file_api_plural_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rtemplate_only\x18\x03 \x01(\bR\ftemplateOnly\x12\x12\n" +
-	"\x04type\x18\x04 \x01(\tR\x04type\"d\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\"\xc0\x01\n" +
 	"\x04Helm\x12\x18\n" +
 	"\arelease\x18\x01 \x01(\tR\arelease\x12\x1f\n" +
 	"\vvalues_json\x18\x02 \x01(\fR\n" +
 	"valuesJson\x12!\n" +
-	"\fvalues_files\x18\x03 \x03(\tR\vvaluesFiles\"b\n" +
+	"\fvalues_files\x18\x03 \x03(\tR\vvaluesFiles\x12\x16\n" +
+	"\x06lookup\x18\x04 \x01(\bR\x06lookup\x12%\n" +
+	"\x0erelease_record\x18\x05 \x01(\bR\rreleaseRecord\x12\x1b\n" +
+	"\tskip_crds\x18\x06 \x01(\bR\bskipCrds\"\x8b\x02\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x05prune\x18\x01 \x01(\bR\x05prune\x12\x1b\n" +
 	"\tself_heal\x18\x02 \x01(\bR\bselfHeal\x12'\n" +
-	"\x0fdeletion_budget\x18\x03 \x01(\tR\x0edeletionBudget\"\x80\x02\n" +
+	"\x0fdeletion_budget\x18\x03 \x01(\tR\x0edeletionBudget\x12\x1b\n" +
+	"\ton_delete\x18\x04 \x01(\tR\bonDelete\x12\x1c\n" +
+	"\tconflicts\x18\x05 \x01(\tR\tconflicts\x12,\n" +
+	"\x06fields\x18\x06 \x03(\v2\x14.plural.v1.FieldRuleR\x06fields\x12\x1a\n" +
+	"\brecreate\x18\a \x03(\tR\brecreate\x12\"\n" +
+	"\facknowledged\x18\b \x03(\tR\facknowledged\"\x99\x01\n" +
+	"\tFieldRule\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
+	"\apointer\x18\x05 \x01(\tR\apointer\x12\x16\n" +
+	"\x06policy\x18\x06 \x01(\tR\x06policy\"\xa5\x02\n" +
 	"\x06Report\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x12\n" +
@@ -1038,7 +2282,31 @@ const file_api_plural_proto_rawDesc = "" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x124\n" +
 	"\bservices\x18\x05 \x03(\v2\x18.plural.v1.ServiceReportR\bservices\x12\x12\n" +
 	"\x04root\x18\x06 \x01(\tR\x04root\x12(\n" +
-	"\x10received_unix_ms\x18\a \x01(\x03R\x0ereceivedUnixMs\"\x83\x02\n" +
+	"\x10received_unix_ms\x18\a \x01(\x03R\x0ereceivedUnixMs\x12#\n" +
+	"\x04held\x18\b \x01(\v2\x0f.plural.v1.HeldR\x04held\"b\n" +
+	"\x04Held\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\tR\x05names\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xc6\x02\n" +
+	"\n" +
+	"TestReport\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2\x1d.plural.v1.TestReport.OutcomeR\aoutcome\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x10\n" +
+	"\x03log\x18\x05 \x01(\tR\x03log\x12\x14\n" +
+	"\x05tries\x18\x06 \x01(\x05R\x05tries\x12\x17\n" +
+	"\atook_ms\x18\a \x01(\x03R\x06tookMs\x12(\n" +
+	"\x10finished_unix_ms\x18\b \x01(\x03R\x0efinishedUnixMs\"T\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aWAITING\x10\x01\x12\v\n" +
+	"\aRUNNING\x10\x02\x12\n" +
+	"\n" +
+	"\x06PASSED\x10\x03\x12\n" +
+	"\n" +
+	"\x06FAILED\x10\x04\"\xbd\x03\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12&\n" +
@@ -1048,12 +2316,20 @@ const file_api_plural_proto_rawDesc = "" +
 	"\x05ready\x18\x06 \x01(\rR\x05ready\x123\n" +
 	"\bproblems\x18\a \x03(\v2\x17.plural.v1.ObjectReportR\bproblems\x12\x1f\n" +
 	"\vapplied_key\x18\b \x01(\tR\n" +
-	"appliedKey\"n\n" +
+	"appliedKey\x12#\n" +
+	"\x04held\x18\t \x01(\v2\x0f.plural.v1.HeldR\x04held\x12+\n" +
+	"\x05tests\x18\n" +
+	" \x03(\v2\x15.plural.v1.TestReportR\x05tests\x12\x14\n" +
+	"\x05notes\x18\v \x03(\tR\x05notes\x12'\n" +
+	"\x0fquarantined_key\x18\f \x01(\tR\x0equarantinedKey\x12'\n" +
+	"\x0fapplied_version\x18\r \x01(\tR\x0eappliedVersion\"\x9c\x01\n" +
 	"\fObjectReport\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage*{\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x14\n" +
+	"\x05group\x18\x05 \x01(\tR\x05group\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason*{\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aPENDING\x10\x01\x12\x0f\n" +
@@ -1077,38 +2353,66 @@ func file_api_plural_proto_rawDescGZIP() []byte {
 	return file_api_plural_proto_rawDescData
 }
 
-var file_api_plural_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_api_plural_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_api_plural_proto_goTypes = []any{
-	(Phase)(0),            // 0: plural.v1.Phase
-	(*Poll)(nil),          // 1: plural.v1.Poll
-	(*Envelope)(nil),      // 2: plural.v1.Envelope
-	(*Deployment)(nil),    // 3: plural.v1.Deployment
-	(*Mount)(nil),         // 4: plural.v1.Mount
-	(*Secret)(nil),        // 5: plural.v1.Secret
-	(*Helm)(nil),          // 6: plural.v1.Helm
-	(*Sync)(nil),          // 7: plural.v1.Sync
-	(*Report)(nil),        // 8: plural.v1.Report
-	(*ServiceReport)(nil), // 9: plural.v1.ServiceReport
-	(*ObjectReport)(nil),  // 10: plural.v1.ObjectReport
-	nil,                   // 11: plural.v1.Deployment.ParametersEntry
+	(Phase)(0),              // 0: plural.v1.Phase
+	(TestReport_Outcome)(0), // 1: plural.v1.TestReport.Outcome
+	(*Poll)(nil),            // 2: plural.v1.Poll
+	(*Envelope)(nil),        // 3: plural.v1.Envelope
+	(*Deployment)(nil),      // 4: plural.v1.Deployment
+	(*Dependency)(nil),      // 5: plural.v1.Dependency
+	(*HealthRule)(nil),      // 6: plural.v1.HealthRule
+	(*Test)(nil),            // 7: plural.v1.Test
+	(*HttpTest)(nil),        // 8: plural.v1.HttpTest
+	(*JobTest)(nil),         // 9: plural.v1.JobTest
+	(*CelTest)(nil),         // 10: plural.v1.CelTest
+	(*CelAssertion)(nil),    // 11: plural.v1.CelAssertion
+	(*HelmTest)(nil),        // 12: plural.v1.HelmTest
+	(*Mount)(nil),           // 13: plural.v1.Mount
+	(*Secret)(nil),          // 14: plural.v1.Secret
+	(*Helm)(nil),            // 15: plural.v1.Helm
+	(*Sync)(nil),            // 16: plural.v1.Sync
+	(*FieldRule)(nil),       // 17: plural.v1.FieldRule
+	(*Report)(nil),          // 18: plural.v1.Report
+	(*Held)(nil),            // 19: plural.v1.Held
+	(*TestReport)(nil),      // 20: plural.v1.TestReport
+	(*ServiceReport)(nil),   // 21: plural.v1.ServiceReport
+	(*ObjectReport)(nil),    // 22: plural.v1.ObjectReport
+	nil,                     // 23: plural.v1.Deployment.ParametersEntry
+	nil,                     // 24: plural.v1.HttpTest.HeadersEntry
 }
 var file_api_plural_proto_depIdxs = []int32{
-	3,  // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
-	2,  // 1: plural.v1.Poll.envelopes:type_name -> plural.v1.Envelope
-	11, // 2: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
-	6,  // 3: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
-	7,  // 4: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
-	5,  // 5: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
-	4,  // 6: plural.v1.Deployment.mounts:type_name -> plural.v1.Mount
-	9,  // 7: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
-	0,  // 8: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
-	10, // 9: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
+	3,  // 1: plural.v1.Poll.envelopes:type_name -> plural.v1.Envelope
+	6,  // 2: plural.v1.Poll.health:type_name -> plural.v1.HealthRule
+	23, // 3: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
+	15, // 4: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
+	16, // 5: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
+	14, // 6: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
+	13, // 7: plural.v1.Deployment.mounts:type_name -> plural.v1.Mount
+	5,  // 8: plural.v1.Deployment.dependencies:type_name -> plural.v1.Dependency
+	6,  // 9: plural.v1.Deployment.health:type_name -> plural.v1.HealthRule
+	7,  // 10: plural.v1.Deployment.tests:type_name -> plural.v1.Test
+	8,  // 11: plural.v1.Test.http:type_name -> plural.v1.HttpTest
+	9,  // 12: plural.v1.Test.job:type_name -> plural.v1.JobTest
+	10, // 13: plural.v1.Test.cel:type_name -> plural.v1.CelTest
+	12, // 14: plural.v1.Test.helm:type_name -> plural.v1.HelmTest
+	24, // 15: plural.v1.HttpTest.headers:type_name -> plural.v1.HttpTest.HeadersEntry
+	11, // 16: plural.v1.CelTest.assertions:type_name -> plural.v1.CelAssertion
+	17, // 17: plural.v1.Sync.fields:type_name -> plural.v1.FieldRule
+	21, // 18: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
+	19, // 19: plural.v1.Report.held:type_name -> plural.v1.Held
+	1,  // 20: plural.v1.TestReport.outcome:type_name -> plural.v1.TestReport.Outcome
+	0,  // 21: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
+	22, // 22: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
+	19, // 23: plural.v1.ServiceReport.held:type_name -> plural.v1.Held
+	20, // 24: plural.v1.ServiceReport.tests:type_name -> plural.v1.TestReport
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_api_plural_proto_init() }
@@ -1121,8 +2425,8 @@ func file_api_plural_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_plural_proto_rawDesc), len(file_api_plural_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   11,
+			NumEnums:      2,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
