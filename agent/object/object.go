@@ -1,0 +1,89 @@
+// Package object owns what one object in a cluster is called.
+//
+// It refuses to know anything of an object beyond its name and the marks that this program puts on it.
+package object
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Manager is the field manager of everything that is applied.
+	Manager = "plural"
+	// ServiceLabel names, on a live object, the service that owns it.
+	ServiceLabel = "plural.sh/service"
+	// RunAnnotation names, on a live hook, the render that it ran for.
+	RunAnnotation = "plural.sh/run"
+	// SystemNamespace holds what the agent itself keeps in a cluster.
+	SystemNamespace = "plural-system"
+)
+
+// ID names one object in a cluster, whichever version of its kind is spoken. Namespace is empty for what has none.
+type ID struct{ Group, Kind, Namespace, Name string }
+
+// Of is what an object calls itself. A namespaced object that names no namespace has an empty one.
+func Of(obj *unstructured.Unstructured) ID {
+	gvk := obj.GroupVersionKind()
+	return ID{gvk.Group, gvk.Kind, obj.GetNamespace(), obj.GetName()}
+}
+
+// String reads "Deployment.apps web/nginx", the way people name objects to kubectl.
+func (id ID) String() string {
+	kind, name := id.Kind, id.Name
+	if id.Group != "" {
+		kind += "." + id.Group
+	}
+	if id.Namespace != "" {
+		name = id.Namespace + "/" + name
+	}
+	return kind + " " + name
+}
+
+// GroupKind is the object's kind, in any version.
+func (id ID) GroupKind() schema.GroupKind { return schema.GroupKind{Group: id.Group, Kind: id.Kind} }
+
+// Compare sorts by group, kind, namespace, then name.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(
+		cmp.Compare(id.Group, other.Group),
+		cmp.Compare(id.Kind, other.Kind),
+		cmp.Compare(id.Namespace, other.Namespace),
+		cmp.Compare(id.Name, other.Name),
+	)
+}
+
+// Parse reads what String prints.
+func Parse(text string) (ID, error) {
+	kind, name, ok := strings.Cut(text, " ")
+	if !ok || kind == "" || name == "" || strings.Contains(name, " ") {
+		return ID{}, fmt.Errorf("object %q: want it as KIND[.GROUP] [NAMESPACE/]NAME", text)
+	}
+	id := ID{Name: name}
+	id.Kind, id.Group, _ = strings.Cut(kind, ".")
+	if namespace, name, ok := strings.Cut(name, "/"); ok {
+		id.Namespace, id.Name = namespace, name
+	}
+	if id.Kind == "" || id.Name == "" || strings.Contains(id.Name, "/") {
+		return ID{}, fmt.Errorf("object %q: want it as KIND[.GROUP] [NAMESPACE/]NAME", text)
+	}
+	return id, nil
+}
+
+// IsNamespace reports whether the object is a Namespace.
+func (id ID) IsNamespace() bool { return id.Group == "" && id.Kind == "Namespace" }
+
+// DefinitionGroup is the API group of CustomResourceDefinitions.
+const DefinitionGroup = "apiextensions.k8s.io"
+
+// IsDefinition reports whether the object is a CustomResourceDefinition.
+func (id ID) IsDefinition() bool {
+	return id.Group == DefinitionGroup && id.Kind == "CustomResourceDefinition"
+}
+
+// IsSecret reports whether the object's values are nobody's to repeat.
+func (id ID) IsSecret() bool { return id.Group == "" && id.Kind == "Secret" }
