@@ -1,6 +1,6 @@
-// Package templates owns the files that a new installation repo starts with.
+// Package templates owns the files that a new installation repo, or a new cluster, starts with.
 //
-// It refuses to know disks and git: what it gives out are names and bytes.
+// It refuses to know disks, git and API servers: what it gives out are names and bytes.
 //
 // A scaffold is a folder embedded in the binary. Render walks it in order of path; a file named NAME.tmpl is a
 // text/template over the given values, in which a missing value is an error, never an empty string; a file named
@@ -17,7 +17,7 @@ import (
 	"text/template"
 )
 
-//go:embed all:installation all:sample
+//go:embed all:agent all:installation all:sample
 var scaffolds embed.FS
 
 // Installation is the scaffold of an installation repo. Its values are name, hubURL, repoURL and branch; an empty URL
@@ -26,6 +26,16 @@ const Installation = "installation"
 
 // Sample is a first service for a fleet that has none. It takes no values.
 const Sample = "sample"
+
+// What an agent may do in its cluster, as manifests; docs/spec/agent-role.md says why. AgentRole is the least that every
+// agent needs. The others are added by whoever wants them: AgentSecrets for services that own Secrets; AgentImpersonate, whose
+// values are namespace and account, for each service account that services name; AgentAdmin for all of a cluster.
+const (
+	AgentRole        = "agent/role"
+	AgentSecrets     = "agent/secrets"
+	AgentImpersonate = "agent/impersonate"
+	AgentAdmin       = "agent/admin"
+)
 
 // File is one file of a scaffold.
 type File struct {

@@ -2,8 +2,9 @@
 //
 // It refuses to know where objects come from, who applied them or what a service is; it sends no request. A live
 // object, status included, goes in as the API server returned it, and one Status comes out. The rules for the
-// built-in kinds, and the conditions that other kinds are expected to follow, are those of kstatus; this package
-// only maps them to four phases, and is stricter about Jobs: a Job is healthy when it has done its work.
+// built-in kinds, and the conditions that other kinds are expected to follow, are those of kstatus, mapped to four
+// phases and amended for a few kinds where a sync would wait for what never comes (builtin.go). A Judge puts rules of
+// people's own before them: expressions of CEL, evaluated here within limits, or Lua, which somebody else runs.
 package health
 
 import (
@@ -11,7 +12,6 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Phase is the verdict in one word. The zero value means that nobody looked.
@@ -34,17 +34,18 @@ type Status struct {
 	Message string
 }
 
-// Of judges one live object. It never fails: a status that makes no sense is Unknown, with the reason.
+// Of judges one live object by the built-in rules. It never fails: a status that makes no sense is Unknown, with the
+// reason.
 func Of(obj *unstructured.Unstructured) Status {
-	result, err := compute(obj)
+	result, err := compute(readable(obj))
 	if err != nil {
 		return Status{Unknown, fmt.Sprintf("read status: %v", err)}
 	}
 	verdict := Status{phase(result.Status), result.Message}
-	if verdict.Phase == Healthy && isJob(obj) {
-		return job(obj, verdict)
+	if obj.GetDeletionTimestamp() != nil {
+		return verdict
 	}
-	return verdict
+	return amended(obj, verdict)
 }
 
 // compute contains kstatus, which asserts types without asking: a list that holds something else than the kind's
@@ -56,42 +57,4 @@ func compute(obj *unstructured.Unstructured) (result *status.Result, err error) 
 		}
 	}()
 	return status.Compute(obj)
-}
-
-func phase(s status.Status) Phase {
-	switch s {
-	case status.CurrentStatus:
-		return Healthy
-	case status.InProgressStatus, status.TerminatingStatus:
-		return Progressing
-	case status.FailedStatus:
-		return Degraded
-	default:
-		return Unknown
-	}
-}
-
-func isJob(obj *unstructured.Unstructured) bool {
-	return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"}
-}
-
-// job takes back kstatus's "current" from a Job that runs but is not done. A suspended Job waits for a person, so
-// it keeps the verdict.
-func job(obj *unstructured.Unstructured, verdict Status) Status {
-	if suspended, _, _ := unstructured.NestedBool(obj.Object, "spec", "suspend"); suspended || condition(obj, "Complete") {
-		return verdict
-	}
-	return Status{Progressing, verdict.Message}
-}
-
-// condition reports whether the named condition is True.
-func condition(obj *unstructured.Unstructured, name string) bool {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, c := range conditions {
-		fields, ok := c.(map[string]any)
-		if ok && fields["type"] == name && fields["status"] == "True" {
-			return true
-		}
-	}
-	return false
 }

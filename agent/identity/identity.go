@@ -81,6 +81,10 @@ func Read(ctx context.Context, client dynamic.Interface) (Registration, error) {
 	if err != nil {
 		return Registration{}, fmt.Errorf("read secret %s/%s: %w", Namespace, SecretName, err)
 	}
+	return parse(secret)
+}
+
+func parse(secret *unstructured.Unstructured) (Registration, error) {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	field := func(name string) string {
 		raw, _ := base64.StdEncoding.DecodeString(data[name]) // what is not base64 is refused below, as empty
