@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +50,9 @@ func TestStories(t *testing.T) {
 			env.Setenv("GIT_COMMITTER_EMAIL", "tester@localhost")
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o755)
 		},
-		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"kustomize": compareWithKustomize},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"kustomize": compareWithKustomize, "hub": serveAnswers,
+		},
 		Condition: have,
 	})
 }
@@ -78,6 +81,33 @@ func compareWithKustomize(ts *testscript.TestScript, _ bool, args []string) {
 	if diff := cmp.Diff(string(want), ts.ReadFile(args[1])); diff != "" {
 		ts.Fatalf("kustomize (-theirs +ours):\n%s", diff)
 	}
+}
+
+// serveAnswers is the command "hub DIR": from then on PLURAL_HUB answers the path /v1/X with the file DIR/X.json, where
+// ORIGIN-HEAD is what was pushed last to ../origin.git. When it is told to look at a source, it goes on with those of
+// DIR/after.
+func serveAnswers(ts *testscript.TestScript, _ bool, args []string) {
+	answers, origin := ts.MkAbs(args[0]), ts.MkAbs("../origin.git")
+	var dir atomic.Value
+	dir.Store(answers)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			dir.Store(filepath.Join(answers, "after"))
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		body, err := os.ReadFile(filepath.Join(dir.Load().(string), filepath.FromSlash(strings.TrimPrefix(r.URL.Path, "/v1/"))+".json"))
+		if err != nil {
+			w.WriteHeader(http.StatusNotFound)
+			body = []byte(`{"message": "no such thing"}`)
+		}
+		if head, err := os.ReadFile(filepath.Join(origin, "refs", "heads", "main")); err == nil {
+			body = bytes.ReplaceAll(body, []byte("ORIGIN-HEAD"), bytes.TrimSpace(head))
+		}
+		_, _ = w.Write(body)
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv("PLURAL_HUB", server.URL)
 }
 
 // fakeHub is a server that answers with what is set, as a hub does.

@@ -2,12 +2,10 @@ package hubsvc
 
 import (
 	"errors"
-	"fmt"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/view"
-	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
@@ -44,9 +42,7 @@ func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, [
 			problems = append(problems, view.Problem(&found))
 		}
 	}
-	if problem := overBudget(good, f); problem != nil {
-		problems = append(problems, *problem)
-	}
+	problems = append(problems, overBudget(good, f)...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -77,31 +73,6 @@ func mistakes(err error) []v1.Problem {
 		problems = append(problems, v1.Problem{File: m.File, Line: m.Line, Message: m.Message, Fix: m.Fix})
 	}
 	return problems
-}
-
-// overBudget refuses a fleet that takes away more services than one commit may.
-func overBudget(good *candidate, f *fleet.Fleet) *v1.Problem {
-	if good == nil {
-		return nil
-	}
-	removed, all := 0, len(good.fleet.Services)
-	for i := range good.fleet.Services {
-		if _, ok := f.Service(good.fleet.Services[i].Metadata.Name); !ok {
-			removed++
-		}
-	}
-	limit, err := budget.Parse(f.Workspace.Spec.DeletionBudget)
-	if err != nil {
-		return &v1.Problem{File: f.Workspace.Position.File, Line: f.Workspace.Position.Line, Message: err.Error()}
-	}
-	if limit.Allows(removed, all) {
-		return nil
-	}
-	return &v1.Problem{
-		File:    "services",
-		Message: fmt.Sprintf("the commit takes away %d of %d services, and the deletion budget of %s allows %d", removed, all, limit, limit.Allowed(all)),
-		Fix:     "put them back, or raise spec.deletionBudget in plural.yaml",
-	}
 }
 
 func describe(c snapshot.Commit) v1.Commit {

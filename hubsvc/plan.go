@@ -60,7 +60,8 @@ type means struct {
 // what it was served last. The error names the cluster that is more than one poll can carry.
 func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*plan, error) {
 	f := c.fleet
-	terms.DeletionBudget = f.Workspace.Spec.DeletionBudget
+	terms.DeletionBudget, terms.Acknowledged = f.Workspace.Spec.DeletionBudget, f.Workspace.Spec.Acknowledged
+	terms.Health = f.Workspace.Spec.Health
 	d := &draft{
 		plan: plan{
 			desired: view.Desired{

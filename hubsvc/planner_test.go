@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -233,6 +235,58 @@ func TestCommitThatTakesAwayMoreThanTheBudgetIsRefused(t *testing.T) {
 		t.Error("the last good commit is gone")
 	}
 	p.serves(o.push(map[string]string{"plural.yaml": workspace("  deletionBudget: 75%\n")}))
+}
+
+// agree is the workspace with tokens that a person has agreed to.
+func agree(tokens ...string) map[string]string {
+	return map[string]string{"plural.yaml": workspace(fmt.Sprintf("  acknowledged: [%q]\n", strings.Join(tokens, `", "`)))}
+}
+
+func TestAgreementLiftsExactlyWhatItNames(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	fleet := twoServices(nil)
+	for _, name := range []string{"c", "d"} {
+		fleet["services/"+name+".yaml"] = service(name, path("apps/web"))
+	}
+	p.serves(o.push(fleet))
+	problems := p.refuses(o.push(map[string]string{"services/api.yaml": "", "services/c.yaml": "", "services/d.yaml": ""}))
+	token := budget.Token([]string{"d", "api", "c"})
+	if len(problems) != 1 || problems[0].Token != token || !strings.Contains(problems[0].Fix, token) {
+		t.Fatalf("problems = %+v, want the token %s", problems, token)
+	}
+	if problems := p.refuses(o.push(agree(budget.Token([]string{"api", "c"})))); problems[0].Token != token {
+		t.Errorf("problems = %+v", problems)
+	}
+	p.serves(o.push(agree(token)))
+	if n := len(p.plan().desired.Deployments["a"]); n != 1 {
+		t.Errorf("%d services are left", n)
+	}
+}
+
+func TestCommitThatStopsServicesOnMoreClustersThanTheBudgetIsRefused(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	fleet := map[string]string{}
+	maps.Copy(fleet, twoServices(nil))
+	for _, name := range []string{"b", "c"} {
+		fleet["clusters/"+name+".yaml"] = cluster(name, nil)
+	}
+	good := o.push(fleet)
+	p.serves(good)
+	only := func(service string) string {
+		return strings.Replace(fleet["services/"+service+".yaml"], "matchLabels: {env: test}", "names: [a]", 1)
+	}
+	problems := p.refuses(o.push(map[string]string{"services/web.yaml": only("web"), "services/api.yaml": only("api")}))
+	token := budget.Token([]string{"web/b", "web/c", "api/b", "api/c"})
+	if len(problems) != 1 || problems[0].Token != token || !strings.Contains(problems[0].Message, "4 of 6") {
+		t.Fatalf("problems = %+v, want 4 of 6 with the token %s", problems, token)
+	}
+	if p.plan().desired.Served.ID != good {
+		t.Error("the last good commit is gone")
+	}
+	p.serves(o.push(map[string]string{"services/api.yaml": fleet["services/api.yaml"]})) // 2 of 6 are within the budget
+	p.serves(o.push(map[string]string{"clusters/b.yaml": "", "clusters/c.yaml": ""}))    // and clusters that leave stop nothing
 }
 
 func TestCommitThatNoPollCanCarryIsRefused(t *testing.T) {

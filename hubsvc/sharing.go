@@ -2,16 +2,20 @@ package hubsvc
 
 import "github.com/pluralsh/plural/workspace/resolve"
 
-// sharing holds the deployments of one plan by key, so that clusters which run the same hold one in memory: of ten
-// thousand clusters with twenty services each, most differ in few. What the key leaves out, such as how a render is
-// applied, is the service's own within one plan.
-type sharing map[string]*resolve.Deployment
+// sharing holds the deployments of one plan, so that clusters which run the same hold one in memory: of ten thousand
+// clusters with twenty services each, most differ in few.
+type sharing map[same]*resolve.Deployment
+
+// same is what deployments have in common that are one within a plan. What neither part says, such as how a render is
+// applied, is the service's own.
+type same struct{ key, variant string }
 
 // of are deployments of one cluster as they are shared. They belong to no cluster any more: Cluster is empty.
 func (s sharing) of(list []resolve.Deployment) []*resolve.Deployment {
 	out := make([]*resolve.Deployment, len(list))
 	for i := range list {
-		if known := s[list[i].Key]; known != nil {
+		as := same{list[i].Key, list[i].Variant}
+		if known := s[as]; known != nil {
 			out[i] = known
 			continue
 		}
@@ -19,7 +23,7 @@ func (s sharing) of(list []resolve.Deployment) []*resolve.Deployment {
 		each.Cluster = ""
 		out[i] = &each
 		if each.Key != "" { // what is held has a reason of its own
-			s[each.Key] = &each
+			s[as] = &each
 		}
 	}
 	return out
@@ -28,6 +32,6 @@ func (s sharing) of(list []resolve.Deployment) []*resolve.Deployment {
 // strip drops what is in the roots by now and what nobody else reads: of a deployment that only one cluster has, the half.
 func (s sharing) strip() {
 	for _, each := range s {
-		each.Parameters, each.Helm = nil, nil
+		each.Parameters, each.Helm, each.Tests = nil, nil, nil
 	}
 }

@@ -3,6 +3,7 @@ package hubsvc
 import (
 	"testing"
 
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -25,5 +26,20 @@ func TestClustersThatRunTheSameShareIt(t *testing.T) {
 	}
 	if s.strip(); one.Parameters != nil || one.Key != "k1" {
 		t.Errorf("stripped = %+v", one)
+	}
+}
+
+func TestTestsThatWereFilledInForAClusterAreItsOwn(t *testing.T) {
+	on := func(cluster, variant string) []resolve.Deployment {
+		tests := []fleet.Test{{Name: "smoke", HTTP: &fleet.HTTPTest{Path: "/" + cluster}}}
+		return []resolve.Deployment{{Service: "web", Cluster: cluster, Key: "k1", Variant: variant, Operation: resolve.Operation{Tests: tests}}}
+	}
+	s := sharing{}
+	one, other := s.of(on("a", "v1"))[0], s.of(on("b", "v2"))[0]
+	if one == other || other.Tests[0].HTTP.Path != "/b" {
+		t.Errorf("b is tried with %+v", other.Tests[0].HTTP)
+	}
+	if s.strip(); one.Tests != nil || other.Tests != nil {
+		t.Error("tests are kept once they are encoded")
 	}
 }

@@ -3,9 +3,11 @@ package hubsvc
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -47,6 +49,9 @@ func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 	return s.repos.At(s.ids[name], pin.Commit)
 }
 
+// Version is what a source calls what an edition has of it; resolve asks for it.
+func (s pinned) Version(name, ref string) string { return s.pins[edition.PinKey(name, ref)].Version }
+
 // missing names a pinned commit that is not here yet; empty when all are.
 func (s pinned) missing(list []source) string {
 	for _, each := range list {
@@ -71,6 +76,15 @@ func idsOf(list []source) map[string]string {
 	return ids
 }
 
+// versionOf is what an upstream calls a commit, out of "6.7.0@sha256:1f0c..."; empty when it has no word for it.
+func versionOf(tip mirror.Tip) string {
+	version, _, named := strings.Cut(tip.Revision, "@")
+	if !named {
+		return ""
+	}
+	return version
+}
+
 // localAddress is the part of a network error that differs each time: an edition must not.
 var localAddress = regexp.MustCompile(`\S+->`)
 
@@ -92,7 +106,7 @@ func pins(list []source, repos *gitagent.Set, before *edition.Published) map[str
 			if tip, err := repos.Tip(each.want.ID, ref); err != nil {
 				pin.Problem = localAddress.ReplaceAllString(err.Error(), "")
 			} else {
-				pin.Commit = tip.Commit
+				pin.Commit, pin.Version = tip.Commit, versionOf(tip)
 			}
 			out[key] = pin
 		}

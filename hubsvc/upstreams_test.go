@@ -224,7 +224,7 @@ func TestChartOfAHelmRepositoryIsRenderedWithValuesOfTheInstallationRepo(t *test
 	p.serves(o.push(fleet))
 	until(t, "the chart is there", func() bool { return p.on("chart").Hold == nil })
 	first := p.on("chart")
-	if first.Renderer != "helm" || len(first.Mounts) != 1 || first.Mounts[0].At != "config" {
+	if first.Renderer != "helm" || len(first.Mounts) != 1 || first.Mounts[0].At != "config" || first.Version != "1.10.0" {
 		t.Errorf("deployment = %+v", first)
 	}
 	p.packs()
@@ -238,6 +238,9 @@ func TestChartOfAHelmRepositoryIsRenderedWithValuesOfTheInstallationRepo(t *test
 	repository.versions["1.11.0"] = chart(t, "1.11.0")
 	repository.mu.Unlock()
 	until(t, "the next version is taken", func() bool { return p.on("chart").Bundle != first.Bundle })
+	if version := p.on("chart").Version; version != "1.11.0" {
+		t.Errorf("agents are told that it is %q", version)
+	}
 	p.serves(o.push(map[string]string{"apps/values/values.yaml": "value: two\n"}))
 	if next := p.on("chart"); next.Key == first.Key || next.Mounts[0].Bundle == first.Mounts[0].Bundle {
 		t.Error("other values gave the same key")

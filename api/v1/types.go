@@ -48,6 +48,8 @@ type Cluster struct {
 	AgentVersion      string     `json:"agentVersion,omitempty"`
 	LastReport        *time.Time `json:"lastReport,omitempty"`
 	Message           string     `json:"message,omitempty"`
+	// Held are removals of whole services that wait for a person.
+	Held *Waiting `json:"held,omitempty"`
 }
 
 // ClusterDetail is a cluster with a row a service.
@@ -82,13 +84,60 @@ type Deployment struct {
 	Cluster string `json:"cluster"`
 	Phase   Phase  `json:"phase"`
 	// Key is desired, AppliedKey was applied completely last; equal means converged.
-	Key        string    `json:"key"`
-	AppliedKey string    `json:"appliedKey,omitempty"`
-	Objects    int       `json:"objects"`
-	Ready      int       `json:"ready"`
-	Message    string    `json:"message,omitempty"`
-	Problems   []Problem `json:"problems,omitempty"`
+	Key        string `json:"key"`
+	AppliedKey string `json:"appliedKey,omitempty"`
+	// Version and AppliedVersion are what the source calls them, a chart's version or a tag, if it has a word for them.
+	Version        string `json:"version,omitempty"`
+	AppliedVersion string `json:"appliedVersion,omitempty"`
+	// QuarantinedKey failed a test that gates, and is not applied again.
+	QuarantinedKey string    `json:"quarantinedKey,omitempty"`
+	Objects        int       `json:"objects"`
+	Ready          int       `json:"ready"`
+	Message        string    `json:"message,omitempty"`
+	Problems       []Problem `json:"problems,omitempty"`
+	// Held are deletions that wait for a person.
+	Held  *Waiting `json:"held,omitempty"`
+	Tests []Test   `json:"tests,omitempty"`
+	// Notes are worth knowing, and keep nothing from being healthy.
+	Notes []string `json:"notes,omitempty"`
 }
+
+// Waiting is what is held until a person agrees to it with `plural service ack`.
+type Waiting struct {
+	// Token names exactly what waits.
+	Token string `json:"token"`
+	Count int    `json:"count"`
+	// Names are the first of them. In one answer they are given once for each token.
+	Names   []string `json:"names,omitempty"`
+	Message string   `json:"message,omitempty"`
+}
+
+// Test is what came of one of a service's tests.
+type Test struct {
+	Name string `json:"name"`
+	// Outcome is one of the constants below.
+	Outcome TestOutcome `json:"outcome"`
+	// Key is the deployment that was tested.
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Log is the end of what a failed test printed; only the first failures of an answer have one.
+	Log   string `json:"log,omitempty"`
+	Tries int    `json:"tries,omitempty"`
+	// Took is in seconds.
+	Took     float64    `json:"tookSeconds,omitempty"`
+	Finished *time.Time `json:"finished,omitempty"`
+}
+
+// TestOutcome is how far a test got.
+type TestOutcome string
+
+// Outcomes of tests.
+const (
+	TestWaiting TestOutcome = "waiting"
+	TestRunning TestOutcome = "running"
+	TestPassed  TestOutcome = "passed"
+	TestFailed  TestOutcome = "failed"
+)
 
 // OwnSource stands for the installation repo, the source named ".", in paths: no source can have this name.
 const OwnSource = "_"
@@ -233,13 +282,18 @@ type Commit struct {
 type Problem struct {
 	Cluster string `json:"cluster,omitempty"`
 	Service string `json:"service,omitempty"`
-	// Object is "Kind namespace/name" when one object is meant.
+	// Object is "Kind namespace/name" when one object is meant, Group that of its kind's API.
 	Object string `json:"object,omitempty"`
+	Group  string `json:"group,omitempty"`
+	// Reason is one word for what is wrong, such as Conflict or Immutable.
+	Reason string `json:"reason,omitempty"`
 	// File is relative to the repository's root; Line counts from 1.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
+	// Token is set where a person may agree to what is refused.
+	Token string `json:"token,omitempty"`
 }
 
 // Error is the body of every answer outside 2xx.

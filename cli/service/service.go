@@ -1,6 +1,7 @@
 // Package service owns the commands about services.
 //
-// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer.
+// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer; ack also
+// plans one commit to the installation repo, makes it, and sees what comes of it.
 package service
 
 import (
@@ -20,9 +21,9 @@ func NewCmdService(f *cmdutil.Factory) *cobra.Command {
 		Use:     "service",
 		GroupID: cmdutil.GroupFleet,
 		Aliases: []string{"svc"},
-		Short:   "See the fleet's services",
+		Short:   "See the fleet's services, and agree to deletions",
 		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
-	}, newCmdList(f), newCmdGet(f))
+	}, newCmdList(f), newCmdGet(f), newCmdAck(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
@@ -89,7 +90,10 @@ func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return streams.Aligned(w, cmdutil.DeploymentColumns(), cmdutil.DeploymentRows(s.Deployments))
+	if err := streams.Aligned(w, cmdutil.DeploymentColumns(), cmdutil.DeploymentRows(s.Deployments)); err != nil {
+		return err
+	}
+	return details{streams, w}.write(s)
 }
 
 func columns() []ui.Column {

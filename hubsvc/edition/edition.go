@@ -49,6 +49,8 @@ type Edition struct {
 // Pin is what a source's ref stands for.
 type Pin struct {
 	Commit string `json:"commit,omitempty"`
+	// Version is what the source calls it, a chart's version or a tag, if it has a word for it.
+	Version string `json:"version,omitempty"`
 	// Problem is why there is no commit.
 	Problem string `json:"problem,omitempty"`
 }

@@ -11,8 +11,11 @@ import (
 // FuzzReport holds the count of entries, made without decoding, to what decoding finds.
 func FuzzReport(f *testing.F) {
 	whole, err := proto.Marshal(&api.Report{Boot: "x", Services: []*api.ServiceReport{
-		{Service: "web", Problems: []*api.ObjectReport{{Kind: "Pod"}, {}}}, {},
-	}})
+		{
+			Service: "web", Problems: []*api.ObjectReport{{Kind: "Pod"}, {}}, Notes: []string{"taken"},
+			Tests: []*api.TestReport{{Name: "smoke", Log: "x"}}, Held: &api.Held{Token: "3f2a9c0d11aa", Names: []string{"Pod web/a"}},
+		}, {},
+	}, Held: &api.Held{Names: []string{"web"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -25,9 +28,9 @@ func FuzzReport(f *testing.F) {
 		if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, report) != nil {
 			return
 		}
-		n := len(report.GetServices())
+		n := len(report.GetServices()) + len(report.GetHeld().GetNames())
 		for _, s := range report.GetServices() {
-			n += len(s.GetProblems())
+			n += len(s.GetProblems()) + len(s.GetTests()) + len(s.GetNotes()) + len(s.GetHeld().GetNames())
 		}
 		if (err == nil) != (n <= maxEntries) {
 			t.Fatalf("checkEntries = %v for %d entries", err, n)

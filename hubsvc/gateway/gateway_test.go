@@ -37,7 +37,8 @@ var (
 func deployment(service, bundle string) resolve.Deployment {
 	return resolve.Deployment{
 		Service: service, Key: "d1-" + service, Bundle: bundle, Inputs: []string{"apps/" + service}, Path: "apps/" + service,
-		Renderer: "raw", Namespace: "default", Prune: true, SelfHeal: true, DeletionBudget: "50%", Commit: "c1",
+		Renderer: "raw", Namespace: "default", Commit: "c1",
+		Operation: resolve.Operation{Prune: true, SelfHeal: true, DeletionBudget: "50%"},
 	}
 }
 

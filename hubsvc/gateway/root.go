@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -34,6 +35,10 @@ type part struct {
 // Terms are what the hub asks of every agent.
 type Terms struct {
 	DeletionBudget string
+	// Acknowledged are tokens of removals that a person has agreed to.
+	Acknowledged []string
+	// Health is how kinds are judged on every service, after its own rules.
+	Health []fleet.HealthRule
 	// PollInterval is the wait between two polls, ReportInterval the longest silence; both before jitter.
 	PollInterval, ReportInterval time.Duration
 }
@@ -60,6 +65,7 @@ func (e *Encoder) Root(cluster string, deployments []*resolve.Deployment, envelo
 	}
 	root.tail, err = encode(&api.Poll{
 		DeletionBudget: e.terms.DeletionBudget, Envelopes: envelopes,
+		Acknowledged: e.terms.Acknowledged, Health: healthRules(e.terms.Health),
 		IntervalMs:       int32(e.terms.PollInterval.Milliseconds()),
 		ReportIntervalMs: int32(e.terms.ReportInterval.Milliseconds()),
 	})
@@ -88,7 +94,11 @@ func (e *Encoder) part(d *resolve.Deployment) (*part, error) {
 	if known := e.parts[d]; known != nil {
 		return known, nil
 	}
-	encoded, err := encode(&api.Poll{Deployments: []*api.Deployment{wire(d)}})
+	said, err := wire(d)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := encode(&api.Poll{Deployments: []*api.Deployment{said}})
 	if err != nil {
 		return nil, err
 	}
@@ -148,28 +158,4 @@ func (r *Root) entitled(key string) bool {
 		}
 	}
 	return false
-}
-
-// wire says in the machines' vocabulary what resolve says in its own. The commit stays behind: it changes with every
-// commit to the repository, and a poll must not.
-func wire(d *resolve.Deployment) *api.Deployment {
-	out := &api.Deployment{
-		Service: d.Service, Key: d.Key, Bundle: d.Bundle, Inputs: d.Inputs, Path: d.Path, Renderer: d.Renderer,
-		Namespace: d.Namespace, Parameters: d.Parameters, DependsOn: d.DependsOn,
-		Sync:          &api.Sync{Prune: d.Prune, SelfHeal: d.SelfHeal, DeletionBudget: d.DeletionBudget},
-		SecretsBundle: d.SecretsBundle, SecretsInputs: d.SecretsInputs, OwnRepository: d.OwnRepository,
-	}
-	for _, s := range d.Secrets {
-		out.Secrets = append(out.Secrets, &api.Secret{Name: s.Name, Path: s.Path, TemplateOnly: s.TemplateOnly, Type: s.Type})
-	}
-	for _, m := range d.Mounts {
-		out.Mounts = append(out.Mounts, &api.Mount{At: m.At, Bundle: m.Bundle, Inputs: m.Inputs, OwnRepository: m.OwnRepository})
-	}
-	if d.Helm != nil {
-		out.Helm = &api.Helm{Release: d.Helm.Release, ValuesJson: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
-	}
-	if d.Hold != nil {
-		out.Hold = d.Hold.Error()
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -40,7 +41,24 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 		"prune":           {change: func(d *resolve.Deployment) { d.Prune = false }},
 		"self-healing":    {change: func(d *resolve.Deployment) { d.SelfHeal = false }},
 		"deletion budget": {change: func(d *resolve.Deployment) { d.DeletionBudget = "1" }},
-		"dependencies":    {change: func(d *resolve.Deployment) { d.DependsOn = []string{"db"} }},
+		"dependencies":    {change: func(d *resolve.Deployment) { d.DependsOn = []fleet.Dependency{{Service: "db"}} }},
+		"version":         {change: func(d *resolve.Deployment) { d.Version = "1.2.3" }},
+		"account":         {change: func(d *resolve.Deployment) { d.ServiceAccount = "web/deployer" }},
+		"namespaces":      {change: func(d *resolve.Deployment) { d.AllowedNamespaces = []string{"web"} }},
+		"on delete":       {change: func(d *resolve.Deployment) { d.OnDelete = "orphan" }},
+		"conflicts":       {change: func(d *resolve.Deployment) { d.Conflicts = "fail" }},
+		"fields": {change: func(d *resolve.Deployment) {
+			d.Fields = []fleet.FieldRule{{Pointer: "/spec/replicas", Policy: "ignore"}}
+		}},
+		"recreate":  {change: func(d *resolve.Deployment) { d.Recreate = []string{"Job.batch"} }},
+		"agreement": {change: func(d *resolve.Deployment) { d.Acknowledged = []string{"3f2a9c0d11aa"} }},
+		"health":    {change: func(d *resolve.Deployment) { d.Health = []fleet.HealthRule{{Kind: "Pod", Healthy: "true"}} }},
+		"tests": {change: func(d *resolve.Deployment) {
+			d.Tests = []fleet.Test{{Name: "t", HTTP: &fleet.HTTPTest{Service: "web"}}}
+		}},
+		"chart's lookup": {change: func(d *resolve.Deployment) { d.Helm = &resolve.Helm{Lookup: true} }},
+		// What tells deployments apart inside of the hub is in what they are filled in with.
+		"variant":         {change: func(d *resolve.Deployment) { d.Variant = "one" }, same: true},
 		"hold":            {change: func(d *resolve.Deployment) { d.Key, d.Bundle, d.Hold = "", "", &resolve.Problem{Message: "gone"} }},
 		"helm values":     {change: func(d *resolve.Deployment) { d.Helm = &resolve.Helm{Release: "web", ValuesJSON: []byte("{}")} }},
 		"secrets":         {change: func(d *resolve.Deployment) { d.Secrets = []resolve.Secret{{Name: "db", Path: "db.yaml"}} }},
@@ -62,6 +80,16 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 	envelopes := []*api.Envelope{{Group: "prod", Epoch: 1, Path: ".plural/groups/prod/members/clusters/a.age", Sealed: []byte("sealed")}}
 	if newRootWith(t, "a", envelopes, deployment("web", "b1-web")).ETag() == before {
 		t.Error("an envelope is not in the root")
+	}
+	for what, change := range map[string]func(*gateway.Terms){
+		"agreements":   func(t *gateway.Terms) { t.Acknowledged = []string{"3f2a9c0d11aa"} },
+		"health rules": func(t *gateway.Terms) { t.Health = []fleet.HealthRule{{Kind: "Pod", Healthy: "true"}} },
+	} {
+		others, d := terms, deployment("web", "b1-web")
+		change(&others)
+		if root, err := gateway.NewEncoder(others).Root("a", []*resolve.Deployment{&d}, nil); err != nil || root.ETag() == before {
+			t.Errorf("the workspace's %s are not in the root: %v", what, err)
+		}
 	}
 	if newRoot(t, "b", deployment("web", "b1-web")).ETag() == before {
 		t.Error("two clusters have the same root")

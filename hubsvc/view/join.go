@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -57,7 +58,7 @@ func (v *View) joinOne(desired *Desired, cluster *fleet.Cluster) joined {
 }
 
 func (j *joined) row(d *resolve.Deployment, s *api.ServiceReport) v1.Deployment {
-	out := v1.Deployment{Service: d.Service, Cluster: j.cluster.Metadata.Name, Key: d.Key}
+	out := v1.Deployment{Service: d.Service, Cluster: j.cluster.Metadata.Name, Key: d.Key, Version: d.Version}
 	if s != nil {
 		observe(&out, s)
 	}
@@ -70,6 +71,9 @@ func (j *joined) row(d *resolve.Deployment, s *api.ServiceReport) v1.Deployment 
 		out.Phase, out.Message = v1.Pending, "its agent has not reported yet"
 	case s == nil:
 		out.Phase, out.Message = v1.Pending, "its agent has not taken it up yet"
+	case s.GetQuarantinedKey() == d.Key:
+		out.Phase = v1.Failed
+		out.Message = cmp.Or(out.Message, "it failed a test; what ran before runs again")
 	case s.GetKey() != d.Key:
 		out.Phase, out.Message = v1.Progressing, "its agent has not taken up the newest key yet"
 	case out.Phase == v1.Healthy && s.GetAppliedKey() != d.Key:
@@ -93,14 +97,81 @@ func (j *joined) leftover(s *api.ServiceReport) v1.Deployment {
 
 func observe(out *v1.Deployment, s *api.ServiceReport) {
 	out.Phase, out.Message, out.AppliedKey = phase(s.GetPhase()), s.GetMessage(), s.GetAppliedKey()
+	out.AppliedVersion, out.QuarantinedKey = s.GetAppliedVersion(), s.GetQuarantinedKey()
 	out.Objects, out.Ready = int(s.GetObjects()), int(s.GetReady())
 	for _, p := range s.GetProblems() {
 		object := p.GetKind() + " " + p.GetName()
 		if p.GetNamespace() != "" {
 			object = p.GetKind() + " " + p.GetNamespace() + "/" + p.GetName()
 		}
-		out.Problems = append(out.Problems, v1.Problem{Object: object, Message: p.GetMessage()})
+		out.Problems = append(out.Problems, v1.Problem{Object: object, Group: p.GetGroup(), Reason: p.GetReason(), Message: p.GetMessage()})
 	}
+	out.Held, out.Notes = heldBack(s.GetHeld()), s.GetNotes()
+	for _, t := range s.GetTests() {
+		out.Tests = append(out.Tests, tested(t))
+	}
+}
+
+// heldBack is what waits for a person, or nil.
+func heldBack(h *api.Held) *v1.Waiting {
+	if h.GetToken() == "" {
+		return nil
+	}
+	return &v1.Waiting{Token: h.GetToken(), Count: int(h.GetCount()), Names: h.GetNames(), Message: h.GetMessage()}
+}
+
+func tested(t *api.TestReport) v1.Test {
+	out := v1.Test{
+		Name: t.GetName(), Outcome: outcome(t.GetOutcome()), Key: t.GetKey(), Message: t.GetMessage(), Log: t.GetLog(),
+		Tries: int(t.GetTries()), Took: time.Duration(t.GetTookMs() * int64(time.Millisecond)).Seconds(),
+	}
+	if ms := t.GetFinishedUnixMs(); ms != 0 {
+		at := time.UnixMilli(ms).UTC()
+		out.Finished = &at
+	}
+	return out
+}
+
+func outcome(o api.TestReport_Outcome) v1.TestOutcome {
+	switch o {
+	case api.TestReport_RUNNING:
+		return v1.TestRunning
+	case api.TestReport_PASSED:
+		return v1.TestPassed
+	case api.TestReport_FAILED:
+		return v1.TestFailed
+	case api.TestReport_WAITING, api.TestReport_OUTCOME_UNSPECIFIED:
+	}
+	return v1.TestWaiting
+}
+
+// maxLogs bounds how many rows of one answer show what their tests printed.
+const maxLogs = 20
+
+// brief keeps an answer about many clusters small: names once for each token, and logs of the first failures alone. Rows
+// share nothing with reports but what is not changed here.
+func brief(rows []v1.Deployment) []v1.Deployment {
+	named, logs := map[string]bool{}, 0
+	for i := range rows {
+		if held := rows[i].Held; held != nil {
+			if named[held.Token] {
+				held.Names = nil
+			}
+			named[held.Token] = true
+		}
+		said := false
+		for k := range rows[i].Tests {
+			t := &rows[i].Tests[k]
+			if t.Outcome != v1.TestFailed || logs >= maxLogs {
+				t.Log = ""
+			}
+			said = said || t.Log != ""
+		}
+		if said {
+			logs++
+		}
+	}
+	return rows
 }
 
 func phase(p api.Phase) v1.Phase {

@@ -20,7 +20,7 @@ type Desired struct {
 	// Fleet is the one being served; its zero value stands for no fleet yet.
 	Fleet fleet.Fleet
 	// Deployments are by cluster, sorted by service. Clusters share those that are the same, so Cluster is empty in each;
-	// Parameters and Helm are only in what agents get.
+	// Parameters, Helm and Tests are only in what agents get.
 	Deployments map[string][]*resolve.Deployment
 	// Served and Head are the commit being served and the newest seen.
 	Served, Head v1.Commit
@@ -67,7 +67,7 @@ func (v *View) Status() *v1.Status {
 	slices.SortFunc(s.Unhealthy, func(a, b v1.Deployment) int {
 		return cmp.Or(rank(b.Phase)-rank(a.Phase), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Cluster, b.Cluster))
 	})
-	s.Unhealthy = s.Unhealthy[:min(len(s.Unhealthy), maxUnhealthy)]
+	s.Unhealthy = brief(s.Unhealthy[:min(len(s.Unhealthy), maxUnhealthy)])
 	return s
 }
 
@@ -112,7 +112,7 @@ func (v *View) Cluster(name string) (v1.ClusterDetail, bool) {
 		return v1.ClusterDetail{}, false
 	}
 	one := v.joinOne(desired, cluster)
-	return v1.ClusterDetail{Cluster: one.summary(), Deployments: one.rows}, true
+	return v1.ClusterDetail{Cluster: one.summary(), Deployments: brief(one.rows)}, true
 }
 
 // Services lists the fleet's services by name.
@@ -141,6 +141,7 @@ func (v *View) Service(name string) (v1.Service, bool) {
 			}
 		}
 	}
+	out.Deployments = brief(out.Deployments)
 	return out, true
 }
 
@@ -157,6 +158,7 @@ func (j *joined) summary() v1.Cluster {
 	if j.report != nil {
 		at := time.UnixMilli(j.report.GetReceivedUnixMs()).UTC()
 		out.LastReport, out.AgentVersion, out.KubernetesVersion = &at, j.report.GetAgentVersion(), j.report.GetKubernetesVersion()
+		out.Held = heldBack(j.report.GetHeld())
 	}
 	switch {
 	case j.cluster.Spec.Agent.Auth == "":

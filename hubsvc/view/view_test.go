@@ -312,3 +312,75 @@ func BenchmarkStatus(b *testing.B) {
 		}
 	}
 }
+
+func TestRowShowsWhatWaitsForAPersonAndWhatWasTested(t *testing.T) {
+	w := newWorld([]string{"a", "b"}, []string{"web"})
+	for _, cluster := range []string{"a", "b"} {
+		w.desired.Deployments[cluster][0].Version = "1.15.0"
+		w.says(cluster, 0, &api.ServiceReport{
+			Service: "web", Key: "k2", AppliedKey: "k1", AppliedVersion: "1.14.2", Phase: api.Phase_HELD,
+			Held: &api.Held{Token: "3f2a9c0d11aa", Count: 12, Names: []string{"ConfigMap web/a"}, Message: "12 of 20"},
+			Tests: []*api.TestReport{
+				{Name: "smoke", Outcome: api.TestReport_FAILED, Key: "k1", Message: "500", Log: "stack", Tries: 2, TookMs: 1500, FinishedUnixMs: now.UnixMilli()},
+				{Name: "suite", Outcome: api.TestReport_PASSED, Log: "all well"},
+			},
+			Notes:    []string{"took spec.replicas from kubectl"},
+			Problems: []*api.ObjectReport{{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web", Reason: "Conflict", Message: "helm owns it"}},
+		})
+	}
+	w.reports["a"].Held = &api.Held{Token: "0d11aa3f2a9c", Count: 2, Names: []string{"db", "web"}}
+	service, _ := w.view().Service("web")
+	want := v1.Deployment{
+		Service: "web", Cluster: "a", Phase: v1.Held, Key: "k2", AppliedKey: "k1", Version: "1.15.0", AppliedVersion: "1.14.2",
+		Held: &v1.Waiting{Token: "3f2a9c0d11aa", Count: 12, Names: []string{"ConfigMap web/a"}, Message: "12 of 20"},
+		Tests: []v1.Test{
+			{Name: "smoke", Outcome: v1.TestFailed, Key: "k1", Message: "500", Log: "stack", Tries: 2, Took: 1.5, Finished: &now},
+			{Name: "suite", Outcome: v1.TestPassed},
+		},
+		Notes:    []string{"took spec.replicas from kubectl"},
+		Problems: []v1.Problem{{Object: "Deployment web/web", Group: "apps", Reason: "Conflict", Message: "helm owns it"}},
+	}
+	if diff := cmp.Diff(want, service.Deployments[0]); diff != "" {
+		t.Error(diff)
+	}
+	if held := service.Deployments[1].Held; held == nil || held.Count != 12 || held.Names != nil {
+		t.Errorf("names of one token are told twice: %+v", held)
+	}
+	detail, _ := w.view().Cluster("a")
+	if detail.Held == nil || detail.Held.Token != "0d11aa3f2a9c" || len(detail.Held.Names) != 2 {
+		t.Errorf("removals = %+v", detail.Held)
+	}
+	if other, _ := w.view().Cluster("b"); other.Held != nil {
+		t.Errorf("b holds %+v", other.Held)
+	}
+}
+
+func TestQuarantinedKeyHasFailed(t *testing.T) {
+	w := newWorld([]string{"a"}, []string{"web"})
+	w.says("a", 0, &api.ServiceReport{Service: "web", Key: "k1", AppliedKey: "k1", QuarantinedKey: "k2", Phase: api.Phase_HEALTHY})
+	service, _ := w.view().Service("web")
+	if row := service.Deployments[0]; row.Phase != v1.Failed || row.Message == "" || row.QuarantinedKey != "k2" {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestAnswerAboutManyClustersShowsFewLogs(t *testing.T) {
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("c%02d", i))
+	}
+	w := newWorld(names, []string{"web"})
+	for _, name := range names {
+		w.says(name, 0, &api.ServiceReport{Service: "web", Key: "k2", Tests: []*api.TestReport{{Name: "smoke", Outcome: api.TestReport_FAILED, Log: "stack"}}})
+	}
+	service, _ := w.view().Service("web")
+	logs := 0
+	for _, d := range service.Deployments {
+		if d.Tests[0].Log != "" {
+			logs++
+		}
+	}
+	if logs == 0 || logs > 20 {
+		t.Errorf("%d logs", logs)
+	}
+}

@@ -43,3 +43,26 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestTokenNamesASet(t *testing.T) {
+	token := budget.Token([]string{"web", "db"})
+	if !budget.IsToken(token) || token != budget.Token([]string{"db", "web"}) {
+		t.Errorf("token = %q", token)
+	}
+	if want := "7e18f737311b"; budget.Token([]string{"a", "b"}) != want { // agents and hubs of all versions agree on it
+		t.Errorf("token = %q, want %q", budget.Token([]string{"a", "b"}), want)
+	}
+	for _, other := range [][]string{nil, {"web"}, {"web", "db", "x"}, {"webdb"}} {
+		if budget.Token(other) == token {
+			t.Errorf("%q has the same token", other)
+		}
+	}
+}
+
+func TestTokenLeavesItsNamesAsTheyAre(t *testing.T) {
+	names := []string{"b", "a"}
+	budget.Token(names)
+	if names[0] != "b" {
+		t.Error("they are sorted now")
+	}
+}

@@ -29,10 +29,21 @@ var (
 func (d *document) checkWorkspace(w *Workspace) {
 	d.checkName("metadata.name", w.Metadata.Name)
 	d.checkBudget("spec.deletionBudget", w.Spec.DeletionBudget)
-	d.checkBudget("spec.defaults.sync.deletionBudget", w.Spec.Defaults.Sync.DeletionBudget)
+	d.checkTokens("spec.acknowledged", w.Spec.Acknowledged)
+	d.checkDefaults(w.Spec.Defaults)
+	d.checkHealth("spec.health", w.Spec.Health)
+	d.checkPlugins(w.Spec.Plugins)
 	d.checkRef("spec.repo.branch", w.Spec.Repo.Branch)
 	d.checkGitURL("spec.repo.url", w.Spec.Repo.URL)
 	d.checkURL("spec.hub.url", w.Spec.Hub.URL, "https", "http")
+}
+
+func (d *document) checkDefaults(defaults Defaults) {
+	const at = "spec.defaults.sync"
+	d.checkSync(at, defaults.Sync)
+	if len(defaults.Sync.Acknowledged) > 0 {
+		d.fault(at+".acknowledged", "write it into the service's own file", "deletions are agreed to service by service")
+	}
 }
 
 func (d *document) checkCluster(c *Cluster) {
@@ -64,7 +75,12 @@ func (d *document) checkService(s *Service) {
 		d.checkRequirement(index("spec.clusters.matchExpressions", i), r)
 	}
 	d.checkSecrets(s.Spec.Secrets)
-	d.checkBudget("spec.sync.deletionBudget", s.Spec.Sync.DeletionBudget)
+	d.checkAccount("spec.serviceAccount", s.Spec.ServiceAccount)
+	d.checkNamespaces(s.Spec)
+	d.checkDependsOn(s.Spec.DependsOn)
+	d.checkSync("spec.sync", s.Spec.Sync)
+	d.checkHealth("spec.health", s.Spec.Health)
+	d.checkTests(s.Spec.Tests)
 }
 
 // checkSecrets looks at what a service says of its secrets. Whether the files are there, and sealed, is for others.
@@ -128,25 +144,27 @@ func within(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, dir+"/")
 }
 
+// builtin says whether a renderer needs no plugin.
+func builtin(renderer string) bool { return slices.Contains(builtins(), renderer) }
+
+func builtins() []string { return []string{"raw", "kustomize", "helm"} }
+
+// checkRenderer looks at what needs no look at the workspace; whether a plugin is declared is checked across files.
 func (d *document) checkRenderer(s ServiceSpec) {
-	renderers := []string{"raw", "kustomize", "helm"}
-	switch s.Renderer {
-	case "", "helm":
-	case "raw", "kustomize":
-		if s.Helm != nil {
-			d.fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", s.Renderer)
-		}
-	default:
-		d.fault("spec.renderer", didYouMean(s.Renderer, renderers, "renderers"), "unknown renderer %s", quote(s.Renderer))
-	}
 	if s.Helm == nil {
 		return
+	}
+	if s.Renderer != "" && s.Renderer != "helm" {
+		d.fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", quote(s.Renderer))
 	}
 	if s.Helm.Release != "" {
 		d.checkName("spec.helm.release", s.Helm.Release)
 	}
 	for i, p := range s.Helm.ValuesFiles {
 		d.checkPath(index("spec.helm.valuesFiles", i), p)
+	}
+	if s.Helm.Lookup && s.ServiceAccount == "" {
+		d.fault("spec.helm.lookup", "add spec.serviceAccount: what templates may look up is what that account may read", "lookup without a service account")
 	}
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -59,13 +60,15 @@ func (d *document) value(n *yaml.Node, v reflect.Value, path, scalar string) {
 	case reflect.Struct:
 		d.structure(n, v, path)
 	case reflect.Slice:
-		d.list(n, v, path)
+		d.list(n, v, path, scalar)
 	case reflect.Map:
 		d.dictionary(n, v, path)
 	case reflect.String:
 		d.text(n, v, path, scalar)
 	case reflect.Bool:
 		d.truth(n, v, path)
+	case reflect.Int:
+		d.count(n, v, path)
 	default:
 		panic(fmt.Sprintf("fleet: no decoding for %s", v.Type())) // a kind was given a field of a new type
 	}
@@ -162,7 +165,7 @@ func (d *document) pairs(n *yaml.Node, path string, each func(key, val *yaml.Nod
 	}
 }
 
-func (d *document) list(n *yaml.Node, v reflect.Value, path string) {
+func (d *document) list(n *yaml.Node, v reflect.Value, path, scalar string) {
 	if n.Kind != yaml.SequenceNode {
 		d.wrongType(n, path, "a list", `begin each entry with "- "`)
 		return
@@ -173,7 +176,7 @@ func (d *document) list(n *yaml.Node, v reflect.Value, path string) {
 		if isNull(target(item)) {
 			d.faults.add(d.at(target(item)), "remove it or fill it in", "empty entry%s", in(path))
 		}
-		d.value(item, v.Index(i), at, "")
+		d.value(item, v.Index(i), at, scalar)
 	}
 }
 
@@ -220,6 +223,16 @@ func (d *document) truth(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	v.SetBool(strings.EqualFold(n.Value, "true"))
+}
+
+// count decodes a whole number that is not negative.
+func (d *document) count(n *yaml.Node, v reflect.Value, path string) {
+	number, err := strconv.ParseUint(n.Value, 10, 31)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil {
+		d.wrongType(n, path, "a count", "write a whole number without quotes")
+		return
+	}
+	v.SetInt(int64(number))
 }
 
 func (d *document) wrongType(n *yaml.Node, path, want, fix string) {

@@ -236,6 +236,7 @@ func TestSelector(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(service("web", "{source: {path: a}, clusters: {names: [x]}, helm: {values: {a: [1, yes, 1e400, .nan, !!binary aa]}}}")))
+	f.Add([]byte(service("web", whole)))
 	f.Add([]byte("a: &a [*a]\n<<: *a\n? [k]\n: v\n"))
 	f.Add([]byte("<<<<<<< HEAD\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

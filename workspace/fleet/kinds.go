@@ -59,8 +59,19 @@ type WorkspaceSpec struct {
 	// DeletionBudget is how many services one commit may take away from the fleet, or from one cluster: "50%"
 	// or a count. Empty means 50%.
 	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty" scalar:"number"`
+	// Acknowledged are tokens (budget.Token) of removals beyond the budget that a person has agreed to.
+	Acknowledged []string `yaml:"acknowledged,omitempty" json:"acknowledged,omitempty" scalar:"number"`
 	// Defaults apply to every service that does not say otherwise.
 	Defaults Defaults `yaml:"defaults,omitempty" json:"defaults,omitempty"`
+	// Health says how kinds are judged on every service, after the services' own rules.
+	Health []HealthRule `yaml:"health,omitempty" json:"health,omitempty"`
+	// Plugins are the renderers besides the built-in ones.
+	Plugins []Plugin `yaml:"plugins,omitempty" json:"plugins,omitempty"`
+}
+
+// Plugin is a renderer that agents bring along under its name.
+type Plugin struct {
+	Name string `yaml:"name" json:"name"`
 }
 
 // Hub is an address.
@@ -193,13 +204,19 @@ func (s *Service) Place(field string) Position { return place(s.Fields, field, s
 // ServiceSpec says where the manifests come from, how they are rendered, and where they go.
 type ServiceSpec struct {
 	Source SourceRef `yaml:"source" json:"source"`
-	// Renderer is raw, kustomize or helm. Empty: told by an unmistakable file at the path (kustomization.yaml, Chart.yaml),
-	// else raw.
-	Renderer   string            `yaml:"renderer,omitempty" json:"renderer,omitempty"`
-	Helm       *Helm             `yaml:"helm,omitempty" json:"helm,omitempty"`
-	Namespace  string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
-	Clusters   Selector          `yaml:"clusters" json:"clusters"`
-	Parameters map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	// Renderer is raw, kustomize, helm or one of the workspace's plugins. Empty: told by an unmistakable file at the path
+	// (kustomization.yaml, Chart.yaml), else raw.
+	Renderer  string `yaml:"renderer,omitempty" json:"renderer,omitempty"`
+	Helm      *Helm  `yaml:"helm,omitempty" json:"helm,omitempty"`
+	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	// ServiceAccount is who applies and deletes the objects: NAME in the service's namespace, or NAMESPACE/NAME. Empty: the
+	// agent itself.
+	ServiceAccount string `yaml:"serviceAccount,omitempty" json:"serviceAccount,omitempty"`
+	// AllowedNamespaces are the only ones that may hold the service's objects, and nothing outside of namespaces is applied.
+	// Empty: any.
+	AllowedNamespaces []string          `yaml:"allowedNamespaces,omitempty" json:"allowedNamespaces,omitempty"`
+	Clusters          Selector          `yaml:"clusters" json:"clusters"`
+	Parameters        map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
 	// Secrets names sealed files of the installation repo, wherever the manifests come from.
 	Secrets []SecretRef `yaml:"secrets,omitempty" json:"secrets,omitempty"`
 	// Include names more folders or files of the same repository that the render reads.
@@ -208,6 +225,10 @@ type ServiceSpec struct {
 	Mounts    []Mount      `yaml:"mounts,omitempty" json:"mounts,omitempty"`
 	DependsOn []Dependency `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
 	Sync      Sync         `yaml:"sync,omitempty" json:"sync,omitempty"`
+	// Health says how kinds are judged on this service, before the workspace's rules and the built-in ones.
+	Health []HealthRule `yaml:"health,omitempty" json:"health,omitempty"`
+	// Tests are tried once the service is healthy.
+	Tests []Test `yaml:"tests,omitempty" json:"tests,omitempty"`
 }
 
 // SourceRef points into a repository. Without a name it is the installation repo itself.
@@ -240,6 +261,12 @@ type Helm struct {
 	Values  map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
 	// ValuesFiles are relative to the repository's root, or lie in a mount; later ones win, and Values win over all.
 	ValuesFiles []string `yaml:"valuesFiles,omitempty" json:"valuesFiles,omitempty"`
+	// Lookup lets templates look objects up in the cluster, as the service's account.
+	Lookup bool `yaml:"lookup,omitempty" json:"lookup,omitempty"`
+	// Record keeps a release in the cluster, for `helm list`.
+	Record bool `yaml:"record,omitempty" json:"record,omitempty"`
+	// SkipCRDs leaves out what lies in the chart's crds/.
+	SkipCRDs bool `yaml:"skipCRDs,omitempty" json:"skipCRDs,omitempty"`
 }
 
 // Selector picks clusters: by name, or by tags. All conditions given must hold; an empty selector picks none.
@@ -259,18 +286,4 @@ type SecretRef struct {
 	TemplateOnly bool `yaml:"templateOnly,omitempty" json:"templateOnly,omitempty"`
 	// Type is the Kubernetes Secret's type. Empty means Opaque.
 	Type string `yaml:"type,omitempty" json:"type,omitempty"`
-}
-
-// Dependency names a service that must be healthy on the same cluster first.
-type Dependency struct {
-	Service string `yaml:"service" json:"service"`
-}
-
-// Sync is how a service is kept in place. A nil switch means the workspace's default, and at last true.
-type Sync struct {
-	Prune    *bool `yaml:"prune,omitempty" json:"prune,omitempty"`
-	SelfHeal *bool `yaml:"selfHeal,omitempty" json:"selfHeal,omitempty"`
-	// DeletionBudget is how many of the service's objects one sync may delete: "50%" or a count. Empty means 50%,
-	// and never fewer than ten.
-	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty" scalar:"number"`
 }

@@ -31,6 +31,7 @@ func checkReferences(f *Fleet, out *faults) {
 		if s.Spec.Helm != nil {
 			chart = s.Spec.Helm.Chart
 		}
+		checkPlugin(f, s, out)
 		refer(s, "spec.source.name", "source", s.Spec.Source.Name, sources, out)
 		checkUse(f, use{s, "spec.source", s.Spec.Source, "spec.helm.chart", chart}, out)
 		for j, m := range s.Spec.Mounts {
@@ -43,8 +44,39 @@ func checkReferences(f *Fleet, out *faults) {
 		}
 		for j, dep := range s.Spec.DependsOn {
 			refer(s, index("spec.dependsOn", j)+".service", "service", dep.Service, services, out)
+			checkVersioned(f, s, j, out)
 		}
 	}
+}
+
+// checkPlugin reports a renderer that is neither built in nor a plugin of the workspace.
+func checkPlugin(f *Fleet, s *Service, out *faults) {
+	name := s.Spec.Renderer
+	known := builtins()
+	for _, p := range f.Workspace.Spec.Plugins {
+		if p.Name != "" && !slices.Contains(known, p.Name) {
+			known = append(known, p.Name)
+		}
+	}
+	if name == "" || slices.Contains(known, name) {
+		return
+	}
+	fix := didYouMean(name, known, "renderers")
+	if _, near := nearest(name, known); !near {
+		fix = strings.TrimPrefix(fix+"; a plugin is declared as spec.plugins: [{name: ...}] in plural.yaml", "; ")
+	}
+	out.add(s.Place("spec.renderer"), fix, "unknown renderer %s", quote(name))
+}
+
+// checkVersioned reports a wait for a version of what has none: files of the installation repo.
+func checkVersioned(f *Fleet, s *Service, i int, out *faults) {
+	dep := s.Spec.DependsOn[i]
+	other, ok := f.Service(dep.Service)
+	if !ok || dep.Version == "" || other.Spec.Source.Name != "" {
+		return
+	}
+	out.add(s.Place(index("spec.dependsOn", i)+".version"), "remove the version",
+		"a version of %s is wanted, whose files come from this repository and have none", quote(dep.Service))
 }
 
 func names[T any](list []T, of func(*T) string) []string {

@@ -2,18 +2,20 @@ package fleet
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
 )
 
-// TestTheExamplesOfTheSpecLoad reads the YAML of docs/spec/sources.md as the files that its first lines name.
-func TestTheExamplesOfTheSpecLoad(t *testing.T) {
-	text, err := os.ReadFile("../../docs/spec/sources.md")
+// examples are the YAML blocks of a page of docs/spec, as the files that their first lines name.
+func examples(t *testing.T, page string) fstest.MapFS {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/spec/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{"plural.yaml": {Data: []byte(workspaceYAML)}}
+	files := fstest.MapFS{}
 	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 		example, _, _ := strings.Cut(block, "```")
 		name, _, _ := strings.Cut(strings.TrimPrefix(example, "# "), "\n")
@@ -22,6 +24,12 @@ func TestTheExamplesOfTheSpecLoad(t *testing.T) {
 		}
 		files[name] = &fstest.MapFile{Data: []byte(example)}
 	}
+	return files
+}
+
+func TestTheExamplesOfTheSpecLoad(t *testing.T) {
+	files := examples(t, "sources.md")
+	files["plural.yaml"] = &fstest.MapFile{Data: []byte(workspaceYAML)}
 	for _, name := range []string{"secrets/hub/apps.yaml", "keys/alice.asc", "keys/allowed_signers", "keys/trusted_root.json"} {
 		files[name] = &fstest.MapFile{Data: []byte("x")}
 	}
@@ -36,4 +44,51 @@ func TestTheExamplesOfTheSpecLoad(t *testing.T) {
 	if kinds["git"] < 3 || kinds["helm"] < 1 || kinds["oci"] < 2 || len(f.Services) < 4 {
 		t.Errorf("%v sources and %d services: are the examples found?", kinds, len(f.Services))
 	}
+}
+
+func TestTheExamplesOfServicesLoad(t *testing.T) {
+	files := examples(t, "service.md")
+	for name, text := range map[string]string{
+		"sources/charts.yaml":  "kind: Source\nmetadata: {name: charts}\nspec: {helm: {url: \"https://example.org\"}}\n",
+		"clusters/edge-1.yaml": "kind: Cluster\nmetadata: {name: edge-1}\n",
+	} {
+		files[name] = &fstest.MapFile{Data: []byte("apiVersion: plural.sh/v1alpha1\n" + text)}
+	}
+	f, err := Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, ok := f.Service("web")
+	if !ok || len(web.Spec.Tests) != 3 || len(web.Spec.Sync.Fields) != 3 || len(f.Services) < 4 {
+		t.Errorf("%d services: are the examples found?", len(f.Services))
+	}
+}
+
+// TestTheSpecKnowsEveryField looks for the name of every field of a service in its reference.
+func TestTheSpecKnowsEveryField(t *testing.T) {
+	text, err := os.ReadFile("../../docs/spec/service.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range fieldNames(reflect.TypeFor[ServiceSpec]()) {
+		if !strings.Contains(string(text), name) {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+}
+
+// fieldNames are the names of a struct's fields, at any depth.
+func fieldNames(of reflect.Type) []string {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("yaml"), ",")
+		names = append(append(names, name), fieldNames(of.Field(i).Type)...)
+	}
+	return names
 }

@@ -13,7 +13,7 @@ func didYouMean(word string, known []string, what string) string {
 	if near, ok := nearest(word, known); ok {
 		return "did you mean " + quote(near) + "?"
 	}
-	const few = 12
+	const few = 16
 	switch {
 	case len(known) == 0:
 		return "there are no " + what + " here"

@@ -15,7 +15,7 @@ const keyPrefix = "d2-"
 // rendererVersion changes when a renderer makes other objects of the same input, so that every cluster renders again.
 func rendererVersion(renderer string) string {
 	versions := map[string]string{rendererRaw: "1", rendererKustomize: "1", rendererHelm: "1"}
-	return versions[renderer]
+	return versions[renderer] // a plugin's is known to the agent alone
 }
 
 // deploymentKey hashes all that a render sees. It leaves out how the result is applied.
@@ -42,7 +42,25 @@ func deploymentKey(d *Deployment) string {
 		e.text(m.At, m.Bundle)
 		e.flag(m.OwnRepository)
 	}
+	e.chart(d)
 	return keyPrefix + hex.EncodeToString(e.sum.Sum(nil))
+}
+
+// chart writes what a chart's render does beyond its values. Nothing is written for a chart that asks for none of it, so
+// that it keeps its key from before it could.
+func (e encoder) chart(d *Deployment) {
+	if d.Helm == nil || !d.Helm.Lookup && !d.Helm.Record && !d.Helm.SkipCRDs {
+		return
+	}
+	if len(d.Mounts) == 0 { // what comes next would read as the count of mounts
+		e.size(0)
+	}
+	e.flag(d.Helm.Lookup)
+	e.flag(d.Helm.Record)
+	e.flag(d.Helm.SkipCRDs)
+	if d.Helm.Lookup { // it sees what the account may read
+		e.text(d.ServiceAccount)
+	}
 }
 
 // encoder writes values so that no two different sequences of values give the same bytes: each text after its length,

@@ -82,7 +82,7 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		word := rapid.StringMatching(`[ab:0-9]{0,3}`)
 		draw := func(label string) *Deployment {
-			return &Deployment{
+			d := &Deployment{
 				Bundle: word.Draw(rt, label), Service: word.Draw(rt, label), Path: word.Draw(rt, label),
 				Parameters: rapid.MapOfN(word, word, 0, 2).Draw(rt, label),
 				Helm:       &Helm{Release: word.Draw(rt, label), ValuesFiles: rapid.SliceOfN(word, 0, 2).Draw(rt, label)},
@@ -90,6 +90,11 @@ func TestKeyEncodingIsInjective(t *testing.T) {
 				OwnRepository: rapid.Bool().Draw(rt, label),
 				Mounts:        rapid.SliceOfN(rapid.Custom(mount), 0, 2).Draw(rt, label),
 			}
+			d.Helm.Lookup, d.Helm.Record, d.Helm.SkipCRDs = rapid.Bool().Draw(rt, label), rapid.Bool().Draw(rt, label), rapid.Bool().Draw(rt, label)
+			if d.Helm.Lookup { // else it is how the objects are applied
+				d.ServiceAccount = word.Draw(rt, label)
+			}
+			return d
 		}
 		a, b := draw("a"), draw("b")
 		same := cmp.Equal(a, b, cmpopts.EquateEmpty())

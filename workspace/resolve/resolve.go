@@ -21,7 +21,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -29,6 +28,9 @@ import (
 // Sources gives the last good state of a repository. The source "" is the installation repo itself, whose ref is "".
 // For any other, the ref is what fleet.Source.Ref or MountRef gives. snapshot.ErrNotFetched says that there was none so
 // far; an error with a method Fix() string knows what helps.
+//
+// Sources that also have a method Version(source, ref string) string say by it which version the snapshot is, as its
+// upstream calls it: a chart's version or a tag.
 type Sources interface {
 	Snapshot(source, ref string) (*snapshot.Snapshot, error)
 }
@@ -44,7 +46,7 @@ type Deployment struct {
 	Inputs []string
 	// Path is the folder to render.
 	Path string
-	// Renderer is raw, kustomize or helm.
+	// Renderer is raw, kustomize, helm or a plugin's name.
 	Renderer   string
 	Namespace  string
 	Parameters map[string]string
@@ -60,11 +62,14 @@ type Deployment struct {
 	Mounts []Mount
 	// OwnRepository says that the service's files come from the installation repo, so that sealed ones among them may be
 	// opened.
-	OwnRepository   bool
-	DependsOn       []string
-	Prune, SelfHeal bool
-	DeletionBudget  string
-	Source, Ref     string
+	OwnRepository bool
+	Operation
+	Source, Ref string
+	// Version is what its source calls the service's files: a chart's version or a tag. Empty: it has no word for them.
+	Version string
+	// Variant tells deployments apart that have one key although something outside of the render was filled in with their
+	// cluster's facts. Empty: nothing was.
+	Variant string
 	// Commit is what the source's snapshot was taken of; empty for a work tree.
 	Commit string
 	// Snapshot is where to pack Inputs from.
@@ -89,6 +94,8 @@ type Helm struct {
 	// ValuesJSON is an object, or empty.
 	ValuesJSON  []byte
 	ValuesFiles []string
+	// Lookup lets templates look objects up in the cluster, Record keeps a release there, SkipCRDs leaves crds/ out.
+	Lookup, Record, SkipCRDs bool
 }
 
 // Problem is why a service cannot be resolved.
@@ -201,34 +208,8 @@ func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 	if d.Namespace == "" {
 		d.Namespace = "default"
 	}
-	for _, dep := range s.Spec.DependsOn {
-		d.DependsOn = append(d.DependsOn, dep.Service)
-	}
-	own, general := s.Spec.Sync, f.Workspace.Spec.Defaults.Sync
-	d.Prune = switchedOn(own.Prune, general.Prune)
-	d.SelfHeal = switchedOn(own.SelfHeal, general.SelfHeal)
-	d.DeletionBudget = firstOf(own.DeletionBudget, general.DeletionBudget, budget.Default)
+	d.Operation = operation(f, s, d.Namespace)
 	return d
-}
-
-// switchedOn is the first switch that is set, else true.
-func switchedOn(switches ...*bool) bool {
-	for _, s := range switches {
-		if s != nil {
-			return *s
-		}
-	}
-	return true
-}
-
-// firstOf is the first that is not empty.
-func firstOf(choices ...string) string {
-	for _, s := range choices {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // addFiles finds the renderer, the inputs and their key, and the mounts with theirs.
@@ -237,7 +218,7 @@ func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Probl
 	if err != nil {
 		return sourceProblem(s, d.Source, "spec.source.name", err)
 	}
-	d.Snapshot, d.Commit = snap, snap.Commit().ID
+	d.Snapshot, d.Commit, d.Version = snap, snap.Commit().ID, versionOf(src, d.Source, d.Ref)
 	seen, problem := r.addMounts(d, s, src)
 	if problem != nil {
 		return problem
@@ -277,11 +258,11 @@ func (r *Resolver) addParameters(d *Deployment, s *fleet.Service, c *fleet.Clust
 		}
 		d.Parameters[name] = value
 	}
-	if d.Renderer != rendererHelm {
-		return nil
-	}
 	t.scope.fields["parameters"] = scope{values: d.Parameters}
 	var problem *Problem
+	if d.Tests, d.Variant, problem = t.tests(s.Spec.Tests); problem != nil || d.Renderer != rendererHelm {
+		return problem
+	}
 	d.Helm, problem = t.helm(s)
 	return problem
 }

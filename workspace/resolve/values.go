@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ func (t templates) helm(s *fleet.Service) (*Helm, *Problem) {
 	if s.Spec.Helm == nil {
 		return h, nil
 	}
-	h.Release = firstOf(s.Spec.Helm.Release, h.Release)
+	h.Lookup, h.Record, h.SkipCRDs = s.Spec.Helm.Lookup, s.Spec.Helm.Record, s.Spec.Helm.SkipCRDs
+	h.Release = cmp.Or(s.Spec.Helm.Release, h.Release)
 	for _, name := range s.Spec.Helm.ValuesFiles {
 		h.ValuesFiles = append(h.ValuesFiles, path.Clean(name))
 	}

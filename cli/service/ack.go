@@ -1,0 +1,284 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/replace"
+	"github.com/pluralsh/plural/workspace"
+)
+
+type ackOptions struct {
+	f        *cmdutil.Factory
+	service  string
+	clusters []string
+	removals string
+	commit   bool
+
+	message                  string
+	dryRun, noCommit, noPush bool
+	wait                     bool
+}
+
+func newCmdAck(f *cmdutil.Factory) *cobra.Command {
+	o := &ackOptions{f: f}
+	cmd := &cobra.Command{
+		Use:   "ack [NAME]",
+		Short: "Agree to deletions that wait for a person",
+		Long: `Agree to deletions that wait for a person.
+
+What would delete more than the deletion budget allows waits, and so does what
+would delete everything. This shows what waits on which clusters, asks, and
+writes the agreement into the installation repo: as spec.sync.acknowledged into
+the service's file or, for whole services, as spec.acknowledged into plural.yaml.
+It is committed and pushed, and the command waits until it is observed.
+
+An agreement names exactly what was shown. When other objects are to go by the
+time it arrives, they wait again. Agreements that nothing waits for any more are
+taken out of the file.`,
+		Example: cmdutil.Example(
+			"plural service ack web",
+			"plural service ack web --cluster edge-1 --cluster edge-2 --yes",
+			"plural service ack --cluster-removals edge-1",
+			"plural service ack --commit --dry-run"),
+		Args: cmdutil.AtMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.service = args[0]
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.clusters, "cluster", nil, "only what waits on this `CLUSTER`; may be repeated")
+	flags.StringVar(&o.removals, "cluster-removals", "", "agree to removals of whole services from this `CLUSTER`")
+	flags.BoolVar(&o.commit, "commit", false, "agree to what the newest commit takes away, for which the hub refuses it")
+	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show the change, and make none")
+	flags.BoolVar(&o.noCommit, "no-commit", false, "change the file in the work tree only")
+	flags.BoolVar(&o.noPush, "no-push", false, "commit, but leave the push to you")
+	flags.BoolVar(&o.wait, "wait", true, "wait until the agreement is observed")
+	return cmd
+}
+
+// subject is what the person may agree to something about.
+func (o *ackOptions) subject() (subject, error) {
+	var all []subject
+	if o.service != "" {
+		all = append(all, ofService{o.service, o.clusters})
+	}
+	if o.removals != "" {
+		all = append(all, ofCluster(o.removals))
+	}
+	if o.commit {
+		all = append(all, ofCommit{})
+	}
+	if len(all) != 1 || len(o.clusters) > 0 && o.service == "" {
+		return nil, &ui.Err{
+			Msg: "nothing says what to agree to, or too much does",
+			Fix: "plural service ack NAME [--cluster CLUSTER], or --cluster-removals CLUSTER, or --commit",
+		}
+	}
+	return all[0], nil
+}
+
+func (o *ackOptions) run(ctx context.Context) error {
+	about, err := o.subject()
+	if err != nil {
+		return err
+	}
+	repo, err := o.f.Repo()
+	if err != nil {
+		return err
+	}
+	hub, err := o.f.HubClient()
+	if err != nil {
+		return err
+	}
+	found, err := about.ask(ctx, hub)
+	if err != nil {
+		return err
+	}
+	if len(found.chosen) == 0 {
+		o.f.Say("nothing waits for an agreement")
+		return nil
+	}
+	a, err := prepare(repo, about.home(), found)
+	if err != nil {
+		return err
+	}
+	o.show(found)
+	if a.done() {
+		o.f.Say("agreed to already, in %s", a.file)
+		return nil
+	}
+	if err := o.confirm(ctx); err != nil {
+		return err
+	}
+	return o.carryOut(ctx, repo, hub, about, found, a)
+}
+
+// show says what waits, each thing once.
+func (o *ackOptions) show(found *findings) {
+	for i := range found.chosen {
+		m := &found.chosen[i]
+		o.f.Say("%s: %s", ui.Clean(m.token), ui.Clean(m.title()))
+		for _, line := range m.lines() {
+			o.f.Say("  %s", line)
+		}
+	}
+}
+
+func (o *ackOptions) confirm(ctx context.Context) error {
+	if o.f.Yes || o.dryRun {
+		return nil
+	}
+	yes, err := o.f.Prompter().Confirm(ctx, "Agree to these deletions?", "--yes")
+	if err == nil && !yes {
+		err = context.Canceled
+	}
+	return err
+}
+
+// carryOut makes the change, as far as is wanted.
+func (o *ackOptions) carryOut(ctx context.Context, repo *workspace.Repo, hub *client.Client, about subject, found *findings, a *agreement) error {
+	diff := udiff.Unified("a/"+a.file, "b/"+a.file, string(a.before), string(a.after))
+	if o.dryRun {
+		_, err := io.WriteString(o.f.IO.Out, diff)
+		return err
+	}
+	o.f.Say("%s", strings.TrimSuffix(diff, "\n"))
+	if o.noCommit {
+		return o.write(repo, a)
+	}
+	commit, err := repo.Commit(ctx, cmp.Or(o.message, about.message()), map[string][]byte{a.file: a.after})
+	if err != nil {
+		return err
+	}
+	remote, err := repo.HasRemote()
+	if err != nil {
+		return err
+	}
+	if o.noPush || !remote {
+		o.f.Say("committed as %s; push it: git push", cmdutil.ShortCommit(commit))
+		return nil
+	}
+	pushed, err := repo.Push(ctx)
+	if err != nil {
+		return fmt.Errorf("the change is committed as %s, and not pushed: %w", cmdutil.ShortCommit(commit), err)
+	}
+	o.f.Say("committed and pushed as %s", cmdutil.ShortCommit(pushed))
+	if !o.wait {
+		return nil
+	}
+	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: pushed}.wait(ctx)
+}
+
+// write changes the work tree alone.
+func (o *ackOptions) write(repo *workspace.Repo, a *agreement) error {
+	root, err := os.OpenRoot(repo.Root())
+	if err != nil {
+		return fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	info, err := root.Stat(a.file)
+	if err != nil {
+		return fmt.Errorf("look at %q: %w", a.file, err)
+	}
+	if err := replace.File(root, a.file, a.after, info.Mode().Perm()); err != nil {
+		return fmt.Errorf("write %q: %w", a.file, err)
+	}
+	o.f.Say("changed %s; commit it: git add %s && git commit", a.file, a.file)
+	return nil
+}
+
+// findings are what the hub says waits.
+type findings struct {
+	// chosen are what the person is asked about, most of it first.
+	chosen []matter
+	// waiting are the tokens of all that waits, chosen or not.
+	waiting map[string]bool
+}
+
+// matter is what one token names.
+type matter struct {
+	token, message string
+	count          int
+	// what is the noun of names: "objects", "services".
+	what  string
+	names []string
+	// clusters are where it waits; none when it is the commit that does.
+	clusters []string
+}
+
+func (m *matter) title() string {
+	out := fmt.Sprintf("%d %s", m.count, m.what)
+	if m.count == 0 {
+		out = m.message
+	}
+	if len(m.clusters) > 0 {
+		out += " on " + list(m.clusters)
+	}
+	return out
+}
+
+// lines are the names, one in a line.
+func (m *matter) lines() []string {
+	var out []string
+	for _, name := range m.names {
+		out = append(out, "- "+ui.Clean(name))
+	}
+	if rest := m.count - len(m.names); rest > 0 && len(m.names) > 0 {
+		out = append(out, fmt.Sprintf("- and %d more", rest))
+	}
+	return out
+}
+
+// list names a few.
+func list(names []string) string {
+	const most = 8
+	if rest := len(names) - most; rest > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), rest)
+	}
+	return strings.Join(names, ", ")
+}
+
+// tokens are those that were chosen.
+func (f *findings) tokens() []string {
+	var out []string
+	for i := range f.chosen {
+		out = append(out, f.chosen[i].token)
+	}
+	return out
+}
+
+// gather puts what waits on several clusters together by token.
+func gather(list []matter) []matter {
+	var out []matter
+	for _, m := range list {
+		i := slices.IndexFunc(out, func(other matter) bool { return other.token == m.token })
+		if i < 0 {
+			out = append(out, m)
+			continue
+		}
+		out[i].clusters = append(out[i].clusters, m.clusters...)
+		if len(out[i].names) == 0 {
+			out[i].names = m.names
+		}
+	}
+	slices.SortStableFunc(out, func(a, b matter) int {
+		return cmp.Or(cmp.Compare(len(b.clusters)*b.count, len(a.clusters)*a.count), cmp.Compare(a.token, b.token))
+	})
+	return out
+}

@@ -1,0 +1,29 @@
+package budget
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+)
+
+// tokenDigits is the length of a token.
+const tokenDigits = 12
+
+var token = regexp.MustCompile(`^[0-9a-f]{12}$`)
+
+// Token names exactly what is to be deleted: whoever agrees to the token agrees to these names, in whatever order, and to
+// no others. It is 12 hex digits.
+func Token(names []string) string {
+	sum := sha256.New()
+	for i, name := range slices.Sorted(slices.Values(names)) {
+		if i > 0 {
+			sum.Write([]byte{'\n'})
+		}
+		sum.Write([]byte(name))
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:tokenDigits]
+}
+
+// IsToken says whether s could be a Token.
+func IsToken(s string) bool { return token.MatchString(s) }
