@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/agent/health/lua"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli/agent"
 	"github.com/pluralsh/plural/internal/buildinfo"
@@ -19,6 +20,9 @@ import (
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "health-child" {
+		os.Exit(lua.ChildMain(os.Stdin, os.Stdout))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRoot().ExecuteContext(ctx)

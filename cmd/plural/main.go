@@ -4,15 +4,19 @@ package main
 import (
 	"os"
 
+	"github.com/pluralsh/plural/agent/health/lua"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
 func main() {
-	// The child that renders strangers' files starts before anything else can read the environment or a flag.
+	// The children that work on strangers' files start before anything else can read the environment or a flag.
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "health-child" {
+		os.Exit(lua.ChildMain(os.Stdin, os.Stdout))
 	}
 	os.Exit(cli.Main(os.Args[1:], ui.System()))
 }

@@ -1,0 +1,168 @@
+package checks_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/agent/checks"
+)
+
+// echo answers with what it was asked, except where a path says otherwise.
+func echo(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/teapot":
+		w.WriteHeader(http.StatusTeapot)
+	case "/away":
+		http.Redirect(w, r, "/teapot", http.StatusFound)
+	case "/slow":
+		<-r.Context().Done()
+	case "/large":
+		_, _ = io.WriteString(w, strings.Repeat("x", 1<<20)+"end")
+	}
+	body, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %s host=%s color=%s auth=%s impersonate=%s body=%s",
+		r.Method, r.URL.RequestURI(), r.Host, r.Header.Get("Color"), r.Header.Get("Authorization"), r.Header.Get("Impersonate-User"), body)
+}
+
+func TestAServiceIsAskedThroughTheAPIServer(t *testing.T) {
+	w := start(t)
+	w.serve("web", false, http.HandlerFunc(echo))
+	w.serve("secure", true, http.HandlerFunc(echo))
+	for _, tt := range []struct {
+		name string
+		http checks.HTTP
+		want string // in the message; empty: it passes
+	}{
+		{"by number", checks.HTTP{Service: "web", Port: "80"}, ""},
+		{"by name", checks.HTTP{Service: "web", Port: "web"}, ""},
+		{"with TLS", checks.HTTP{Service: "secure", Port: "web", Scheme: "https"}, ""},
+		{"path and query", checks.HTTP{Service: "web", Port: "80", Path: "/a/b/?x=1&y=%20", Contains: "GET /a/b/?x=1&y=%20"}, ""},
+		{"method, header and body", checks.HTTP{Service: "web", Port: "80", Method: "POST", Headers: map[string]string{"color": "red"}, Body: "hello", Contains: "color=red"}, ""},
+		{"no credentials of ours", checks.HTTP{Service: "web", Port: "80", Contains: "auth= impersonate= "}, ""},
+		{"a status that is wanted", checks.HTTP{Service: "web", Port: "80", Path: "/teapot", Status: 418}, ""},
+		{"a status that is not", checks.HTTP{Service: "web", Port: "80", Path: "/teapot"}, "it answers 418 I'm a teapot, not 2xx"},
+		{"another status than wanted", checks.HTTP{Service: "web", Port: "80", Status: 204}, "it answers 200 OK, not 204"},
+		{"a redirect is not followed", checks.HTTP{Service: "web", Port: "80", Path: "/away", Status: 302}, ""},
+		{"an answer without the words", checks.HTTP{Service: "web", Port: "80", Contains: "hello"}, `does not contain "hello"`},
+		{"an answer with the words too far", checks.HTTP{Service: "web", Port: "80", Path: "/large", Contains: "end"}, "the answer of 1048576 bytes"},
+		{"no such Service", checks.HTTP{Service: "wep", Port: "80", Status: 404}, `services "wep" not found`},
+		{"no such port", checks.HTTP{Service: "web", Port: "81"}, "the API server answers"},
+		{"another namespace", checks.HTTP{Service: "web", Namespace: "default", Port: "80"}, `services "web" not found`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := w.try(checks.Test{Name: tt.name, HTTP: &tt.http})
+			if got.Passed != (tt.want == "") || !strings.Contains(got.Message, tt.want) || got.Name != tt.name || got.Tries != 1 {
+				t.Errorf("result %+v, want %q", got, tt.want)
+			}
+			if len(got.Log) > 4096 {
+				t.Errorf("%d bytes of log", len(got.Log))
+			}
+		})
+	}
+}
+
+func TestARequestThatWouldBeAnotherIsRefusedAndNotTriedAgain(t *testing.T) {
+	w := start(t)
+	w.target.Namespaces = []string{w.Namespace, "web-jobs"}
+	for name, http := range map[string]checks.HTTP{
+		"path out of the Service":           {Service: "web", Port: "80", Path: "/../../secrets"},
+		"path out of the Service, in code":  {Service: "web", Port: "80", Path: "/a/%2e%2e/%2E%2E/secrets"},
+		"path out of the Service, in slash": {Service: "web", Port: "80", Path: `/a\..\..`},
+		"path without a root":               {Service: "web", Port: "80", Path: "secrets"},
+		"path to a host":                    {Service: "web", Port: "80", Path: "//example.com/"},
+		"service with a path":               {Service: "web/proxy", Port: "80"},
+		"service with a scheme":             {Service: "https:web", Port: "80"},
+		"namespace with a path":             {Service: "web", Namespace: "a/b", Port: "80"},
+		"namespace of others":               {Service: "web", Namespace: "kube-system", Port: "80"},
+		"no port":                           {Service: "web"},
+		"port out of range":                 {Service: "web", Port: "70000"},
+		"port with a path":                  {Service: "web", Port: "80/proxy"},
+		"another scheme":                    {Service: "web", Port: "80", Scheme: "ftp"},
+		"method of two words":               {Service: "web", Port: "80", Method: "GET /"},
+		"credentials for the API server":    {Service: "web", Port: "80", Headers: map[string]string{"authorization": "Bearer x"}},
+		"another user":                      {Service: "web", Port: "80", Headers: map[string]string{"Impersonate-User": "admin"}},
+		"another user behind a proxy":       {Service: "web", Port: "80", Headers: map[string]string{"X-Remote-User": "admin"}},
+		"another host":                      {Service: "web", Port: "80", Headers: map[string]string{"Host": "x"}},
+		"another protocol":                  {Service: "web", Port: "80", ByName: true, Headers: map[string]string{"Upgrade": "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := w.try(checks.Test{Name: name, HTTP: &http, Retries: 5})
+			if got.Passed || got.Tries != 1 || strings.Contains(got.Message, "API server answers") {
+				t.Errorf("result %+v", got)
+			}
+		})
+	}
+}
+
+func TestAServiceIsAskedByItsName(t *testing.T) {
+	w := start(t)
+	plain, secure := w.serve("web", false, http.HandlerFunc(echo)), w.serve("secure", true, http.HandlerFunc(echo))
+	w.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
+		at, known := map[string]string{"web." + w.Namespace + ".svc:80": plain, "secure." + w.Namespace + ".svc:80": secure}[address]
+		if !known {
+			return nil, fmt.Errorf("nobody is at %s", address)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, at)
+	})
+	for _, tt := range []struct {
+		name string
+		http checks.HTTP
+		want string
+	}{
+		{"by number", checks.HTTP{Service: "web", Port: "80", Contains: "host=web." + w.Namespace + ".svc:80"}, ""},
+		{"by name", checks.HTTP{Service: "web", Port: "web"}, ""},
+		{"with TLS", checks.HTTP{Service: "secure", Port: "web", Scheme: "https"}, ""},
+		{"headers of any kind", checks.HTTP{Service: "web", Port: "80", Headers: map[string]string{"authorization": "Bearer x", "host": "example.com"}, Contains: "host=example.com color= auth=Bearer x"}, ""},
+		{"nothing of ours", checks.HTTP{Service: "web", Port: "80", Contains: "auth= impersonate= "}, ""},
+		{"a redirect is not followed", checks.HTTP{Service: "web", Port: "80", Path: "/away", Status: 302}, ""},
+		{"no such port", checks.HTTP{Service: "web", Port: "metrics"}, `no port with name "metrics"`},
+		{"no such Service", checks.HTTP{Service: "wep", Port: "web"}, "there is no Service"},
+		{"nobody there", checks.HTTP{Service: "wep", Port: "80"}, "nobody is at"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.http.ByName = true
+			got := w.try(checks.Test{Name: tt.name, HTTP: &tt.http})
+			if got.Passed != (tt.want == "") || !strings.Contains(got.Message, tt.want) {
+				t.Errorf("result %+v, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestATestIsTriedAgainUntilItPasses(t *testing.T) {
+	w := start(t)
+	var asked atomic.Int32
+	w.serve("web", false, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	probe := &checks.HTTP{Service: "web", Port: "80"}
+	if got := w.try(checks.Test{Name: "smoke", HTTP: probe, Retries: 1}); got.Passed || got.Tries != 2 || !strings.Contains(got.Message, "503") {
+		t.Errorf("result %+v", got)
+	}
+	if got := w.try(checks.Test{Name: "smoke", HTTP: probe, Retries: 5}); !got.Passed || got.Tries != 1 || got.Message != "" || got.Took <= 0 {
+		t.Errorf("result %+v", got)
+	}
+}
+
+func TestATryEndsWithItsTimeAndWithItsCaller(t *testing.T) {
+	w := start(t)
+	w.serve("web", false, http.HandlerFunc(echo))
+	slow := &checks.HTTP{Service: "web", Port: "80", Path: "/slow"}
+	if got := w.try(checks.Test{HTTP: slow, Timeout: time.Second}); got.Passed || got.Message != "not done after 1s" {
+		t.Errorf("result %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if got := w.Runner.Run(ctx, w.target, checks.Test{HTTP: slow, Retries: 100}); got.Passed || got.Tries != 1 {
+		t.Errorf("result %+v", got)
+	}
+}

@@ -1,0 +1,51 @@
+package checks
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestAJobsNameTellsServiceTestAndKeyAndFits(t *testing.T) {
+	const key = "0123456789abcdef"
+	if got := jobName("web", "smoke", key); got != "plural-test-web-smoke-01234567" {
+		t.Errorf("name %q", got)
+	}
+	seen := map[string]string{}
+	for _, parts := range [][3]string{
+		{strings.Repeat("a", 63), "smoke", key},
+		{strings.Repeat("a", 63), "suite", key},
+		{"web", strings.Repeat("b", 63), key},
+		{"web", "Smoke Test!", key},
+		{"web", "smoke test ", key},
+		{"web", "", key},
+		{"web", "smoke", ""},
+		{"web", "smoke", "not hex"},
+		{"web", "é", key},
+	} {
+		name := jobName(parts[0], parts[1], parts[2])
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 || !strings.HasPrefix(name, "plural-test-") {
+			t.Errorf("%q: %q: %v", parts, name, problems)
+		}
+		if other, twice := seen[name]; twice {
+			t.Errorf("%q is the name of %s too", name, other)
+		}
+		seen[name] = strings.Join(parts[:], "/")
+	}
+}
+
+func FuzzATailIsTheEndInWholeCharacters(f *testing.F) {
+	f.Add("the end", 3)
+	f.Add("éé\xff", 2)
+	f.Fuzz(func(t *testing.T, log string, most int) {
+		if most < 3 || most > 1<<16 {
+			return // no input that the property speaks of
+		}
+		end := tail(log, most)
+		if len(end) > most || !utf8.ValidString(end) || !strings.HasSuffix(strings.ToValidUTF8(log, "\uFFFD"), end) {
+			t.Errorf("%q of %q", end, log)
+		}
+	})
+}
