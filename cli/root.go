@@ -37,6 +37,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/cli/up"
 	"github.com/pluralsh/plural/cli/validate"
+	"github.com/pluralsh/plural/cli/why"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -136,6 +137,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		cryptocmd.NewCmdCrypto(f),
 		secret.NewCmdSecret(f),
 		diff.NewCmdDiff(f),
+		why.NewCmdWhy(f),
 		up.NewCmdUp(f, nil),
 		up.NewCmdDown(f),
 		local.NewCmdLocal(f),

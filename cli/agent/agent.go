@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -37,24 +36,20 @@ func NewCmdRun(logger func() *slog.Logger) *cobra.Command {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` of the agent's cluster (default: the pod's service account)")
 	flags.StringVar(&o.data, "data", "", "the `FOLDER` for what survives a restart (required)")
 	flags.StringVar(&o.listen, "listen", ":8081", "the `ADDRESS` of /healthz, /readyz and /metrics; empty for none")
-	flags.DurationVar(&o.heal, "heal-interval", 30*time.Second, "how often a healthy service is applied again")
+	flags.StringVar(&o.plugins, "plugins", "", "a `FOLDER` of programs that render what the agent cannot; empty for none")
 	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
 	_ = flags.MarkHidden("with-parent")
 	return cmd
 }
 
 type options struct {
-	kubeconfig, data, listen string
-	heal                     time.Duration
-	withParent               bool
+	kubeconfig, data, listen, plugins string
+	withParent                        bool
 }
 
 func (o *options) run(ctx context.Context, log *slog.Logger) error {
 	if o.data == "" {
 		return errors.New("where may the agent keep what survives a restart? give --data FOLDER")
-	}
-	if o.heal <= 0 {
-		return fmt.Errorf("heal interval %v: want more than nothing, for example 30s", o.heal)
 	}
 	config, err := o.kube()
 	if err != nil {
@@ -68,7 +63,8 @@ func (o *options) run(ctx context.Context, log *slog.Logger) error {
 		ctx = lifeline.Bind(ctx, os.Stdin)
 	}
 	return agent.Run(ctx, agent.Options{
-		Kube: config, Dir: o.data, RenderCommand: []string{self, "render-child"}, Listen: o.listen, Heal: o.heal, Log: log,
+		Kube: config, Dir: o.data, RenderCommand: []string{self, "render-child"}, HealthCommand: []string{self, "health-child"},
+		Plugins: o.plugins, Listen: o.listen, Log: log,
 	})
 }
 

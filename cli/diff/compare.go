@@ -22,8 +22,8 @@ type pair struct {
 	before, after side
 }
 
-// compare lists the files that differ, sorted by path. Folders that hold the same are not looked into.
-func compare(before, after *snapshot.Snapshot) ([]pair, error) {
+// differing lists the files that differ, sorted by path. Folders that hold the same are not looked into.
+func differing(before, after *snapshot.Snapshot) ([]pair, error) {
 	w := walker{before: before, after: after}
 	err := w.walk(".", true, true)
 	return w.found, err

@@ -50,7 +50,7 @@ func TestEveryDifferenceBetweenTwoTreesIsFound(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before, after := tree(t, tt.before), tree(t, tt.after)
-			pairs, err := compare(before, after)
+			pairs, err := differing(before, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestEveryDifferenceBetweenTwoTreesIsFound(t *testing.T) {
 
 func TestTextIsShownAsAUnifiedDiff(t *testing.T) {
 	before, after := tree(t, map[string]string{"a": "one\ntwo\n"}), tree(t, map[string]string{"a": "one\n2\n", "b": "new"})
-	pairs, err := compare(before, after)
+	pairs, err := differing(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,153 +1,123 @@
 // Package diff owns `plural diff`: what the work tree changes against a commit.
 //
-// It refuses to know formats of files: how a sealed file is shown without its values is crypto/values' affair.
+// It refuses to know formats of files and how objects are compared: what a sealed file is without its values is
+// crypto/values' affair, what two renditions differ in is cli/compare's.
 //
-// Two snapshots are compared by their hashes. Of what differs, files that are sealed, or must be, are opened with the
-// person's identities and masked; where nobody here can open them, only the fact remains. Every change is one value with
-// its text in it, printed as a screen or as JSON.
+// Both sides are resolved for every cluster, as the hub would. Where a deployment's key differs, and only there, both sides
+// are rendered, each distinct input once; the changes come back grouped and ranked, and are one value that is printed as a
+// screen or as JSON. With --live each cluster is asked besides what an apply would change now. With --files, or where nothing
+// is deployed, the files themselves are compared: by hashes, and the sealed ones among them opened and masked.
 package diff
 
 import (
-	"crypto/rand"
+	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/live"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/snapshot"
 )
+
+// defaultRenders is how many different inputs of a service are rendered unless more are asked for.
+const defaultRenders = 100
 
 type options struct {
 	f        *cmdutil.Factory
 	commit   string
+	services []string
+	clusters []string
 	exitCode bool
+	files    bool
+	unified  bool
+	// renders bounds the different inputs of a service that are rendered; 0 means all.
+	renders     int
+	kubeVersion string
+	live        live.Options
 }
 
 // NewCmdDiff is `plural diff`.
 func NewCmdDiff(f *cmdutil.Factory) *cobra.Command {
 	o := options{f: f}
 	cmd := &cobra.Command{
-		Use:     "diff [COMMIT]",
+		Use:     "diff [COMMIT] [svc/NAME | cl/NAME]...",
 		GroupID: cmdutil.GroupStart,
 		Short:   "Show what the work tree changes, secrets masked",
 		Long: `Show what the work tree changes against a commit, by default the last one.
 
-New files and deleted ones are shown too. Of a sealed file every key is shown
-with ***(digits) in the place of its value; the digits differ where the values
-do, and are others with every run. Who cannot open a file is told that it
-changed.`,
-		Example: cmdutil.Example("plural diff", "plural diff HEAD~3", "plural diff --exit-code -o name"),
-		Args:    cmdutil.AtMost(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.commit = "HEAD"
-			if len(args) > 0 {
-				o.commit = args[0]
+Both are rendered for every cluster, and the objects compared. The same change
+is told once, with all that it reaches, and what reaches most comes first. What
+is deleted, what stays all the same, and deletions that will wait for a person
+are called out. svc/NAME and cl/NAME narrow it down.
+
+With --live, clusters that can be reached from here are asked besides what an
+apply would change in them now, and whose fields it would take; nothing is
+changed there.
+
+With --files, and where nothing is deployed, files are compared in the place of
+objects. Of Secrets and sealed files every key is shown with ***(digits) in the
+place of its value; the digits differ where the values do, and are others with
+every run. KUBECTL_EXTERNAL_DIFF, when set, is run on two folders of objects.`,
+		Example: cmdutil.Example(
+			"plural diff",
+			"plural diff main svc/web cl/edge-1 --unified",
+			"plural diff svc/web --live --context edge-1=admin@edge-1",
+			"plural diff HEAD~3 --exit-code -o json",
+			"plural diff --files"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.read(args); err != nil {
+				return err
 			}
-			return o.run()
+			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with 2 when there are differences")
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exitCode, "exit-code", false, "end with 2 when there are differences")
+	flags.BoolVar(&o.files, "files", false, "compare files in the place of what they render to")
+	flags.BoolVar(&o.unified, "unified", false, "show objects as unified diffs of YAML")
+	flags.IntVar(&o.renders, "renders", defaultRenders, "render at most this many variants of a service; 0 for all")
+	flags.StringVar(&o.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
+	o.live.AddFlags(flags, "ask clusters besides what an apply would change in them now")
 	return cmd
 }
 
-func (o options) run() error {
-	printer, err := o.f.Printer("")
-	if err != nil {
-		return err
+// read tells a commit from services and clusters.
+func (o *options) read(args []string) error {
+	o.commit = "HEAD"
+	commits := 0
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		switch {
+		case ok && (kind == "svc" || kind == "service"):
+			o.services = append(o.services, name)
+		case ok && (kind == "cl" || kind == "cluster"):
+			o.clusters = append(o.clusters, name)
+		default:
+			o.commit = arg
+			commits++
+		}
 	}
-	list, err := o.changes()
-	if err != nil {
-		return err
+	if commits > 1 {
+		return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", o.commit), Fix: "name services and clusters as svc/NAME and cl/NAME"}
 	}
-	if len(list) == 0 && printer.Human() {
-		o.f.Say("the work tree is what %s is", ui.Clean(o.commit))
+	if o.files && o.live.On {
+		return &ui.Err{Msg: "--files compares files, and --live asks clusters", Fix: "leave out one of them"}
 	}
-	view := ui.View{Value: map[string]any{"items": list}, Names: names(list), Screen: func(w io.Writer) error { return o.screen(w, list) }}
-	if err := printer.Print(view); err != nil {
-		return err
+	if o.files && len(o.services)+len(o.clusters) > 0 {
+		return &ui.Err{Msg: "--files compares the whole repository", Fix: "leave out svc/NAME and cl/NAME"}
 	}
-	if o.exitCode && len(list) > 0 {
-		return ui.Silent(ui.ExitDiffers)
-	}
-	return nil
+	return o.live.Check()
 }
 
-// changes compares the work tree with the commit.
-func (o options) changes() ([]change, error) {
+func (o options) run(ctx context.Context) error {
 	repo, err := o.f.Repo()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	before, err := snapshot.Open(repo.Root(), o.commit)
-	if err != nil {
-		return nil, err
+	if o.files {
+		return o.runFiles(repo)
 	}
-	after, err := snapshot.Worktree(repo.Root())
-	if err != nil {
-		return nil, err
-	}
-	pairs, err := compare(before, after)
-	if err != nil {
-		return nil, err
-	}
-	v, err := openVault(repo)
-	if err != nil {
-		return nil, err
-	}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
-	d := describer{before: before.FS(), after: after.FS(), vault: v, key: key}
-	list := []change{}
-	for _, p := range pairs {
-		c, differs, err := d.describe(p)
-		if err != nil {
-			return nil, err
-		}
-		if differs {
-			list = append(list, c)
-		}
-	}
-	return list, nil
-}
-
-func names(list []change) []string {
-	out := make([]string, len(list))
-	for i, c := range list {
-		out[i] = c.File
-	}
-	return out
-}
-
-// screen prints the changes one below the other. A terminal gets no control characters of a file.
-func (o options) screen(w io.Writer, list []change) error {
-	for _, c := range list {
-		head := c.Action + " " + ui.Clean(c.File)
-		if c.Note != "" {
-			head += ": " + ui.Clean(c.Note)
-		}
-		if _, err := fmt.Fprintln(w, o.f.IO.Paint(ui.Bold, head)); err != nil {
-			return err
-		}
-		for line := range strings.Lines(c.Diff) {
-			if _, err := io.WriteString(w, o.paint(line)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (o options) paint(line string) string {
-	if !o.f.IO.OutTTY {
-		return line
-	}
-	parts := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
-	for i, part := range parts {
-		parts[i] = ui.Clean(part)
-	}
-	style := map[byte]ui.Style{'+': ui.Green, '-': ui.Red, '@': ui.Faint}[line[0]]
-	return o.f.IO.Paint(style, strings.Join(parts, "\t")) + "\n"
+	return o.runRendered(ctx, repo)
 }

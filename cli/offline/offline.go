@@ -3,7 +3,7 @@
 //
 // It refuses to know the network. What a work tree or a commit holds is there; a source in another repository never is.
 //
-// Read takes a snapshot, which Unsealed and Fleet look at. The fleet is resolve.Sources, so the same code that runs in
+// Read takes a snapshot, which Taken gives, and Unsealed and Fleet look at. The fleet is resolve.Sources, so the same code that runs in
 // the hub resolves it here.
 package offline
 
@@ -52,6 +52,9 @@ func (f *Files) Fleet() (*State, error) {
 	}
 	return &State{Fleet: loaded, Files: *f}, nil
 }
+
+// Taken is the snapshot that was read.
+func (f *Files) Taken() *snapshot.Snapshot { return f.snap }
 
 // Unsealed lists the files that are not sealed as they must be. A work tree may hold in clear what will be sealed on its
 // way into git.

@@ -1,18 +1,13 @@
 // Package rendercmd owns `plural render`: what the clusters would get, printed.
 //
-// It refuses to know what a renderer does and how inputs are found: agent/render and resolve do, as they do for the hub
-// and the agents.
+// It refuses to know what a renderer does and how inputs are found: cli/preview and resolve do.
 //
 // Data passes through as it does in the fleet, on one machine: resolve gives deployments, deployments with the same key
-// are one rendition, its inputs are packed and unpacked as a bundle, and a child process renders them. All renditions
-// succeed or nothing is printed.
+// are one rendition, and cli/preview renders it. All renditions succeed or nothing is printed.
 package rendercmd
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -146,21 +141,17 @@ func (o *options) renderAll(ctx context.Context, all []*rendition) error {
 	if len(all) == 0 {
 		return nil
 	}
-	opens, err := newReader(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
+	renderer, err := preview.New(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	renderer := &render.Renderer{Command: []string{self, "render-child"}}
+	renderer.KubeVersion = o.kubeVersion
 	failures := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
 	for i, r := range all {
 		group.Go(func() error {
-			failures[i] = o.render(ctx, r, renderer, opens)
+			failures[i] = o.render(ctx, r, renderer)
 			return nil
 		})
 	}
@@ -171,27 +162,15 @@ func (o *options) renderAll(ctx context.Context, all []*rendition) error {
 	return failed(all, failures)
 }
 
-func (o *options) render(ctx context.Context, r *rendition, renderer *render.Renderer, opens *reader) error {
-	d := r.deployment
-	opened, err := opens.open(&d)
+func (o *options) render(ctx context.Context, r *rendition, renderer *preview.Renderer) error {
+	made, err := renderer.Render(ctx, &r.deployment)
 	if err != nil {
 		return err
 	}
-	in := render.Input{
-		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
-		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, KubeVersion: o.kubeVersion,
-	}
-	if d.Helm != nil {
-		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
-	}
-	out, err := renderer.Render(ctx, in)
-	if err != nil {
-		return opened.silent(err)
-	}
-	r.objects = opened.named.Beside(out.Objects, d.Namespace)
 	if !o.showSecrets {
-		opened.mask(r.objects)
+		made.Mask()
 	}
+	r.objects = made.Objects
 	return nil
 }
 
@@ -202,16 +181,7 @@ func failed(all []*rendition, failures []error) error {
 		if err == nil {
 			continue
 		}
-		p := ui.Problem{Message: all[i].about() + err.Error()}
-		var known *render.Error
-		if errors.As(err, &known) {
-			p.Where, p.Fix = known.File, known.Fix
-			if p.Where != "" && known.Line > 0 {
-				p.Where += fmt.Sprintf(":%d", known.Line)
-			}
-			p.Message = all[i].about() + known.Message
-		}
-		problems = append(problems, p)
+		problems = append(problems, preview.Problem(all[i].about(), err))
 	}
 	if told := cmdutil.Problems("what should be rendered", problems); told != nil {
 		return told

@@ -1,4 +1,4 @@
-package rendercmd
+package preview
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"filippo.io/age"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/unseal"
@@ -156,28 +155,28 @@ func (o *opened) silent(err error) error {
 	return errors.New(unseal.Redact(err.Error(), o.values))
 }
 
-// mask puts *** in place of what was sealed. What says which object it is stays.
-func (o *opened) mask(objects []*unstructured.Unstructured) {
-	if len(o.values) == 0 {
+// Mask puts *** in place of what was sealed. What says which object it is stays.
+func (r *Rendition) Mask() {
+	if len(r.Sealed) == 0 {
 		return
 	}
-	for _, object := range objects {
-		object.Object, _ = o.masked(object.Object, ".").(map[string]any) // a map stays one
+	for _, object := range r.Objects {
+		object.Object, _ = r.masked(object.Object, ".").(map[string]any) // a map stays one
 	}
 }
 
-func (o *opened) masked(value any, at string) any {
+func (r *Rendition) masked(value any, at string) any {
 	switch v := value.(type) {
 	case string:
-		return unseal.Redact(v, o.values)
+		return unseal.Redact(v, r.Sealed)
 	case []any:
 		for i := range v {
-			v[i] = o.masked(v[i], path.Join(at, "*"))
+			v[i] = r.masked(v[i], path.Join(at, "*"))
 		}
 	case map[string]any:
 		for key := range v {
 			if inside := path.Join(at, key); !slices.Contains(identifying(), inside) {
-				v[key] = o.masked(v[key], inside)
+				v[key] = r.masked(v[key], inside)
 			}
 		}
 	}

@@ -1,0 +1,319 @@
+package diff
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/cli/offline"
+	"github.com/pluralsh/plural/cli/preview"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// report is all that the comparison found.
+type report struct {
+	// Against is the revision as it was given, Commit its id.
+	Against string `json:"against"`
+	Commit  string `json:"commit"`
+	// Clusters and Deployments count what was looked at, Differ the clusters where something differs.
+	Clusters    int `json:"clusters"`
+	Deployments int `json:"deployments"`
+	Differ      int `json:"differ"`
+	// Items are the changes, those that reach most first.
+	Items []compare.Group `json:"items"`
+	// Settings are changes of how services are applied, which render to the same.
+	Settings []setting `json:"settings,omitempty"`
+	// Held are deletions that will wait for a person.
+	Held []compare.Hold `json:"held,omitempty"`
+	// Problems are what could not be compared.
+	Problems []problem `json:"problems,omitempty"`
+	// Left are the clusters that leave the fleet; what runs on them stays.
+	Left []string `json:"left,omitempty"`
+	// Live is what clusters said that were asked.
+	Live *liveReport `json:"live,omitempty"`
+}
+
+// differs says whether the work tree changes anything for clusters.
+func (r *report) differs() bool {
+	return len(r.Items)+len(r.Settings)+len(r.Left)+len(r.Problems) > 0 || r.Live != nil && len(r.Live.Items)+len(r.Live.Leaving) > 0
+}
+
+// broken says whether the work tree has something that does not render, or a cluster could not be asked.
+func (r *report) broken() bool {
+	fault := func(p problem) bool { return p.Side != "before" && !p.Elsewhere }
+	return slices.ContainsFunc(r.Problems, fault) || r.Live != nil && slices.ContainsFunc(r.Live.Problems, fault)
+}
+
+// runRendered compares what the two sides render to.
+func (o options) runRendered(ctx context.Context, repo *workspace.Repo) error {
+	printer, err := o.f.Printer("")
+	if err != nil {
+		return err
+	}
+	s, err := o.open(repo)
+	if err != nil {
+		return err
+	}
+	found, err := s.pair(ctx, o)
+	if err != nil {
+		return err
+	}
+	if found.deployments == 0 && len(found.left) == 0 && len(o.services)+len(o.clusters) == 0 && !o.live.On {
+		return o.runFiles(repo)
+	}
+	r, err := o.compare(ctx, s, found)
+	if err != nil {
+		return err
+	}
+	if o.live.On {
+		if r.Live, err = o.ask(ctx, repo, s); err != nil {
+			return err
+		}
+	}
+	if program := o.f.Getenv("KUBECTL_EXTERNAL_DIFF"); program != "" && printer.Human() && len(r.Items) > 0 && r.Live == nil {
+		return o.external(ctx, program, r)
+	}
+	view := ui.View{Value: r, Names: objectNames(r.Items), Screen: func(w io.Writer) error { return screen{o.f.IO, o.unified}.write(w, r) }}
+	if err := printer.Print(view); err != nil {
+		return err
+	}
+	if printer.Human() && !r.differs() {
+		o.f.Say("nothing renders differently than at %s, on %s", ui.Clean(o.commit), count(r.Clusters, "cluster"))
+	}
+	return o.end(r)
+}
+
+// end is the exit code.
+func (o options) end(r *report) error {
+	switch {
+	case r.broken():
+		return ui.Silent(ui.ExitFailed)
+	case o.exitCode && r.differs():
+		return ui.Silent(ui.ExitDiffers)
+	}
+	return nil
+}
+
+// open reads both sides.
+func (o options) open(repo *workspace.Repo) (*sides, error) {
+	before, err := offline.Open(repo, o.commit)
+	var mistakes fleet.Errors
+	if errors.As(err, &mistakes) {
+		told := cmdutil.Problems("the installation repo at "+o.commit, cmdutil.FleetProblems(mistakes))
+		told.Fix = "compare with a commit that can be read, or files alone: plural diff --files"
+		return nil, told
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := offline.Open(repo, "")
+	if err != nil {
+		return nil, err
+	}
+	s := &sides{before: before, after: after, resolver: resolve.New()}
+	return s, s.checkNames(o)
+}
+
+// compare renders what differs.
+func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, error) {
+	c := comparison{options: o, key: make([]byte, 32), pairs: found}
+	_, _ = rand.Read(c.key) // it never fails
+	for i, side := range []*offline.State{s.before, s.after} {
+		renderer, err := preview.New(side.Taken(), o.f.Identities().Load)
+		if err != nil {
+			return nil, err
+		}
+		renderer.KubeVersion = o.kubeVersion
+		c.renderers[i] = renderer
+	}
+	if err := c.renderAll(ctx); err != nil {
+		return nil, err
+	}
+	r := &report{
+		Against: o.commit, Commit: s.before.Taken().Commit().ID, Clusters: found.clusters, Deployments: found.deployments,
+		Items: compare.Of(c.deltas), Held: slices.Concat(s.budgets(found), compare.Holds(c.deltas)),
+		Settings: s.settings(o, found), Problems: found.problems, Left: found.left,
+	}
+	if r.Items == nil {
+		r.Items = []compare.Group{}
+	}
+	r.Differ = len(reached(r))
+	return r, nil
+}
+
+// reached are the clusters where something differs.
+func reached(r *report) map[string]bool {
+	names := map[string]bool{}
+	for _, g := range r.Items {
+		for _, name := range g.Clusters {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// comparison renders pairs and compares what comes of them.
+type comparison struct {
+	options
+	*pairs
+	renderers [2]*preview.Renderer
+	key       []byte
+
+	mu     sync.Mutex // guards what follows, and pairs.problems
+	deltas []compare.Delta
+}
+
+// renderAll goes service by service, so that no more is held in memory than one needs.
+func (c *comparison) renderAll(ctx context.Context) error {
+	for _, list := range byService(c.list) {
+		sample := list
+		if c.renders > 0 && len(list) > c.renders {
+			sample = list[:c.renders]
+			c.skipped(list[c.renders:])
+		}
+		memo := [2]*memory{{renderer: c.renderers[0]}, {renderer: c.renderers[1]}}
+		var group errgroup.Group
+		group.SetLimit(runtime.NumCPU())
+		for _, p := range sample {
+			group.Go(func() error {
+				if ctx.Err() == nil {
+					c.one(ctx, memo, p)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // each failure is told in its place
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	slices.SortStableFunc(c.problems, func(a, b problem) int {
+		return strings.Compare(a.Service+"\n"+a.Message, b.Service+"\n"+b.Message)
+	})
+	return nil
+}
+
+// byService cuts a list into those of each service, which reach most first.
+func byService(list []*pairing) [][]*pairing {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *pairing) int {
+		if a.service != b.service {
+			return strings.Compare(a.service, b.service)
+		}
+		return len(b.clusters) - len(a.clusters)
+	})
+	var cut [][]*pairing
+	for i, p := range list {
+		if i == 0 || list[i-1].service != p.service {
+			cut = append(cut, nil)
+		}
+		cut[len(cut)-1] = append(cut[len(cut)-1], p)
+	}
+	return cut
+}
+
+// skipped tells of what was not rendered because there is too much of it.
+func (c *comparison) skipped(list []*pairing) {
+	p := problem{
+		Service: list[0].service, Side: "after", Elsewhere: true, Fix: "--renders 0 renders them all",
+		Message: fmt.Sprintf("%d more variants, each with parameters of its own, were not rendered", len(list)),
+	}
+	var clusters []string
+	for _, pair := range list {
+		clusters = append(clusters, pair.clusters...)
+	}
+	slices.Sort(clusters)
+	c.note(p, clusters...)
+}
+
+// memory is what one side of a service rendered to, by key.
+type memory struct {
+	renderer *preview.Renderer
+	made     sync.Map // key to func() (*preview.Rendition, error)
+}
+
+func (m *memory) render(ctx context.Context, d *resolve.Deployment) (compare.Side, error) {
+	if d == nil {
+		return compare.Side{}, nil
+	}
+	once := sync.OnceValues(func() (*preview.Rendition, error) { return m.renderer.Render(ctx, d) })
+	kept, _ := m.made.LoadOrStore(d.Key, once)
+	made, err := kept.(func() (*preview.Rendition, error))()
+	if err != nil {
+		return compare.Side{}, err
+	}
+	return compare.Side{Objects: made.Objects, Namespace: d.Namespace, Sealed: made.Sealed}, nil
+}
+
+// one compares one pair.
+func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) {
+	before, errBefore := memo[0].render(ctx, p.before)
+	after, errAfter := memo[1].render(ctx, p.after)
+	delta := compare.Delta{
+		Service: p.service, Clusters: p.clusters, Before: len(before.Objects), After: len(after.Objects), Leaves: p.after == nil,
+	}
+	after.Kept, after.Gone = whyKept(p), p.after == nil
+	if errBefore == nil && errAfter == nil {
+		delta.Changes = compare.Objects(before, after, c.key)
+	}
+	if p.after != nil {
+		delta.Prune, delta.Budget = p.after.Prune, p.after.DeletionBudget
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, err := range []error{errBefore, errAfter} {
+		if err != nil && (i == 1 || errAfter == nil) { // what does not render now is the news
+			var plugin *preview.PluginError
+			told := preview.Problem("", err)
+			c.note(problem{
+				Service: p.service, Side: []string{"before", "after"}[i], Elsewhere: errors.As(err, &plugin),
+				Where: told.Where, Message: told.Message, Fix: told.Fix,
+			}, p.clusters...)
+		}
+	}
+	c.deltas = append(c.deltas, delta)
+}
+
+// whyKept says why nothing of a service is deleted, whatever its render holds.
+func whyKept(p *pairing) string {
+	switch {
+	case p.after != nil && !p.after.Prune:
+		return "pruning is off for this service"
+	case p.after == nil && p.before.OnDelete == "orphan":
+		return "the service leaves its objects behind"
+	}
+	return ""
+}
+
+// objectNames are "kind.group/name", as kubectl writes them.
+func objectNames(groups []compare.Group) []string {
+	var names []string
+	for _, g := range groups {
+		for _, o := range g.Objects {
+			kind, name, _ := strings.Cut(o.Object, " ")
+			names = append(names, strings.ToLower(kind)+"/"+name[strings.LastIndex(name, "/")+1:])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,113 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/pluralsh/plural/workspace"
+)
+
+// Commit is a commit as people recognize it. Its texts may hold control characters.
+type Commit struct {
+	ID      string    `json:"id"`
+	Subject string    `json:"subject"`
+	Author  string    `json:"author"`
+	Time    time.Time `json:"time"`
+	// Oldest says that the clone's history ends there, so that an older commit may be meant.
+	Oldest bool `json:"oldest,omitempty"`
+}
+
+// LastChange is the newest commit at or before HEAD that changed one of the paths, which are relative to repo's root; nil when
+// no commit has any of them. Of a merge, the side is followed that has what the merge has.
+func LastChange(ctx context.Context, repo *workspace.Repo, paths []string) (*Commit, error) {
+	g, err := git.PlainOpenWithOptions(repo.Root(), &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	head, err := g.Head()
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return nil, nil // there is no commit yet
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	at, err := g.CommitObject(head.Hash())
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	state, err := stateOf(at, paths)
+	if err != nil || strings.Trim(state, "-") == "" {
+		return nil, err
+	}
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		before, cut, err := sameParent(g, at, paths, state)
+		if err != nil {
+			return nil, err
+		}
+		if before == nil {
+			subject, _, _ := strings.Cut(strings.TrimSpace(at.Message), "\n")
+			return &Commit{ID: at.Hash.String(), Subject: subject, Author: at.Author.Name, Time: at.Committer.When.UTC(), Oldest: cut}, nil
+		}
+		at = before
+	}
+}
+
+// sameParent is a parent that has the same at the paths, nil when none has. Cut says that a parent is not in this clone.
+func sameParent(g *git.Repository, c *object.Commit, paths []string, state string) (same *object.Commit, cut bool, err error) {
+	for _, hash := range c.ParentHashes {
+		parent, err := g.CommitObject(hash)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			cut = true
+			continue
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("read history: %w", err)
+		}
+		before, err := stateOf(parent, paths)
+		if err != nil {
+			return nil, false, err
+		}
+		if before == state {
+			return parent, false, nil
+		}
+	}
+	return nil, cut, nil
+}
+
+// stateOf names what a commit has at the paths.
+func stateOf(c *object.Commit, paths []string) (string, error) {
+	tree, err := c.Tree()
+	if err != nil {
+		return "", fmt.Errorf("read history: commit %s: %w", c.Hash, err)
+	}
+	ids := make([]string, len(paths))
+	for i, path := range paths {
+		if path == "." || path == "" {
+			ids[i] = tree.Hash.String()
+			continue
+		}
+		entry, err := tree.FindEntry(path)
+		switch {
+		case err == nil:
+			ids[i] = entry.Hash.String()
+		case errors.Is(err, object.ErrEntryNotFound), errors.Is(err, object.ErrDirectoryNotFound):
+			ids[i] = "-"
+		default:
+			return "", fmt.Errorf("read history: commit %s: %q: %w", c.Hash, path, err)
+		}
+	}
+	return strings.Join(ids, "-"), nil
+}

@@ -1,0 +1,212 @@
+package why
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/offline"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// maxShown bounds a list of names on the screen.
+const maxShown = 5
+
+// screen prints answers for people.
+type screen struct{ f *cmdutil.Factory }
+
+func (s screen) paint(style ui.Style, text string) string { return s.f.IO.Paint(style, ui.Clean(text)) }
+
+func (s screen) service(w io.Writer, a *serviceAnswer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s  %s\n", s.paint(ui.Bold, "service "+a.Service), ui.Clean(a.Where))
+	s.origin(b, a.Files, a.Commit, a.Uncommitted)
+	if a.Served != nil {
+		fmt.Fprintf(b, "  served       %s\n", s.commit(a.Served.ID, a.Served.Subject))
+	}
+	if len(a.Problems)+len(a.Refused) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, p := range a.Problems {
+		fmt.Fprintln(b, s.paint(ui.Red, "it cannot be resolved"))
+		cmdutil.HubProblem(p).Write(b)
+	}
+	if len(a.Refused) > 0 {
+		fmt.Fprintln(b, s.paint(ui.Red, "the newest commit is refused"))
+		for _, p := range a.Refused {
+			cmdutil.HubProblem(p).Write(b)
+		}
+	}
+	if a.Hub != "" {
+		fmt.Fprintf(b, "\nthe hub was not asked, so this is from the repository alone\n  %s\n", ui.Clean(a.Hub))
+	}
+	for _, g := range alike(a.Clusters) {
+		s.clusters(b, g)
+	}
+	s.next(b, a.Next)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s screen) next(b *strings.Builder, list []string) {
+	for i, text := range list {
+		lead := "\nnext  "
+		if i > 0 {
+			lead = "      "
+		}
+		fmt.Fprintf(b, "%s%s\n", lead, ui.Clean(text))
+	}
+}
+
+// origin says what something is made of, and who changed it.
+func (s screen) origin(b *strings.Builder, files []string, commit *offline.Commit, uncommitted []string) {
+	fmt.Fprintf(b, "  made of      %s\n", some(files))
+	if commit != nil {
+		fmt.Fprintf(b, "  last change  %s\n", s.change(commit))
+	}
+	if len(uncommitted) > 0 {
+		fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), some(uncommitted))
+	}
+}
+
+func (s screen) commit(id, subject string) string {
+	text := cmdutil.ShortCommit(id)
+	if subject != "" {
+		text += fmt.Sprintf(" %q", subject)
+	}
+	return text
+}
+
+func (s screen) change(c *offline.Commit) string {
+	text := s.commit(c.ID, c.Subject) + " by " + ui.Clean(c.Author) + ", " + cmdutil.Ago(s.f.Now(), &c.Time)
+	if c.Oldest {
+		text += " (the history ends there in this clone)"
+	}
+	return text
+}
+
+// alike puts clusters together on which everything is the same.
+func alike(all []clusterAnswer) [][]clusterAnswer {
+	index := map[string]int{}
+	var groups [][]clusterAnswer
+	for _, c := range all {
+		text := fmt.Sprint(c.Phase, c.Reasons, c.Chain)
+		at, known := index[text]
+		if !known {
+			at = len(groups)
+			index[text] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], c)
+	}
+	return groups
+}
+
+func (s screen) clusters(b *strings.Builder, group []clusterAnswer) {
+	names := make([]string, len(group))
+	for i, c := range group {
+		names[i] = c.Cluster
+	}
+	c := group[0]
+	fmt.Fprintf(b, "\non %s", reach(names))
+	if c.Phase != "" {
+		fmt.Fprintf(b, ": %s", s.f.IO.Paint(cmdutil.PhaseStyle(string(c.Phase)), ui.Clean(string(c.Phase))))
+	}
+	b.WriteByte('\n')
+	for _, reason := range c.Reasons {
+		fmt.Fprintf(b, "  %s\n", ui.Clean(reason))
+	}
+	for i, l := range c.Chain {
+		lead := "waits for"
+		if i > 0 {
+			lead = "which waits for"
+		}
+		fmt.Fprintf(b, "%s%s %s, %s", strings.Repeat("  ", i+1), lead, ui.Clean(l.Service), ui.Clean(cmdutil.OrDash(string(l.Phase))))
+		if l.Reason != "" {
+			fmt.Fprintf(b, ": %s", ui.Clean(l.Reason))
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// reach is "2 clusters: edge-1, edge-2".
+func reach(clusters []string) string {
+	noun := "clusters"
+	if len(clusters) == 1 {
+		noun = "cluster"
+	}
+	return fmt.Sprintf("%d %s: %s", len(clusters), noun, some(clusters))
+}
+
+// some are the first names.
+func some(names []string) string {
+	text := ui.Clean(strings.Join(names[:min(len(names), maxShown)], ", "))
+	if more := len(names) - maxShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (s screen) object(w io.Writer, a *objectAnswer) error {
+	b := &strings.Builder{}
+	for i := range a.Matches {
+		m := &a.Matches[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(b, s.paint(ui.Bold, m.Object))
+		fmt.Fprintf(b, "  made by      service %s, on %s\n", ui.Clean(m.Service), reach(m.Clusters))
+		if m.File != "" {
+			fmt.Fprintf(b, "  written in   %s\n", ui.Clean(m.place()))
+		}
+		if m.Commit != nil {
+			fmt.Fprintf(b, "  last change  %s\n", s.change(m.Commit))
+		}
+		if len(m.Uncommitted) > 0 {
+			fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), some(m.Uncommitted))
+		}
+	}
+	for i := range a.Live {
+		s.live(b, &a.Live[i])
+	}
+	if len(a.Unreached) > 0 {
+		fmt.Fprintf(b, "\nnot asked: %s\n", reach(a.Unreached))
+	}
+	if len(a.Unseen) > 0 {
+		fmt.Fprintln(b, "\nnot looked into")
+		for _, u := range a.Unseen {
+			fmt.Fprintf(b, "  %s: %s\n", ui.Clean(u.Service), ui.Clean(u.Reason))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// place is "file:line", or the file where the line is unknown.
+func (m *match) place() string {
+	if m.Line == 0 {
+		return m.File
+	}
+	return fmt.Sprintf("%s:%d", m.File, m.Line)
+}
+
+// live prints who owns what.
+func (s screen) live(b *strings.Builder, l *liveObject) {
+	fmt.Fprintf(b, "\n%s\n", s.paint(ui.Bold, l.Object+" on "+l.Cluster))
+	if l.Error != "" {
+		fmt.Fprintf(b, "  %s\n", s.paint(ui.Red, l.Error))
+		return
+	}
+	fmt.Fprintf(b, "  %s\n", ui.Clean(l.Recorded))
+	for _, o := range l.Owners {
+		how := o.Operation
+		if o.Subresource != "" {
+			how += " of " + o.Subresource
+		}
+		fmt.Fprintf(b, "  %s  %s, %s\n", s.paint(ui.Bold, o.Manager), ui.Clean(how), cmdutil.Ago(s.f.Now(), &o.Time))
+		for _, field := range o.Fields {
+			fmt.Fprintf(b, "    %s\n", ui.Clean(field))
+		}
+	}
+}

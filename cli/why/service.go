@@ -1,0 +1,291 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// serviceAnswer is why a service is as it is.
+type serviceAnswer struct {
+	Service string `json:"service"`
+	// Where is the place of its file.
+	Where string `json:"where"`
+	origin
+	// Hub is what kept the hub from being asked; empty when it was.
+	Hub string `json:"hubError,omitempty"`
+	// Served is the commit that the hub serves, Refused why it does not serve a newer one.
+	Served  *v1.Commit   `json:"served,omitempty"`
+	Refused []v1.Problem `json:"refused,omitempty"`
+	// Problems keep it from being resolved, as the work tree is.
+	Problems []v1.Problem `json:"problems,omitempty"`
+	// Clusters are those that it is meant for.
+	Clusters []clusterAnswer `json:"clusters"`
+	// Next is what would help.
+	Next []string `json:"next,omitempty"`
+}
+
+// clusterAnswer is why a service is as it is on one cluster.
+type clusterAnswer struct {
+	Cluster string   `json:"cluster"`
+	Phase   v1.Phase `json:"phase,omitempty"`
+	// Reasons are sentences.
+	Reasons []string `json:"reasons,omitempty"`
+	// Chain leads from what the service waits for to the service where it begins.
+	Chain []link `json:"chain,omitempty"`
+	Next  string `json:"next,omitempty"`
+}
+
+// link is a service that others wait for.
+type link struct {
+	Service string   `json:"service"`
+	Phase   v1.Phase `json:"phase"`
+	Reason  string   `json:"reason,omitempty"`
+}
+
+func (a *asked) service(ctx context.Context, name string) (*serviceAnswer, error) {
+	s, _ := a.state.Fleet.Service(name)
+	deployments := a.deployments[name]
+	answer := &serviceAnswer{Service: name, Where: s.Position.String(), Clusters: []clusterAnswer{}}
+	var err error
+	if answer.origin, err = a.origin(ctx, filesOf(s, deployments)); err != nil {
+		return nil, err
+	}
+	for i := range deployments {
+		if hold := deployments[i].Hold; hold != nil && hold.Source == "" {
+			p := v1.Problem{File: hold.File, Line: hold.Line, Message: hold.Message, Fix: hold.Fix}
+			if !slices.Contains(answer.Problems, p) {
+				answer.Problems = append(answer.Problems, p)
+			}
+		}
+	}
+	if err := a.askHub(ctx, answer, deployments); err != nil {
+		return nil, err
+	}
+	answer.advise(len(deployments))
+	return answer, nil
+}
+
+// filesOf are what a service is made of in the installation repo.
+func filesOf(s *fleet.Service, deployments []resolve.Deployment) []string {
+	files := []string{s.Position.File}
+	for i := range deployments {
+		d := &deployments[i]
+		if d.OwnRepository && d.Hold == nil {
+			files = append(files, d.Inputs...)
+		}
+		files = append(files, d.SecretsInputs...)
+		for _, m := range d.Mounts {
+			if m.OwnRepository {
+				files = append(files, m.Inputs...)
+			}
+		}
+	}
+	if len(files) == 1 && s.Spec.Source.Name == "" && s.Spec.Source.Path != "" {
+		files = append(files, s.Spec.Source.Path)
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// askHub fills in how the service is. A hub that cannot be asked is no error.
+func (a *asked) askHub(ctx context.Context, answer *serviceAnswer, deployments []resolve.Deployment) error {
+	hub := &witness{fleet: a.state.Fleet, services: map[string]map[string]*v1.Deployment{}}
+	var err error
+	if hub.client, err = a.f.HubClient(); err == nil {
+		err = a.hubSays(ctx, hub, answer, deployments)
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	answer.Hub = oneLine(cmdutil.Explain(err))
+	answer.Clusters = answer.Clusters[:0]
+	for i := range deployments {
+		c := clusterAnswer{Cluster: deployments[i].Cluster}
+		for _, dep := range deployments[i].DependsOn {
+			c.Reasons = append(c.Reasons, "it waits for service "+dep.Service)
+		}
+		answer.Clusters = append(answer.Clusters, c)
+	}
+	return nil
+}
+
+// oneLine is an error without a cause that repeats it.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer, deployments []resolve.Deployment) error {
+	status, err := hub.client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	answer.Served, answer.Refused = &status.Commit, status.Refused
+	for i := range deployments {
+		c, err := hub.cluster(ctx, answer.Service, deployments[i].Cluster)
+		if err != nil {
+			return err
+		}
+		answer.Clusters = append(answer.Clusters, c)
+	}
+	return nil
+}
+
+// witness asks the hub about services, each once.
+type witness struct {
+	client   *client.Client
+	fleet    *fleet.Fleet
+	services map[string]map[string]*v1.Deployment
+}
+
+// on is a service on a cluster, nil where the hub knows nothing of it.
+func (w *witness) on(ctx context.Context, service, cluster string) (*v1.Deployment, error) {
+	known, ok := w.services[service]
+	if !ok {
+		known = map[string]*v1.Deployment{}
+		found, err := w.client.Service(ctx, service)
+		var says *client.Error
+		if err != nil && (!errors.As(err, &says) || says.Status != 404) {
+			return nil, err
+		}
+		if found != nil {
+			for i := range found.Deployments {
+				known[found.Deployments[i].Cluster] = &found.Deployments[i]
+			}
+		}
+		w.services[service] = known
+	}
+	return known[cluster], nil
+}
+
+func (w *witness) cluster(ctx context.Context, service, cluster string) (clusterAnswer, error) {
+	out := clusterAnswer{Cluster: cluster}
+	d, err := w.on(ctx, service, cluster)
+	if err != nil {
+		return out, err
+	}
+	if d == nil {
+		out.Reasons, out.Next = []string{"the hub does not know of it there"}, "commit and push it"
+		return out, nil
+	}
+	out.Phase, out.Reasons = d.Phase, reasons(d)
+	if d.Phase != v1.Healthy {
+		if out.Chain, err = w.chain(ctx, service, cluster, map[string]bool{service: true}); err != nil {
+			return out, err
+		}
+	}
+	out.Next = next(d, out.Chain)
+	return out, nil
+}
+
+// reasons are what a deployment's report says.
+func reasons(d *v1.Deployment) []string {
+	var list []string
+	if d.Message != "" {
+		list = append(list, d.Message)
+	}
+	if d.QuarantinedKey != "" {
+		list = append(list, "what it should be failed a test, and is not applied again: key "+d.QuarantinedKey)
+	}
+	if d.Held != nil {
+		list = append(list, fmt.Sprintf("deletions that wait for a person: %d. %s", d.Held.Count, d.Held.Message))
+	}
+	for _, p := range d.Problems {
+		list = append(list, cmdutil.HubProblem(p).Message)
+	}
+	for _, t := range d.Tests {
+		if t.Outcome == v1.TestFailed {
+			list = append(list, fmt.Sprintf("test %s failed: %s", t.Name, t.Message))
+		}
+	}
+	return append(list, d.Notes...)
+}
+
+// chain follows what a service waits for on a cluster, to where it begins. It goes along the first that is not there yet.
+func (w *witness) chain(ctx context.Context, service, cluster string, seen map[string]bool) ([]link, error) {
+	s, ok := w.fleet.Service(service)
+	if !ok {
+		return nil, nil
+	}
+	for _, dep := range s.Spec.DependsOn {
+		d, err := w.on(ctx, dep.Service, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if seen[dep.Service] || d != nil && d.Phase == v1.Healthy {
+			continue
+		}
+		seen[dep.Service] = true
+		here := link{Service: dep.Service, Reason: "the hub does not know of it there"}
+		if d != nil {
+			here.Phase, here.Reason = d.Phase, strings.Join(reasons(d), "; ")
+		}
+		rest, err := w.chain(ctx, dep.Service, cluster, seen)
+		return append([]link{here}, rest...), err
+	}
+	return nil, nil
+}
+
+// next is what would help a deployment.
+func next(d *v1.Deployment, chain []link) string {
+	switch {
+	case len(chain) > 0:
+		return "plural why " + chain[len(chain)-1].Service + " --cluster " + d.Cluster
+	case d.Held != nil:
+		return "plural service ack " + d.Service
+	case d.QuarantinedKey != "":
+		return "mend what the test found, and commit"
+	case d.Phase == v1.Stale || d.Phase == v1.Unregistered || d.Phase == v1.Pending:
+		return "plural cluster get " + d.Cluster
+	case len(d.Problems) > 0 && d.Problems[0].Object != "":
+		return "plural why \"" + objectOf(d.Problems[0]) + "\" --cluster " + d.Cluster + " --live"
+	}
+	return ""
+}
+
+// objectOf is the object of a problem, as `plural why` takes it.
+func objectOf(p v1.Problem) string {
+	kind, name, _ := strings.Cut(p.Object, " ")
+	if p.Group != "" {
+		kind += "." + p.Group
+	}
+	return kind + " " + name
+}
+
+// advise gathers what would help.
+func (s *serviceAnswer) advise(wanted int) {
+	add := func(text string) {
+		if text != "" && !slices.Contains(s.Next, text) {
+			s.Next = append(s.Next, text)
+		}
+	}
+	switch {
+	case len(s.Problems) > 0:
+		add("plural validate")
+	case len(s.Refused) > 0:
+		add("the newest commit is refused: plural validate, mend it, commit, push")
+	}
+	if len(s.Uncommitted) > 0 {
+		add("plural diff svc/" + s.Service + ", then commit and push")
+	}
+	if wanted == 0 {
+		add("it is meant for no cluster: see spec.clusters in " + s.Where)
+	}
+	for _, c := range s.Clusters {
+		if len(s.Next) < maxNext {
+			add(c.Next)
+		}
+	}
+}
+
+// maxNext bounds the advice.
+const maxNext = 5
