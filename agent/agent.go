@@ -5,7 +5,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,20 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/identity"
-	"github.com/pluralsh/plural/agent/link"
-	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
-	"github.com/pluralsh/plural/agent/sync"
-	"github.com/pluralsh/plural/agent/unseal"
-	"github.com/pluralsh/plural/api/token"
-	"github.com/pluralsh/plural/internal/buildinfo"
-	"github.com/pluralsh/plural/internal/poll"
 )
 
 // Options are what a person can set.
@@ -46,22 +34,15 @@ type Options struct {
 	RenderCommand []string
 	// Listen is the address of /healthz, /readyz and /metrics; empty for none.
 	Listen string
-	// Heal is how often a healthy service is applied again, to heal what drifted.
-	Heal time.Duration
-	// Watch is how often the agent looks whether its cluster was registered anew; 15 s when zero.
-	Watch time.Duration
-	Log   *slog.Logger
+	// HealthCommand starts the child process in which the Lua of health rules runs: the binary itself and "health-child".
+	HealthCommand []string
+	// Plugins is a folder of programs that render what this one cannot; empty for none.
+	Plugins string
+	Log     *slog.Logger
 }
 
-const (
-	// passes is how many services are worked on at once. Each may have a render's process beside it.
-	passes = 4
-	// firstPoll is the poll interval until the hub says another.
-	firstPoll    = 30 * time.Second
-	defaultWatch = 15 * time.Second
-	// patience bounds one question to the API server.
-	patience = 30 * time.Second
-)
+// patience bounds one question to the API server.
+const patience = 30 * time.Second
 
 // Run is the agent. It returns nil when ctx ends. The process writes no core from then on: its memory holds secrets.
 func Run(ctx context.Context, o Options) error {
@@ -95,105 +76,11 @@ func work(ctx context.Context, o Options, keep *store.Store, ready *atomic.Bool)
 			return err
 		}
 		ready.Store(true)
-		if err := s.run(ctx, o); err != nil {
+		if err := s.run(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// session is the agent's work as long as its registration stands.
-type session struct {
-	client       dynamic.Interface
-	registration identity.Registration
-	syncer       *sync.Syncer
-}
-
-// connect waits for the cluster's API server, and learns from it who this agent is.
-func connect(ctx context.Context, o Options, keep *store.Store) (*session, error) {
-	client, err := dynamic.NewForConfig(o.Kube)
-	if err != nil {
-		return nil, fmt.Errorf("connect to cluster: %w", err)
-	}
-	registration, err := retry(ctx, o.Log, func(ctx context.Context) (identity.Registration, error) { return identity.Read(ctx, client) })
-	if err != nil {
-		return nil, err
-	}
-	facts, err := retry(ctx, o.Log, func(context.Context) (facts, error) { return lookAround(o.Kube) })
-	if err != nil {
-		return nil, err
-	}
-	signer := token.NewSigner(registration.Identity.Auth(), registration.Cluster, registration.HubURL, time.Now)
-	hub, err := link.New(link.Options{
-		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: "plural-agent/" + buildinfo.Version(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	engine, err := apply.New(o.Kube, apply.Options{})
-	if err != nil {
-		return nil, err
-	}
-	cluster := unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()}
-	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", facts.version, "version", buildinfo.Version())
-	return &session{client, registration, sync.New(sync.Options{
-		Hub: hub, Store: keep, Renderer: &render.Renderer{Command: o.RenderCommand}, Engine: engine, Cluster: cluster, Log: o.Log,
-		Heal: o.Heal, Passes: passes, PollInterval: firstPoll,
-		AgentVersion: buildinfo.Version(), KubeVersion: facts.version, APIVersions: facts.apis,
-	})}, nil
-}
-
-// run works until ctx ends or the cluster is registered anew: the old keys are good for nothing then.
-func (s *session) run(ctx context.Context, o Options) error {
-	group, ctx := errgroup.WithContext(ctx)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	group.Go(func() error { return s.syncer.Run(ctx) })
-	group.Go(func() error {
-		watch := poll.Loop{Interval: cmp.Or(o.Watch, defaultWatch), Jitter: 0.2, MaxBackoff: time.Minute}
-		_ = watch.Run(ctx, nil, func(ctx context.Context) error {
-			asking, done := context.WithTimeout(ctx, patience)
-			defer done()
-			now, err := identity.Read(asking, s.client)
-			if err != nil || s.registration.Equal(now) {
-				return err // a registration that cannot be read is not known to have changed
-			}
-			o.Log.Info("cluster was registered anew", "cluster", now.Cluster, "hub", now.HubURL)
-			cancel()
-			return nil
-		}) // it ends with its context alone
-		return nil
-	})
-	return group.Wait()
-}
-
-// facts are what charts may ask of a cluster.
-type facts struct {
-	version string
-	apis    []string
-}
-
-func lookAround(config *rest.Config) (facts, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return facts{}, fmt.Errorf("connect to cluster: %w", err)
-	}
-	version, err := client.ServerVersion()
-	if err != nil {
-		return facts{}, fmt.Errorf("ask cluster for its version: %w", err)
-	}
-	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return facts{}, fmt.Errorf("ask cluster for its kinds: %w", err)
-	}
-	out := facts{version: version.GitVersion}
-	for _, list := range lists {
-		out.apis = append(out.apis, list.GroupVersion)
-		for i := range list.APIResources {
-			out.apis = append(out.apis, list.GroupVersion+"/"+list.APIResources[i].Kind)
-		}
-	}
-	return out, nil
 }
 
 // retry asks until there is an answer: an agent that starts before its API server waits for it.

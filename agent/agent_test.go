@@ -91,8 +91,8 @@ func TestTheAgentWaitsForItsRegistrationThenFollowsIt(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Kube: kube.RESTConfig, Dir: t.TempDir(), RenderCommand: []string{self, "render-child"}, Heal: time.Minute,
-			Log: slog.New(slog.NewTextHandler(said, nil)), Watch: 100 * time.Millisecond,
+			Kube: kube.RESTConfig, Dir: t.TempDir(), RenderCommand: []string{self, "render-child"},
+			Log: slog.New(slog.NewTextHandler(said, nil)),
 		})
 	}()
 	<-waiting

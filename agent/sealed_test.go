@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,7 +114,7 @@ func TestASecretSealedForTheClusterReachesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	started(t, Options{
-		Kube: kube.RESTConfig, Dir: t.TempDir(), RenderCommand: []string{self, "render-child"}, Heal: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Kube: kube.RESTConfig, Dir: t.TempDir(), RenderCommand: []string{self, "render-child"}, Log: slog.New(slog.DiscardHandler),
 	})
 	secrets := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(kube.Namespace)
 	eventually(t, "the password is there", func() bool {

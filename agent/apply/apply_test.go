@@ -10,6 +10,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/object"
 )
 
 func TestApplyCreatesThenLeavesAloneThenConfigures(t *testing.T) {
@@ -47,11 +48,11 @@ func TestApplyLabelsWhatItOwnsAndReadsItsInputOnly(t *testing.T) {
 	w.expect(w.apply(settings), "created ConfigMap/settings")
 
 	live := w.live(settings)
-	if got := live.GetLabels()[apply.ServiceLabel]; got != w.service {
-		t.Errorf("label %s is %q, want %q", apply.ServiceLabel, got, w.service)
+	if got := live.GetLabels()[object.ServiceLabel]; got != w.service {
+		t.Errorf("label %s is %q, want %q", object.ServiceLabel, got, w.service)
 	}
-	if got := live.GetManagedFields()[0].Manager; got != apply.Manager {
-		t.Errorf("field manager is %q, want %q", got, apply.Manager)
+	if got := live.GetManagedFields()[0].Manager; got != object.Manager {
+		t.Errorf("field manager is %q, want %q", got, object.Manager)
 	}
 	if !slices.Equal(must(settings.MarshalJSON()), must(input.MarshalJSON())) {
 		t.Error("the input was changed")
@@ -75,13 +76,13 @@ func TestApplyHealsWhatSomebodyDeletedOrEdited(t *testing.T) {
 
 func TestApplyCreatesTheServicesNamespaceAndNeverDeletesIt(t *testing.T) {
 	w := newWorld(t)
-	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-own}}`)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-own}}`)
 	w.removeLater(namespace)
 	req := w.request(configMap("settings", "1"))
 	req.Namespace = namespace.GetName()
 
 	w.expect(w.pass(req), "created ConfigMap/settings")
-	if _, err := w.engine.Remove(t.Context(), w.service); err != nil {
+	if _, err := w.engine.Remove(t.Context(), apply.Removal{Service: w.service}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustExist(namespace)
@@ -89,7 +90,7 @@ func TestApplyCreatesTheServicesNamespaceAndNeverDeletesIt(t *testing.T) {
 
 func TestApplyBringsNamespaceAndDefinitionBeforeWhatNeedsThem(t *testing.T) {
 	w := newWorld(t)
-	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-more}}`)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-more}}`)
 	w.removeLater(namespace)
 	crd, custom := w.definition()
 	custom.SetNamespace(namespace.GetName())
@@ -120,7 +121,7 @@ func TestApplyBlocksOnlyWhatNeedsAFailedBarrier(t *testing.T) {
 	w := newWorld(t)
 	crd, custom := w.definition()
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "plural")
-	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: Not_A_Name}}`)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: Not_A_Name}}`)
 	lost := configMap("lost", "1")
 	lost.SetNamespace("Not_A_Name")
 
@@ -132,7 +133,7 @@ func TestApplyBlocksOnlyWhatNeedsAFailedBarrier(t *testing.T) {
 func TestApplyReportsEachBadObjectAndAppliesTheOthers(t *testing.T) {
 	w := newWorld(t)
 	job := func(image string) *unstructured.Unstructured {
-		return object(`
+		return manifest(`
 apiVersion: batch/v1
 kind: Job
 metadata: {name: once}
@@ -154,14 +155,14 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 
 	w.expect(result, "Invalid ConfigMap/Not_A_Name", "Invalid ConfigMap/bad-000", "created ConfigMap/good-000",
 		"created ConfigMap/good-001", "Immutable Job/once", "Invalid ConfigMap/bad-001", "Invalid ConfigMap/",
 		"Invalid ConfigMap/a/b", "Invalid ConfigMap/good-000")
-	if got := result.Objects[4].Err.Error(); !strings.Contains(got, "spec.template") || !strings.Contains(got, "delete the object") {
+	if got := result.Objects[4].Err.Error(); !strings.Contains(got, "spec.template") || !strings.Contains(got, "plural.sh/recreate=allow") {
 		t.Errorf("error %q: want the field and what to do", got)
 	}
 }
 
 func TestApplyReportsWhatAdmissionDenies(t *testing.T) {
 	w := newWorld(t)
-	policy := object(`
+	policy := manifest(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: ` + w.namespace + `}
@@ -170,7 +171,7 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
   validations: [{expression: "!object.metadata.name.startsWith('forbidden')", message: "not here"}]`)
-	binding := object(`
+	binding := manifest(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: ` + w.namespace + `}
@@ -197,7 +198,7 @@ spec:
 
 func TestApplyReportsATerminatingNamespace(t *testing.T) {
 	w := newWorld(t)
-	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-going}}`)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-going}}`)
 	w.create(namespace)
 	stuck := configMap("stuck", "1")
 	stuck.SetNamespace(namespace.GetName())
@@ -231,7 +232,7 @@ func TestApplyNeverStealsFromAnotherService(t *testing.T) {
 		t.Errorf("value is %q: the second service wrote", value)
 	}
 
-	if _, err := w.engine.Remove(t.Context(), second.Service); err != nil {
+	if _, err := w.engine.Remove(t.Context(), apply.Removal{Service: second.Service}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustExist(shared)
@@ -277,7 +278,7 @@ func TestApplyAdoptsWhatNobodyOwns(t *testing.T) {
 func TestApplyRefusesToTouchInventories(t *testing.T) {
 	w := newWorld(t)
 	forged := configMap("plural-inventory-other", "x")
-	forged.SetNamespace(apply.SystemNamespace)
+	forged.SetNamespace(object.SystemNamespace)
 
 	w.expect(w.apply(forged, configMap("settings", "1")), "created ConfigMap/settings", "Invalid ConfigMap/plural-inventory-other")
 }
@@ -285,8 +286,11 @@ func TestApplyRefusesToTouchInventories(t *testing.T) {
 func TestApplyRefusesBadRequests(t *testing.T) {
 	w := newWorld(t)
 	for _, req := range []apply.Request{
-		{Service: "Not A Name", Objects: configMaps("a", 1)},
-		{Service: w.service, Objects: configMaps("a", 1), Budget: "half"},
+		{Service: "Not A Name"},
+		{Service: w.service, Budget: "half"},
+		{Service: w.service, Policies: apply.Policies{Conflicts: "fight"}},
+		{Service: w.service, Policies: apply.Policies{Fields: []apply.FieldRule{{Pointer: "spec", Policy: apply.Own}}}},
+		{Service: w.service, Policies: apply.Policies{Account: "deployer"}},
 	} {
 		if _, err := w.engine.Apply(t.Context(), req); err == nil {
 			t.Errorf("%+v was accepted", req)

@@ -5,53 +5,64 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/agent/object"
 )
 
 // definitionPoll is how often a new CustomResourceDefinition is looked at. It is established within tens of
 // milliseconds, or not at all.
 const definitionPoll = 50 * time.Millisecond
 
-// ensureOwnNamespace creates the request's namespace when objects go there and the render does not bring it.
+// ensureOwnNamespace creates the request's namespace when objects go there and the render does not bring it. It belongs to
+// no service, so nothing ever deletes it.
 func (p *pass) ensureOwnNamespace(ctx context.Context) {
-	id := ID{Kind: "Namespace", Name: p.namespace}
-	if p.rendered[id] || !p.uses(p.namespace) {
+	id := object.ID{Kind: "Namespace", Name: p.namespace}
+	if p.rendered[id] || !p.creates(p.namespace) {
 		return
 	}
-	err := p.store.ensureNamespace(ctx, p.namespace)
+	t := target{id: id, res: kinds.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}}
+	_, err := p.wire.get(ctx, t)
+	if apierrors.IsNotFound(err) {
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, p.namespace)
+		_, _, err = p.wire.apply(ctx, t, body, applying{manager: object.Manager})
+	}
 	p.contact.note(err)
-	if err != nil {
+	if err != nil && !apierrors.IsForbidden(err) { // who may not look at namespaces may still write into them
 		p.blocked[id] = describe(id, err)
 	}
 }
 
-func (p *pass) uses(namespace string) bool {
-	for _, it := range p.items {
-		if it.id.Namespace == namespace {
-			return true
+// creates says whether an object of the render is to be made in the namespace.
+func (p *pass) creates(namespace string) bool {
+	for i := range p.items {
+		if id := p.items[i].id; id.Namespace == namespace {
+			if _, there := p.seen.Get(id); !there {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// closeBarrier notes which namespaces and definitions of a rank failed, and waits for the definitions that did not.
+// closeBarrier notes which namespaces and definitions of a step failed, and waits a little for the definitions that did not.
 func (p *pass) closeBarrier(ctx context.Context, outcomes []outcome) {
 	var fresh []*outcome
 	for i := range outcomes {
 		o := &outcomes[i]
 		switch {
-		case !isNamespace(o.id) && !isDefinition(o.id):
-			return
+		case !o.id.IsNamespace() && !o.id.IsDefinition():
 		case o.result.Err != nil:
 			p.blocked[o.id] = o.result.Err
-		case isDefinition(o.id):
+		case o.id.IsDefinition():
 			fresh = append(fresh, o)
 		}
 	}
-	if len(fresh) == 0 {
+	if len(fresh) == 0 || len(p.unserved()) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.DefinitionWait)
@@ -64,13 +75,12 @@ func (p *pass) closeBarrier(ctx context.Context, outcomes []outcome) {
 
 // awaitEstablished waits until the API server has accepted a definition's names. The result's health follows.
 func (p *pass) awaitEstablished(ctx context.Context, o *outcome) {
-	definitions, _ := p.catalog.find(o.result.GVK)
-	client := p.objects.Resource(definitions.GroupVersionResource)
+	res, _ := p.catalog.Find(o.result.GVK)
 	settled := func(ctx context.Context) (bool, error) {
 		if o.result.Health.Phase != health.Progressing {
 			return true, nil
 		}
-		live, err := client.Get(ctx, o.id.Name, metav1.GetOptions{})
+		live, err := p.wire.getWhole(ctx, target{id: o.id, res: res, account: p.req.Account})
 		p.contact.note(err)
 		if err != nil {
 			return false, err
@@ -94,7 +104,7 @@ func (p *pass) awaitServed(ctx context.Context) {
 		if len(p.unserved()) == 0 {
 			return true, nil
 		}
-		catalog, err := p.kinds.refresh(ctx)
+		catalog, err := p.kinds.Refresh(ctx)
 		p.contact.note(err)
 		if err != nil {
 			return false, err
@@ -103,6 +113,7 @@ func (p *pass) awaitServed(ctx context.Context) {
 		return len(p.unserved()) == 0, nil
 	})
 	if err == nil {
+		p.adoptServed(ctx)
 		return
 	}
 	for _, it := range p.unserved() {
@@ -113,11 +124,27 @@ func (p *pass) awaitServed(ctx context.Context) {
 	}
 }
 
+// adoptServed goes by what discovery says of the kinds that are new, and watches them.
+func (p *pass) adoptServed(ctx context.Context) {
+	fresh := make(map[schema.GroupVersionKind]bool)
+	for i := range p.items {
+		it := &p.items[i]
+		if it.definition == (object.ID{}) {
+			continue
+		}
+		if res, ok := p.catalog.Exact(it.gvk); ok {
+			it.res, it.definition = res, object.ID{}
+			fresh[it.gvk] = true
+		}
+	}
+	p.follow(ctx, fresh)
+}
+
 // unserved are the objects whose kind is still to come, by definitions that did not fail.
 func (p *pass) unserved() []item {
 	var items []item
 	for _, it := range p.items {
-		if it.definition != (ID{}) && p.blocked[it.definition] == nil && !p.catalog.serves(it.gvk) {
+		if it.definition != (object.ID{}) && p.blocked[it.definition] == nil && !p.catalog.Serves(it.gvk) {
 			items = append(items, it)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pluralsh/plural/agent/object"
 )
 
 // Reason is the state of an object that could not be applied or deleted.
@@ -32,6 +34,8 @@ const (
 	MissingNamespace Reason = "MissingNamespace"
 	// NamespaceTerminating: the object's namespace is being deleted.
 	NamespaceTerminating Reason = "NamespaceTerminating"
+	// OutOfBounds: the service may not touch the object's namespace.
+	OutOfBounds Reason = "OutOfBounds"
 	// Blocked: what the object depends on failed in the same pass.
 	Blocked Reason = "Blocked"
 	// Busy: somebody else changed or is deleting the object at this moment.
@@ -40,14 +44,21 @@ const (
 	TooManyRequests Reason = "TooManyRequests"
 	// Unavailable: the API server, or something that it calls, does not answer.
 	Unavailable Reason = "Unavailable"
+	// HookFailed: the hook ran, and did not end well.
+	HookFailed Reason = "HookFailed"
 	// Unexpected: an answer that this package has no name for.
 	Unexpected Reason = "Unexpected"
 )
 
+// lasting says whether time alone is unlikely to mend it.
+func (r Reason) lasting() bool {
+	return slices.Contains([]Reason{Conflict, Invalid, Immutable, Forbidden, Denied, OutOfBounds, HookFailed}, r)
+}
+
 // Error says what is wrong with one object. Fix says what a person can do, and is empty when waiting is enough.
 type Error struct {
 	Reason  Reason
-	Object  ID
+	Object  object.ID
 	Message string
 	Fix     string
 	cause   error
@@ -71,10 +82,10 @@ func answered(err error) bool {
 }
 
 // describe gives the API server's refusal of one object its state.
-func describe(id ID, err error) *Error {
+func describe(id object.ID, err error) *Error {
 	out := &Error{Object: id, Message: words(id, err), cause: err}
 	out.Reason, out.Fix = classify(err)
-	if isSecret(id) {
+	if id.IsSecret() {
 		out.cause = nil // its text may quote the secret
 	}
 	return out
@@ -82,6 +93,8 @@ func describe(id ID, err error) *Error {
 
 func classify(err error) (Reason, string) {
 	switch {
+	case isRefusedConflict(err):
+		return Conflict, "let the other manager give it up, take it out of the manifest, or say in spec.sync.fields who is to have it"
 	case !answered(err):
 		return Unavailable, ""
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -91,7 +104,8 @@ func classify(err error) (Reason, string) {
 	case isDenied(err):
 		return Denied, ""
 	case isImmutable(err):
-		return Immutable, "take the change back, or delete the object so that the next pass creates it anew"
+		return Immutable, "take the change back, or let the object be made anew: annotate it with plural.sh/recreate=allow, or name its kind in " +
+			"spec.sync.recreate"
 	case isInvalid(err):
 		return Invalid, ""
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
@@ -179,11 +193,14 @@ func oneLine(text string) string {
 
 // words is what the API server said, in one line. It quotes the values that it refuses, so of a Secret only the names
 // of the fields are repeated.
-func words(id ID, err error) string {
+func words(id object.ID, err error) string {
+	if isRefusedConflict(err) {
+		return err.Error()
+	}
 	if !answered(err) {
 		return fmt.Sprintf("reach the API server: %v", err)
 	}
-	if !isSecret(id) || !isInvalid(err) {
+	if !id.IsSecret() || !isInvalid(err) {
 		return oneLine(err.Error())
 	}
 	var fields []string

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pluralsh/plural/agent/object"
 )
 
 func TestDescribeNamesTheState(t *testing.T) {
@@ -41,7 +43,7 @@ func TestDescribeNamesTheState(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := describe(ID{Kind: "ConfigMap", Namespace: "web", Name: "a"}, tt.err)
+			got := describe(object.ID{Kind: "ConfigMap", Namespace: "web", Name: "a"}, tt.err)
 			if got.Reason != tt.want {
 				t.Errorf("reason %s, want %s: %v", got.Reason, tt.want, got)
 			}
@@ -53,7 +55,7 @@ func TestDescribeNamesTheState(t *testing.T) {
 }
 
 func TestDescribeNeverQuotesASecret(t *testing.T) {
-	id := ID{Kind: "Secret", Namespace: "web", Name: "db"}
+	id := object.ID{Kind: "Secret", Namespace: "web", Name: "db"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "db",
 		field.ErrorList{field.Invalid(field.NewPath("data").Key("password"), "hunter2", "no")})
 	malformed := apierrors.NewInternalError(errors.New("failed to create typed patch object: .stringData.pin: expected string, got hunter2"))

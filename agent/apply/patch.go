@@ -1,99 +1,154 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
-	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/observe"
 )
 
-// outcome is an object's result, and its uid when it was applied.
+// outcome is what became of one item.
 type outcome struct {
-	id     ID
+	id     object.ID
 	result ObjectResult
-	uid    string
+	// entry or hook is what the inventory has to know from now on; nil when it knows.
+	entry  *inventory.Entry
+	hook   *inventory.Hook
+	hookID inventory.HookID
+	// calm items are built on whatever their health.
+	calm bool
 }
 
-// apply writes the union to the inventory, then every object to the cluster, rank by rank. The uids of what was applied
-// are noted in the inventory, for the caller to save.
-func (p *pass) apply(ctx context.Context) ([]ObjectResult, error) {
-	p.observeAll(ctx)
-	for _, it := range p.items {
-		p.inv.claim(it.id, it.gvk.Version)
-	}
-	if err := p.store.save(ctx, p.inv); err != nil {
-		return p.rejected, err
-	}
-	p.ensureOwnNamespace(ctx)
-	var results []ObjectResult
-	for _, items := range byRank(p.order, p.items, func(it item) ID { return it.id }) {
-		outcomes := p.applyRank(ctx, items)
-		p.closeBarrier(ctx, outcomes)
-		for _, o := range outcomes {
-			if o.uid != "" {
-				p.inv.confirm(o.id, o.uid)
-			}
-			results = append(results, o.result)
-		}
-	}
-	results = append(results, p.rejected...)
-	if err := p.contact.closing(ctx); err != nil {
-		return results, fmt.Errorf("apply service %q: %w", p.service, err)
-	}
-	return results, nil
-}
-
-func (p *pass) applyRank(ctx context.Context, items []item) []outcome {
-	outcomes := make([]outcome, len(items))
-	p.each(len(items), func(i int) { outcomes[i] = p.applyOne(ctx, items[i]) })
-	return outcomes
-}
-
+// applyOne brings one object in, unless it is there already.
 func (p *pass) applyOne(ctx context.Context, it item) outcome {
+	o := outcome{id: it.id, calm: it.turn.IgnoreHealth}
+	entry := p.entry(it.id)
+	facts, there := p.seen.Get(it.id)
+	switch {
+	case it.turn.Pause, it.turn.Once && there && facts.Owner == p.req.Service:
+		o.calm, o.result = true, kept(entry, "its annotations say to leave it alone")
+		return o
+	case p.upToDate(it, entry, facts, there):
+		p.record.succeeded(it.id)
+		o.result = it.result(Unchanged, facts)
+		return o
+	}
 	if err := p.obstacle(ctx, it); err != nil {
-		return outcome{id: it.id, result: failed(it.gvk, it.id, err)}
+		o.result = p.holdBack(it, err)
+		return o
 	}
-	before, mine := p.live[it.id]
-	if !mine {
-		defer p.claims.hold(it.id)()
-		var err *Error
-		if before, err = p.available(ctx, it); err != nil {
-			return outcome{id: it.id, result: failed(it.gvk, it.id, err)}
-		}
+	if why := p.waitsFor(ctx, it); why != "" {
+		o.result = it.waiting("waits for " + why)
+		p.wait(why)
+		return o
 	}
-	live, err := p.send(ctx, it)
+	defer p.claims.hold(it.id)()
+	facts, there = p.seen.Get(it.id) // as whoever held the claim before may have left it
+	if err := p.taken(it, facts); err != nil {
+		o.result = p.holdBack(it, err)
+		return o
+	}
+	if there && facts.Deleting {
+		o.result = it.waiting("it is being deleted" + finalizing(facts) + "; it is made anew after that")
+		p.wait(it.id.String() + " is being deleted")
+		return o
+	}
+	if err, left := p.record.recent(it.id, it.digest); err != nil {
+		p.again(left)
+		o.result = failed(it.gvk, it.id, err)
+		return o
+	}
+	live, created, err := p.bring(ctx, it, there)
 	if err != nil {
-		return outcome{id: it.id, result: failed(it.gvk, it.id, describe(it.id, err))}
+		return p.mend(ctx, it, entry, facts, describe(it.id, err))
 	}
-	after := observe(live)
-	return outcome{it.id, ObjectResult{
-		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name,
-		Action: before.action(after), Health: health.Of(live),
-	}, after.uid}
+	p.record.succeeded(it.id)
+	p.record.unleave(it.id)
+	after := p.facts(it, live)
+	p.seen.Note(it.id, after)
+	entry.UID, entry.Trace, entry.Digest, entry.Recreating = after.UID, after.Trace, it.digest, ""
+	o.entry, o.result = &entry, it.result(actionOf(created, facts, there, after), after)
+	return o
 }
 
-// send applies one object. An apply is the same however often it arrives, so a request that got no answer is sent again
-// while the API server answers others.
-func (p *pass) send(ctx context.Context, it item) (live *unstructured.Unstructured, err error) {
-	obj := outgoing(it.obj, it.id.Namespace, p.service)
-	client := p.objects.Resource(it.res.GroupVersionResource).Namespace(it.id.Namespace)
-	patience := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
-	_ = wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (bool, error) {
-		live, err = client.Apply(ctx, it.id.Name, obj, metav1.ApplyOptions{FieldManager: Manager, Force: true})
-		p.contact.note(err)
-		return err == nil || answered(err) || p.contact.lost(ctx) != nil, nil
-	}) // err says more than running out of tries
-	if live == nil && err == nil {
-		err = context.Cause(ctx) // it ended before the first try
+// upToDate says whether nothing has to be sent: the object is as it was left, and what was sent then is what would be sent
+// now. Under one key that needs no look at the manifest, which a template may render differently each time.
+func (p *pass) upToDate(it item, entry inventory.Entry, facts observe.Facts, there bool) bool {
+	return asLeft(entry, facts, there, p.req.Service) && (entry.Digest == it.digest || p.inv.Key == p.req.Key)
+}
+
+func (it *item) result(action Action, facts observe.Facts) ObjectResult {
+	return ObjectResult{
+		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name, Action: action, Health: facts.Health, Hook: it.turn.Hook,
 	}
-	return live, err
+}
+
+// refuse notes an object's failure, and when it is tried again.
+func (p *pass) refuse(it item, err *Error) ObjectResult {
+	p.again(p.record.failed(it.id, it.digest, err))
+	return failed(it.gvk, it.id, err)
+}
+
+// heldBack is when to look again at what keeps objects from being tried. Most of it is told by a watch sooner.
+const heldBack = 5 * time.Second
+
+// holdBack reports an object that was not tried: as soon as it may be, it is.
+func (p *pass) holdBack(it item, err *Error) ObjectResult {
+	p.again(heldBack)
+	return failed(it.gvk, it.id, err)
+}
+
+// again may be called from any goroutine.
+func (p *pass) again(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.again(d)
+}
+
+// wait says what the pass waits for, unless that is known. It may be called from any goroutine.
+func (p *pass) wait(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.Waiting = cmp.Or(p.result.Waiting, why)
+}
+
+// actionOf tells what an apply did. Applying what is there already leaves the resourceVersion alone; when it moved all the
+// same, a controller may have written a status meanwhile, which is not our change.
+func actionOf(created bool, before observe.Facts, there bool, after observe.Facts) Action {
+	switch {
+	case created:
+		return Created
+	case !there || before.UID != after.UID:
+		return Configured
+	case before.ResourceVersion == after.ResourceVersion,
+		before.Generation != 0 && before.Generation == after.Generation && before.Trace == after.Trace:
+		return Unchanged
+	default:
+		return Configured
+	}
+}
+
+// facts are what is kept of an answer.
+func (p *pass) facts(it item, live *unstructured.Unstructured) observe.Facts {
+	return p.judged(it.res, it.id, live)
+}
+
+// judged are the facts of a live object, as far as its kind is looked at.
+func (p *pass) judged(res kinds.Resource, id object.ID, live *unstructured.Unstructured) observe.Facts {
+	if !res.Status && !p.rules.ruled(id.GroupKind()) {
+		return observe.OfMetadata(live)
+	}
+	return observe.Of(live, p.rules.judge(p.req.Service))
 }
 
 // obstacle returns why an object is not even tried.
@@ -101,42 +156,171 @@ func (p *pass) obstacle(ctx context.Context, it item) *Error {
 	if err := p.contact.lost(ctx); err != nil {
 		return &Error{Reason: Unavailable, Object: it.id, Message: fmt.Sprintf("not tried: %v", err), cause: err}
 	}
-	for _, barrier := range []ID{{Kind: "Namespace", Name: it.id.Namespace}, it.definition} {
+	for _, barrier := range []object.ID{{Kind: "Namespace", Name: it.id.Namespace}, it.definition} {
 		if cause := p.blocked[barrier]; cause != nil {
 			return &Error{Reason: Blocked, Object: it.id, Message: "it waits for " + cause.Error(), cause: cause}
+		}
+	}
+	if err := p.unfollowed[it.id.GroupKind()]; err != nil {
+		return &Error{
+			Reason: reasonOf(err), Object: it.id, Message: fmt.Sprintf("its kind cannot be watched: %v", err), cause: err,
+			Fix: "grant the agent's service account get, list and watch of it",
 		}
 	}
 	return nil
 }
 
-// available looks at an object that does not carry the service's label: it may be new, or nobody's, or taken.
-func (p *pass) available(ctx context.Context, it item) (observed, *Error) {
-	seen, _, err := p.inspect(ctx, it.id, it.res)
+func reasonOf(err error) Reason {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return Forbidden
+	}
+	return Unavailable
+}
+
+// taken says whether another service has the object and does not give it up. The labels of all services are watched, so one
+// that is not seen is nobody's.
+func (p *pass) taken(it item, facts observe.Facts) *Error {
+	owner := facts.Owner
+	if owner == "" || owner == p.req.Service {
+		return nil
+	}
+	if p.claims.known(owner) && !p.claims.by(owner, it.id) {
+		p.note("%s was taken over from service %s, which no longer renders it", it.id, owner)
+		return nil
+	}
+	if !p.claims.known(owner) && !p.present(owner) {
+		p.note("%s was taken over from service %s, which is not there any more", it.id, owner)
+		return nil
+	}
+	p.claims.await(p.req.Service, it.id)
+	return &Error{
+		Reason: Conflict, Object: it.id,
+		Message: fmt.Sprintf("it belongs to service %q", owner),
+		Fix:     fmt.Sprintf("remove it from service %q or from service %q", owner, p.req.Service),
+	}
+}
+
+// present says whether a service has an inventory, as far as is known.
+func (e *Engine) present(service string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.services[service] != nil
+}
+
+// bring applies an object, and resolves what it is in conflict with.
+func (p *pass) bring(ctx context.Context, it item, there bool) (live *unstructured.Unstructured, created bool, err error) {
+	body, err := p.prepared(ctx, it, there)
 	if err != nil {
-		return observed{}, describe(it.id, err)
+		return nil, false, err
 	}
-	if seen.owner != "" && seen.owner != p.service {
-		return observed{}, &Error{
-			Reason: Conflict, Object: it.id,
-			Message: fmt.Sprintf("it belongs to service %q", seen.owner),
-			Fix:     fmt.Sprintf("remove it from service %q or from service %q", seen.owner, p.service),
+	live, created, err = p.send(ctx, it, body, false)
+	if !isFieldConflict(err) {
+		if err == nil && created && len(p.ignored(it)) > 0 {
+			return p.letGo(ctx, it, live)
 		}
+		return live, created, err
 	}
-	return seen, nil
+	body, force, err := p.resolve(it, body, err)
+	if err != nil {
+		return nil, false, err
+	}
+	return p.send(ctx, it, body, force)
 }
 
-// claims makes looking at an object and taking it one step: of two services that want the same new object at the same
-// moment, the second sees the first one's label. Ids share locks, so one goroutine holds one claim at a time.
-type claims struct {
-	seed  maphash.Seed
-	locks [64]sync.Mutex
+// send applies one object. An apply is the same however often it arrives, so a request that got no answer is sent again
+// while the API server answers others.
+func (p *pass) send(ctx context.Context, it item, body []byte, force bool) (live *unstructured.Unstructured, created bool, err error) {
+	patience := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
+	_ = wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (bool, error) {
+		live, created, err = p.wire.apply(ctx, p.target(it), body, applying{manager: object.Manager, force: force})
+		p.contact.note(err)
+		return err == nil || answered(err) || p.contact.lost(ctx) != nil, nil
+	}) // err says more than running out of tries
+	if live == nil && err == nil {
+		err = context.Cause(ctx) // it ended before the first try
+	}
+	return live, created, err
 }
 
-func newClaims() *claims { return &claims{seed: maphash.MakeSeed()} }
+func (p *pass) target(it item) target {
+	return target{id: it.id, res: it.res, account: p.req.Account, whole: p.rules.ruled(it.id.GroupKind())}
+}
 
-// hold waits for the claim, and returns what releases it.
-func (c *claims) hold(id ID) func() {
-	lock := &c.locks[maphash.Comparable(c.seed, id)%uint64(len(c.locks))]
-	lock.Lock()
-	return lock.Unlock
+// mend deals with an object that was refused: one whose change is not possible in place is made anew where that is allowed.
+func (p *pass) mend(ctx context.Context, it item, entry inventory.Entry, facts observe.Facts, err *Error) outcome {
+	o := outcome{id: it.id}
+	if err.Reason != Immutable || facts.UID == "" || facts.Owner != p.req.Service || protected(it.id) ||
+		!it.turn.Recreate && !p.req.recreates(it.id) {
+		o.result = p.refuse(it, err)
+		return o
+	}
+	entry.Recreating = facts.UID
+	if failure := p.journal(ctx, entry); failure != nil {
+		o.result = p.refuse(it, describe(it.id, failure))
+		return o
+	}
+	left, failure := p.wire.delete(ctx, p.target(it), facts.UID, facts.ResourceVersion)
+	p.contact.note(failure)
+	if failure != nil && p.refusedToDelete(failure) {
+		o.result = p.refuse(it, describe(it.id, failure))
+		return o
+	}
+	p.note("%s is made anew: %s", it.id, err.Message)
+	if left == nil {
+		p.seen.Gone(it.id, facts.UID)
+	}
+	p.again(time.Millisecond)
+	o.result = it.waiting("it was deleted, to be made anew")
+	o.result.Action = Recreated
+	p.wait(it.id.String() + " is being made anew")
+	return o
+}
+
+// journal writes to the inventory at once that an object is about to be deleted and made anew.
+func (p *pass) journal(ctx context.Context, entry inventory.Entry) error {
+	p.journaling.Lock()
+	defer p.journaling.Unlock()
+	p.inv.Entries[entry.ID] = entry
+	return p.save(ctx)
+}
+
+// entry is what the inventory says of an object. It may be called from any goroutine.
+func (p *pass) entry(id object.ID) inventory.Entry {
+	p.journaling.RLock()
+	defer p.journaling.RUnlock()
+	return p.inv.Entries[id]
+}
+
+func finalizing(facts observe.Facts) string {
+	if facts.Finalizers == "" {
+		return ""
+	}
+	return ", and waits for its finalizers " + facts.Finalizers
+}
+
+// inspect looks at one object that the watches do not show; exists is false when the API server says that there is none. A
+// server that does not serve the kind at all has not said that: then the catalog is out of date, and an error is returned.
+func (p *pass) inspect(ctx context.Context, id object.ID) (seen observe.Facts, exists bool, err error) {
+	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
+	if !ok {
+		return observe.Facts{}, false, fmt.Errorf("the cluster does not serve %s", id.GroupKind())
+	}
+	live, err := p.wire.get(ctx, target{id: id, res: res, whole: p.rules.ruled(id.GroupKind())})
+	p.contact.note(err)
+	switch {
+	case isUnserved(err):
+		p.kinds.Forget()
+		return observe.Facts{}, false, err
+	case apierrors.IsNotFound(err):
+		return observe.Facts{}, false, nil
+	case err != nil:
+		return observe.Facts{}, false, err
+	default:
+		return p.judged(res, id, live), true, nil
+	}
+}
+
+// isUnserved tells a 404 for the whole kind, which has no proper status in its body, from one for the object.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -1,14 +1,18 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -22,6 +26,10 @@ const (
 	gone
 	// transferred objects carry another service's label.
 	transferred
+	// released objects stay for good, and are nobody's from now on.
+	released
+	// moving objects are about to be taken over by another service.
+	moving
 	// spared objects are there and must not be deleted by us.
 	spared
 	// leaving objects were deleted before, and wait for their finalizers.
@@ -33,106 +41,158 @@ const (
 // judgement is one object's verdict, and what will be reported of it. A gone object is only reported when this very
 // pass deleted it.
 type judgement struct {
-	entry   entry
-	res     resource
-	seen    observed
+	entry   inventory.Entry
+	res     kinds.Resource
+	seen    observe.Facts
+	there   bool
 	verdict verdict
 	result  ObjectResult
 }
 
-// prune deletes what the render no longer holds, and drops from the inventory what is really gone. Held is set when
-// deletions wait for a person.
-func (p *pass) prune(ctx context.Context, allowed bool, limit budget.Budget) (results []ObjectResult, held string) {
+// prune deletes what the render no longer holds, and drops from the inventory what is really gone. It reports whether
+// nothing is left to be done.
+func (p *pass) prune(ctx context.Context, limit budget.Budget, empty bool) (done bool) {
 	entries := p.unrendered()
-	if !allowed {
-		for _, e := range entries {
-			results = append(results, kept(e, "pruning is off for this service"))
-		}
-		return results, ""
+	if len(entries) == 0 {
+		return true
+	}
+	switch {
+	case !p.result.Complete():
+		p.keepAll(entries, "deletions wait until every object is applied")
+		return false
+	case p.result.Waiting != "":
+		p.keepAll(entries, "deletions wait until every step is taken")
+		return false
+	case !p.req.Prune:
+		p.keepAll(entries, "pruning is off for this service")
+		return true
+	case p.req.DeferPrune:
+		p.keepAll(entries, "deletions wait until it is known what other services want")
+		p.result.Waiting = "other services' renders, before anything is deleted"
+		return false
 	}
 	judgements := p.judgeAll(ctx, entries)
-	count := countDoomed(judgements)
-	if total := p.inv.total(count); !limit.Allows(count, total) {
-		held = fmt.Sprintf("%d deletions wait: the budget of %s allows %d of %d objects: "+
-			"set spec.sync.deletionBudget in services/%s.yaml", count, limit, limit.Allowed(total), total, p.service)
-		spareDoomed(judgements)
-	}
-	judgements = p.deleteDoomed(ctx, judgements)
+	p.hold(judgements, limit, empty)
+	judgements = p.deleteInTurn(ctx, judgements)
+	return p.conclude(ctx, judgements)
+}
+
+// conclude takes what the judgements came to into the inventory and the result.
+func (p *pass) conclude(ctx context.Context, judgements []judgement) (done bool) {
+	done = true
 	for _, j := range judgements {
-		if j.verdict == gone || j.verdict == transferred {
-			delete(p.inv.entries, j.entry.id())
+		switch j.verdict {
+		case gone, transferred:
+			p.forget(j.entry.ID)
+		case released:
+			if err := p.letStay(ctx, j); err != nil {
+				p.note("%s stays, and its label cannot be taken off: %v", j.entry.ID, describe(j.entry.ID, err))
+			}
+			p.forget(j.entry.ID)
+		case spared:
+			p.record.leave(j.entry.ID, signature(j.seen, j.there))
+		default:
+			done = false
+		}
+		if j.result.Action != "" {
+			p.result.Objects = append(p.result.Objects, j.result)
 		}
 	}
-	return report(judgements), held
+	return done
 }
 
-// postponed reports what the render no longer holds, while deletions wait for the rest to succeed.
-func (p *pass) postponed() []ObjectResult {
-	var results []ObjectResult
-	for _, e := range p.unrendered() {
-		results = append(results, kept(e, "deletions wait until every object is applied"))
+func (p *pass) forget(id object.ID) {
+	delete(p.inv.Entries, id)
+	p.record.unleave(id)
+}
+
+func (p *pass) keepAll(entries []inventory.Entry, message string) {
+	for _, e := range entries {
+		p.result.Objects = append(p.result.Objects, kept(e, message))
+		facts, there := p.seen.Get(e.ID)
+		p.record.leave(e.ID, signature(facts, there))
 	}
-	return results
 }
 
-// unrendered returns what is in the inventory but not in the render, in reverse apply order.
-func (p *pass) unrendered() []entry {
-	entries := slices.DeleteFunc(p.inv.sorted(p.order), func(e entry) bool { return p.rendered[e.id()] })
+// unrendered returns what is in the inventory but not in the render, in the order in which it goes.
+func (p *pass) unrendered() []inventory.Entry {
+	entries := slices.DeleteFunc(p.inv.Sorted(), func(e inventory.Entry) bool { return p.rendered[e.ID] })
 	slices.Reverse(entries)
+	slices.SortStableFunc(entries, func(a, b inventory.Entry) int {
+		return cmp.Or(
+			compareBool(a.Turn.PruneLast, b.Turn.PruneLast),
+			cmp.Compare(b.Turn.Stage, a.Turn.Stage),
+			cmp.Compare(b.Turn.Wave, a.Turn.Wave),
+			cmp.Compare(order.Rank(b.ID), order.Rank(a.ID)),
+		)
+	})
 	return entries
 }
 
-// removeAll deletes everything that may be deleted. Only what still has to go stays in the inventory.
-func (p *pass) removeAll(ctx context.Context) []ObjectResult {
-	judgements := p.deleteDoomed(ctx, p.judgeAll(ctx, p.unrendered()))
-	for _, j := range judgements {
-		if j.verdict != leaving && j.verdict != unclear {
-			delete(p.inv.entries, j.entry.id())
-		}
+// compareBool sorts false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
 	}
-	return report(judgements)
 }
 
-func countDoomed(judgements []judgement) int {
-	count := 0
+// hold spares what may not be deleted unasked: more than the budget allows, everything at once, or anything by an inventory
+// that was guessed.
+func (p *pass) hold(judgements []judgement, limit budget.Budget, empty bool) {
+	var names []string
 	for _, j := range judgements {
 		if j.verdict == doomed {
-			count++
+			names = append(names, j.entry.String())
 		}
 	}
-	return count
-}
-
-func spareDoomed(judgements []judgement) {
+	why := ""
+	switch total := p.inv.Total(len(names)); {
+	case len(names) == 0:
+		return
+	case empty:
+		why = fmt.Sprintf("the render is empty, and %d objects are in the cluster", len(names))
+	case p.inv.Rebuilt:
+		why = fmt.Sprintf("the inventory was lost, and %d objects that carry the service's label are not rendered", len(names))
+	case !limit.Allows(len(names), total):
+		why = fmt.Sprintf("the deletion budget of %s allows %d of %d objects", limit, limit.Allowed(total), total)
+	default:
+		return
+	}
+	slices.Sort(names)
+	token := budget.Token(names)
+	if slices.Contains(p.req.Acknowledged, token) {
+		return
+	}
+	p.result.Held = &Held{
+		Token: token, Names: names,
+		Message: fmt.Sprintf("%d deletions wait: %s: plural service ack %s", len(names), why, p.req.Service),
+	}
 	for i := range judgements {
 		if judgements[i].verdict == doomed {
-			judgements[i].spare("its deletion waits: it is over the budget")
+			judgements[i].keep(unclear, "its deletion waits to be acknowledged")
 		}
 	}
 }
 
-func report(judgements []judgement) []ObjectResult {
-	var results []ObjectResult
-	for _, j := range judgements {
-		if j.result.Action != "" {
-			results = append(results, j.result)
-		}
-	}
-	return results
-}
-
-// judgeAll looks at every object anew: what was seen when the pass began may be minutes old.
-func (p *pass) judgeAll(ctx context.Context, entries []entry) []judgement {
+// judgeAll looks at every object anew.
+func (p *pass) judgeAll(ctx context.Context, entries []inventory.Entry) []judgement {
 	judgements := make([]judgement, len(entries))
-	p.each(len(entries), func(i int) { judgements[i] = p.judge(ctx, entries[i]) })
+	p.each(len(entries), func(i int) { judgements[i] = p.judge(ctx, entries[i], false) })
 	return judgements
 }
 
-func (p *pass) judge(ctx context.Context, e entry) judgement {
+// judge goes by what the watches show of an object. What they do not show may be there without its label; that, and one that
+// is changing at this moment, is asked for.
+func (p *pass) judge(ctx context.Context, e inventory.Entry, ask bool) judgement {
 	j := judgement{entry: e}
-	var served, exists bool
-	if j.res, served = p.catalog.find(e.gvk()); !served {
-		if p.catalog.silent[e.Group] {
+	var served bool
+	if j.res, served = p.catalog.Find(gvkOf(e)); !served {
+		if p.catalog.Silent(e.Group) {
 			j.fail(Unavailable, fmt.Sprintf("whoever serves the API group %q does not answer", e.Group), nil)
 			return j
 		}
@@ -143,74 +203,111 @@ func (p *pass) judge(ctx context.Context, e entry) judgement {
 		j.fail(Unavailable, fmt.Sprintf("not looked at: %v", err), err)
 		return j
 	}
-	var err error
-	j.seen, exists, err = p.inspect(ctx, e.id(), j.res)
-	switch {
-	case err != nil:
-		j.result = failed(e.gvk(), e.id(), describe(e.id(), err))
-	case !exists:
-		j.verdict = gone
-	default:
-		p.decide(&j)
+	if j.seen, j.there = p.seen.Get(e.ID); !j.there || ask {
+		var err error
+		if j.seen, j.there, err = p.inspect(ctx, e.ID); err != nil {
+			j.result = failed(gvkOf(e), e.ID, describe(e.ID, err))
+			return j
+		}
 	}
+	if !j.there {
+		j.verdict = gone
+		return j
+	}
+	p.decide(&j)
 	return j
 }
 
 // decide goes by what the live object says of itself.
 func (p *pass) decide(j *judgement) {
 	e, seen := j.entry, j.seen
-	switch {
-	case seen.owner == "":
-		j.spare("not deleted: its label " + ServiceLabel + " was taken off: delete it by hand, or put the label back")
-	case seen.owner != p.service:
-		j.spare(fmt.Sprintf("not deleted: it belongs to service %q now", seen.owner))
-		j.verdict = transferred
-	case e.UID != "" && e.UID != seen.uid:
-		j.spare("not deleted: it is not the object that was applied, somebody created it anew: delete it by hand")
-	case e.UID == "" && seen.trace == "":
-		j.spare("not deleted: it was never applied by " + Manager + ": delete it by hand")
-	case seen.deleting:
+	switch heir := p.claims.other(p.req.Service, e.ID); {
+	case seen.Owner == "":
+		j.keep(spared, "not deleted: its label "+object.ServiceLabel+" was taken off: delete it by hand, or put the label back")
+	case seen.Owner != p.req.Service:
+		j.keep(transferred, fmt.Sprintf("not deleted: it belongs to service %q now", seen.Owner))
+	case e.UID != "" && e.UID != seen.UID && e.Recreating == "":
+		j.keep(spared, "not deleted: it is not the object that was applied, somebody created it anew: delete it by hand")
+	case e.UID == "" && seen.Trace == "":
+		j.keep(spared, "not deleted: it was never applied by "+object.Manager+": delete it by hand")
+	case seen.Deleting:
 		j.leave(seen)
-	case protected(e.id()) && !seen.pruneAllowed:
-		j.spare(fmt.Sprintf("a %s is deleted only with the annotation %s=allow on it", e.Kind, PruneAnnotation))
+	case e.Turn.NoPrune && !seen.Allowed:
+		j.keep(released, "not deleted: its annotations say that it stays")
+	case heir != "":
+		j.keep(moving, fmt.Sprintf("not deleted: service %q takes it over", heir))
+		p.wait(fmt.Sprintf("%s moves to service %s", e.ID, heir))
+	case protected(e.ID) && !seen.Allowed:
+		j.keep(spared, fmt.Sprintf("a %s is deleted only with the annotation %s=allow on it", e.Kind, PruneAnnotation))
 	default:
 		j.verdict = doomed
 	}
 }
 
-func (j *judgement) spare(message string) {
-	j.verdict, j.result = spared, kept(j.entry, message)
+func (j *judgement) keep(v verdict, message string) {
+	j.verdict, j.result = v, kept(j.entry, message)
 }
 
-func (j *judgement) leave(seen observed) {
+func (j *judgement) leave(seen observe.Facts) {
 	j.verdict, j.result = leaving, deleted(j.entry)
-	if seen.finalizers != "" {
-		j.result.Message = "waits for finalizers " + seen.finalizers
+	if seen.Finalizers != "" {
+		j.result.Message = "waits for finalizers " + seen.Finalizers
 	}
 }
 
 func (j *judgement) fail(reason Reason, message string, cause error) {
 	j.verdict = unclear
-	j.result = failed(j.entry.gvk(), j.entry.id(),
-		&Error{Reason: reason, Object: j.entry.id(), Message: message, cause: cause})
+	j.result = failed(gvkOf(j.entry), j.entry.ID, &Error{Reason: reason, Object: j.entry.ID, Message: message, cause: cause})
 }
 
-func deleted(e entry) ObjectResult {
-	return ObjectResult{GVK: e.gvk(), Namespace: e.Namespace, Name: e.Name, Action: Deleted}
+func deleted(e inventory.Entry) ObjectResult {
+	return ObjectResult{GVK: gvkOf(e), Namespace: e.Namespace, Name: e.Name, Action: Deleted}
 }
 
-// deleteDoomed deletes rank by rank, last rank first, and returns the judgements with what came of it. They must be in
-// reverse apply order, and stay in it.
-func (p *pass) deleteDoomed(ctx context.Context, judgements []judgement) []judgement {
-	judgements = slices.Clone(judgements)
-	for _, run := range byRank(p.order, judgements, func(j judgement) ID { return j.entry.id() }) {
+// deleteInTurn deletes turn by turn, and begins no turn while something of the one before is still there: whoever has to take
+// finalizers off may be the next to go. The judgements must be in the order in which their objects go.
+func (p *pass) deleteInTurn(ctx context.Context, judgements []judgement) []judgement {
+	for start := 0; start < len(judgements); {
+		end := start + 1
+		for end < len(judgements) && sameTurn(judgements[start].entry, judgements[end].entry) {
+			end++
+		}
+		run := judgements[start:end]
 		p.each(len(run), func(i int) {
 			if run[i].verdict == doomed {
 				p.deleteOne(ctx, &run[i])
 			}
 		})
+		if blocker := p.stillThere(run); blocker != "" {
+			for i := range judgements[end:] {
+				if j := &judgements[end+i]; j.verdict == doomed {
+					j.keep(unclear, "it goes after "+blocker)
+				}
+			}
+			break
+		}
+		start = end
 	}
 	return judgements
+}
+
+func sameTurn(a, b inventory.Entry) bool {
+	return a.Turn.PruneLast == b.Turn.PruneLast && a.Turn.Stage == b.Turn.Stage && a.Turn.Wave == b.Turn.Wave &&
+		order.Rank(a.ID) == order.Rank(b.ID)
+}
+
+// stillThere names an object of a turn that is on its way out, or could not be deleted.
+func (p *pass) stillThere(run []judgement) string {
+	for i := range run {
+		switch j := &run[i]; {
+		case j.verdict == leaving:
+			p.wait(j.entry.String() + " is being deleted" + finalizing(j.seen))
+			return j.entry.String()
+		case j.verdict == unclear && j.result.Err != nil:
+			return j.entry.String()
+		}
+	}
+	return ""
 }
 
 // deleteTries is how often an object that changes at this very moment is judged anew before it is left to the next pass.
@@ -219,36 +316,51 @@ const deleteTries = 5
 // deleteOne deletes an object exactly as it was judged: after anybody's change the API server refuses, and the object
 // is judged again.
 func (p *pass) deleteOne(ctx context.Context, j *judgement) {
-	err := p.sendDelete(ctx, *j)
+	left, err := p.wire.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
+	p.contact.note(err)
 	for try := 1; apierrors.IsConflict(err) && try < deleteTries; try++ {
-		if *j = p.judge(ctx, j.entry); j.verdict != doomed {
+		if *j = p.judge(ctx, j.entry, true); j.verdict != doomed {
 			return
 		}
-		err = p.sendDelete(ctx, *j)
+		left, err = p.wire.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
+		p.contact.note(err)
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		j.verdict, j.result = unclear, failed(j.entry.gvk(), j.entry.id(), describe(j.entry.id(), err))
-		return
-	}
-	after, exists, err := p.inspect(ctx, j.entry.id(), j.res)
-	if err == nil && (!exists || after.uid != j.seen.uid) {
+	switch {
+	case err != nil && p.refusedToDelete(err):
+		problem := describe(j.entry.ID, err)
+		p.again(p.record.failed(j.entry.ID, "", problem))
+		j.verdict, j.result = unclear, failed(gvkOf(j.entry), j.entry.ID, problem)
+	case left == nil:
+		p.record.succeeded(j.entry.ID)
+		p.seen.Gone(j.entry.ID, j.seen.UID)
 		j.verdict, j.result = gone, deleted(j.entry)
-		return
+	default:
+		p.record.succeeded(j.entry.ID)
+		j.seen.Deleting = true
+		j.leave(observe.OfMetadata(left))
 	}
-	j.leave(after)
 }
 
-func (p *pass) sendDelete(ctx context.Context, j judgement) error {
-	if err := p.contact.lost(ctx); err != nil {
-		return err
+// refusedToDelete tells a delete that failed from one of an object that is not there. A kind that is not served as it was
+// has objects all the same.
+func (p *pass) refusedToDelete(err error) bool {
+	if isUnserved(err) {
+		p.kinds.Forget()
+		return true
 	}
-	id := j.entry.id()
-	uid, policy := types.UID(j.seen.uid), metav1.DeletePropagationBackground
-	err := p.metadata.Resource(j.res.GroupVersionResource).Namespace(id.Namespace).Delete(ctx, id.Name,
-		metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &j.seen.version},
-			PropagationPolicy: &policy,
-		})
+	return !apierrors.IsNotFound(err)
+}
+
+func (p *pass) doomedTarget(j judgement) target {
+	return target{id: j.entry.ID, res: j.res, account: p.req.Account}
+}
+
+// letStay takes the label off an object that is nobody's from now on.
+func (p *pass) letStay(ctx context.Context, j judgement) error {
+	err := p.wire.merge(ctx, p.doomedTarget(j), fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, object.ServiceLabel))
 	p.contact.note(err)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
 	return err
 }

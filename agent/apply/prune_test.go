@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/object"
 )
 
 func TestPruneDeletesWhatTheRenderNoLongerHolds(t *testing.T) {
@@ -33,11 +34,14 @@ func TestPruneKeepsObjectsWhenRenderIsEmpty(t *testing.T) {
 	req.Budget = "100%"
 	result := w.pass(req)
 
-	w.expect(result, "kept ConfigMap/a-000", "kept ConfigMap/a-001", "kept ConfigMap/a-002")
-	if !strings.Contains(result.Held, "the render is empty") {
-		t.Errorf("held %q does not say why", result.Held)
+	w.expect(result, "kept ConfigMap/a-002", "kept ConfigMap/a-001", "kept ConfigMap/a-000")
+	if result.Held == nil || !strings.Contains(result.Held.Message, "the render is empty") {
+		t.Fatalf("held %+v does not say why", result.Held)
 	}
 	w.mustExist(objects...)
+
+	req.Acknowledged = []string{result.Held.Token}
+	w.expect(w.pass(req), "deleted ConfigMap/a-002", "deleted ConfigMap/a-001", "deleted ConfigMap/a-000")
 }
 
 func TestPruneKeepsObjectsWhenOneObjectFailed(t *testing.T) {
@@ -56,19 +60,27 @@ func TestPruneWaitsWhenTheBudgetIsExceededAndNeverByRepetition(t *testing.T) {
 	old, replacement := configMaps("old", 12), configMaps("new", 12)
 	w.apply(old...)
 
+	var held *apply.Held
 	for range 3 {
-		result := w.apply(replacement...)
-		if want := "12 deletions wait: the budget of 50% allows 10 of 12 objects: set spec.sync.deletionBudget in services/" +
-			w.service + ".yaml"; result.Held != want {
-			t.Fatalf("held %q, want %q", result.Held, want)
+		held = w.apply(replacement...).Held
+		want := "12 deletions wait: the deletion budget of 50% allows 10 of 12 objects: plural service ack " + w.service
+		if held == nil || held.Message != want || len(held.Names) != 12 {
+			t.Fatalf("held %+v, want %q", held, want)
 		}
 	}
 	w.mustExist(old...)
 
-	req := w.request(replacement...)
-	req.Budget = "100%"
-	if result := w.pass(req); result.Held != "" || w.exists(old[0]) {
-		t.Errorf("an agreed budget still holds: %q", result.Held)
+	req := w.request(replacement[1:]...)
+	req.Acknowledged = []string{held.Token}
+	if result := w.pass(req); result.Held == nil || result.Held.Token == held.Token {
+		t.Errorf("what was agreed to lets other objects go: %+v", result.Held)
+	}
+	w.mustExist(old...)
+
+	req = w.request(replacement...)
+	req.Acknowledged = []string{"0123456789ab", held.Token}
+	if result := w.pass(req); result.Held != nil || w.exists(old[0]) {
+		t.Errorf("agreed deletions still wait: %+v", result.Held)
 	}
 	w.mustExist(replacement...)
 }
@@ -81,7 +93,7 @@ func TestPruneLeavesObjectsThatAreNoLongerTheServicesOwn(t *testing.T) {
 	w.patch(moved, `{"metadata":{"labels":{"plural.sh/service":"another"}}}`)
 	w.delete(anew)
 	copied := anew.DeepCopy()
-	copied.SetLabels(map[string]string{apply.ServiceLabel: w.service})
+	copied.SetLabels(map[string]string{object.ServiceLabel: w.service})
 	w.create(copied)
 
 	result := w.apply(stays)
@@ -98,8 +110,8 @@ func TestPruneLeavesObjectsThatAreNoLongerTheServicesOwn(t *testing.T) {
 
 func TestPruneKeepsProtectedKindsUntilTheirAnnotationAllowsIt(t *testing.T) {
 	w := newWorld(t)
-	namespace := object(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-data}}`)
-	claim := object(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-data}}`)
+	claim := manifest(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
 	crd, custom := w.definition()
 	w.removeLater(namespace)
 	stays := configMap("stays", "1")
@@ -113,9 +125,9 @@ func TestPruneKeepsProtectedKindsUntilTheirAnnotationAllowsIt(t *testing.T) {
 	w.expect(w.apply(stays), kept...)
 
 	w.patch(claim, `{"metadata":{"annotations":{"plural.sh/prune":"allow"}}}`)
-	if got := w.apply(stays).Objects[1].Action; got != apply.Deleted {
-		t.Errorf("the annotated claim is %s, want deleted", got)
-	}
+	w.eventually("the annotated claim to be deleted", func() bool {
+		return slices.Contains(lines(w.apply(stays)), "deleted PersistentVolumeClaim/data")
+	})
 	w.mustExist(namespace, crd)
 }
 
@@ -189,7 +201,7 @@ func TestPruneFindsObjectsWhoseVersionIsNoLongerServed(t *testing.T) {
 func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
 	w := newWorld(t)
 	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
-	claim := object(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	claim := manifest(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
 	foreign := configMap("foreign", "1")
 	w.apply(web, settings, claim, foreign)
 	w.patch(foreign, `{"metadata":{"labels":{"plural.sh/service":"another"}}}`)
@@ -197,7 +209,7 @@ func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
 		t.Errorf("services %q do not hold %q", services, w.service)
 	}
 
-	result, err := w.engine.Remove(t.Context(), w.service)
+	result, err := w.engine.Remove(t.Context(), apply.Removal{Service: w.service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +222,7 @@ func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
 	if services := must(w.engine.Services(t.Context())); slices.Contains(services, w.service) {
 		t.Errorf("services %q still hold %q", services, w.service)
 	}
-	if again, err := w.engine.Remove(t.Context(), w.service); err != nil || len(again.Objects) > 0 {
+	if again, err := w.engine.Remove(t.Context(), apply.Removal{Service: w.service}); err != nil || len(again.Objects) > 0 {
 		t.Errorf("removing again: %+v, %v", again, err)
 	}
 }
@@ -221,11 +233,11 @@ func TestRemoveKeepsTheInventoryWhileSomethingIsLeaving(t *testing.T) {
 	w.apply(slow, configMap("fast", "1"))
 	w.patch(slow, `{"metadata":{"finalizers":["example.com/wait"]}}`)
 
-	w.expect(must(w.engine.Remove(t.Context(), w.service)), "deleted ConfigMap/slow", "deleted ConfigMap/fast")
+	w.expect(must(w.engine.Remove(t.Context(), apply.Removal{Service: w.service})), "deleted ConfigMap/slow", "deleted ConfigMap/fast")
 	w.mustExist(w.inventory())
 	w.patch(slow, `{"metadata":{"finalizers":null}}`)
 	w.eventually("the object to go", func() bool { return !w.exists(slow) })
-	w.expect(must(w.engine.Remove(t.Context(), w.service)))
+	w.expect(must(w.engine.Remove(t.Context(), apply.Removal{Service: w.service})))
 	if w.exists(w.inventory()) {
 		t.Error("the inventory is still there")
 	}
@@ -235,7 +247,7 @@ func TestPruneDeletesInTheBackground(t *testing.T) {
 	w := newWorld(t)
 	web, stays := deployment("web", "nginx:1"), configMap("stays", "1")
 	w.apply(web, stays)
-	sets := w.resource(object(`{apiVersion: apps/v1, kind: ReplicaSet}`))
+	sets := w.resource(manifest(`{apiVersion: apps/v1, kind: ReplicaSet}`))
 	count := func() int { return len(must(sets.List(t.Context(), metav1.ListOptions{})).Items) }
 	w.eventually("a replica set", func() bool { return count() == 1 })
 
@@ -243,24 +255,25 @@ func TestPruneDeletesInTheBackground(t *testing.T) {
 	w.eventually("its replica set to follow", func() bool { return count() == 0 })
 }
 
-func TestApplyStopsAtAnInventoryItCannotTrust(t *testing.T) {
+func TestAnInventoryThatCannotBeReadIsMadeAnewAndDeletesNothingUnasked(t *testing.T) {
 	w := newWorld(t)
-	objects := configMaps("a", 2)
+	objects := configMaps("a", 3)
 	w.apply(objects...)
-	stored, _, _ := unstructured.NestedString(w.live(w.inventory()).Object, "data", "inventory.json")
-	w.patch(w.inventory(), `{"data":{"inventory.json":"{\"format\":"}}`)
+	live := w.live(w.inventory())
+	unstructured.RemoveNestedField(live.Object, "binaryData")
+	must(0, unstructured.SetNestedField(live.Object, "damaged", "data", "inventory.json"))
+	must(w.resource(live).Update(t.Context(), live, metav1.UpdateOptions{}))
+	w.engine = w.newEngine(nil) // as after a restart
 
-	_, err := w.engine.Apply(t.Context(), w.request(objects[0]))
+	result := w.apply(objects[:2]...)
 
-	if err == nil || !strings.Contains(err.Error(), "plural-inventory-"+w.service) {
-		t.Errorf("error %v: want one that names the inventory", err)
-	}
-	if _, err := w.engine.Remove(t.Context(), w.service); err == nil {
-		t.Error("removed by an inventory that cannot be read")
+	w.expect(result, "unchanged ConfigMap/a-000", "unchanged ConfigMap/a-001", "kept ConfigMap/a-002")
+	if result.Held == nil || !strings.Contains(result.Held.Message, "the inventory was lost") {
+		t.Fatalf("held %+v does not say why", result.Held)
 	}
 	w.mustExist(objects...)
 
-	restored := map[string]any{"data": map[string]any{"inventory.json": stored}}
-	w.patch(w.inventory(), string(must((&unstructured.Unstructured{Object: restored}).MarshalJSON())))
-	w.expect(w.apply(objects[0]), "unchanged ConfigMap/a-000", "deleted ConfigMap/a-001")
+	req := w.request(objects[:2]...)
+	req.Acknowledged = []string{result.Held.Token}
+	w.expect(w.pass(req), "unchanged ConfigMap/a-000", "unchanged ConfigMap/a-001", "deleted ConfigMap/a-002")
 }

@@ -1,9 +1,14 @@
 package apply
 
 import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/object"
 )
 
 // Action is what a pass did to one object.
@@ -16,10 +21,14 @@ const (
 	Configured Action = "configured"
 	// Unchanged objects already were what the render wants.
 	Unchanged Action = "unchanged"
+	// Recreated objects were deleted, so that a later pass makes them anew.
+	Recreated Action = "recreated"
 	// Deleted objects were asked to go; a message says so when they are still waiting for their finalizers.
 	Deleted Action = "deleted"
-	// Kept objects are in the inventory but not in the render, and still there; the message says why.
+	// Kept objects are left as they are; the message says why.
 	Kept Action = "kept"
+	// Waiting objects have not had their turn; the message says what they wait for.
+	Waiting Action = "waiting"
 	// Failed objects have an error.
 	Failed Action = "failed"
 )
@@ -34,13 +43,40 @@ type ObjectResult struct {
 	Err       *Error
 	Health    health.Status
 	Message   string
+	// Hook is set for what runs once a revision; it is ready when it has ended well.
+	Hook bool
 }
 
-// Result is one pass: the render's objects in the order they were applied, then those it no longer holds.
+// ID names the object.
+func (r *ObjectResult) ID() object.ID {
+	return object.ID{Group: r.GVK.Group, Kind: r.GVK.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// Held are deletions that wait for a person.
+type Held struct {
+	// Token names exactly these objects: a request that acknowledges it lets them go.
+	Token string
+	// Names are the objects, as object.ID prints them, sorted.
+	Names []string
+	// Message says why they wait, and what to do about it.
+	Message string
+}
+
+// Result is one pass: the render's objects in the order they are applied, then those it no longer holds.
 type Result struct {
 	Objects []ObjectResult
-	// Held says why deletions wait for a person, and what to do about it. Empty when none wait.
-	Held string
+	// Notes say what was done that somebody may wonder about, such as a field taken from another manager.
+	Notes []string
+	// Held is set when deletions wait for a person.
+	Held *Held
+	// Waiting says what the next step waits for. Empty: every step was taken, as far as objects did not fail.
+	Waiting string
+	// Retry is when to call again though nothing changes; zero: no need to.
+	Retry time.Duration
+	// Done says that all of this render is applied, and nothing failed, waits or is held.
+	Done bool
+	// Tests are the render's own test hooks, when it was rendered in this pass.
+	Tests []*unstructured.Unstructured
 }
 
 // Complete reports whether no object failed.
@@ -53,13 +89,20 @@ func (r *Result) Complete() bool {
 	return true
 }
 
-func failed(gvk schema.GroupVersionKind, id ID, err *Error) ObjectResult {
+// again asks for another call after d, unless an earlier one is asked for.
+func (r *Result) again(d time.Duration) {
+	if d > 0 && (r.Retry == 0 || d < r.Retry) {
+		r.Retry = d
+	}
+}
+
+func failed(gvk schema.GroupVersionKind, id object.ID, err *Error) ObjectResult {
 	return ObjectResult{
 		GVK: gvk, Namespace: id.Namespace, Name: id.Name, Action: Failed, Err: err,
 		Health: health.Status{Phase: health.Unknown},
 	}
 }
 
-func kept(e entry, message string) ObjectResult {
-	return ObjectResult{GVK: e.gvk(), Namespace: e.Namespace, Name: e.Name, Action: Kept, Message: message}
+func kept(e inventory.Entry, message string) ObjectResult {
+	return ObjectResult{GVK: gvkOf(e), Namespace: e.Namespace, Name: e.Name, Action: Kept, Message: message}
 }

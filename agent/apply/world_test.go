@@ -2,9 +2,12 @@ package apply_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,15 +52,64 @@ func (w *world) newEngine(wrap func(http.RoundTripper) http.RoundTripper) *apply
 	w.Helper()
 	config := rest.CopyConfig(w.config)
 	config.Wrap(wrap)
-	engine, err := apply.New(config, apply.Options{})
+	engine, err := apply.New(config, apply.Options{DigestKey: []byte("of this test")})
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.run(engine)
 	return engine
 }
 
+// run keeps an engine's watches until the test ends.
+func (w *world) run(engine *apply.Engine) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	w.Cleanup(stop)
+	return stop
+}
+
+// request asks for objects, under a key that is made of them.
 func (w *world) request(objects ...*unstructured.Unstructured) apply.Request {
-	return apply.Request{Service: w.service, Namespace: w.namespace, Objects: objects, Prune: true}
+	sum := sha256.New()
+	for _, obj := range objects {
+		text, err := obj.MarshalJSON()
+		if err != nil {
+			w.Fatal(err)
+		}
+		sum.Write(text)
+	}
+	return apply.Request{
+		Service: w.service, Namespace: w.namespace, Key: hex.EncodeToString(sum.Sum(nil)[:8]), Prune: true, Heal: true,
+		Objects: func(context.Context) ([]*unstructured.Unstructured, error) { return objects, nil },
+	}
+}
+
+// settles calls the engine as an agent does, until everything is done.
+func (w *world) settles(req apply.Request) *apply.Result {
+	w.Helper()
+	var result *apply.Result
+	w.eventually("a pass that is done", func() bool {
+		result = w.pass(req)
+		return result.Done
+	})
+	return result
+}
+
+func lines(result *apply.Result) []string {
+	var got []string
+	for _, o := range result.Objects {
+		line := fmt.Sprintf("%s %s/%s", o.Action, o.GVK.Kind, o.Name)
+		if o.Err != nil {
+			line = fmt.Sprintf("%s %s/%s", o.Err.Reason, o.GVK.Kind, o.Name)
+		}
+		got = append(got, line)
+	}
+	return got
 }
 
 // apply runs one pass that must be carried through.
@@ -78,14 +130,7 @@ func (w *world) pass(req apply.Request) *apply.Result {
 // expect compares "action kind/name" lines with a result.
 func (w *world) expect(result *apply.Result, want ...string) {
 	w.Helper()
-	var got []string
-	for _, o := range result.Objects {
-		line := fmt.Sprintf("%s %s/%s", o.Action, o.GVK.Kind, o.Name)
-		if o.Err != nil {
-			line = fmt.Sprintf("%s %s/%s", o.Err.Reason, o.GVK.Kind, o.Name)
-		}
-		got = append(got, line)
-	}
+	got := lines(result)
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("result (-want +got):\n%s", diff)
 		for _, o := range result.Objects {
@@ -184,11 +229,11 @@ func (w *world) eventually(what string, done func() bool) {
 }
 
 func (w *world) inventory() *unstructured.Unstructured {
-	return object(`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plural-system, name: plural-inventory-` + w.service + `}}`)
+	return manifest(`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plural-system, name: plural-inventory-` + w.service + `}}`)
 }
 
-// object reads one YAML document; a mistake in it is a mistake of the test.
-func object(text string) *unstructured.Unstructured {
+// manifest reads one YAML document; a mistake in it is a mistake of the test.
+func manifest(text string) *unstructured.Unstructured {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		panic(err)
@@ -201,7 +246,7 @@ func object(text string) *unstructured.Unstructured {
 }
 
 func configMap(name, value string) *unstructured.Unstructured {
-	return object(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {key: %q}}`, name, value))
+	return manifest(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {key: %q}}`, name, value))
 }
 
 func configMaps(prefix string, count int) []*unstructured.Unstructured {
@@ -213,7 +258,7 @@ func configMaps(prefix string, count int) []*unstructured.Unstructured {
 }
 
 func deployment(name, image string) *unstructured.Unstructured {
-	return object(fmt.Sprintf(`
+	return manifest(fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[1]s}
@@ -229,7 +274,7 @@ spec:
 // definition is a CustomResourceDefinition in a group of the test's own, and an object of its kind.
 func (w *world) definition() (crd, custom *unstructured.Unstructured) {
 	group := w.namespace + ".example.com"
-	crd = object(fmt.Sprintf(`
+	crd = manifest(fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.%[1]s}
@@ -244,6 +289,6 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `, group))
 	w.removeLater(crd)
-	custom = object(fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: 1}}`, group))
+	custom = manifest(fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: 1}}`, group))
 	return crd, custom
 }

@@ -50,8 +50,20 @@ func Of(obj *unstructured.Unstructured, judge *health.Judge) Facts {
 	f := common(obj)
 	f.Trace = traceOf(obj)
 	f.Health = judge.Of(obj)
+	if f.Run != "" && f.Health.Phase == health.Healthy && isRunning(obj) {
+		f.Health = health.Status{Phase: health.Progressing, Message: "Pod is running"}
+	}
 	f.Health.Message = clipped(f.Health.Message)
 	return f
+}
+
+// isRunning says that a Pod works, and has not done its work: of a hook that is not enough.
+func isRunning(obj *unstructured.Unstructured) bool {
+	if obj.GetAPIVersion() != "v1" || obj.GetKind() != "Pod" {
+		return false
+	}
+	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
+	return phase != "Succeeded"
 }
 
 // OfMetadata reads the facts of an object of which only metadata is known, or is to be known.

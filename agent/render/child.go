@@ -9,29 +9,34 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"runtime/metrics"
 	"sync"
-	"time"
+
+	"github.com/pluralsh/plural/internal/walls"
 )
 
 // ChildMain is the other end of Renderer: it renders what stdin asks for and returns the process's exit code. It is
 // the whole main of that process, since it takes away for good what a process usually can do, and ends the process
-// itself when the parent dies or memory runs out.
+// itself when the parent dies or memory runs out. When a plugin is asked for, the process becomes that plugin.
 func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	// Whatever a library prints must not land between two answers.
 	os.Stdout = os.Stderr
 	log.SetOutput(io.Discard)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 
-	in, out := bufio.NewReaderSize(stdin, 64<<10), &reporter{out: json.NewEncoder(stdout)}
-	limits, err := readLine[Limits](in)
+	out := &reporter{out: json.NewEncoder(stdout)}
+	first, err := readOpening(stdin)
 	if err != nil {
-		return out.fail(fmt.Errorf("read limits: %w", err))
+		return out.fail(fmt.Errorf("read opening: %w", err))
 	}
-	if err := confine(limits); err != nil {
+	if first.Plugin != "" {
+		return becomePlugin(first)
+	}
+	limits := first.Limits
+	if err := walls.Raise(limits.walls()); err != nil {
 		return out.fail(err)
 	}
-	go watchMemory(memoryHeld()+limits.Memory, limits, out)
+	go out.watchMemory(limits)
+	in := bufio.NewReaderSize(stdin, 64<<10)
 	request, err := readLine[request](in)
 	if err != nil {
 		return out.fail(fmt.Errorf("read request: %w", err))
@@ -40,9 +45,19 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	if err != nil {
 		return out.fail(err)
 	}
-	go exitWithParent(in)
+	asker := &asker{reporter: out, known: map[lookup]map[string]any{}}
+	if request.Lookups {
+		replies := make(chan reply)
+		asker.replies = replies
+		go func() {
+			hear(in, replies)
+			os.Exit(1)
+		}()
+	} else {
+		go walls.ExitWithParent(in)
+	}
 
-	job := &job{request: request, limits: limits, tree: newTree(files), reporter: out}
+	job := &job{request: request, limits: limits, tree: newTree(files), asker: asker}
 	manifests, err := job.render()
 	if err != nil {
 		return out.fail(err)
@@ -50,20 +65,34 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	return out.done(manifests)
 }
 
+// readOpening reads the first line byte by byte: what follows it may be for the plugin that this process becomes.
+func readOpening(stdin io.Reader) (first opening, err error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxOpening; line = append(line, b[0]) {
+		if _, err := io.ReadFull(stdin, b); err != nil {
+			return first, err
+		}
+		if b[0] == '\n' {
+			return first, json.Unmarshal(line, &first)
+		}
+	}
+	return first, errors.New("it does not end")
+}
+
 // job is one render, in the child.
 type job struct {
 	request
-	*reporter
+	*asker
 	limits Limits
 	tree   *tree
 }
 
 func (j *job) render() ([]manifest, error) {
 	render, ok := map[string]func(*job) ([]manifest, error){
-		Raw: renderRaw, Kustomize: renderKustomize, HelmChart: renderHelm,
+		Raw: renderRaw, Kustomize: renderKustomize, HelmChart: renderHelm, printedByPlugin: renderPrinted,
 	}[j.Renderer]
 	if !ok {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("unknown renderer %q", j.Renderer), Fix: "raw, kustomize or helm"}
+		return nil, fmt.Errorf("unknown renderer %q", j.Renderer)
 	}
 	if !j.tree.isDir(j.Path) {
 		return nil, place{file: j.Path}.invalid("there is no such folder")
@@ -81,6 +110,8 @@ type reporter struct {
 	out      *json.Encoder
 	at       string
 	warnings []string
+	record   json.RawMessage
+	traits   traits
 }
 
 // working names the file being worked on, in case it is the last thing this process does.
@@ -93,6 +124,13 @@ func (r *reporter) working(file string) {
 	}
 }
 
+// question asks the parent something; the reply comes on stdin.
+func (r *reporter) question(q lookup) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Encode(answer{Lookup: &q})
+}
+
 func (r *reporter) warn(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,9 +140,10 @@ func (r *reporter) warn(format string, args ...any) {
 func (r *reporter) done(manifests []manifest) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := answer{Done: true, Warnings: r.warnings}
+	last := answer{Done: true, Warnings: r.warnings, Traits: r.traits, Record: r.record}
 	for _, m := range manifests {
 		last.Objects = append(last.Objects, m.json)
+		last.Origins = append(last.Origins, m.origin)
 	}
 	return code(r.out.Encode(last))
 }
@@ -117,6 +156,15 @@ func (r *reporter) fail(err error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return code(r.out.Encode(answer{Done: true, Error: known.cleaned()}))
+}
+
+// watchMemory ends the process with a proper answer when it takes more than it may.
+func (r *reporter) watchMemory(limits Limits) {
+	walls.WatchMemory(walls.MemoryHeld() + limits.Memory)
+	r.mu.Lock()
+	at := place{file: r.at}
+	r.mu.Unlock()
+	os.Exit(r.fail(at.tooMuchMemory(limits)))
 }
 
 func code(err error) int {
@@ -132,29 +180,4 @@ func readLine[T any](r *bufio.Reader) (value T, err error) {
 		return value, err
 	}
 	return value, json.Unmarshal(line, &value)
-}
-
-// exitWithParent ends the process when nobody holds the other end of stdin any more. It has no end of its own: it
-// lives exactly as long as the process.
-func exitWithParent(stdin io.Reader) {
-	_, _ = io.Copy(io.Discard, stdin)
-	os.Exit(1)
-}
-
-// watchMemory ends the process with a proper answer when it holds more than most. It sees growth between two looks only,
-// which is why the kernel watches as well where it can.
-func watchMemory(most int64, limits Limits, out *reporter) {
-	for ; memoryHeld() <= most; time.Sleep(10 * time.Millisecond) {
-	}
-	out.mu.Lock()
-	at := place{file: out.at}
-	out.mu.Unlock()
-	os.Exit(out.fail(at.tooMuchMemory(limits)))
-}
-
-// memoryHeld is what the Go runtime has from the system, in bytes.
-func memoryHeld() int64 {
-	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(use)
-	return int64(use[0].Value.Uint64() - use[1].Value.Uint64())
 }

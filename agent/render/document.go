@@ -174,6 +174,9 @@ func decode(name string, data []byte, limits Limits) ([]decoded, error) {
 		if root == nil || root.Content[0].Tag == "!!null" {
 			continue
 		}
+		if len(all) == limits.Objects {
+			return nil, place{name, doc.line}.limit("has more than %d documents", limits.Objects)
+		}
 		json, err := sigs.YAMLToJSONStrict(doc.text)
 		if err != nil {
 			found := syntaxFlaw(doc, err)

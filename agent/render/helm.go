@@ -7,11 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/ignore"
 )
+
+// notes is the name of the template whose print is for a reader.
+const notes = "NOTES.txt"
 
 // renderHelm renders the chart at the path as a first install would, without a cluster to ask.
 func renderHelm(j *job) ([]manifest, error) {
@@ -23,21 +27,38 @@ func renderHelm(j *job) ([]manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.traits.Capabilities = mentionsCapabilities(j, c)
+	recorded := unmarked(c)
 	printed, err := execute(j, c, values)
 	if err != nil {
 		return nil, err
 	}
-	var all []manifest
-	for _, crd := range c.CRDObjects() {
-		name := j.chartFile(crd.Filename)
-		found, err := printedManifests(j, name, crd.File.Data)
-		if err != nil {
+	all, err := chartManifests(j, c, printed)
+	if err != nil {
+		return nil, err
+	}
+	if j.Helm.Record {
+		if j.record, err = recordRelease(j, recorded, printed); err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// chartManifests are the CRDs and everything that was printed.
+func chartManifests(j *job, c *chart.Chart, printed map[string]string) ([]manifest, error) {
+	var all []manifest
+	if !j.Helm.SkipCRDs {
+		for _, crd := range c.CRDObjects() {
+			found, err := printedManifests(j, j.chartFile(crd.Filename), crd.File.Data)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(printed)) {
-		if path.Base(name) == "NOTES.txt" {
+		if path.Base(name) == notes {
 			continue
 		}
 		found, err := printedManifests(j, j.chartFile(name), []byte(printed[name]))
@@ -46,12 +67,33 @@ func renderHelm(j *job) ([]manifest, error) {
 		}
 		all = append(all, found...)
 	}
-	return all, nil
+	return withoutShadows(j, all), nil
+}
+
+// mentionsCapabilities tells whether a template can see the cluster's API versions, also by tpl of a value or a file.
+func mentionsCapabilities(j *job, c *chart.Chart) bool {
+	word := []byte("Capabilities")
+	if bytes.Contains(j.Helm.ValuesJSON, word) {
+		return true
+	}
+	for _, name := range j.Helm.ValuesFiles {
+		if data, err := j.read(name); err == nil && bytes.Contains(data, word) {
+			return true
+		}
+	}
+	return mentions(c, word)
+}
+
+func mentions(c *chart.Chart, word []byte) bool {
+	says := func(file *common.File) bool { return bytes.Contains(file.Data, word) }
+	return slices.ContainsFunc(c.Templates, says) || slices.ContainsFunc(c.Files, says) || slices.ContainsFunc(c.Raw, says) ||
+		slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, word) })
 }
 
 // loadChart reads the chart, and refuses one that helm would not install.
 func loadChart(j *job) (*chart.Chart, error) {
 	at := place{file: path.Join(j.Path, "Chart.yaml")}
+	j.working(at.file)
 	files, err := chartFiles(j)
 	if err != nil {
 		return nil, err

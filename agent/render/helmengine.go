@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
+	release "helm.sh/helm/v4/pkg/release/v1"
 )
 
 // atFunc is called at the start of each template, with its number.
@@ -35,6 +36,7 @@ func execute(j *job, c *chart.Chart, values common.Values) (map[string]string, e
 		}
 		return ""
 	}
+	e.CustomTemplateFuncs["lookup"] = j.lookup
 	printed, err := e.RenderWithContext(context.Background(), c, values)
 	if err != nil {
 		return nil, chartError(j, err)
@@ -42,16 +44,26 @@ func execute(j *job, c *chart.Chart, values common.Values) (map[string]string, e
 	return printed, nil
 }
 
+// mark replaces the chart's templates rather than writing into them: their bytes belong to the record as well.
 func mark(c *chart.Chart, names *[]string) {
-	for _, file := range c.Templates {
+	for i, file := range c.Templates {
 		if !strings.HasPrefix(path.Base(file.Name), "_") {
-			file.Data = append([]byte(fmt.Sprintf("{{%s %d}}", atFunc, len(*names))), file.Data...)
+			marked := *file
+			marked.Data = append([]byte(fmt.Sprintf("{{%s %d}}", atFunc, len(*names))), file.Data...)
+			c.Templates[i] = &marked
 			*names = append(*names, path.Join(c.ChartFullPath(), file.Name))
 		}
 	}
 	for _, dependency := range c.Dependencies() {
 		mark(dependency, names)
 	}
+}
+
+// unmarked is a chart that mark on the original leaves alone.
+func unmarked(c *chart.Chart) *chart.Chart {
+	same := *c
+	same.Templates = slices.Clone(c.Templates)
+	return &same
 }
 
 // noticed wraps the functions that draw on a clock or on chance: charts use them, so they work, with a warning.
@@ -85,7 +97,7 @@ func chartError(j *job, err error) *Error {
 	return at.invalid("%s", text)
 }
 
-// printedManifests reads what a template printed, hooks that must not be applied left out. Lines are of the print and not
+// printedManifests reads what a template printed, hooks of a rollback left out. Lines are of the print and not
 // of the template, so they go into the message.
 func printedManifests(j *job, name string, data []byte) ([]manifest, error) {
 	j.working(name)
@@ -106,22 +118,56 @@ func printedManifests(j *job, name string, data []byte) ([]manifest, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, slices.DeleteFunc(found, isOtherHook)...)
+		all = append(all, slices.DeleteFunc(found, ofRollback)...)
 	}
 	return all, nil
 }
 
-// isOtherHook is true for hooks that belong to moments other than install and upgrade.
-func isOtherHook(m manifest) bool {
-	events, ok := m.head.Metadata.Annotations["helm.sh/hook"]
+// ofRollback is true for hooks that belong to a rollback alone.
+func ofRollback(m manifest) bool {
+	return m.hooksInto(func(event string) bool { return event == "pre-rollback" || event == "post-rollback" })
+}
+
+// aside is true for hooks that run beside the objects: when they are tested, or when they are gone.
+func aside(m manifest) bool {
+	return m.hooksInto(func(event string) bool {
+		return event == "pre-delete" || event == "post-delete" || strings.HasPrefix(event, "test") || strings.HasSuffix(event, "-rollback")
+	})
+}
+
+// hooksInto tells whether the object is a hook all of whose events are such.
+func (m *manifest) hooksInto(such func(event string) bool) bool {
+	events, ok := m.head.Metadata.Annotations[release.HookAnnotation]
 	if !ok {
 		return false
 	}
 	for event := range strings.SplitSeq(events, ",") {
-		switch strings.TrimSpace(event) {
-		case "pre-install", "post-install", "pre-upgrade", "post-upgrade", "crd-install":
+		if !such(strings.TrimSpace(event)) {
 			return false
 		}
 	}
 	return true
+}
+
+// withoutShadows leaves out hooks that run aside and name an object that the chart holds otherwise: helm keeps two lists, and a
+// service has one. Charts do this with the ServiceAccount that all their hooks share.
+func withoutShadows(j *job, all []manifest) []manifest {
+	first := map[identity]place{}
+	for _, m := range all {
+		if id := m.head.identity(j.Namespace); !aside(m) {
+			first[id] = m.place
+		}
+	}
+	return slices.DeleteFunc(all, func(m manifest) bool {
+		if !aside(m) {
+			return false
+		}
+		id := m.head.identity(j.Namespace)
+		where, shadowed := first[id]
+		if shadowed {
+			j.warn("%s: the hook %s stands in this service already, in %s: left out", m.place, &m.head, where)
+		}
+		first[id] = m.place
+		return shadowed
+	})
 }

@@ -27,6 +27,7 @@ func chartValues(j *job, c *chart.Chart) (common.Values, error) {
 		return nil, err
 	}
 	at := place{file: path.Join(j.Path, "Chart.yaml")}
+	j.working(at.file)
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, capabilities.KubeVersion.String()) {
 		return nil, at.invalid("the chart wants Kubernetes %s and the cluster has %s", want, &capabilities.KubeVersion)
 	}

@@ -116,6 +116,7 @@ func withValues(in render.Input, names ...string) render.Input {
 // What M14 and R9 list: loops that no context can cancel and functions that allocate, in a chart and in a template of ours.
 func TestM14R9TemplatesThatNeverEndOrEatMemoryHitALimit(t *testing.T) {
 	r := newRenderer(t)
+	r.Limits = render.Limits{Memory: 192 << 20, Output: 8 << 20} // the same as the defaults, sooner
 	doubled := `{{ $s := "xxxxxxxx" }}` + strings.Repeat(`{{ $s = cat $s $s }}`, 28) + `{{ $s | len }}`
 	attacks := map[string]string{
 		"until 1e8":   `{{ range until 100000000 }}{{ end }}`,
@@ -220,6 +221,31 @@ func listener(t *testing.T) (address string, connections *atomic.Int32) {
 	}()
 	t.Cleanup(func() { _ = l.Close(); <-done })
 	return l.Addr().String(), connections
+}
+
+func TestR17WhatNoAPIServerTakesIsRefusedByName(t *testing.T) {
+	r := newRenderer(t)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for name, test := range map[string]struct{ manifest, want string }{
+		"object":      {"apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: a}\nspec: " + long(1540<<10) + "\n", "Thing/a has more than 1536 KiB"},
+		"annotations": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {b: " + long(257<<10) + "}}\n", "the annotations of ConfigMap/a have more than 256 KiB"},
+		"ConfigMap":   {configMap("a") + "data: {b: " + long(1025<<10) + "}\n", "the data of ConfigMap/a has more than 1024 KiB"},
+		"Secret":      {"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {b: " + long(1025<<10) + "}\n", "the data of Secret/a has more than 1024 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := failure(t, r, input(render.Raw, tree("-- app/x.yaml --\n"+test.manifest)))
+			if isLimit(t, failed, "app/x.yaml"); !strings.HasPrefix(failed.Message, test.want) {
+				t.Errorf("%v, want %s", failed, test.want)
+			}
+		})
+	}
+	encoded := "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {b: " + long(1300<<10) + "}\n" // 975 KiB once decoded
+	mustRender(t, r, input(render.Raw, tree("-- app/x.yaml --\n"+encoded)))
+	r.Limits.Objects = 1_000
+	failed := failure(t, r, input(render.Raw, tree("-- app/x.yaml --\n"+strings.Repeat(configMap("x")+"---\n", 50_000))))
+	if isLimit(t, failed, "app/x.yaml"); !strings.Contains(failed.Message, "more than 1000 documents") {
+		t.Error(failed)
+	}
 }
 
 func TestR1RemoteReferencesAreRefusedAndNobodyIsCalled(t *testing.T) {
@@ -343,6 +369,15 @@ func TestR10SchemasFetchNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("wide", func(t *testing.T) {
+		bounded := newRenderer(t)
+		bounded.Limits.Wall = time.Second
+		schema := `{"anyOf": [` + strings.Repeat(`{"type": "string"}, `, 100_000) + `{"type": "string"}]}`
+		failed := failure(t, bounded, input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+schema+"\n")))
+		if failed.Reason == render.Crash || failed.File != "app/Chart.yaml" {
+			t.Errorf("%s: %v", failed.Reason, failed)
+		}
+	})
 	t.Run("cycle", func(t *testing.T) {
 		in := input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+`{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}`+"\n"))
 		if _, err := r.Render(t.Context(), in); err != nil && !strings.Contains(err.Error(), "app/Chart.yaml") {
@@ -358,7 +393,7 @@ func TestR10SchemasFetchNothing(t *testing.T) {
 func TestR12ChartArchivesInsideAChartAreBounded(t *testing.T) {
 	r := newRenderer(t)
 	nested := archived(t, "deep", nil)
-	for range 20 {
+	for range 100 {
 		nested = archived(t, "deep", nested)
 	}
 	for name, archive := range map[string][]byte{
@@ -366,6 +401,7 @@ func TestR12ChartArchivesInsideAChartAreBounded(t *testing.T) {
 		"not an archive":   []byte("words"),
 		"truncated":        archived(t, "cut", nil)[:60],
 		"path outside":     archived(t, "out", nil, entryOf{"../../etc/passwd", []byte("x")}),
+		"itself":           archived(t, "a", nil, entryOf{"a/charts/a/charts/a/Chart.yaml", []byte("apiVersion: [")}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := tree(chartYAML)

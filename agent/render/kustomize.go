@@ -19,7 +19,7 @@ func renderKustomize(j *job) ([]manifest, error) {
 	if !ok {
 		return nil, place{file: j.Path}.invalid("there is no kustomization.yaml")
 	}
-	disk := &kustomizeFS{job: j, kustomizations: map[string]bool{}}
+	disk := &kustomizeFS{job: j, root: at, kustomizations: map[string]bool{}}
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionUnspecified
 	objects, err := krusty.MakeKustomizer(options).Run(disk, path.Join(mount, j.Path))
@@ -29,17 +29,24 @@ func renderKustomize(j *job) ([]manifest, error) {
 	if err != nil {
 		return nil, disk.explain(place{file: at}, err)
 	}
-	all, err := kustomized(place{file: at}, objects)
+	all, err := disk.kustomized(place{file: at}, objects)
 	if err != nil {
 		return nil, disk.explain(place{file: at}, err)
 	}
 	return all, nil
 }
 
-func kustomized(at place, objects resmap.ResMap) ([]manifest, error) {
+func (k *kustomizeFS) kustomized(at place, objects resmap.ResMap) ([]manifest, error) {
+	origins := make([]Origin, objects.Size())
+	if k.traced {
+		var err error
+		if origins, err = k.origins(objects); err != nil {
+			return nil, fmt.Errorf("read origins: %w", err)
+		}
+	}
 	var all []manifest
-	for _, object := range objects.Resources() {
-		m := manifest{place: at}
+	for i, object := range objects.Resources() {
+		m := manifest{place: at, origin: origins[i]}
 		var err error
 		if m.json, err = object.MarshalJSON(); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", object.CurId(), err)

@@ -20,6 +20,8 @@ const mount = "/@repository"
 // whatever kustomize makes of it.
 type kustomizeFS struct {
 	*job
+	root           string // the kustomization that is built
+	traced         bool   // kustomize takes notes of where objects come from
 	veto           *Error
 	parsed         []string // files read that should be YAML, in order
 	kustomizations map[string]bool
@@ -49,6 +51,11 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 			k.veto = rendering
 		}
 		return nil, err
+	}
+	if inside == k.root {
+		if asking := traceable(k.tree, k.root, data); asking != nil {
+			k.traced, data = true, asking
+		}
 	}
 	return data, nil
 }

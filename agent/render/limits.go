@@ -3,6 +3,8 @@ package render
 import (
 	"cmp"
 	"time"
+
+	"github.com/pluralsh/plural/internal/walls"
 )
 
 // Limits bound what one render may take. A zero field means its default.
@@ -18,24 +20,25 @@ type Limits struct {
 	Files int `json:"files"`
 	// Document is the size of one YAML document that we decode, in bytes. Default 3 MiB.
 	Document int `json:"document"`
-	// Output is the size of all objects as JSON, in bytes. Default 32 MiB.
+	// Output is the size of all objects as JSON, in bytes. Default 64 MiB.
 	Output int64 `json:"output"`
-	// Objects is how many objects may come out. Default 5,000.
+	// Objects is how many objects may come out. Default 20,000.
 	Objects int `json:"objects"`
+	// Lookups is how many different objects and lists a chart may look up. Default 1,000.
+	Lookups int `json:"lookups"`
+	// Looked is the size of all that a chart's lookups find, as JSON, in bytes. Default 32 MiB.
+	Looked int64 `json:"looked"`
 }
-
-// maxStack bounds a goroutine's stack in the child: recursion ends long before memory does.
-const maxStack = 64 << 20
 
 // maxAliased is how many YAML nodes the aliases of one file may add to what is written. Anchors in hand-written files
 // add hundreds; a few hundred bytes of nested ones add billions.
 const maxAliased = 20_000
 
-// maxMessage bounds an error's text, and maxStderr what is kept of a dying child's last words.
-const (
-	maxMessage = 4 << 10
-	maxStderr  = 16 << 10
-)
+// maxOpening bounds the line by which a child's walls are measured, in bytes.
+const maxOpening = 16 << 10
+
+// maxMessage bounds an error's text, in bytes.
+const maxMessage = 4 << 10
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
@@ -44,7 +47,14 @@ func (l Limits) orDefaults() Limits {
 		Input:    cmp.Or(l.Input, 128<<20),
 		Files:    cmp.Or(l.Files, 50_000),
 		Document: cmp.Or(l.Document, 3<<20),
-		Output:   cmp.Or(l.Output, 32<<20),
-		Objects:  cmp.Or(l.Objects, 5_000),
+		Output:   cmp.Or(l.Output, 64<<20),
+		Objects:  cmp.Or(l.Objects, 20_000),
+		Lookups:  cmp.Or(l.Lookups, 1_000),
+		Looked:   cmp.Or(l.Looked, 32<<20),
 	}
+}
+
+// walls are the limits that the kernel holds. Two busy threads reach the processor time at the wall limit.
+func (l Limits) walls() walls.Limits {
+	return walls.Limits{CPU: 2*l.Wall + time.Second, Memory: l.Memory}
 }

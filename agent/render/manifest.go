@@ -1,15 +1,18 @@
 package render
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 )
 
-// manifest is one object on its way out: its JSON, what identifies it, and where it was written.
+// manifest is one object on its way out: its JSON, what identifies it, and where it was written. The place is for errors, the
+// origin for readers: of what a kustomization made, errors know the kustomization alone.
 type manifest struct {
 	place
-	json []byte
-	head objectHead
+	json   []byte
+	head   objectHead
+	origin Origin
 }
 
 // objectHead is the part of an object that every one has.
@@ -17,12 +20,10 @@ type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
-		Name            string            `json:"name"`
-		GenerateName    string            `json:"generateName"`
-		Namespace       string            `json:"namespace"`
-		ResourceVersion string            `json:"resourceVersion"`
-		UID             string            `json:"uid"`
-		Annotations     map[string]string `json:"annotations"`
+		Name         string            `json:"name"`
+		GenerateName string            `json:"generateName"`
+		Namespace    string            `json:"namespace"`
+		Annotations  map[string]string `json:"annotations"`
 	} `json:"metadata"`
 }
 
@@ -44,7 +45,7 @@ func manifests(doc decoded) ([]manifest, error) {
 	if probe.Kind != nil && strings.HasSuffix(*probe.Kind, "List") && probe.Items != nil {
 		return items(doc, *probe.Items)
 	}
-	m := manifest{place: doc.place, json: doc.json}
+	m := manifest{place: doc.place, json: doc.json, origin: Origin{File: doc.file, Line: doc.line}}
 	if err := json.Unmarshal(doc.json, &m.head); err != nil {
 		return nil, doc.invalid("is not a Kubernetes object: %v", err)
 	}
@@ -93,7 +94,7 @@ func admit(all []manifest, namespace string, limits Limits) error {
 	}
 	size, seen := int64(0), map[identity]place{}
 	for _, m := range all {
-		if err := m.complete(); err != nil {
+		if err := m.acceptable(); err != nil {
 			return err
 		}
 		if size += int64(len(m.json)); size > limits.Output {
@@ -123,4 +124,59 @@ func (m *manifest) complete() error {
 		return e
 	}
 	return m.invalid("a %s has no metadata.name", m.head.Kind)
+}
+
+// What an API server takes of one object, in bytes: of its JSON, since etcd takes no larger request; of its annotations; and of
+// the values of a ConfigMap or a Secret.
+const (
+	maxObject      = 3 << 19
+	maxAnnotations = 256 << 10
+	maxData        = 1 << 20
+)
+
+// acceptable refuses what no API server would take, before anything of the service is applied.
+func (m *manifest) acceptable() error {
+	if err := m.complete(); err != nil {
+		return err
+	}
+	annotations := 0
+	for key, value := range m.head.Metadata.Annotations {
+		annotations += len(key) + len(value)
+	}
+	switch {
+	case len(m.json) > maxObject:
+		return m.limit("%s has more than %d KiB, and an object can have no more", &m.head, maxObject>>10)
+	case annotations > maxAnnotations:
+		return m.limit("the annotations of %s have more than %d KiB, and an object's can have no more", &m.head, maxAnnotations>>10)
+	case len(m.json) > maxData && m.data() > maxData:
+		return m.limit("the data of %s has more than %d KiB, and a %s can hold no more", &m.head, maxData>>10, m.head.Kind)
+	}
+	return nil
+}
+
+// data is the size of what a ConfigMap or a Secret holds.
+func (m *manifest) data() int {
+	if m.head.APIVersion != "v1" || m.head.Kind != "ConfigMap" && m.head.Kind != "Secret" {
+		return 0
+	}
+	var held struct {
+		Data       map[string]string `json:"data"`
+		StringData map[string]string `json:"stringData"`
+		BinaryData map[string]string `json:"binaryData"`
+	}
+	if json.Unmarshal(m.json, &held) != nil {
+		return 0 // the API server has its own words for it
+	}
+	encoded, plain := held.BinaryData, held.Data
+	if m.head.Kind == "Secret" {
+		encoded, plain = held.Data, held.StringData
+	}
+	size := 0
+	for _, value := range encoded {
+		size += base64.StdEncoding.DecodedLen(len(value))
+	}
+	for _, value := range plain {
+		size += len(value)
+	}
+	return size
 }

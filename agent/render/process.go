@@ -1,18 +1,16 @@
 package render
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
+	"sync"
 	"syscall"
-	"time"
+
+	"github.com/pluralsh/plural/internal/walls"
 )
 
 // errWall is why a context ended that a render outlived.
@@ -21,14 +19,27 @@ var errWall = errors.New("render took too long")
 // progressRoom is what a child may say beside its result.
 const progressRoom = 8 << 20
 
-// converse starts a child, asks it, and returns its last answer. The child is gone when it returns.
-func converse(ctx context.Context, command []string, limits Limits, r request, in Input) (*answer, error) {
-	if len(command) == 0 {
-		return nil, errors.New("start child: no command")
+// conversation is one child, from its start to its end.
+type conversation struct {
+	*walls.Child
+	limits Limits
+	stdin  io.WriteCloser
+	// stdout ends after what an answer may hold.
+	stdout *io.LimitedReader
+	// stop kills the child.
+	stop context.CancelFunc
+	// unsent waits until everything was said, and returns what went wrong with that.
+	unsent func() error
+}
+
+// start starts a child that is killed when timed ends, and has send write to its stdin in another goroutine, so that a child
+// that talks before it listens blocks nobody. When sending fails, other than by the child's own will, the child is killed. The
+// caller must end the conversation.
+func (r *Renderer) start(timed context.Context, stop context.CancelFunc, limits Limits, send func(io.WriteCloser) error) (*conversation, error) {
+	child, err := walls.Command(timed, r.Command)
+	if err != nil {
+		return nil, fmt.Errorf("start child: %w", err)
 	}
-	timed, cancel := context.WithTimeoutCause(ctx, limits.Wall, errWall)
-	defer cancel()
-	child := bounded(timed, command)
 	stdin, err := child.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("pipe to child: %w", err)
@@ -37,61 +48,69 @@ func converse(ctx context.Context, command []string, limits Limits, r request, i
 	if err != nil {
 		return nil, fmt.Errorf("pipe from child: %w", err)
 	}
-	words := &head{max: maxStderr}
-	child.Stderr = words
 	if err := child.Start(); err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
-
 	sent := make(chan error, 1)
 	go func() {
-		err := send(stdin, limits, r, in)
-		if err != nil {
-			cancel()
+		err := send(stdin)
+		if err != nil && !broken(err) {
+			stop()
 		}
 		sent <- err
 	}()
-	mouth := &io.LimitedReader{R: stdout, N: limits.Output + progressRoom}
-	last, at, heard := receive(mouth)
-	dying := heard != nil && ended(heard, mouth)
-	if !dying {
-		cancel() // it has answered, or will never
-	}
-	_ = stdin.Close()
-	unsent := <-sent
-	exit := child.Wait()
+	return &conversation{
+		Child: child, limits: limits, stdin: stdin, stop: stop,
+		stdout: &io.LimitedReader{R: stdout, N: limits.Output + progressRoom},
+		unsent: sync.OnceValue(func() error { return <-sent }),
+	}, nil
+}
 
+// end waits for the child, which is killed unless it is dying of itself. It returns how the child ended, and what kept it from
+// hearing everything unless that was its own end.
+func (c *conversation) end(dying bool) (exit, unsent error) {
+	if !dying {
+		c.stop()
+	}
+	_ = c.stdin.Close()
+	unsent = c.unsent()
+	exit = c.Wait()
+	if broken(unsent) {
+		unsent = nil
+	}
+	return exit, unsent
+}
+
+// converse starts a child, asks it by send, and returns its last answer. The child is gone when it returns.
+func (r *Renderer) converse(ctx context.Context, limits Limits, find Lookup, send func(io.Writer) error) (*answer, error) {
+	timed, stop := context.WithTimeoutCause(ctx, limits.Wall, errWall)
+	defer stop()
+	child, err := r.start(timed, stop, limits, func(w io.WriteCloser) error { return send(w) })
+	if err != nil {
+		return nil, err
+	}
+	looker := looker{lookup: find, limits: limits, replies: json.NewEncoder(child.stdin)}
+	last, at, heard := receive(child.stdout, func(l *lookup) error { return looker.answer(timed, child.unsent, l) })
+	dying := heard != nil && ended(heard, child.stdout)
+	exit, unsent := child.end(dying)
+
+	var refused *Error
 	switch {
 	case last != nil:
 		return last, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case unsent != nil && !broken(unsent):
+	case unsent != nil:
 		return nil, unsent
-	case mouth.N <= 0:
+	case errors.As(heard, &refused):
+		refused.File = at
+		return nil, refused
+	case child.stdout.N <= 0:
 		return nil, place{file: at}.limit("renders to more than %d MiB", limits.Output>>20)
 	case !dying:
 		return nil, &Error{Reason: Crash, File: at, Message: fmt.Sprintf("the render process talks nonsense: %v", heard)}
 	}
-	slow := errors.Is(context.Cause(timed), errWall)
-	return nil, verdict(limits, place{file: at}, slow, exit, words.String())
-}
-
-// bounded is a child without environment, in a process group of its own so that a kill reaches all of it.
-func bounded(ctx context.Context, command []string) *exec.Cmd {
-	child := exec.CommandContext(ctx, command[0], command[1:]...)
-	child.Env = []string{}
-	child.Dir = "/"
-	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	child.Cancel = func() error {
-		err := syscall.Kill(-child.Process.Pid, syscall.SIGKILL)
-		if errors.Is(err, syscall.ESRCH) {
-			return os.ErrProcessDone
-		}
-		return err
-	}
-	child.WaitDelay = 2 * time.Second
-	return child
+	return nil, child.verdict(place{file: at}, exit, context.Cause(timed))
 }
 
 // broken tells a pipe that ended because the child did from a file that could not be read.
@@ -104,43 +123,18 @@ func ended(heard error, mouth *io.LimitedReader) bool {
 	return mouth.N > 0 && (errors.Is(heard, io.EOF) || errors.Is(heard, io.ErrUnexpectedEOF))
 }
 
-// verdict names why a child died without an answer. The Go runtime tells its fatal errors to stderr alone.
-func verdict(limits Limits, at place, slow bool, exit error, words string) *Error {
-	switch {
-	case slow:
-		return at.limit("rendering takes longer than %v", limits.Wall)
-	case containsAny(words, "stack overflow", "stack exceeds"):
+// verdict names why the child died without an answer.
+func (c *conversation) verdict(at place, exit, stopped error) *Error {
+	if errors.Is(stopped, errWall) {
+		return at.limit("rendering takes longer than %v", c.limits.Wall)
+	}
+	switch c.Autopsy(exit) {
+	case walls.Recursion:
 		return at.limit("rendering recurses without end")
-	case containsAny(words, "out of memory", "cannot allocate memory", "address space", "pthread_create failed"):
-		return at.tooMuchMemory(limits)
-	case signalled(exit, syscall.SIGKILL):
+	case walls.Memory:
+		return at.tooMuchMemory(c.limits)
+	case walls.Killed:
 		return at.limit("rendering was killed by the system: it takes too much memory or processor time")
 	}
 	return &Error{Reason: Crash, File: at.file, Message: fmt.Sprintf("the render process died: %v", exit)}
-}
-
-func containsAny(text string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
-}
-
-func signalled(exit error, signal syscall.Signal) bool {
-	var died *exec.ExitError
-	if !errors.As(exit, &died) {
-		return false
-	}
-	status, ok := died.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == signal
-}
-
-// head keeps the first max bytes written to it.
-type head struct {
-	bytes.Buffer
-	max int
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	if room := h.max - h.Len(); room > 0 {
-		_, _ = h.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

@@ -26,13 +26,23 @@ func renderRaw(j *job) ([]manifest, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, found...)
+			all = append(all, j.written(found)...)
 		}
 		if len(all) > j.limits.Objects {
 			return nil, place{file: name}.limit("renders more than %d objects", j.limits.Objects)
 		}
 	}
 	return all, nil
+}
+
+// written names the template where one stands in for the file, whose lines are not the ones that were read.
+func (j *job) written(found []manifest) []manifest {
+	for i := range found {
+		if m := &found[i]; j.tree.files[m.file] == nil {
+			m.origin = Origin{File: m.file + templateSuffix}
+		}
+	}
+	return found
 }
 
 // notRaw refuses files that say that their folder is for another renderer: applied as they are, they would be

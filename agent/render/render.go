@@ -11,9 +11,12 @@
 // What the renderers decide, so that it is written in one place:
 //   - raw: every *.yaml, *.yml and *.json below the path, hidden ones aside, in path order. A List is replaced by its items.
 //   - kustomize: as kubectl kustomize prints it, order included; nothing remote, no plugins, no chart inflation.
-//   - helm: crds/ first, then templates in path order. Hooks of install and upgrade are plain objects; hooks of test,
-//     delete and rollback are left out, because applying them would run them. NOTES.txt is rendered, then dropped.
-//     Dependencies must lie in charts/.
+//   - helm: crds/ first, then templates in path order. Hooks are objects that keep their annotations, and whoever applies them
+//     gives them their turn; those of a rollback alone are left out, since nothing is ever rolled back to. A hook of deletion
+//     or of tests that names an object of the chart is left out with a warning. NOTES.txt is rendered, then dropped.
+//     Dependencies must lie in charts/. lookup asks Input.Lookup through the parent: the child has no way to a cluster.
+//   - a plugin: an executable of whoever runs this program, spoken to as a KRM function (docs/spec/render-plugins.md). It runs
+//     in the place of a child, behind walls of its own, and what it prints is read by another child.
 //   - A file that does not exist is taken from its name with .tmpl appended, when that exists: a text/template over
 //     .parameters, .secrets, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
 //     files are helm's, never ours.
@@ -26,7 +29,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -40,7 +45,7 @@ const (
 
 // Input is everything a render depends on.
 type Input struct {
-	// Renderer is Raw, Kustomize or HelmChart.
+	// Renderer is Raw, Kustomize, HelmChart or the name of a plugin.
 	Renderer string
 	// Path is the folder to render, slash-separated and relative to the root of Files; "." is the root.
 	Path string
@@ -62,7 +67,14 @@ type Input struct {
 	KubeVersion string
 	// APIVersions are the cluster's, such as "apps/v1", for charts. Empty means the built-in ones.
 	APIVersions []string
+	// Lookup answers a chart's lookup; nil means that nothing is ever found, as helm template has it.
+	Lookup Lookup
 }
+
+// Lookup returns the object of that name as the cluster has it, or with an empty name the list of them: in the namespace, or
+// in all of them when it is empty. What does not exist is an empty map. It is called from one goroutine, and its ctx is the
+// render's.
+type Lookup func(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error)
 
 // Mount is a folder or a file out of other Files.
 type Mount struct {
@@ -81,6 +93,10 @@ type Helm struct {
 	ValuesJSON []byte
 	// ValuesFiles are relative to the root of Files; later ones win.
 	ValuesFiles []string
+	// SkipCRDs leaves out what lies in crds/ folders.
+	SkipCRDs bool
+	// Record asks for Output.Record.
+	Record bool
 }
 
 // Output is a complete render.
@@ -89,7 +105,26 @@ type Output struct {
 	Objects []*unstructured.Unstructured
 	// Warnings are sentences about what renders but will surprise.
 	Warnings []string
+	// Origins say for each of Objects where it was written.
+	Origins []Origin
+	// Capabilities means that the output may depend on Input.APIVersions: a chart's templates mention them, or a plugin saw them.
+	Capabilities bool
+	// Lookup means that the chart looked something up, so the output may depend on what lives in the cluster.
+	Lookup bool
+	// Record is the Secret by which helm list knows the release; nil when nobody asked, or when it would be too large for one.
+	Record *unstructured.Unstructured
 }
+
+// Origin is where an object was written. The zero Origin means that nobody knows.
+type Origin struct {
+	// File is relative to the root of Input.Files: the manifest, the chart's template, the kustomization that generates it.
+	File string `json:"file,omitempty"`
+	// Line counts from 1; 0 means unknown, as it is wherever a template stands between the file and the object.
+	Line int `json:"line,omitempty"`
+}
+
+// String is "file:line", "file" or "".
+func (o Origin) String() string { return place{o.File, o.Line}.String() }
 
 // Renderer renders in child processes. It holds no state: any number of renders may run at once, each with a child
 // of its own, and bounding their number is for the caller.
@@ -98,23 +133,39 @@ type Renderer struct {
 	Command []string
 	// Limits bound each render; zero fields take the defaults.
 	Limits Limits
+	// Plugins is the folder whose executables are renderers by their names; empty means that there are none.
+	Plugins string
 }
 
 // Render returns in's objects. Bad input, an exceeded limit and a dead child are an *Error; when ctx ends the child
 // is killed and the error is ctx's. No child outlives the call.
 func (r *Renderer) Render(ctx context.Context, in Input) (*Output, error) {
-	limits := r.Limits.orDefaults()
+	out, err := r.render(ctx, in, r.Limits.orDefaults())
+	var rendering *Error
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &rendering):
+		return nil, rendering
+	}
+	return nil, fmt.Errorf("render %q: %w", in.Service, err)
+}
+
+func (r *Renderer) render(ctx context.Context, in Input, limits Limits) (*Output, error) {
 	request, err := newRequest(in)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := converse(ctx, r.Command, limits, request, in)
+	if !isBuiltIn(in.Renderer) {
+		return r.renderByPlugin(ctx, in, limits)
+	}
+	answer, err := r.converse(ctx, limits, in.Lookup, func(w io.Writer) error { return send(w, limits, request, in) })
 	if err != nil {
-		var rendering *Error
-		if errors.As(err, &rendering) {
-			return nil, rendering
-		}
-		return nil, fmt.Errorf("render %q: %w", in.Service, err)
+		return nil, err
 	}
 	return answer.output()
+}
+
+func isBuiltIn(renderer string) bool {
+	return slices.Contains([]string{Raw, Kustomize, HelmChart}, renderer)
 }

@@ -3,9 +3,11 @@ package render_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,14 +15,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/pluralsh/plural/agent/render"
 )
 
 // The test binary is its own child, as the product's binary is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "confined-probe" {
-		os.Exit(probe(os.Args[2]))
+	if filepath.Base(os.Args[0]) == pluginName {
+		os.Exit(plugin())
 	}
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
@@ -208,6 +211,10 @@ metadata: {name: uninstall, annotations: {helm.sh/hook: "pre-delete,post-delete"
 apiVersion: batch/v1
 kind: Job
 metadata: {name: migrate, annotations: {helm.sh/hook: "pre-install, pre-upgrade"}}
+-- app/templates/rollback.yaml --
+apiVersion: batch/v1
+kind: Job
+metadata: {name: rollback, annotations: {helm.sh/hook: "pre-rollback, post-rollback"}}
 -- app/templates/NOTES.txt --
 Enjoy.
 -- app/note --
@@ -246,13 +253,27 @@ metadata:
   annotations:
     helm.sh/hook: pre-install, pre-upgrade
   name: migrate
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    helm.sh/hook: test
+  name: test
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  annotations:
+    helm.sh/hook: pre-delete,post-delete
+  name: uninstall
 `
 	if diff := cmp.Diff(want, text(t, mustRender(t, newRenderer(t), in))); diff != "" {
 		t.Errorf("render (-want +got):\n%s", diff)
 	}
 }
 
-func TestHelmWarnsOfFunctionsThatAnswerDifferentlyEachTime(t *testing.T) {
+func TestR14HelmWarnsOfFunctionsThatAnswerDifferentlyEachTime(t *testing.T) {
 	files := tree(chart)
 	files["app/templates/secret.yaml"] = &fstest.MapFile{Data: []byte(
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: {{ randAlphaNum 8 | quote }}}\n")}
@@ -260,6 +281,86 @@ func TestHelmWarnsOfFunctionsThatAnswerDifferentlyEachTime(t *testing.T) {
 	want := []string{"app/templates/secret.yaml: calls randAlphaNum, so each render differs"}
 	if diff := cmp.Diff(want, out.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestR14OurTemplatesHaveNoFunctionsThatAnswerDifferentlyEachTime(t *testing.T) {
+	r := newRenderer(t)
+	for _, call := range []string{"now", "randAlphaNum 8", `genCA "x" 1`, "uuidv4", `htpasswd "a" "b"`, "shuffle \"abc\"", `ago "1"`} {
+		failed := failure(t, r, input(render.Raw, tree("-- app/x.yaml.tmpl --\n\n{{ "+call+" }}\n")))
+		if failed.Line != 2 || !strings.Contains(failed.Message, "not defined") {
+			t.Errorf("%s: %v", call, failed)
+		}
+	}
+	in := input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+configMap(`{{ $d := dict "d" "4" "b" "2" "a" "1" }}{{ keys $d | join "" }}-{{ values $d | join "" }}-{{ range .parameters }}{{ . }}{{ end }}`)))
+	in.Parameters = map[string]string{"d": "4", "b": "2", "a": "1", "c": "3"}
+	if got := mustRender(t, r, in).Objects[0].GetName(); got != "abd-124-1234" {
+		t.Errorf("maps are walked as %q", got)
+	}
+}
+
+// What kubectl reads a file with is the oracle: equal, or a clear error, and never a silent change.
+func TestR15RawYAMLMeansWhatKubectlTakesItFor(t *testing.T) {
+	r := newRenderer(t)
+	for name, test := range map[string]struct {
+		data    string
+		refused bool
+	}{
+		"numbers":             {"a: 9007199254740993\nb: 1.5\nc: 0o17\nd: 017\ne: 0x1F\nf: 1_000\ng: 1e3\nh: -0\n", false},
+		"a huge integer":      {"a: 123456789012345678901234567890\n", false},
+		"a huge float":        {"a: 1e999\n", false},
+		"words for booleans":  {"a: yes\nb: no\nc: on\nd: off\ne: y\nf: true\ng: ~\n", false},
+		"sexagesimal":         {"a: 1:30\nb: 190:20:30\n", false},
+		"dates":               {"a: 2001-12-14\nb: 2001-12-14t21:59:43.10-05:00\n", false},
+		"a byte order mark":   {"\uFEFFa: b\n", false},
+		"carriage returns":    {"a: |\r\n  x\r\n  y\r\nb: c\r\n", false},
+		"a separator in text": {"a: |\n  x\n  ---\n  y\n", false},
+		"keys of other types": {"1: a\ntrue: b\n1.5: c\n", false},
+		"a merge":             {"x: &x {a: b}\ny: {<<: *x, c: d}\n", false},
+		"an override":         {"x: &x {a: b}\ny: {<<: *x, a: d}\n", false},
+		"binary":              {"a: !!binary aGVsbG8=\nb: !!str 1\n", false},
+		"UTF-16":              {"\xff\xfea\x00:\x00", true},
+		"a directive":         {"%YAML 1.1\n---\na: b\n", true},
+		"a tab":               {"a:\n\tb: c\n", true},
+		"a key that is a map": {"? {a: b}\n: c\n", true},
+		"a key twice":         {"a: b\na: c\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := "apiVersion: v1\nkind: Thing\nmetadata: {name: x}\nspec:\n  " + strings.ReplaceAll(strings.TrimSuffix(test.data, "\n"), "\n", "\n  ") + "\n"
+			if strings.HasPrefix(test.data, "\uFEFF") || test.refused && name != "a key twice" {
+				manifest = test.data
+			}
+			if !test.refused && manifest == test.data {
+				manifest += "apiVersion: v1\nkind: Thing\nmetadata: {name: x}\n"
+			}
+			out, err := r.Render(t.Context(), input(render.Raw, fstest.MapFS{"app/x.yaml": {Data: []byte(manifest)}}))
+			var failed *render.Error
+			if errors.As(err, &failed) && failed.File == "app/x.yaml" && failed.Reason == render.Invalid {
+				if !test.refused {
+					t.Logf("refused: %v", failed)
+				}
+				return
+			}
+			if err != nil || test.refused {
+				t.Fatalf("rendered %v with error %v", out, err)
+			}
+			var want any
+			if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.TrimPrefix(manifest, "\uFEFF")), 4096).Decode(&want); err != nil {
+				t.Fatalf("kubectl refuses it: %v", err)
+			}
+			ours, err := json.Marshal(out.Objects[0].Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs, err := json.Marshal(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a, b any
+			if json.Unmarshal(ours, &a) != nil || json.Unmarshal(theirs, &b) != nil || !cmp.Equal(a, b) {
+				t.Errorf("ours   %s\ntheirs %s", ours, theirs)
+			}
+		})
 	}
 }
 

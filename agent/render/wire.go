@@ -15,11 +15,20 @@ import (
 
 // The conversation, one line of JSON each unless said otherwise:
 //
-//	parent -> child: Limits, so that the walls stand before anything of the input is parsed
+//	parent -> child: opening, so that the walls stand before anything of the input is parsed
 //	parent -> child: request
-//	parent -> child: the files as a tar archive; then silence, because the pipe's end tells the child its parent died
-//	child -> parent: any number of answers that only say At
+//	parent -> child: the files as a tar archive; then only replies, because the pipe's end tells the child its parent died
+//	child -> parent: any number of answers that only say At, or ask by Lookup; each of these gets one reply
 //	child -> parent: one answer that is Done
+//
+// A child whose opening names a plugin becomes that plugin, and the rest of the conversation is the plugin's (plugin.go).
+
+// opening is the first line. The child reads no byte beyond it before its walls stand.
+type opening struct {
+	Limits Limits `json:"limits"`
+	// Plugin is the path of the executable that the child becomes.
+	Plugin string `json:"plugin,omitempty"`
+}
 
 // request is an Input without its files.
 type request struct {
@@ -32,6 +41,8 @@ type request struct {
 	Helm        Helm              `json:"helm"`
 	KubeVersion string            `json:"kubeVersion"`
 	APIVersions []string          `json:"apiVersions"`
+	// Lookups says that the parent answers them.
+	Lookups bool `json:"lookups,omitempty"`
 }
 
 func newRequest(in Input) (request, error) {
@@ -49,6 +60,7 @@ func newRequest(in Input) (request, error) {
 	r := request{
 		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,
 		Parameters: in.Parameters, Secrets: secrets(in.Secrets), KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
+		Lookups: in.Lookup != nil,
 	}
 	if in.Helm != nil {
 		r.Helm = *in.Helm
@@ -90,55 +102,105 @@ func (s *secrets) UnmarshalJSON(data []byte) error {
 // answer is one line from the child.
 type answer struct {
 	// At is the file being worked on, for when the child dies over it.
-	At       string            `json:"at,omitempty"`
-	Done     bool              `json:"done,omitempty"`
+	At     string  `json:"at,omitempty"`
+	Lookup *lookup `json:"lookup,omitempty"`
+	Done   bool    `json:"done,omitempty"`
+
 	Objects  []json.RawMessage `json:"objects,omitempty"`
+	Origins  []Origin          `json:"origins,omitempty"`
 	Warnings []string          `json:"warnings,omitempty"`
+	Traits   traits            `json:"traits,omitzero"`
+	Record   json.RawMessage   `json:"record,omitempty"`
 	Error    *Error            `json:"error,omitempty"`
+}
+
+// traits are what a render turned out to depend on, beside its input.
+type traits struct {
+	Capabilities bool `json:"capabilities,omitempty"`
+	Lookup       bool `json:"lookup,omitempty"`
 }
 
 func (a *answer) output() (*Output, error) {
 	if a.Error != nil {
 		return nil, a.Error.cleaned()
 	}
-	out := &Output{Objects: make([]*unstructured.Unstructured, len(a.Objects)), Warnings: a.Warnings}
+	out := &Output{
+		Objects: make([]*unstructured.Unstructured, len(a.Objects)), Origins: a.Origins, Warnings: a.Warnings,
+		Capabilities: a.Traits.Capabilities, Lookup: a.Traits.Lookup,
+	}
+	if len(a.Origins) != len(a.Objects) {
+		return nil, &Error{Reason: Crash, Message: "the render process does not say where each object comes from"}
+	}
 	for i, raw := range a.Objects {
-		out.Objects[i] = &unstructured.Unstructured{}
-		if err := out.Objects[i].UnmarshalJSON(raw); err != nil {
+		var err error
+		if out.Objects[i], err = object(raw); err != nil {
 			return nil, (&Error{Reason: Invalid, Message: fmt.Sprintf("object %d: %v", i+1, err)}).cleaned()
+		}
+	}
+	if len(a.Record) > 0 {
+		var err error
+		if out.Record, err = object(a.Record); err != nil {
+			return nil, (&Error{Reason: Crash, Message: fmt.Sprintf("release record: %v", err)}).cleaned()
 		}
 	}
 	return out, nil
 }
 
+func object(raw []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	return o, o.UnmarshalJSON(raw)
+}
+
 // send writes the parent's half of the conversation.
-func send(w io.Writer, limits Limits, r request, in Input) error {
+func send(w io.Writer, limits Limits, ask request, in Input) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	lines := json.NewEncoder(buffered)
-	if err := errors.Join(lines.Encode(limits), lines.Encode(r)); err != nil {
-		return fmt.Errorf("write request: %w", err)
-	}
-	files := fileSender{archive: tar.NewWriter(buffered), limits: limits}
-	if err := files.send(Mount{At: ".", Path: ".", Files: in.Files}); err != nil {
+	if err := sendRequest(buffered, limits, ask); err != nil {
 		return err
 	}
-	for _, m := range in.Mounts {
-		if err := files.send(m); err != nil {
+	archive := tar.NewWriter(buffered)
+	if err := in.walk(limits, func(name string, data []byte) error { return putFile(archive, name, data) }); err != nil {
+		return err
+	}
+	return errors.Join(archive.Close(), buffered.Flush())
+}
+
+func sendRequest(w io.Writer, limits Limits, ask request) error {
+	lines := json.NewEncoder(w)
+	if err := errors.Join(lines.Encode(opening{Limits: limits}), lines.Encode(ask)); err != nil {
+		return fmt.Errorf("write request: %w", err)
+	}
+	return nil
+}
+
+func putFile(archive *tar.Writer, name string, data []byte) error {
+	header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
+	if err := archive.WriteHeader(header); err != nil {
+		return fmt.Errorf("send %q: %w", name, err)
+	}
+	_, err := archive.Write(data)
+	return err
+}
+
+// walk puts every file of the input, up to the limits, under the name by which it is seen.
+func (in *Input) walk(limits Limits, put func(name string, data []byte) error) error {
+	w := walker{limits: limits, put: put}
+	for _, m := range append([]Mount{{At: ".", Path: ".", Files: in.Files}}, in.Mounts...) {
+		if err := w.walk(m); err != nil {
 			return err
 		}
 	}
-	return errors.Join(files.archive.Close(), buffered.Flush())
+	return nil
 }
 
-// fileSender writes files up to the limits.
-type fileSender struct {
-	archive *tar.Writer
-	limits  Limits
-	count   int
-	size    int64
+// walker counts what it puts.
+type walker struct {
+	limits Limits
+	put    func(name string, data []byte) error
+	count  int
+	size   int64
 }
 
-func (s *fileSender) send(m Mount) error {
+func (w *walker) walk(m Mount) error {
 	return fs.WalkDir(m.Files, m.Path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -151,20 +213,15 @@ func (s *fileSender) send(m Mount) error {
 		if err != nil {
 			return fmt.Errorf("read %q: %w", seen, err)
 		}
-		s.count, s.size = s.count+1, s.size+int64(len(data))
-		if s.count > s.limits.Files || s.size > s.limits.Input {
-			return place{file: seen}.limit("the service has more than %d files or %d MiB", s.limits.Files, s.limits.Input>>20)
+		w.count, w.size = w.count+1, w.size+int64(len(data))
+		if w.count > w.limits.Files || w.size > w.limits.Input {
+			return place{file: seen}.limit("the service has more than %d files or %d MiB", w.limits.Files, w.limits.Input>>20)
 		}
-		header := &tar.Header{Name: seen, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}
-		if err := s.archive.WriteHeader(header); err != nil {
-			return fmt.Errorf("send %q: %w", seen, err)
-		}
-		_, err = s.archive.Write(data)
-		return err
+		return w.put(seen, data)
 	})
 }
 
-// receiveFiles reads what sendFiles wrote.
+// receiveFiles reads what putFile wrote.
 func receiveFiles(r io.Reader, limits Limits) (map[string][]byte, error) {
 	files, archive := map[string][]byte{}, tar.NewReader(r)
 	for left := limits.Input; ; {
@@ -186,17 +243,24 @@ func receiveFiles(r io.Reader, limits Limits) (map[string][]byte, error) {
 	}
 }
 
-// receive reads answers until one is Done. It returns the last place that was named, also beside an error.
-func receive(r io.Reader) (last *answer, at string, err error) {
+// receive reads answers until one is Done, and has look answer those that ask. It returns the last place that was named, also
+// beside an error, which may be look's.
+func receive(r io.Reader, look func(*lookup) error) (last *answer, at string, err error) {
 	lines := json.NewDecoder(r)
 	for {
 		var a answer
 		if err := lines.Decode(&a); err != nil {
 			return nil, at, err
 		}
-		if a.Done {
+		switch {
+		case a.Done:
 			return &a, at, nil
+		case a.Lookup != nil:
+			if err := look(a.Lookup); err != nil {
+				return nil, at, err
+			}
+		default:
+			at = a.At
 		}
-		at = a.At
 	}
 }

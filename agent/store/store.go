@@ -1,4 +1,5 @@
-// Package store owns what an agent remembers on disk: the last poll, each service's last good deployment, bundles.
+// Package store owns what an agent remembers on disk: the last poll, each service's last good deployment with what came of it,
+// bundles.
 //
 // It never interprets what it keeps and never holds a secret in clear. Files are written to a temporary name, then
 // renamed, so a crash leaves the old or the new; any of them can be deleted by hand, at the cost of asking the hub again.
@@ -48,7 +49,7 @@ func Open(dir string) (*Store, error) {
 
 // sweep deletes what a crash left half written. What cannot be deleted only takes room.
 func (s *Store) sweep() {
-	for _, dir := range []string{".", goodDir, bundleDir} {
+	for _, dir := range []string{".", goodDir, memoryDir, bundleDir} {
 		entries, _ := s.list(dir)
 		for _, entry := range entries {
 			if strings.HasSuffix(entry.Name(), temporary) {
@@ -103,18 +104,6 @@ func (s *Store) SaveGood(d *api.Deployment) error {
 	}
 	if err := s.write(goodDir, d.GetService(), seal(body)); err != nil {
 		return fmt.Errorf("save last good of %s: %w", d.GetService(), err)
-	}
-	return nil
-}
-
-// DropGood forgets a service.
-func (s *Store) DropGood(service string) error {
-	name, err := inside(goodDir, service)
-	if err == nil {
-		err = s.root.Remove(name)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget %s: %w", service, err)
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ func TestNothingIsThereAtFirst(t *testing.T) {
 	if _, err := s.Bundle("b1-a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Bundle: %v", err)
 	}
-	if err := s.DropGood("web"); err != nil {
-		t.Errorf("DropGood of an unknown service: %v", err)
+	if err := s.Forget("web"); err != nil {
+		t.Errorf("Forget of an unknown service: %v", err)
 	}
 }
 
@@ -186,8 +186,8 @@ func TestNamesCannotLeaveTheirFolder(t *testing.T) {
 		if err := s.SaveGood(&api.Deployment{Service: name}); err == nil {
 			t.Errorf("SaveGood took %q", name)
 		}
-		if err := s.DropGood(name); err == nil {
-			t.Errorf("DropGood took %q", name)
+		if err := s.Forget(name); err == nil {
+			t.Errorf("Forget took %q", name)
 		}
 		if _, err := s.Bundle(name); err == nil {
 			t.Errorf("Bundle took %q", name)

@@ -1,12 +1,15 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
@@ -20,16 +23,26 @@ type loopState struct {
 	// keys open what is sealed for this cluster; envelopes are what they were made of.
 	keys      unseal.Keys
 	envelopes []*api.Envelope
-	running   int // passes under way
-	retrying  int // those among them whose service failed the last time
+	can       capable
+	barrier   barrier
+	// running are the passes under way; retrying those among them whose service failed the last time, fresh those that may
+	// have to render.
+	running, retrying, fresh int
+	trials                   int // tests under way
 	// removals is when services that nothing asks for are to be looked for in the cluster; zero for not at all.
 	removals time.Time
 	listing  bool // somebody is looking
+	// acknowledged are the removals that a person has agreed to, held those that wait for it.
+	acknowledged []string
+	held         *api.Held
 	// verify is when to look at the bundles on disk again.
 	verify    time.Time
 	verifying bool // somebody is looking
-	sequence  uint64
-	boot      string
+	// news says that what would be reported may have changed; next is when it may be told.
+	news     bool
+	next     time.Time
+	sequence uint64
+	boot     string
 }
 
 // loop is the only place where state changes.
@@ -42,48 +55,91 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 		case <-ctx.Done():
 		case n := <-s.polls:
 			s.adopt(state, n)
+			state.news = true
 		case l := <-s.listings:
 			s.decideRemovals(state, l)
+			state.news = true
 		case <-s.verified:
 			state.verifying, state.verify = false, time.Now().Add(jitter(s.Verify))
 		case r := <-s.results:
 			s.settle(state, r)
+			state.news = true
+		case o := <-s.tried:
+			s.conclude(state, o)
+			state.news = true
+		case <-s.Engine.Changed():
+			state.changed(s.Engine.Take(), time.Now())
+		case can := <-s.NewCapabilities:
+			state.canDo(newCapable(can))
+			state.news = true
 		case <-timer.C:
 		}
 		if ctx.Err() != nil {
 			s.drain(state)
 			return nil
 		}
+		now := time.Now()
+		state.release(now)
+		state.lift(now)
 		s.findRemovals(ctx, state)
 		s.verify(ctx, state)
+		s.try(ctx, state)
 		s.launch(ctx, state)
-		s.publish(state)
+		s.publish(state, now)
 		timer.Reset(state.sleep(s.Passes))
 	}
 }
 
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
-	state := &loopState{services: make(map[string]*service), boot: strconv.FormatUint(rand.Uint64(), 36)}
+	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: strconv.FormatUint(rand.Uint64(), 36), can: newCapable(s.Capabilities)}
 	state.verify = time.Now().Add(jitter(s.Verify))
 	s.unlock(state, nil)
 	good, err := s.Store.Good()
 	if err != nil {
 		s.Log.Error("some last good deployments are unreadable", "error", err)
 	}
+	memories, err := s.Store.Memories()
+	if err != nil {
+		s.Log.Error("what is known of some services is unreadable", "error", err)
+	}
 	for name, d := range good {
-		state.services[name] = &service{name: name, desired: d, good: d, due: time.Now()}
+		state.services[name] = &service{name: name, desired: d, good: d, applied: d, due: time.Now()}
+	}
+	for name, m := range memories {
+		svc := state.services[name]
+		if svc == nil {
+			svc = &service{name: name, idle: true}
+			state.services[name] = svc
+		}
+		svc.memory = m
 	}
 	if last.poll != nil {
 		s.adopt(state, last)
 	}
+	for name, svc := range state.services {
+		if svc.desired == nil && svc.good == nil {
+			s.forget(name)
+			delete(state.services, name)
+		}
+	}
 	return state
+}
+
+// forget drops what the store keeps of a service.
+func (s *Syncer) forget(service string) {
+	if err := s.Store.Forget(service); err != nil {
+		s.Log.Error("service cannot be forgotten", "service", service, "error", err)
+	}
 }
 
 // drain waits for what is under way; ctx has ended, so it ends soon.
 func (s *Syncer) drain(state *loopState) {
 	for ; state.running > 0; state.running-- {
 		<-s.results
+	}
+	for ; state.trials > 0; state.trials-- {
+		<-s.tried
 	}
 	if state.listing {
 		<-s.listings
@@ -95,6 +151,7 @@ func (s *Syncer) drain(state *loopState) {
 
 // adopt makes a poll the desired state.
 func (s *Syncer) adopt(state *loopState, n news) {
+	now := time.Now()
 	desired := make(map[string]*api.Deployment, len(n.poll.GetDeployments()))
 	for _, d := range n.poll.GetDeployments() {
 		desired[d.GetService()] = d
@@ -103,18 +160,36 @@ func (s *Syncer) adopt(state *loopState, n news) {
 		}
 	}
 	for name, svc := range state.services {
-		svc.want(desired[name])
+		switch another := svc.want(desired[name]); {
+		case svc.desired == nil:
+			state.barrier.passed(name)
+		case another:
+			state.barrier.add(name, now)
+		}
 	}
 	if !sameEnvelopes(state.envelopes, n.poll.GetEnvelopes()) {
 		s.unlock(state, n.poll.GetEnvelopes())
 	}
+	s.setRules(state, n.poll)
 	if state.root != n.etag {
 		s.Log.Info("new desired state", "services", len(desired), "root", n.etag)
 	}
-	state.root, state.budget = n.etag, n.poll.GetDeletionBudget()
+	state.root, state.budget, state.acknowledged = n.etag, n.poll.GetDeletionBudget(), n.poll.GetAcknowledged()
 	s.setBeat(time.Duration(n.poll.GetReportIntervalMs()) * time.Millisecond)
-	state.removals = time.Now()
+	state.removals = now
 	s.collect(state)
+}
+
+// setRules says how objects are judged before any is looked at: what is judged twice is listed twice.
+func (s *Syncer) setRules(state *loopState, p *api.Poll) {
+	if err := s.Engine.SetRules("", healthRules(p.GetHealth())); err != nil {
+		s.Log.Error("the fleet's health rules cannot be used; those before stay", "error", err)
+	}
+	for name, svc := range state.services {
+		if rules := rulesOf(svc.desired, svc.good); len(rules) > 0 {
+			_ = s.Engine.SetRules(name, rules) // its pass says what is wrong with them
+		}
+	}
 }
 
 // setBeat leaves the hub's wish for the reporter, in place of an older one.
@@ -140,56 +215,116 @@ func (s *Syncer) collect(state *loopState) {
 	}
 }
 
-// launch starts the passes that are due, oldest first, as many as may run.
-func (s *Syncer) launch(ctx context.Context, state *loopState) {
-	now := time.Now()
-	var due []*service
-	for _, svc := range state.services {
-		if !svc.waits() && !svc.due.After(now) {
-			due = append(due, svc)
-		}
-	}
-	slices.SortFunc(due, func(a, b *service) int { return a.due.Compare(b.due) })
-	for _, svc := range due {
-		if state.room(svc, s.Passes) {
-			s.start(ctx, state, svc)
+// changed notes that objects of services changed.
+func (state *loopState) changed(names []string, now time.Time) {
+	for _, name := range names {
+		if svc := state.services[name]; svc != nil {
+			svc.changed(now)
 		}
 	}
 }
 
-// room says whether a pass may start now. Services that failed never take the last place: however long each of them
-// takes to fail again, the others go on.
-func (state *loopState) room(svc *service, passes int) bool {
-	if svc.failures > 0 && state.retrying >= max(passes-1, 1) {
-		return false
+// canDo takes in what the cluster can do now. Only renders that depend on it are made again.
+func (state *loopState) canDo(can capable) {
+	if can.digest == state.can.digest {
+		return
 	}
-	return state.running < passes
+	state.can = can
+	for _, svc := range state.services {
+		if svc.desired != nil && depends(svc.desired, svc.memory.Capabilities) || svc.good != nil && depends(svc.good, svc.memory.Capabilities) {
+			svc.broken, svc.stirred = broken{}, true // a pass under way knows nothing of it
+			svc.wake(time.Now())
+		}
+	}
+}
+
+// launch starts the passes that are due, as many as may run.
+func (s *Syncer) launch(ctx context.Context, state *loopState) {
+	for now := time.Now(); ; {
+		svc := state.first(now, s.Passes)
+		if svc == nil {
+			return
+		}
+		s.start(ctx, state, svc)
+	}
+}
+
+// first is the service whose pass is to start before all others, or nil: what has been due for longest, and of all that is due
+// what did not fail before.
+func (state *loopState) first(now time.Time, passes int) *service {
+	if state.running >= passes {
+		return nil
+	}
+	var first *service
+	for _, svc := range state.services {
+		if svc.waits() || svc.due.After(now) || !state.room(svc, passes) {
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(min(svc.failures, 1), min(first.failures, 1)), svc.due.Compare(first.due)) < 0 {
+			first = svc
+		}
+	}
+	return first
+}
+
+// room says whether a pass may start now. Services that failed take half of the places at most, and those that may have to be
+// rendered never the last one: however long each of them takes, what has drifted is healed.
+func (state *loopState) room(svc *service, passes int) bool {
+	switch {
+	case state.running >= passes:
+		return false
+	case svc.failures > 0 && state.retrying >= max(passes/2, 1):
+		return false
+	default:
+		return svc.current() || state.fresh < max(passes-1, 1)
+	}
 }
 
 func (s *Syncer) start(ctx context.Context, state *loopState, svc *service) {
-	work := svc.pass(state.keys, state.blocker(svc))
-	passing, cancel := context.WithCancel(ctx)
-	svc.cancel, svc.retries = cancel, svc.failures > 0
-	state.running++
-	if svc.retries {
-		state.retrying++
+	work := svc.work(state)
+	work.blocked = state.blocker(svc)
+	if work.blocked == "" && svc.begin() {
+		s.save(svc)
 	}
+	passing, cancel := context.WithCancel(ctx)
+	svc.cancel, svc.retries, svc.fresh = cancel, svc.failures > 0, !svc.current()
+	state.count(svc, +1)
 	go func() { // awaited by the loop: every pass sends one result
 		s.results <- s.run(passing, work)
 	}()
 }
 
-// blocker names the dependency that the service's newest deployment has to wait for, or nothing.
-func (state *loopState) blocker(svc *service) string {
-	if svc.desired == nil || svc.good.GetKey() == svc.desired.GetKey() {
-		return ""
+// begin notes that something of the newest deployment may be applied from now on, and says whether that must be remembered.
+func (svc *service) begin() bool {
+	d := svc.desired
+	if svc.current() || d.GetHold() != "" || svc.quarantined() || len(dependencies(d)) == 0 || svc.memory.Begun == d.GetKey() {
+		return false
 	}
-	for _, name := range svc.desired.GetDependsOn() {
-		if dep := state.services[name]; dep == nil || !dep.settled() {
-			return name
-		}
+	svc.memory.Begun = d.GetKey()
+	return true
+}
+
+// work is what the next pass has to do.
+func (svc *service) work(state *loopState) work {
+	w := work{
+		service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, asks: svc.memory.Capabilities, keys: state.keys,
+		can: state.can, broken: svc.broken, gated: svc.gated(), deferPrune: state.barrier.wall().ends(svc.name).After(time.Now()),
+		sweep: len(svc.memory.Tests) > 0,
 	}
-	return ""
+	if svc.quarantined() {
+		w.barred = svc.memory.Reason
+	}
+	return w
+}
+
+func (state *loopState) count(svc *service, by int) {
+	state.running += by
+	if svc.retries {
+		state.retrying += by
+	}
+	if svc.fresh {
+		state.fresh += by
+	}
 }
 
 // settle takes a pass's result in.
@@ -197,45 +332,49 @@ func (s *Syncer) settle(state *loopState, r result) {
 	svc := state.services[r.service]
 	svc.cancel()
 	svc.cancel = nil
-	state.running--
-	if svc.retries {
-		state.retrying--
-	}
+	state.count(svc, -1)
 	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
 		s.Log.Info("service removed", "service", r.service)
 		return
 	}
-	was := svc.status
-	svc.take(r, s.Heal)
+	if r.removed {
+		svc.applied, svc.memory.Begun = nil, ""
+	}
+	if r.can != state.can.digest {
+		r.broken.until = time.Time{} // it may render for what the cluster can do now
+	}
+	was, learnt := svc.status, !maps.Equal(svc.memory.Capabilities, r.asks)
+	svc.take(r)
+	svc.compose()
+	if learnt {
+		s.save(svc)
+	}
+	if !r.interrupted && r.desired == svc.desired {
+		state.barrier.passed(r.service)
+	}
 	if was.GetPhase() != svc.status.GetPhase() || was.GetKey() != svc.status.GetKey() {
 		s.Log.Info("service changed phase", "service", r.service, "phase", svc.status.GetPhase().String(),
 			"key", svc.status.GetKey(), "message", svc.status.GetMessage())
 	}
-	state.unblock(svc)
 }
 
-// unblock makes due what waited for the service, and the service itself when it waits for nothing any more.
-func (state *loopState) unblock(svc *service) {
-	if svc.status.GetPhase() == api.Phase_PENDING && state.blocker(svc) == "" {
-		svc.due = time.Now()
-	}
-	if !svc.settled() {
-		return
-	}
-	for _, other := range state.services {
-		if other.status.GetPhase() == api.Phase_PENDING && slices.Contains(other.desired.GetDependsOn(), svc.name) {
-			other.due = time.Now()
-		}
-	}
-}
+// publishing is how long news is gathered before the reporter gets it: with a thousand services a report is worth some work.
+const publishing = 50 * time.Millisecond
 
 // publish leaves the newest state for the reporter, in place of an older one that it has not taken yet.
-func (s *Syncer) publish(state *loopState) {
+func (s *Syncer) publish(state *loopState, now time.Time) {
+	if !state.news || now.Before(state.next) {
+		return
+	}
+	state.news, state.next = false, now.Add(publishing)
 	state.sequence++
 	report := &api.Report{
-		AgentVersion: s.AgentVersion, KubernetesVersion: s.KubeVersion,
+		AgentVersion: s.AgentVersion, KubernetesVersion: state.can.KubeVersion,
 		Boot: state.boot, Sequence: state.sequence, Root: state.root,
+	}
+	if state.held != nil {
+		report.Held = proto.CloneOf(state.held)
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.services)) {
 		if status := state.services[name].status; status != nil {
@@ -252,15 +391,22 @@ func (s *Syncer) publish(state *loopState) {
 // sleep is how long nothing is due.
 func (state *loopState) sleep(passes int) time.Duration {
 	next := time.Now().Add(time.Minute)
-	if !state.listing && !state.removals.IsZero() && state.removals.Before(next) {
-		next = state.removals
+	if state.news {
+		next = state.next
 	}
-	if !state.verifying && state.verify.Before(next) {
-		next = state.verify
+	if !state.listing && !state.removals.IsZero() {
+		next = earlier(next, state.removals)
 	}
+	if !state.verifying {
+		next = earlier(next, state.verify)
+	}
+	wall := state.barrier.wall()
 	for _, svc := range state.services {
-		if !svc.waits() && state.room(svc, passes) && svc.due.Before(next) {
-			next = svc.due
+		if svc.deferred && svc.cancel == nil {
+			next = earlier(next, wall.ends(svc.name))
+		}
+		if !svc.waits() && state.room(svc, passes) {
+			next = earlier(next, svc.due)
 		}
 	}
 	return max(time.Until(next), 10*time.Millisecond)

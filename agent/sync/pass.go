@@ -7,23 +7,35 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/health"
-	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
 )
 
-// work is one pass: one service once through.
+// work is what a pass is given.
 type work struct {
 	service string
 	desired *api.Deployment // nil: the service is to go
 	good    *api.Deployment
 	cache   rendered
+	asks    map[string]bool // what is remembered of charts, by key
 	keys    unseal.Keys
-	blocker string // the dependency that the newest deployment waits for
+	can     capable
+	blocked string // what the newest deployment waits for
+	broken  broken // why it cannot be rendered, as is known already
+	barred  string // why it is in quarantine
+	// gated says that tests keep it from becoming the last good one.
+	gated bool
+	// deferPrune says that other services are still to be rendered.
+	deferPrune bool
+	// sweep says that tests may have left something behind.
+	sweep bool
 }
 
 // result is what a pass leaves behind.
@@ -35,134 +47,189 @@ type result struct {
 	removed bool
 	// interrupted passes were stopped before they ended: what they say of success or failure means nothing.
 	interrupted bool
+	// failed says that the engine could not carry the pass through; broken that there was nothing to carry.
+	failed bool
+	broken broken
+	// can names what the cluster could do when it began.
+	can string
+	// blocked and deferred are what waits, for other services.
+	blocked  string
+	deferred bool
+	// retry is when the engine wants to be called again; zero: not by time alone.
+	retry time.Duration
 
-	keys     unseal.Keys
-	good     *api.Deployment
+	good *api.Deployment
+	// applied is what was applied completely, or nil.
+	applied  *api.Deployment
 	cache    rendered
+	asks     map[string]bool
 	phase    api.Phase
 	message  string
 	objects  uint32
 	ready    uint32
 	problems []*api.ObjectReport
+	held     *api.Held
+	notes    []string
+}
+
+// pass is one service once through.
+type pass struct {
+	*Syncer
+	work
+	result result
+	// unruled is why the service's health rules cannot be used; those before stay in force.
+	unruled error
 }
 
 // run does a pass.
 func (s *Syncer) run(ctx context.Context, w work) result {
-	r := result{service: w.service, desired: w.desired, good: w.good, cache: w.cache, keys: w.keys}
-	switch {
-	case w.desired == nil:
-		s.remove(ctx, &r)
-	case w.desired.GetHold() != "":
-		s.heal(ctx, &r, api.Phase_HELD, w.desired.GetHold())
-	case w.blocker != "":
-		s.heal(ctx, &r, api.Phase_PENDING, "waits for "+w.blocker+" to be healthy")
-	default:
-		s.advance(ctx, &r, w.desired)
+	p := &pass{Syncer: s, work: w, result: result{service: w.service, desired: w.desired, good: w.good, blocked: w.blocked}}
+	if err := s.Engine.SetRules(w.service, rulesOf(w.desired, w.good)); err != nil {
+		p.unruled = &unrenderable{err.Error(), true}
 	}
-	r.interrupted = ctx.Err() != nil
+	switch d := w.desired; {
+	case d == nil:
+		p.remove(ctx)
+	case d.GetHold() != "":
+		p.heal(ctx, api.Phase_HELD, d.GetHold())
+	case w.barred != "":
+		p.heal(ctx, api.Phase_FAILED, w.barred)
+	case w.blocked != "":
+		p.heal(ctx, api.Phase_PENDING, w.blocked)
+	case w.broken.now():
+		p.result.broken = w.broken
+		p.heal(ctx, api.Phase_FAILED, w.broken.message)
+	default:
+		p.advance(ctx)
+	}
+	r := p.result
+	r.cache, r.asks, r.can, r.interrupted = p.cache, p.asks, p.can.digest, ctx.Err() != nil
 	return r
 }
 
 // advance brings the newest deployment in. When it cannot be rendered, the last good one goes on being healed.
-func (s *Syncer) advance(ctx context.Context, r *result, d *api.Deployment) {
-	if err := s.render(ctx, r, d); err != nil {
-		s.heal(ctx, r, api.Phase_FAILED, err.Error())
+func (p *pass) advance(ctx context.Context) {
+	d, r := p.desired, &p.result
+	var applied *apply.Result
+	err := p.unruled
+	if err == nil {
+		applied, err = p.apply(ctx, d)
+	}
+	var none *unrenderable
+	if errors.As(err, &none) {
+		r.broken = broken{message: none.text}
+		if none.forEver {
+			r.broken.until = time.Now().Add(jitter(brokenPause))
+		}
+		p.heal(ctx, api.Phase_FAILED, none.text)
 		return
 	}
-	applied, err := s.apply(ctx, d, r.cache)
 	if err != nil {
-		r.phase, r.message = api.Phase_FAILED, err.Error()
+		r.phase, r.message, r.failed = api.Phase_FAILED, err.Error(), true
 		return
 	}
-	r.judge(applied)
-	if !applied.Complete() || applied.Held != "" {
+	p.judge(ctx, d, applied)
+	if !applied.Done {
 		return
 	}
-	r.cache.secrets = r.cache.own // nothing older is live
-	if r.good == d {
+	r.applied = d
+	if p.cache.key == d.GetKey() {
+		p.cache.secrets = p.cache.own // nothing older is live
+	}
+	if p.gated || r.good != nil && proto.Equal(r.good, d) {
 		return
 	}
 	r.good = d
-	if err := s.Store.SaveGood(d); err != nil {
-		s.Log.Error("deployment cannot be kept over a restart", "service", d.GetService(), "error", err)
+	if err := p.Store.SaveGood(d); err != nil {
+		p.Log.Error("deployment cannot be kept over a restart", "service", d.GetService(), "error", err)
 	}
 }
 
 // heal applies the last good deployment, and says why it is not the newest.
-func (s *Syncer) heal(ctx context.Context, r *result, phase api.Phase, why string) {
+func (p *pass) heal(ctx context.Context, phase api.Phase, why string) {
+	r := &p.result
 	if r.good != nil {
-		err := s.render(ctx, r, r.good)
+		applied, err := p.apply(ctx, r.good)
 		if err == nil {
-			var applied *apply.Result
-			if applied, err = s.apply(ctx, r.good, r.cache); err == nil {
-				r.judge(applied)
+			p.judge(ctx, r.good, applied)
+			if applied.Done {
+				r.applied = r.good
 			}
-		}
-		if err != nil && ctx.Err() == nil {
-			s.Log.Warn("last good deployment cannot be healed", "service", r.service, "error", err)
+		} else if ctx.Err() == nil {
+			p.Log.Warn("last good deployment cannot be healed", "service", r.service, "error", err)
+			r.failed = true
 		}
 	}
 	r.phase, r.message = phase, why
 }
 
-// apply makes a render live. Its error repeats nothing that was sealed.
-func (s *Syncer) apply(ctx context.Context, d *api.Deployment, what rendered) (*apply.Result, error) {
-	result, err := s.Engine.Apply(ctx, apply.Request{
-		Service: d.GetService(), Namespace: d.GetNamespace(), Objects: what.objects,
-		Prune: d.GetSync().GetPrune(), Budget: d.GetSync().GetDeletionBudget(),
-	})
-	return result, silent(err, what.secrets)
+// apply makes a deployment live. Its error repeats nothing that was sealed, and is *unrenderable when nothing was tried.
+func (p *pass) apply(ctx context.Context, d *api.Deployment) (*apply.Result, error) {
+	identity, known, err := p.identity(d, p.asks, p.can)
+	if err != nil {
+		return nil, &unrenderable{text: err.Error()}
+	}
+	if !known {
+		if _, err := p.objects(ctx, d, ""); err != nil {
+			return nil, err
+		}
+		identity = p.cache.identity
+	}
+	var unrendered error
+	request := policies(d)
+	request.Key, request.DeferPrune = identity, p.deferPrune
+	request.Objects = func(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
+		objects, unrendered = p.objects(ctx, d, identity)
+		return objects, unrendered
+	}
+	result, err := p.Engine.Apply(ctx, request)
+	if unrendered != nil {
+		return nil, unrendered
+	}
+	if err != nil {
+		return nil, errors.New(p.silence(ctx, d, err.Error()))
+	}
+	return result, nil
 }
 
 // remove takes a service that nothing asks for out of the cluster.
-func (s *Syncer) remove(ctx context.Context, r *result) {
-	applied, err := s.Engine.Remove(ctx, r.service)
+func (p *pass) remove(ctx context.Context) {
+	r := &p.result
+	applied, err := p.Engine.Remove(ctx, apply.Removal{Service: r.service, Namespace: r.good.GetNamespace(), Objects: p.lastObjects})
 	if err != nil {
-		r.phase, r.message = api.Phase_FAILED, err.Error()
+		r.phase, r.message, r.failed = api.Phase_FAILED, p.silence(ctx, r.good, err.Error()), true
 		return
 	}
-	r.judge(applied)
-	if !applied.Complete() {
+	p.judge(ctx, r.good, applied)
+	if !applied.Done {
+		if r.phase != api.Phase_FAILED {
+			r.phase = api.Phase_REMOVING
+		}
+		if r.message == "" {
+			r.message = "its objects are on their way out"
+		}
 		return
 	}
-	present, err := s.Engine.Services(ctx)
-	if err != nil || slices.Contains(present, r.service) {
-		r.phase, r.message = api.Phase_REMOVING, "its objects are on their way out"
-		return
+	if p.sweep && p.Checks != nil {
+		if err := p.Checks.Sweep(ctx, r.service, ""); err != nil {
+			p.Log.Warn("what tests left cannot be deleted", "service", r.service, "error", err)
+		}
 	}
-	r.removed, r.good, r.cache = true, nil, rendered{}
-	if err := s.Store.DropGood(r.service); err != nil {
-		s.Log.Error("service cannot be forgotten", "service", r.service, "error", err)
-	}
+	r.removed, r.good, p.cache = true, nil, rendered{}
+	p.forget(r.service)
 }
 
-// render fills the pass's cache with a deployment's objects, unless they are there. Its error repeats nothing that was sealed.
-func (s *Syncer) render(ctx context.Context, r *result, d *api.Deployment) error {
-	if r.cache.key == d.GetKey() {
-		return nil
+// lastObjects are those of the last good deployment, for the hooks of a removal; none when nothing is known of it.
+func (p *pass) lastObjects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	d := p.result.good
+	if d == nil {
+		return nil, nil
 	}
-	opened, err := s.open(ctx, d, r.keys)
+	identity, _, err := p.identity(d, p.asks, p.can)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	in := render.Input{
-		Renderer: d.GetRenderer(), Path: d.GetPath(), Namespace: d.GetNamespace(), Service: d.GetService(),
-		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts,
-		KubeVersion: s.KubeVersion, APIVersions: s.APIVersions,
-	}
-	if h := d.GetHelm(); h != nil {
-		in.Helm = &render.Helm{Release: h.GetRelease(), ValuesJSON: h.GetValuesJson(), ValuesFiles: h.GetValuesFiles()}
-	}
-	out, err := s.Renderer.Render(ctx, in)
-	if err != nil {
-		return silent(err, opened.secrets)
-	}
-	for _, warning := range out.Warnings {
-		s.Log.Warn("render warns", "service", d.GetService(), "key", d.GetKey(), "warning", unseal.Redact(warning, opened.secrets))
-	}
-	objects := opened.named.Beside(out.Objects, d.GetNamespace())
-	r.cache = rendered{d.GetKey(), objects, opened.secrets, s.unrepeatable(ctx, r, d, opened.secrets)}
-	return nil
+	return p.objects(ctx, d, identity)
 }
 
 // archive is what a deployment has of one bundle: its key, and what it was made of.
@@ -211,64 +278,7 @@ func (a archive) verified(packed []byte) (*bundle.Files, error) {
 	return files, nil
 }
 
-// maxProblems is how many objects a report names.
-const maxProblems = 50
-
-// judge draws a service's phase from its objects, in words that repeat nothing that was sealed.
-func (r *result) judge(applied *apply.Result) {
-	r.phase, r.message = api.Phase_HEALTHY, ""
-	for i := range applied.Objects {
-		o := &applied.Objects[i]
-		if o.Action == apply.Deleted {
-			continue
-		}
-		r.objects++
-		phase, message := verdict(o)
-		if phase == api.Phase_HEALTHY {
-			r.ready++
-			continue
-		}
-		worse := severity(phase) > severity(r.phase)
-		if !worse && len(r.problems) >= maxProblems {
-			continue
-		}
-		problem := r.problem(o, message)
-		if len(r.problems) < maxProblems {
-			r.problems = append(r.problems, problem)
-		}
-		if worse {
-			r.phase, r.message = phase, problem.GetKind()+" "+problem.GetName()+": "+problem.GetMessage()
-		}
-	}
-	if applied.Held != "" && r.phase != api.Phase_FAILED {
-		r.phase, r.message = api.Phase_HELD, unseal.Redact(applied.Held, r.cache.secrets)
-	}
-}
-
-// problem is what a report says of one object, whose very name a template may have made of a secret.
-func (r *result) problem(o *apply.ObjectResult, message string) *api.ObjectReport {
-	silent := func(text string) string { return unseal.Redact(text, r.cache.secrets) }
-	return &api.ObjectReport{
-		Kind: silent(o.GVK.Kind), Namespace: silent(o.Namespace), Name: silent(o.Name), Message: clip(silent(message), maxMessage),
-	}
-}
-
-// severity orders the phases of applied objects.
-func severity(p api.Phase) int {
-	return slices.Index([]api.Phase{api.Phase_HEALTHY, api.Phase_PROGRESSING, api.Phase_DEGRADED, api.Phase_FAILED}, p)
-}
-
-func verdict(o *apply.ObjectResult) (api.Phase, string) {
-	switch {
-	case o.Err != nil:
-		return api.Phase_FAILED, o.Err.Error()
-	case o.Action == apply.Kept:
-		return api.Phase_HEALTHY, ""
-	case o.Health.Phase == health.Progressing:
-		return api.Phase_PROGRESSING, o.Health.Message
-	case o.Health.Phase == health.Degraded, o.Health.Phase == health.Unknown:
-		return api.Phase_DEGRADED, o.Health.Message
-	default:
-		return api.Phase_HEALTHY, ""
-	}
+// shown is at most so many of the names, for people.
+func shown(names []string, most int) []string {
+	return slices.Clone(names[:min(len(names), most)])
 }

@@ -3,8 +3,10 @@ package sync
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -44,9 +46,9 @@ func (s *Syncer) decideRemovals(state *loopState, l listing) {
 		return
 	}
 	gone, all := state.gone(l.services)
-	held := overBudget(state.budget, len(gone), all)
+	state.held = state.hold(gone, all)
 	for _, svc := range gone {
-		svc.decide(held)
+		svc.decide(state.held.GetMessage())
 	}
 }
 
@@ -57,7 +59,7 @@ func (state *loopState) gone(present []string) (gone []*service, all int) {
 	for _, name := range present {
 		here[name] = true
 		if state.services[name] == nil {
-			state.services[name] = &service{name: name}
+			state.services[name] = &service{name: name, idle: true}
 		}
 	}
 	for name, svc := range state.services {
@@ -75,6 +77,24 @@ func (state *loopState) gone(present []string) (gone []*service, all int) {
 	return gone, all
 }
 
+// hold is what waits for a person, when so many removals do: nil when they may happen, or somebody agreed to exactly these.
+func (state *loopState) hold(gone []*service, all int) *api.Held {
+	why := overBudget(state.budget, len(gone), all)
+	if why == "" {
+		return nil
+	}
+	names := make([]string, len(gone))
+	for i, svc := range gone {
+		names[i] = svc.name
+	}
+	slices.Sort(names)
+	token := budget.Token(names)
+	if slices.Contains(state.acknowledged, token) {
+		return nil
+	}
+	return &api.Held{Token: token, Count: uint32(len(names)), Names: shown(names, maxHeld), Message: why}
+}
+
 // overBudget says why so many removals wait, or nothing.
 func overBudget(written string, gone, all int) string {
 	limit, err := budget.Parse(written)
@@ -85,5 +105,6 @@ func overBudget(written string, gone, all int) string {
 		return ""
 	}
 	return fmt.Sprintf("its removal waits: %d of the %d services on this cluster are asked for no more, and the deletion "+
-		"budget of %s allows %d: put them back, or raise spec.deletionBudget in plural.yaml", gone, all, limit, limit.Allowed(all))
+		"budget of %s allows %d: put them back, agree with plural service ack, or raise spec.deletionBudget in plural.yaml",
+		gone, all, limit, limit.Allowed(all))
 }

@@ -68,16 +68,35 @@ const (
 	shortMessage = 100
 )
 
-// fitting is the report as the hub takes it: of a cluster with very much to say, the details are left out.
+// fitting is the report as the hub takes it: of a cluster with very much to say, details are left out, the longest first.
 func fitting(r *api.Report) *api.Report {
-	if proto.Size(r) <= api.MaxReportBytes {
-		return r
+	for _, leaveOut := range []func(*api.ServiceReport){
+		func(s *api.ServiceReport) {
+			for _, t := range s.GetTests() {
+				t.Log = ""
+			}
+		},
+		func(s *api.ServiceReport) { s.Notes = nil },
+		func(s *api.ServiceReport) {
+			s.Problems, s.Message = nil, clip(s.GetMessage(), shortMessage)
+			if s.GetHeld() != nil {
+				s.Held.Names, s.Held.Message = nil, clip(s.GetHeld().GetMessage(), shortMessage)
+			}
+			for _, t := range s.GetTests() {
+				t.Message = clip(t.GetMessage(), shortMessage)
+			}
+		},
+		func(s *api.ServiceReport) { s.Tests = nil },
+	} {
+		if proto.Size(r) <= api.MaxReportBytes {
+			return r
+		}
+		r = proto.CloneOf(r) // the loop's own statuses are never changed
+		for _, s := range r.GetServices() {
+			leaveOut(s)
+		}
 	}
-	short := proto.CloneOf(r)
-	for _, s := range short.GetServices() {
-		s.Problems, s.Message = nil, clip(s.GetMessage(), shortMessage)
-	}
-	return short
+	return r
 }
 
 // clip shortens a message, and makes it text that a report can carry.
@@ -101,11 +120,11 @@ func earlier(a, b time.Time) time.Time {
 
 // same says whether two reports differ in nothing but their number.
 func same(a, b *api.Report) bool {
-	if b == nil || a.GetRoot() != b.GetRoot() || len(a.GetServices()) != len(b.GetServices()) {
+	if b == nil || a.GetRoot() != b.GetRoot() || !proto.Equal(a.GetHeld(), b.GetHeld()) || len(a.GetServices()) != len(b.GetServices()) {
 		return false
 	}
 	for i, s := range a.GetServices() {
-		if !proto.Equal(s, b.GetServices()[i]) {
+		if other := b.GetServices()[i]; s != other && !proto.Equal(s, other) { // most were not made anew
 			return false
 		}
 	}

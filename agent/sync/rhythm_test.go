@@ -165,13 +165,28 @@ func TestTheHubSetsThePaceOfPolls(t *testing.T) {
 
 // A removal that ends in the moment in which the service is asked for again must not make the agent forget it.
 func TestAServiceThatIsAskedForAgainSurvivesTheEndOfItsRemoval(t *testing.T) {
-	s := New(Options{Log: slog.New(slog.DiscardHandler), Heal: time.Hour})
+	s := New(Options{Log: slog.New(slog.DiscardHandler)})
 	again := &api.Deployment{Service: "web", Key: "new"}
 	svc := &service{name: "web", desired: again, good: &api.Deployment{Service: "web", Key: "old"}, cancel: func() {}}
-	state := &loopState{services: map[string]*service{"web": svc}, running: 1}
+	state := &loopState{services: map[string]*service{"web": svc}, barrier: make(barrier), running: 1}
 	s.settle(state, result{service: "web", removed: true})
 	if state.services["web"] != svc || svc.good != nil || svc.waits() {
 		t.Errorf("service = %+v", state.services["web"])
+	}
+}
+
+// A chart may refuse to render for what the cluster cannot do, in the moment in which the cluster learns it.
+func TestWhatFailedForAnOlderClusterIsTriedAgainSoon(t *testing.T) {
+	for can, soon := range map[string]bool{"before": true, "now": false} {
+		s := New(Options{Log: slog.New(slog.DiscardHandler)})
+		d := &api.Deployment{Service: "web", Key: "k"}
+		svc := &service{name: "web", desired: d, cancel: func() {}}
+		state := &loopState{services: map[string]*service{"web": svc}, barrier: make(barrier), running: 1, can: capable{digest: "now"}}
+		failed := broken{"it needs example.com/v1", time.Now().Add(brokenPause)}
+		s.settle(state, result{service: "web", desired: d, can: can, phase: api.Phase_FAILED, message: failed.message, broken: failed})
+		if got := time.Until(svc.due) < lastPause; got != soon || svc.status.GetMessage() != failed.message {
+			t.Errorf("a render for the cluster of %s is tried again in %v", can, time.Until(svc.due))
+		}
 	}
 }
 
@@ -179,27 +194,98 @@ func TestAnInterruptedPassSaysNothing(t *testing.T) {
 	d := &api.Deployment{Service: "web", Key: "new"}
 	before := &api.ServiceReport{Service: "web", Phase: api.Phase_HEALTHY}
 	svc := &service{name: "web", desired: d, status: before}
-	svc.take(result{service: "web", desired: d, interrupted: true, phase: api.Phase_FAILED, message: "context canceled"}, time.Hour)
+	svc.take(result{service: "web", desired: d, interrupted: true, phase: api.Phase_FAILED, message: "context canceled"})
 	if svc.status != before || svc.failures != 0 {
 		t.Errorf("service = %+v", svc)
 	}
 }
 
 func TestAReportAlwaysFits(t *testing.T) {
-	r := &api.Report{}
-	for range 500 {
-		s := &api.ServiceReport{Service: "web", Message: strings.Repeat("x", maxMessage)}
-		for range maxProblems {
-			s.Problems = append(s.Problems, &api.ObjectReport{Kind: "Pod", Message: strings.Repeat("y", maxMessage)})
+	few := []*api.TestReport{{Name: "smoke", Message: "no answer", Log: strings.Repeat("l", maxLog)}}
+	var many []*api.TestReport
+	for range 30 {
+		many = append(many, &api.TestReport{Name: "smoke", Message: strings.Repeat("m", maxMessage), Log: strings.Repeat("l", maxLog)})
+	}
+	for name, c := range map[string]struct {
+		service  *api.ServiceReport
+		services int
+		kept     func(*api.ServiceReport) bool
+	}{
+		"logs go first": {
+			&api.ServiceReport{Message: strings.Repeat("x", 100), Notes: []string{"a note"}, Problems: []*api.ObjectReport{{Kind: "Pod"}}, Tests: few}, 500,
+			func(s *api.ServiceReport) bool {
+				return len(s.GetProblems()) == 1 && len(s.GetNotes()) == 1 && s.GetTests()[0].GetMessage() == "no answer" && s.GetTests()[0].GetLog() == ""
+			},
+		},
+		"then what is long": {
+			&api.ServiceReport{
+				Message: strings.Repeat("x", maxMessage), Tests: few, Held: &api.Held{Token: "t", Count: 50, Names: []string{strings.Repeat("n", maxMessage)}},
+				Problems: slices.Repeat([]*api.ObjectReport{{Kind: "Pod", Message: strings.Repeat("y", maxMessage)}}, maxProblems),
+			}, 500,
+			func(s *api.ServiceReport) bool {
+				return len(s.GetMessage()) < 200 && s.GetHeld().GetToken() == "t" && s.GetHeld().GetCount() == 50 && len(s.GetTests()) == 1
+			},
+		},
+		"then tests": {&api.ServiceReport{Tests: many}, 1000, func(s *api.ServiceReport) bool { return len(s.GetTests()) == 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &api.Report{Services: slices.Repeat([]*api.ServiceReport{c.service}, c.services)}
+			before := proto.CloneOf(c.service)
+			short := fitting(r)
+			if size := proto.Size(short); size > api.MaxReportBytes || len(short.GetServices()) != c.services {
+				t.Errorf("%d services in %d bytes", len(short.GetServices()), size)
+			}
+			if s := short.GetServices()[0]; !c.kept(s) {
+				t.Errorf("what is left is %.300v", s)
+			}
+			if !proto.Equal(before, c.service) {
+				t.Error("the loop's own status was changed")
+			}
+		})
+	}
+}
+
+func TestWhatChangesAllTheTimeIsLookedAtEverLessOften(t *testing.T) {
+	var s stir
+	now := time.Unix(0, 0)
+	if first := s.pause(now); first != firstStir {
+		t.Errorf("the first pause is %v", first)
+	}
+	passes := 0
+	for start := now; now.Sub(start) < time.Minute; passes++ { // it changes again after each look
+		pause := s.pause(now)
+		if pause > lastStir {
+			t.Fatalf("a pause of %v", pause)
 		}
-		r.Services = append(r.Services, s)
+		now = now.Add(pause + time.Millisecond)
 	}
-	short := fitting(r)
-	if size := proto.Size(short); size > api.MaxReportBytes || len(short.GetServices()) != 500 {
-		t.Errorf("%d services in %d bytes", len(short.GetServices()), size)
+	if passes > 250 {
+		t.Errorf("%d looks in a minute", passes)
 	}
-	if len(r.GetServices()[0].GetProblems()) != maxProblems {
-		t.Error("the loop's own status was changed")
+	if pause := s.pause(now.Add(time.Minute)); pause != firstStir {
+		t.Errorf("after a minute of calm the pause is %v", pause)
+	}
+}
+
+func TestDeletionsWaitForTheRendersOfOthersAndNotForEver(t *testing.T) {
+	now := time.Unix(0, 0)
+	waits := func(b barrier, name string, at time.Time) bool { return b.wall().ends(name).After(at) }
+	b := make(barrier)
+	if waits(b, "a", now) {
+		t.Error("there is nothing to wait for")
+	}
+	b.add("a", now)
+	b.add("b", now)
+	if !waits(b, "a", now) || !waits(b, "b", now) || !waits(b, "c", now) {
+		t.Error("nobody waits")
+	}
+	b.passed("b")
+	if waits(b, "a", now) || !waits(b, "c", now) {
+		t.Error("a waits for itself, or c for nobody")
+	}
+	b.add("d", now.Add(time.Second)) // one more does not make anybody wait longer for a
+	if !waits(b, "d", now.Add(longestBarrier-1)) || waits(b, "d", now.Add(longestBarrier)) {
+		t.Error("d waits for a too short, or too long")
 	}
 }
 

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"maps"
 	"slices"
@@ -61,27 +60,41 @@ func hidden(d *api.Deployment, values []string) []string {
 	})
 }
 
-// unrepeatable are the values that nothing said of a render may repeat: its own, and those of what may still be live, which
-// the API server prints beside them. After a restart that is the last good deployment.
-func (s *Syncer) unrepeatable(ctx context.Context, r *result, d *api.Deployment, own []string) []string {
-	live := r.cache.secrets
-	if r.cache.key == "" && r.good != nil && r.good.GetKey() != d.GetKey() {
-		opened, err := s.open(ctx, r.good, r.keys)
+// live are the values that nothing said of a render may repeat: its own, and those of what may still be live, which the API
+// server prints beside them. After a restart that is the last good deployment.
+func (p *pass) live(ctx context.Context, d *api.Deployment, own []string) []string {
+	before, good := p.cache.secrets, p.result.good
+	if p.cache.key == "" && good != nil && good.GetKey() != d.GetKey() {
+		opened, err := p.open(ctx, good, p.keys)
 		if err != nil {
-			s.Log.Warn("last good deployment cannot be opened", "service", r.service, "error", err)
+			p.Log.Warn("last good deployment cannot be opened", "service", d.GetService(), "error", err)
 			return own
 		}
-		live = opened.secrets
+		before = opened.secrets
 	}
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(own, live))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(own, before))))
 }
 
-// silent is err with nothing in its words that was sealed. What it was made of is given up where something was.
-func silent(err error, secrets []string) error {
-	if err == nil || len(secrets) == 0 {
-		return err
+// secrets are the values that nothing said of a deployment may repeat. What was not rendered since the agent began is opened
+// for it.
+func (p *pass) secrets(ctx context.Context, d *api.Deployment) []string {
+	if d == nil || p.cache.key == d.GetKey() {
+		return p.cache.secrets
 	}
-	return errors.New(unseal.Redact(err.Error(), secrets))
+	opened, err := p.open(ctx, d, p.keys)
+	if err != nil { // its words are those of others, who never saw it
+		return p.cache.secrets
+	}
+	p.cache = rendered{key: d.GetKey(), own: opened.secrets, secrets: p.live(ctx, d, opened.secrets)}
+	return p.cache.secrets
+}
+
+// silence is what others say of a deployment with nothing in it that was sealed.
+func (p *pass) silence(ctx context.Context, d *api.Deployment, text string) string {
+	if text == "" {
+		return ""
+	}
+	return unseal.Redact(text, p.secrets(ctx, d))
 }
 
 // unlock makes keys of envelopes, and tries again what failed without them.

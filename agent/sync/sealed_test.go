@@ -438,7 +438,7 @@ func TestNoErrorRepeatsWhatWasSealedBefore(t *testing.T) {
 	web := w.ofOwn("web", pod, named(canary))
 	w.hub.asks("", web)
 	stop := w.start()
-	w.becomes(web, api.Phase_PROGRESSING)
+	w.becomes(web, api.Phase_HEALTHY)
 	for range 3 { // the second is no more live than the third
 		password := rand.Text()
 		web = w.ofOwn("web", pod, named(password))

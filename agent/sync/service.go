@@ -2,13 +2,13 @@ package sync
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/agent/unseal"
+	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -17,57 +17,106 @@ type service struct {
 	name string
 	// desired is what the hub says; nil when it says nothing of this service.
 	desired *api.Deployment
-	// good was applied completely last; nil when nothing was.
+	// good is what is gone back to: it was applied completely, and passed the tests that gate it. Nil when nothing did.
 	good *api.Deployment
+	// applied was applied completely last, whether it was tested or not.
+	applied *api.Deployment
+	// memory is what the store remembers; its maps are replaced, never changed.
+	memory store.Memory
 	// cache is the newest render, so that healing costs none.
 	cache rendered
-	// status is replaced, never changed: reports share it. Nil before the first pass.
-	status   *api.ServiceReport
-	due      time.Time
+	// broken is why the newest deployment cannot be rendered; it is not tried again before that is over.
+	broken broken
+	// found is what the last pass found; nil before the first. status is that with what the tests found: it is replaced, never
+	// changed, because reports share it.
+	found, status *api.ServiceReport
+	// trial is the test under way, or nil.
+	trial *trial
+	// names are those of the outcomes of named's tests: they cost something, and are asked for often.
+	names []string
+	named *api.Deployment
+
+	// due is when the next pass is to begin; idle services wait for news.
+	due  time.Time
+	idle bool
+	// failures counts passes that failed, one after the other.
 	failures int
-	settling int // passes since the last change, while not healthy
+	// stir says how often the service's objects changed lately, stirred that they changed during the pass under way.
+	stir    stir
+	stirred bool
+	// blocked is what the newest deployment waits for, as the last pass was told.
+	blocked string
+	// deferred says that deletions of the last pass wait for other services' renders.
+	deferred bool
 	// removable services are asked for no more, and the deletion budget lets them go.
 	removable bool
-	// idle services wait for news: nothing is to be done by time alone.
-	idle    bool
+
 	cancel  context.CancelFunc // of the pass under way, or nil
 	retries bool               // whether that pass began after a failure
+	fresh   bool               // whether that pass may have to render
 }
 
-// rendered is a deployment's objects, by its key. It lives in memory only: the objects may hold what was sealed.
-type rendered struct {
-	key     string
-	objects []*unstructured.Unstructured
-	// own are the values that were sealed in it. secrets are those that no message may repeat: these, and older ones that may
-	// still be live.
-	own, secrets []string
+// broken is a deployment that cannot be rendered, and until when it is taken to stay so. The zero value is over.
+type broken struct {
+	message string
+	until   time.Time
 }
 
-// want sets the newest deployment. A pass of an older one is stopped: the newest revision never waits for it.
-func (svc *service) want(d *api.Deployment) {
-	if d != nil && svc.desired != nil && proto.Equal(d, svc.desired) {
-		return
+func (b broken) now() bool { return time.Now().Before(b.until) }
+
+// want sets the newest deployment, and says whether it is another. A pass of an older one is stopped: the newest revision
+// never waits for it.
+func (svc *service) want(d *api.Deployment) bool {
+	if d != nil && svc.desired != nil && proto.Equal(d, svc.desired) || d == nil && svc.desired == nil {
+		return false
 	}
-	svc.desired, svc.removable = d, false
-	svc.due, svc.failures, svc.settling, svc.idle = time.Now(), 0, 0, false
+	svc.desired, svc.removable, svc.broken, svc.stirred = d, false, broken{}, false
+	svc.wake(time.Now())
+	svc.failures = 0
 	if svc.cancel != nil {
 		svc.cancel()
 	}
+	svc.retest()
+	return true
+}
+
+// wake makes the service due at some time, unless it is sooner.
+func (svc *service) wake(at time.Time) {
+	if svc.idle || svc.due.After(at) {
+		svc.due, svc.idle = at, false
+	}
+}
+
+// rest is over at some time, or with the next news when that is zero.
+func (svc *service) rest(until time.Time) {
+	svc.due, svc.idle = until, until.IsZero()
 }
 
 // decide lets a service that nothing asks for go, or says why it stays.
 func (svc *service) decide(held string) {
-	svc.removable, svc.due = held == "", time.Now()
+	svc.removable = held == ""
+	svc.wake(time.Now())
 	if held != "" {
-		svc.status = svc.report(api.Phase_HELD, held)
+		svc.found = svc.report(api.Phase_HELD, held)
+		svc.status = svc.found
 	}
 }
 
 // retry makes a service that failed due: what kept it from working may be gone.
 func (svc *service) retry() {
 	if svc.failures > 0 {
-		svc.due, svc.failures = time.Now(), 0
+		svc.failures, svc.broken = 0, broken{}
+		svc.wake(time.Now())
 	}
+}
+
+// changed notes that objects of the service changed.
+func (svc *service) changed(now time.Time) {
+	if svc.cancel != nil {
+		svc.stirred = true
+		return
+	}
+	svc.wake(now.Add(svc.stir.pause(now)))
 }
 
 // waits says whether time alone makes no pass due.
@@ -75,58 +124,102 @@ func (svc *service) waits() bool {
 	return svc.cancel != nil || svc.idle || svc.desired == nil && !svc.removable
 }
 
-// settled says whether what dependants wait for is there: the newest deployment, applied and healthy.
-func (svc *service) settled() bool {
-	return svc.desired != nil && svc.status.GetPhase() == api.Phase_HEALTHY && svc.status.GetAppliedKey() == svc.desired.GetKey()
+// current says whether the newest deployment was applied completely.
+func (svc *service) current() bool {
+	return svc.desired != nil && svc.applied != nil && svc.applied.GetKey() == svc.desired.GetKey() && !svc.quarantined()
 }
 
-// pass is what the next pass has to do.
-func (svc *service) pass(keys unseal.Keys, blocker string) work {
-	return work{service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, keys: keys, blocker: blocker}
+// healthy says whether the newest deployment is applied, and its objects are as they should be.
+func (svc *service) healthy() bool {
+	return svc.current() && svc.found.GetPhase() == api.Phase_HEALTHY && svc.found.GetKey() == svc.desired.GetKey()
+}
+
+// settled says whether what dependants wait for is there: the newest deployment, healthy, with every test passed that gates it.
+func (svc *service) settled() bool { return svc.healthy() && svc.gatesPassed() }
+
+// quarantined says whether the newest deployment failed a test that gates it.
+func (svc *service) quarantined() bool {
+	return svc.desired != nil && svc.memory.Quarantined != "" && svc.memory.Quarantined == svc.desired.GetKey()
 }
 
 // take keeps a pass's result, and decides when the next one is due.
-func (svc *service) take(r result, heal time.Duration) {
+func (svc *service) take(r result) {
 	svc.good, svc.cache = r.good, r.cache
+	if r.applied != nil {
+		svc.applied = r.applied
+	}
+	if r.asks != nil {
+		svc.memory.Capabilities = r.asks
+	}
 	if r.interrupted || r.desired != svc.desired {
 		return // it tells nothing of the newest deployment, whose own pass is due already
 	}
-	svc.status = svc.report(r.phase, r.message)
-	svc.status.Objects, svc.status.Ready, svc.status.Problems = r.objects, r.ready, r.problems
-	svc.due, svc.idle = time.Now().Add(svc.pause(r, heal)), svc.rests(r)
-}
-
-func (svc *service) report(phase api.Phase, message string) *api.ServiceReport {
-	return &api.ServiceReport{
-		Service: svc.name, Key: svc.desired.GetKey(), AppliedKey: svc.good.GetKey(), Phase: phase, Message: clip(message, maxMessage),
+	known := svc.broken == r.broken
+	svc.broken, svc.blocked, svc.deferred = r.broken, r.blocked, r.deferred
+	svc.found = svc.report(r.phase, r.message)
+	svc.found.Objects, svc.found.Ready, svc.found.Problems = r.objects, r.ready, r.problems
+	svc.found.Held, svc.found.Notes = r.held, r.notes
+	switch {
+	case !r.failed && r.phase != api.Phase_FAILED:
+		svc.failures = 0
+	case r.failed || !known || r.broken.message == "":
+		svc.failures++
+	}
+	svc.rest(svc.next(r))
+	if svc.stirred {
+		svc.stirred = false
+		now := time.Now()
+		svc.wake(now.Add(svc.stir.pause(now)))
 	}
 }
 
-// rests says whether the service is done until there is news: it does not want to be healed.
-func (svc *service) rests(r result) bool {
-	return r.phase == api.Phase_HEALTHY && !svc.desired.GetSync().GetSelfHeal()
+func (svc *service) report(phase api.Phase, message string) *api.ServiceReport {
+	r := &api.ServiceReport{
+		Service: svc.name, Key: svc.desired.GetKey(), AppliedKey: svc.applied.GetKey(), AppliedVersion: svc.applied.GetVersion(),
+		Phase: phase, Message: clip(message, maxMessage),
+	}
+	if svc.quarantined() {
+		r.QuarantinedKey = svc.memory.Quarantined
+	}
+	return r
 }
 
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = time.Minute
+	// brokenPause is how long a render that can only fail again is not tried.
+	brokenPause = 10 * time.Minute
 )
 
-// pause is how long to wait after a pass: a healthy service until it is healed, one under way shortly, a failing one
-// ever longer.
-func (svc *service) pause(r result, heal time.Duration) time.Duration {
-	switch r.phase {
-	case api.Phase_HEALTHY:
-		svc.failures, svc.settling = 0, 0
-		return jitter(heal)
-	case api.Phase_PROGRESSING, api.Phase_REMOVING, api.Phase_PENDING:
-		svc.failures = 0
-		svc.settling++
-		return jitter(backoff(svc.settling, max(heal, firstPause)))
-	default:
-		svc.failures++
-		return jitter(backoff(svc.failures+1, lastPause))
+// next is when a pass is due by time alone: when the engine asked for it, or a failure's backoff ends; zero is never.
+func (svc *service) next(r result) time.Time {
+	at, patience := after(r.retry), time.Now().Add(jitter(backoff(svc.failures+1, lastPause)))
+	if svc.broken.message != "" {
+		if svc.broken.until.IsZero() {
+			svc.broken.until = patience
+		}
+		at = sooner(svc.broken.until, at)
 	}
+	if r.failed {
+		at = sooner(patience, at)
+	}
+	return at
+}
+
+// after is the time that lies so far ahead; zero for no time at all.
+func after(d time.Duration) time.Time {
+	if d <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
+// sooner is the earlier of two times, of which the second may be none.
+func sooner(a, b time.Time) time.Time {
+	if b.IsZero() {
+		return a
+	}
+	return earlier(a, b)
 }
 
 func backoff(n int, most time.Duration) time.Duration {
@@ -135,4 +228,35 @@ func backoff(n int, most time.Duration) time.Duration {
 
 func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
+}
+
+// stir is a leaky bucket of changes: a service that changes now and then is looked at at once, one that changes all the time
+// ever less often.
+type stir struct {
+	level float64
+	last  time.Time
+}
+
+const (
+	// firstStir is how long changes are gathered, lastStir the longest.
+	firstStir = 20 * time.Millisecond
+	lastStir  = time.Second
+	// calm is how many changes are forgotten a second; each stirSteps above that double the pause.
+	calm      = 2
+	stirSteps = 8
+)
+
+// pause is how long to gather what else changes.
+func (s *stir) pause(now time.Time) time.Duration {
+	s.level = max(0, s.level-calm*now.Sub(s.last).Seconds()) + 1
+	s.last = now
+	return min(firstStir<<min(int(s.level/stirSteps), 10), lastStir)
+}
+
+// remember is what the store is to keep: only what the newest and the last good deployment need.
+func (svc *service) remember() store.Memory {
+	m := svc.memory
+	m.Capabilities = maps.Clone(m.Capabilities)
+	maps.DeleteFunc(m.Capabilities, func(key string, _ bool) bool { return key != svc.desired.GetKey() && key != svc.good.GetKey() })
+	return m
 }

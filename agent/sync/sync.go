@@ -1,10 +1,16 @@
 // Package sync owns the agent's loop: make the cluster what the hub says, service by service, for ever.
 //
-// It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer and the apply engine are each
-// what it needs of them. One goroutine owns all state (loop.go); polls, passes and reports run beside it and hand it
-// their results. What was believed before is checked again now and then (verify.go). A pass is one service once through: bundle, unseal (sealed.go), render, apply, health (pass.go). The state of a service
-// is a function of its newest deployment and its last good one: whatever goes wrong on the way to the newest, the last
-// good one keeps being healed, and nothing is deleted that a complete, successful render does not leave out.
+// It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer, the apply engine and the runner of
+// tests are each what it needs of them. One goroutine owns all state (loop.go); polls, passes, tests and reports run beside it
+// and hand it their results. Nothing is done by time alone: a service is due when the hub says something new of it, when the
+// engine tells that its objects changed, when a pass asked to be called again, when a failure's backoff has ended, or when a
+// dependency is there (service.go). What was believed before is checked again now and then (verify.go).
+//
+// A pass is one service once through: bundle, unseal (sealed.go), render (rendered.go), apply (pass.go), verdict (verdict.go). It
+// never waits for what the cluster does with it, and the engine asks for a render only when something has to be applied. The
+// state of a service is a function of its newest deployment and its last good one: whatever goes wrong on the way to the
+// newest, the last good one keeps being healed, and nothing is deleted that a complete, successful render does not leave out.
+// What is live and healthy is tried by its tests (trials.go); a test that gates keeps a deployment from becoming the last good one.
 package sync
 
 import (
@@ -16,7 +22,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
@@ -35,8 +44,10 @@ type Store interface {
 	SavePoll(etag, edition string, poll *api.Poll) error
 	Poll() (poll *api.Poll, etag, edition string, err error)
 	SaveGood(d *api.Deployment) error
-	DropGood(service string) error
 	Good() (map[string]*api.Deployment, error)
+	SaveMemory(service string, m store.Memory) error
+	Memories() (map[string]store.Memory, error)
+	Forget(service string) error
 	SaveBundle(key string, archive []byte) error
 	Bundle(key string) ([]byte, error)
 	KeepBundles(keys map[string]bool) error
@@ -47,11 +58,29 @@ type Renderer interface {
 	Render(ctx context.Context, in render.Input) (*render.Output, error)
 }
 
-// Engine makes objects live.
+// Engine makes objects live, and watches them.
 type Engine interface {
 	Apply(ctx context.Context, r apply.Request) (*apply.Result, error)
-	Remove(ctx context.Context, service string) (*apply.Result, error)
+	Remove(ctx context.Context, r apply.Removal) (*apply.Result, error)
 	Services(ctx context.Context) ([]string, error)
+	SetRules(service string, rules []health.Rule) error
+	// Changed is sent on when objects of some service changed; Take names the services since the last call.
+	Changed() <-chan struct{}
+	Take() []string
+}
+
+// Checks runs tests.
+type Checks interface {
+	// Run tries one test until it passes, or has failed as often as it may, or ctx ends.
+	Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result
+	// Sweep deletes what tests of a service left behind for other keys.
+	Sweep(ctx context.Context, service, keep string) error
+}
+
+// Capabilities is what charts may ask of a cluster.
+type Capabilities struct {
+	KubeVersion string
+	APIVersions []string
 }
 
 // Options are a Syncer's neighbours and manners.
@@ -60,11 +89,11 @@ type Options struct {
 	Store    Store
 	Renderer Renderer
 	Engine   Engine
+	// Checks is nil where no tests are run: what has tests is then taken for untested.
+	Checks Checks
 	// Cluster opens what is sealed for this cluster; what it opens stays in memory.
 	Cluster unseal.Cluster
 	Log     *slog.Logger
-	// Heal is how long a healthy service is left alone before it is applied again; before jitter.
-	Heal time.Duration
 	// Verify is how long it takes until everything is asked for and checked again that was believed before; before
 	// jitter. Zero means two hours.
 	Verify time.Duration
@@ -72,21 +101,29 @@ type Options struct {
 	Passes int
 	// PollInterval is used until the hub says another.
 	PollInterval time.Duration
-	// AgentVersion and KubeVersion go into reports; KubeVersion and APIVersions into charts.
-	AgentVersion, KubeVersion string
-	APIVersions               []string
+	// AgentVersion goes into reports.
+	AgentVersion string
+	// Capabilities are what the cluster can do at first, and what it can do from then on.
+	Capabilities    Capabilities
+	NewCapabilities <-chan Capabilities
+	// Lookup reads objects for charts that may look them up, as a service account, NAMESPACE/NAME; nil: they find none.
+	Lookup func(account string) (render.Lookup, error)
+	// Plugin gives the digest of the renderer of that name that is no part of this program; nil: there are none.
+	Plugin func(name string) (string, error)
 }
 
 // Syncer keeps one cluster in sync.
 type Syncer struct {
 	Options
-	// polls, listings and results bring news to the loop; reports and beats take its newest word to the reporter.
+	// polls, listings, results and tried bring news to the loop; reports and beats take its newest word to the reporter.
 	polls    chan news
 	listings chan listing
 	verified chan struct{}
 	results  chan result
+	tried    chan outcome
 	reports  chan *api.Report
 	beats    chan time.Duration
+	press    press
 }
 
 // New returns a Syncer.
@@ -94,7 +131,7 @@ func New(o Options) *Syncer {
 	o.Verify = cmp.Or(o.Verify, defaultVerify)
 	return &Syncer{
 		Options: o, polls: make(chan news), listings: make(chan listing), verified: make(chan struct{}), results: make(chan result),
-		reports: make(chan *api.Report, 1), beats: make(chan time.Duration, 1),
+		tried: make(chan outcome), reports: make(chan *api.Report, 1), beats: make(chan time.Duration, 1),
 	}
 }
 

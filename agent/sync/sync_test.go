@@ -1,23 +1,18 @@
 package sync_test
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/internal/budget"
 )
 
 func TestAPollBecomesAHealthyService(t *testing.T) {
@@ -152,7 +147,6 @@ func (w *world) neverFailed() {
 
 func TestADependentWaitsUntilItsDependencyIsHealthy(t *testing.T) {
 	w := newWorld(t)
-	w.heal = time.Hour // nothing but the dependency's health may wake the dependent
 	early := w.service("early", map[string]string{"cm.yaml": "kind: [\n"})
 	late := w.configMap("late", "one", func(d *api.Deployment) { d.DependsOn = []string{"early"} })
 	w.hub.asks("", late, early)
@@ -253,6 +247,74 @@ func TestARemovalOverTheBudgetWaitsForAYes(t *testing.T) {
 	w.eventually("both are gone", func() bool { return w.live("a") == "" && w.live("b") == "" && w.hub.status("a") == nil })
 }
 
+func TestAnAcknowledgedRemovalHappensAndNoOther(t *testing.T) {
+	w := newWorld(t)
+	a, b, c := w.configMap("a", "one"), w.configMap("b", "one"), w.configMap("c", "one")
+	w.hub.asks("", a, b, c)
+	w.start()
+	for _, d := range []*api.Deployment{a, b, c} {
+		w.becomes(d, api.Phase_HEALTHY)
+	}
+	w.hub.asks("", c)
+	w.becomes(&api.Deployment{Service: "a"}, api.Phase_HELD)
+	held := w.hub.last().GetHeld()
+	want := &api.Held{Token: budget.Token([]string{"b", "a"}), Count: 2, Names: []string{"a", "b"}}
+	if held.GetToken() != want.GetToken() || held.GetCount() != 2 || !slices.Equal(held.GetNames(), want.GetNames()) || held.GetMessage() == "" {
+		t.Errorf("held = %v", held)
+	}
+	w.hub.acknowledges(budget.Token([]string{"a"}), budget.Token([]string{"a", "b", "c"})) // other sets
+	w.hub.asks("", c)
+	w.passes(5)
+	if w.live("a") != "one" || w.live("b") != "one" {
+		t.Error("what nobody agreed to is gone")
+	}
+	w.hub.acknowledges(held.GetToken())
+	w.hub.asks("", c)
+	w.eventually("both are gone", func() bool { return w.live("a") == "" && w.live("b") == "" && w.hub.status("a") == nil })
+	w.eventually("nothing is held any more", func() bool { return w.hub.last().GetHeld() == nil })
+}
+
+func TestAcknowledgedDeletionsHappen(t *testing.T) {
+	w := newWorld(t)
+	files := map[string]string{}
+	for i := range 12 {
+		name := "cm-" + strconv.Itoa(i)
+		files[name+".yaml"] = manifest(name, "one")
+	}
+	web := w.service("web", files)
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	small := w.service("web", map[string]string{"cm-0.yaml": manifest("cm-0", "one")})
+	w.hub.asks("", small)
+	s := w.becomes(small, api.Phase_HELD)
+	if s.GetHeld().GetCount() != 11 || len(s.GetHeld().GetNames()) != 11 || s.GetHeld().GetToken() == "" {
+		t.Errorf("status = %v", s)
+	}
+	agreed := w.service("web", map[string]string{"cm-0.yaml": manifest("cm-0", "one")}, func(d *api.Deployment) {
+		d.Sync.Acknowledged = []string{s.GetHeld().GetToken()}
+	})
+	w.hub.asks("", agreed)
+	if s := w.becomes(agreed, api.Phase_HEALTHY); s.GetHeld() != nil {
+		t.Errorf("status = %v", s)
+	}
+	w.eventually("they are gone", func() bool { return w.live("cm-11") == "" })
+}
+
+func TestAnOrphanedServiceLeavesItsObjects(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.configMap("a", "one"), w.configMap("b", "one", func(d *api.Deployment) { d.Sync.OnDelete = "orphan" })
+	w.hub.asks("", a, b)
+	w.start()
+	w.becomes(a, api.Phase_HEALTHY)
+	w.becomes(b, api.Phase_HEALTHY)
+	w.hub.asks("", a)
+	w.eventually("b is let go", func() bool { return w.hub.status("b") == nil })
+	if w.live("b") != "one" {
+		t.Error("its object is gone")
+	}
+}
+
 func TestNothingIsRemovedBeforeTheClusterWasLookedAt(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.configMap("a", "one"), w.configMap("b", "one")
@@ -260,7 +322,7 @@ func TestNothingIsRemovedBeforeTheClusterWasLookedAt(t *testing.T) {
 	w.start()
 	w.becomes(a, api.Phase_HEALTHY)
 	w.becomes(b, api.Phase_HEALTHY)
-	w.engine.setBlind(true)
+	w.blind.Store(true)
 	c := w.configMap("c", "one")
 	w.hub.asks("", c)
 	w.becomes(c, api.Phase_HEALTHY)
@@ -268,7 +330,7 @@ func TestNothingIsRemovedBeforeTheClusterWasLookedAt(t *testing.T) {
 	if w.live("a") != "one" || w.live("b") != "one" {
 		t.Error("something was deleted, and nobody knew whether it may be")
 	}
-	w.engine.setBlind(false)
+	w.blind.Store(false)
 	w.becomes(&api.Deployment{Service: "a"}, api.Phase_HELD)
 }
 
@@ -351,47 +413,5 @@ func TestAFailingObjectIsNamed(t *testing.T) {
 	}
 	if w.live("web") != "one" {
 		t.Error("the good object was not applied")
-	}
-}
-
-// What healing costs an API server is what a fleet pays for ever.
-func TestHealingWhatIsUnchangedCostsOneListPerKindWithOneApplyPerObject(t *testing.T) {
-	w := newWorld(t)
-	web := w.service("web", map[string]string{"a.yaml": manifest("a", "one"), "b.yaml": manifest("b", "one")})
-	var mu sync.Mutex
-	var seen []string
-	config := rest.CopyConfig(w.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, &mu, &seen} })
-	fresh, err := apply.New(config, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.engine.Engine = fresh
-	w.heal = 200 * time.Millisecond
-	w.hub.asks("", web)
-	w.start()
-	w.becomes(web, api.Phase_HEALTHY)
-	inventory := "GET /api/v1/namespaces/plural-system/configmaps/plural-inventory-web"
-	passes := func() (all [][]string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, request := range seen {
-			if request == inventory {
-				all = append(all, nil)
-			} else if len(all) > 0 {
-				all[len(all)-1] = append(all[len(all)-1], request)
-			}
-		}
-		return all
-	}
-	w.eventually("it was healed a few times", func() bool { return len(passes()) > 5 })
-	namespace := "/api/v1/namespaces/" + w.ns
-	want := []string{
-		"GET " + namespace, "GET " + namespace + "/configmaps",
-		"PATCH " + namespace + "/configmaps/a", "PATCH " + namespace + "/configmaps/b",
-	}
-	got := slices.Sorted(slices.Values(passes()[4]))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("requests of one pass beside its inventory (-want +got):\n%s", diff)
 	}
 }

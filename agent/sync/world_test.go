@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
 	agentsync "github.com/pluralsh/plural/agent/sync"
@@ -45,12 +46,14 @@ type hub struct {
 	away    bool
 	poll    *api.Poll
 	polls   int
+	asked   int // polls that were answered
 	edition string
 	bundles map[string][]byte
 	stalled map[string]bool // bundles that are asked for and never come
 	reports []*api.Report
 	// envelopes go out with every further poll.
 	envelopes []*api.Envelope
+	agreed    []string
 }
 
 var errAway = errors.New("no route to hub")
@@ -59,6 +62,7 @@ func (h *hub) Poll(_ context.Context, etag string) (*api.Poll, string, string, e
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := strconv.Itoa(h.polls)
+	h.asked++
 	switch {
 	case h.away:
 		return nil, "", "", errAway
@@ -104,7 +108,7 @@ func (h *hub) asks(budget string, deployments ...*api.Deployment) {
 		h.polls++
 		h.poll = &api.Poll{
 			Cluster: "edge-1", Deployments: deployments, DeletionBudget: budget, IntervalMs: 100, ReportIntervalMs: 2000,
-			Envelopes: h.envelopes,
+			Envelopes: h.envelopes, Acknowledged: h.agreed,
 		}
 	})
 }
@@ -113,6 +117,19 @@ func (h *hub) said() []*api.Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]*api.Report(nil), h.reports...)
+}
+
+// acknowledges makes the further polls bring tokens of removals.
+func (h *hub) acknowledges(tokens ...string) {
+	h.set(func() { h.agreed = tokens })
+}
+
+// last is the newest report; nil when there is none.
+func (h *hub) last() *api.Report {
+	if all := h.said(); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
 }
 
 // status is what the agent reported of a service last; nil when it did not.
@@ -132,66 +149,148 @@ func (h *hub) status(service string) *api.ServiceReport {
 // engine is the real one, whose look at the cluster can be made to fail.
 type engine struct {
 	*apply.Engine
-	mu    sync.Mutex
-	blind bool
+	blind *atomic.Bool
 }
 
-func (e *engine) Services(ctx context.Context) ([]string, error) {
-	e.mu.Lock()
-	blind := e.blind
-	e.mu.Unlock()
-	if blind {
+func (e engine) Services(ctx context.Context) ([]string, error) {
+	if e.blind.Load() {
 		return nil, errors.New("the API server does not answer")
 	}
 	return e.Engine.Services(ctx)
 }
 
-func (e *engine) setBlind(blind bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.blind = blind
+// renderer is the real one, and counts.
+type renderer struct {
+	*render.Renderer
+	renders *atomic.Int64
+}
+
+func (r renderer) Render(ctx context.Context, in render.Input) (*render.Output, error) {
+	r.renders.Add(1)
+	return r.Renderer.Render(ctx, in)
+}
+
+// tester is the edge to what tests ask: it passes all of them but those that are said to fail, and notes what it was asked.
+type tester struct {
+	mu      sync.Mutex // guards all below
+	fails   map[string]string
+	stalls  map[string]bool
+	ran     []string // KEY NAME
+	hooks   []string // names of the hooks that came with the last
+	running int
+	most    int
+}
+
+func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result {
+	c.mu.Lock()
+	c.ran = append(c.ran, target.Key+" "+test.Name)
+	c.running++
+	c.most = max(c.most, c.running)
+	c.hooks = nil
+	for _, h := range target.Hooks {
+		c.hooks = append(c.hooks, h.GetName())
+	}
+	message, fails := c.fails[test.Name]
+	stalls := c.stalls[test.Name]
+	c.mu.Unlock()
+	if stalls {
+		<-ctx.Done()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: "printed by " + test.Name, Tries: 1}
+}
+
+func (c *tester) Sweep(context.Context, string, string) error { return nil }
+
+func (c *tester) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// times is how often a test of a key ran.
+func (c *tester) times(key, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, one := range c.ran {
+		if one == key+" "+name {
+			n++
+		}
+	}
+	return n
 }
 
 // world is an agent's loop between a hub in memory, a disk, and a real API server.
 type world struct {
 	*testing.T
 	hub     *hub
-	engine  *engine
+	tester  *tester
+	checks  agentsync.Checks
+	blind   atomic.Bool
+	renders atomic.Int64
 	objects dynamic.ResourceInterface // ConfigMaps of the test's namespace
 	config  *rest.Config
 	ns      string
 	dir     string
-	heal    time.Duration
 	verify  time.Duration
 	cluster unseal.Cluster
+	plugins string
+	can     chan agentsync.Capabilities
 	log     *slog.Logger
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
-	real, err := apply.New(cluster.RESTConfig, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{
-		T: t, engine: &engine{Engine: real}, config: cluster.RESTConfig, ns: cluster.Namespace, dir: t.TempDir(),
+		T: t, config: cluster.RESTConfig, ns: cluster.Namespace, dir: t.TempDir(),
 		objects: cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(cluster.Namespace),
 		hub:     &hub{bundles: map[string][]byte{}, stalled: map[string]bool{}},
-		heal:    500 * time.Millisecond,
+		tester:  &tester{fails: map[string]string{}, stalls: map[string]bool{}},
+		can:     make(chan agentsync.Capabilities),
 		log:     slog.New(slog.DiscardHandler),
 	}
+	w.checks = w.tester
 	t.Cleanup(w.empty)
 	return w
 }
 
+// newEngine is what a process of the agent makes.
+func (w *world) newEngine() *apply.Engine {
+	w.Helper()
+	e, err := apply.New(w.config, apply.Options{DigestKey: []byte("the same in every process")})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// running keeps an engine's watches until the function that it returns is called.
+func (w *world) running(e *apply.Engine) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // empty leaves no service behind: the next test's agent would take it for its own.
 func (w *world) empty() {
+	e := w.newEngine()
+	defer w.running(e)()
 	ctx := context.WithoutCancel(w.Context())
 	w.eventually("the cluster is empty", func() bool {
-		services, err := w.engine.Engine.Services(ctx)
+		services, err := e.Services(ctx)
 		for _, name := range services {
-			_, _ = w.engine.Remove(ctx, name)
+			_, _ = e.Remove(ctx, apply.Removal{Service: name})
 		}
 		return err == nil && len(services) == 0
 	})
@@ -200,31 +299,57 @@ func (w *world) empty() {
 // start runs an agent's loop; stop ends it and waits. The test's end does the same.
 func (w *world) start() (stop func()) {
 	w.Helper()
-	keep, err := store.Open(w.dir)
-	if err != nil {
-		w.Fatal(err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
-	syncer := agentsync.New(agentsync.Options{
-		Hub: w.hub, Store: keep, Engine: w.engine, Log: w.log, Cluster: w.cluster,
-		Renderer: &render.Renderer{Command: []string{program, "render-child"}},
-		Heal:     w.heal, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond, AgentVersion: "v1", KubeVersion: "v1.35.0",
-	})
+	keep := w.disk()
+	e := w.newEngine()
+	rest := w.running(e)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)
+	syncer := w.syncer(e, keep)
 	go func() { ended <- syncer.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			w.Error(err)
 		}
+		rest()
 		_ = keep.Close()
 	})
 	w.Cleanup(stop)
 	return stop
+}
+
+// abandoned runs an agent's loop that stands still at some point, as if it were killed: nothing ends it, and its watches go.
+func (w *world) abandoned(killed *lastWord) {
+	w.Helper()
+	killed.Store = w.disk()
+	e := w.newEngine()
+	w.Cleanup(w.running(e))
+	syncer := w.syncer(e, killed)
+	ctx := context.WithoutCancel(w.Context())
+	go func() { _ = syncer.Run(ctx) }()
+}
+
+func (w *world) disk() *store.Store {
+	w.Helper()
+	keep, err := store.Open(w.dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return keep
+}
+
+func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer {
+	w.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		w.Fatal(err)
+	}
+	real := &render.Renderer{Command: []string{program, "render-child"}, Plugins: w.plugins}
+	return agentsync.New(agentsync.Options{
+		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
+		Renderer: renderer{real, &w.renders}, Plugin: real.PluginDigest, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond,
+		AgentVersion: "v1", Capabilities: agentsync.Capabilities{KubeVersion: "v1.35.0"}, NewCapabilities: w.can,
+	})
 }
 
 // service makes a deployment of files, with its bundle at the hub.
@@ -324,18 +449,4 @@ func (w *world) eventually(what string, yes func() bool) {
 		w.Logf("last report: %v", said[len(said)-1])
 	}
 	w.Fatalf("never: %s", what)
-}
-
-// counted is a transport that counts requests.
-type counted struct {
-	next http.RoundTripper
-	mu   *sync.Mutex
-	seen *[]string
-}
-
-func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	*c.seen = append(*c.seen, r.Method+" "+r.URL.Path)
-	c.mu.Unlock()
-	return c.next.RoundTrip(r)
 }

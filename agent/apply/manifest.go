@@ -1,0 +1,117 @@
+package apply
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/object"
+)
+
+const (
+	// PruneAnnotation on a live object, with the value "allow", lets a Namespace, CustomResourceDefinition,
+	// PersistentVolume or PersistentVolumeClaim be deleted like any other object.
+	PruneAnnotation = "plural.sh/prune"
+	// DefaultNamespace takes namespaced objects when neither they nor the request name one.
+	DefaultNamespace = "default"
+)
+
+// protected kinds hold other people's objects or data: they are deleted only when the live object says so.
+func protected(id object.ID) bool {
+	if id.IsNamespace() || id.IsDefinition() {
+		return true
+	}
+	return id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
+}
+
+// check finds what makes an object impossible to send, before anything is sent.
+func check(obj *unstructured.Unstructured) error {
+	if obj.GetAPIVersion() == "" || obj.GetKind() == "" {
+		return fmt.Errorf("apiVersion and kind are required")
+	}
+	if obj.GetName() == "" {
+		return fmt.Errorf("metadata.name is required: generateName would create another object on every pass")
+	}
+	for _, segment := range []string{obj.GetName(), obj.GetNamespace()} {
+		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
+			return fmt.Errorf("name %q: %s", segment, strings.Join(problems, ", "))
+		}
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(obj.Object, "metadata", field); err != nil {
+			return fmt.Errorf("metadata.%s: every value must be a string, quote numbers and booleans", field)
+		}
+	}
+	return nil
+}
+
+// outgoing is the object as it is sent: labelled, in its namespace, without status and without what only the API
+// server may write. The input is left alone.
+func outgoing(obj *unstructured.Unstructured, id object.ID, service, run string) *unstructured.Unstructured {
+	out := obj.DeepCopy()
+	for _, field := range []string{
+		"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "namespace", "generateName",
+	} {
+		unstructured.RemoveNestedField(out.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(out.Object, "status")
+	out.SetName(id.Name)
+	if id.Namespace != "" {
+		out.SetNamespace(id.Namespace)
+	}
+	labels := out.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[object.ServiceLabel] = service
+	out.SetLabels(labels)
+	if run != "" {
+		annotations := out.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[object.RunAnnotation] = run
+		out.SetAnnotations(annotations)
+	}
+	return out
+}
+
+// encode writes an object down for the API server.
+func encode(obj *unstructured.Unstructured) ([]byte, error) {
+	body, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", object.Of(obj), err)
+	}
+	return body, nil
+}
+
+// digest names a manifest together with the policies that shape what becomes of it, and gives neither away.
+func (e *Engine) digest(body []byte, id object.ID, p *Policies) string {
+	sum := hmac.New(sha256.New, e.options.DigestKey)
+	sum.Write(body)
+	fmt.Fprintf(sum, "\x00%s\x00%s", p.Account, p.Conflicts)
+	for _, rule := range p.Fields {
+		if rule.fits(id) {
+			fmt.Fprintf(sum, "\x00%s\x00%s", rule.Pointer, rule.Policy)
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// generated is the name of a hook that leaves its end to the API server: the same for each try of one revision, and another
+// for the next.
+func generated(obj *unstructured.Unstructured, run string, number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", run, number))
+	return cmp.Or(obj.GetGenerateName(), "hook-") + strings.ToLower(hexish(sum[:5]))
+}
+
+// hexish writes bytes in letters and digits that a name may end with.
+func hexish(b []byte) string { return fmt.Sprintf("%x", b) }

@@ -1,0 +1,207 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/metadata"
+
+	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/order"
+)
+
+// Removal is what is known of a service that is to go.
+type Removal struct {
+	Service, Namespace string
+	// Objects is asked for the render that was applied last, for its hooks of removal; nil: there is none.
+	Objects func(ctx context.Context) ([]*unstructured.Unstructured, error)
+}
+
+// removalKey stands for the revision that hooks of removal run for.
+const removalKey = "removal"
+
+// Remove deletes what a service that is gone has left behind, in reverse order, and its inventory once nothing is left
+// to delete; or, when its last request said so, leaves everything and takes its label off. Protected kinds stay, and so does
+// what is no longer the service's own. An object that takes time to go keeps the inventory there: Done says when nothing is
+// left, and until then it is to be called again as Apply is. The result is never nil.
+func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
+	if err := checkService(removal.Service); err != nil {
+		return &Result{}, err
+	}
+	r, err := e.record(ctx, removal.Service)
+	if err != nil {
+		return &Result{}, err
+	}
+	if err := r.hold(ctx); err != nil {
+		return &Result{}, err
+	}
+	defer r.release()
+	if err := e.load(ctx, removal.Service, r); err != nil {
+		return &Result{}, err
+	}
+	if !r.inv.Stored() {
+		return &Result{Done: true}, e.forgetService(removal.Service)
+	}
+	request := Request{Service: removal.Service, Namespace: removal.Namespace, Key: removalKey}
+	request.Account = r.inv.Account
+	p, err := e.newPass(ctx, request, r)
+	if err != nil {
+		return &Result{}, err
+	}
+	return p.remove(ctx, removal)
+}
+
+func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
+	if removal.Objects != nil && !p.inv.Orphan {
+		objects, err := removal.Objects(ctx)
+		if err != nil {
+			p.note("hooks of removal do not run: %v", err)
+		} else if err := p.render(ctx, objects); err != nil {
+			return p.result, err
+		}
+	}
+	p.rendered, p.rejected = map[object.ID]bool{}, nil
+	p.claims.drop(p.req.Service, p.news.add)
+	if !p.stage(ctx, order.PreDelete) {
+		return p.result, p.save(ctx)
+	}
+	if !p.removeObjects(ctx) || !p.stage(ctx, order.PostDelete) || !p.removeHooks(ctx) {
+		return p.result, p.save(ctx)
+	}
+	if err := p.inventory.Remove(ctx, p.inv); err != nil {
+		return p.result, err
+	}
+	p.result.Done = true
+	return p.result, p.forgetService(p.req.Service)
+}
+
+// forgetService drops all that is remembered of a service.
+func (e *Engine) forgetService(service string) error {
+	e.mu.Lock()
+	delete(e.services, service)
+	e.mu.Unlock()
+	e.claims.drop(service, e.news.add)
+	e.unwatch()
+	return e.SetRules(service, nil)
+}
+
+// stage runs the hooks of one stage of a removal, wave by wave, and reports whether they have ended well.
+func (p *pass) stage(ctx context.Context, stage order.Stage) bool {
+	var turns []order.Item
+	var items []item
+	for _, it := range p.items {
+		if it.turn.Stage == stage && it.turn.Hook {
+			items, turns = append(items, it), append(turns, order.Item{ID: it.id, Turn: it.turn})
+		}
+	}
+	steps, err := order.Plan(turns)
+	if err != nil {
+		p.note("hooks of removal do not run: %v", err)
+		return true
+	}
+	for _, step := range steps {
+		var now []item
+		for _, i := range step.Items {
+			now = append(now, items[i])
+		}
+		if unsettled := p.settle(p.take(ctx, now)); unsettled != "" {
+			p.wait(unsettled)
+			return false
+		}
+	}
+	return true
+}
+
+// removeObjects deletes everything that may be deleted, or lets all of it stay. Only what still has to go stays in the
+// inventory.
+func (p *pass) removeObjects(ctx context.Context) bool {
+	judgements := p.judgeAll(ctx, p.unrendered())
+	for i := range judgements {
+		j := &judgements[i]
+		stays := p.inv.Orphan || j.entry.Turn.Keep || j.entry.Turn.NoPrune
+		if stays && (j.verdict == doomed || j.verdict == spared && j.seen.Owner == p.req.Service) {
+			j.keep(released, "it stays when the service goes")
+		}
+	}
+	done := p.conclude(ctx, p.deleteInTurn(ctx, judgements))
+	for _, j := range judgements {
+		if j.verdict == spared {
+			p.forget(j.entry.ID)
+		}
+	}
+	return done
+}
+
+// removeHooks deletes what hooks have left.
+func (p *pass) removeHooks(ctx context.Context) bool {
+	done := true
+	for id := range p.inv.Hooks {
+		facts, there := p.seen.Get(id.ID)
+		if !there || facts.Owner != p.req.Service || p.inv.Orphan {
+			delete(p.inv.Hooks, id)
+			continue
+		}
+		done = false
+		res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
+		if !ok || facts.Deleting {
+			continue
+		}
+		if err := p.dispose(ctx, target{id: id.ID, res: res, account: p.req.Account}, facts); err != nil {
+			p.note("%s cannot be deleted: %v", id.ID, describe(id.ID, err))
+		}
+		p.again(firstRetry)
+	}
+	if !done {
+		p.wait("what hooks have left is being deleted")
+	}
+	return done
+}
+
+// scan finds what carries a service's label, among all that the cluster serves.
+func (e *Engine) scan(ctx context.Context, service string, catalog *kinds.Catalog) ([]inventory.Entry, error) {
+	var entries []inventory.Entry
+	for gvk, res := range catalog.All() {
+		found, err := scanKind(ctx, e.brief.Resource(res.GroupVersionResource), service)
+		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+			e.options.Log.Warn("a kind is left out of the search for objects", "kind", gvk.Kind, "service", service, "error", err)
+			continue // what may not be looked at was not applied from here
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+		}
+		for _, obj := range found {
+			facts := observe.OfMetadata(obj)
+			id := object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+			if facts.Trace != "" && facts.Run == "" && !inventory.IsInventory(id) {
+				entries = append(entries, inventory.Entry{ID: id, Version: gvk.Version, UID: facts.UID})
+			}
+		}
+	}
+	return entries, nil
+}
+
+// scanPage is how many objects one list asks for.
+const scanPage = 500
+
+func scanKind(ctx context.Context, client metadata.Getter, service string) ([]metav1.Object, error) {
+	var found []metav1.Object
+	options := metav1.ListOptions{LabelSelector: object.ServiceLabel + "=" + service, Limit: scanPage}
+	for {
+		page, err := client.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			found = append(found, &page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return found, nil
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/order"
+)
+
+// stages takes the render's steps one after another, as far as each may follow the one before.
+func (p *pass) stages(ctx context.Context) {
+	turns := make([]order.Item, len(p.items))
+	for i := range p.items {
+		turns[i] = order.Item{ID: p.items[i].id, Turn: p.items[i].turn}
+	}
+	steps, err := order.Plan(turns)
+	if err != nil {
+		for i := range p.items {
+			p.reject(p.items[i], Invalid, err.Error(), "")
+		}
+		return
+	}
+	healing := p.inv.Key == p.req.Key
+	known := healing || p.inv.Key != "" && p.inv.Revision == p.revision() // its hooks have run
+	gate, unsettled := "", ""                                             // why the next step has to wait, and what is not there yet
+	for _, step := range steps {
+		items := p.due(step, known)
+		if len(items) == 0 {
+			continue
+		}
+		if gate != "" {
+			p.postpone(items, gate)
+			continue
+		}
+		outcomes := p.take(ctx, items)
+		p.closeBarrier(ctx, outcomes)
+		unsettled = cmp.Or(unsettled, p.settle(outcomes))
+		if step.AwaitHealth && !healing {
+			gate = unsettled
+			p.result.Waiting = gate
+		}
+	}
+	if p.failedHook() || p.refused() {
+		p.syncFail(ctx, steps)
+	}
+}
+
+// due are the items of a step that this pass has to do with: hooks run for a new revision, never to heal.
+func (p *pass) due(step order.Step, known bool) []item {
+	if step.Stage > order.PostSync {
+		return nil
+	}
+	var items []item
+	for _, i := range step.Items {
+		if !p.items[i].turn.Hook || !known {
+			items = append(items, p.items[i])
+		}
+	}
+	return items
+}
+
+// take does what one step asks for, several items at a time.
+func (p *pass) take(ctx context.Context, items []item) []outcome {
+	outcomes := make([]outcome, len(items))
+	p.each(len(items), func(i int) {
+		if items[i].turn.Hook {
+			outcomes[i] = p.runHook(ctx, items[i])
+		} else {
+			outcomes[i] = p.applyOne(ctx, items[i])
+		}
+	})
+	return outcomes
+}
+
+// settle notes what became of a step's items, and returns what keeps them from being settled, or nothing.
+func (p *pass) settle(outcomes []outcome) (unsettled string) {
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.entry != nil {
+			p.inv.Entries[o.id] = *o.entry
+		}
+		if o.hook != nil {
+			p.inv.Hooks[o.hookID] = *o.hook
+		}
+		if o.id.IsDefinition() && o.result.Action != Unchanged {
+			p.kinds.Forget() // it may serve other versions now
+		}
+		p.result.Objects = append(p.result.Objects, o.result)
+		if o.healthy() {
+			p.settled[o.id] = true
+			continue
+		}
+		unsettled = cmp.Or(unsettled, o.unsettled())
+		if o.result.Hook { // which is waited for also when nothing follows it
+			p.wait(o.unsettled())
+		}
+	}
+	return unsettled
+}
+
+// postpone says of items that they have not had their turn.
+func (p *pass) postpone(items []item, gate string) {
+	for i := range items {
+		p.result.Objects = append(p.result.Objects, items[i].waiting("waits for "+gate))
+	}
+}
+
+func (it *item) waiting(message string) ObjectResult {
+	return ObjectResult{
+		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name, Action: Waiting, Message: message, Hook: it.turn.Hook,
+		Health: health.Status{Phase: health.Progressing, Message: message},
+	}
+}
+
+// healthy says whether what follows may build on the item.
+func (o *outcome) healthy() bool {
+	if o.result.Action == Failed || o.result.Action == Waiting {
+		return false
+	}
+	return o.calm || o.result.Health.Phase == health.Healthy
+}
+
+// unsettled says in a line what is not there yet.
+func (o *outcome) unsettled() string {
+	text := o.id.String()
+	if o.result.Err != nil {
+		return o.result.Err.Error()
+	}
+	if message := o.result.Health.Message; message != "" {
+		text += ": " + message
+	}
+	return text
+}
+
+// refused says whether an object of the render can never be applied as it is.
+func (p *pass) refused() bool {
+	return slices.ContainsFunc(p.result.Objects, func(o ObjectResult) bool { return o.Err != nil && o.Err.Reason.lasting() }) ||
+		slices.ContainsFunc(p.rejected, func(o ObjectResult) bool { return o.Err.Reason.lasting() })
+}
+
+func (p *pass) failedHook() bool {
+	return slices.ContainsFunc(p.result.Objects, func(o ObjectResult) bool { return o.Err != nil && o.Err.Reason == HookFailed })
+}
+
+// syncFail runs the hooks for a sync that failed, once for each render.
+func (p *pass) syncFail(ctx context.Context, steps []order.Step) {
+	if p.inv.Key == p.req.Key || p.inv.Failed == p.revision() {
+		return
+	}
+	ended := true
+	for _, step := range steps {
+		if step.Stage != order.SyncFail {
+			continue
+		}
+		var items []item
+		for _, i := range step.Items {
+			items = append(items, p.items[i])
+		}
+		outcomes := p.take(ctx, items)
+		ended = p.settle(outcomes) == "" && ended
+	}
+	if ended {
+		p.inv.Failed = p.revision()
+	}
+}
+
+// waitsFor says which of the objects that the item depends on is not there yet, or nothing.
+func (p *pass) waitsFor(ctx context.Context, it item) string {
+	for _, id := range it.turn.After {
+		if id.Namespace == "" && p.namespaced(id) {
+			id.Namespace = p.namespace
+		}
+		if why := p.unready(ctx, id); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (p *pass) namespaced(id object.ID) bool {
+	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
+	return ok && res.Namespaced
+}
+
+// unready says why an object cannot be built on yet. One of this render has to have been applied in this pass, or found as
+// it was left; any other has to be live.
+func (p *pass) unready(ctx context.Context, id object.ID) string {
+	if p.rendered[id] {
+		if p.settled[id] {
+			return ""
+		}
+		return id.String()
+	}
+	facts, there := p.seen.Get(id)
+	if !there {
+		var err error
+		if facts, there, err = p.inspect(ctx, id); err != nil {
+			return fmt.Sprintf("%s: %v", id, err)
+		}
+	}
+	switch {
+	case !there:
+		p.result.again(firstRetry * 4)
+		return id.String() + ", which is not there"
+	case facts.Health.Phase != health.Healthy:
+		p.result.again(firstRetry * 4)
+		return id.String() + ": " + facts.Health.Message
+	}
+	return ""
+}

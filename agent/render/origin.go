@@ -1,0 +1,90 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"path"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
+)
+
+// kustomize can note in an annotation of each object which file it came from, when the kustomization asks for it. We ask in the
+// author's place and take the notes off again, and do so only where the notes cannot show: where nothing that kustomize reads
+// looks at annotations as a whole.
+
+// tracing is the line that makes kustomize take notes.
+const tracing = "\nbuildMetadata: [originAnnotations]\n"
+
+// seesWhole tells a text that could tell an object with a note from one without: a patch or a replacement of annotations as
+// such, a hash over a whole object, a wish for notes by the author.
+func seesWhole(text []byte) bool {
+	for _, word := range []string{"needs-hash", "annotationSelector", "buildMetadata", "config.kubernetes.io/origin"} {
+		if bytes.Contains(text, []byte(word)) {
+			return true
+		}
+	}
+	return bytes.Contains(text, []byte("/metadata")) && pointsAtAnnotations.Match(text) ||
+		bytes.Contains(text, []byte("ath")) && takesAnnotations.Match(text)
+}
+
+// pointsAtAnnotations is a JSON pointer of a patch to an object's annotations, or to all of its metadata.
+var pointsAtAnnotations = regexp.MustCompile(`/metadata(?:/annotations|["'\s,}]|$)`)
+
+// takesAnnotations is a path of a replacement or a patch to all annotations, all metadata or the whole object.
+var takesAnnotations = regexp.MustCompile(`(?i)(?:path|from|paths)["']?:[ \t\r\n-]*["']?(?:metadata(?:\.annotations)?)?["']?[ \t]*(?:[\r\n,}\]]|$)`)
+
+// traceable returns a root kustomization that makes kustomize take notes, or nil where they could show.
+func traceable(t *tree, root string, data []byte) []byte {
+	for name, text := range t.files {
+		if name != root && !isManifest(name) && !isKustomization(name) && path.Ext(name) != templateSuffix {
+			continue
+		}
+		if seesWhole(text) {
+			return nil
+		}
+	}
+	docs := split(data)
+	if len(docs) != 1 {
+		return nil
+	}
+	node, found := inspect(docs[0])
+	if found != nil || node == nil {
+		return nil
+	}
+	if top := node.Content[0]; top.Kind != yaml.MappingNode || top.Style&yaml.FlowStyle != 0 || top.Column != 1 {
+		return nil
+	}
+	traced := append(bytes.Clone(data), tracing...)
+	if _, found := inspect(document{line: 1, text: traced}); found != nil {
+		return nil
+	}
+	return traced
+}
+
+// origins takes the notes off the objects.
+func (j *job) origins(objects resmap.ResMap) ([]Origin, error) {
+	all := make([]Origin, 0, objects.Size())
+	for _, object := range objects.Resources() {
+		note, err := object.GetOrigin()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, j.noted(note))
+	}
+	return all, objects.RemoveOriginAnnotations()
+}
+
+// noted is a note as a path of the repository: kustomize counts from the folder that it builds.
+func (j *job) noted(note *resource.Origin) Origin {
+	if note == nil || note.Path == "" && note.ConfiguredIn == "" {
+		return Origin{}
+	}
+	name := path.Join(j.Path, cmp.Or(note.Path, note.ConfiguredIn))
+	if j.tree.files[name] == nil && j.tree.isFile(name) {
+		name += templateSuffix
+	}
+	return Origin{File: name}
+}

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/health/lua"
+	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/agent/link"
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/store"
+	"github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/agent/unseal"
+	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/crypto"
+	"github.com/pluralsh/plural/internal/buildinfo"
+)
+
+const (
+	// passes is how many services are worked on at once. Each but one may have a render's process beside it.
+	passes = 5
+	// firstPoll is the poll interval until the hub says another.
+	firstPoll = 30 * time.Second
+)
+
+// session is the agent's work as long as its registration stands.
+type session struct {
+	kube         *rest.Config
+	client       dynamic.Interface
+	registration identity.Registration
+	engine       *apply.Engine
+	scripts      *lua.Scripts
+	syncer       *sync.Syncer
+	can          chan sync.Capabilities // what the cluster can do, when that is something else
+	log          *slog.Logger
+}
+
+// connect waits for the cluster's API server, and learns from it who this agent is.
+func connect(ctx context.Context, o Options, keep *store.Store) (*session, error) {
+	kube := rest.CopyConfig(o.Kube)
+	kube.Timeout = 0 // each question has its own; a watch has no end
+	client, err := dynamic.NewForConfig(kube)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	registration, err := retry(ctx, o.Log, func(ctx context.Context) (identity.Registration, error) { return identity.Read(ctx, client) })
+	if err != nil {
+		return nil, err
+	}
+	signer := token.NewSigner(registration.Identity.Auth(), registration.Cluster, registration.HubURL, time.Now)
+	hub, err := link.New(link.Options{
+		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: "plural-agent/" + buildinfo.Version(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	scripts := &lua.Scripts{Command: o.HealthCommand}
+	engine, err := apply.New(o.Kube, apply.Options{DigestKey: digestKey(registration.Identity), Scripts: scripts, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	runner, err := checks.New(o.Kube, engine.Kinds())
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		kube: o.Kube, client: client, registration: registration, engine: engine, scripts: scripts,
+		can: make(chan sync.Capabilities, 1), log: o.Log,
+	}
+	can, err := retry(ctx, o.Log, s.capabilities)
+	if err != nil {
+		return nil, err
+	}
+	renderer := &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins}
+	s.syncer = sync.New(sync.Options{
+		Hub: hub, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
+		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
+		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
+		Capabilities: can, NewCapabilities: s.can, Lookup: s.lookup,
+	})
+	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion, "version", buildinfo.Version())
+	return s, nil
+}
+
+// digestKey is what the agent alone knows: nobody who reads an inventory can try out what a Secret held.
+func digestKey(keys *crypto.AgentIdentity) []byte {
+	auth, _ := keys.Private()
+	sum := hmac.New(sha256.New, []byte(auth))
+	sum.Write([]byte("plural.sh/inventory"))
+	return sum.Sum(nil)
+}
+
+// capabilities asks the cluster what it can do.
+func (s *session) capabilities(ctx context.Context) (sync.Capabilities, error) {
+	asking := rest.CopyConfig(s.kube)
+	asking.Timeout = patience
+	client, err := discovery.NewDiscoveryClientForConfig(asking)
+	if err != nil {
+		return sync.Capabilities{}, fmt.Errorf("connect to cluster: %w", err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return sync.Capabilities{}, fmt.Errorf("ask cluster for its version: %w", err)
+	}
+	catalog, err := s.engine.Kinds().With(ctx, nil)
+	if err != nil {
+		return sync.Capabilities{}, fmt.Errorf("ask cluster for its kinds: %w", err)
+	}
+	return sync.Capabilities{KubeVersion: version.GitVersion, APIVersions: catalog.Versions()}, nil
+}
+
+// run works until ctx ends or the cluster is registered anew: the old keys are good for nothing then.
+func (s *session) run(ctx context.Context) error {
+	defer s.scripts.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, working := errgroup.WithContext(ctx)
+	for _, part := range []func(context.Context) error{
+		s.engine.Run,
+		s.syncer.Run,
+		func(ctx context.Context) error { return s.engine.FollowKinds(ctx, func() { s.changed(ctx) }) },
+		func(ctx context.Context) error {
+			return identity.Watch(ctx, s.client, func(now identity.Registration, err error) { s.registered(now, err, cancel) })
+		},
+	} {
+		group.Go(func() error {
+			if err := part(working); working.Err() == nil {
+				return err
+			}
+			return nil // it ended because it was told to
+		})
+	}
+	return group.Wait()
+}
+
+// changed hands on what the cluster can do now, in place of what was not taken yet.
+func (s *session) changed(ctx context.Context) {
+	can, err := s.capabilities(ctx)
+	if err != nil {
+		s.log.Warn("cluster does not say what it can do; charts are rendered for what it could", "error", err)
+		return
+	}
+	select {
+	case <-s.can:
+	default:
+	}
+	s.can <- can
+}
+
+// registered ends the session when the cluster was registered anew. A registration that cannot be read is not known to have
+// changed.
+func (s *session) registered(now identity.Registration, err error, end func()) {
+	switch {
+	case err != nil:
+		s.log.Warn("registration cannot be read; the one before stays", "error", err)
+	case !s.registration.Equal(now):
+		s.log.Info("cluster was registered anew", "cluster", now.Cluster, "hub", now.HubURL)
+		end()
+	}
+}

@@ -1,0 +1,332 @@
+package sync_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/store"
+	agentsync "github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/api"
+)
+
+// tested gives a deployment tests of these names; those that begin with "gate" gate.
+func tested(names ...string) func(*api.Deployment) {
+	return func(d *api.Deployment) {
+		for _, name := range names {
+			d.Tests = append(d.Tests, &api.Test{
+				Name: name, Gate: strings.HasPrefix(name, "gate"),
+				Http: &api.HttpTest{Service: d.GetService(), Port: "80"},
+			})
+		}
+	}
+}
+
+// outcomes are what was reported of tests, by name.
+func outcomes(s *api.ServiceReport) map[string]api.TestReport_Outcome {
+	all := make(map[string]api.TestReport_Outcome)
+	for _, t := range s.GetTests() {
+		all[t.GetName()] = t.GetOutcome()
+	}
+	return all
+}
+
+func TestTestsRunOnceForAKeyAndAreRememberedOverARestart(t *testing.T) {
+	w := newWorld(t)
+	web := w.configMap("web", "one", tested("smoke", "gate"))
+	w.hub.asks("", web)
+	stop := w.start()
+	s := w.becomes(web, api.Phase_HEALTHY)
+	for _, test := range s.GetTests() {
+		if test.GetOutcome() != api.TestReport_PASSED || test.GetKey() != web.GetKey() || test.GetLog() != "printed by "+test.GetName() || test.GetFinishedUnixMs() == 0 {
+			t.Errorf("test = %v", test)
+		}
+	}
+	if len(s.GetTests()) != 2 {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+	stop()
+	w.hub.set(func() { w.hub.reports = nil })
+	w.start()
+	if s := w.becomes(web, api.Phase_HEALTHY); len(s.GetTests()) != 2 {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+	for _, name := range []string{"smoke", "gate"} {
+		if n := w.tester.times(web.GetKey(), name); n != 1 {
+			t.Errorf("%s ran %d times", name, n)
+		}
+	}
+	second := w.configMap("web", "two", tested("smoke", "gate"))
+	w.hub.asks("", second)
+	w.becomes(second, api.Phase_HEALTHY)
+	if n := w.tester.times(second.GetKey(), "smoke"); n != 1 {
+		t.Errorf("smoke ran %d times for the second key", n)
+	}
+}
+
+func TestAServiceIsUnderWayWhileItsTestsRunAndNothingWaitsForThem(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.stalls["slow"] = true })
+	var all []*api.Deployment
+	for i := range 6 { // more than there are places for passes, or for tests
+		all = append(all, w.configMap("slow-"+strconv.Itoa(i), "one", tested("slow")))
+	}
+	w.hub.asks("", all...)
+	w.start()
+	for _, d := range all {
+		s := w.becomes(d, api.Phase_PROGRESSING)
+		if s.GetMessage() != "tests run: slow" || s.GetAppliedKey() != d.GetKey() {
+			t.Errorf("status = %v", s)
+		}
+	}
+	web := w.configMap("web", "one")
+	w.hub.asks("", append(all, web)...)
+	w.becomes(web, api.Phase_HEALTHY)
+	w.healed("slow-0", "one")
+	w.tester.set(func() {
+		if w.tester.most > 4 {
+			t.Errorf("%d tests ran at once", w.tester.most)
+		}
+	})
+	// A newer key ends the test of the older.
+	w.tester.set(func() { w.tester.stalls["slow"] = false })
+	for i := range all {
+		all[i] = w.configMap("slow-"+strconv.Itoa(i), "two", tested("slow"))
+	}
+	w.hub.asks("", all...)
+	for _, d := range all {
+		w.becomes(d, api.Phase_HEALTHY)
+	}
+}
+
+func TestAFailedTestDegradesAServiceAndKeepsItsKey(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.fails["smoke"] = "GET / answers 500" })
+	web := w.configMap("web", "one", tested("smoke", "gate"))
+	w.hub.asks("", web)
+	w.start()
+	s := w.becomes(web, api.Phase_DEGRADED)
+	w.eventually("both were tried", func() bool { return w.tester.times(web.GetKey(), "gate") == 1 })
+	if s.GetMessage() != "test smoke failed: GET / answers 500" || s.GetAppliedKey() != web.GetKey() || s.GetQuarantinedKey() != "" {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+}
+
+func TestAFailedGateGoesBackAndAnotherKeyLiftsIt(t *testing.T) {
+	w := newWorld(t)
+	first := w.configMap("web", "one", tested("gate"))
+	w.hub.asks("", first)
+	stop := w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+	w.tester.set(func() { w.tester.fails["gate"] = "no answer" })
+	second := w.configMap("web", "two", tested("gate"))
+	w.hub.asks("", second)
+	quarantine := func() {
+		t.Helper()
+		s := w.becomes(second, api.Phase_FAILED)
+		w.eventually("the key before is applied again", func() bool {
+			s = w.hub.status("web")
+			return w.live("web") == "one" && s.GetAppliedKey() == first.GetKey()
+		})
+		if s.GetQuarantinedKey() != second.GetKey() || s.GetMessage() != "in quarantine: test gate failed: no answer" ||
+			outcomes(s)["gate"] != api.TestReport_FAILED {
+			t.Errorf("status = %v", s)
+		}
+	}
+	quarantine()
+	w.healed("web", "one")
+	stop()
+	w.hub.set(func() { w.hub.reports = nil })
+	stop = w.start()
+	quarantine()
+	stop()
+	w.hub.set(func() { w.hub.away, w.hub.reports = true, nil }) // nor does a hub that is away bring it back
+	w.start()
+	w.healed("web", "one")
+	if n := w.tester.times(second.GetKey(), "gate"); n != 1 {
+		t.Errorf("it was tried %d times", n)
+	}
+	w.tester.set(func() { delete(w.tester.fails, "gate") })
+	third := w.configMap("web", "three", tested("gate"))
+	w.hub.set(func() { w.hub.away = false })
+	w.hub.asks("", third)
+	if s := w.becomes(third, api.Phase_HEALTHY); s.GetQuarantinedKey() != "" || w.live("web") != "three" {
+		t.Errorf("status = %v", s)
+	}
+}
+
+func TestAMendedTestLiftsTheQuarantineOfItsKey(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.fails["gate"] = "wrong port" })
+	web := w.configMap("web", "one", tested("gate"))
+	w.hub.asks("", web)
+	w.start()
+	if s := w.becomes(web, api.Phase_FAILED); s.GetQuarantinedKey() != web.GetKey() {
+		t.Errorf("status = %v", s)
+	}
+	mended := w.configMap("web", "one", tested("gate-2"))
+	w.hub.asks("", mended)
+	if s := w.becomes(mended, api.Phase_HEALTHY); s.GetQuarantinedKey() != "" {
+		t.Errorf("status = %v", s)
+	}
+}
+
+// lastWord is a store at whose first word of a quarantine the agent is killed: what comes later never happens.
+type lastWord struct {
+	agentsync.Store
+	said chan struct{}
+	once sync.Once
+}
+
+func (s *lastWord) SaveMemory(service string, m store.Memory) error {
+	err := s.Store.SaveMemory(service, m)
+	if m.Quarantined != "" {
+		s.once.Do(func() { close(s.said) })
+		select {} // until the test's process ends
+	}
+	return err
+}
+
+// The agent was killed after it had put a key into quarantine, and before it went back.
+func TestAnAgentThatWasKilledGoesBackFromAQuarantinedKey(t *testing.T) {
+	w := newWorld(t)
+	first := w.configMap("web", "one")
+	w.hub.asks("", first)
+	stop := w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+	stop()
+	second := w.configMap("web", "two", tested("gate"))
+	w.tester.set(func() { w.tester.fails["gate"] = "no" })
+	w.hub.asks("", second)
+	killed := &lastWord{said: make(chan struct{})}
+	w.abandoned(killed)
+	<-killed.said
+	if w.live("web") != "two" {
+		t.Errorf("value = %q", w.live("web"))
+	}
+	w.start()
+	w.eventually("the key before is applied again", func() bool { return w.live("web") == "one" })
+	if n := w.tester.times(second.GetKey(), "gate"); n != 1 {
+		t.Errorf("it was tried %d times", n)
+	}
+}
+
+// A dependant waits for tests that gate, and for no others.
+func TestADependantWaitsForTheTestsThatGate(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.stalls["gate"], w.tester.fails["smoke"] = true, "no" })
+	db := w.configMap("db", "one", tested("gate"))
+	cache := w.configMap("cache", "one", tested("smoke"))
+	web := w.configMap("web", "one", func(d *api.Deployment) { d.DependsOn = []string{"db"} })
+	ui := w.configMap("ui", "one", func(d *api.Deployment) { d.DependsOn = []string{"cache"} })
+	w.hub.asks("", db, cache, web, ui)
+	w.start()
+	w.becomes(cache, api.Phase_DEGRADED)
+	w.becomes(ui, api.Phase_HEALTHY)
+	w.becomes(db, api.Phase_PROGRESSING)
+	w.eventually("it says what it waits for", func() bool { return w.hub.status("web").GetMessage() == "waits for the tests of db" })
+	w.tester.set(func() { w.tester.stalls["gate"] = false })
+	db = w.configMap("db", "two", tested("gate"))
+	w.hub.asks("", db, cache, web, ui)
+	w.becomes(web, api.Phase_HEALTHY)
+}
+
+func TestAChartsOwnTestsAreHandedOverAndNeverApplied(t *testing.T) {
+	w := newWorld(t)
+	hook := strings.Replace(manifest("probe", "x"), "name: probe", `name: probe, annotations: {"helm.sh/hook": test}`, 1)
+	web := w.service("web", map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "templates/cm.yaml": manifest("web", "one"), "templates/probe.yaml": hook,
+	}, func(d *api.Deployment) {
+		d.Renderer = render.HelmChart
+		d.Tests = []*api.Test{{Name: "own", Helm: &api.HelmTest{}}}
+	})
+	w.hub.asks("", web)
+	stop := w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	handed := func() {
+		t.Helper()
+		w.tester.set(func() {
+			if !slices.Equal(w.tester.hooks, []string{"probe"}) {
+				t.Errorf("hooks = %v", w.tester.hooks)
+			}
+		})
+	}
+	handed()
+	if w.live("probe") != "" {
+		t.Error("the test was applied")
+	}
+	stop()
+	again := w.service("web", map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "templates/cm.yaml": manifest("web", "one"), "templates/probe.yaml": hook,
+	}, func(d *api.Deployment) {
+		d.Renderer = render.HelmChart
+		d.Tests = []*api.Test{{Name: "own", Helm: &api.HelmTest{Hooks: []string{"probe"}}}}
+	})
+	w.tester.set(func() { w.tester.hooks = nil })
+	w.hub.asks("", again) // the same key, another test, and an agent that rendered nothing yet
+	w.start()
+	w.eventually("it was tried again", func() bool { return w.tester.times(web.GetKey(), "own") == 2 })
+	handed()
+}
+
+func TestNoTestRepeatsWhatWasSealed(t *testing.T) {
+	w := newSealedWorld(t)
+	w.tester.set(func() { w.tester.fails["smoke"] = "it answers " + canary })
+	named := w.naming(&api.Secret{Name: "db", Path: "secrets/db.yaml"}, w.sealed("secrets/db.yaml", "prod", "password: "+canary+"\n"))
+	web := w.ofOwn("web", map[string]string{"cm.yaml": manifest("web", "one")}, named, tested("smoke"))
+	w.hub.asks("", web)
+	w.start()
+	if s := w.becomes(web, api.Phase_DEGRADED); !strings.Contains(s.GetMessage(), "***") {
+		t.Errorf("status = %v", s)
+	}
+	w.silent()
+}
+
+// What the wire says of a test reaches the real runner.
+func TestAssertionsAreTriedOnLiveObjects(t *testing.T) {
+	w := newWorld(t)
+	runner, err := checks.New(w.config, w.newEngine().Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.checks = runner
+	asserting := func(value string) func(*api.Deployment) {
+		return func(d *api.Deployment) {
+			d.Tests = []*api.Test{{Name: "sane", Gate: true, Cel: &api.CelTest{Assertions: []*api.CelAssertion{{
+				Version: "v1", Kind: "ConfigMap", Name: "web", Expression: `self.data.value == "` + value + `"`, Message: "it is not " + value,
+			}}}}}
+		}
+	}
+	first := w.configMap("web", "one", asserting("one"))
+	w.hub.asks("", first)
+	w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+	second := w.configMap("web", "two", asserting("three"))
+	w.hub.asks("", second)
+	if s := w.becomes(second, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "it is not three") {
+		t.Errorf("status = %v", s)
+	}
+	w.eventually("the key before is applied again", func() bool { return w.live("web") == "one" })
+}
+
+// A rule that cannot be used keeps the newest deployment out, and the last good one healed.
+func TestAHealthRuleThatCannotBeUsedFailsItsService(t *testing.T) {
+	w := newWorld(t)
+	good := w.configMap("web", "one")
+	w.hub.asks("", good)
+	w.start()
+	w.becomes(good, api.Phase_HEALTHY)
+	bad := w.configMap("web", "two", func(d *api.Deployment) { d.Health = []*api.HealthRule{{Kind: "ConfigMap", Healthy: "self.("}} })
+	w.hub.asks("", bad)
+	if s := w.becomes(bad, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "ConfigMap") {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+}
