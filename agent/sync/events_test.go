@@ -3,6 +3,8 @@ package sync_test
 import (
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -309,4 +311,43 @@ func (w *world) uid(name string) string {
 		w.Fatal(err)
 	}
 	return string(object.GetUID())
+}
+
+// A plugin renders like any other renderer: once for a key, and again when the program or what the cluster can do is another.
+func TestAPluginRendersOnceForAProgram(t *testing.T) {
+	w := newWorld(t)
+	web := w.service("web", map[string]string{"x.txt": "x"}, func(d *api.Deployment) { d.Renderer = "printer" })
+	w.hub.asks("", web)
+	stop := w.start()
+	if s := w.becomes(web, api.Phase_FAILED); !strings.Contains(s.GetMessage(), "printer") {
+		t.Errorf("message = %q", s.GetMessage())
+	}
+	stop()
+	w.plugins = t.TempDir()
+	program := func(value string) {
+		t.Helper()
+		text := "#!/bin/sh\necho '{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {value: " + value + "}}]}'\n"
+		if err := os.WriteFile(filepath.Join(w.plugins, "printer"), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program("one")
+	stop = w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	if got := w.live("web"); got != "one" {
+		t.Errorf("value = %q", got)
+	}
+	w.passes(3) // and written down
+	stop()
+	renders := w.renders.Load()
+	w.hub.set(func() { w.hub.reports = nil })
+	stop = w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	if got := w.renders.Load() - renders; got != 0 {
+		t.Errorf("%d renders by the same program", got)
+	}
+	stop()
+	program("two")
+	w.start()
+	w.eventually("the new program has rendered", func() bool { return w.live("web") == "two" })
 }

@@ -39,7 +39,7 @@ func (b *bringUp) startAgents(ctx context.Context) (string, error) {
 	for _, cluster := range b.Options.Clusters {
 		command := append(slices.Clone(b.Agent),
 			"--kubeconfig", b.Kubeconfig(cluster), "--data", b.agentDir(cluster),
-			"--listen", "127.0.0.1:0", "--heal-interval", "5s", "--with-parent")
+			"--listen", "127.0.0.1:0", "--with-parent")
 		if err := b.processes().Set(supervise.Process{Name: agentPart + cluster, Command: command}); err != nil {
 			return "", err
 		}
