@@ -76,7 +76,7 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 
 .PHONY: bench
 bench: build ## Measure; prints lines of the form "bench NAME VALUE UNIT".
-	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e
+	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy
 
 .PHONY: scale
 scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 12 minutes.

@@ -49,12 +49,26 @@ const clip = 512
 func Of(obj *unstructured.Unstructured, judge *health.Judge) Facts {
 	f := common(obj)
 	f.Trace = traceOf(obj)
-	f.Health = judge.Of(obj)
+	f.Health = judge.Of(alive(obj, f))
 	if f.Run != "" && f.Health.Phase == health.Healthy && isRunning(obj) {
 		f.Health = health.Status{Phase: health.Progressing, Message: "Pod is running"}
 	}
 	f.Health.Message = clipped(f.Health.Message)
 	return f
+}
+
+// alive is a hook as it was before somebody deleted it: what it came to counts, also while it waits to go.
+func alive(obj *unstructured.Unstructured, f Facts) *unstructured.Unstructured {
+	if f.Run == "" || !f.Deleting {
+		return obj
+	}
+	fields := maps.Clone(obj.Object)
+	if metadata, ok := fields["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "deletionTimestamp")
+		fields["metadata"] = metadata
+	}
+	return &unstructured.Unstructured{Object: fields}
 }
 
 // isRunning says that a Pod works, and has not done its work: of a hook that is not enough.

@@ -10,6 +10,20 @@ import (
 	"github.com/pluralsh/plural/agent/observe"
 )
 
+func TestAHookThatIsDeletedStaysWhatItCameTo(t *testing.T) {
+	job := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "batch/v1", "kind": "Job",
+		"metadata": map[string]any{
+			"name": "once", "namespace": "web", "deletionTimestamp": "2026-01-01T00:00:00Z",
+			"annotations": map[string]any{object.RunAnnotation: "k1/pre-sync"},
+		},
+		"status": map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}},
+	}}
+	if got := observe.Of(job, nil); got.Health.Phase != health.Healthy || !got.Deleting {
+		t.Errorf("it is %+v, want done", got)
+	}
+}
+
 func TestAPodThatIsAHookIsDoneWhenItHasEnded(t *testing.T) {
 	ready := []any{map[string]any{"type": "Ready", "status": "True"}}
 	for _, tt := range []struct {

@@ -68,7 +68,7 @@ type Input struct {
 	// APIVersions are the cluster's, such as "apps/v1", for charts. Empty means the built-in ones.
 	APIVersions []string
 	// Lookup answers a chart's lookup; nil means that nothing is ever found, as helm template has it.
-	Lookup Lookup
+	Lookup Lookup `json:"-"`
 }
 
 // Lookup returns the object of that name as the cluster has it, or with an empty name the list of them: in the namespace, or

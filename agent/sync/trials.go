@@ -149,8 +149,8 @@ func (s *Syncer) trying(ctx context.Context, w work, t *api.Test) *api.TestRepor
 	if err == nil && test.Helm != nil {
 		target.Hooks, err = p.testHooks(ctx, d)
 	}
-	if err == nil {
-		err = s.Checks.Sweep(ctx, d.GetService(), d.GetKey())
+	if left := s.Checks.Sweep(ctx, d.GetService(), d.GetKey()); left != nil && ctx.Err() == nil {
+		s.Log.Warn("what older tests left cannot be deleted", "service", d.GetService(), "error", p.silence(ctx, d, left.Error()))
 	}
 	if err != nil {
 		report.Message = p.silence(ctx, d, err.Error())

@@ -14,7 +14,7 @@ const keyPrefix = "d2-"
 
 // rendererVersion changes when a renderer makes other objects of the same input, so that every cluster renders again.
 func rendererVersion(renderer string) string {
-	versions := map[string]string{rendererRaw: "1", rendererKustomize: "1", rendererHelm: "1"}
+	versions := map[string]string{rendererRaw: "1", rendererKustomize: "1", rendererHelm: "2"}
 	return versions[renderer] // a plugin's is known to the agent alone
 }
 

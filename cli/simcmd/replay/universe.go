@@ -97,7 +97,9 @@ func input(d *resolve.Deployment, files fs.FS) render.Input {
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters, Files: files,
 	}
 	if d.Helm != nil {
-		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles}
+		in.Helm = &render.Helm{
+			Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles, SkipCRDs: d.Helm.SkipCRDs,
+		}
 	}
 	for _, m := range d.Mounts {
 		in.Mounts = append(in.Mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: files})
