@@ -2,9 +2,13 @@ package apply
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
@@ -21,17 +25,11 @@ func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 	if err != nil {
 		return &Result{}, err
 	}
-	r, err := e.record(ctx, req.Service)
+	r, err := e.begin(ctx, req.Service)
 	if err != nil {
 		return &Result{}, err
 	}
-	if err := r.hold(ctx); err != nil {
-		return &Result{}, err
-	}
 	defer r.release()
-	if err := e.load(ctx, req.Service, r); err != nil {
-		return &Result{}, err
-	}
 	p, err := e.newPass(ctx, req, r)
 	if err != nil {
 		return &Result{}, err
@@ -39,11 +37,15 @@ func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 	if p.current() {
 		return p.result, nil
 	}
+	r.forState(p.state)
 	objects, err := req.Objects(ctx)
 	if err != nil {
 		return p.result, err
 	}
 	if err := p.render(ctx, objects); err != nil {
+		return p.result, err
+	}
+	if err := p.findLost(ctx); err != nil {
 		return p.result, err
 	}
 	return p.carryOut(ctx, limit)
@@ -63,13 +65,21 @@ func (req *Request) check() (budget.Budget, error) {
 	return limit.AtLeast(budget.ObjectFloor), nil
 }
 
+// state names what the cluster is when all of the request is done: the render, and how it is applied.
+func (req *Request) state() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%t %q %q %q", req.Prune, req.Conflicts, req.Fields, req.Namespaces)
+	return req.Key + "." + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
 // carryOut does a pass whose objects are known.
 func (p *pass) carryOut(ctx context.Context, limit budget.Budget) (*Result, error) {
 	empty := len(p.rendered) == 0 && len(p.inv.Entries) > 0
 	if !empty {
-		p.claims.set(p.req.Service, p.rendered, p.news.add)
+		p.claims.set(p.req.Service, p.wants(), p.news.add)
 	}
-	p.record.keep(func(id object.ID) bool { return p.rendered[id] || p.hooks[id] })
+	p.record.keep(p.mentions)
+	p.endRemoval()
 	if err := p.intend(ctx); err != nil {
 		return p.result, err
 	}
@@ -83,13 +93,37 @@ func (p *pass) carryOut(ctx context.Context, limit budget.Budget) (*Result, erro
 	slices.Sort(p.notes)
 	p.result.Notes = slices.Compact(p.notes)
 	if gone && p.result.Complete() && p.result.Held == nil && p.result.Waiting == "" {
-		p.result.Done = true
-		p.inv.Key, p.inv.Revision, p.inv.Failed = p.req.Key, p.revision(), ""
-		p.inv.Settled, p.inv.Rebuilt = len(p.inv.Entries), false
-		p.forgetHooks()
+		p.finish()
 	}
 	p.inv.Orphan, p.inv.Account = p.req.Orphan, p.req.Account
 	return p.result, p.save(ctx)
+}
+
+// wants is what the service claims. What is wrong with an object may hide its place, so a render with such objects gives up
+// nothing that the service has.
+func (p *pass) wants() map[object.ID]bool {
+	wants := maps.Clone(p.rendered)
+	if len(p.rejected) > 0 {
+		maps.Copy(wants, owned(p.inv))
+	}
+	return wants
+}
+
+// mentions says whether the render or the inventory names the object.
+func (p *pass) mentions(id object.ID) bool {
+	_, ours := p.inv.Entries[id]
+	return ours || p.rendered[id] || p.hooks[id]
+}
+
+// finish notes that all of the request is done.
+func (p *pass) finish() {
+	p.result.Done = true
+	p.inv.Key, p.inv.Revision, p.inv.Failed = p.state, p.revision(), ""
+	p.inv.Settled, p.inv.Rebuilt = len(p.inv.Entries), false
+	p.claims.set(p.req.Service, maps.Clone(p.rendered), p.news.add)
+	p.record.agreed = agreement{}
+	p.record.keep(func(object.ID) bool { return false })
+	p.forgetHooks()
 }
 
 // salvage writes down what was learnt before the pass broke off, if that can still be done, and returns why it did.
@@ -100,7 +134,8 @@ func (p *pass) salvage(ctx context.Context, why error) error {
 	return why
 }
 
-// intend writes to the inventory what is about to be created.
+// intend writes to the inventory what is about to be created, and that what is about to be changed is not known to be as it
+// was left: two applies within a second leave the same trace, and this process may die between one of them and its record.
 func (p *pass) intend(ctx context.Context) error {
 	fresh := false
 	for i := range p.items {
@@ -110,7 +145,10 @@ func (p *pass) intend(ctx context.Context) error {
 		}
 		known, ok := p.inv.Entries[it.id]
 		fresh = fresh || !ok
-		known.ID, known.Version, known.Turn = it.id, it.gvk.Version, inventory.Marks(it.turn)
+		if !p.healing() && known.Trace != "" && known.Digest != it.digest {
+			known.Trace, fresh = "", true
+		}
+		known.ID, known.Version, known.Turn, known.Left = it.id, it.gvk.Version, inventory.Marks(it.turn), false
 		p.inv.Entries[it.id] = known
 	}
 	if !fresh {
@@ -119,27 +157,29 @@ func (p *pass) intend(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// current reports whether the cluster is as the last pass left it, and the render is the one that it applied completely.
-// The result is filled in then.
+// current reports whether the cluster is as the last pass left it, and that one did all of the request. The result is filled
+// in then.
 func (p *pass) current() bool {
 	inv := p.inv
-	if inv.Key != p.req.Key || inv.Rebuilt || p.record.failing.Load() || inv.Orphan != p.req.Orphan || inv.Account != p.req.Account {
+	if inv.Key != p.state || inv.Rebuilt || p.record.failing.Load() || inv.Orphan != p.req.Orphan || inv.Account != p.req.Account {
 		return false
 	}
 	var objects, leftovers []ObjectResult
 	for _, entry := range inv.Sorted() {
 		facts, there := p.seen.Get(entry.ID)
-		result := ObjectResult{
-			GVK: gvkOf(entry), Namespace: entry.Namespace, Name: entry.Name, Action: Unchanged, Health: facts.Health,
-		}
-		switch was, left := p.record.leftAs(entry.ID); {
-		case left && was == signature(facts, there):
-			leftovers = append(leftovers, kept(entry, "the render no longer holds it"))
-			continue
-		case left, p.req.Heal && !asLeft(entry, facts, there, p.req.Service):
+		was, left := p.record.leftAs(entry.ID)
+		switch {
+		case left && was.seen != signature(facts, there), entry.Left && !left:
 			return false
+		case entry.Left:
+			leftovers = append(leftovers, kept(entry, was.message))
+		case left:
+			objects = append(objects, kept(entry, was.message))
+		case p.req.Heal && !asLeft(entry, facts, there, p.req.Service):
+			return false
+		default:
+			objects = append(objects, unhealed(entry, facts, there))
 		}
-		objects = append(objects, result)
 	}
 	slices.Reverse(leftovers)
 	p.result.Objects, p.result.Done = append(objects, leftovers...), true
@@ -151,23 +191,32 @@ func asLeft(e inventory.Entry, facts observe.Facts, there bool, service string) 
 	return there && !facts.Deleting && facts.Owner == service && e.Trace != "" && facts.Trace == e.Trace
 }
 
-// signature tells when to look again at an object that must not be deleted.
+// unhealed is what an object is that nothing is done about. Where healing is off, it may not even be there.
+func unhealed(e inventory.Entry, facts observe.Facts, there bool) ObjectResult {
+	verdict := facts.Health
+	if !there {
+		verdict = health.Status{Phase: health.Degraded, Message: "it is not there, and healing is off for this service"}
+	}
+	return ObjectResult{GVK: gvkOf(e), Namespace: e.Namespace, Name: e.Name, Action: Unchanged, Health: verdict}
+}
+
+// signature tells when to look again at an object that nothing is done about.
 func signature(facts observe.Facts, there bool) string {
 	return fmt.Sprintf("%t %s %s %t %t %s", there, facts.UID, facts.Owner, facts.Allowed, facts.Deleting, facts.Trace)
 }
 
-func (r *record) leftAs(id object.ID) (string, bool) {
+func (r *record) leftAs(id object.ID) (leftover, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was, ok := r.left[id]
 	return was, ok
 }
 
-// leave notes as what an object was seen that must not be deleted.
-func (r *record) leave(id object.ID, as string) {
+// leave notes as what an object was seen that nothing is done about, and why.
+func (r *record) leave(id object.ID, seen, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left[id] = as
+	r.left[id] = leftover{seen, message}
 }
 
 // unleave forgets that.

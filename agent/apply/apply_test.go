@@ -14,6 +14,7 @@ import (
 )
 
 func TestApplyCreatesThenLeavesAloneThenConfigures(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
 
@@ -38,6 +39,7 @@ func TestApplyCreatesThenLeavesAloneThenConfigures(t *testing.T) {
 }
 
 func TestApplyLabelsWhatItOwnsAndReadsItsInputOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	settings := configMap("settings", "1")
 	settings.SetResourceVersion("1")
@@ -60,6 +62,7 @@ func TestApplyLabelsWhatItOwnsAndReadsItsInputOnly(t *testing.T) {
 }
 
 func TestApplyHealsWhatSomebodyDeletedOrEdited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
 	w.apply(web, settings)
@@ -75,6 +78,7 @@ func TestApplyHealsWhatSomebodyDeletedOrEdited(t *testing.T) {
 }
 
 func TestApplyCreatesTheServicesNamespaceAndNeverDeletesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-own}}`)
 	w.removeLater(namespace)
@@ -89,6 +93,7 @@ func TestApplyCreatesTheServicesNamespaceAndNeverDeletesIt(t *testing.T) {
 }
 
 func TestApplyBringsNamespaceAndDefinitionBeforeWhatNeedsThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-more}}`)
 	w.removeLater(namespace)
@@ -107,6 +112,7 @@ func TestApplyBringsNamespaceAndDefinitionBeforeWhatNeedsThem(t *testing.T) {
 }
 
 func TestApplyGoesOnWithoutAKindThatIsMissingAndFindsItLater(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	crd, custom := w.definition()
 
@@ -118,6 +124,7 @@ func TestApplyGoesOnWithoutAKindThatIsMissingAndFindsItLater(t *testing.T) {
 }
 
 func TestApplyBlocksOnlyWhatNeedsAFailedBarrier(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	crd, custom := w.definition()
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "plural")
@@ -131,6 +138,7 @@ func TestApplyBlocksOnlyWhatNeedsAFailedBarrier(t *testing.T) {
 }
 
 func TestApplyReportsEachBadObjectAndAppliesTheOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := func(image string) *unstructured.Unstructured {
 		return manifest(`
@@ -161,6 +169,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 
 }
 
 func TestApplyReportsWhatAdmissionDenies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	policy := manifest(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -197,6 +206,7 @@ spec:
 }
 
 func TestApplyReportsATerminatingNamespace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-going}}`)
 	w.create(namespace)
@@ -216,6 +226,7 @@ func TestApplyReportsATerminatingNamespace(t *testing.T) {
 }
 
 func TestApplyNeverStealsFromAnotherService(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	shared := configMap("shared", "first")
 	w.expect(w.apply(shared), "created ConfigMap/shared")
@@ -239,6 +250,7 @@ func TestApplyNeverStealsFromAnotherService(t *testing.T) {
 }
 
 func TestTwoServicesThatWantTheSameNewObjectsAtOnceShareNone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	results := make(chan *apply.Result, 2)
 	for _, service := range []string{"a", "b"} {
@@ -268,6 +280,7 @@ func TestTwoServicesThatWantTheSameNewObjectsAtOnceShareNone(t *testing.T) {
 }
 
 func TestApplyAdoptsWhatNobodyOwns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create(configMap("settings", "by hand"))
 
@@ -276,6 +289,7 @@ func TestApplyAdoptsWhatNobodyOwns(t *testing.T) {
 }
 
 func TestApplyRefusesToTouchInventories(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	forged := configMap("plural-inventory-other", "x")
 	forged.SetNamespace(object.SystemNamespace)
@@ -284,6 +298,7 @@ func TestApplyRefusesToTouchInventories(t *testing.T) {
 }
 
 func TestApplyRefusesBadRequests(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, req := range []apply.Request{
 		{Service: "Not A Name"},

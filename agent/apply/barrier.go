@@ -14,9 +14,11 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 )
 
-// definitionPoll is how often a new CustomResourceDefinition is looked at. It is established within tens of
-// milliseconds, or not at all.
-const definitionPoll = 50 * time.Millisecond
+// definitionPoll is how often a new CustomResourceDefinition is looked at, less and less often: nearly always it is established
+// within tens of milliseconds.
+func definitionPoll() wait.DelayFunc {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 10, Cap: 2 * time.Second}.DelayFunc()
+}
 
 // ensureOwnNamespace creates the request's namespace when objects go there and the render does not bring it. It belongs to
 // no service, so nothing ever deletes it.
@@ -88,7 +90,7 @@ func (p *pass) awaitEstablished(ctx context.Context, o *outcome) {
 		o.result.Health = health.Of(live)
 		return o.result.Health.Phase != health.Progressing, nil
 	}
-	err := wait.PollUntilContextCancel(ctx, definitionPoll, true, settled)
+	err := definitionPoll().Until(ctx, true, true, settled)
 	if o.result.Health.Phase == health.Healthy {
 		return
 	}
@@ -100,7 +102,7 @@ func (p *pass) awaitEstablished(ctx context.Context, o *outcome) {
 
 // awaitServed waits until discovery knows the kinds that the render's definitions add, as far as the render uses them.
 func (p *pass) awaitServed(ctx context.Context) {
-	err := wait.PollUntilContextCancel(ctx, definitionPoll, true, func(ctx context.Context) (bool, error) {
+	err := definitionPoll().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if len(p.unserved()) == 0 {
 			return true, nil
 		}

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"hash/maphash"
 	"sync"
 
 	"github.com/pluralsh/plural/agent/object"
@@ -10,29 +9,48 @@ import (
 // claims knows which service wants which object, as far as their renders are known. It keeps two services from taking the
 // same new object at the same moment, and an object from being deleted that moves from one service to another.
 type claims struct {
-	seed  maphash.Seed
-	locks [64]sync.Mutex // ids share locks, so one goroutine holds one at a time
-
 	mu    sync.Mutex // guards what follows
 	wants map[string]map[object.ID]bool
-	// waiting are the services that were refused an object.
+	// turns are of objects that somebody is taking at this moment.
+	turns map[object.ID]*turn
+	// waiting are the services that wait for what becomes of an object.
 	waiting map[object.ID]map[string]bool
+}
+
+// turn lets one after another take an object.
+type turn struct {
+	sync.Mutex
+	users int // who hold it or wait for it; the claims' mutex guards it
 }
 
 func newClaims() *claims {
 	return &claims{
-		seed: maphash.MakeSeed(), wants: make(map[string]map[object.ID]bool), waiting: make(map[object.ID]map[string]bool),
+		wants: make(map[string]map[object.ID]bool), turns: make(map[object.ID]*turn), waiting: make(map[object.ID]map[string]bool),
 	}
 }
 
 // hold waits until nobody else takes the object, and returns what lets others.
 func (c *claims) hold(id object.ID) func() {
-	lock := &c.locks[maphash.Comparable(c.seed, id)%uint64(len(c.locks))]
-	lock.Lock()
-	return lock.Unlock
+	c.mu.Lock()
+	t := c.turns[id]
+	if t == nil {
+		t = new(turn)
+		c.turns[id] = t
+	}
+	t.users++
+	c.mu.Unlock()
+	t.Lock()
+	return func() {
+		t.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(c.turns, id)
+		}
+	}
 }
 
-// set says what a service wants, and names those that waited for what it gives up.
+// set says what a service wants, and names those that waited for what it gives up. The ids are not changed afterwards.
 func (c *claims) set(service string, ids map[object.ID]bool, name func(service string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +97,7 @@ func (c *claims) other(service string, id object.ID) string {
 	return ""
 }
 
-// await notes that a service was refused an object.
+// await notes that a service waits for another one to give an object up, or to take it.
 func (c *claims) await(service string, id object.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,7 @@ var managerName = regexp.MustCompile(`^conflict with "((?:[^"\\]|\\.)*)"`)
 func conflictOf(cause metav1.StatusCause, manifest map[string]any) conflict {
 	c := conflict{manager: "somebody", field: strings.TrimPrefix(cause.Field, "."), scale: strings.Contains(cause.Message, `subresource "scale"`)}
 	if found := managerName.FindStringSubmatch(cause.Message); found != nil {
-		c.manager = found[1]
+		c.manager = cmp.Or(found[1], c.manager)
 	}
 	c.path, _ = find(manifest, cause.Field)
 	return c
@@ -67,7 +68,7 @@ func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, forc
 		case Fail:
 			refused = append(refused, fmt.Sprintf("%s belongs to %q", c.field, c.manager))
 		case Yield, Ignore:
-			remove(manifest, c.path)
+			pare(manifest, [][]string{c.path})
 			yielded[c.manager] = append(yielded[c.manager], c.field)
 		default:
 			taken[c.manager] = append(taken[c.manager], c.field)
@@ -88,6 +89,9 @@ func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, forc
 
 // policy is what is done about one field: as its own rule says, as the service says, or as is usual.
 func (p *pass) policy(it item, c conflict) Policy {
+	if slices.ContainsFunc(essential(), func(path []string) bool { return slices.Equal(path, c.path) }) {
+		return Own
+	}
 	for _, rule := range p.req.Fields {
 		if rule.fits(it.id) && c.path != nil && covers(rule.Pointer, c.path) {
 			return rule.Policy
@@ -144,6 +148,9 @@ func (p *pass) prepared(ctx context.Context, it item, there bool) ([]byte, error
 	}
 	live, err := p.wire.getWhole(ctx, p.target(it))
 	p.contact.note(err)
+	if apierrors.IsNotFound(err) && !isUnserved(err) {
+		return it.body, nil // it went a moment ago
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +165,8 @@ func (p *pass) letGo(ctx context.Context, it item, live *unstructured.Unstructur
 	fields := p.ignored(it)
 	if !it.res.Status {
 		var err error
-		if live, err = p.wire.getWhole(ctx, p.target(it)); err != nil {
+		live, err = p.wire.getWhole(ctx, p.target(it))
+		if p.contact.note(err); err != nil {
 			return nil, false, err
 		}
 	}
@@ -175,7 +183,7 @@ func (p *pass) letGo(ctx context.Context, it item, live *unstructured.Unstructur
 
 // handOver makes another manager the owner of fields as they are live.
 func (p *pass) handOver(ctx context.Context, it item, live *unstructured.Unstructured, fields [][]string) error {
-	skeleton, err := json.Marshal(excerpt(live.Object, fields))
+	skeleton, err := json.Marshal(excerpt(live.Object, located(it.obj.Object, live.Object, treeOf(fields))))
 	if err != nil {
 		return err
 	}
@@ -189,8 +197,6 @@ func without(body []byte, fields [][]string) ([]byte, error) {
 	if err := kjson.Unmarshal(body, &manifest); err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Backward(fields) { // items of lists move up when those before them go
-		remove(manifest, path)
-	}
+	pare(manifest, fields)
 	return json.Marshal(manifest)
 }

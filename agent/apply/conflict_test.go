@@ -27,6 +27,7 @@ func (w *world) value(name string) string {
 }
 
 func TestAConflictIsResolvedAsThePolicySaysAndTold(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		service apply.Policy
@@ -74,6 +75,7 @@ func TestAConflictIsResolvedAsThePolicySaysAndTold(t *testing.T) {
 }
 
 func TestWhatAnAutoscalerSetsIsNoDriftAndAPersonsScalingIs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web := deployment("web", "one")
 	w.settles(w.request(web))
@@ -107,6 +109,7 @@ func TestWhatAnAutoscalerSetsIsNoDriftAndAPersonsScalingIs(t *testing.T) {
 }
 
 func TestAFieldThatIsIgnoredIsSetOnceAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ask := func(image string) apply.Request {
 		req := w.request(deployment("web", image))
@@ -136,6 +139,7 @@ func TestAFieldThatIsIgnoredIsSetOnceAndLeftAlone(t *testing.T) {
 }
 
 func TestAFieldOfOursThatIsIgnoredFromNowOnKeepsItsValue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.settles(w.request(configMap("settings", "1")))
 	req := w.request(configMap("settings", "2"))
@@ -153,6 +157,7 @@ func TestAFieldOfOursThatIsIgnoredFromNowOnKeepsItsValue(t *testing.T) {
 }
 
 func TestAnImmutableChangeMakesAnewOnlyWhereThatIsAllowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two := job("once"), job("once")
 	containers := []any{map[string]any{"name": "main", "image": "two"}}
@@ -165,18 +170,13 @@ func TestAnImmutableChangeMakesAnewOnlyWhereThatIsAllowed(t *testing.T) {
 		t.Fatal("it was made anew unasked")
 	}
 
-	for name, req := range map[string]apply.Request{
-		"by its kind": func() apply.Request {
-			req := w.request(two)
-			req.Recreate = []string{"Job.batch"}
-			return req
-		}(),
-		"by its annotation": w.request(annotated(one, "plural.sh/recreate", "allow")),
-	} {
+	byKind := w.request(two)
+	byKind.Recreate = []string{"Job.batch"}
+	for _, req := range []apply.Request{byKind, w.request(annotated(one, "plural.sh/recreate", "allow"))} {
 		result := w.follows(req, isDone)
 		live := w.live(one)
 		if live.GetUID() == uid {
-			t.Errorf("%s: %q: it was not made anew", name, lines(result))
+			t.Errorf("%q: it was not made anew", lines(result))
 		}
 		uid = live.GetUID()
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 )
 
@@ -31,7 +32,7 @@ type Change struct {
 }
 
 // Diff asks the API server what applying the request would change, and changes nothing. Objects that stay as they are are
-// left out. What the render no longer holds comes last. No inventory is written, no watch is kept, no hook is run.
+// left out. What the render no longer holds, and may be deleted, comes last. No inventory is written, no watch is kept, no hook is run.
 func (e *Engine) Diff(ctx context.Context, req Request) ([]Change, error) {
 	if _, err := req.check(); err != nil {
 		return nil, err
@@ -40,15 +41,15 @@ func (e *Engine) Diff(ctx context.Context, req Request) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.newPass(ctx, req, &record{inv: inv, turn: make(chan struct{}, 1)})
-	if err != nil {
+	p := e.blankPass(req, newRecord())
+	p.inv, p.blind = inv, true
+	if err := p.open(ctx); err != nil {
 		return nil, err
 	}
 	objects, err := req.Objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.record = newRecord()
 	if err := p.render(ctx, objects); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (e *Engine) Diff(ctx context.Context, req Request) ([]Change, error) {
 		changes = append(changes, Change{ID: o.ID(), Action: Failed, Err: o.Err})
 	}
 	for _, entry := range p.unrendered() {
-		changes = append(changes, p.tryPrune(ctx, entry.ID))
+		changes = append(changes, p.tryPrune(ctx, entry))
 	}
 	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Action == Unchanged })
 	if err := p.contact.closing(ctx); err != nil {
@@ -110,20 +111,25 @@ func (p *pass) try(ctx context.Context, it item) Change {
 	return c
 }
 
-func (p *pass) tryPrune(ctx context.Context, id object.ID) Change {
-	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
-	if !ok {
-		return Change{ID: id, Action: Unchanged}
+// tryPrune says whether an object that the render does not hold would be deleted, once that is allowed.
+func (p *pass) tryPrune(ctx context.Context, e inventory.Entry) Change {
+	res, ok := p.catalog.Find(gvkOf(e))
+	if !ok || !p.req.Prune {
+		return Change{ID: e.ID, Action: Unchanged}
 	}
-	live, err := p.wire.getWhole(ctx, target{id: id, res: res, account: p.req.Account})
+	live, err := p.wire.getWhole(ctx, target{id: e.ID, res: res, account: p.req.Account})
 	p.contact.note(err)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Change{ID: id, Action: Unchanged}
+		return Change{ID: e.ID, Action: Unchanged}
 	case err != nil:
-		return Change{ID: id, Action: Failed, Err: describe(id, err)}
+		return Change{ID: e.ID, Action: Failed, Err: describe(e.ID, err)}
 	}
-	return Change{ID: id, Action: Deleted, Before: bare(live)}
+	j := judgement{entry: e, seen: p.judged(res, e.ID, live), there: true}
+	if p.decide(&j); j.verdict != doomed {
+		return Change{ID: e.ID, Action: Unchanged}
+	}
+	return Change{ID: e.ID, Action: Deleted, Before: bare(live)}
 }
 
 // bare is an object without what changes by itself.

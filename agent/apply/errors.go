@@ -109,7 +109,7 @@ func classify(err error) (Reason, string) {
 	case isInvalid(err):
 		return Invalid, ""
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return Forbidden, "grant the agent's service account this verb"
+		return Forbidden, "grant that account this verb"
 	case apierrors.IsNotFound(err):
 		return missing(err)
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):

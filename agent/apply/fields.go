@@ -72,36 +72,174 @@ func each(node any, visit func(key string, child any)) {
 	}
 }
 
-// remove takes a field out of a manifest. An item of a list goes as a whole.
-func remove(manifest map[string]any, path []string) {
-	if len(path) > 0 {
-		_ = removed(manifest, path)
+// tree holds fields that many paths name, so that each node is looked at once.
+type tree struct {
+	whole bool // this is one of the fields, with all that it holds
+	below map[string]*tree
+}
+
+func treeOf(paths [][]string) *tree {
+	root := new(tree)
+	for _, path := range paths {
+		at := root
+		for _, token := range path {
+			at = at.under(token)
+		}
+		at.whole = true
+	}
+	return root
+}
+
+// under is the node below, which is made when it is not there.
+func (t *tree) under(token string) *tree {
+	inner := t.below[token]
+	if inner == nil {
+		inner = new(tree)
+		t.put(token, inner)
+	}
+	return inner
+}
+
+func (t *tree) put(token string, inner *tree) {
+	if t.below == nil {
+		t.below = make(map[string]*tree)
+	}
+	t.below[token] = inner
+}
+
+// pare takes fields out of a manifest. An item of a list goes as a whole.
+func pare(manifest map[string]any, paths [][]string) {
+	_ = pared(manifest, treeOf(paths))
+}
+
+// pared returns the node without the fields below it. Indexes are those of before.
+func pared(node any, fields *tree) any {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, inner := range fields.below {
+			child, there := node[key]
+			switch {
+			case inner.whole:
+				delete(node, key)
+			case there:
+				node[key] = pared(child, inner)
+			}
+		}
+	case []any:
+		left := node[:0]
+		for i, child := range node {
+			inner := fields.below[strconv.Itoa(i)]
+			switch {
+			case inner == nil:
+				left = append(left, child)
+			case !inner.whole:
+				left = append(left, pared(child, inner))
+			}
+		}
+		return left
+	}
+	return node
+}
+
+// located are the places in a live object of fields of its manifest: in a list of objects others may have put theirs before
+// ours. What has no place there is left out; nil when nothing has one.
+func located(manifest, live any, fields *tree) *tree {
+	if fields.whole {
+		return fields
+	}
+	found := new(tree)
+	switch node := manifest.(type) {
+	case map[string]any:
+		there, _ := live.(map[string]any)
+		for key, inner := range fields.below {
+			if child, ok := there[key]; ok {
+				found.add(key, located(node[key], child, inner))
+			}
+		}
+	case []any:
+		items, _ := live.([]any)
+		known := counterparts{items, make(map[string]map[string]int)}
+		for key, inner := range fields.below {
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(node) {
+				continue
+			}
+			if at := known.of(node[i], i); at >= 0 {
+				found.add(strconv.Itoa(at), located(node[i], items[at], inner))
+			}
+		}
+	}
+	if len(found.below) == 0 {
+		return nil
+	}
+	return found
+}
+
+func (t *tree) add(token string, inner *tree) {
+	if inner != nil {
+		t.put(token, inner)
 	}
 }
 
-// removed returns the node without the field at path.
-func removed(node any, path []string) any {
-	switch node := node.(type) {
-	case map[string]any:
-		child, ok := node[path[0]]
-		switch {
-		case !ok:
-		case len(path) == 1:
-			delete(node, path[0])
-		default:
-			node[path[0]] = removed(child, path[1:])
+// counterparts finds the items of a live list that those of a manifest became.
+type counterparts struct {
+	live []any
+	// byKeys holds, for the names of keys that identify an item, the first place of each of their values.
+	byKeys map[string]map[string]int
+}
+
+// of returns the place of an item: of the one with the same keys, else the same place when nothing tells items apart; -1 when
+// there is none.
+func (c *counterparts) of(item any, index int) int {
+	keys := keysOf(item)
+	if _, isObject := item.(map[string]any); isObject && len(keys) == 0 {
+		if index < len(c.live) {
+			return index
 		}
-	case []any:
-		i, err := strconv.Atoi(path[0])
-		switch {
-		case err != nil || i < 0 || i >= len(node):
-		case len(path) == 1:
-			return slices.Delete(node, i, i+1)
-		default:
-			node[i] = removed(node[i], path[1:])
-		}
+		return -1
 	}
-	return node
+	names := strings.Join(keys, ",")
+	places := c.byKeys[names]
+	if places == nil {
+		places = make(map[string]int, len(c.live))
+		for i, have := range slices.Backward(c.live) {
+			places[identity(have, keys)] = i
+		}
+		c.byKeys[names] = places
+	}
+	if at, ok := places[identity(item, keys)]; ok {
+		return at
+	}
+	return -1
+}
+
+// keysOf are the keys that identify an item of a list, none of an item that is its own key.
+func keysOf(item any) []string {
+	fields, _ := item.(map[string]any)
+	return slices.DeleteFunc(identifying(), func(key string) bool {
+		value, there := fields[key]
+		return !there || !scalar(value)
+	})
+}
+
+func identity(item any, keys []string) string {
+	fields, isObject := item.(map[string]any)
+	if !isObject {
+		return fmt.Sprintf("%#v", item)
+	}
+	var text strings.Builder
+	for _, key := range keys {
+		fmt.Fprintf(&text, "%#v\n", fields[key])
+	}
+	return text.String()
+}
+
+func scalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }
 
 // identifying are the keys by which the API server knows the items of its lists, as far as they are scalars.
@@ -112,8 +250,8 @@ func identifying() []string {
 	}
 }
 
-// excerpt is an object with nothing but its name and the fields at the paths, as they are.
-func excerpt(obj map[string]any, paths [][]string) map[string]any {
+// excerpt is an object with nothing but its name and the fields, as they are.
+func excerpt(obj map[string]any, fields *tree) map[string]any {
 	out := map[string]any{"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 	metadata, _ := obj["metadata"].(map[string]any)
 	named := map[string]any{"name": metadata["name"]}
@@ -121,12 +259,16 @@ func excerpt(obj map[string]any, paths [][]string) map[string]any {
 		named["namespace"] = namespace
 	}
 	out["metadata"] = named
-	for key, child := range obj {
-		if part := part(child, below(paths, key)); part != nil && key != "apiVersion" && key != "kind" {
-			if key == "metadata" {
-				merge(named, part)
-				continue
-			}
+	if fields == nil {
+		return out
+	}
+	for key, inner := range fields.below {
+		part := part(obj[key], inner)
+		switch {
+		case part == nil, key == "apiVersion", key == "kind":
+		case key == "metadata":
+			merge(named, part)
+		default:
 			out[key] = part
 		}
 	}
@@ -140,42 +282,30 @@ func merge(into map[string]any, part any) {
 	}
 }
 
-// below are the paths that begin with key, without it.
-func below(paths [][]string, key string) [][]string {
-	var inner [][]string
-	for _, path := range paths {
-		if len(path) > 0 && path[0] == key {
-			inner = append(inner, path[1:])
-		}
-	}
-	return inner
-}
-
-// part is what the paths name of a node, or nil.
-func part(node any, paths [][]string) any {
-	if len(paths) == 0 {
-		return nil
-	}
-	if slices.ContainsFunc(paths, func(path []string) bool { return len(path) == 0 }) {
+// part is what is named of a node, or nil.
+func part(node any, fields *tree) any {
+	if fields.whole {
 		return node
 	}
 	switch node := node.(type) {
 	case map[string]any:
 		out := map[string]any{}
-		for key, child := range node {
-			if inner := part(child, below(paths, key)); inner != nil {
-				out[key] = inner
+		for key, inner := range fields.below {
+			if child := part(node[key], inner); child != nil {
+				out[key] = child
 			}
 		}
 		return orNothing(out)
 	case []any:
 		var out []any
 		for i, child := range node {
-			inner := part(child, below(paths, strconv.Itoa(i)))
+			inner := fields.below[strconv.Itoa(i)]
 			if inner == nil {
 				continue
 			}
-			out = append(out, identified(child, inner))
+			if some := part(child, inner); some != nil {
+				out = append(out, identified(child, some))
+			}
 		}
 		if out != nil {
 			return out
@@ -200,12 +330,7 @@ func identified(item, part any) any {
 	}
 	for _, key := range identifying() {
 		value, there := whole[key]
-		_, taken := fields[key]
-		switch value.(type) {
-		case map[string]any, []any:
-			continue
-		}
-		if there && !taken {
+		if _, taken := fields[key]; there && !taken && scalar(value) {
 			fields[key] = value
 		}
 	}
@@ -221,13 +346,16 @@ func find(node any, field string) (path []string, ok bool) {
 	switch field[0] {
 	case '.':
 		fields, _ := node.(map[string]any)
-		for key, child := range fields {
-			rest, found := strings.CutPrefix(field[1:], key)
-			if !found || rest != "" && rest[0] != '.' && rest[0] != '[' {
+		for end := 1; end <= len(field); end++ {
+			if end < len(field) && field[end] != '.' && field[end] != '[' {
 				continue
 			}
-			if inner, ok := find(child, rest); ok {
-				return append([]string{key}, inner...), true
+			child, there := fields[field[1:end]]
+			if !there {
+				continue
+			}
+			if inner, ok := find(child, field[end:]); ok {
+				return append([]string{field[1:end]}, inner...), true
 			}
 		}
 	case '[':

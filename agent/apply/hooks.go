@@ -1,15 +1,20 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/order"
 )
 
 // A hook is created, not applied, so that it runs once: the inventory names it before it is made, its annotation says for
@@ -23,15 +28,22 @@ func (p *pass) runHook(ctx context.Context, it item) outcome {
 	if known.Run != p.revision() {
 		known = inventory.Hook{Run: p.revision()}
 	}
-	facts, there := p.seen.Get(it.id)
 	if err := p.obstacle(ctx, it); err != nil {
 		o.result = p.holdBack(it, err)
 		return o
 	}
+	facts, there := p.seen.Get(it.id)
+	if known.State == inventory.HookFailed && mayRunAgain(it) && !there {
+		known = inventory.Hook{Run: p.revision()}
+		p.record.forgetRun(it.id)
+	}
+	if last, seen := p.record.last(it.id); seen && !there && known.State == "" && last.Run == it.run && last.Owner == p.req.Service {
+		known.UID, known.State = last.UID, inventory.HookCreated // it came that far before the pass was stopped
+	}
 	switch {
 	case known.State == inventory.HookSucceeded, known.State == inventory.HookFailed:
 		return p.ended(ctx, it, o, known, facts, there)
-	case there && facts.Run == it.run:
+	case there && facts.Run == it.run && facts.Owner == p.req.Service:
 		return p.running(ctx, it, o, known, facts)
 	case known.State == inventory.HookCreated:
 		return p.vanished(ctx, it, o, known)
@@ -43,6 +55,12 @@ func (p *pass) runHook(ctx context.Context, it item) outcome {
 		return o
 	}
 	return p.create(ctx, it, o, known)
+}
+
+// mayRunAgain says whether a hook that failed runs once more when somebody has deleted it: there is no next revision of a
+// removal.
+func mayRunAgain(it item) bool {
+	return (it.turn.Stage == order.PreDelete || it.turn.Stage == order.PostDelete) && !it.turn.Failed
 }
 
 func (p *pass) hook(id inventory.HookID) inventory.Hook {
@@ -66,11 +84,8 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 	p.contact.note(err)
 	if apierrors.IsAlreadyExists(err) {
 		// Either an answer was lost, or somebody else has it: the watch shows which, when it carries our label.
-		if live, err = p.wire.get(ctx, p.target(it)); err == nil && live.GetAnnotations()[object.RunAnnotation] != it.run {
-			if owner := live.GetLabels()[object.ServiceLabel]; owner == p.req.Service {
-				return p.replace(ctx, it, o, p.facts(it, live))
-			}
-			err = apierrors.NewAlreadyExists(it.res.GroupResource(), it.id.Name)
+		if live, err = p.wire.get(ctx, p.target(it)); err == nil && !p.ours(it, live) {
+			return p.replace(ctx, it, o, p.facts(it, live))
 		}
 	}
 	if err != nil {
@@ -88,16 +103,20 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 	return o
 }
 
+// ours says whether a live object is the hook as this run made it.
+func (p *pass) ours(it item, live *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[object.RunAnnotation] == it.run && live.GetLabels()[object.ServiceLabel] == p.req.Service
+}
+
 // running looks whether a hook has ended.
 func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.Hook, facts observe.Facts) outcome {
+	facts.Health = p.lastWord(it, facts)
 	known.UID, known.State, known.Message = facts.UID, inventory.HookCreated, facts.Health.Message
 	o.hook, o.result = &known, it.result(Unchanged, facts)
-	switch {
-	case facts.Deleting:
-		return p.vanishing(it, o, facts)
-	case facts.Health.Phase == health.Healthy:
+	switch facts.Health.Phase {
+	case health.Healthy:
 		known.State = inventory.HookSucceeded
-	case facts.Health.Phase == health.Degraded:
+	case health.Degraded:
 		known.State = inventory.HookFailed
 	default:
 		return o
@@ -109,29 +128,29 @@ func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.
 	return p.ended(ctx, it, o, known, facts, true)
 }
 
-// vanishing is a hook that somebody deletes while it runs: what it did last is what counts.
-func (p *pass) vanishing(it item, o outcome, facts observe.Facts) outcome {
-	o.result.Health = unsure(facts.Health, "it is being deleted while it runs"+finalizing(facts))
-	return o
-}
-
-func unsure(last health.Status, message string) health.Status {
-	if last.Phase == health.Healthy || last.Phase == health.Degraded {
-		return last
+// lastWord is how a hook does. Of one that somebody deletes, what it did before that is what counts.
+func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
+	if !facts.Deleting {
+		return facts.Health
 	}
-	return health.Status{Phase: health.Progressing, Message: message}
+	last, seen := p.record.last(it.id)
+	if seen && last.UID == facts.UID && (last.Health.Phase == health.Healthy || last.Health.Phase == health.Degraded) {
+		return last.Health
+	}
+	return health.Status{Phase: health.Progressing, Message: "it is being deleted while it runs" + finalizing(facts)}
 }
 
 // ended says how a hook ended, and deletes it where its policy says so.
 func (p *pass) ended(ctx context.Context, it item, o outcome, known inventory.Hook, facts observe.Facts, there bool) outcome {
 	o.hook, o.result = &known, it.result(Unchanged, facts)
 	if known.State == inventory.HookFailed {
-		o.result = failed(it.gvk, it.id, hookFailed(it.id, known.Message))
+		o.result = failed(it.gvk, it.id, hookFailed(it, known.Message))
 		o.result.Hook = true
 	} else {
 		o.result.Health = health.Status{Phase: health.Healthy}
 	}
 	doomed := known.State == inventory.HookSucceeded && it.turn.Succeeded || known.State == inventory.HookFailed && it.turn.Failed
+	doomed = doomed && (!protected(it.id) || facts.Allowed)
 	if there && doomed && facts.Run == it.run && !facts.Deleting {
 		if err := p.dispose(ctx, p.target(it), facts); err != nil {
 			p.note("%s is done and cannot be deleted: %v", it.id, describe(it.id, err))
@@ -140,11 +159,15 @@ func (p *pass) ended(ctx context.Context, it item, o outcome, known inventory.Ho
 	return o
 }
 
-func hookFailed(id object.ID, message string) *Error {
-	if message == "" {
-		message = "it did not end well"
+func hookFailed(it item, message string) *Error {
+	out := &Error{Reason: HookFailed, Object: it.id, Message: cmp.Or(message, "it did not end well"), Fix: "a new revision runs it again"}
+	switch {
+	case mayRunAgain(it):
+		out.Fix = "delete it to have it run again"
+	case it.turn.Stage > order.SyncFail:
+		out.Fix = "ask for the service again, mend the hook, and remove the service again"
 	}
-	return &Error{Reason: HookFailed, Object: id, Message: message, Fix: "a new revision runs it again"}
+	return out
 }
 
 // vanished is a hook that was made and is gone: as it was seen last, it had ended, or else nobody knows.
@@ -165,10 +188,13 @@ func (p *pass) vanished(ctx context.Context, it item, o outcome, known inventory
 
 // replace deletes what an earlier revision's hook has left, so that this one's can be made.
 func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Facts) outcome {
-	if old.Owner != p.req.Service {
-		o.result = p.refuse(it, &Error{
-			Reason: Conflict, Object: it.id, Message: fmt.Sprintf("it belongs to service %q", old.Owner), Fix: "give the hook another name",
-		})
+	if err, left := p.record.recent(it.id, it.digest); err != nil {
+		p.again(left)
+		o.result = failed(it.gvk, it.id, err)
+		return o
+	}
+	if err := p.irreplaceable(it, old); err != nil {
+		o.result = p.refuse(it, err)
 		return o
 	}
 	if !old.Deleting {
@@ -179,8 +205,31 @@ func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Fact
 	}
 	o.result = it.waiting("waits until the one of the revision before is gone" + finalizing(old))
 	p.wait(it.id.String() + " of the revision before has to go")
-	p.again(firstRetry)
+	pause := heldBack // the watch tells sooner
+	if _, there := p.seen.Get(it.id); !there {
+		pause = time.Millisecond
+	}
+	p.again(pause)
 	return o
+}
+
+// irreplaceable says why what is there must not be deleted for a hook to run.
+func (p *pass) irreplaceable(it item, old observe.Facts) *Error {
+	refusal := &Error{Reason: Conflict, Object: it.id, Fix: "give the hook another name"}
+	switch {
+	case old.Owner == "":
+		refusal.Message = "it is there already, and belongs to no service"
+	case old.Owner != p.req.Service:
+		refusal.Message = fmt.Sprintf("it belongs to service %q", old.Owner)
+	case protected(it.id) && !old.Allowed:
+		refusal.Message = fmt.Sprintf("it is there already, and a %s is deleted only with the annotation %s=allow on it", it.id.Kind, PruneAnnotation)
+	case !it.turn.BeforeCreation && !it.turn.Succeeded && !it.turn.Failed:
+		refusal.Message = "it is there already, and its annotations say that it is never deleted"
+		refusal.Fix = "give the hook a generateName instead of its name, or another hook-delete-policy"
+	default:
+		return nil
+	}
+	return refusal
 }
 
 // dispose deletes an object that was seen, whatever else changes of it meanwhile.
@@ -210,13 +259,24 @@ func (p *pass) journalHook(ctx context.Context, id inventory.HookID, hook invent
 	return p.save(ctx)
 }
 
-// forgetHooks drops what is known of hooks that ended and are gone, or belong to no stage that could be entered again.
+// forgetHooks drops what is known of hooks of other revisions that are gone.
 func (p *pass) forgetHooks() {
+	known := make(map[object.ID]bool, len(p.inv.Hooks))
 	for id, hook := range p.inv.Hooks {
 		if _, there := p.seen.Get(id.ID); !there && hook.Run != p.revision() {
 			delete(p.inv.Hooks, id)
+			continue
 		}
+		known[id.ID] = true
 	}
+	p.record.forgetEnded(known)
+}
+
+// forgetEnded drops what was seen of all hooks but these.
+func (r *record) forgetEnded(known map[object.ID]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.ended, func(id object.ID, _ observe.Facts) bool { return !known[id] })
 }
 
 // last is what a hook was seen as before it went.
@@ -227,10 +287,20 @@ func (r *record) last(id object.ID) (observe.Facts, bool) {
 	return facts, ok
 }
 
-// remember keeps the newest of a hook.
+// forgetRun drops what was seen of one hook.
+func (r *record) forgetRun(id object.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ended, id)
+}
+
+// remember keeps the newest of a hook. That it is being deleted says nothing of how it ended.
 func (r *record) remember(id object.ID, facts observe.Facts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if facts.Deleting && r.ended[id].UID == facts.UID {
+		return
+	}
 	if r.ended == nil {
 		r.ended = make(map[object.ID]observe.Facts)
 	}

@@ -1,10 +1,10 @@
 package apply
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -107,11 +107,12 @@ func (e *Engine) digest(body []byte, id object.ID, p *Policies) string {
 }
 
 // generated is the name of a hook that leaves its end to the API server: the same for each try of one revision, and another
-// for the next.
+// for the next. The number tells it from others that begin alike.
 func generated(obj *unstructured.Unstructured, run string, number int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", run, number))
-	return cmp.Or(obj.GetGenerateName(), "hook-") + strings.ToLower(hexish(sum[:5]))
+	base, suffix := obj.GetGenerateName(), hex.EncodeToString(sum[:5])
+	return base[:min(len(base), longestName-len(suffix))] + suffix
 }
 
-// hexish writes bytes in letters and digits that a name may end with.
-func hexish(b []byte) string { return fmt.Sprintf("%x", b) }
+// longestName is how long a name may be that ends up in a label, as that of a Job does; the API server cuts generated ones to it.
+const longestName = 63

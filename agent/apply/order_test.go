@@ -83,6 +83,7 @@ func (c *created) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 func TestAWaveBeginsWhenTheOneBeforeIsHealthy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := annotated(deployment("first", "one"), "plural.sh/wave", "-1")
 	then := annotated(configMap("then", "1"), "argocd.argoproj.io/sync-wave", "0")
@@ -99,6 +100,7 @@ func TestAWaveBeginsWhenTheOneBeforeIsHealthy(t *testing.T) {
 }
 
 func TestAWaveThatFailsKeepsTheNextOneBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bad := annotated(configMap("Not_A_Name", "1"), "plural.sh/wave", "-1")
 	then := configMap("then", "1")
@@ -110,6 +112,7 @@ func TestAWaveThatFailsKeepsTheNextOneBack(t *testing.T) {
 }
 
 func TestHooksRunOnceForEachRevisionInTheirStages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var made created
 	w.engine = w.newEngine(made.wrap)
@@ -138,6 +141,7 @@ func TestHooksRunOnceForEachRevisionInTheirStages(t *testing.T) {
 }
 
 func TestAHookThatFailsEndsTheSyncAndRunsItsHooks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bad := annotated(job("bad"), "helm.sh/hook", "pre-install,pre-upgrade")
 	// Nobody runs a pod that no node can take, and its Job gives up at once.
@@ -165,6 +169,7 @@ func TestAHookThatFailsEndsTheSyncAndRunsItsHooks(t *testing.T) {
 }
 
 func TestAHookIsNotMadeTwiceWhenTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var lost, posts int
 	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
@@ -194,6 +199,7 @@ func TestAHookIsNotMadeTwiceWhenTheAnswerIsLost(t *testing.T) {
 }
 
 func TestDependsOnHoldsBackOneObjectAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	path := fmt.Sprintf("apps/namespaces/%s/Deployment/db", w.namespace)
 	web := annotated(configMap("web", "1"), "config.kubernetes.io/depends-on", path)
@@ -208,6 +214,7 @@ func TestDependsOnHoldsBackOneObjectAlone(t *testing.T) {
 }
 
 func TestAnObjectThatMovesBetweenServicesIsNeverDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	moving, own := configMap("moving", "1"), configMap("own", "1")
 	w.apply(moving, own)
@@ -234,6 +241,7 @@ func TestAnObjectThatMovesBetweenServicesIsNeverDeleted(t *testing.T) {
 }
 
 func TestAServiceThatIsOrphanedLeavesItsObjectsUnmarked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	req := w.request(configMaps("a", 3)...)
 	req.Orphan = true
@@ -255,6 +263,7 @@ func TestAServiceThatIsOrphanedLeavesItsObjectsUnmarked(t *testing.T) {
 }
 
 func TestHooksOfRemovalRunAroundIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var made created
 	w.engine = w.newEngine(made.wrap)
@@ -285,6 +294,7 @@ func TestHooksOfRemovalRunAroundIt(t *testing.T) {
 }
 
 func TestAnIdleServiceSendsNoRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var mu sync.Mutex
 	var requests []string
@@ -321,6 +331,7 @@ func TestAnIdleServiceSendsNoRequest(t *testing.T) {
 }
 
 func TestAnEngineThatStartsAnewFindsEverythingAsItWasLeft(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	req := w.request(append(configMaps("a", 5), deployment("web", "one"))...)
 	w.settles(req)
@@ -336,6 +347,7 @@ func TestAnEngineThatStartsAnewFindsEverythingAsItWasLeft(t *testing.T) {
 }
 
 func TestNothingOutsideTheAllowedNamespacesIsTouched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	outside := configMap("outside", "1")
 	outside.SetNamespace("default")
@@ -350,6 +362,7 @@ func TestNothingOutsideTheAllowedNamespacesIsTouched(t *testing.T) {
 }
 
 func TestObjectsAreAppliedAndDeletedAsTheServiceAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, text := range []string{
 		`{apiVersion: v1, kind: ServiceAccount, metadata: {name: deployer}}`,

@@ -36,11 +36,11 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 	facts, there := p.seen.Get(it.id)
 	switch {
 	case it.turn.Pause, it.turn.Once && there && facts.Owner == p.req.Service:
-		o.calm, o.result = true, kept(entry, "its annotations say to leave it alone")
-		return o
+		return p.leaveAlone(o, entry, facts, there)
 	case p.upToDate(it, entry, facts, there):
 		p.record.succeeded(it.id)
-		o.result = it.result(Unchanged, facts)
+		o.result = unhealed(entry, facts, there)
+		o.entry = settledAgain(entry)
 		return o
 	}
 	if err := p.obstacle(ctx, it); err != nil {
@@ -54,7 +54,7 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 	}
 	defer p.claims.hold(it.id)()
 	facts, there = p.seen.Get(it.id) // as whoever held the claim before may have left it
-	if err := p.taken(it, facts); err != nil {
+	if err := p.taken(ctx, it, facts); err != nil {
 		o.result = p.holdBack(it, err)
 		return o
 	}
@@ -67,6 +67,14 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 		p.again(left)
 		o.result = failed(it.gvk, it.id, err)
 		return o
+	}
+	if it.turn.Once && !there {
+		if _, exists, err := p.inspect(ctx, it.id); err != nil {
+			o.result = p.refuse(it, describe(it.id, err))
+			return o
+		} else if exists { // without our label
+			return p.leaveAlone(o, entry, facts, there)
+		}
 	}
 	live, created, err := p.bring(ctx, it, there)
 	if err != nil {
@@ -81,10 +89,31 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 	return o
 }
 
+// leaveAlone is what becomes of an object that its annotations say not to touch.
+func (p *pass) leaveAlone(o outcome, entry inventory.Entry, facts observe.Facts, there bool) outcome {
+	o.calm, o.result = true, kept(entry, "its annotations say to leave it alone")
+	p.record.succeeded(o.id)
+	p.record.leave(o.id, signature(facts, there), o.result.Message)
+	return o
+}
+
 // upToDate says whether nothing has to be sent: the object is as it was left, and what was sent then is what would be sent
-// now. Under one key that needs no look at the manifest, which a template may render differently each time.
+// now. Where all of the request was done before, that needs no look at the manifest, which a template may render differently
+// each time; and where healing is off, none at the object.
 func (p *pass) upToDate(it item, entry inventory.Entry, facts observe.Facts, there bool) bool {
-	return asLeft(entry, facts, there, p.req.Service) && (entry.Digest == it.digest || p.inv.Key == p.req.Key)
+	if p.healing() && !p.req.Heal {
+		return true
+	}
+	return asLeft(entry, facts, there, p.req.Service) && (entry.Digest == it.digest || p.healing())
+}
+
+// settledAgain is an entry with no more word of its being made anew, which was not needed; nil when there was none.
+func settledAgain(entry inventory.Entry) *inventory.Entry {
+	if entry.Recreating == "" {
+		return nil
+	}
+	entry.Recreating = ""
+	return &entry
 }
 
 func (it *item) result(action Action, facts observe.Facts) ObjectResult {
@@ -99,12 +128,12 @@ func (p *pass) refuse(it item, err *Error) ObjectResult {
 	return failed(it.gvk, it.id, err)
 }
 
-// heldBack is when to look again at what keeps objects from being tried. Most of it is told by a watch sooner.
+// heldBack is when to look again at what keeps objects from being tried, at first. Most of it is told by a watch sooner.
 const heldBack = 5 * time.Second
 
 // holdBack reports an object that was not tried: as soon as it may be, it is.
 func (p *pass) holdBack(it item, err *Error) ObjectResult {
-	p.again(heldBack)
+	p.again(p.record.heldBack(it.id))
 	return failed(it.gvk, it.id, err)
 }
 
@@ -179,7 +208,7 @@ func reasonOf(err error) Reason {
 
 // taken says whether another service has the object and does not give it up. The labels of all services are watched, so one
 // that is not seen is nobody's.
-func (p *pass) taken(it item, facts observe.Facts) *Error {
+func (p *pass) taken(ctx context.Context, it item, facts observe.Facts) *Error {
 	owner := facts.Owner
 	if owner == "" || owner == p.req.Service {
 		return nil
@@ -188,7 +217,7 @@ func (p *pass) taken(it item, facts observe.Facts) *Error {
 		p.note("%s was taken over from service %s, which no longer renders it", it.id, owner)
 		return nil
 	}
-	if !p.claims.known(owner) && !p.present(owner) {
+	if !p.claims.known(owner) && !p.present(ctx, owner) {
 		p.note("%s was taken over from service %s, which is not there any more", it.id, owner)
 		return nil
 	}
@@ -200,11 +229,16 @@ func (p *pass) taken(it item, facts observe.Facts) *Error {
 	}
 }
 
-// present says whether a service has an inventory, as far as is known.
-func (e *Engine) present(service string) bool {
+// present says whether there is a service of that name, here or, by the inventory in the cluster, at somebody else's.
+func (e *Engine) present(ctx context.Context, service string) bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.services[service] != nil
+	here := e.services[service] != nil
+	e.mu.Unlock()
+	if here {
+		return true
+	}
+	inv, err := e.inventory.Load(ctx, service)
+	return err != nil || inv.Stored()
 }
 
 // bring applies an object, and resolves what it is in conflict with.
@@ -243,7 +277,9 @@ func (p *pass) send(ctx context.Context, it item, body []byte, force bool) (live
 }
 
 func (p *pass) target(it item) target {
-	return target{id: it.id, res: it.res, account: p.req.Account, whole: p.rules.ruled(it.id.GroupKind())}
+	return target{
+		id: it.id, res: it.res, account: p.req.Account, whole: p.rules.ruled(it.id.GroupKind()), again: p.record.hasFailed(it.id),
+	}
 }
 
 // mend deals with an object that was refused: one whose change is not possible in place is made anew where that is allowed.

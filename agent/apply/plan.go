@@ -36,16 +36,19 @@ type item struct {
 	definition object.ID
 }
 
-// pass is one call of Apply or Remove: the state that its steps share. What several goroutines write has its own lock.
+// pass is one call of Apply, Remove or Diff: the state that its steps share. What several goroutines write has its own lock.
 type pass struct {
 	*Engine
 	req       Request
 	namespace string
 	record    *record
 	inv       *inventory.Inventory
-	catalog   *kinds.Catalog
-	contact   *contact
-	result    *Result
+	// state names what the cluster is when all of the request is done.
+	state   string
+	blind   bool // it asks for each object instead of watching
+	catalog *kinds.Catalog
+	contact *contact
+	result  *Result
 
 	items    []item
 	rejected []ObjectResult
@@ -69,26 +72,35 @@ type pass struct {
 }
 
 func (e *Engine) newPass(ctx context.Context, req Request, r *record) (*pass, error) {
-	p := &pass{
-		Engine: e, req: req, namespace: cmp.Or(req.Namespace, DefaultNamespace), record: r, inv: r.inv,
+	p := e.blankPass(req, r)
+	return p, p.open(ctx)
+}
+
+func (e *Engine) blankPass(req Request, r *record) *pass {
+	return &pass{
+		Engine: e, req: req, state: req.state(), namespace: cmp.Or(req.Namespace, DefaultNamespace), record: r, inv: r.inv,
 		contact: &contact{limit: 2 * e.options.Parallel}, result: &Result{},
 		rendered: map[object.ID]bool{}, hooks: map[object.ID]bool{}, blocked: map[object.ID]*Error{},
 		watched: map[schema.GroupKind]bool{}, unfollowed: map[schema.GroupKind]error{}, settled: map[object.ID]bool{},
 	}
+}
+
+// open learns of what the inventory names.
+func (p *pass) open(ctx context.Context) error {
 	wanted := make(map[schema.GroupVersionKind]bool)
 	for _, entry := range p.inv.Entries {
 		wanted[gvkOf(entry)] = true
 	}
-	catalog, err := e.kinds.With(ctx, slices.Collect(maps.Keys(wanted)))
+	catalog, err := p.kinds.With(ctx, slices.Collect(maps.Keys(wanted)))
 	if err != nil {
-		return nil, fmt.Errorf("apply service %q: %w", req.Service, err)
+		return fmt.Errorf("apply service %q: %w", p.req.Service, err)
 	}
 	p.catalog = catalog
 	for id := range p.inv.Hooks {
 		wanted[id.GroupKind().WithVersion("")] = true // in whichever version they are served
 	}
 	p.follow(ctx, wanted)
-	return p, ctx.Err()
+	return ctx.Err()
 }
 
 func gvkOf(e inventory.Entry) schema.GroupVersionKind {
@@ -100,6 +112,9 @@ const followWait = 5 * time.Second
 
 // follow returns when the objects of the kinds are known, as far as they can be.
 func (p *pass) follow(ctx context.Context, wanted map[schema.GroupVersionKind]bool) {
+	if p.blind {
+		return
+	}
 	watch := make(map[schema.GroupKind]kinds.Resource)
 	for gvk := range wanted {
 		if res, ok := p.catalog.Find(gvk); ok {
@@ -107,11 +122,14 @@ func (p *pass) follow(ctx context.Context, wanted map[schema.GroupVersionKind]bo
 			p.watched[gvk.GroupKind()] = true
 		}
 	}
-	p.record.watches(maps.Clone(p.watched))
+	p.watches(p.record, maps.Clone(p.watched))
 	if len(watch) > 0 {
 		waiting, done := context.WithTimeout(ctx, followWait)
 		defer done()
 		failed := p.seen.Follow(waiting, watch)
+		for kind := range watch {
+			delete(p.unfollowed, kind)
+		}
 		maps.Copy(p.unfollowed, failed)
 		for _, err := range failed {
 			var refused *kubewatch.Error
@@ -137,14 +155,18 @@ func (p *pass) render(ctx context.Context, objects []*unstructured.Unstructured)
 		return fmt.Errorf("apply service %q: %w", p.req.Service, err)
 	}
 	p.follow(ctx, wanted)
-	for i, obj := range objects {
-		p.place(obj, own, i)
+	unnamed := make(map[object.ID]int)
+	for _, obj := range objects {
+		alike := object.Of(obj)
+		alike.Name = obj.GetGenerateName()
+		p.place(obj, own, unnamed[alike])
+		unnamed[alike]++
 	}
 	slices.SortStableFunc(p.items, func(a, b item) int { return order.Compare(a.id, b.id) })
 	return ctx.Err()
 }
 
-// place files one object.
+// place files one object. The number tells it from others that are named alike by the API server.
 func (p *pass) place(obj *unstructured.Unstructured, own map[schema.GroupVersionKind]declaration, number int) {
 	turns, err := order.Of(obj)
 	if err != nil {

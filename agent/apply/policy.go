@@ -36,6 +36,13 @@ func (r FieldRule) fits(id object.ID) bool {
 		fit(r.Namespace, id.Namespace) && fit(r.Name, id.Name)
 }
 
+// essential are the fields that no object can be applied without.
+func essential() [][]string {
+	return [][]string{
+		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "labels", object.ServiceLabel},
+	}
+}
+
 // check finds what makes the policies impossible to follow.
 func (p *Policies) check() error {
 	if !slices.Contains([]Policy{"", Own, Yield, Fail}, p.Conflicts) {
@@ -44,6 +51,9 @@ func (p *Policies) check() error {
 	for i, rule := range p.Fields {
 		if !strings.HasPrefix(rule.Pointer, "/") || rule.Pointer == "/" {
 			return fmt.Errorf("fields[%d]: %q is no JSON pointer: write it like /spec/replicas", i, rule.Pointer)
+		}
+		if slices.ContainsFunc(essential(), func(path []string) bool { return covers(rule.Pointer, path) }) {
+			return fmt.Errorf("fields[%d]: %q holds what names the object: name a field inside it that does not", i, rule.Pointer)
 		}
 		if !slices.Contains([]Policy{Own, Yield, Fail, Ignore}, rule.Policy) {
 			return fmt.Errorf("fields[%d]: unknown policy %q: own, yield, fail or ignore", i, rule.Policy)

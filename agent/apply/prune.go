@@ -45,6 +45,7 @@ type judgement struct {
 	res     kinds.Resource
 	seen    observe.Facts
 	there   bool
+	shown   string // its signature, as the watches have it
 	verdict verdict
 	result  ObjectResult
 }
@@ -55,6 +56,10 @@ func (p *pass) prune(ctx context.Context, limit budget.Budget, empty bool) (done
 	entries := p.unrendered()
 	if len(entries) == 0 {
 		return true
+	}
+	for _, e := range entries {
+		e.Left = true
+		p.inv.Entries[e.ID] = e
 	}
 	switch {
 	case !p.result.Complete():
@@ -81,16 +86,14 @@ func (p *pass) prune(ctx context.Context, limit budget.Budget, empty bool) (done
 func (p *pass) conclude(ctx context.Context, judgements []judgement) (done bool) {
 	done = true
 	for _, j := range judgements {
+		if j.verdict == released {
+			p.release(ctx, &j)
+		}
 		switch j.verdict {
-		case gone, transferred:
-			p.forget(j.entry.ID)
-		case released:
-			if err := p.letStay(ctx, j); err != nil {
-				p.note("%s stays, and its label cannot be taken off: %v", j.entry.ID, describe(j.entry.ID, err))
-			}
+		case gone, transferred, released:
 			p.forget(j.entry.ID)
 		case spared:
-			p.record.leave(j.entry.ID, signature(j.seen, j.there))
+			p.record.leave(j.entry.ID, j.shown, j.result.Message)
 		default:
 			done = false
 		}
@@ -104,13 +107,14 @@ func (p *pass) conclude(ctx context.Context, judgements []judgement) (done bool)
 func (p *pass) forget(id object.ID) {
 	delete(p.inv.Entries, id)
 	p.record.unleave(id)
+	p.record.succeeded(id)
 }
 
 func (p *pass) keepAll(entries []inventory.Entry, message string) {
 	for _, e := range entries {
 		p.result.Objects = append(p.result.Objects, kept(e, message))
 		facts, there := p.seen.Get(e.ID)
-		p.record.leave(e.ID, signature(facts, there))
+		p.record.leave(e.ID, signature(facts, there), message)
 	}
 }
 
@@ -165,7 +169,7 @@ func (p *pass) hold(judgements []judgement, limit budget.Budget, empty bool) {
 	}
 	slices.Sort(names)
 	token := budget.Token(names)
-	if slices.Contains(p.req.Acknowledged, token) {
+	if p.agreed(token, names) {
 		return
 	}
 	p.result.Held = &Held{
@@ -177,6 +181,21 @@ func (p *pass) hold(judgements []judgement, limit budget.Budget, empty bool) {
 			judgements[i].keep(unclear, "its deletion waits to be acknowledged")
 		}
 	}
+}
+
+// agreed says whether a person let these objects go. It takes several passes where some go after others, and each of them sees
+// fewer than the token was for.
+func (p *pass) agreed(token string, names []string) bool {
+	was := &p.record.agreed
+	if slices.Contains(p.req.Acknowledged, token) {
+		*was = agreement{token, make(map[string]bool, len(names))}
+		for _, name := range names {
+			was.names[name] = true
+		}
+		return true
+	}
+	return slices.Contains(p.req.Acknowledged, was.token) &&
+		!slices.ContainsFunc(names, func(name string) bool { return !was.names[name] })
 }
 
 // judgeAll looks at every object anew.
@@ -203,7 +222,9 @@ func (p *pass) judge(ctx context.Context, e inventory.Entry, ask bool) judgement
 		j.fail(Unavailable, fmt.Sprintf("not looked at: %v", err), err)
 		return j
 	}
-	if j.seen, j.there = p.seen.Get(e.ID); !j.there || ask {
+	j.seen, j.there = p.seen.Get(e.ID)
+	j.shown = signature(j.seen, j.there)
+	if !j.there || ask {
 		var err error
 		if j.seen, j.there, err = p.inspect(ctx, e.ID); err != nil {
 			j.result = failed(gvkOf(e), e.ID, describe(e.ID, err))
@@ -222,6 +243,8 @@ func (p *pass) judge(ctx context.Context, e inventory.Entry, ask bool) judgement
 func (p *pass) decide(j *judgement) {
 	e, seen := j.entry, j.seen
 	switch heir := p.claims.other(p.req.Service, e.ID); {
+	case p.hooks[e.ID] && seen.Run != "":
+		j.verdict = gone // what is there is a hook by now
 	case seen.Owner == "":
 		j.keep(spared, "not deleted: its label "+object.ServiceLabel+" was taken off: delete it by hand, or put the label back")
 	case seen.Owner != p.req.Service:
@@ -237,6 +260,7 @@ func (p *pass) decide(j *judgement) {
 	case heir != "":
 		j.keep(moving, fmt.Sprintf("not deleted: service %q takes it over", heir))
 		p.wait(fmt.Sprintf("%s moves to service %s", e.ID, heir))
+		p.claims.await(p.req.Service, e.ID)
 	case protected(e.ID) && !seen.Allowed:
 		j.keep(spared, fmt.Sprintf("a %s is deleted only with the annotation %s=allow on it", e.Kind, PruneAnnotation))
 	default:
@@ -316,6 +340,11 @@ const deleteTries = 5
 // deleteOne deletes an object exactly as it was judged: after anybody's change the API server refuses, and the object
 // is judged again.
 func (p *pass) deleteOne(ctx context.Context, j *judgement) {
+	if err, left := p.record.recent(j.entry.ID, ""); err != nil {
+		p.again(left)
+		j.verdict, j.result = unclear, failed(gvkOf(j.entry), j.entry.ID, err)
+		return
+	}
 	left, err := p.wire.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
 	p.contact.note(err)
 	for try := 1; apierrors.IsConflict(err) && try < deleteTries; try++ {
@@ -327,9 +356,7 @@ func (p *pass) deleteOne(ctx context.Context, j *judgement) {
 	}
 	switch {
 	case err != nil && p.refusedToDelete(err):
-		problem := describe(j.entry.ID, err)
-		p.again(p.record.failed(j.entry.ID, "", problem))
-		j.verdict, j.result = unclear, failed(gvkOf(j.entry), j.entry.ID, problem)
+		p.stuck(j, err)
 	case left == nil:
 		p.record.succeeded(j.entry.ID)
 		p.seen.Gone(j.entry.ID, j.seen.UID)
@@ -339,6 +366,13 @@ func (p *pass) deleteOne(ctx context.Context, j *judgement) {
 		j.seen.Deleting = true
 		j.leave(observe.OfMetadata(left))
 	}
+}
+
+// stuck notes that the API server does not let go of an object, and when that is tried again.
+func (p *pass) stuck(j *judgement, err error) {
+	problem := describe(j.entry.ID, err)
+	p.again(p.record.failed(j.entry.ID, "", problem))
+	j.verdict, j.result = unclear, failed(gvkOf(j.entry), j.entry.ID, problem)
 }
 
 // refusedToDelete tells a delete that failed from one of an object that is not there. A kind that is not served as it was
@@ -355,12 +389,13 @@ func (p *pass) doomedTarget(j judgement) target {
 	return target{id: j.entry.ID, res: j.res, account: p.req.Account}
 }
 
-// letStay takes the label off an object that is nobody's from now on.
-func (p *pass) letStay(ctx context.Context, j judgement) error {
-	err := p.wire.merge(ctx, p.doomedTarget(j), fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, object.ServiceLabel))
+// release takes the label off an object that is nobody's from now on, exactly as it was judged.
+func (p *pass) release(ctx context.Context, j *judgement) {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{%q:null}}}`,
+		j.seen.UID, j.seen.ResourceVersion, object.ServiceLabel)
+	err := p.wire.merge(ctx, p.doomedTarget(*j), patch)
 	p.contact.note(err)
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err != nil && p.refusedToDelete(err) {
+		p.stuck(j, err)
 	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPruneDeletesWhatTheRenderNoLongerHolds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
 	w.apply(web, settings)
@@ -26,6 +27,7 @@ func TestPruneDeletesWhatTheRenderNoLongerHolds(t *testing.T) {
 }
 
 func TestPruneKeepsObjectsWhenRenderIsEmpty(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	objects := configMaps("a", 3)
 	w.apply(objects...)
@@ -45,6 +47,7 @@ func TestPruneKeepsObjectsWhenRenderIsEmpty(t *testing.T) {
 }
 
 func TestPruneKeepsObjectsWhenOneObjectFailed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	objects := configMaps("a", 2)
 	w.apply(objects...)
@@ -56,6 +59,7 @@ func TestPruneKeepsObjectsWhenOneObjectFailed(t *testing.T) {
 }
 
 func TestPruneWaitsWhenTheBudgetIsExceededAndNeverByRepetition(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, replacement := configMaps("old", 12), configMaps("new", 12)
 	w.apply(old...)
@@ -86,6 +90,7 @@ func TestPruneWaitsWhenTheBudgetIsExceededAndNeverByRepetition(t *testing.T) {
 }
 
 func TestPruneLeavesObjectsThatAreNoLongerTheServicesOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stripped, anew, moved, stays := configMap("stripped", "1"), configMap("anew", "1"), configMap("moved", "1"), configMap("stays", "1")
 	w.apply(stripped, anew, moved, stays)
@@ -109,6 +114,7 @@ func TestPruneLeavesObjectsThatAreNoLongerTheServicesOwn(t *testing.T) {
 }
 
 func TestPruneKeepsProtectedKindsUntilTheirAnnotationAllowsIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-data}}`)
 	claim := manifest(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
@@ -132,6 +138,7 @@ func TestPruneKeepsProtectedKindsUntilTheirAnnotationAllowsIt(t *testing.T) {
 }
 
 func TestPruneOffKeepsEverything(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	objects := configMaps("a", 2)
 	w.apply(objects...)
@@ -143,6 +150,7 @@ func TestPruneOffKeepsEverything(t *testing.T) {
 }
 
 func TestPruneKeepsAnEntryUntilItsFinalizersAreDone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	slow, stays := configMap("slow", "1"), configMap("stays", "1")
 	w.apply(slow, stays)
@@ -161,6 +169,7 @@ func TestPruneKeepsAnEntryUntilItsFinalizersAreDone(t *testing.T) {
 }
 
 func TestPruneForgetsObjectsWhoseKindIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	crd, custom := w.definition()
 	w.create(crd)
@@ -175,6 +184,7 @@ func TestPruneForgetsObjectsWhoseKindIsGone(t *testing.T) {
 }
 
 func TestPruneFindsObjectsWhoseVersionIsNoLongerServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	crd, custom := w.definition()
 	stays := configMap("stays", "1")
@@ -199,6 +209,7 @@ func TestPruneFindsObjectsWhoseVersionIsNoLongerServed(t *testing.T) {
 }
 
 func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web, settings := deployment("web", "nginx:1"), configMap("settings", "1")
 	claim := manifest(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
@@ -228,6 +239,7 @@ func TestRemoveDeletesAServiceAndItsInventory(t *testing.T) {
 }
 
 func TestRemoveKeepsTheInventoryWhileSomethingIsLeaving(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	slow := configMap("slow", "1")
 	w.apply(slow, configMap("fast", "1"))
@@ -244,6 +256,7 @@ func TestRemoveKeepsTheInventoryWhileSomethingIsLeaving(t *testing.T) {
 }
 
 func TestPruneDeletesInTheBackground(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	web, stays := deployment("web", "nginx:1"), configMap("stays", "1")
 	w.apply(web, stays)
@@ -256,6 +269,7 @@ func TestPruneDeletesInTheBackground(t *testing.T) {
 }
 
 func TestAnInventoryThatCannotBeReadIsMadeAnewAndDeletesNothingUnasked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	objects := configMaps("a", 3)
 	w.apply(objects...)

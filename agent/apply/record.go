@@ -1,11 +1,11 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +25,14 @@ type record struct {
 	inv *inventory.Inventory
 	// damaged is why the stored inventory cannot be read; one is to be made from what is in the cluster.
 	damaged error
+	// state is the request that the attempts were made for.
+	state string
+	// agreed is what a person let go, while it goes turn by turn.
+	agreed agreement
 	// stored says that there is an inventory in the cluster, readable or not.
 	stored atomic.Bool
+	// kinds are those of the service's objects, which are watched for it; nil before its first pass. The Engine's mutex guards them.
+	kinds map[schema.GroupKind]bool
 
 	mu sync.Mutex // guards what follows
 	// attempts are the objects that could not be applied.
@@ -34,10 +40,20 @@ type record struct {
 	failing  atomic.Bool
 	// ended is the last that was seen of hooks that are gone.
 	ended map[object.ID]observe.Facts
-	// kinds are those of the service's objects, which are watched for it.
-	kinds map[schema.GroupKind]bool
-	// left are objects that the render no longer holds and that must not be deleted: what they were seen as then.
-	left map[object.ID]string
+	// left are objects that nothing is done about, until they are seen as something else.
+	left map[object.ID]leftover
+}
+
+// leftover is an object that nothing is done about.
+type leftover struct {
+	seen    string // its signature
+	message string
+}
+
+// agreement is the deletions that a token stands for.
+type agreement struct {
+	token string
+	names map[string]bool
 }
 
 // attempt is an object's failure, and when it is to be tried again.
@@ -66,7 +82,35 @@ type recall struct {
 	done bool
 }
 
-// record returns what is remembered of a service, its inventory included.
+// begin waits for the service's turn, and returns what is remembered of it, with its inventory. Whoever gets it ends the turn.
+func (e *Engine) begin(ctx context.Context, service string) (*record, error) {
+	for {
+		r, err := e.record(ctx, service)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.hold(ctx); err != nil {
+			return nil, err
+		}
+		if !e.remembers(service, r) { // it was removed meanwhile
+			r.release()
+			continue
+		}
+		if err := e.load(ctx, service, r); err != nil {
+			r.release()
+			return nil, err
+		}
+		return r, nil
+	}
+}
+
+func (e *Engine) remembers(service string, r *record) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.services[service] == r
+}
+
+// record returns what is remembered of a service.
 func (e *Engine) record(ctx context.Context, service string) (*record, error) {
 	if err := e.recallAll(ctx); err != nil {
 		return nil, err
@@ -82,7 +126,7 @@ func (e *Engine) record(ctx context.Context, service string) (*record, error) {
 }
 
 func newRecord() *record {
-	return &record{turn: make(chan struct{}, 1), attempts: make(map[object.ID]attempt), left: make(map[object.ID]string)}
+	return &record{turn: make(chan struct{}, 1), attempts: make(map[object.ID]attempt), left: make(map[object.ID]leftover)}
 }
 
 func (e *Engine) recallAll(ctx context.Context) error {
@@ -114,10 +158,13 @@ func (e *Engine) recallAll(ctx context.Context) error {
 	return nil
 }
 
+// owned are the objects that the service wants, as far as its inventory says.
 func owned(inv *inventory.Inventory) map[object.ID]bool {
 	ids := make(map[object.ID]bool, len(inv.Entries))
-	for id := range maps.Keys(inv.Entries) {
-		ids[id] = true
+	for id, entry := range inv.Entries {
+		if !entry.Left {
+			ids[id] = true
+		}
 	}
 	return ids
 }
@@ -133,7 +180,8 @@ func (e *Engine) load(ctx context.Context, service string, r *record) error {
 		if err != nil && !errors.As(err, &broken) {
 			return err
 		}
-		r.inv, r.damaged = inv, nil
+		r.inv = inv
+		r.stored.Store(broken != nil || inv.Stored())
 		if broken != nil {
 			r.inv, r.damaged = nil, broken
 		}
@@ -184,6 +232,17 @@ func (r *record) failed(id object.ID, digest string, err *Error) time.Duration {
 	return pause
 }
 
+// heldBack notes that an object could not even be tried, and returns when to look again. It is tried before that, if it may be.
+func (r *record) heldBack(id object.ID) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.attempts[id]
+	a.failures++
+	r.attempts[id] = a
+	r.failing.Store(true)
+	return min(heldBack<<min(a.failures-1, 10), lastRetry)
+}
+
 // recent is why the object is not to be tried now, and for how long; nil when it may be.
 func (r *record) recent(id object.ID, digest string) (*Error, time.Duration) {
 	r.mu.Lock()
@@ -196,6 +255,13 @@ func (r *record) recent(id object.ID, digest string) (*Error, time.Duration) {
 		return a.err, left
 	}
 	return nil, 0
+}
+
+// hasFailed says whether the object could not be applied the last time.
+func (r *record) hasFailed(id object.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts[id].err != nil
 }
 
 // succeeded forgets an object's failures.
@@ -214,6 +280,30 @@ func (r *record) keep(ids func(object.ID) bool) {
 	r.failing.Store(len(r.attempts) > 0)
 }
 
+// forState forgets the failures of another render, or of the same one under other policies.
+func (r *record) forState(state string) {
+	if r.state != state {
+		r.keep(func(object.ID) bool { return false })
+	}
+	r.state = state
+}
+
+// findLost looks whether a service with no inventory had one: then there are objects that it applied and the render does not
+// hold. They are found again, and marked, so that nothing is deleted on the word of labels alone.
+func (p *pass) findLost(ctx context.Context) error {
+	if p.inv.Stored() || p.inv.Rebuilt {
+		return nil
+	}
+	for id, facts := range p.seen.Owned(p.req.Service) {
+		if facts.Trace != "" && facts.Run == "" && !p.rendered[id] && !p.hooks[id] {
+			err := p.rebuild(ctx, p.req.Service, p.record)
+			p.inv = cmp.Or(p.record.inv, p.inv)
+			return err
+		}
+	}
+	return nil
+}
+
 // rebuild makes an inventory of what carries the service's label, when the stored one cannot be read. It is marked, so that
 // nothing is deleted on its word alone.
 func (e *Engine) rebuild(ctx context.Context, service string, r *record) error {
@@ -225,7 +315,7 @@ func (e *Engine) rebuild(ctx context.Context, service string, r *record) error {
 	if err != nil {
 		return fmt.Errorf("rebuild inventory of service %q: %w", service, err)
 	}
-	e.options.Log.Warn("inventory is unreadable and was made anew from labels; nothing is deleted by it unasked",
+	e.options.Log.Warn("inventory is lost or unreadable, and was made anew from labels; nothing is deleted by it unasked",
 		"service", service, "objects", len(entries), "error", r.damaged)
 	var damage *inventory.Error
 	errors.As(r.damaged, &damage)
@@ -233,27 +323,23 @@ func (e *Engine) rebuild(ctx context.Context, service string, r *record) error {
 	return nil
 }
 
-// watches notes which kinds are watched for the service.
-func (r *record) watches(kinds map[schema.GroupKind]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// watches notes which kinds are watched for a service, before they are.
+func (e *Engine) watches(r *record, kinds map[schema.GroupKind]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	r.kinds = kinds
 }
 
-// unwatch ends the watches of kinds that no service has objects of.
+// unwatch ends the watches of kinds that no service has objects of. No service comes to need one in the middle of it.
 func (e *Engine) unwatch() {
 	e.mu.Lock()
-	records := slices.Collect(maps.Values(e.services))
-	e.mu.Unlock()
+	defer e.mu.Unlock()
 	wanted := make(map[schema.GroupKind]bool)
-	for _, r := range records {
-		r.mu.Lock()
-		maps.Copy(wanted, r.kinds)
-		known := r.kinds != nil
-		r.mu.Unlock()
-		if !known {
+	for _, r := range e.services {
+		if r.kinds == nil {
 			return // one that has had no pass yet
 		}
+		maps.Copy(wanted, r.kinds)
 	}
 	e.seen.Keep(wanted)
 }

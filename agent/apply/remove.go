@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +25,27 @@ type Removal struct {
 	Objects func(ctx context.Context) ([]*unstructured.Unstructured, error)
 }
 
-// removalKey stands for the revision that hooks of removal run for.
-const removalKey = "removal"
+// removalPrefix begins what hooks of a removal run for in place of a revision.
+const removalPrefix = "removal-"
+
+// removalRun names the removal that is under way, or a new one: a service may be asked for again, and removed again.
+func removalRun(inv *inventory.Inventory) string {
+	for _, hook := range inv.Hooks {
+		if strings.HasPrefix(hook.Run, removalPrefix) {
+			return hook.Run
+		}
+	}
+	return removalPrefix + rand.Text()
+}
+
+// endRemoval notes that a removal that was under way is none any more. What its hooks left is still known.
+func (p *pass) endRemoval() {
+	for id, hook := range p.inv.Hooks {
+		if strings.HasPrefix(hook.Run, removalPrefix) {
+			p.inv.Hooks[id] = inventory.Hook{UID: hook.UID}
+		}
+	}
+}
 
 // Remove deletes what a service that is gone has left behind, in reverse order, and its inventory once nothing is left
 // to delete; or, when its last request said so, leaves everything and takes its label off. Protected kinds stay, and so does
@@ -34,21 +55,15 @@ func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
 	if err := checkService(removal.Service); err != nil {
 		return &Result{}, err
 	}
-	r, err := e.record(ctx, removal.Service)
+	r, err := e.begin(ctx, removal.Service)
 	if err != nil {
 		return &Result{}, err
 	}
-	if err := r.hold(ctx); err != nil {
-		return &Result{}, err
-	}
 	defer r.release()
-	if err := e.load(ctx, removal.Service, r); err != nil {
-		return &Result{}, err
-	}
 	if !r.inv.Stored() {
 		return &Result{Done: true}, e.forgetService(removal.Service)
 	}
-	request := Request{Service: removal.Service, Namespace: removal.Namespace, Key: removalKey}
+	request := Request{Service: removal.Service, Namespace: removal.Namespace, Revision: removalRun(r.inv)}
 	request.Account = r.inv.Account
 	p, err := e.newPass(ctx, request, r)
 	if err != nil {
@@ -58,6 +73,10 @@ func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
 }
 
 func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
+	p.inv.Key = "" // who asks for the service again finds that something may be missing
+	if err := p.save(ctx); err != nil {
+		return p.result, err
+	}
 	if removal.Objects != nil && !p.inv.Orphan {
 		objects, err := removal.Objects(ctx)
 		if err != nil {
@@ -67,7 +86,7 @@ func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
 		}
 	}
 	p.rendered, p.rejected = map[object.ID]bool{}, nil
-	p.claims.drop(p.req.Service, p.news.add)
+	p.claims.set(p.req.Service, nil, p.news.add) // whoever else wants its objects takes them over
 	if !p.stage(ctx, order.PreDelete) {
 		return p.result, p.save(ctx)
 	}
@@ -75,6 +94,7 @@ func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
 		return p.result, p.save(ctx)
 	}
 	if err := p.inventory.Remove(ctx, p.inv); err != nil {
+		p.record.inv = nil
 		return p.result, err
 	}
 	p.result.Done = true
@@ -143,24 +163,44 @@ func (p *pass) removeHooks(ctx context.Context) bool {
 	done := true
 	for id := range p.inv.Hooks {
 		facts, there := p.seen.Get(id.ID)
-		if !there || facts.Owner != p.req.Service || p.inv.Orphan {
+		stays := p.inv.Orphan || protected(id.ID) && !facts.Allowed
+		if !there || facts.Owner != p.req.Service || stays {
+			delete(p.inv.Hooks, id)
+			continue
+		}
+		if !facts.Deleting && p.removeHook(ctx, id.ID, facts) {
 			delete(p.inv.Hooks, id)
 			continue
 		}
 		done = false
-		res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
-		if !ok || facts.Deleting {
-			continue
-		}
-		if err := p.dispose(ctx, target{id: id.ID, res: res, account: p.req.Account}, facts); err != nil {
-			p.note("%s cannot be deleted: %v", id.ID, describe(id.ID, err))
-		}
-		p.again(firstRetry)
 	}
 	if !done {
 		p.wait("what hooks have left is being deleted")
 	}
 	return done
+}
+
+// removeHook deletes what one hook has left, now or when the API server is to be asked again, and says whether it is gone.
+func (p *pass) removeHook(ctx context.Context, id object.ID, facts observe.Facts) (gone bool) {
+	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
+	if !ok {
+		return true // no kind, no objects
+	}
+	gvk := id.GroupKind().WithVersion(res.Version)
+	if err, left := p.record.recent(id, ""); err != nil {
+		p.again(left)
+		p.result.Objects = append(p.result.Objects, failed(gvk, id, err))
+		return false
+	}
+	if err := p.dispose(ctx, target{id: id, res: res, account: p.req.Account}, facts); err != nil {
+		problem := describe(id, err)
+		p.again(p.record.failed(id, "", problem))
+		p.result.Objects = append(p.result.Objects, failed(gvk, id, problem))
+		return false
+	}
+	p.record.succeeded(id)
+	_, there := p.seen.Get(id)
+	return !there
 }
 
 // scan finds what carries a service's label, among all that the cluster serves.
@@ -179,11 +219,30 @@ func (e *Engine) scan(ctx context.Context, service string, catalog *kinds.Catalo
 			facts := observe.OfMetadata(obj)
 			id := object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 			if facts.Trace != "" && facts.Run == "" && !inventory.IsInventory(id) {
-				entries = append(entries, inventory.Entry{ID: id, Version: gvk.Version, UID: facts.UID})
+				entries = append(entries, inventory.Entry{ID: id, Version: gvk.Version, UID: facts.UID, Turn: marks(obj)})
 			}
 		}
 	}
 	return entries, nil
+}
+
+// marks are those of an object's turn, as far as its annotations are understood.
+func marks(obj metav1.Object) inventory.TurnMarks {
+	annotations := make(map[string]any)
+	for name, value := range obj.GetAnnotations() {
+		annotations[name] = value
+	}
+	shape := map[string]any{"metadata": map[string]any{"name": obj.GetName(), "annotations": annotations}}
+	turns, err := order.Of(&unstructured.Unstructured{Object: shape})
+	if err != nil {
+		return inventory.TurnMarks{Stage: order.Sync}
+	}
+	for _, turn := range turns {
+		if !turn.Hook {
+			return inventory.Marks(turn)
+		}
+	}
+	return inventory.Marks(turns[0])
 }
 
 // scanPage is how many objects one list asks for.

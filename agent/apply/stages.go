@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pluralsh/plural/agent/health"
+	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
 )
@@ -24,11 +25,9 @@ func (p *pass) stages(ctx context.Context) {
 		}
 		return
 	}
-	healing := p.inv.Key == p.req.Key
-	known := healing || p.inv.Key != "" && p.inv.Revision == p.revision() // its hooks have run
-	gate, unsettled := "", ""                                             // why the next step has to wait, and what is not there yet
+	gate, unsettled := "", "" // why the next step has to wait, and what is not there yet
 	for _, step := range steps {
-		items := p.due(step, known)
+		items := p.due(step)
 		if len(items) == 0 {
 			continue
 		}
@@ -39,7 +38,7 @@ func (p *pass) stages(ctx context.Context) {
 		outcomes := p.take(ctx, items)
 		p.closeBarrier(ctx, outcomes)
 		unsettled = cmp.Or(unsettled, p.settle(outcomes))
-		if step.AwaitHealth && !healing {
+		if step.AwaitHealth && !p.healing() {
 			gate = unsettled
 			p.result.Waiting = gate
 		}
@@ -50,10 +49,11 @@ func (p *pass) stages(ctx context.Context) {
 }
 
 // due are the items of a step that this pass has to do with: hooks run for a new revision, never to heal.
-func (p *pass) due(step order.Step, known bool) []item {
+func (p *pass) due(step order.Step) []item {
 	if step.Stage > order.PostSync {
 		return nil
 	}
+	known := p.known()
 	var items []item
 	for _, i := range step.Items {
 		if !p.items[i].turn.Hook || !known {
@@ -62,6 +62,12 @@ func (p *pass) due(step order.Step, known bool) []item {
 	}
 	return items
 }
+
+// healing says whether all of the request was done before.
+func (p *pass) healing() bool { return p.inv.Key == p.state }
+
+// known says whether the hooks of the revision have run.
+func (p *pass) known() bool { return p.inv.Key != "" && p.inv.Revision == p.revision() }
 
 // take does what one step asks for, several items at a time.
 func (p *pass) take(ctx context.Context, items []item) []outcome {
@@ -148,7 +154,7 @@ func (p *pass) failedHook() bool {
 
 // syncFail runs the hooks for a sync that failed, once for each render.
 func (p *pass) syncFail(ctx context.Context, steps []order.Step) {
-	if p.inv.Key == p.req.Key || p.inv.Failed == p.revision() {
+	if p.healing() || p.inv.Failed == p.revision() {
 		return
 	}
 	ended := true
@@ -189,10 +195,10 @@ func (p *pass) namespaced(id object.ID) bool {
 // unready says why an object cannot be built on yet. One of this render has to have been applied in this pass, or found as
 // it was left; any other has to be live.
 func (p *pass) unready(ctx context.Context, id object.ID) string {
-	if p.rendered[id] {
-		if p.settled[id] {
-			return ""
-		}
+	switch {
+	case p.settled[id], p.hooks[id] && p.hasRun(id):
+		return ""
+	case p.rendered[id], p.hooks[id]:
 		return id.String()
 	}
 	facts, there := p.seen.Get(id)
@@ -204,11 +210,26 @@ func (p *pass) unready(ctx context.Context, id object.ID) string {
 	}
 	switch {
 	case !there:
-		p.result.again(firstRetry * 4)
+		p.again(heldBack)
 		return id.String() + ", which is not there"
 	case facts.Health.Phase != health.Healthy:
-		p.result.again(firstRetry * 4)
+		p.again(heldBack)
 		return id.String() + ": " + facts.Health.Message
 	}
 	return ""
+}
+
+// hasRun says whether a hook of the render has ended well, or ran for this revision before: it may be gone by now.
+func (p *pass) hasRun(id object.ID) bool {
+	if p.known() {
+		return true
+	}
+	p.journaling.RLock()
+	defer p.journaling.RUnlock()
+	for known, hook := range p.inv.Hooks {
+		if known.ID == id && hook.Run == p.revision() && hook.State == inventory.HookSucceeded {
+			return true
+		}
+	}
+	return false
 }

@@ -27,6 +27,9 @@ import (
 type wire struct {
 	client rest.Interface
 	flight *semaphore.Weighted
+	// again bounds how many of those in flight are for objects that failed before: each may take until its timeout, and what
+	// works does not wait for what does not.
+	again  *semaphore.Weighted
 	bucket *rate.Limiter
 }
 
@@ -37,6 +40,8 @@ type target struct {
 	account string
 	// whole asks for all of the object, also of a kind without status.
 	whole bool
+	// again says that the object could not be applied before.
+	again bool
 }
 
 func newWire(config *rest.Config, client *http.Client, o Options) (*wire, error) {
@@ -48,7 +53,8 @@ func newWire(config *rest.Config, client *http.Client, o Options) (*wire, error)
 		return nil, err
 	}
 	return &wire{
-		client: made, flight: semaphore.NewWeighted(int64(o.Parallel)), bucket: rate.NewLimiter(rate.Limit(o.Rate), max(int(o.Rate), 1)),
+		client: made, flight: semaphore.NewWeighted(int64(o.Parallel)), again: semaphore.NewWeighted(int64(max(o.Parallel/2, 1))),
+		bucket: rate.NewLimiter(rate.Limit(o.Rate), max(int(o.Rate), 1)),
 	}, nil
 }
 
@@ -79,6 +85,12 @@ func (t target) accept() string {
 
 // send waits for its turn and sends a request. The answer is nil when it has no object in it.
 func (w *wire) send(ctx context.Context, t target, r *rest.Request, accept string) (answer *unstructured.Unstructured, created bool, err error) {
+	if t.again {
+		if err := w.again.Acquire(ctx, 1); err != nil {
+			return nil, false, err
+		}
+		defer w.again.Release(1)
+	}
 	if err := w.bucket.Wait(ctx); err != nil {
 		return nil, false, err
 	}
@@ -170,7 +182,8 @@ func (w *wire) merge(ctx context.Context, t target, patch []byte) error {
 	return err
 }
 
-// delete asks for an object to go: the one with that uid and, unless it is empty, at that resourceVersion. It returns what is left of it while it waits for its finalizers.
+// delete asks for an object to go: the one with that uid and, unless it is empty, at that resourceVersion. It returns what is
+// left of it while it waits for its finalizers.
 func (w *wire) delete(ctx context.Context, t target, uid, version string) (*unstructured.Unstructured, error) {
 	id, policy := types.UID(uid), metav1.DeletePropagationBackground
 	exactly := &metav1.Preconditions{UID: &id}

@@ -57,6 +57,7 @@ type entry struct {
 	Keep       bool   `json:"keep,omitempty"`
 	PruneLast  bool   `json:"pruneLast,omitempty"`
 	Recreating string `json:"recreating,omitempty"`
+	Left       bool   `json:"left,omitempty"`
 }
 
 type hook struct {
@@ -104,7 +105,7 @@ func encode(inv *Inventory) ([]byte, error) {
 func storedEntry(e Entry) entry {
 	out := entry{
 		name: nameOf(e.ID), Version: e.Version, UID: e.UID, Digest: e.Digest, Trace: e.Trace, Wave: e.Turn.Wave,
-		NoPrune: e.Turn.NoPrune, Keep: e.Turn.Keep, PruneLast: e.Turn.PruneLast, Recreating: e.Recreating,
+		NoPrune: e.Turn.NoPrune, Keep: e.Turn.Keep, PruneLast: e.Turn.PruneLast, Recreating: e.Recreating, Left: e.Left,
 	}
 	if e.Turn.Stage != order.Sync {
 		out.Stage = e.Turn.Stage.String()
@@ -206,7 +207,7 @@ func (inv *Inventory) takeEntries(entries []entry) error {
 		}
 		stage, _ := e.stage()
 		inv.Entries[e.id()] = Entry{
-			ID: e.id(), Version: e.Version, UID: e.UID, Digest: e.Digest, Trace: e.Trace, Recreating: e.Recreating,
+			ID: e.id(), Version: e.Version, UID: e.UID, Digest: e.Digest, Trace: e.Trace, Recreating: e.Recreating, Left: e.Left,
 			Turn: TurnMarks{Stage: stage, Wave: e.Wave, NoPrune: e.NoPrune, Keep: e.Keep, PruneLast: e.PruneLast},
 		}
 	}

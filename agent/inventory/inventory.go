@@ -35,6 +35,8 @@ type Entry struct {
 	Turn TurnMarks
 	// Recreating is the uid that is being deleted so that the object can be made anew, else empty.
 	Recreating string
+	// Left says that the newest render that was looked at does not hold the object, which is still there.
+	Left bool
 }
 
 // GroupVersionKind is what the object was applied as.

@@ -20,6 +20,7 @@ const (
 	maxFieldRules   = 100
 	maxRecreate     = 50
 	maxTokens       = 200
+	maxRemovals     = 10_000 // tokens of services
 	maxNamespaces   = 100
 	maxDependencies = 100
 	maxPlugins      = 50
@@ -91,8 +92,8 @@ func (d *document) checkObjectName(path, name string) {
 	}
 }
 
-func (d *document) checkTokens(path string, tokens []string) {
-	d.checkCount(path, "tokens", len(tokens), maxTokens)
+func (d *document) checkTokens(path string, tokens []string, most int) {
+	d.checkCount(path, "tokens", len(tokens), most)
 	for i, token := range tokens {
 		at := index(path, i)
 		if !budget.IsToken(token) && !d.faults.has(place(d.fields, at, d.position())) {
@@ -155,7 +156,7 @@ func (d *document) checkSync(path string, s Sync) {
 	for i, kind := range s.Recreate {
 		d.checkRecreate(index(path+".recreate", i), kind)
 	}
-	d.checkTokens(path+".acknowledged", s.Acknowledged)
+	d.checkTokens(path+".acknowledged", s.Acknowledged, maxTokens)
 }
 
 func (d *document) checkField(at string, f FieldRule) {

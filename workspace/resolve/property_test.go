@@ -114,13 +114,13 @@ func mount(rt *rapid.T) Mount {
 	return Mount{At: word.Draw(rt, "at"), Bundle: word.Draw(rt, "bundle"), OwnRepository: rapid.Bool().Draw(rt, "own")}
 }
 
-func TestAServiceWithoutMountsKeepsTheKeyItHadBefore(t *testing.T) {
+func TestAServiceWithoutNewSettingsKeepsTheKeyItHadBefore(t *testing.T) {
 	d := &Deployment{
-		Bundle: "b1-x", Renderer: rendererHelm, Service: "web", Path: "apps/web", Namespace: "shop",
+		Bundle: "b1-x", Renderer: rendererKustomize, Service: "web", Path: "apps/web", Namespace: "shop",
 		Parameters: map[string]string{"a": "1"}, Helm: &Helm{Release: "web", ValuesFiles: []string{"v.yaml"}}, OwnRepository: true,
 		Secrets: []Secret{{"db", "secrets/db.yaml", true, "Opaque"}}, SecretsBundle: "b1-y",
 	}
-	if key := deploymentKey(d); key != "d2-5a6083462523fb883e994e77a4e677098d60411d8cdcd1e9c91ab551e9a8db26" {
+	if key := deploymentKey(d); key != "d2-13bee8057c3046e1720f039212b7613af6d412516ae392921dbb5ee87e615809" {
 		t.Errorf("%s: every cluster would render again", key)
 	}
 }
