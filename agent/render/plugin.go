@@ -61,7 +61,7 @@ func (r *Renderer) PluginDigest(name string) (string, error) {
 
 // plugin finds the executable of that name.
 func (r *Renderer) plugin(name string) (string, error) {
-	unknown := &Error{Reason: Invalid, Message: fmt.Sprintf("unknown renderer %q", name), Fix: "raw, kustomize or helm"}
+	unknown := &Error{Reason: Invalid, Message: fmt.Sprintf("unknown renderer %q", name), Fix: "raw, kustomize or helm, or the name of a program in the agent's --plugins folder"}
 	if r.Plugins == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") || name == "" {
 		return "", unknown.cleaned()
 	}

@@ -1,7 +1,9 @@
 package sync
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -21,10 +23,13 @@ func dependencies(d *api.Deployment) []*api.Dependency {
 	return list
 }
 
-// blocker is what the service's newest deployment has to wait for, or nothing. What has begun waits for nobody: a dependency
+// blocker is what the service's newest deployment, or its removal, has to wait for, or nothing. What has begun waits for nobody: a dependency
 // that falters does not turn a sync around.
 func (state *loopState) blocker(svc *service) string {
-	if svc.desired == nil || svc.current() || svc.memory.Begun == svc.desired.GetKey() || svc.good.GetKey() == svc.desired.GetKey() {
+	if svc.desired == nil {
+		return state.dependant(svc)
+	}
+	if svc.current() || svc.memory.Begun == svc.desired.GetKey() || svc.good.GetKey() == svc.desired.GetKey() {
 		return ""
 	}
 	for _, dep := range dependencies(svc.desired) {
@@ -33,6 +38,37 @@ func (state *loopState) blocker(svc *service) string {
 		}
 	}
 	return ""
+}
+
+// dependant is what a service that leaves has to wait for, or nothing: others that leave with it may need it to the end, such as
+// the account that their objects are deleted as. Those that need each other wait for nobody.
+func (state *loopState) dependant(svc *service) string {
+	first := ""
+	for name, other := range state.services {
+		if other.desired == nil && other != svc && other.needs(svc.name) && !state.leadsTo(svc, name, map[string]bool{}) && (first == "" || name < first) {
+			first = name
+		}
+	}
+	if first == "" {
+		return ""
+	}
+	return fmt.Sprintf("goes after %s, which depends on it", first)
+}
+
+// needs says whether a service that leaves depended on another.
+func (svc *service) needs(name string) bool {
+	return slices.ContainsFunc(dependencies(cmp.Or(svc.last, svc.good)), func(d *api.Dependency) bool { return d.GetService() == name })
+}
+
+// leadsTo says whether a service that leaves depended on another, or on one that did.
+func (state *loopState) leadsTo(svc *service, name string, seen map[string]bool) bool {
+	if svc == nil || svc.desired != nil || seen[svc.name] {
+		return false
+	}
+	seen[svc.name] = true
+	return slices.ContainsFunc(dependencies(cmp.Or(svc.last, svc.good)), func(d *api.Dependency) bool {
+		return d.GetService() == name || state.leadsTo(state.services[d.GetService()], name, seen)
+	})
 }
 
 // conditionApplied is the condition of a dependency whose health does not matter.

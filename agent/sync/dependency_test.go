@@ -60,3 +60,33 @@ func TestWhatHasBegunWaitsForNobody(t *testing.T) {
 		t.Errorf("a newer one %s", got)
 	}
 }
+
+// What is deleted as an account has to be gone before the account is.
+func TestWhatLeavesGoesBeforeWhatItDependsOn(t *testing.T) {
+	leaving := func(name string, needs ...string) *service {
+		svc := &service{name: name}
+		svc.want(&api.Deployment{Service: name, Key: "k", DependsOn: needs})
+		svc.want(nil)
+		return svc
+	}
+	account, web, stays := leaving("account"), leaving("web", "account"), &service{name: "stays"}
+	stays.want(&api.Deployment{Service: "stays", Key: "k", DependsOn: []string{"account"}})
+	known := &service{name: "known", good: &api.Deployment{Service: "known", Key: "k", DependsOn: []string{"web"}}}
+	chicken, egg := leaving("chicken", "egg"), leaving("egg", "chicken")
+	state := &loopState{services: map[string]*service{
+		"account": account, "web": web, "stays": stays, "known": known, "chicken": chicken, "egg": egg,
+	}}
+	for svc, want := range map[*service]string{
+		account: "goes after web, which depends on it", web: "goes after known, which depends on it",
+		known: "", chicken: "", egg: "",
+	} {
+		if got := state.blocker(svc); got != want {
+			t.Errorf("%s %q, want %q", svc.name, got, want)
+		}
+	}
+	delete(state.services, "known")
+	delete(state.services, "web")
+	if got := state.blocker(account); got != "" {
+		t.Errorf("when its dependants are gone the account %s", got)
+	}
+}

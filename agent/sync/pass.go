@@ -88,6 +88,8 @@ func (s *Syncer) run(ctx context.Context, w work) result {
 		p.unruled = &unrenderable{err.Error(), true}
 	}
 	switch d := w.desired; {
+	case d == nil && w.blocked != "":
+		p.result.phase, p.result.message = api.Phase_REMOVING, w.blocked
 	case d == nil:
 		p.remove(ctx)
 	case d.GetHold() != "":

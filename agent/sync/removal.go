@@ -34,7 +34,8 @@ func (s *Syncer) findRemovals(ctx context.Context, state *loopState) {
 	}()
 }
 
-// decideRemovals allows all removals or none. A listing that is older than the newest poll decides nothing.
+// decideRemovals lets go what somebody agreed to by name, and allows all other removals or none. A listing that is older than
+// the newest poll decides nothing.
 func (s *Syncer) decideRemovals(state *loopState, l listing) {
 	state.listing = false
 	if !state.removals.IsZero() {
@@ -46,15 +47,20 @@ func (s *Syncer) decideRemovals(state *loopState, l listing) {
 		return
 	}
 	gone, all := state.gone(l.services)
-	state.held = state.hold(gone, all)
-	for _, svc := range gone {
-		svc.decide(state.held.GetMessage())
+	open := budget.Unagreed(state.acknowledged, gone)
+	state.held = s.hold(state, open, all-len(gone)+len(open)) // what is agreed to counts on neither side
+	for _, name := range gone {
+		held := ""
+		if slices.Contains(open, name) {
+			held = state.held.GetMessage()
+		}
+		state.services[name].decide(held)
 	}
 }
 
-// gone are the services that the cluster has and nothing asks for, and how many it has in all. A service that is still
+// gone are the services that the cluster has and nothing asks for, sorted, and how many it has in all. A service that is still
 // to come is none of them: adding some allows no more to be removed.
-func (state *loopState) gone(present []string) (gone []*service, all int) {
+func (state *loopState) gone(present []string) (gone []string, all int) {
 	here := make(map[string]bool, len(present))
 	for _, name := range present {
 		here[name] = true
@@ -69,34 +75,26 @@ func (state *loopState) gone(present []string) (gone []*service, all int) {
 		switch {
 		case svc.desired != nil:
 		case here[name] || svc.good != nil:
-			gone = append(gone, svc)
+			gone = append(gone, name)
 		default:
 			svc.decide("") // it never came
 		}
 	}
+	slices.Sort(gone)
 	return gone, all
 }
 
 // hold is what waits for a person, when so many removals do: nil when they may happen, or somebody agreed to exactly these.
-func (state *loopState) hold(gone []*service, all int) *api.Held {
-	why := overBudget(state.budget, len(gone), all)
-	if why == "" {
+func (s *Syncer) hold(state *loopState, names []string, all int) *api.Held {
+	why := overBudget(state.budget, len(names), all, s.Cluster.Name)
+	if why == "" || budget.Agreed(state.acknowledged, names) {
 		return nil
 	}
-	names := make([]string, len(gone))
-	for i, svc := range gone {
-		names[i] = svc.name
-	}
-	slices.Sort(names)
-	token := budget.Token(names)
-	if slices.Contains(state.acknowledged, token) {
-		return nil
-	}
-	return &api.Held{Token: token, Count: uint32(len(names)), Names: shown(names, maxHeld), Message: why}
+	return &api.Held{Token: budget.Token(names), Count: uint32(len(names)), Names: shown(names, maxHeld), Message: why}
 }
 
 // overBudget says why so many removals wait, or nothing.
-func overBudget(written string, gone, all int) string {
+func overBudget(written string, gone, all int, cluster string) string {
 	limit, err := budget.Parse(written)
 	if err != nil {
 		return fmt.Sprintf("its removal waits: %v", err)
@@ -105,6 +103,6 @@ func overBudget(written string, gone, all int) string {
 		return ""
 	}
 	return fmt.Sprintf("its removal waits: %d of the %d services on this cluster are asked for no more, and the deletion "+
-		"budget of %s allows %d: put them back, agree with plural service ack, or raise spec.deletionBudget in plural.yaml",
-		gone, all, limit, limit.Allowed(all))
+		"budget of %s allows %d: put them back, agree with plural service ack --cluster-removals %s, or raise "+
+		"spec.deletionBudget in plural.yaml", gone, all, limit, limit.Allowed(all), cluster)
 }

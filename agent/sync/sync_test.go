@@ -262,7 +262,10 @@ func TestAnAcknowledgedRemovalHappensAndNoOther(t *testing.T) {
 	if held.GetToken() != want.GetToken() || held.GetCount() != 2 || !slices.Equal(held.GetNames(), want.GetNames()) || held.GetMessage() == "" {
 		t.Errorf("held = %v", held)
 	}
-	w.hub.acknowledges(budget.Token([]string{"a"}), budget.Token([]string{"a", "b", "c"})) // other sets
+	if command := "plural service ack --cluster-removals edge-1"; !strings.Contains(held.GetMessage(), command) {
+		t.Errorf("message = %q, want it to name %q", held.GetMessage(), command)
+	}
+	w.hub.acknowledges(budget.Token([]string{"c"}), budget.Token([]string{"a", "b", "c"})) // other sets
 	w.hub.asks("", c)
 	w.passes(5)
 	if w.live("a") != "one" || w.live("b") != "one" {
@@ -272,6 +275,34 @@ func TestAnAcknowledgedRemovalHappensAndNoOther(t *testing.T) {
 	w.hub.asks("", c)
 	w.eventually("both are gone", func() bool { return w.live("a") == "" && w.live("b") == "" && w.hub.status("a") == nil })
 	w.eventually("nothing is held any more", func() bool { return w.hub.last().GetHeld() == nil })
+}
+
+// TestServicesThatWereAgreedToByNameGoWhateverElseLeaves is what an agreement to a commit comes to on one of many clusters: the
+// commit's own token names services that this cluster never had.
+func TestServicesThatWereAgreedToByNameGoWhateverElseLeaves(t *testing.T) {
+	w := newWorld(t)
+	var all []*api.Deployment
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		all = append(all, w.configMap(name, "one"))
+	}
+	w.hub.asks("", all...)
+	w.start()
+	for _, d := range all {
+		w.becomes(d, api.Phase_HEALTHY)
+	}
+	w.hub.acknowledges(budget.Token([]string{"a", "b", "elsewhere"}), budget.Token([]string{"a"}), budget.Token([]string{"b"}), budget.Token([]string{"elsewhere"}))
+	w.hub.asks("", all[4]) // and c and d, of which nobody knew: 2 of the 3 that are left
+	w.eventually("a and b are gone", func() bool { return w.live("a") == "" && w.live("b") == "" })
+	w.becomes(&api.Deployment{Service: "c"}, api.Phase_HELD)
+	w.becomes(&api.Deployment{Service: "d"}, api.Phase_HELD)
+	if held := w.hub.last().GetHeld(); held.GetToken() != budget.Token([]string{"c", "d"}) || !slices.Equal(held.GetNames(), []string{"c", "d"}) {
+		t.Errorf("held = %v", held)
+	}
+	w.hub.asks("", all[3], all[4])
+	w.eventually("c goes within the budget", func() bool { return w.live("c") == "" })
+	if w.live("d") != "one" || w.live("e") != "one" {
+		t.Error("what is asked for is gone")
+	}
 }
 
 func TestAcknowledgedDeletionsHappen(t *testing.T) {

@@ -87,6 +87,14 @@ func (p *pass) problem(ctx context.Context, d *api.Deployment, o *apply.ObjectRe
 	return problem
 }
 
+// told is what is wrong with an object and what to do about it; whoever is told sees beside it which object that is.
+func told(err *apply.Error) string {
+	if err.Fix == "" {
+		return err.Message
+	}
+	return err.Message + ": " + err.Fix
+}
+
 // severity orders the phases of applied objects.
 func severity(p api.Phase) int {
 	return slices.Index([]api.Phase{api.Phase_HEALTHY, api.Phase_PROGRESSING, api.Phase_DEGRADED, api.Phase_FAILED}, p)
@@ -95,7 +103,7 @@ func severity(p api.Phase) int {
 func verdict(o *apply.ObjectResult) (api.Phase, string) {
 	switch {
 	case o.Err != nil:
-		return api.Phase_FAILED, o.Err.Error()
+		return api.Phase_FAILED, told(o.Err)
 	case o.Action == apply.Kept:
 		return api.Phase_HEALTHY, ""
 	case o.Action == apply.Waiting, o.Action == apply.Recreated:

@@ -251,6 +251,7 @@ func newWorld(t *testing.T) *world {
 		hub:     &hub{bundles: map[string][]byte{}, stalled: map[string]bool{}},
 		tester:  &tester{fails: map[string]string{}, stalls: map[string]bool{}},
 		can:     make(chan agentsync.Capabilities),
+		cluster: unseal.Cluster{Name: "edge-1"},
 		log:     slog.New(slog.DiscardHandler),
 	}
 	w.checks = w.tester

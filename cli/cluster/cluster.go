@@ -90,11 +90,32 @@ func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail) error {
 	if err := f.IO.Aligned(w, []ui.Column{{Name: "CLUSTER"}, {Name: c.Name}}, rows); err != nil {
 		return err
 	}
-	if len(c.Deployments) == 0 {
-		return nil
+	if len(c.Deployments) > 0 {
+		fmt.Fprintln(w)
+		if err := f.IO.Aligned(w, cmdutil.DeploymentColumns(), cmdutil.DeploymentRows(c.Deployments)); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(w)
-	return f.IO.Aligned(w, cmdutil.DeploymentColumns(), cmdutil.DeploymentRows(c.Deployments))
+	held(w, &c.Cluster)
+	return nil
+}
+
+// held writes which removals of whole services wait for a person, and how one agrees.
+func held(w io.Writer, c *v1.Cluster) {
+	if c.Held == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nwaits for an agreement: %d services (%s)\n", c.Held.Count, ui.Clean(c.Held.Token))
+	for _, name := range c.Held.Names {
+		fmt.Fprintf(w, "  - %s\n", ui.Clean(name))
+	}
+	if rest := c.Held.Count - len(c.Held.Names); rest > 0 && len(c.Held.Names) > 0 {
+		fmt.Fprintf(w, "  - and %d more\n", rest)
+	}
+	if c.Held.Message != "" {
+		fmt.Fprintf(w, "  %s\n", ui.Clean(c.Held.Message))
+	}
+	fmt.Fprintf(w, "  agree: plural service ack --cluster-removals %s\n", ui.Clean(c.Name))
 }
 
 func tags(all map[string]string) string {

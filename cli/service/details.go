@@ -20,12 +20,55 @@ type details struct {
 }
 
 func (d details) write(s *v1.Service) error {
+	d.problems(s.Deployments)
 	d.held(s)
 	if err := d.tests(s.Deployments); err != nil {
 		return err
 	}
 	d.notes(s.Deployments)
 	return nil
+}
+
+// maxProblems is how many objects are named that are not as they should be; -o json has them all.
+const maxProblems = 20
+
+// problems are the objects behind a deployment's reason, where there is more than the one that it names. The same is told once,
+// with where it holds.
+func (d details) problems(deployments []v1.Deployment) {
+	var order []string
+	where := map[string][]string{}
+	for i := range deployments {
+		for _, p := range deployments[i].Problems {
+			if len(deployments[i].Problems) < 2 {
+				continue
+			}
+			line := problemLine(&p)
+			if where[line] == nil {
+				order = append(order, line)
+			}
+			where[line] = append(where[line], deployments[i].Cluster)
+		}
+	}
+	if len(order) > 0 {
+		fmt.Fprint(d.w, "\nobjects\n")
+	}
+	for _, line := range order[:min(len(order), maxProblems)] {
+		fmt.Fprintf(d.w, "  %s (%s)\n", ui.Clean(line), ui.Clean(list(where[line])))
+	}
+	if rest := len(order) - maxProblems; rest > 0 {
+		fmt.Fprintf(d.w, "  and %d more\n", rest)
+	}
+}
+
+func problemLine(p *v1.Problem) string {
+	line := p.Message
+	if p.Object != "" {
+		line = p.Object + ": " + line
+	}
+	if p.Reason != "" {
+		line = p.Reason + ": " + line
+	}
+	return line
 }
 
 // held are deletions that wait for a person.
