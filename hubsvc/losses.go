@@ -32,11 +32,10 @@ func overBudget(good *candidate, f *fleet.Fleet) []v1.Problem {
 	}
 	var problems []v1.Problem
 	for _, lost := range []losses{lostServices(good.fleet, f), lostPlaces(good.fleet, f)} {
-		token := budget.Token(lost.names)
-		if limit.Allows(len(lost.names), lost.total) || slices.Contains(spec.Acknowledged, token) {
+		if limit.Allows(len(lost.names), lost.total) || budget.Agreed(spec.Acknowledged, lost.names) {
 			continue
 		}
-		problems = append(problems, lost.problem(limit, token))
+		problems = append(problems, lost.problem(limit))
 	}
 	return problems
 }
@@ -95,14 +94,25 @@ func sameChoice(before, after *fleet.Fleet) bool {
 	return true
 }
 
-func (l losses) problem(limit budget.Budget, token string) v1.Problem {
+func (l losses) problem(limit budget.Budget) v1.Problem {
+	token := budget.Token(l.names)
 	return v1.Problem{
-		File: "services", Token: token,
+		File: "services", Token: token, Services: l.services(),
 		Message: fmt.Sprintf("the commit takes away %d of %d %s, and the deletion budget of %s allows %d: %s",
 			len(l.names), l.total, l.what, limit, limit.Allowed(l.total), l.list()),
 		Fix: fmt.Sprintf("put them back, agree to exactly this with plural service ack --commit (spec.acknowledged: [%q] in plural.yaml), "+
 			"or raise spec.deletionBudget there", token),
 	}
+}
+
+// services are those that go, or stop somewhere.
+func (l losses) services() []string {
+	names := make([]string, len(l.names))
+	for i, name := range l.names {
+		names[i], _, _ = strings.Cut(name, "/")
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // list names the first of what goes.

@@ -257,7 +257,7 @@ func (p *planner) newest() *candidate {
 		return nil
 	}
 	next, problems := p.judge.examine(snap, p.good)
-	if len(problems) > 0 && (before != p.head.ID || !slices.Equal(problems, p.refused)) {
+	if len(problems) > 0 && (before != p.head.ID || !slices.EqualFunc(problems, p.refused, v1.Problem.Equal)) {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,7 +240,7 @@ func TestCommitThatTakesAwayMoreThanTheBudgetIsRefused(t *testing.T) {
 
 // agree is the workspace with tokens that a person has agreed to.
 func agree(tokens ...string) map[string]string {
-	return map[string]string{"plural.yaml": workspace(fmt.Sprintf("  acknowledged: [%q]\n", strings.Join(tokens, `", "`)))}
+	return map[string]string{"plural.yaml": workspace(`  acknowledged: ["` + strings.Join(tokens, `", "`) + "\"]\n")}
 }
 
 func TestAgreementLiftsExactlyWhatItNames(t *testing.T) {
@@ -255,13 +256,31 @@ func TestAgreementLiftsExactlyWhatItNames(t *testing.T) {
 	if len(problems) != 1 || problems[0].Token != token || !strings.Contains(problems[0].Fix, token) {
 		t.Fatalf("problems = %+v, want the token %s", problems, token)
 	}
-	if problems := p.refuses(o.push(agree(budget.Token([]string{"api", "c"})))); problems[0].Token != token {
-		t.Errorf("problems = %+v", problems)
+	if want := []string{"api", "c", "d"}; !slices.Equal(problems[0].Services, want) {
+		t.Errorf("services = %q, want %q", problems[0].Services, want)
+	}
+	for _, other := range [][]string{{budget.Token([]string{"api", "c"})}, {budget.Token([]string{"api"}), budget.Token([]string{"c"})}} {
+		if problems := p.refuses(o.push(agree(other...))); problems[0].Token != token {
+			t.Errorf("problems = %+v", problems)
+		}
 	}
 	p.serves(o.push(agree(token)))
 	if n := len(p.plan().desired.Deployments["a"]); n != 1 {
 		t.Errorf("%d services are left", n)
 	}
+}
+
+func TestAgreementToEachServiceLiftsWhatTheirSetDoes(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	fleet := twoServices(nil)
+	for _, name := range []string{"c", "d"} {
+		fleet["services/"+name+".yaml"] = service(name, path("apps/web"))
+	}
+	p.serves(o.push(fleet))
+	gone := map[string]string{"services/api.yaml": "", "services/c.yaml": "", "services/d.yaml": ""}
+	maps.Copy(gone, agree(budget.Token([]string{"d"}), budget.Token([]string{"api"}), budget.Token([]string{"c"})))
+	p.serves(o.push(gone))
 }
 
 func TestCommitThatStopsServicesOnMoreClustersThanTheBudgetIsRefused(t *testing.T) {
@@ -282,6 +301,10 @@ func TestCommitThatStopsServicesOnMoreClustersThanTheBudgetIsRefused(t *testing.
 	if len(problems) != 1 || problems[0].Token != token || !strings.Contains(problems[0].Message, "4 of 6") {
 		t.Fatalf("problems = %+v, want 4 of 6 with the token %s", problems, token)
 	}
+	if want := []string{"api", "web"}; !slices.Equal(problems[0].Services, want) {
+		t.Errorf("services = %q, want %q", problems[0].Services, want)
+	}
+	p.refuses(o.push(agree(budget.Token([]string{"api"}), budget.Token([]string{"web"})))) // of places they say nothing
 	if p.plan().desired.Served.ID != good {
 		t.Error("the last good commit is gone")
 	}

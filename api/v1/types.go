@@ -4,7 +4,10 @@
 // neither the hub that fills these values in nor the commands that print them.
 package v1
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // List is the envelope of every list: items in a stable order (by name unless asked otherwise).
 type List[T any] struct {
@@ -294,7 +297,12 @@ type Problem struct {
 	Fix     string `json:"fix,omitempty"`
 	// Token is set where a person may agree to what is refused.
 	Token string `json:"token,omitempty"`
+	// Services are those whose removal, altogether or from some clusters, the token stands for: sorted, each once.
+	Services []string `json:"services,omitempty"`
 }
+
+// Equal says whether both say the same.
+func (p Problem) Equal(other Problem) bool { return reflect.DeepEqual(p, other) }
 
 // Error is the body of every answer outside 2xx.
 type Error struct {

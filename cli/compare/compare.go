@@ -8,6 +8,7 @@
 package compare
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,12 +20,14 @@ import (
 // Action is what happens to an object or to one of its fields.
 type Action string
 
-// The actions there are. Reordered is of lists alone; Refused is of objects that a cluster does not take.
+// The actions there are. Reordered is of lists alone; Moved is of objects that another service renders now; Refused is of
+// objects that a cluster does not take.
 const (
 	Added     Action = "added"
 	Changed   Action = "changed"
 	Deleted   Action = "deleted"
 	Reordered Action = "reordered"
+	Moved     Action = "moved"
 	Refused   Action = "refused"
 )
 
@@ -45,8 +48,10 @@ type Side struct {
 type Change struct {
 	object.ID
 	Action Action
-	// Fields are what differs in an object that is changed, by path.
+	// Fields are what differs in an object that is changed or moved, by path.
 	Fields []Field
+	// From is the service that an object moves from.
+	From string
 	// Stays says why an object that is deleted from the render is not deleted from clusters; empty when it is.
 	Stays string
 	// Notes are what else there is to say of it: whose fields it takes, why it is refused.
@@ -55,6 +60,8 @@ type Change struct {
 	before, after *unstructured.Unstructured
 	// hide masks each side.
 	hide [2]masker
+	// home is the namespace of the side that has the object, for objects that name none.
+	home string
 }
 
 // Field is one place in an object whose value differs. A value is nil on the side where there is none.
@@ -73,12 +80,12 @@ func Objects(before, after Side, key []byte) []Change {
 	old, now := index(before), index(after)
 	var changes []Change
 	for _, id := range names(old, now) {
-		c := Change{ID: id, Action: Changed, before: old[id], after: now[id], hide: hide}
+		c := Change{ID: id, Action: Changed, before: old[id], after: now[id], hide: hide, home: after.Namespace}
 		switch {
 		case c.before == nil:
 			c.Action = Added
 		case c.after == nil:
-			c.Action, c.Stays = Deleted, stays(id, c.before, after)
+			c.Action, c.Stays, c.home = Deleted, stays(id, c.before, after), before.Namespace
 		default:
 			if c.Fields = c.fields(); len(c.Fields) == 0 {
 				continue
@@ -99,6 +106,9 @@ func index(s Side) map[object.ID]*unstructured.Unstructured {
 	}
 	return all
 }
+
+// IDs are the objects of one side that go to clusters, in no order, named as Identify does.
+func IDs(s Side) []object.ID { return slices.Collect(maps.Keys(index(s))) }
 
 func names(sides ...map[object.ID]*unstructured.Unstructured) []object.ID {
 	var all []object.ID

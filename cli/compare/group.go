@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -17,6 +18,8 @@ type Delta struct {
 	Service  string
 	Clusters []string
 	Changes  []Change
+	// Rendered are the objects of the side after, where they are known beside Changes.
+	Rendered []object.ID
 	// Before and After count the objects of each side.
 	Before, After int
 	// Leaves says that the service is asked for no more on these clusters.
@@ -49,6 +52,8 @@ type Object struct {
 	Clusters int `json:"clusters"`
 	// Stays says why a deleted object stays in clusters all the same.
 	Stays string `json:"stays,omitempty"`
+	// From is the service that the object moves from.
+	From string `json:"from,omitempty"`
 }
 
 // Hold is a deletion that will wait for a person.
@@ -96,8 +101,8 @@ type unit struct {
 
 func collect(units map[string]*unit, d *Delta, c *Change) {
 	digest := ""
-	if c.Action == Changed || len(c.Notes) > 0 {
-		digest = digestOf([]any{c.Action, c.Fields, c.Notes})
+	if c.Action == Changed || c.Action == Moved || len(c.Notes) > 0 {
+		digest = digestOf([]any{c.Action, c.Fields, c.Notes, c.From})
 	}
 	key := strings.Join([]string{d.Service, c.String(), string(c.Action), c.Stays, digest}, "\n")
 	u := units[key]
@@ -150,7 +155,7 @@ func (d *draft) group() Group {
 	example := d.units[0].change
 	g := Group{Action: example.Action, Fields: example.Fields, Notes: example.Notes, Example: example, Clusters: slices.Sorted(maps.Keys(d.clusters))}
 	for _, u := range d.units {
-		g.Objects = append(g.Objects, Object{u.service, u.change.String(), len(u.clusters), u.change.Stays})
+		g.Objects = append(g.Objects, Object{u.service, u.change.String(), len(u.clusters), u.change.Stays, u.change.From})
 		if n := len(u.contents); n > 1 {
 			g.Contents = max(g.Contents, n)
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/cli/compare"
 	"github.com/pluralsh/plural/cli/live"
@@ -80,7 +81,7 @@ func (o options) ask(ctx context.Context, repo *workspace.Repo, s *sides) (*live
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if q.report.Items = compare.Of(q.deltas); q.report.Items == nil {
+	if q.report.Items = compare.Of(compare.Moves(q.deltas)); q.report.Items == nil {
 		q.report.Items = []compare.Group{}
 	}
 	for service, clusters := range q.leaving {
@@ -207,6 +208,9 @@ func (q *questions) service(ctx context.Context, engine *apply.Engine, renderer 
 		return err
 	}
 	delta := compare.Delta{Service: d.Service, Clusters: []string{d.Cluster}}
+	if delta.Rendered, err = rendered(ctx, engine, made, d.Namespace); err != nil {
+		return err
+	}
 	for i := range changes {
 		delta.Changes = append(delta.Changes, q.change(&changes[i], made.Sealed)...)
 	}
@@ -214,6 +218,21 @@ func (q *questions) service(ctx context.Context, engine *apply.Engine, renderer 
 	defer q.mu.Unlock()
 	q.deltas = append(q.deltas, delta)
 	return nil
+}
+
+// rendered are a service's objects by the names that the cluster has for them.
+func rendered(ctx context.Context, engine *apply.Engine, made *preview.Rendition, namespace string) ([]object.ID, error) {
+	catalog, err := engine.Kinds().With(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	ids := compare.IDs(compare.Side{Objects: made.Objects, Namespace: namespace})
+	for i := range ids {
+		if kind, ok := catalog.Find(ids[i].GroupKind().WithVersion("")); ok && kind.Namespaced && ids[i].Namespace == "" {
+			ids[i].Namespace = namespace
+		}
+	}
+	return ids, nil
 }
 
 // change is what the engine said of one object, as the rest of the report has it.

@@ -190,6 +190,24 @@ func TestLiveTellsWhatAnApplyWouldDeleteAndNothingOfWhatIsAsItShouldBe(t *testin
 	}
 }
 
+func TestLiveTellsWhatMovesToAnotherServiceAndDeletesNothingOfIt(t *testing.T) {
+	const kept, old = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {a: one}\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old}\n"
+	w := newWorld(t, kept+"---\n"+old)
+	w.apply("kept", "old")
+	w.write("services/other.yaml", fmt.Sprintf("apiVersion: plural.sh/v1alpha1\nkind: Service\nmetadata: {name: o%s}\n"+
+		"spec: {source: {path: other}, namespace: %s, clusters: {names: [edge-1, edge-2]}}\n", w.service(), w.Namespace))
+	w.write("app/app.yaml", kept)
+	w.write("other/old.yaml", old)
+	want := fmt.Sprintf("moved ConfigMap old; metadata.labels[\"plural.sh/service\"] %s o%[1]s", w.service())
+	if diff := cmp.Diff([]string{want}, w.diff()); diff != "" {
+		t.Error(diff)
+	}
+	w.write("other/old.yaml", old+"data: {a: [1]}\n")
+	if got := w.diff(); len(got) != 1 || !strings.HasPrefix(got[0], "refused ConfigMap old; ") {
+		t.Errorf("where the other service's object is refused: %q", got)
+	}
+}
+
 // apply makes ConfigMaps as the agent would.
 func (w *world) apply(names ...string) {
 	w.t.Helper()

@@ -142,9 +142,10 @@ func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, 
 	if err := c.renderAll(ctx); err != nil {
 		return nil, err
 	}
+	deltas := compare.Moves(c.deltas)
 	r := &report{
 		Against: o.commit, Commit: s.before.Taken().Commit().ID, Clusters: found.clusters, Deployments: found.deployments,
-		Items: compare.Of(c.deltas), Held: slices.Concat(s.budgets(found), compare.Holds(c.deltas)),
+		Items: compare.Of(deltas), Held: slices.Concat(s.budgets(found), compare.Holds(deltas)),
 		Settings: s.settings(o, found), Problems: found.problems, Left: found.left,
 	}
 	if r.Items == nil {

@@ -111,7 +111,7 @@ func (s screen) group(b *strings.Builder, g *compare.Group) {
 		s.head(b, verb+" "+count(len(g.Objects), "object"), style)
 		s.objects(b, g)
 	}
-	fmt.Fprintf(b, "  %s on %s\n", services(g), reach(g.Clusters))
+	fmt.Fprintf(b, "  %s on %s\n", about(g), reach(g.Clusters))
 	for _, note := range g.Notes {
 		fmt.Fprintf(b, "  %s\n", s.streams.Paint(ui.Yellow, ui.Clean(note)))
 	}
@@ -155,8 +155,12 @@ func (s screen) remark(g *compare.Group, o compare.Object) string {
 	return text
 }
 
-func services(g *compare.Group) string {
+// about says whose objects they are.
+func about(g *compare.Group) string {
 	names := servicesOf(g)
+	if from := g.Objects[0].From; from != "" { // all of a group come from one service and go to one
+		return "moves from service " + ui.Clean(from) + " to " + ui.Clean(names[0])
+	}
 	if len(names) == 1 {
 		return "service " + ui.Clean(names[0])
 	}
@@ -356,6 +360,10 @@ func summary(r *report) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d added, %d changed, %d deleted on %d of %s",
-		tally[compare.Added], tally[compare.Changed], tally[compare.Deleted], r.Differ, count(r.Clusters, "cluster"))
+	moved := ""
+	if n := tally[compare.Moved]; n > 0 {
+		moved = fmt.Sprintf(", %d moved", n)
+	}
+	return fmt.Sprintf("%d added, %d changed, %d deleted%s on %d of %s",
+		tally[compare.Added], tally[compare.Changed], tally[compare.Deleted], moved, r.Differ, count(r.Clusters, "cluster"))
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,7 +82,17 @@ func (r *Renderer) Render(ctx context.Context, d *resolve.Deployment) (*Renditio
 	if d.Helm != nil {
 		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles, SkipCRDs: d.Helm.SkipCRDs}
 	}
+	var looked atomic.Bool
+	if d.Helm != nil && d.Helm.Lookup {
+		in.Lookup = func(context.Context, string, string, string, string) (map[string]any, error) {
+			looked.Store(true)
+			return map[string]any{}, nil
+		}
+	}
 	out, err := r.children.Render(ctx, in)
+	if err != nil && looked.Load() {
+		err = unfound(err)
+	}
 	if err != nil {
 		return nil, opened.silent(err)
 	}
@@ -90,6 +101,17 @@ func (r *Renderer) Render(ctx context.Context, d *resolve.Deployment) (*Renditio
 		made.Origins = append(made.Origins, render.Origin{File: fileOf(d.Secrets, secret.GetName())})
 	}
 	return made, nil
+}
+
+// unfound says of a chart that does not render what may be all that is wrong: it was told that the cluster has nothing.
+func unfound(err error) error {
+	var known *render.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	said := *known
+	said.Message = "the chart looks objects up, for which no cluster is asked here: " + known.Message
+	return &said
 }
 
 // fileOf is the sealed file of a secret.

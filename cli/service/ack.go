@@ -15,6 +15,7 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -45,8 +46,9 @@ the service's file or, for whole services, as spec.acknowledged into plural.yaml
 It is committed and pushed, and the command waits until it is observed.
 
 An agreement names exactly what was shown. When other objects are to go by the
-time it arrives, they wait again. Agreements that nothing waits for any more are
-taken out of the file.`,
+time it arrives, they wait again. One to a commit is also one to each service
+that it takes away, on every cluster that the service leaves. Agreements that
+nothing waits for any more are taken out of the file.`,
 		Example: cmdutil.Example(
 			"plural service ack web",
 			"plural service ack web --cluster edge-1 --cluster edge-2 --yes",
@@ -220,6 +222,18 @@ type matter struct {
 	names []string
 	// clusters are where it waits; none when it is the commit that does.
 	clusters []string
+	// services are those that a commit takes away, altogether or from some clusters.
+	services []string
+}
+
+// tokens are what an agreement to it says: the token of all, and one for each service. By these the agents know what they are
+// to let go, each of which sees only the services on its own cluster.
+func (m *matter) tokens() []string {
+	tokens := []string{m.token}
+	for _, name := range m.services {
+		tokens = append(tokens, budget.Token([]string{name}))
+	}
+	return tokens
 }
 
 func (m *matter) title() string {
@@ -258,7 +272,7 @@ func list(names []string) string {
 func (f *findings) tokens() []string {
 	var out []string
 	for i := range f.chosen {
-		out = append(out, f.chosen[i].token)
+		out = append(out, f.chosen[i].tokens()...)
 	}
 	return out
 }

@@ -86,7 +86,7 @@ func (c ofCluster) ask(ctx context.Context, hub *client.Client) (*findings, erro
 	if err != nil {
 		return nil, err
 	}
-	found, err := askFleet(ctx, hub)
+	found, _, err := askFleet(ctx, hub)
 	if err == nil && cluster.Held != nil {
 		found.chosen = []matter{matterOf(cluster.Held, "services", string(c))}
 	}
@@ -101,28 +101,19 @@ func (ofCommit) home() home { return home{key: "spec.acknowledged"} }
 func (ofCommit) message() string { return "Agree to what is taken away" }
 
 func (ofCommit) ask(ctx context.Context, hub *client.Client) (*findings, error) {
-	status, err := hub.Status(ctx)
-	if err != nil {
-		return nil, err
+	found, refused, err := askFleet(ctx, hub)
+	if err == nil {
+		found.chosen = refused
 	}
-	found, err := askFleet(ctx, hub)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range status.Refused {
-		if p.Token != "" {
-			found.chosen = append(found.chosen, matter{token: p.Token, message: p.Message})
-		}
-	}
-	return found, nil
+	return found, err
 }
 
-// askFleet is all that waits for an agreement in plural.yaml.
-func askFleet(ctx context.Context, hub *client.Client) (*findings, error) {
-	found := &findings{waiting: map[string]bool{}}
+// askFleet is all that waits for an agreement in plural.yaml, and what of it the hub refuses in the newest commit.
+func askFleet(ctx context.Context, hub *client.Client) (found *findings, refused []matter, err error) {
+	found = &findings{waiting: map[string]bool{}}
 	clusters, err := hub.Clusters(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range clusters.Items {
 		if held := clusters.Items[i].Held; held != nil {
@@ -131,14 +122,19 @@ func askFleet(ctx context.Context, hub *client.Client) (*findings, error) {
 	}
 	status, err := hub.Status(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, p := range status.Refused {
-		if p.Token != "" {
-			found.waiting[p.Token] = true
+		if p.Token == "" {
+			continue
 		}
+		m := matter{token: p.Token, message: p.Message, services: p.Services}
+		for _, token := range m.tokens() {
+			found.waiting[token] = true
+		}
+		refused = append(refused, m)
 	}
-	return found, nil
+	return found, refused, nil
 }
 
 // home is where an agreement is written.

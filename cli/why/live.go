@@ -34,11 +34,12 @@ type liveObject struct {
 
 // owner is one manager's part of an object.
 type owner struct {
-	Manager     string    `json:"manager"`
-	Operation   string    `json:"operation"`
-	Subresource string    `json:"subresource,omitempty"`
-	Time        time.Time `json:"time"`
-	Fields      []string  `json:"fields"`
+	Manager     string `json:"manager"`
+	Operation   string `json:"operation"`
+	Subresource string `json:"subresource,omitempty"`
+	// Time is zero where the API server keeps none.
+	Time   time.Time `json:"time,omitzero"`
+	Fields []string  `json:"fields"`
 }
 
 // askClusters has each cluster that can be reached tell of the objects.

@@ -176,11 +176,20 @@ func (s screen) object(w io.Writer, a *objectAnswer) error {
 	if len(a.Unseen) > 0 {
 		fmt.Fprintln(b, "\nnot looked into")
 		for _, u := range a.Unseen {
-			fmt.Fprintf(b, "  %s: %s\n", ui.Clean(u.Service), ui.Clean(u.Reason))
+			fmt.Fprintf(b, "  %s: %s\n", ui.Clean(u.Service), s.lines("", u.Reason))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lines are a text's, those after the first further in.
+func (s screen) lines(style ui.Style, text string) string {
+	var list []string
+	for line := range strings.Lines(text) {
+		list = append(list, s.paint(style, strings.TrimSpace(line)))
+	}
+	return strings.Join(list, "\n    ")
 }
 
 // place is "file:line", or the file where the line is unknown.
@@ -195,7 +204,7 @@ func (m *match) place() string {
 func (s screen) live(b *strings.Builder, l *liveObject) {
 	fmt.Fprintf(b, "\n%s\n", s.paint(ui.Bold, l.Object+" on "+l.Cluster))
 	if l.Error != "" {
-		fmt.Fprintf(b, "  %s\n", s.paint(ui.Red, l.Error))
+		fmt.Fprintf(b, "  %s\n", s.lines(ui.Red, l.Error))
 		return
 	}
 	fmt.Fprintf(b, "  %s\n", ui.Clean(l.Recorded))
@@ -204,7 +213,11 @@ func (s screen) live(b *strings.Builder, l *liveObject) {
 		if o.Subresource != "" {
 			how += " of " + o.Subresource
 		}
-		fmt.Fprintf(b, "  %s  %s, %s\n", s.paint(ui.Bold, o.Manager), ui.Clean(how), cmdutil.Ago(s.f.Now(), &o.Time))
+		when := "-"
+		if !o.Time.IsZero() {
+			when = cmdutil.Ago(s.f.Now(), &o.Time)
+		}
+		fmt.Fprintf(b, "  %s  %s, %s\n", s.paint(ui.Bold, o.Manager), ui.Clean(how), when)
 		for _, field := range o.Fields {
 			fmt.Fprintf(b, "    %s\n", ui.Clean(field))
 		}

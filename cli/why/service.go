@@ -62,7 +62,7 @@ func (a *asked) service(ctx context.Context, name string) (*serviceAnswer, error
 	for i := range deployments {
 		if hold := deployments[i].Hold; hold != nil && hold.Source == "" {
 			p := v1.Problem{File: hold.File, Line: hold.Line, Message: hold.Message, Fix: hold.Fix}
-			if !slices.Contains(answer.Problems, p) {
+			if !slices.ContainsFunc(answer.Problems, p.Equal) {
 				answer.Problems = append(answer.Problems, p)
 			}
 		}

@@ -207,6 +207,30 @@ func TestAHubThatDoesNotAnswerIsNamedAndTheRepositoryTellsTheRest(t *testing.T) 
 	}
 }
 
+func TestAChartThatNeedsWhatAClusterHasSaysSo(t *testing.T) {
+	dir := repo(t, "demo")
+	for name, text := range map[string]string{
+		"services/chart.yaml": "apiVersion: plural.sh/v1alpha1\nkind: Service\nmetadata: {name: chart}\n" +
+			"spec: {source: {path: apps/chart}, helm: {lookup: true}, serviceAccount: chart, clusters: {names: [edge-1]}}\n",
+		"apps/chart/Chart.yaml": "apiVersion: v2\nname: chart\nversion: 1.0.0\n",
+		"apps/chart/templates/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: chart}\n" +
+			"data: {a: {{ (lookup \"v1\" \"Secret\" \"demo\" \"s\").data.a }}}\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := run(t, dir, "http://127.0.0.1:1", "", "cm/web")
+	const want = "  chart: apps/chart/templates/cm.yaml:4: the chart looks objects up, for which no cluster is asked here: "
+	if err != nil || !strings.Contains(out, want) || strings.Contains(out, `\n`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestALiveObjectTellsWhoOwnsItsFieldsAndWhetherItIsAsItWasApplied(t *testing.T) {
 	cluster := kubetest.Start(t)
 	dir := repo(t, cluster.Namespace)

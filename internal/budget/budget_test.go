@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/pluralsh/plural/internal/budget"
@@ -64,5 +65,32 @@ func TestTokenLeavesItsNamesAsTheyAre(t *testing.T) {
 	budget.Token(names)
 	if names[0] != "b" {
 		t.Error("they are sorted now")
+	}
+}
+
+func TestAgreementIsToASetOrToEachOfItsNames(t *testing.T) {
+	of := func(names ...string) string { return budget.Token(names) }
+	tests := map[string]struct {
+		acknowledged []string
+		agreed       bool
+		left         []string
+	}{
+		"nothing":               {nil, false, []string{"web", "db", "api"}},
+		"the set":               {[]string{of("api", "db", "web")}, true, []string{"web", "db", "api"}},
+		"each":                  {[]string{of("api"), of("web"), of("db")}, true, nil},
+		"each and more":         {[]string{of("api"), of("x"), of("web"), of("db")}, true, nil},
+		"some":                  {[]string{of("db"), of("api")}, false, []string{"web"}},
+		"a smaller set":         {[]string{of("web", "db"), of("web")}, false, []string{"db", "api"}},
+		"a larger set":          {[]string{of("web", "db", "api", "x")}, false, []string{"web", "db", "api"}},
+		"sets that are the set": {[]string{of("web", "db"), of("db", "api")}, false, []string{"web", "db", "api"}},
+	}
+	for name, test := range tests {
+		names := []string{"web", "db", "api"}
+		if got := budget.Agreed(test.acknowledged, names); got != test.agreed {
+			t.Errorf("%s: agreed %v", name, got)
+		}
+		if got := budget.Unagreed(test.acknowledged, names); !slices.Equal(got, test.left) {
+			t.Errorf("%s: %q are left", name, got)
+		}
 	}
 }

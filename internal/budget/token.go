@@ -25,5 +25,25 @@ func Token(names []string) string {
 	return hex.EncodeToString(sum.Sum(nil))[:tokenDigits]
 }
 
+// Agreed says whether somebody agreed to all of the names: by the token of exactly these, or by each one's own.
+func Agreed(acknowledged, names []string) bool {
+	return slices.Contains(acknowledged, Token(names)) || len(Unagreed(acknowledged, names)) == 0
+}
+
+// Unagreed are those of the names, in their order, whose own token is not there.
+func Unagreed(acknowledged, names []string) []string {
+	agreed := make(map[string]bool, len(acknowledged))
+	for _, token := range acknowledged {
+		agreed[token] = true
+	}
+	var left []string
+	for _, name := range names {
+		if !agreed[Token([]string{name})] {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
 // IsToken says whether s could be a Token.
 func IsToken(s string) bool { return token.MatchString(s) }

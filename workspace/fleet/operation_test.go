@@ -127,3 +127,13 @@ func TestListsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+func TestWorkspaceHoldsATokenForEachServiceOfALargeFleet(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		tokens := strings.Repeat(`"3f2a9c0d11aa", `, maxRemovals+more)
+		_, err := Load(repo(map[string]string{"plural.yaml": strings.Replace(workspaceYAML, "{}", "{acknowledged: ["+tokens+"]}", 1)}))
+		if refused := err != nil && strings.Contains(err.Error(), "more than 10000 tokens"); refused != (more > 0) {
+			t.Errorf("%d tokens: %v", maxRemovals+more, err)
+		}
+	}
+}
