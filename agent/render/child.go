@@ -9,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 
 	"github.com/pluralsh/plural/internal/walls"
@@ -29,7 +30,9 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 		return out.fail(fmt.Errorf("read opening: %w", err))
 	}
 	if first.Plugin != "" {
-		return becomePlugin(first)
+		failed := becomePlugin(first)
+		runtime.KeepAlive(stdout) // a file that nobody holds is closed, and it is the plugin's to write to
+		return failed
 	}
 	limits := first.Limits
 	if err := walls.Raise(limits.walls()); err != nil {
