@@ -64,7 +64,8 @@ func (c *Child) Autopsy(exit error) Death {
 	switch {
 	case containsAny(words, "stack overflow", "stack exceeds"):
 		return Recursion
-	case containsAny(words, "out of memory", "cannot allocate memory", "failed to allocate", "address space", "pthread_create failed"):
+	case containsAny(words, "out of memory", "cannot allocate memory", "failed to allocate", "failed to reserve", "address space",
+		"pthread_create failed", "failed to create new OS thread"): // whose stack found no room
 		return Memory
 	case signalled(exit, syscall.SIGKILL):
 		return Killed
