@@ -60,12 +60,11 @@ test: build test-root test-localkube ## Run every test, race-enabled, against re
 # The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git
 # filters start themselves as many processes, each of which the race detector would let sleep a second before its end.
 # Much of the time is spent waiting, for elections and intervals: so four packages run side by side, however few processors.
-# What lies in test/ watches programs that were built for people, and renders are made by one, as the race detector would slow
-# each child down tenfold.
+# What lies in test/ watches programs that were built for people, which the race detector says nothing of.
 .PHONY: test-root
 test-root: plural plural-agent bin/localkube .tools/kustomize
 	go vet ./...
-	PLURAL_AGENT='$(CURDIR)/bin/plural-agent' GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
 		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/')
 	go test -vet=off -p 4 -timeout 15m ./test/...
 

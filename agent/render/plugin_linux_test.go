@@ -81,7 +81,7 @@ func plugin() int {
 // withPlugins is a renderer that has the test binary for a plugin, and scripts by their names.
 func withPlugins(t testing.TB, scripts map[string]string) *render.Renderer {
 	t.Helper()
-	r := newOwnRenderer(t)
+	r := newRenderer(t)
 	r.Plugins = t.TempDir()
 	from, err := os.Open(r.Command[0])
 	if err != nil {

@@ -31,17 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newRenderer has this program as its child, or the one that PLURAL_AGENT names: the race detector makes a child slow.
 func newRenderer(t testing.TB) *render.Renderer {
-	t.Helper()
-	if program := os.Getenv("PLURAL_AGENT"); program != "" {
-		return &render.Renderer{Command: []string{program, "render-child"}}
-	}
-	return newOwnRenderer(t)
-}
-
-// newOwnRenderer has this program as its child, whose walls leave room for a plugin that is this program, too.
-func newOwnRenderer(t testing.TB) *render.Renderer {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {

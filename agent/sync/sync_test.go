@@ -432,7 +432,7 @@ func TestADiskThatCannotBeWrittenDoesNotStopTheCluster(t *testing.T) {
 
 func TestAFailingObjectIsNamed(t *testing.T) {
 	w := newWorld(t)
-	web := w.service("web", map[string]string{
+	web := w.service("unsound", map[string]string{ // a name that nothing of another test carries
 		"good.yaml": manifest("web", "one"),
 		"bad.yaml":  "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 99999}]}\n",
 	})

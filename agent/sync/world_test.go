@@ -2,7 +2,6 @@ package sync_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -346,7 +345,6 @@ func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer 
 	if err != nil {
 		w.Fatal(err)
 	}
-	program = cmp.Or(os.Getenv("PLURAL_AGENT"), program) // the race detector makes a child slow
 	real := &render.Renderer{Command: []string{program, "render-child"}, Plugins: w.plugins}
 	return agentsync.New(agentsync.Options{
 		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
