@@ -25,6 +25,7 @@ import (
 	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
@@ -117,22 +118,6 @@ func manifest(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// address is one of this machine's that is not loopback: the API server proxies to no other.
-func address(t *testing.T) string {
-	t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range all {
-		if network, ok := a.(*net.IPNet); ok && !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() && network.IP.To4() != nil {
-			return network.IP.String()
-		}
-	}
-	t.Skip("NOT RUN: this machine has no address but loopback, so the API server's service proxy reaches nothing here")
-	return ""
-}
-
 // serve puts a handler behind a Service of the world, as a program in a Pod would be, and returns its address.
 func (w *world) serve(name string, secure bool, handler http.Handler) string {
 	w.Helper()
@@ -196,7 +181,7 @@ func (w *world) node(logs http.Handler) {
 // listen serves on an address that the API server reaches.
 func (w *world) listen(secure bool, handler http.Handler) *net.TCPAddr {
 	w.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(address(w.T), "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(needs.Address(w.T), "0"))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -15,20 +15,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/internal/needs"
 )
-
-// corpus is the folder of other people's repositories, given by PLURAL_CORPUS.
-func corpus(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("PLURAL_CORPUS")
-	switch {
-	case dir == "" && os.Getenv("CI") != "":
-		t.Fatal("PLURAL_CORPUS is not set")
-	case dir == "":
-		t.Skip("SKIPPED, NOT TESTED: PLURAL_CORPUS is not set, so manifests of others are not read")
-	}
-	return dir
-}
 
 // manifests reads the objects of a folder that are plain YAML.
 func manifests(t *testing.T, dir string) []*unstructured.Unstructured {
@@ -75,7 +63,7 @@ func words(turn order.Turn) string {
 }
 
 func TestManifestsForArgoHaveTheTurnsThatArgoGivesThem(t *testing.T) {
-	root := corpus(t)
+	root := needs.Corpus(t)
 	const plain = "sync 0"
 	for dir, want := range map[string]map[string]string{
 		"hook":                     {"Pod hook": "sync 0 before-creation hook", "Pod pod": plain},
@@ -119,7 +107,7 @@ func TestManifestsForArgoHaveTheTurnsThatArgoGivesThem(t *testing.T) {
 }
 
 func TestEveryManifestOfTheCorpusHasATurn(t *testing.T) {
-	root, count := corpus(t), 0
+	root, count := needs.Corpus(t), 0
 	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
@@ -141,7 +129,7 @@ func TestEveryManifestOfTheCorpusHasATurn(t *testing.T) {
 }
 
 func TestManifestsForArgoAreAppliedInItsOrder(t *testing.T) {
-	root := corpus(t)
+	root := needs.Corpus(t)
 	for dir, want := range map[string]string{
 		"sync-waves": "sync 1: ConfigMap/cm-1\nawait\nsync 2: ConfigMap/cm-2\n",
 		"syncwaves-prune-order": "sync 0: ServiceAccount/modify-pods-sa\nsync 0: Role/modify-pods-role\nawait\n" +

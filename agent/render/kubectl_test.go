@@ -14,6 +14,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/internal/kustomizetest"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // sameAsKubectl renders a folder twice, and wants the same bytes or two failures.
@@ -63,19 +64,6 @@ func TestKustomizeEqualsKubectlByteForByte(t *testing.T) {
 	}
 }
 
-// corpus is a folder of repositories that others wrote; it is not part of this one.
-func corpus(t *testing.T) string {
-	t.Helper()
-	root := os.Getenv("PLURAL_CORPUS")
-	if root == "" && os.Getenv("CI") != "" {
-		t.Fatal("PLURAL_CORPUS names no folder of other people's repositories")
-	}
-	if root == "" {
-		t.Skip("NOT CHECKED: PLURAL_CORPUS names no folder of other people's repositories")
-	}
-	return root
-}
-
 // folders finds the folders of a repository that hold one of the named files.
 func folders(t *testing.T, root string, names ...string) []string {
 	t.Helper()
@@ -102,7 +90,7 @@ func folders(t *testing.T, root string, names ...string) []string {
 var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 func TestCorpusKustomizationsEqualKubectl(t *testing.T) {
-	root := corpus(t)
+	root := needs.Corpus(t)
 	for _, dir := range folders(t, root, kustomizationFiles...) {
 		t.Run(dir, func(t *testing.T) {
 			repository, inside, _ := strings.Cut(dir, "/")
@@ -112,7 +100,7 @@ func TestCorpusKustomizationsEqualKubectl(t *testing.T) {
 }
 
 func TestCorpusRendersOrFailsWithATypedError(t *testing.T) {
-	root := corpus(t)
+	root := needs.Corpus(t)
 	dirs := append(folders(t, root, append(kustomizationFiles, "Chart.yaml")...), cases(t, root)...)
 	for _, dir := range dirs {
 		t.Run(dir, func(t *testing.T) {

@@ -210,7 +210,7 @@ func FuzzObjectsGivesChangesThatHoldTogether(f *testing.F) {
 		var sides [2]map[string]any
 		for i, text := range []string{before, after} {
 			if err := json.Unmarshal([]byte(text), &sides[i]); err != nil || sides[i] == nil {
-				t.Skip()
+				return // no object: nothing to compare
 			}
 			sides[i]["apiVersion"], sides[i]["kind"], sides[i]["metadata"] = "v1", "ConfigMap", map[string]any{"name": "c"}
 		}

@@ -1,9 +1,10 @@
-// Package needs owns what a test does without a program that it needs.
+// Package needs owns what a test does without something that it needs of its machine.
 //
-// It refuses to know what any test does with the program.
+// It refuses to know what any test does with it.
 package needs
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"testing"
@@ -33,4 +34,38 @@ func Root(tb testing.TB, what string) {
 	default:
 		tb.Skipf("SKIPPED, NOT TESTED: %s wants root", what)
 	}
+}
+
+// Corpus is the folder of manifests that others wrote, which PLURAL_CORPUS names. Where it names none the test is skipped, or
+// fails, as with a program.
+func Corpus(tb testing.TB) string {
+	tb.Helper()
+	dir := os.Getenv("PLURAL_CORPUS")
+	switch {
+	case dir == "" && os.Getenv("CI") != "":
+		tb.Fatal("PLURAL_CORPUS does not name the folder of manifests that others wrote")
+	case dir == "":
+		tb.Skip("SKIPPED, NOT TESTED: PLURAL_CORPUS does not name the folder of manifests that others wrote")
+	}
+	return dir
+}
+
+// Address is one of this machine's that is not loopback, to which an API server proxies. Where there is none the test is
+// skipped, or fails, as with a program.
+func Address(tb testing.TB) string {
+	tb.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, a := range all {
+		if network, ok := a.(*net.IPNet); ok && !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() && network.IP.To4() != nil {
+			return network.IP.String()
+		}
+	}
+	if os.Getenv("CI") != "" {
+		tb.Fatal("this machine has no address but loopback, so an API server proxies to nothing here")
+	}
+	tb.Skip("SKIPPED, NOT TESTED: this machine has no address but loopback, so an API server proxies to nothing here")
+	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // corpusCase is what is known of one folder of manifests that others wrote.
@@ -41,14 +42,7 @@ type corpusScene struct {
 // corpusCases is the folder of the cases; the test is skipped without it.
 func corpusCases(t *testing.T) string {
 	t.Helper()
-	corpus := os.Getenv("PLURAL_CORPUS")
-	switch {
-	case corpus == "" && os.Getenv("CI") != "":
-		t.Fatal("PLURAL_CORPUS does not name the folder of manifests that others wrote")
-	case corpus == "":
-		t.Skip("SKIPPED, NOT TESTED: PLURAL_CORPUS does not name the folder of manifests that others wrote")
-	}
-	return filepath.Join(corpus, "argo-cd-e2e", "cases")
+	return filepath.Join(needs.Corpus(t), "argo-cd-e2e", "cases")
 }
 
 // render is what the folder renders to, in a child process as the agent does it.

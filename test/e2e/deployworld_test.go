@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // site is a fleet of one cluster, with what people use beside plural.
@@ -178,7 +179,7 @@ func (s *site) make(resource schema.GroupVersionResource, in, text string) {
 // behind puts a program of this machine at the address of a pod that nobody runs, and returns the pod's manifest, and its port.
 func (s *site) behind(pod string, handler http.Handler) (manifest string, port int, start func()) {
 	s.t.Helper()
-	address := s.address()
+	address := needs.Address(s.t)
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -197,22 +198,6 @@ func (s *site) behind(pod string, handler http.Handler) (manifest string, port i
 		s.patch(pods, pod, fmt.Sprintf(`{"status": {"phase": "Running", "podIP": %[1]q, "podIPs": [{"ip": %[1]q}],
 			"conditions": [{"type": "Ready", "status": "True"}]}}`, address), "status")
 	}
-}
-
-// address is one of this machine's that an API server proxies to: not loopback.
-func (s *site) address() string {
-	s.t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() && n.IP.To4() != nil {
-			return n.IP.String()
-		}
-	}
-	s.t.Skip("NOT RUN: this machine has no address but loopback, so no service proxy reaches anything here")
-	return ""
 }
 
 // ran checks that Jobs ran one after another.

@@ -17,6 +17,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 
 	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // signedBy is the Check that trusts some keys.
@@ -102,13 +103,7 @@ func TestAChartIsTakenWithTheProvenanceOfItsOwnArchiveOnly(t *testing.T) {
 
 func TestARealChartArrivesAsItsAuthorWroteIt(t *testing.T) {
 	t.Parallel()
-	root := os.Getenv("PLURAL_CORPUS")
-	if root == "" && os.Getenv("CI") != "" {
-		t.Fatal("PLURAL_CORPUS is not set")
-	}
-	if root == "" {
-		t.Skip("SKIPPED: PLURAL_CORPUS is not set, so charts of real repositories are not tried")
-	}
+	root := needs.Corpus(t)
 	charts, err := filepath.Glob(filepath.Join(root, "argo-cd-e2e/cases/*/Chart.yaml"))
 	if err != nil {
 		t.Fatal(err)

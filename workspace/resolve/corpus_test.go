@@ -6,24 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/internal/needs"
 )
 
-// corpus is the folder of other people's repositories, given by PLURAL_CORPUS.
-func corpus(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("PLURAL_CORPUS")
-	if dir != "" {
-		return dir
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("PLURAL_CORPUS is not set")
-	}
-	t.Skip("SKIPPED: PLURAL_CORPUS is not set, so overlays of real repositories are not tried")
-	return ""
-}
-
 func TestOverlaysOfARealRepositoryResolveUnedited(t *testing.T) {
-	snap := open(t, filepath.Join(corpus(t), "flux2-kustomize-helm-example"))
+	snap := open(t, filepath.Join(needs.Corpus(t), "flux2-kustomize-helm-example"))
 	for dir, want := range map[string][]string{
 		"apps/production":            {"apps/base/podinfo", "apps/production"},
 		"apps/staging":               {"apps/base/podinfo", "apps/staging"},
@@ -42,7 +30,7 @@ func TestOverlaysOfARealRepositoryResolveUnedited(t *testing.T) {
 
 // TestKustomizationsOfTheCorpusResolve lists by name the cases that are meant to be broken.
 func TestKustomizationsOfTheCorpusResolve(t *testing.T) {
-	dir := corpus(t)
+	dir := needs.Corpus(t)
 	broken := map[string]bool{"argo-cd-e2e/cases/invalid-kustomize": true}
 	snap := open(t, dir)
 	err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
