@@ -85,7 +85,7 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 	if apierrors.IsAlreadyExists(err) {
 		// Either an answer was lost, or somebody else has it: the watch shows which, when it carries our label.
 		if live, err = p.wire.get(ctx, p.target(it)); err == nil && !p.ours(it, live) {
-			return p.replace(ctx, it, o, p.facts(it, live))
+			return p.replace(ctx, it, o, p.judged(it.res, it.id, live))
 		}
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 		return o
 	}
 	p.record.succeeded(it.id)
-	facts := p.facts(it, live)
+	facts := p.judged(it.res, it.id, live)
 	p.seen.Note(it.id, facts)
 	known.UID, known.State = facts.UID, inventory.HookCreated
 	o.hook, o.result = &known, it.result(Created, facts)
@@ -150,7 +150,7 @@ func (p *pass) ended(ctx context.Context, it item, o outcome, known inventory.Ho
 		o.result.Health = health.Status{Phase: health.Healthy}
 	}
 	doomed := known.State == inventory.HookSucceeded && it.turn.Succeeded || known.State == inventory.HookFailed && it.turn.Failed
-	doomed = doomed && (!protected(it.id) || facts.Allowed)
+	doomed = doomed && (!it.id.Protected() || facts.Allowed)
 	if there && doomed && facts.Run == it.run && !facts.Deleting {
 		if err := p.dispose(ctx, p.target(it), facts); err != nil {
 			p.note("%s is done and cannot be deleted: %v", it.id, describe(it.id, err))
@@ -221,8 +221,8 @@ func (p *pass) irreplaceable(it item, old observe.Facts) *Error {
 		refusal.Message = "it is there already, and belongs to no service"
 	case old.Owner != p.req.Service:
 		refusal.Message = fmt.Sprintf("it belongs to service %q", old.Owner)
-	case protected(it.id) && !old.Allowed:
-		refusal.Message = fmt.Sprintf("it is there already, and a %s is deleted only with the annotation %s=allow on it", it.id.Kind, PruneAnnotation)
+	case it.id.Protected() && !old.Allowed:
+		refusal.Message = fmt.Sprintf("it is there already, and a %s is deleted only with the annotation %s=allow on it", it.id.Kind, object.PruneAnnotation)
 	case !it.turn.BeforeCreation && !it.turn.Succeeded && !it.turn.Failed:
 		refusal.Message = "it is there already, and its annotations say that it is never deleted"
 		refusal.Fix = "give the hook a generateName instead of its name, or another hook-delete-policy"

@@ -16,20 +16,9 @@ import (
 )
 
 const (
-	// PruneAnnotation on a live object, with the value "allow", lets a Namespace, CustomResourceDefinition,
-	// PersistentVolume or PersistentVolumeClaim be deleted like any other object.
-	PruneAnnotation = "plural.sh/prune"
 	// DefaultNamespace takes namespaced objects when neither they nor the request name one.
 	DefaultNamespace = "default"
 )
-
-// protected kinds hold other people's objects or data: they are deleted only when the live object says so.
-func protected(id object.ID) bool {
-	if id.IsNamespace() || id.IsDefinition() {
-		return true
-	}
-	return id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
-}
 
 // check finds what makes an object impossible to send, before anything is sent.
 func check(obj *unstructured.Unstructured) error {

@@ -261,8 +261,8 @@ func (p *pass) decide(j *judgement) {
 		j.keep(moving, fmt.Sprintf("not deleted: service %q takes it over", heir))
 		p.wait(fmt.Sprintf("%s moves to service %s", e.ID, heir))
 		p.claims.await(p.req.Service, e.ID)
-	case protected(e.ID) && !seen.Allowed:
-		j.keep(spared, fmt.Sprintf("a %s is deleted only with the annotation %s=allow on it", e.Kind, PruneAnnotation))
+	case e.ID.Protected() && !seen.Allowed:
+		j.keep(spared, fmt.Sprintf("a %s is deleted only with the annotation %s=allow on it", e.Kind, object.PruneAnnotation))
 	default:
 		j.verdict = doomed
 	}

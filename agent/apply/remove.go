@@ -163,7 +163,7 @@ func (p *pass) removeHooks(ctx context.Context) bool {
 	done := true
 	for id := range p.inv.Hooks {
 		facts, there := p.seen.Get(id.ID)
-		stays := p.inv.Orphan || protected(id.ID) && !facts.Allowed
+		stays := p.inv.Orphan || id.ID.Protected() && !facts.Allowed
 		if !there || facts.Owner != p.req.Service || stays {
 			delete(p.inv.Hooks, id)
 			continue

@@ -19,6 +19,8 @@ const (
 	ServiceLabel = "plural.sh/service"
 	// RunAnnotation names, on a live hook, the render that it ran for.
 	RunAnnotation = "plural.sh/run"
+	// PruneAnnotation on a live object, with the value "allow", lets an object of a protected kind be deleted like any other.
+	PruneAnnotation = "plural.sh/prune"
 	// SystemNamespace holds what the agent itself keeps in a cluster.
 	SystemNamespace = "plural-system"
 )
@@ -87,3 +89,11 @@ func (id ID) IsDefinition() bool {
 
 // IsSecret reports whether the object's values are nobody's to repeat.
 func (id ID) IsSecret() bool { return id.Group == "" && id.Kind == "Secret" }
+
+// Protected kinds hold other people's objects or data: they are deleted only when the live object says so.
+func (id ID) Protected() bool {
+	if id.IsNamespace() || id.IsDefinition() {
+		return true
+	}
+	return id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
+}

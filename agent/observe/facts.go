@@ -39,9 +39,6 @@ type Facts struct {
 	Generation int64
 }
 
-// pruneAnnotation with the value "allow" lets an object be deleted whose kind is protected.
-const pruneAnnotation = "plural.sh/prune"
-
 // clip bounds what is kept of a text from outside, in bytes.
 const clip = 512
 
@@ -103,7 +100,7 @@ func common(obj metav1.Object) Facts {
 		ResourceVersion: obj.GetResourceVersion(),
 		Owner:           obj.GetLabels()[object.ServiceLabel],
 		Run:             clipped(annotations[object.RunAnnotation]),
-		Allowed:         annotations[pruneAnnotation] == "allow",
+		Allowed:         annotations[object.PruneAnnotation] == "allow",
 		Deleting:        obj.GetDeletionTimestamp() != nil,
 		Finalizers:      clipped(strings.Join(obj.GetFinalizers(), ", ")),
 		Generation:      obj.GetGeneration(),

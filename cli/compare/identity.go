@@ -10,9 +10,6 @@ import (
 	"github.com/pluralsh/plural/agent/order"
 )
 
-// pruneAnnotation, with the value "allow", lets an object of a protected kind be deleted like any other.
-const pruneAnnotation = "plural.sh/prune"
-
 // Identify is an object's id with the namespace in which it will be, as far as that can be told without a cluster: kinds
 // that Kubernetes does not bring are left as they are.
 func Identify(o *unstructured.Unstructured, namespace string) object.ID {
@@ -54,12 +51,6 @@ func clusterScoped(group, kind string) bool {
 	}, group)
 }
 
-// protected kinds hold other people's objects or data.
-func protected(id object.ID) bool {
-	return id.IsNamespace() || id.IsDefinition() ||
-		id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
-}
-
 // stays says why an object outlives its place in the render.
 func stays(id object.ID, o *unstructured.Unstructured, after Side) string {
 	if after.Kept != "" {
@@ -74,8 +65,8 @@ func stays(id object.ID, o *unstructured.Unstructured, after Side) string {
 		return "a hook goes when its own policy says so"
 	case turns[0].Pause, turns[0].NoPrune && !after.Gone, turns[0].Keep && after.Gone:
 		return "its annotations say so"
-	case protected(id) && o.GetAnnotations()[pruneAnnotation] != "allow":
-		return "a " + id.Kind + " is deleted only with the annotation " + pruneAnnotation + "=allow on it"
+	case id.Protected() && o.GetAnnotations()[object.PruneAnnotation] != "allow":
+		return "a " + id.Kind + " is deleted only with the annotation " + object.PruneAnnotation + "=allow on it"
 	}
 	return ""
 }
