@@ -160,6 +160,11 @@ func isDenied(err error) bool {
 	return false
 }
 
+// isAdmission tells a webhook's or a policy's own words, which may quote anything, from the API server's.
+func isAdmission(err error) bool {
+	return strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "denied request")
+}
+
 func isUnavailable(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
@@ -200,7 +205,10 @@ func words(id object.ID, err error) string {
 	if !answered(err) {
 		return fmt.Sprintf("reach the API server: %v", err)
 	}
-	if !id.IsSecret() || !isInvalid(err) {
+	switch {
+	case id.IsSecret() && isAdmission(err):
+		return "an admission webhook or policy denied it, in words that may hold its values and are not repeated"
+	case !id.IsSecret() || !isInvalid(err):
 		return oneLine(err.Error())
 	}
 	var fields []string

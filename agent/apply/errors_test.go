@@ -59,7 +59,8 @@ func TestDescribeNeverQuotesASecret(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "db",
 		field.ErrorList{field.Invalid(field.NewPath("data").Key("password"), "hunter2", "no")})
 	malformed := apierrors.NewInternalError(errors.New("failed to create typed patch object: .stringData.pin: expected string, got hunter2"))
-	for _, err := range []error{invalid, malformed} {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "db", errors.New(`admission webhook "x" denied the request: "hunter2" is weak`))
+	for _, err := range []error{invalid, malformed, denied} {
 		got := describe(id, err)
 		if strings.Contains(got.Error(), "hunter2") || got.Unwrap() != nil {
 			t.Errorf("the error quotes the secret: %v", got)

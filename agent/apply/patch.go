@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
 // outcome is what became of one item.
@@ -82,7 +84,7 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 	}
 	p.record.succeeded(it.id)
 	p.record.unleave(it.id)
-	after := p.facts(it, live)
+	after := p.judged(it.res, it.id, live)
 	p.seen.Note(it.id, after)
 	entry.UID, entry.Trace, entry.Digest, entry.Recreating = after.UID, after.Trace, it.digest, ""
 	o.entry, o.result = &entry, it.result(actionOf(created, facts, there, after), after)
@@ -167,11 +169,6 @@ func actionOf(created bool, before observe.Facts, there bool, after observe.Fact
 	}
 }
 
-// facts are what is kept of an answer.
-func (p *pass) facts(it item, live *unstructured.Unstructured) observe.Facts {
-	return p.judged(it.res, it.id, live)
-}
-
 // judged are the facts of a live object, as far as its kind is looked at.
 func (p *pass) judged(res kinds.Resource, id object.ID, live *unstructured.Unstructured) observe.Facts {
 	if !res.Status && !p.rules.ruled(id.GroupKind()) {
@@ -191,19 +188,22 @@ func (p *pass) obstacle(ctx context.Context, it item) *Error {
 		}
 	}
 	if err := p.unfollowed[it.id.GroupKind()]; err != nil {
-		return &Error{
-			Reason: reasonOf(err), Object: it.id, Message: fmt.Sprintf("its kind cannot be watched: %v", err), cause: err,
-			Fix: "grant the agent's service account get, list and watch of it",
-		}
+		return unwatched(it.id, err)
 	}
 	return nil
 }
 
-func reasonOf(err error) Reason {
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return Forbidden
+// unwatched is an object of a kind that cannot be watched.
+func unwatched(id object.ID, err error) *Error {
+	out := &Error{Reason: Unavailable, Object: id, Message: fmt.Sprintf("its kind cannot be watched: %v", err), cause: err}
+	var refused *kubewatch.Error
+	if errors.As(err, &refused) {
+		out.Fix = refused.Fix()
+		if refused.Refused() {
+			out.Reason = Forbidden
+		}
 	}
-	return Unavailable
+	return out
 }
 
 // taken says whether another service has the object and does not give it up. The labels of all services are watched, so one
@@ -285,7 +285,7 @@ func (p *pass) target(it item) target {
 // mend deals with an object that was refused: one whose change is not possible in place is made anew where that is allowed.
 func (p *pass) mend(ctx context.Context, it item, entry inventory.Entry, facts observe.Facts, err *Error) outcome {
 	o := outcome{id: it.id}
-	if err.Reason != Immutable || facts.UID == "" || facts.Owner != p.req.Service || protected(it.id) ||
+	if err.Reason != Immutable || facts.UID == "" || facts.Owner != p.req.Service || it.id.Protected() ||
 		!it.turn.Recreate && !p.req.recreates(it.id) {
 		o.result = p.refuse(it, err)
 		return o
