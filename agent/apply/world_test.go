@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/internal/kubetest"
 )
 
@@ -204,13 +207,49 @@ func (w *world) delete(obj *unstructured.Unstructured) {
 		w.Fatal(err)
 	}
 	w.eventually("deletion of "+obj.GetName(), func() bool { return !w.exists(obj) })
+	w.eventually("the watches to see that "+obj.GetName()+" is gone", func() bool {
+		_, there, followed := w.engine.Seen(w.id(obj))
+		return !there || !followed
+	})
 }
 
 func (w *world) patch(obj *unstructured.Unstructured, merge string) {
 	w.Helper()
-	_, err := w.resource(obj).Patch(context.WithoutCancel(w.Context()), obj.GetName(), types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	live, err := w.resource(obj).Patch(context.WithoutCancel(w.Context()), obj.GetName(), types.MergePatchType, []byte(merge), metav1.PatchOptions{})
 	if err != nil {
 		w.Fatal(err)
+	}
+	w.noticed(live)
+}
+
+// noticed waits until the engine's watches have come to what somebody else has written.
+func (w *world) noticed(live *unstructured.Unstructured) {
+	w.Helper()
+	w.eventually("the watches to see what became of "+live.GetName(), func() bool {
+		facts, there, followed := w.engine.Seen(w.id(live))
+		marked := live.GetLabels()[object.ServiceLabel] != ""
+		return !followed || !there || marked && number(facts.ResourceVersion) >= number(live.GetResourceVersion())
+	})
+}
+
+func number(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64) // an API server with etcd counts its writes
+	return n
+}
+
+// id is what the engine calls an object of the test.
+func (w *world) id(obj *unstructured.Unstructured) object.ID {
+	id := object.Of(obj)
+	if id.Namespace == "" && !slices.Contains(clusterWide(), id.Kind) {
+		id.Namespace = w.namespace
+	}
+	return id
+}
+
+// clusterWide are the kinds in these tests that have no namespace.
+func clusterWide() []string {
+	return []string{
+		"Namespace", "CustomResourceDefinition", "ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 }
 

@@ -1,0 +1,12 @@
+package apply
+
+import (
+	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/observe"
+)
+
+// Seen is what the watches show of an object, and whether they look at its kind.
+func (e *Engine) Seen(id object.ID) (facts observe.Facts, there, followed bool) {
+	facts, there = e.seen.Get(id)
+	return facts, there, e.seen.Followed(id.GroupKind())
+}
