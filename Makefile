@@ -30,6 +30,10 @@ LOCALKUBE_SOURCES := $(shell find localkube -type f ! -name '*_test.go' ! -path 
 
 export PLURAL_LOCALKUBE := $(CURDIR)/bin/localkube
 
+GENERATORS := .tools/protoc-gen-go .tools/protoc-gen-go-grpc
+PROTOS     := api/plural.proto api/channel/channel.proto
+PROTOC     := protoc $(GENERATORS:%=--plugin=%) --go_opt=module=$(MODULE) --go-grpc_opt=module=$(MODULE)
+
 ##@ Use
 
 .PHONY: help
@@ -93,19 +97,19 @@ fuzz: ## Fuzz each target for FUZZTIME (30s).
 	done
 
 .PHONY: check-generate
-check-generate: .tools/protoc-gen-go ## Fail when generated code differs from its source.
+check-generate: $(GENERATORS) ## Fail when generated code differs from its source.
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT; \
-	$(PROTOC) --go_out="$$out" api/plural.proto && \
-	diff -u -I '^//[[:space:]]protoc  ' api/plural.pb.go "$$out/api/plural.pb.go" || \
-		{ echo 'api/plural.pb.go is stale: run make generate' >&2; exit 1; }
+	$(PROTOC) --go_out="$$out" --go-grpc_out="$$out" $(PROTOS) && \
+	for file in $$(cd "$$out" && find . -name '*.pb.go'); do \
+		diff -u -I '^//.*[[:space:]]protoc  ' "$$file" "$$out/$$file" || \
+			{ echo "$$file is stale: run make generate" >&2; exit 1; }; \
+	done
 
 ##@ Make
 
-PROTOC := protoc --plugin=.tools/protoc-gen-go --go_opt=module=$(MODULE)
-
 .PHONY: generate
-generate: .tools/protoc-gen-go ## Write api/plural.pb.go from api/plural.proto (needs protoc).
-	$(PROTOC) --go_out=. api/plural.proto
+generate: $(GENERATORS) ## Write api's *.pb.go from its *.proto (needs protoc).
+	$(PROTOC) --go_out=. --go-grpc_out=. $(PROTOS)
 
 .PHONY: snapshot
 snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.
@@ -128,3 +132,6 @@ clean: ## Remove what make built.
 
 .tools/protoc-gen-go: go.mod go.sum
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+
+.tools/protoc-gen-go-grpc: tools/generate/go.mod tools/generate/go.sum
+	cd tools/generate && go build -o ../../$@ google.golang.org/grpc/cmd/protoc-gen-go-grpc

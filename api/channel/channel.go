@@ -1,0 +1,43 @@
+// Package channel owns the words that go over the connection that an agent keeps open to its hub.
+//
+// It knows no transport and no HTTP. The agent dials, and is the server of what is defined here (channel.proto); the hub
+// is its client.
+package channel
+
+// Where an agent dials. The answer to a GET of Path is a switch to WebSocket, or to Upgrade for a connection that carries
+// nothing else; PipeMethod is the same over gRPC.
+const (
+	Path    = "/tunnel/v1"
+	Upgrade = "plural-tunnel/1"
+)
+
+// MinProtocol and MaxProtocol are the versions of this protocol that are spoken here.
+const (
+	MinProtocol = 1
+	MaxProtocol = 1
+)
+
+const (
+	// MaxData bounds the data of one frame, in bytes.
+	MaxData = 32 << 10
+	// MaxMessage bounds one message, in bytes.
+	MaxMessage = 1 << 20
+	// MaxHeaders bounds names with values of one head's headers, in bytes.
+	MaxHeaders = 64 << 10
+	// StreamWindow and ConnWindow are the flow control windows of a stream and of a connection, in bytes. They do not
+	// grow: what a stopped reader costs is known.
+	StreamWindow = 1 << 20
+	ConnWindow   = 16 << 20
+)
+
+// Prefix stands before every user and group that a cluster sees: nobody can be impersonated that the cluster knows
+// by itself.
+const Prefix = "plural:"
+
+// Capabilities of agents, as their Hello names them.
+const (
+	CanProxy   = "proxy"
+	CanObjects = "objects"
+	CanDiff    = "diff"
+	CanLogs    = "logs"
+)
