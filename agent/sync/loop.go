@@ -72,6 +72,8 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 		case can := <-s.NewCapabilities:
 			state.canDo(newCapable(can))
 			state.news = true
+		case <-s.hurries:
+			s.hurry(state)
 		case <-timer.C:
 		}
 		if ctx.Err() != nil {

@@ -54,7 +54,7 @@ func (p *poller) ask(ctx context.Context) {
 	loop := poll.Loop{Interval: p.interval, Jitter: 0.2, MinBackoff: min(firstRetry, p.interval), MaxBackoff: time.Minute}
 	same, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_ = loop.Run(same, nil, func(ctx context.Context) error {
+	_ = loop.Run(same, p.looks, func(ctx context.Context) error {
 		fresh, err := p.question(ctx)
 		if err != nil || fresh == nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -124,6 +125,12 @@ type Syncer struct {
 	reports  chan *api.Report
 	beats    chan time.Duration
 	press    press
+	// looks and hurries hold a value when somebody cannot wait: for the next poll, for the passes of what is named below.
+	looks, hurries chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	hurried []string
+	all     bool
 }
 
 // New returns a Syncer.
@@ -132,6 +139,7 @@ func New(o Options) *Syncer {
 	return &Syncer{
 		Options: o, polls: make(chan news), listings: make(chan listing), verified: make(chan struct{}), results: make(chan result),
 		tried: make(chan outcome), reports: make(chan *api.Report, 1), beats: make(chan time.Duration, 1),
+		looks: make(chan struct{}, 1), hurries: make(chan struct{}, 1),
 	}
 }
 
