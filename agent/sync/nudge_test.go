@@ -51,7 +51,7 @@ func TestHintsDoNotHammerAHubThatIsAway(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 		}
 	})
-	if most := int(time.Minute / firstRetry); len(h.polled) > most {
+	if most := int(time.Minute/firstRetry) + 1; len(h.polled) > most {
 		t.Errorf("%d polls in a minute: %v", len(h.polled), h.polled)
 	}
 }
