@@ -24,7 +24,12 @@ func Open(dir, revision string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: find revision %q: %w", dir, revision, err)
 	}
-	return NewObjects(&localStore{git: repo.Storer}, nil).Snapshot(Hash(id.String()))
+	return Of(repo.Storer, Hash(id.String()))
+}
+
+// Of takes a snapshot of a commit that is among the objects. They are only read.
+func Of(objects storer.EncodedObjectStorer, commit Hash) (*Snapshot, error) {
+	return NewObjects(&localStore{git: objects}, nil).Snapshot(commit)
 }
 
 // localStore is a repository's own storage. go-git's must not be read concurrently, so one mutex guards it.
