@@ -1,0 +1,311 @@
+package notify
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// inbox is a sink's server, which notes what it gets and answers what a test wants.
+type inbox struct {
+	*testing.T
+	*httptest.Server
+	mu      sync.Mutex // guards what follows
+	bodies  []string
+	headers []http.Header
+	answer  func(n int, w http.ResponseWriter)
+}
+
+func newInbox(t *testing.T, answer func(n int, w http.ResponseWriter)) *inbox {
+	t.Helper()
+	in := &inbox{T: t, answer: answer}
+	in.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.bodies, in.headers = append(in.bodies, string(body)), append(in.headers, r.Header)
+		if in.answer != nil {
+			in.answer(len(in.bodies), w)
+		}
+	}))
+	t.Cleanup(in.Close)
+	return in
+}
+
+// messages waits until there are n, and returns all that came.
+func (in *inbox) messages(n int) []string {
+	in.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		in.mu.Lock()
+		got := append([]string(nil), in.bodies...)
+		in.mu.Unlock()
+		if len(got) >= n {
+			return got
+		}
+		if time.Now().After(deadline) {
+			in.Fatalf("%d messages, want %d: %q", len(got), n, got)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func all(*Event) bool { return true }
+
+// telling runs a notifier that gathers for a moment; the clock stands still unless the test moves it.
+func telling(t *testing.T, table *Table) (n *Notifier, move func(time.Duration)) {
+	t.Helper()
+	var mu sync.Mutex
+	ahead := time.Duration(0)
+	n = New(Options{
+		Workspace: func() string { return "demo" }, Table: func() *Table { return table }, Gather: 20 * time.Millisecond,
+		Now: func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(ahead)
+		},
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, client := range n.courier.clients {
+			client.CloseIdleConnections()
+		}
+	})
+	return n, func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		ahead += d
+	}
+}
+
+func one(s Sink, routes ...Route) *Table {
+	table := &Table{Sinks: map[string]Sink{s.Name: s}, Routes: routes}
+	if len(routes) == 0 {
+		table.Routes = []Route{{Name: "all", Sink: s.Name, Wants: all}}
+	}
+	return table
+}
+
+func decode(t *testing.T, body string) (m Message) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return m
+}
+
+func TestTheSameOnManyClustersIsOneMessage(t *testing.T) {
+	in := newInbox(t, nil)
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	for i := range 60 {
+		n.Note(Event{Cluster: fmt.Sprintf("edge-%02d", i), Service: "web", Reason: "Failed", Message: "no such image", Key: "k", Warning: true})
+	}
+	m := decode(t, in.messages(1)[0])
+	if m.Count != 60 || len(m.Clusters) != maxClusters || m.Reason != "Failed" || m.Cluster != "" || m.Workspace != "demo" || !m.Warning {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestWhatWasToldIsToldAgainOnlyAfterThePause(t *testing.T) {
+	in := newInbox(t, nil)
+	n, move := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	event := Event{Cluster: "edge-1", Service: "web", Reason: "Failed"}
+	n.Note(event)
+	in.messages(1)
+	for range 7 {
+		n.Note(event)
+	}
+	other := event
+	other.Key = "another deployment"
+	n.Note(other)
+	if got := decode(t, in.messages(2)[1]); got.Key != other.Key {
+		t.Errorf("%+v", got)
+	}
+	move(DefaultEvery)
+	n.Note(event)
+	if got := decode(t, in.messages(3)[2]); got.Key != "" || got.Repeated != 7 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRoutesPickWhatTheyWant(t *testing.T) {
+	in := newInbox(t, nil)
+	warnings := Route{Name: "warnings", Sink: "hook", Wants: func(e *Event) bool { return e.Warning }}
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}, warnings))
+	n.Note(Event{Service: "web", Reason: "Applied"})
+	n.Note(Event{Service: "web", Reason: "Failed", Warning: true})
+	if got := decode(t, in.messages(1)[0]); got.Reason != "Failed" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAWebhookCanCheckWhoSentIt(t *testing.T) {
+	in := newInbox(t, nil)
+	secret := []byte("a secret of some length")
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL, Secret: secret}))
+	n.Note(Event{Service: "web", Reason: "Applied"})
+	body := in.messages(1)[0]
+	in.mu.Lock()
+	header := in.headers[0]
+	in.mu.Unlock()
+	seconds, signature, ok := strings.Cut(strings.TrimPrefix(header.Get(SignatureHeader), "t="), ",v1=")
+	sum := hmac.New(sha256.New, secret)
+	fmt.Fprintf(sum, "%s.%s", seconds, body)
+	if !ok || signature != hex.EncodeToString(sum.Sum(nil)) {
+		t.Errorf("signature %q", header.Get(SignatureHeader))
+	}
+	if strings.Contains(body, string(secret)) || header.Get("Plural-Message") != decode(t, body).ID {
+		t.Errorf("%v\n%s", header, body)
+	}
+}
+
+func TestSlackReadsNoMarkupOfOthers(t *testing.T) {
+	in := newInbox(t, nil)
+	n, _ := telling(t, one(Sink{Name: "chat", Kind: Slack, Target: in.URL}))
+	n.Note(Event{Cluster: "edge-1", Service: "web", Reason: "Failed", Message: "<!channel> & <http://evil|click>\x1b[2J\u202e", Warning: true})
+	var got struct{ Text string }
+	if err := json.Unmarshal([]byte(in.messages(1)[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(got.Text, "<>\x1b\u202e") || !strings.Contains(got.Text, "[demo] warning: Failed web on edge-1: &lt;!channel&gt; &amp;") {
+		t.Errorf("%q", got.Text)
+	}
+}
+
+func TestAFileGetsALineEach(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	n, _ := telling(t, one(Sink{Name: "file", Kind: File, Target: file}))
+	n.Note(Event{Service: "web", Reason: "Applied"})
+	n.Note(Event{Service: "api", Reason: "Applied"})
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		text, _ := os.ReadFile(file)
+		if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) == 2 {
+			if decode(t, lines[0]).Service != "web" || decode(t, lines[1]).Service != "api" {
+				t.Errorf("%s", text)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q", text)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func TestASinkThatIsAwayIsTriedAgainWithTheSameMessage(t *testing.T) {
+	in := newInbox(t, func(n int, w http.ResponseWriter) {
+		if n == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	n.Note(Event{Service: "web", Reason: "Failed"})
+	got := in.messages(2)
+	if first, second := decode(t, got[0]), decode(t, got[1]); first.ID != second.ID || first.ID == "" {
+		t.Errorf("%q and %q", first.ID, second.ID)
+	}
+}
+
+func TestASinkThatRefusesIsNotAskedAgain(t *testing.T) {
+	in := newInbox(t, func(n int, w http.ResponseWriter) {
+		if n == 1 {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	n.Note(Event{Service: "web", Reason: "Failed"})
+	in.messages(1)
+	n.Note(Event{Service: "api", Reason: "Failed"})
+	if got := decode(t, in.messages(2)[1]); got.Service != "api" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAStormReachesASinkAtItsPaceAndSaysWhatWasLost(t *testing.T) {
+	hold := make(chan struct{})
+	in := newInbox(t, func(n int, _ http.ResponseWriter) {
+		if n == 1 {
+			<-hold
+		}
+	})
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	n.Note(Event{Service: "first", Reason: "Failed"})
+	for n.queued("hook") != 0 { // until it is under way
+		<-time.After(time.Millisecond)
+	}
+	for i := range maxQueued + 100 {
+		n.Note(Event{Service: fmt.Sprintf("s%04d", i), Reason: "Failed"})
+	}
+	for n.queued("hook") != maxQueued {
+		<-time.After(time.Millisecond)
+	}
+	close(hold)
+	got := in.messages(burst)
+	if len(got) > burst+2 {
+		t.Errorf("%d messages at once", len(got))
+	}
+	if m := decode(t, got[1]); m.Dropped != 100 || m.Service != "s0100" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// queued is how many messages wait for a sink, -1 for one that was never told anything.
+func (n *Notifier) queued(sink string) int {
+	n.mu.Lock()
+	q := n.queues[sink]
+	n.mu.Unlock()
+	if q == nil {
+		return -1
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	n := New(Options{
+		Workspace: func() string { return "demo" }, Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Table: func() *Table { return one(Sink{Name: "hook", Kind: File, Target: "/dev/null"}) },
+	})
+	for i := range 3 * maxKnown {
+		n.Note(Event{Service: fmt.Sprint(i), Reason: "Failed"})
+	}
+	if len(n.pending) > maxPending || len(n.told) > maxKnown {
+		t.Errorf("%d pending, %d told", len(n.pending), len(n.told))
+	}
+}
+
+func TestNoErrorNamesTheAddressOfASink(t *testing.T) {
+	in := newInbox(t, nil)
+	in.Close()
+	for _, target := range []string{in.URL + "/services/T0/B0/s3cret", "http://example.com/s3cret", "::s3cret"} {
+		err := newCourier().bring(t.Context(), &Sink{Name: "chat", Kind: Slack, Target: target}, &Message{})
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
