@@ -338,6 +338,9 @@ func (s *Syncer) settle(state *loopState, r result) {
 	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
 		s.Log.Info("service removed", "service", r.service)
+		if s.Event != nil {
+			s.Event(Event{Service: r.service, Reason: Removed, Time: time.Now()})
+		}
 		return
 	}
 	if r.removed {
@@ -379,9 +382,13 @@ func (s *Syncer) publish(state *loopState, now time.Time) {
 		report.Held = proto.CloneOf(state.held)
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.services)) {
-		if status := state.services[name].status; status != nil {
-			report.Services = append(report.Services, status)
+		svc := state.services[name]
+		if svc.status == nil {
+			continue
 		}
+		report.Services = append(report.Services, svc.status)
+		s.tell(svc.told, svc.status)
+		svc.told = svc.status
 	}
 	select {
 	case <-s.reports:

@@ -32,6 +32,8 @@ type service struct {
 	// found is what the last pass found; nil before the first. status is that with what the tests found: it is replaced, never
 	// changed, because reports share it.
 	found, status *api.ServiceReport
+	// told is the status that people were told of last.
+	told *api.ServiceReport
 	// trial is the test under way, or nil.
 	trial *trial
 	// names are those of the outcomes of named's tests: they cost something, and are asked for often.

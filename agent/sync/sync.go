@@ -109,6 +109,8 @@ type Options struct {
 	NewCapabilities <-chan Capabilities
 	// Lookup reads objects for charts that may look them up, as a service account, NAMESPACE/NAME; nil: they find none.
 	Lookup func(account string) (render.Lookup, error)
+	// Event is called with what became of services, for people; nil: nobody wants to know. It may not block.
+	Event func(Event)
 	// Plugin gives the digest of the renderer of that name that is no part of this program; nil: there are none.
 	Plugin func(name string) (string, error)
 }
