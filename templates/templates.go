@@ -37,6 +37,9 @@ const (
 	AgentAdmin       = "agent/admin"
 )
 
+// Operators is what lets the hub's operators be a cluster's administrators, when they reach it through the hub.
+const Operators = "agent/operators"
+
 // File is one file of a scaffold.
 type File struct {
 	// Path is slash-separated and relative to the repository's root.

@@ -8,8 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/installer/register"
@@ -71,6 +75,9 @@ func (b *bringUp) registerAll(ctx context.Context) (registered []string, err err
 		return nil, err
 	}
 	for i, cluster := range b.Options.Clusters {
+		if err := b.letOperatorsIn(ctx, cluster); err != nil {
+			return nil, err
+		}
 		known, err := b.isRegistered(cluster)
 		if err != nil {
 			return nil, err
@@ -147,6 +154,29 @@ func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster
 	}
 	_, err = plan.Apply(ctx, "")
 	return err
+}
+
+// letOperatorsIn makes whoever holds the hub's token the cluster's administrator: on this machine that is who made both.
+func (b *bringUp) letOperatorsIn(ctx context.Context, cluster string) error {
+	kube, err := b.kube(cluster)
+	if err != nil {
+		return err
+	}
+	files, err := templates.Render(templates.Operators, nil)
+	if err != nil {
+		return err
+	}
+	bindings := kube.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"})
+	for _, file := range files {
+		binding := new(unstructured.Unstructured)
+		if err := yaml.UnmarshalStrict(file.Content, &binding.Object); err != nil {
+			return fmt.Errorf("read %s: %w", file.Path, err)
+		}
+		if _, err := bindings.Apply(ctx, binding.GetName(), binding, metav1.ApplyOptions{FieldManager: "plural-local", Force: true}); err != nil {
+			return fmt.Errorf("let the hub's operators into %s: %w", cluster, err)
+		}
+	}
+	return nil
 }
 
 // editor changes who can open what; nil where nothing is sealed.
