@@ -108,8 +108,8 @@ type Notifier struct {
 	queues map[string]*queue // by sink
 }
 
-// sameness is what makes two events one for a route.
-type sameness struct{ route, service, reason, key, message string }
+// sameness is what makes two events one for a sink.
+type sameness struct{ sink, service, reason, key, message string }
 
 // silence is for how long the same is not told again.
 type silence struct {
@@ -149,20 +149,22 @@ func New(o Options) *Notifier {
 	}
 }
 
-// Note takes an event in. It waits for nothing.
+// Note takes an event in, for each sink by the first route that wants it. It waits for nothing.
 func (n *Notifier) Note(e Event) {
 	table, now := n.Table(), n.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	heard := make(map[string]bool, 1)
 	for i := range table.Routes {
-		if route := &table.Routes[i]; route.Wants(&e) {
+		if route := &table.Routes[i]; !heard[route.Sink] && route.Wants(&e) {
+			heard[route.Sink] = true
 			n.note(route, &e, now)
 		}
 	}
 }
 
 func (n *Notifier) note(route *Route, e *Event, now time.Time) {
-	same := sameness{route.Name, e.Service, e.Reason, e.Key, e.Message}
+	same := sameness{route.Sink, e.Service, e.Reason, e.Key, e.Message}
 	if m, ok := n.pending[same]; ok {
 		m.add(e)
 		return

@@ -155,11 +155,15 @@ func TestWhatWasToldIsToldAgainOnlyAfterThePause(t *testing.T) {
 func TestRoutesPickWhatTheyWant(t *testing.T) {
 	in := newInbox(t, nil)
 	warnings := Route{Name: "warnings", Sink: "hook", Wants: func(e *Event) bool { return e.Warning }}
-	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}, warnings))
+	web := Route{Name: "web", Sink: "hook", Wants: func(e *Event) bool { return e.Service == "web" && e.Reason != "Applied" }}
+	n, _ := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}, warnings, web))
 	n.Note(Event{Service: "web", Reason: "Applied"})
 	n.Note(Event{Service: "web", Reason: "Failed", Warning: true})
-	if got := decode(t, in.messages(1)[0]); got.Reason != "Failed" {
-		t.Errorf("%+v", got)
+	n.Note(Event{Service: "web", Reason: "Removed"})
+	for i, body := range in.messages(2)[:2] {
+		if got := decode(t, body); got.Reason != []string{"Failed", "Removed"}[i] {
+			t.Errorf("message %d: %+v", i, got)
+		}
 	}
 }
 
