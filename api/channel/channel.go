@@ -5,11 +5,15 @@
 package channel
 
 // Where an agent dials. The answer to a GET of Path is a switch to WebSocket, or to Upgrade for a connection that carries
-// nothing else; PipeMethod is the same over gRPC.
+// nothing else; Pipe is the same as a gRPC call.
 const (
-	Path    = "/tunnel/v1"
-	Upgrade = "plural-tunnel/1"
+	Path     = "/tunnel/v1"
+	Upgrade  = "plural-tunnel/1"
+	PipePath = Pipe_Pipe_FullMethodName
 )
+
+// HubHeader stands on every answer of a hub to an agent that dials: a refusal without it is that of something in between.
+const HubHeader = "Plural-Hub"
 
 // MinProtocol and MaxProtocol are the versions of this protocol that are spoken here.
 const (

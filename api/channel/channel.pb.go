@@ -659,7 +659,8 @@ type Hello struct {
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The agent's pod, or host.
 	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	// One agent process; a new one has a new boot.
+	// One agent process. The boot of one that started later is greater, byte by byte: of two agents that say they are one
+	// cluster's, requests go to the later one.
 	Boot              string `protobuf:"bytes,3,opt,name=boot,proto3" json:"boot,omitempty"`
 	AgentVersion      string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	KubernetesVersion string `protobuf:"bytes,5,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`
@@ -894,10 +895,12 @@ func (x *Event) GetUnixMs() int64 {
 type HubMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first message has it, and no other; it answers Hello.
-	Welcome       *Welcome `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	Drain         *Drain   `protobuf:"bytes,2,opt,name=drain,proto3" json:"drain,omitempty"`
-	Changed       *Changed `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"`
-	Sync          *Sync    `protobuf:"bytes,4,opt,name=sync,proto3" json:"sync,omitempty"`
+	Welcome *Welcome `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
+	Drain   *Drain   `protobuf:"bytes,2,opt,name=drain,proto3" json:"drain,omitempty"`
+	Changed *Changed `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	Sync    *Sync    `protobuf:"bytes,4,opt,name=sync,proto3" json:"sync,omitempty"`
+	// Instead of Welcome: the connection ends with it.
+	Refused       *Refused `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -956,6 +959,13 @@ func (x *HubMessage) GetChanged() *Changed {
 func (x *HubMessage) GetSync() *Sync {
 	if x != nil {
 		return x.Sync
+	}
+	return nil
+}
+
+func (x *HubMessage) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
 	}
 	return nil
 }
@@ -1041,6 +1051,51 @@ func (x *Welcome) GetMaxAgeMs() int64 {
 	return 0
 }
 
+// Refused says why the hub does not take the connection, for the agent's log.
+type Refused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refused) Reset() {
+	*x = Refused{}
+	mi := &file_api_channel_channel_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refused) ProtoMessage() {}
+
+func (x *Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_api_channel_channel_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refused.ProtoReflect.Descriptor instead.
+func (*Refused) Descriptor() ([]byte, []int) {
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Refused) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Drain asks the agent to connect elsewhere before this connection ends.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1051,7 +1106,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_channel_channel_proto_msgTypes[14]
+	mi := &file_api_channel_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1118,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[14]
+	mi := &file_api_channel_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1131,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{14}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Drain) GetDeadlineMs() int64 {
@@ -1088,15 +1143,17 @@ func (x *Drain) GetDeadlineMs() int64 {
 
 // Changed says that the cluster should run something else than before: the agent polls now. It only shortens the wait.
 type Changed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Edition       string                 `protobuf:"bytes,1,opt,name=edition,proto3" json:"edition,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Edition string                 `protobuf:"bytes,1,opt,name=edition,proto3" json:"edition,omitempty"`
+	// The agent waits for a random part of this first, so that a large fleet does not ask all at once.
+	SpreadMs      int64 `protobuf:"varint,2,opt,name=spread_ms,json=spreadMs,proto3" json:"spread_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Changed) Reset() {
 	*x = Changed{}
-	mi := &file_api_channel_channel_proto_msgTypes[15]
+	mi := &file_api_channel_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1165,7 @@ func (x *Changed) String() string {
 func (*Changed) ProtoMessage() {}
 
 func (x *Changed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[15]
+	mi := &file_api_channel_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1178,7 @@ func (x *Changed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changed.ProtoReflect.Descriptor instead.
 func (*Changed) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{15}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Changed) GetEdition() string {
@@ -1129,6 +1186,13 @@ func (x *Changed) GetEdition() string {
 		return x.Edition
 	}
 	return ""
+}
+
+func (x *Changed) GetSpreadMs() int64 {
+	if x != nil {
+		return x.SpreadMs
+	}
+	return 0
 }
 
 // Sync asks for a pass over services now; none named means all.
@@ -1141,7 +1205,7 @@ type Sync struct {
 
 func (x *Sync) Reset() {
 	*x = Sync{}
-	mi := &file_api_channel_channel_proto_msgTypes[16]
+	mi := &file_api_channel_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1217,7 @@ func (x *Sync) String() string {
 func (*Sync) ProtoMessage() {}
 
 func (x *Sync) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[16]
+	mi := &file_api_channel_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1230,7 @@ func (x *Sync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sync.ProtoReflect.Descriptor instead.
 func (*Sync) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{16}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Sync) GetServices() []string {
@@ -1187,7 +1251,7 @@ type ObjectsRequest struct {
 
 func (x *ObjectsRequest) Reset() {
 	*x = ObjectsRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[17]
+	mi := &file_api_channel_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1263,7 @@ func (x *ObjectsRequest) String() string {
 func (*ObjectsRequest) ProtoMessage() {}
 
 func (x *ObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[17]
+	mi := &file_api_channel_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1276,7 @@ func (x *ObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsRequest.ProtoReflect.Descriptor instead.
 func (*ObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{17}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ObjectsRequest) GetService() string {
@@ -1242,7 +1306,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_api_channel_channel_proto_msgTypes[18]
+	mi := &file_api_channel_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1318,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[18]
+	mi := &file_api_channel_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1331,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{18}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *View) GetGroup() string {
@@ -1311,7 +1375,7 @@ type ObjectsEvent struct {
 
 func (x *ObjectsEvent) Reset() {
 	*x = ObjectsEvent{}
-	mi := &file_api_channel_channel_proto_msgTypes[19]
+	mi := &file_api_channel_channel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1387,7 @@ func (x *ObjectsEvent) String() string {
 func (*ObjectsEvent) ProtoMessage() {}
 
 func (x *ObjectsEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[19]
+	mi := &file_api_channel_channel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1400,7 @@ func (x *ObjectsEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsEvent.ProtoReflect.Descriptor instead.
 func (*ObjectsEvent) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{19}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectsEvent) GetChanged() []*Object {
@@ -1388,7 +1452,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_api_channel_channel_proto_msgTypes[20]
+	mi := &file_api_channel_channel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1464,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[20]
+	mi := &file_api_channel_channel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1477,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{20}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Object) GetUid() string {
@@ -1523,7 +1587,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[21]
+	mi := &file_api_channel_channel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1599,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[21]
+	mi := &file_api_channel_channel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1612,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{21}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DiffRequest) GetService() string {
@@ -1562,14 +1626,16 @@ type DiffReply struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Objects []*ObjectDiff          `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	// Why there is none.
-	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// How many objects more there are than fit in.
+	More          int32 `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiffReply) Reset() {
 	*x = DiffReply{}
-	mi := &file_api_channel_channel_proto_msgTypes[22]
+	mi := &file_api_channel_channel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1647,7 @@ func (x *DiffReply) String() string {
 func (*DiffReply) ProtoMessage() {}
 
 func (x *DiffReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[22]
+	mi := &file_api_channel_channel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1660,7 @@ func (x *DiffReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffReply.ProtoReflect.Descriptor instead.
 func (*DiffReply) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{22}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DiffReply) GetObjects() []*ObjectDiff {
@@ -1611,24 +1677,35 @@ func (x *DiffReply) GetError() string {
 	return ""
 }
 
+func (x *DiffReply) GetMore() int32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
 type ObjectDiff struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Group     string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	Kind      string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Namespace string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// created, changed, deleted, or unchanged.
-	Action        string       `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
-	Fields        []*FieldDiff `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
-	Resource      string       `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`
-	Version       string       `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	// created, changed, deleted, or failed: the API server would refuse it.
+	Action   string       `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	Fields   []*FieldDiff `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
+	Resource string       `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`
+	Version  string       `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	// Why it failed, or whose fields it takes.
+	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	// How many fields more there are than fit in.
+	More          int32 `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ObjectDiff) Reset() {
 	*x = ObjectDiff{}
-	mi := &file_api_channel_channel_proto_msgTypes[23]
+	mi := &file_api_channel_channel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1717,7 @@ func (x *ObjectDiff) String() string {
 func (*ObjectDiff) ProtoMessage() {}
 
 func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[23]
+	mi := &file_api_channel_channel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1730,7 @@ func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectDiff.ProtoReflect.Descriptor instead.
 func (*ObjectDiff) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{23}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ObjectDiff) GetGroup() string {
@@ -1712,10 +1789,24 @@ func (x *ObjectDiff) GetVersion() string {
 	return ""
 }
 
-// FieldDiff has values as JSON; those of Secrets are masked.
+func (x *ObjectDiff) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ObjectDiff) GetMore() int32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// FieldDiff has values as JSON, clipped; those of Secrets, and what was sealed, are masked.
 type FieldDiff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A JSON pointer.
+	// As people write it: spec.containers[web].image.
 	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Live          string `protobuf:"bytes,2,opt,name=live,proto3" json:"live,omitempty"`
 	Desired       string `protobuf:"bytes,3,opt,name=desired,proto3" json:"desired,omitempty"`
@@ -1725,7 +1816,7 @@ type FieldDiff struct {
 
 func (x *FieldDiff) Reset() {
 	*x = FieldDiff{}
-	mi := &file_api_channel_channel_proto_msgTypes[24]
+	mi := &file_api_channel_channel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1828,7 @@ func (x *FieldDiff) String() string {
 func (*FieldDiff) ProtoMessage() {}
 
 func (x *FieldDiff) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[24]
+	mi := &file_api_channel_channel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1841,7 @@ func (x *FieldDiff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldDiff.ProtoReflect.Descriptor instead.
 func (*FieldDiff) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{24}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FieldDiff) GetPath() string {
@@ -1787,7 +1878,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[25]
+	mi := &file_api_channel_channel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1890,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[25]
+	mi := &file_api_channel_channel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1903,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{25}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogsRequest) GetTail() int32 {
@@ -1849,7 +1940,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_channel_channel_proto_msgTypes[26]
+	mi := &file_api_channel_channel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1952,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[26]
+	mi := &file_api_channel_channel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1965,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{26}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LogLine) GetUnixMs() int64 {
@@ -1966,13 +2057,14 @@ const file_api_channel_channel_proto_rawDesc = "" +
 	"\awarning\x18\x03 \x01(\bR\awarning\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\x17\n" +
-	"\aunix_ms\x18\x06 \x01(\x03R\x06unixMs\"\xd5\x01\n" +
+	"\aunix_ms\x18\x06 \x01(\x03R\x06unixMs\"\x8b\x02\n" +
 	"\n" +
 	"HubMessage\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1a.plural.channel.v1.WelcomeR\awelcome\x12.\n" +
 	"\x05drain\x18\x02 \x01(\v2\x18.plural.channel.v1.DrainR\x05drain\x124\n" +
 	"\achanged\x18\x03 \x01(\v2\x1a.plural.channel.v1.ChangedR\achanged\x12+\n" +
-	"\x04sync\x18\x04 \x01(\v2\x17.plural.channel.v1.SyncR\x04sync\"\x91\x01\n" +
+	"\x04sync\x18\x04 \x01(\v2\x17.plural.channel.v1.SyncR\x04sync\x124\n" +
+	"\arefused\x18\x05 \x01(\v2\x1a.plural.channel.v1.RefusedR\arefused\"\x91\x01\n" +
 	"\aWelcome\x12\x10\n" +
 	"\x03hub\x18\x01 \x01(\tR\x03hub\x12\x1e\n" +
 	"\n" +
@@ -1981,12 +2073,15 @@ const file_api_channel_channel_proto_rawDesc = "" +
 	"\bprotocol\x18\x03 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\breplicas\x18\x04 \x01(\x05R\breplicas\x12\x1c\n" +
 	"\n" +
-	"max_age_ms\x18\x05 \x01(\x03R\bmaxAgeMs\"(\n" +
+	"max_age_ms\x18\x05 \x01(\x03R\bmaxAgeMs\"!\n" +
+	"\aRefused\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"(\n" +
 	"\x05Drain\x12\x1f\n" +
 	"\vdeadline_ms\x18\x01 \x01(\x03R\n" +
-	"deadlineMs\"#\n" +
+	"deadlineMs\"@\n" +
 	"\aChanged\x12\x18\n" +
-	"\aedition\x18\x01 \x01(\tR\aedition\"\"\n" +
+	"\aedition\x18\x01 \x01(\tR\aedition\x12\x1b\n" +
+	"\tspread_ms\x18\x02 \x01(\x03R\bspreadMs\"\"\n" +
 	"\x04Sync\x12\x1a\n" +
 	"\bservices\x18\x01 \x03(\tR\bservices\"W\n" +
 	"\x0eObjectsRequest\x12\x18\n" +
@@ -2018,10 +2113,11 @@ const file_api_channel_channel_proto_rawDesc = "" +
 	"\bdeleting\x18\r \x01(\bR\bdeleting\x12\x1a\n" +
 	"\bresource\x18\x0e \x01(\tR\bresource\"'\n" +
 	"\vDiffRequest\x12\x18\n" +
-	"\aservice\x18\x01 \x01(\tR\aservice\"Z\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\"n\n" +
 	"\tDiffReply\x127\n" +
 	"\aobjects\x18\x01 \x03(\v2\x1d.plural.channel.v1.ObjectDiffR\aobjects\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xec\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\x05R\x04more\"\x9a\x02\n" +
 	"\n" +
 	"ObjectDiff\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
@@ -2031,7 +2127,10 @@ const file_api_channel_channel_proto_rawDesc = "" +
 	"\x06action\x18\x05 \x01(\tR\x06action\x124\n" +
 	"\x06fields\x18\x06 \x03(\v2\x1c.plural.channel.v1.FieldDiffR\x06fields\x12\x1a\n" +
 	"\bresource\x18\a \x01(\tR\bresource\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\"M\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12\x18\n" +
+	"\amessage\x18\t \x01(\tR\amessage\x12\x12\n" +
+	"\x04more\x18\n" +
+	" \x01(\x05R\x04more\"M\n" +
 	"\tFieldDiff\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04live\x18\x02 \x01(\tR\x04live\x12\x18\n" +
@@ -2074,7 +2173,7 @@ func file_api_channel_channel_proto_rawDescGZIP() []byte {
 }
 
 var file_api_channel_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_channel_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_api_channel_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_api_channel_channel_proto_goTypes = []any{
 	(Class)(0),             // 0: plural.channel.v1.Class
 	(*Chunk)(nil),          // 1: plural.channel.v1.Chunk
@@ -2091,19 +2190,20 @@ var file_api_channel_channel_proto_goTypes = []any{
 	(*Event)(nil),          // 12: plural.channel.v1.Event
 	(*HubMessage)(nil),     // 13: plural.channel.v1.HubMessage
 	(*Welcome)(nil),        // 14: plural.channel.v1.Welcome
-	(*Drain)(nil),          // 15: plural.channel.v1.Drain
-	(*Changed)(nil),        // 16: plural.channel.v1.Changed
-	(*Sync)(nil),           // 17: plural.channel.v1.Sync
-	(*ObjectsRequest)(nil), // 18: plural.channel.v1.ObjectsRequest
-	(*View)(nil),           // 19: plural.channel.v1.View
-	(*ObjectsEvent)(nil),   // 20: plural.channel.v1.ObjectsEvent
-	(*Object)(nil),         // 21: plural.channel.v1.Object
-	(*DiffRequest)(nil),    // 22: plural.channel.v1.DiffRequest
-	(*DiffReply)(nil),      // 23: plural.channel.v1.DiffReply
-	(*ObjectDiff)(nil),     // 24: plural.channel.v1.ObjectDiff
-	(*FieldDiff)(nil),      // 25: plural.channel.v1.FieldDiff
-	(*LogsRequest)(nil),    // 26: plural.channel.v1.LogsRequest
-	(*LogLine)(nil),        // 27: plural.channel.v1.LogLine
+	(*Refused)(nil),        // 15: plural.channel.v1.Refused
+	(*Drain)(nil),          // 16: plural.channel.v1.Drain
+	(*Changed)(nil),        // 17: plural.channel.v1.Changed
+	(*Sync)(nil),           // 18: plural.channel.v1.Sync
+	(*ObjectsRequest)(nil), // 19: plural.channel.v1.ObjectsRequest
+	(*View)(nil),           // 20: plural.channel.v1.View
+	(*ObjectsEvent)(nil),   // 21: plural.channel.v1.ObjectsEvent
+	(*Object)(nil),         // 22: plural.channel.v1.Object
+	(*DiffRequest)(nil),    // 23: plural.channel.v1.DiffRequest
+	(*DiffReply)(nil),      // 24: plural.channel.v1.DiffReply
+	(*ObjectDiff)(nil),     // 25: plural.channel.v1.ObjectDiff
+	(*FieldDiff)(nil),      // 26: plural.channel.v1.FieldDiff
+	(*LogsRequest)(nil),    // 27: plural.channel.v1.LogsRequest
+	(*LogLine)(nil),        // 28: plural.channel.v1.LogLine
 }
 var file_api_channel_channel_proto_depIdxs = []int32{
 	3,  // 0: plural.channel.v1.Frame.request:type_name -> plural.channel.v1.RequestHead
@@ -2119,30 +2219,31 @@ var file_api_channel_channel_proto_depIdxs = []int32{
 	11, // 10: plural.channel.v1.AgentMessage.drained:type_name -> plural.channel.v1.Drained
 	12, // 11: plural.channel.v1.AgentMessage.event:type_name -> plural.channel.v1.Event
 	14, // 12: plural.channel.v1.HubMessage.welcome:type_name -> plural.channel.v1.Welcome
-	15, // 13: plural.channel.v1.HubMessage.drain:type_name -> plural.channel.v1.Drain
-	16, // 14: plural.channel.v1.HubMessage.changed:type_name -> plural.channel.v1.Changed
-	17, // 15: plural.channel.v1.HubMessage.sync:type_name -> plural.channel.v1.Sync
-	19, // 16: plural.channel.v1.ObjectsRequest.view:type_name -> plural.channel.v1.View
-	21, // 17: plural.channel.v1.ObjectsEvent.changed:type_name -> plural.channel.v1.Object
-	24, // 18: plural.channel.v1.DiffReply.objects:type_name -> plural.channel.v1.ObjectDiff
-	25, // 19: plural.channel.v1.ObjectDiff.fields:type_name -> plural.channel.v1.FieldDiff
-	13, // 20: plural.channel.v1.Cluster.Control:input_type -> plural.channel.v1.HubMessage
-	2,  // 21: plural.channel.v1.Cluster.Proxy:input_type -> plural.channel.v1.Frame
-	18, // 22: plural.channel.v1.Cluster.Objects:input_type -> plural.channel.v1.ObjectsRequest
-	22, // 23: plural.channel.v1.Cluster.Diff:input_type -> plural.channel.v1.DiffRequest
-	26, // 24: plural.channel.v1.Cluster.Logs:input_type -> plural.channel.v1.LogsRequest
-	1,  // 25: plural.channel.v1.Pipe.Pipe:input_type -> plural.channel.v1.Chunk
-	9,  // 26: plural.channel.v1.Cluster.Control:output_type -> plural.channel.v1.AgentMessage
-	2,  // 27: plural.channel.v1.Cluster.Proxy:output_type -> plural.channel.v1.Frame
-	20, // 28: plural.channel.v1.Cluster.Objects:output_type -> plural.channel.v1.ObjectsEvent
-	23, // 29: plural.channel.v1.Cluster.Diff:output_type -> plural.channel.v1.DiffReply
-	27, // 30: plural.channel.v1.Cluster.Logs:output_type -> plural.channel.v1.LogLine
-	1,  // 31: plural.channel.v1.Pipe.Pipe:output_type -> plural.channel.v1.Chunk
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 13: plural.channel.v1.HubMessage.drain:type_name -> plural.channel.v1.Drain
+	17, // 14: plural.channel.v1.HubMessage.changed:type_name -> plural.channel.v1.Changed
+	18, // 15: plural.channel.v1.HubMessage.sync:type_name -> plural.channel.v1.Sync
+	15, // 16: plural.channel.v1.HubMessage.refused:type_name -> plural.channel.v1.Refused
+	20, // 17: plural.channel.v1.ObjectsRequest.view:type_name -> plural.channel.v1.View
+	22, // 18: plural.channel.v1.ObjectsEvent.changed:type_name -> plural.channel.v1.Object
+	25, // 19: plural.channel.v1.DiffReply.objects:type_name -> plural.channel.v1.ObjectDiff
+	26, // 20: plural.channel.v1.ObjectDiff.fields:type_name -> plural.channel.v1.FieldDiff
+	13, // 21: plural.channel.v1.Cluster.Control:input_type -> plural.channel.v1.HubMessage
+	2,  // 22: plural.channel.v1.Cluster.Proxy:input_type -> plural.channel.v1.Frame
+	19, // 23: plural.channel.v1.Cluster.Objects:input_type -> plural.channel.v1.ObjectsRequest
+	23, // 24: plural.channel.v1.Cluster.Diff:input_type -> plural.channel.v1.DiffRequest
+	27, // 25: plural.channel.v1.Cluster.Logs:input_type -> plural.channel.v1.LogsRequest
+	1,  // 26: plural.channel.v1.Pipe.Pipe:input_type -> plural.channel.v1.Chunk
+	9,  // 27: plural.channel.v1.Cluster.Control:output_type -> plural.channel.v1.AgentMessage
+	2,  // 28: plural.channel.v1.Cluster.Proxy:output_type -> plural.channel.v1.Frame
+	21, // 29: plural.channel.v1.Cluster.Objects:output_type -> plural.channel.v1.ObjectsEvent
+	24, // 30: plural.channel.v1.Cluster.Diff:output_type -> plural.channel.v1.DiffReply
+	28, // 31: plural.channel.v1.Cluster.Logs:output_type -> plural.channel.v1.LogLine
+	1,  // 32: plural.channel.v1.Pipe.Pipe:output_type -> plural.channel.v1.Chunk
+	27, // [27:33] is the sub-list for method output_type
+	21, // [21:27] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_api_channel_channel_proto_init() }
@@ -2156,7 +2257,7 @@ func file_api_channel_channel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_channel_channel_proto_rawDesc), len(file_api_channel_channel_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

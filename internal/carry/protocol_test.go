@@ -1,0 +1,145 @@
+package carry_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/carry"
+)
+
+// TestAHubThatBreaksTheProtocolLosesOneExchange: the connection goes on.
+func TestAHubThatBreaksTheProtocolLosesOneExchange(t *testing.T) {
+	client := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done() // a violation ends it
+	}))
+	big := &channel.Frame{Data: make([]byte, channel.MaxData+1)}
+	post := func(h *channel.RequestHead) { h.ContentLength = -1 }
+	for name, frames := range map[string][]*channel.Frame{
+		"no head":             {{Data: []byte("x")}},
+		"empty frame first":   {{}},
+		"two heads":           {head(post), head(nil)},
+		"answers itself":      {head(post), {Response: &channel.ResponseHead{Status: 200}}},
+		"ends the answer":     {head(post), {Trailer: &channel.Trailer{}}},
+		"oversized data":      {head(post), big},
+		"oversized with head": {{Request: head(post).GetRequest(), Data: big.GetData()}},
+		"longer than it said": {head(func(h *channel.RequestHead) { h.ContentLength = 1 }), {Data: []byte("xy")}},
+		"body of none":        {{Request: head(nil).GetRequest(), Data: []byte("x")}},
+		"no id":               {head(func(h *channel.RequestHead) { h.Id = "" })},
+		"id of lines":         {head(func(h *channel.RequestHead) { h.Id = "a\nb" })},
+		"no method":           {head(func(h *channel.RequestHead) { h.Method = "" })},
+		"method of words":     {head(func(h *channel.RequestHead) { h.Method = "GET /x" })},
+		"CONNECT":             {head(func(h *channel.RequestHead) { h.Method = http.MethodConnect })},
+		"no target":           {head(func(h *channel.RequestHead) { h.Target = "" })},
+		"target with host":    {head(func(h *channel.RequestHead) { h.Target = "http://169.254.169.254/" })},
+		"target of lines":     {head(func(h *channel.RequestHead) { h.Target = "/x HTTP/1.1\r\nHost: y" })},
+		"unknown class":       {head(func(h *channel.RequestHead) { h.Class = 9 })},
+		"no class":            {head(func(h *channel.RequestHead) { h.Class = 0 })},
+		"negative length":     {head(func(h *channel.RequestHead) { h.ContentLength = -2 })},
+		"upgrade to nothing":  {head(func(h *channel.RequestHead) { h.Class = channel.Class_UPGRADE })},
+		"header with a line":  {head(func(h *channel.RequestHead) { h.Headers = []*channel.Header{{Name: "A", Value: "b\r\nC: d"}} })},
+		"header with a space": {head(func(h *channel.RequestHead) { h.Headers = []*channel.Header{{Name: "Impersonate-User ", Value: "b"}} })},
+		"too many headers": {head(func(h *channel.RequestHead) {
+			for range 2000 {
+				h.Headers = append(h.Headers, &channel.Header{Name: "A"})
+			}
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := messages(t, client, frames...); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("it ends with %v", err)
+			}
+			if got, err := messages(t, client, head(nil)); err != nil || len(got) != 1 {
+				t.Errorf("the next exchange: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestAnAgentThatBreaksTheProtocolLosesOneExchange: what arrives is an error, never part of another answer.
+func TestAnAgentThatBreaksTheProtocolLosesOneExchange(t *testing.T) {
+	ok := func() *channel.ResponseHead { return &channel.ResponseHead{Status: 200, ContentLength: -1} }
+	end := &channel.Trailer{}
+	for name, frames := range map[string][]*channel.Frame{
+		"no answer":            {},
+		"no head":              {{Data: []byte("x")}},
+		"two heads":            {{Response: ok()}, {Response: ok()}},
+		"no end":               {{Response: ok(), Data: []byte("x")}},
+		"more after the end":   {{Response: ok(), Trailer: end}, {Data: []byte("x")}},
+		"two ends":             {{Response: ok(), Trailer: end}, {Trailer: end}},
+		"oversized data":       {{Response: ok()}, {Data: make([]byte, channel.MaxData+1)}, {Trailer: end}},
+		"oversized with head":  {{Response: ok(), Data: make([]byte, channel.MaxData+1), Trailer: end}},
+		"longer than it said":  {{Response: &channel.ResponseHead{Status: 200, ContentLength: 1}}, {Data: []byte("xy"), Trailer: end}},
+		"shorter than it said": {{Response: &channel.ResponseHead{Status: 200, ContentLength: 9}}, {Data: []byte("xy"), Trailer: end}},
+		"body of none":         {{Response: &channel.ResponseHead{Status: 204}, Data: []byte("xy"), Trailer: end}},
+		"status zero":          {{Response: &channel.ResponseHead{}, Trailer: end}},
+		"status 100":           {{Response: &channel.ResponseHead{Status: 100}, Trailer: end}},
+		"status 9000":          {{Response: &channel.ResponseHead{Status: 9000}, Trailer: end}},
+		"an upgrade unasked":   {{Response: &channel.ResponseHead{Status: 101, Headers: []*channel.Header{{Name: "Upgrade", Value: "SPDY/3.1"}}}}},
+		"header with a line":   {{Response: &channel.ResponseHead{Status: 200, Headers: []*channel.Header{{Name: "A", Value: "b\r\nC: d"}}}, Trailer: end}},
+		"trailer with a line":  {{Response: ok()}, {Trailer: &channel.Trailer{Headers: []*channel.Header{{Name: "A", Value: "\n"}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := transport(connectTo(t, func(stream channel.Cluster_ProxyServer) error {
+				for _, f := range frames {
+					if err := stream.Send(f); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			response, err := rt.RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodGet, "/"))
+			if err == nil {
+				defer response.Body.Close()
+				_, err = io.ReadAll(response.Body)
+			}
+			e, ok := errors.AsType[*carry.Error](err)
+			if !errors.Is(err, io.ErrUnexpectedEOF) && (!ok || e.HTTPStatus() < 500) {
+				t.Errorf("the caller is told %v", err)
+			}
+		})
+	}
+}
+
+// TestAnUpgradeIsOnlyToWhatWasAskedFor is about upgrade confusion.
+func TestAnUpgradeIsOnlyToWhatWasAskedFor(t *testing.T) {
+	for name, headers := range map[string][]*channel.Header{
+		"nothing named": nil,
+		"another":       {{Name: "Upgrade", Value: "websocket"}},
+		"two":           {{Name: "Upgrade", Value: "SPDY/3.1"}, {Name: "upgrade", Value: "SPDY/3.1"}},
+		"a list":        {{Name: "Upgrade", Value: "SPDY/3.1, websocket"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := transport(connectTo(t, func(stream channel.Cluster_ProxyServer) error {
+				return stream.Send(&channel.Frame{Response: &channel.ResponseHead{Status: 101, Headers: headers}})
+			}))
+			if response, err := rt.RoundTrip(upgradeRequest(t.Context(), t)); err == nil {
+				t.Errorf("the hub is told %s %v", response.Status, response.Header)
+			}
+		})
+		t.Run(name+", at the agent", func(t *testing.T) {
+			rt := transport(connect(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Connection", "Upgrade")
+				for _, h := range headers {
+					w.Header().Add(h.GetName(), h.GetValue())
+				}
+				w.WriteHeader(http.StatusSwitchingProtocols)
+				if _, err := w.Write(nil); err == nil {
+					t.Error("it was taken")
+				}
+			})))
+			if response, err := rt.RoundTrip(upgradeRequest(t.Context(), t)); err == nil {
+				t.Errorf("the hub is told %s %v", response.Status, response.Header)
+			}
+		})
+	}
+}
