@@ -3,6 +3,12 @@
 // It refuses to know who asks, and of which cluster. A rule allows what it names; what no rule names is not allowed.
 package kubeaccess
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Request is what one HTTP request to a Kubernetes API server asks for.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete, deletecollection, or, of what is no resource, the method in
@@ -26,10 +32,43 @@ type Rule struct {
 	Verbs []string `json:"verbs" yaml:"verbs"`
 	// APIGroups: none means all.
 	APIGroups []string `json:"apiGroups,omitempty" yaml:"apiGroups,omitempty"`
-	// Resources are "pods", "pods/log", "pods/*", "*" (which stands for no subresource that opens a connection) or "*/*".
+	// Resources are "pods", "pods/log", "pods/*" (pods and all that belongs to them), "*/scale", "*/*" (everything), or "*",
+	// which leaves out the subresources that have to be named: exec, attach, portforward, proxy, ephemeralcontainers, token,
+	// eviction.
 	Resources []string `json:"resources,omitempty" yaml:"resources,omitempty"`
 	// Namespaces: none means all, and what has no namespace.
 	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty"`
-	// NonResourceURLs are paths, "/metrics", or "/metrics/*".
+	// NonResourceURLs are paths, "/metrics", or their beginnings, "/metrics/*".
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty" yaml:"nonResourceURLs,omitempty"`
+}
+
+// Describe is the request in words, to follow "may not": `create pods/exec "web" in namespace "shop"`. It is fit to be printed,
+// whatever the path held.
+func (q *Request) Describe() string {
+	if !q.Resource {
+		return fmt.Sprintf("%s path %q", q.Verb, q.Path)
+	}
+	words := q.Verb + " " + word(q.Kind)
+	if q.Subresource != "" {
+		words += "/" + word(q.Subresource)
+	}
+	if q.Group != "" {
+		words += " of " + word(q.Group)
+	}
+	if q.Name != "" {
+		words += " " + strconv.Quote(q.Name)
+	}
+	if q.Namespace != "" {
+		words += " in namespace " + strconv.Quote(q.Namespace)
+	}
+	return words
+}
+
+// word quotes what is no plain word.
+func word(s string) string {
+	plain := !strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' })
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
 }
