@@ -1439,7 +1439,9 @@ type Sync struct {
 	// Kinds ("Job", "StatefulSet.apps") of which an object is deleted and made anew when a change to it is refused as immutable.
 	Recreate []string `protobuf:"bytes,7,rep,name=recreate,proto3" json:"recreate,omitempty"`
 	// Tokens of deletions that a person has agreed to (Held.token).
-	Acknowledged  []string `protobuf:"bytes,8,rep,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	Acknowledged []string `protobuf:"bytes,8,rep,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// Nothing is applied, healed or deleted until it is taken away.
+	Suspended     bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1528,6 +1530,13 @@ func (x *Sync) GetAcknowledged() []string {
 		return x.Acknowledged
 	}
 	return nil
+}
+
+func (x *Sync) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
 }
 
 // FieldRule is a policy for one field of some objects. Empty parts fit everything.
@@ -2258,7 +2267,7 @@ const file_api_plural_proto_rawDesc = "" +
 	"\fvalues_files\x18\x03 \x03(\tR\vvaluesFiles\x12\x16\n" +
 	"\x06lookup\x18\x04 \x01(\bR\x06lookup\x12%\n" +
 	"\x0erelease_record\x18\x05 \x01(\bR\rreleaseRecord\x12\x1b\n" +
-	"\tskip_crds\x18\x06 \x01(\bR\bskipCrds\"\x8b\x02\n" +
+	"\tskip_crds\x18\x06 \x01(\bR\bskipCrds\"\xa9\x02\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x05prune\x18\x01 \x01(\bR\x05prune\x12\x1b\n" +
 	"\tself_heal\x18\x02 \x01(\bR\bselfHeal\x12'\n" +
@@ -2267,7 +2276,8 @@ const file_api_plural_proto_rawDesc = "" +
 	"\tconflicts\x18\x05 \x01(\tR\tconflicts\x12,\n" +
 	"\x06fields\x18\x06 \x03(\v2\x14.plural.v1.FieldRuleR\x06fields\x12\x1a\n" +
 	"\brecreate\x18\a \x03(\tR\brecreate\x12\"\n" +
-	"\facknowledged\x18\b \x03(\tR\facknowledged\"\x99\x01\n" +
+	"\facknowledged\x18\b \x03(\tR\facknowledged\x12\x1c\n" +
+	"\tsuspended\x18\t \x01(\bR\tsuspended\"\x99\x01\n" +
 	"\tFieldRule\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +

@@ -196,20 +196,31 @@ func (d *document) checkFilePath(field, name string) {
 	}
 }
 
-// checkFiles reports files that sources name and the repository does not have. The error is one of reading.
+// checkFiles reports files that sources and sinks name and the repository does not have. The error is one of reading.
 func checkFiles(fsys fs.FS, f *Fleet, out *faults) error {
 	for i := range f.Sources {
-		s := &f.Sources[i]
-		for field, name := range s.files() {
-			info, err := fs.Stat(fsys, name)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				out.add(s.Place(field), "correct the path, or add the file", "file %s does not exist", quote(name))
-			case err != nil:
-				return fmt.Errorf("stat %s: %w", quote(name), err)
-			case !info.Mode().IsRegular():
-				out.add(s.Place(field), "name the file itself", "%s is not a regular file", quote(name))
-			}
+		if err := checkNamed(fsys, &f.Sources[i], f.Sources[i].files(), out); err != nil {
+			return err
+		}
+	}
+	for i := range f.Sinks {
+		if err := checkNamed(fsys, &f.Sinks[i], f.Sinks[i].files(), out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkNamed(fsys fs.FS, d placed, files map[string]string, out *faults) error {
+	for field, name := range files {
+		info, err := fs.Stat(fsys, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			out.add(d.Place(field), "correct the path, or add the file", "file %s does not exist", quote(name))
+		case err != nil:
+			return fmt.Errorf("stat %s: %w", quote(name), err)
+		case !info.Mode().IsRegular():
+			out.add(d.Place(field), "name the file itself", "%s is not a regular file", quote(name))
 		}
 	}
 	return nil

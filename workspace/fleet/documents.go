@@ -1,6 +1,11 @@
 package fleet
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // The kinds, as written in a document's kind field.
 const (
@@ -8,23 +13,40 @@ const (
 	kindCluster   = "Cluster"
 	kindSource    = "Source"
 	kindService   = "Service"
+	kindUser      = "User"
+	kindRole      = "Role"
+	kindBinding   = "RoleBinding"
+	kindSink      = "Sink"
+	kindRoute     = "Route"
 )
 
-// folder holds documents of one kind only, so that who may change a folder is who may change that kind.
-type folder struct{ name, kind string }
-
-func folders() []folder {
-	return []folder{{"clusters", kindCluster}, {"sources", kindSource}, {"services", kindService}}
+// folder holds documents of its kinds only, so that who may change a folder is who may change those kinds.
+type folder struct {
+	name  string
+	kinds []string
 }
 
-// header checks apiVersion and kind against what the folder holds. It is false when the document is of another kind
-// altogether, so that complaints about its fields would only mislead.
-func (d *document) header(f folder) bool {
+func folders() []folder {
+	return []folder{
+		{"clusters", []string{kindCluster}},
+		{"sources", []string{kindSource}},
+		{"services", []string{kindService}},
+		{"access", []string{kindUser, kindRole, kindBinding}},
+		{"notify", []string{kindSink, kindRoute}},
+	}
+}
+
+// header checks apiVersion and kind against what the folder holds, and says of which of its kinds the document is. It is
+// false when that is another kind altogether, so that complaints about its fields would only mislead.
+func (d *document) header(f folder) (kind string, ok bool) {
 	if d.root.Kind != yaml.MappingNode {
 		d.wrongType(d.root, "", "fields", "begin with apiVersion: "+APIVersion)
-		return false
+		return "", false
 	}
-	return d.versionIsOurs() && d.kindBelongs(f)
+	if !d.versionIsOurs() {
+		return "", false
+	}
+	return d.kindBelongs(f)
 }
 
 func (d *document) versionIsOurs() bool {
@@ -37,22 +59,29 @@ func (d *document) versionIsOurs() bool {
 	return slip
 }
 
-func (d *document) kindBelongs(f folder) bool {
+func (d *document) kindBelongs(f folder) (string, bool) {
 	kind := lookup(d.root, "kind")
-	if kind == nil || kind.Value == f.kind {
-		return true
+	switch {
+	case kind == nil && len(f.kinds) > 1:
+		d.fault("", "add kind: "+strings.Join(f.kinds, " or kind: "), "missing field %s", quote("kind"))
+		return "", false
+	case kind == nil:
+		return f.kinds[0], true // missing, and reported as such
+	case slices.Contains(f.kinds, kind.Value):
+		return kind.Value, true
 	}
 	homes := map[string]string{kindWorkspace: workspaceFile}
 	for _, other := range folders() {
-		homes[other.kind] = other.name + "/"
+		for _, k := range other.kinds {
+			homes[k] = other.name + "/"
+		}
 	}
 	if home, ours := homes[kind.Value]; ours {
 		d.faults.add(d.at(kind), "move it to "+home, "%s does not belong here", kind.Value)
-		return false
+		return "", false
 	}
-	d.faults.add(d.at(kind), didYouMean(kind.Value, []string{f.kind}, "kinds"), "unknown kind %s", quote(kind.Value))
-	_, slip := nearest(kind.Value, []string{f.kind})
-	return slip
+	d.faults.add(d.at(kind), didYouMean(kind.Value, f.kinds, "kinds"), "unknown kind %s", quote(kind.Value))
+	return nearest(kind.Value, f.kinds)
 }
 
 // lookup is the scalar under a key of a mapping, or nil.
@@ -83,6 +112,39 @@ func (l *loader) add(d *document, kind string) {
 		d.decode(&s)
 		d.checkService(&s)
 		l.fleet.Services = append(l.fleet.Services, s)
+	default:
+		l.addAccess(d, kind)
+	}
+}
+
+// addAccess adds what is of people: who may do what, and what they are told.
+func (l *loader) addAccess(d *document, kind string) {
+	switch f := &l.fleet; kind {
+	case kindUser:
+		u := User{Position: d.position(), Fields: d.fields}
+		d.decode(&u)
+		d.checkUser(&u)
+		f.Users = append(f.Users, u)
+	case kindRole:
+		r := Role{Position: d.position(), Fields: d.fields}
+		d.decode(&r)
+		d.checkRole(&r)
+		f.Roles = append(f.Roles, r)
+	case kindBinding:
+		b := RoleBinding{Position: d.position(), Fields: d.fields}
+		d.decode(&b)
+		d.checkRoleBinding(&b)
+		f.RoleBindings = append(f.RoleBindings, b)
+	case kindSink:
+		s := Sink{Position: d.position(), Fields: d.fields}
+		d.decode(&s)
+		d.checkSink(&s)
+		f.Sinks = append(f.Sinks, s)
+	case kindRoute:
+		r := Route{Position: d.position(), Fields: d.fields}
+		d.decode(&r)
+		d.checkRoute(&r)
+		f.Routes = append(f.Routes, r)
 	}
 }
 

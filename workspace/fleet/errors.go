@@ -59,7 +59,10 @@ func (f *faults) add(at Position, fix, format string, args ...any) {
 	f.put(&Error{Position: at, Message: fmt.Sprintf(format, args...), Fix: fix})
 }
 
+// put keeps a mistake, without the token that somebody wrote into the repository.
 func (f *faults) put(e *Error) {
+	const redacted = TokenPrefix + "[redacted]"
+	e.Message, e.Fix = rawToken.ReplaceAllString(e.Message, redacted), rawToken.ReplaceAllString(e.Fix, redacted)
 	if len(f.list) >= maxErrors {
 		f.dropped++
 		return

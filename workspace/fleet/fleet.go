@@ -2,8 +2,8 @@
 //
 // It refuses to know git, clusters' real state, and what the manifests behind a service say.
 //
-// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/ and services/. Every
-// document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
+// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/ and
+// notify/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
 // (aliases, depth, size), strict decoding by the structs of kinds.go, and checks of single values. When all are read,
 // names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each
 // with its place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
@@ -25,6 +25,12 @@ type Fleet struct {
 	Clusters  []Cluster
 	Sources   []Source
 	Services  []Service
+	// Who may do what, and what they are told.
+	Users        []User
+	Roles        []Role
+	RoleBindings []RoleBinding
+	Sinks        []Sink
+	Routes       []Route
 }
 
 // Load reads the installation repo at the root of fsys. When people's input is to blame the error is an Errors;
@@ -76,15 +82,40 @@ func (f *Fleet) Service(name string) (*Service, bool) {
 	return find(f.Services, name, serviceName)
 }
 
+// User finds a user by name. The result is shared: do not change it.
+func (f *Fleet) User(name string) (*User, bool) {
+	return find(f.Users, name, userName)
+}
+
+// Role finds a role by name. The result is shared: do not change it.
+func (f *Fleet) Role(name string) (*Role, bool) {
+	return find(f.Roles, name, roleName)
+}
+
+// Sink finds a sink by name. The result is shared: do not change it.
+func (f *Fleet) Sink(name string) (*Sink, bool) {
+	return find(f.Sinks, name, sinkName)
+}
+
 func (f *Fleet) sort() {
 	sortBy(f.Clusters, clusterName)
 	sortBy(f.Sources, sourceName)
 	sortBy(f.Services, serviceName)
+	sortBy(f.Users, userName)
+	sortBy(f.Roles, roleName)
+	sortBy(f.RoleBindings, bindingName)
+	sortBy(f.Sinks, sinkName)
+	sortBy(f.Routes, routeName)
 }
 
-func clusterName(c *Cluster) string { return c.Metadata.Name }
-func sourceName(s *Source) string   { return s.Metadata.Name }
-func serviceName(s *Service) string { return s.Metadata.Name }
+func clusterName(c *Cluster) string     { return c.Metadata.Name }
+func sourceName(s *Source) string       { return s.Metadata.Name }
+func serviceName(s *Service) string     { return s.Metadata.Name }
+func userName(u *User) string           { return u.Metadata.Name }
+func roleName(r *Role) string           { return r.Metadata.Name }
+func bindingName(b *RoleBinding) string { return b.Metadata.Name }
+func sinkName(s *Sink) string           { return s.Metadata.Name }
+func routeName(r *Route) string         { return r.Metadata.Name }
 
 // sortBy keeps the order of reading among equals, so that a duplicate is reported at the later file.
 func sortBy[T any](list []T, name func(*T) string) {

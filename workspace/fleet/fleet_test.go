@@ -239,8 +239,14 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(service("web", whole)))
 	f.Add([]byte("a: &a [*a]\n<<: *a\n? [k]\n: v\n"))
 	f.Add([]byte("<<<<<<< HEAD\n"))
+	const head = "apiVersion: plural.sh/v1alpha1\nkind: "
+	f.Add([]byte(head + "User\nmetadata: {name: ada}\nspec: {groups: [a], tokens: [{name: b, hash: plural_0123456789abcdefghij, expires: x}]}\n---\n" +
+		head + "Role\nmetadata: {name: r}\nspec: {fleet: [view], kubernetes: [{verbs: [get], resources: [pods/*], clusters: {names: [x]}}]}\n---\n" +
+		head + "RoleBinding\nmetadata: {name: b}\nspec: {role: r, users: [ada]}\n"))
+	f.Add([]byte(head + "Sink\nmetadata: {name: s}\nspec: {webhook: {url: \"https://a\", secret: b}}\n---\n" +
+		head + "Route\nmetadata: {name: r}\nspec: {sink: s, every: 5m, services: {names: [x]}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fleet, err := Load(repo(map[string]string{"services/x.yaml": string(data), "clusters/y.yaml": string(data)}))
+		fleet, err := Load(repo(map[string]string{"services/x.yaml": string(data), "clusters/y.yaml": string(data), "access/z.yaml": string(data), "notify/z.yaml": string(data)}))
 		var all Errors
 		if err != nil && !errors.As(err, &all) {
 			t.Fatalf("error is not one of input: %v", err)
@@ -248,6 +254,9 @@ func FuzzLoad(f *testing.F) {
 		for _, e := range all {
 			if strings.ContainsFunc(e.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				t.Errorf("control character in %q", e.Error())
+			}
+			if rawToken.MatchString(e.Message + " " + e.Fix) {
+				t.Errorf("token in %q", e.Error())
 			}
 		}
 		if (fleet == nil) == (err == nil) {

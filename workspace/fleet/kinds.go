@@ -229,6 +229,8 @@ type ServiceSpec struct {
 	Health []HealthRule `yaml:"health,omitempty" json:"health,omitempty"`
 	// Tests are tried once the service is healthy.
 	Tests []Test `yaml:"tests,omitempty" json:"tests,omitempty"`
+	// Suspend has agents leave the service as it is: nothing is applied, healed or deleted until it is taken away.
+	Suspend bool `yaml:"suspend,omitempty" json:"suspend,omitempty"`
 }
 
 // SourceRef points into a repository. Without a name it is the installation repo itself.

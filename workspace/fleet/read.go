@@ -64,7 +64,7 @@ func (l *loader) readWorkspace() error {
 		l.faults.add(at, "put the file itself here", "not a regular file")
 		return nil
 	}
-	if err := l.readFile(workspaceFile, folder{kind: kindWorkspace}); err != nil {
+	if err := l.readFile(workspaceFile, folder{kinds: []string{kindWorkspace}}); err != nil {
 		return err
 	}
 	if l.fleet.Workspace.Position.Line == 0 && len(l.faults.list) == 0 {
@@ -164,8 +164,8 @@ func (l *loader) document(file string, root *yaml.Node, f folder) {
 		return
 	}
 	d := &document{file: file, root: node, fields: map[string]Position{}, faults: &l.faults}
-	if d.header(f) {
-		l.add(d, f.kind)
+	if kind, ok := d.header(f); ok {
+		l.add(d, kind)
 	}
 }
 

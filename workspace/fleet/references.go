@@ -10,6 +10,11 @@ func checkNames(f *Fleet, out *faults) {
 	unique(f.Clusters, "cluster", out, func(c *Cluster) (string, Position) { return c.Metadata.Name, c.Position })
 	unique(f.Sources, "source", out, func(s *Source) (string, Position) { return s.Metadata.Name, s.Position })
 	unique(f.Services, "service", out, func(s *Service) (string, Position) { return s.Metadata.Name, s.Position })
+	unique(f.Users, "user", out, func(u *User) (string, Position) { return u.Metadata.Name, u.Position })
+	unique(f.Roles, "role", out, func(r *Role) (string, Position) { return r.Metadata.Name, r.Position })
+	unique(f.RoleBindings, "role binding", out, func(b *RoleBinding) (string, Position) { return b.Metadata.Name, b.Position })
+	unique(f.Sinks, "sink", out, func(s *Sink) (string, Position) { return s.Metadata.Name, s.Position })
+	unique(f.Routes, "route", out, func(r *Route) (string, Position) { return r.Metadata.Name, r.Position })
 }
 
 func unique[T any](list []T, what string, out *faults, of func(*T) (string, Position)) {
@@ -22,9 +27,21 @@ func unique[T any](list []T, what string, out *faults, of func(*T) (string, Posi
 	}
 }
 
+// known are the names that can be referred to, each list sorted.
+type known struct{ clusters, sources, services, users, roles, sinks []string }
+
 // checkReferences reports names that nothing in the fleet has, and uses of sources that do not fit their kind.
 func checkReferences(f *Fleet, out *faults) {
-	clusters, sources, services := names(f.Clusters, clusterName), names(f.Sources, sourceName), names(f.Services, serviceName)
+	all := &known{
+		clusters: names(f.Clusters, clusterName), sources: names(f.Sources, sourceName), services: names(f.Services, serviceName),
+		users: names(f.Users, userName), roles: names(f.Roles, roleName), sinks: names(f.Sinks, sinkName),
+	}
+	checkServices(f, all, out)
+	checkAccess(f, all, out)
+	checkNotify(f, all, out)
+}
+
+func checkServices(f *Fleet, known *known, out *faults) {
 	for i := range f.Services {
 		s := &f.Services[i]
 		chart := ""
@@ -32,18 +49,16 @@ func checkReferences(f *Fleet, out *faults) {
 			chart = s.Spec.Helm.Chart
 		}
 		checkPlugin(f, s, out)
-		refer(s, "spec.source.name", "source", s.Spec.Source.Name, sources, out)
+		refer(s, "spec.source.name", "source", s.Spec.Source.Name, known.sources, out)
 		checkUse(f, use{s, "spec.source", s.Spec.Source, "spec.helm.chart", chart}, out)
 		for j, m := range s.Spec.Mounts {
 			at := index("spec.mounts", j)
-			refer(s, at+".source.name", "source", m.Source.Name, sources, out)
+			refer(s, at+".source.name", "source", m.Source.Name, known.sources, out)
 			checkUse(f, use{s, at + ".source", m.Source, at + ".chart", m.Chart}, out)
 		}
-		for j, name := range s.Spec.Clusters.Names {
-			refer(s, index("spec.clusters.names", j), "cluster", name, clusters, out)
-		}
+		referAll(s, "spec.clusters.names", "cluster", s.Spec.Clusters.Names, known.clusters, out)
 		for j, dep := range s.Spec.DependsOn {
-			refer(s, index("spec.dependsOn", j)+".service", "service", dep.Service, services, out)
+			refer(s, index("spec.dependsOn", j)+".service", "service", dep.Service, known.services, out)
 			checkVersioned(f, s, j, out)
 		}
 	}
@@ -87,12 +102,22 @@ func names[T any](list []T, of func(*T) string) []string {
 	return all
 }
 
+// placed is a document that knows where its fields were written.
+type placed interface{ Place(field string) Position }
+
+// referAll refers to each of a list of names.
+func referAll(d placed, path, what string, list, known []string, out *faults) {
+	for i, name := range list {
+		refer(d, index(path, i), what, name, known, out)
+	}
+}
+
 // refer reports a name that is not in known, which is sorted.
-func refer(s *Service, path, what, name string, known []string, out *faults) {
+func refer(d placed, path, what, name string, known []string, out *faults) {
 	if _, ok := slices.BinarySearch(known, name); ok || name == "" {
 		return
 	}
-	out.add(s.Place(path), didYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, quote(name))
+	out.add(d.Place(path), didYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, quote(name))
 }
 
 // use is how a service reads a source.

@@ -25,6 +25,8 @@ type Operation struct {
 	Recreate        []string
 	// Acknowledged are tokens of deletions that a person has agreed to.
 	Acknowledged []string
+	// Suspended services are left as they are.
+	Suspended bool
 	// ServiceAccount is NAMESPACE/NAME, or empty.
 	ServiceAccount    string
 	AllowedNamespaces []string
@@ -47,6 +49,7 @@ func operation(f *fleet.Fleet, s *fleet.Service, namespace string) Operation {
 		Conflicts:      cmp.Or(own.Conflicts, general.Conflicts),
 		Fields:         slices.Concat(own.Fields, general.Fields),
 		Recreate:       own.Recreate, Acknowledged: own.Acknowledged,
+		Suspended:      s.Spec.Suspend,
 		ServiceAccount: s.Spec.ServiceAccount, AllowedNamespaces: s.Spec.AllowedNamespaces, Health: s.Spec.Health,
 	}
 	if own.Recreate == nil {

@@ -39,6 +39,7 @@ func TestHowAServiceIsAppliedIsNotInItsKey(t *testing.T) {
 		"health":       `, health: [{kind: Pod, healthy: "true"}]`,
 		"tests":        `, tests: [{name: a, http: {service: web, port: 80, path: "/{{ .cluster.name }}"}}]`,
 		"nothing":      ", helm: {lookup: false}",
+		"suspension":   ", suspend: true",
 	} {
 		if after := resolved(t, workspaceYAML, spec); after.Hold != nil || after.Key != before.Key {
 			t.Errorf("%s: key %q, was %q; hold %v", name, after.Key, before.Key, after.Hold)
@@ -80,7 +81,10 @@ func TestDefaultsOfTheWorkspaceAreFilledIn(t *testing.T) {
 	if diff := cmp.Diff(want, d.Operation); diff != "" {
 		t.Error(diff)
 	}
-	if d := resolved(t, defaults, ", sync: {recreate: []}, serviceAccount: ops/deployer"); len(d.Recreate) != 0 || d.ServiceAccount != "ops/deployer" {
+	if d := resolved(t, defaults, ", suspend: true"); !d.Suspended {
+		t.Error("the service is not suspended")
+	}
+	if d := resolved(t, defaults, ", sync: {recreate: []}, serviceAccount: ops/deployer"); len(d.Recreate) != 0 || d.ServiceAccount != "ops/deployer" || d.Suspended {
 		t.Errorf("%+v", d.Operation)
 	}
 }

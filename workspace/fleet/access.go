@@ -1,0 +1,310 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pluralsh/plural/internal/kubeaccess"
+)
+
+// User is somebody who may log in to the hub: access/*.yaml.
+type User struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata `yaml:"metadata" json:"metadata"`
+	Spec     UserSpec `yaml:"spec,omitempty" json:"spec,omitempty"`
+	Position Position `yaml:"-" json:"-"`
+	// Fields gives the line and column of fields by dotted path.
+	Fields map[string]Position `yaml:"-" json:"-"`
+}
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (u *User) Place(field string) Position { return place(u.Fields, field, u.Position) }
+
+// UserSpec is what is known of a person, or of a program that acts like one.
+type UserSpec struct {
+	Groups []string    `yaml:"groups,omitempty" json:"groups,omitempty"`
+	Tokens []UserToken `yaml:"tokens,omitempty" json:"tokens,omitempty"`
+}
+
+// UserToken is a credential, of which the repository knows the hash alone.
+type UserToken struct {
+	// Name is the user's own for it, such as that of a machine.
+	Name string `yaml:"name" json:"name"`
+	// Hash is HashToken of the token.
+	Hash string `yaml:"hash" json:"hash"`
+	// Expires is in RFC 3339. Empty: never.
+	Expires string `yaml:"expires,omitempty" json:"expires,omitempty"`
+}
+
+// Until is when the token expires; zero means never. It was checked when the fleet was read.
+func (t *UserToken) Until() time.Time {
+	at, _ := time.Parse(time.RFC3339, t.Expires)
+	return at
+}
+
+// Role is what somebody may do, once a RoleBinding gives it to them: access/*.yaml.
+type Role struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata            `yaml:"metadata" json:"metadata"`
+	Spec     RoleSpec            `yaml:"spec" json:"spec"`
+	Position Position            `yaml:"-" json:"-"`
+	Fields   map[string]Position `yaml:"-" json:"-"`
+}
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (r *Role) Place(field string) Position { return place(r.Fields, field, r.Position) }
+
+// RoleSpec allows things; what it does not name is not allowed by it.
+type RoleSpec struct {
+	// Fleet are FleetVerbs. Each stands for those before it too.
+	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty"`
+	// Kubernetes are what may be asked of clusters' API servers, where the clusters' own rules still count.
+	Kubernetes []KubernetesRule `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
+}
+
+// KubernetesRule allows requests to the API servers of some clusters.
+type KubernetesRule struct {
+	// Clusters is nil for all.
+	Clusters        *Selector `yaml:"clusters,omitempty" json:"clusters,omitempty"`
+	kubeaccess.Rule `yaml:",inline"`
+}
+
+// FleetVerbs are what may be done to the fleet by way of the hub, each of which implies the ones before it.
+func FleetVerbs() []string { return []string{"view", "sync", "edit", "admin"} }
+
+// RoleBinding gives a role to users and groups: access/*.yaml.
+type RoleBinding struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata            `yaml:"metadata" json:"metadata"`
+	Spec     RoleBindingSpec     `yaml:"spec" json:"spec"`
+	Position Position            `yaml:"-" json:"-"`
+	Fields   map[string]Position `yaml:"-" json:"-"`
+}
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (b *RoleBinding) Place(field string) Position { return place(b.Fields, field, b.Position) }
+
+// RoleBindingSpec names a Role, and who has it.
+type RoleBindingSpec struct {
+	Role   string   `yaml:"role" json:"role"`
+	Users  []string `yaml:"users,omitempty" json:"users,omitempty"`
+	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
+}
+
+// TokenPrefix begins every user's token, so that one is known when it turns up where it should not.
+const TokenPrefix = "plural_"
+
+// rawToken finds tokens in text that repeats what a person wrote.
+var rawToken = regexp.MustCompile(TokenPrefix + `[A-Za-z0-9_-]{16,}`)
+
+// NewToken makes a user's token of 256 random bits.
+func NewToken() string {
+	secret := make([]byte, sha256.Size)
+	_, _ = rand.Read(secret) // never fails
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// HashToken is what is written of a token into the repository. A token is long and random, so nothing can be guessed from
+// its hash.
+func HashToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+const hashPrefix = "sha256:"
+
+// Bounds of what one document of access/ may hold.
+const (
+	maxGroups     = 256
+	maxUserTokens = 64
+	maxRules      = 256
+	maxPerRule    = 256
+	maxSubjects   = 10_000
+)
+
+var (
+	// groupName leaves room for the names that other systems give to groups.
+	groupName = regexp.MustCompile(`^[A-Za-z0-9]([-._@:/A-Za-z0-9]{0,126}[A-Za-z0-9])?$`)
+	tokenHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	// resourceName is KIND or KIND/SUBRESOURCE, with * for any.
+	resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)(/(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?))?$`)
+	apiGroup     = regexp.MustCompile(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)?$`)
+)
+
+// ReservedUser and ReservedGroup are whoever holds the hub's own token, in clusters' eyes. Nobody else may look like them.
+const (
+	ReservedUser  = "operator"
+	ReservedGroup = "operators"
+)
+
+func (d *document) checkUser(u *User) {
+	d.checkName("metadata.name", u.Metadata.Name)
+	if u.Metadata.Name == ReservedUser {
+		d.fault("metadata.name", "choose another name", "user %s is whoever holds the hub's own token", quote(ReservedUser))
+	}
+	d.checkGroups("spec.groups", u.Spec.Groups, maxGroups)
+	d.checkCount("spec.tokens", "tokens", len(u.Spec.Tokens), maxUserTokens)
+	first := map[string]int{}
+	for i := range u.Spec.Tokens {
+		t, at := &u.Spec.Tokens[i], index("spec.tokens", i)
+		d.checkName(at+".name", t.Name)
+		if n, taken := first[t.Name]; taken && t.Name != "" {
+			d.fault(at+".name", "rename one of them", "a second token named %s; the other is spec.tokens[%d]", quote(t.Name), n)
+		}
+		first[t.Name] = i
+		if t.Hash != "" && !tokenHash.MatchString(t.Hash) {
+			d.fault(at+".hash", `make a token with "plural auth token create"; if a token itself stands here, it is known to whoever reads the repository`,
+				"%s.hash is not a hash of the form sha256:HEX", at)
+		}
+		if _, err := time.Parse(time.RFC3339, t.Expires); t.Expires != "" && err != nil {
+			d.fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", quote(t.Expires))
+		}
+	}
+}
+
+func (d *document) checkGroups(field string, groups []string, most int) {
+	d.checkCount(field, "groups", len(groups), most)
+	for i, name := range groups {
+		switch {
+		case strings.HasPrefix(name, "system:"):
+			d.fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", quote(name))
+		case name == ReservedGroup:
+			d.fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", quote(name))
+		case !groupName.MatchString(name):
+			d.fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", quote(name))
+		}
+	}
+}
+
+func (d *document) checkRole(r *Role) {
+	d.checkName("metadata.name", r.Metadata.Name)
+	if len(r.Spec.Fleet)+len(r.Spec.Kubernetes) == 0 {
+		d.fault("spec", "add fleet: [view] or kubernetes: [...]", "role that allows nothing")
+	}
+	for i, verb := range r.Spec.Fleet {
+		if !slices.Contains(FleetVerbs(), verb) {
+			d.fault(index("spec.fleet", i), didYouMean(verb, FleetVerbs(), "verbs"), "unknown verb %s", quote(verb))
+		}
+	}
+	d.checkCount("spec.kubernetes", "rules", len(r.Spec.Kubernetes), maxRules)
+	for i := range r.Spec.Kubernetes {
+		d.checkKubernetesRule(index("spec.kubernetes", i), &r.Spec.Kubernetes[i])
+	}
+}
+
+func (d *document) checkKubernetesRule(at string, r *KubernetesRule) {
+	if r.Clusters != nil {
+		d.checkSelector(at+".clusters", r.Clusters, "clusters")
+	}
+	for _, list := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.Namespaces, r.NonResourceURLs} {
+		d.checkCount(at, "entries in one list", len(list), maxPerRule)
+	}
+	switch resources, paths := len(r.Resources) > 0, len(r.NonResourceURLs) > 0; {
+	case resources == paths:
+		d.fault(at, "add resources: [...] or nonResourceURLs: [...]", "rule with neither, or both, of resources and nonResourceURLs")
+	case paths && len(r.APIGroups)+len(r.Namespaces) > 0:
+		d.fault(at, "remove them, or name resources", "apiGroups or namespaces of nonResourceURLs")
+	}
+	if r.Verbs != nil && len(r.Verbs) == 0 {
+		d.fault(at+".verbs", "add verbs, such as [get, list, watch]", "rule without a verb")
+	}
+	d.checkVerbs(at+".verbs", r.Verbs)
+	d.checkResources(at, r)
+}
+
+// verbs are those of resources, then those of paths that are of none.
+func verbs() []string {
+	return []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "head", "post", "put", "options"}
+}
+
+func (d *document) checkVerbs(field string, list []string) {
+	for i, verb := range list {
+		switch known := verbs(); {
+		case verb == "*" || slices.Contains(known, verb):
+		case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, verb):
+			d.fault(index(field, i), "write verbs: [create] and resources: [pods/"+verb+"]", "%s is not a verb but a subresource", quote(verb))
+		default:
+			d.fault(index(field, i), didYouMean(verb, known, "verbs"), "unknown verb %s", quote(verb))
+		}
+	}
+}
+
+func (d *document) checkResources(at string, r *KubernetesRule) {
+	for i, group := range r.APIGroups {
+		if !apiGroup.MatchString(group) {
+			d.fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", quote(group))
+		}
+	}
+	for i, name := range r.Resources {
+		if !resourceName.MatchString(name) {
+			d.fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", quote(name))
+		}
+	}
+	for i, name := range r.Namespaces {
+		if name == "" {
+			d.fault(index(at+".namespaces", i), "remove it", "empty namespace")
+		} else if name != "*" {
+			d.checkName(index(at+".namespaces", i), name)
+		}
+	}
+	for i, url := range r.NonResourceURLs {
+		star := strings.IndexByte(url, '*')
+		if url != "*" && (!strings.HasPrefix(url, "/") || star >= 0 && !(star == len(url)-1 && strings.HasSuffix(url, "/*"))) {
+			d.fault(index(at+".nonResourceURLs", i), "write a path such as /metrics, or /metrics/*", "bad path %s", quote(url))
+		}
+	}
+}
+
+// checkSelector wants one that can pick something.
+func (d *document) checkSelector(at string, s *Selector, what string) {
+	if len(s.Names)+len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		d.fault(at, "remove it to pick all "+what, "empty selector picks no %s", what)
+	}
+	for i, r := range s.MatchExpressions {
+		d.checkRequirement(index(at+".matchExpressions", i), r)
+	}
+}
+
+func (d *document) checkRoleBinding(b *RoleBinding) {
+	d.checkName("metadata.name", b.Metadata.Name)
+	if len(b.Spec.Users)+len(b.Spec.Groups) == 0 {
+		d.fault("spec", "add users: [...] or groups: [...]", "role binding that gives the role to nobody")
+	}
+	d.checkCount("spec.users", "users", len(b.Spec.Users), maxSubjects)
+	d.checkGroups("spec.groups", b.Spec.Groups, maxSubjects)
+}
+
+// checkAccess reports names in access/ that nothing in the fleet has, and one token of two users.
+func checkAccess(f *Fleet, known *known, out *faults) {
+	tokens := map[string]string{}
+	for i := range f.Users {
+		u := &f.Users[i]
+		for j, t := range u.Spec.Tokens {
+			field := index("spec.tokens", j) + ".hash"
+			if first, taken := tokens[t.Hash]; taken && t.Hash != "" {
+				out.add(u.Place(field), "make a token for each of them", "the token is already %s", first)
+			}
+			tokens[t.Hash] = fmt.Sprintf("%s of user %s", t.Name, u.Metadata.Name)
+		}
+	}
+	for i := range f.Roles {
+		r := &f.Roles[i]
+		for j := range r.Spec.Kubernetes {
+			if s := r.Spec.Kubernetes[j].Clusters; s != nil {
+				referAll(r, index("spec.kubernetes", j)+".clusters.names", "cluster", s.Names, known.clusters, out)
+			}
+		}
+	}
+	for i := range f.RoleBindings {
+		b := &f.RoleBindings[i]
+		refer(b, "spec.role", "role", b.Spec.Role, known.roles, out)
+		referAll(b, "spec.users", "user", b.Spec.Users, known.users, out)
+	}
+}

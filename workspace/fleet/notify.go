@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"io/fs"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+// Sink is where notifications go: notify/*.yaml.
+type Sink struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata            `yaml:"metadata" json:"metadata"`
+	Spec     SinkSpec            `yaml:"spec" json:"spec"`
+	Position Position            `yaml:"-" json:"-"`
+	Fields   map[string]Position `yaml:"-" json:"-"`
+}
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (s *Sink) Place(field string) Position { return place(s.Fields, field, s.Position) }
+
+// SinkSpec holds exactly one kind of sink.
+type SinkSpec struct {
+	Webhook *WebhookSink `yaml:"webhook,omitempty" json:"webhook,omitempty"`
+	Slack   *SlackSink   `yaml:"slack,omitempty" json:"slack,omitempty"`
+	File    *FileSink    `yaml:"file,omitempty" json:"file,omitempty"`
+}
+
+// WebhookSink is a URL that is sent JSON.
+type WebhookSink struct {
+	URL string `yaml:"url" json:"url"`
+	// Secret is a file of the installation repo, sealed for the group HubGroup: the key that every message is signed with.
+	// Empty: messages are not signed.
+	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
+}
+
+// SlackSink is an incoming webhook of Slack.
+type SlackSink struct {
+	// Secret is a file of the installation repo, sealed for the group HubGroup: the webhook's URL.
+	Secret string `yaml:"secret" json:"secret"`
+}
+
+// FileSink is a file that lines of JSON are added to.
+type FileSink struct {
+	// Path is relative to the folder that the hub keeps for this.
+	Path string `yaml:"path" json:"path"`
+}
+
+// Route says which events become notifications, and where to: notify/*.yaml.
+type Route struct {
+	TypeMeta `yaml:",inline"`
+	Metadata Metadata            `yaml:"metadata" json:"metadata"`
+	Spec     RouteSpec           `yaml:"spec" json:"spec"`
+	Position Position            `yaml:"-" json:"-"`
+	Fields   map[string]Position `yaml:"-" json:"-"`
+}
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (r *Route) Place(field string) Position { return place(r.Fields, field, r.Position) }
+
+// RouteSpec names a sink. All conditions given must hold.
+type RouteSpec struct {
+	Sink string `yaml:"sink" json:"sink"`
+	// Reasons are those of events, such as Failed. Empty: any.
+	Reasons []string `yaml:"reasons,omitempty" json:"reasons,omitempty"`
+	// Services picks by name and by labels of the Service. Nil: all, and what is of no service.
+	Services *Selector `yaml:"services,omitempty" json:"services,omitempty"`
+	// Clusters is nil for all.
+	Clusters *Selector `yaml:"clusters,omitempty" json:"clusters,omitempty"`
+	// MinSeverity is warning or normal. Empty means warning.
+	MinSeverity string `yaml:"minSeverity,omitempty" json:"minSeverity,omitempty"`
+	// Every is how often one and the same may be said again: "5m". Empty means five minutes.
+	Every string `yaml:"every,omitempty" json:"every,omitempty"`
+}
+
+// Severities of events.
+const (
+	SeverityNormal  = "normal"
+	SeverityWarning = "warning"
+)
+
+// DefaultEvery is how often a Route that says nothing of it lets the same be said again.
+const DefaultEvery = 5 * time.Minute
+
+// Interval is Every, as it was checked when the fleet was read.
+func (r *RouteSpec) Interval() time.Duration {
+	if every, err := time.ParseDuration(r.Every); err == nil {
+		return every
+	}
+	return DefaultEvery
+}
+
+// Bounds of Route.spec.every.
+const (
+	minEvery = time.Second
+	maxEvery = 7 * 24 * time.Hour
+)
+
+func (d *document) checkSink(s *Sink) {
+	d.checkName("metadata.name", s.Metadata.Name)
+	kinds := 0
+	if w := s.Spec.Webhook; w != nil {
+		kinds++
+		d.checkWebhookURL("spec.webhook.url", w.URL)
+		d.checkFilePath("spec.webhook.secret", w.Secret)
+	}
+	if s.Spec.Slack != nil {
+		kinds++
+		d.checkFilePath("spec.slack.secret", s.Spec.Slack.Secret)
+	}
+	if s.Spec.File != nil {
+		kinds++
+		d.checkFilePath("spec.file.path", s.Spec.File.Path)
+	}
+	switch {
+	case kinds == 0:
+		d.fault("spec", "add webhook: {url: ...}, slack: {secret: ...} or file: {path: ...}", "sink that leads nowhere")
+	case kinds > 1:
+		d.fault("spec", "make a sink of each, and a route to each", "sink of more than one kind")
+	}
+}
+
+// reasonWord is what the reason of an event looks like.
+var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
+
+// checkWebhookURL wants one that is encrypted, or on this machine.
+func (d *document) checkWebhookURL(field, raw string) {
+	before := len(d.faults.list)
+	d.checkURL(field, raw, "https", "http")
+	u, err := url.Parse(raw)
+	if raw == "" || err != nil || len(d.faults.list) > before {
+		return
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		d.fault(field, "write https://...", "%s is not encrypted, which is for a server on this machine alone", field)
+	}
+}
+
+func (d *document) checkRoute(r *Route) {
+	d.checkName("metadata.name", r.Metadata.Name)
+	d.checkCount("spec.reasons", "reasons", len(r.Spec.Reasons), maxPerRule)
+	for i, reason := range r.Spec.Reasons {
+		if !reasonWord.MatchString(reason) {
+			d.fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", quote(reason))
+		}
+	}
+	if r.Spec.Services != nil {
+		d.checkSelector("spec.services", r.Spec.Services, "services")
+	}
+	if r.Spec.Clusters != nil {
+		d.checkSelector("spec.clusters", r.Spec.Clusters, "clusters")
+	}
+	d.checkWord("spec.minSeverity", r.Spec.MinSeverity, SeverityNormal, SeverityWarning)
+	if r.Spec.Every == "" {
+		return
+	}
+	if every, err := time.ParseDuration(r.Spec.Every); err != nil || every < minEvery || every > maxEvery {
+		d.fault("spec.every", `write a time between 1s and 168h, such as "5m"`, "bad interval %s", quote(r.Spec.Every))
+	}
+}
+
+// files are the files that a sink names, by field. Paths that are none were reported.
+func (s *Sink) files() map[string]string {
+	named := map[string]string{}
+	add := func(field, name string) {
+		if name != "." && fs.ValidPath(name) {
+			named[field] = name
+		}
+	}
+	if s.Spec.Webhook != nil {
+		add("spec.webhook.secret", s.Spec.Webhook.Secret)
+	}
+	if s.Spec.Slack != nil {
+		add("spec.slack.secret", s.Spec.Slack.Secret)
+	}
+	return named
+}
+
+// checkNotify reports names in notify/ that nothing in the fleet has.
+func checkNotify(f *Fleet, known *known, out *faults) {
+	for i := range f.Routes {
+		r := &f.Routes[i]
+		refer(r, "spec.sink", "sink", r.Spec.Sink, known.sinks, out)
+		if r.Spec.Services != nil {
+			referAll(r, "spec.services.names", "service", r.Spec.Services.Names, known.services, out)
+		}
+		if r.Spec.Clusters != nil {
+			referAll(r, "spec.clusters.names", "cluster", r.Spec.Clusters.Names, known.clusters, out)
+		}
+	}
+}
