@@ -5,17 +5,19 @@
 //
 // Data passes through like this: the folder yields a listener and key material; the
 // store and the API server start on them; the clients of the API server (controllers,
-// scheduler, simulated nodes and volumes) follow; once objects can be created the
+// scheduler, simulated nodes with their kubelets, and volumes) follow; once objects can be created the
 // readiness file is written. Stopping walks back the same way. A part that ends
 // by itself stops the whole and becomes its error: there is no half-alive cluster.
 package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -28,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/localkube/controlplane"
 	"github.com/pluralsh/plural/localkube/credentials"
 	"github.com/pluralsh/plural/localkube/rundir"
+	"github.com/pluralsh/plural/localkube/simkubelet"
 	"github.com/pluralsh/plural/localkube/simnode"
 	"github.com/pluralsh/plural/localkube/simvolume"
 )
@@ -112,11 +115,17 @@ func (c *cluster) run(ctx context.Context) error {
 	if err := awaitServing(ctx, client, server.failed); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	nodes := &simnode.Simulator{Client: client, Nodes: c.Nodes, Version: controlplane.Version(), Log: c.Log}
+	kubelets, err := c.listenKubelets(ctx)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	kubelet := &simkubelet.Server{Client: client, TLS: kubelets.config, Log: c.Log}
+	nodes := &simnode.Simulator{Client: client, Nodes: c.Nodes, Version: controlplane.Version(), Kubelet: kubelets.address(), Log: c.Log}
 	clients := start(detached,
 		part{"kube-controller-manager", controlplane.Controllers{Kubeconfig: kubeconfig, Credentials: c.keys}.Run},
 		part{"kube-scheduler", controlplane.Scheduler{Kubeconfig: kubeconfig}.Run},
 		part{"simulated nodes", nodes.Run},
+		part{"simulated kubelets", func(ctx context.Context) error { return kubelet.Run(ctx, kubelets) }},
 		part{"simulated volumes", simvolume.Provisioner{Client: client, Log: c.Log}.Run},
 		part{"readiness", func(ctx context.Context) error { return c.announce(ctx, client) }})
 	defer clients.stop(stopClients)
@@ -159,6 +168,28 @@ func (c *cluster) connect() (kubernetes.Interface, string, error) {
 		return nil, "", fmt.Errorf("create client: %w", err)
 	}
 	return client, filepath.Join(c.dir.Path(), rundir.KubeconfigFile), nil
+}
+
+// kubeletListener is where the kubelets of all nodes answer.
+type kubeletListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+func (l kubeletListener) address() netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+
+// listenKubelets opens a port that is another in each run; the nodes tell which.
+func (c *cluster) listenKubelets(ctx context.Context) (kubeletListener, error) {
+	config, err := c.keys.KubeletTLS()
+	if err != nil {
+		return kubeletListener{}, err
+	}
+	var open net.ListenConfig
+	listener, err := open.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return kubeletListener{}, fmt.Errorf("open port of kubelets: %w", err)
+	}
+	return kubeletListener{listener, config}, nil
 }
 
 // announce writes the readiness file once the cluster can be used, then idles.

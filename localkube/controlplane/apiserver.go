@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
@@ -57,6 +58,13 @@ func (a APIServer) options() *options.ServerRunOptions {
 	opts.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
 	opts.ServiceClusterIPRanges = serviceRange
 	opts.AllowPrivileged = true
+
+	// Simulated nodes have made-up addresses, and say in another where they answer; nodes that somebody adds have
+	// theirs as usual. Their certificates are not verified, which is also what kubeadm sets up: whoever adds a node
+	// need not have one of ours.
+	opts.KubeletConfig.PreferredAddressTypes = []string{string(corev1.NodeExternalIP), string(corev1.NodeInternalIP)}
+	opts.KubeletConfig.TLSClientConfig.CertFile = a.Credentials.KubeletClientCertFile
+	opts.KubeletConfig.TLSClientConfig.KeyFile = a.Credentials.KubeletClientKeyFile
 
 	opts.Etcd.StorageConfig.Transport.ServerList = []string{storeEndpoint}
 

@@ -5,8 +5,8 @@
 //
 // Data passes through like this: Load returns what the folder holds; for a new
 // cluster it first issues everything into a folder beside it and renames that into
-// place, so that a half-written set is never used. The key of the issuing
-// authority is thrown away after it has signed the one serving certificate.
+// place, so that a half-written set is never used. The key of each issuing
+// authority is thrown away after it has signed its one certificate.
 package credentials
 
 import (
@@ -29,6 +29,10 @@ const (
 	serviceAccountFile = "service-account.key"
 	tokensFile         = "tokens.csv"
 
+	// Of the API server as a client of kubelets, which start anew with the cluster, as does this.
+	kubeletClientCertFile = "kubelet-client.crt"
+	kubeletClientKeyFile  = "kubelet-client.key"
+
 	administrator = "admin"
 )
 
@@ -41,11 +45,17 @@ type Set struct {
 	ServiceAccountFile string // private key that signs service account tokens, PEM
 	TokensFile         string // static tokens, as kube-apiserver reads them
 
+	// What the API server shows to kubelets, PEM.
+	KubeletClientCertFile string
+	KubeletClientKeyFile  string
+	KubeletClientIssuer   []byte // certificate that signed KubeletClientCertFile and nothing else, PEM
+
 	Authority []byte // content of AuthorityFile
 	Token     string // bearer token of a member of system:masters
 }
 
-// Load reads the set kept under root, issuing it first when there is none.
+// Load reads the set kept under root, issuing it first when there is none. What the API server shows to kubelets is
+// issued each time.
 func Load(root *os.Root) (Set, error) {
 	if _, err := root.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		if err := create(root); err != nil {
@@ -64,6 +74,10 @@ func Load(root *os.Root) (Set, error) {
 	if !found {
 		return Set{}, fmt.Errorf("read token from %s: no comma in it; remove the folder %s to start afresh", tokensFile, folder)
 	}
+	kubeletClient, err := renewKubeletClient(root)
+	if err != nil {
+		return Set{}, err
+	}
 	at := func(name string) string { return filepath.Join(root.Name(), folder, name) }
 	return Set{
 		AuthorityFile:      at(authorityFile),
@@ -71,9 +85,28 @@ func Load(root *os.Root) (Set, error) {
 		ServingKeyFile:     at(servingKeyFile),
 		ServiceAccountFile: at(serviceAccountFile),
 		TokensFile:         at(tokensFile),
-		Authority:          authority,
-		Token:              token,
+
+		KubeletClientCertFile: at(kubeletClientCertFile),
+		KubeletClientKeyFile:  at(kubeletClientKeyFile),
+		KubeletClientIssuer:   kubeletClient.authority,
+
+		Authority: authority,
+		Token:     token,
 	}, nil
+}
+
+// renewKubeletClient replaces the API server's certificate for kubelets in the folder of the set.
+func renewKubeletClient(root *os.Root) (issued, error) {
+	client, err := issueKubeletClient()
+	if err != nil {
+		return issued{}, err
+	}
+	for name, content := range map[string][]byte{kubeletClientCertFile: client.certificate, kubeletClientKeyFile: client.key.pem} {
+		if err := root.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			return issued{}, fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return client, nil
 }
 
 // create issues a whole set and puts it in place with one rename.

@@ -30,8 +30,9 @@ func load(t *testing.T, dir string) credentials.Set {
 
 func TestLoadKeepsWhatItIssued(t *testing.T) {
 	dir := t.TempDir()
-	first := load(t, dir)
-	if diff := cmp.Diff(first, load(t, dir)); diff != "" {
+	first, second := load(t, dir), load(t, dir)
+	first.KubeletClientIssuer, second.KubeletClientIssuer = nil, nil // of one run
+	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("second Load differs (-first +second):\n%s", diff)
 	}
 	if other := load(t, t.TempDir()); other.Token == first.Token {
@@ -75,7 +76,7 @@ func TestServingCertificateIsTrustedByTheAuthorityForYears(t *testing.T) {
 
 func TestSecretsAreReadableByTheirOwnerOnly(t *testing.T) {
 	set := load(t, t.TempDir())
-	for _, file := range []string{set.ServingKeyFile, set.ServiceAccountFile, set.TokensFile} {
+	for _, file := range []string{set.KubeletClientKeyFile, set.ServingKeyFile, set.ServiceAccountFile, set.TokensFile} {
 		info, err := os.Stat(file)
 		if err != nil {
 			t.Fatal(err)
@@ -98,5 +99,36 @@ func TestKubeconfigReachesTheServerAsAdministrator(t *testing.T) {
 	}
 	if config.Host != "https://127.0.0.1:6443" || config.BearerToken != set.Token || string(config.CAData) != string(set.Authority) {
 		t.Errorf("kubeconfig leads to %s", config.Host)
+	}
+}
+
+func TestKubeletsAcceptTheAPIServerOfThisRunAlone(t *testing.T) {
+	dir := t.TempDir()
+	earlier := load(t, dir)
+	before, err := tls.LoadX509KeyPair(earlier.KubeletClientCertFile, earlier.KubeletClientKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := load(t, dir)
+	now, err := tls.LoadX509KeyPair(set.KubeletClientCertFile, set.KubeletClientKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := set.KubeletTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.ClientAuth != tls.RequireAndVerifyClientCert {
+		t.Errorf("clients are asked for a certificate as %v", config.ClientAuth)
+	}
+	options := x509.VerifyOptions{Roots: config.ClientCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	if _, err := now.Leaf.Verify(options); err != nil {
+		t.Errorf("the API server is refused: %v", err)
+	}
+	if _, err := before.Leaf.Verify(options); err == nil {
+		t.Error("a certificate of an earlier run is accepted")
+	}
+	if _, err := config.Certificates[0].Leaf.Verify(options); err == nil {
+		t.Error("the serving certificate is accepted of a client")
 	}
 }

@@ -23,8 +23,8 @@ type key struct {
 	pem []byte
 }
 
-// serving is a certificate for the API server with what proves it; all PEM.
-type serving struct {
+// issued is a certificate with what proves it; all PEM.
+type issued struct {
 	authority   []byte
 	certificate []byte
 	key         key
@@ -42,39 +42,51 @@ func newKey() (key, error) {
 	return key{private, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}, nil
 }
 
-// issueServing makes a certificate authority, signs one serving certificate for
-// the names under which the API server is reached, and forgets the authority's key.
-func issueServing() (serving, error) {
+// issueServing issues a certificate for the names under which the API server is reached.
+func issueServing() (issued, error) {
+	return issue("localkube", &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+}
+
+// issueKubeletClient issues a certificate with which the API server is a client.
+func issueKubeletClient() (issued, error) {
+	return issue("localkube-kubelet-clients", &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver-kubelet-client"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// issue makes a certificate authority of the given name, signs one certificate, and forgets the authority's key.
+func issue(name string, certificate *x509.Certificate) (issued, error) {
 	authorityKey, err := newKey()
 	if err != nil {
-		return serving{}, err
+		return issued{}, err
 	}
-	servingKey, err := newKey()
+	subjectKey, err := newKey()
 	if err != nil {
-		return serving{}, err
+		return issued{}, err
 	}
 	authority := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "localkube"},
+		Subject:               pkix.Name{CommonName: name},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign,
 	}
 	authorityPEM, err := sign(authority, authority, authorityKey, authorityKey)
 	if err != nil {
-		return serving{}, err
+		return issued{}, err
 	}
-	certificate := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "kube-apiserver"},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	certificatePEM, err := sign(certificate, authority, servingKey, authorityKey)
+	certificatePEM, err := sign(certificate, authority, subjectKey, authorityKey)
 	if err != nil {
-		return serving{}, err
+		return issued{}, err
 	}
-	return serving{authority: authorityPEM, certificate: certificatePEM, key: servingKey}, nil
+	return issued{authority: authorityPEM, certificate: certificatePEM, key: subjectKey}, nil
 }
 
 // sign issues template for the holder of subject, in the name of parent.

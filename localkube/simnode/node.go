@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"runtime"
 	"time"
 
@@ -45,7 +44,7 @@ func (s *Simulator) registerNode(ctx context.Context, i int) error {
 	if _, err := nodes.Create(ctx, newNode(nodeName(i)), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create node: %w", err)
 	}
-	patch, err := json.Marshal(map[string]any{"status": nodeStatus(nodeName(i), nodeAddress(i), s.Version, metav1.Now())})
+	patch, err := json.Marshal(map[string]any{"status": s.nodeStatus(i, metav1.Now())})
 	if err != nil {
 		return fmt.Errorf("encode status: %w", err)
 	}
@@ -69,7 +68,7 @@ func newNode(name string) *corev1.Node {
 }
 
 // nodeStatus claims so much room that no pod waits for want of it.
-func nodeStatus(name string, address netip.Addr, version string, now metav1.Time) corev1.NodeStatus {
+func (s *Simulator) nodeStatus(i int, now metav1.Time) corev1.NodeStatus {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("1000"),
 		corev1.ResourceMemory:           resource.MustParse("4Ti"),
@@ -92,13 +91,15 @@ func nodeStatus(name string, address netip.Addr, version string, now metav1.Time
 			condition(corev1.NodePIDPressure, corev1.ConditionFalse),
 		},
 		Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: address.String()},
-			{Type: corev1.NodeHostName, Address: name},
+			{Type: corev1.NodeInternalIP, Address: nodeAddress(i).String()},
+			{Type: corev1.NodeExternalIP, Address: s.Kubelet.Addr().String()},
+			{Type: corev1.NodeHostName, Address: nodeName(i)},
 		},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(s.Kubelet.Port())}},
 		NodeInfo: corev1.NodeSystemInfo{
 			OSImage:                 "simulated",
 			ContainerRuntimeVersion: "simulated://1.0.0",
-			KubeletVersion:          version,
+			KubeletVersion:          s.Version,
 			OperatingSystem:         "linux",
 			Architecture:            runtime.GOARCH,
 		},

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -36,8 +37,9 @@ const heartbeat = 10 * time.Second
 // Simulator keeps a number of nodes alive, and the pods bound to them.
 type Simulator struct {
 	Client  kubernetes.Interface
-	Nodes   int    // at least 1
-	Version string // Kubernetes version the nodes claim
+	Nodes   int            // at least 1
+	Version string         // Kubernetes version the nodes claim
+	Kubelet netip.AddrPort // where the kubelets of all nodes answer
 	Log     *slog.Logger
 }
 
