@@ -14,12 +14,15 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
 )
 
 // Change is what applying a render would do to one object now.
 type Change struct {
 	ID object.ID
+	// Served is where the API server has it; empty of one that was not asked about.
+	Served kinds.Resource
 	// Action is Created, Configured, Deleted or Failed.
 	Action Action
 	// Before and After are the object without what the API server keeps for itself; nil where there is none. They are those
@@ -70,7 +73,7 @@ func (e *Engine) Diff(ctx context.Context, req Request) ([]Change, error) {
 
 // try asks what one apply would do.
 func (p *pass) try(ctx context.Context, it item) Change {
-	c := Change{ID: it.id, Action: Unchanged}
+	c := Change{ID: it.id, Served: it.res, Action: Unchanged}
 	if it.turn.Hook || it.turn.Pause || it.definition != (object.ID{}) {
 		if it.definition != (object.ID{}) {
 			c.Action, c.After = Created, it.obj
@@ -123,13 +126,13 @@ func (p *pass) tryPrune(ctx context.Context, e inventory.Entry) Change {
 	case apierrors.IsNotFound(err):
 		return Change{ID: e.ID, Action: Unchanged}
 	case err != nil:
-		return Change{ID: e.ID, Action: Failed, Err: describe(e.ID, err)}
+		return Change{ID: e.ID, Served: res, Action: Failed, Err: describe(e.ID, err)}
 	}
 	j := judgement{entry: e, seen: p.judged(res, e.ID, live), there: true}
 	if p.decide(&j); j.verdict != doomed {
 		return Change{ID: e.ID, Action: Unchanged}
 	}
-	return Change{ID: e.ID, Action: Deleted, Before: bare(live)}
+	return Change{ID: e.ID, Served: res, Action: Deleted, Before: bare(live)}
 }
 
 // bare is an object without what changes by itself.

@@ -53,6 +53,7 @@ type Engine struct {
 	claims    *claims
 	options   Options
 	news      news
+	listeners listeners
 	rules     rules
 	recall    recall
 
@@ -193,6 +194,7 @@ func (e *Engine) Take() []string { return e.news.take() }
 // observed is told of each change by the watches.
 func (e *Engine) observed(service string, id object.ID) {
 	e.claims.wake(id, e.news.add)
+	e.listeners.tell(service)
 	if facts, there := e.seen.Get(id); there && facts.Run != "" {
 		e.mu.Lock()
 		r := e.services[service]

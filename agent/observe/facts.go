@@ -37,6 +37,8 @@ type Facts struct {
 	// Health is the verdict of when the object was seen. Of an object seen as metadata alone it is Healthy.
 	Health     health.Status
 	Generation int64
+	// Created is in seconds since 1970.
+	Created int64
 }
 
 // clip bounds what is kept of a text from outside, in bytes.
@@ -104,6 +106,7 @@ func common(obj metav1.Object) Facts {
 		Deleting:        obj.GetDeletionTimestamp() != nil,
 		Finalizers:      clipped(strings.Join(obj.GetFinalizers(), ", ")),
 		Generation:      obj.GetGeneration(),
+		Created:         obj.GetCreationTimestamp().Unix(),
 	}
 }
 

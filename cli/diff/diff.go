@@ -1,7 +1,7 @@
 // Package diff owns `plural diff`: what the work tree changes against a commit.
 //
 // It refuses to know formats of files and how objects are compared: what a sealed file is without its values is
-// crypto/values' affair, what two renditions differ in is cli/compare's.
+// crypto/values' affair, what two renditions differ in is agent/compare's.
 //
 // Both sides are resolved for every cluster, as the hub would. Where a deployment's key differs, and only there, both sides
 // are rendered, each distinct input once; the changes come back grouped and ranked, and are one value that is printed as a

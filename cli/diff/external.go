@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/ui"
 )
 

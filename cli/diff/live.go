@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
-	"github.com/pluralsh/plural/cli/compare"
 	"github.com/pluralsh/plural/cli/live"
 	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/workspace"

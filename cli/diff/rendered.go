@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/compare"
 	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/cli/ui"

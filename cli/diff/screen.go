@@ -9,7 +9,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/ui"
 )
 

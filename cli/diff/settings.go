@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/internal/budget"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/cli/compare"
 	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/workspace/resolve"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/agent/compare"
 )
 
 // delta compares one service on some clusters.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pluralsh/plural/cli/compare"
+	"github.com/pluralsh/plural/agent/compare"
 )
 
 // objects reads documents of YAML.

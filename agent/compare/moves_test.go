@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/cli/compare"
 )
 
 func widget(more string) string {

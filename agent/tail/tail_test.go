@@ -1,0 +1,44 @@
+package tail_test
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pluralsh/plural/agent/tail"
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/logring"
+)
+
+func TestTheAgentsLogIsReadAsTheChannelHasIt(t *testing.T) {
+	ring := logring.New(tail.Lines)
+	log := slog.New(ring.Handler(slog.NewTextHandler(new(bytes.Buffer), nil)))
+	log.Info("first", "service", "web")
+	log.Warn("second", "service", "db", "n", 2)
+	log.Error("third", "service", "web")
+	var got []*channel.LogLine
+	err := tail.Logs(t.Context(), ring, &channel.LogsRequest{Tail: 2, Service: "web"}, func(l *channel.LogLine) error {
+		if l.GetUnixMs() == 0 {
+			t.Errorf("line %v has no time", l)
+		}
+		l.UnixMs = 0
+		got = append(got, l)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*channel.LogLine{
+		{Level: "info", Message: "first", Attributes: []string{"service=web"}},
+		{Level: "error", Message: "third", Attributes: []string{"service=web"}},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if err := tail.Logs(t.Context(), ring, &channel.LogsRequest{Tail: -1}, nil); err != nil {
+		t.Error(err)
+	}
+}
