@@ -29,12 +29,14 @@ const Sample = "sample"
 
 // What an agent may do in its cluster, as manifests; docs/spec/agent-role.md says why. AgentRole is the least that every
 // agent needs. The others are added by whoever wants them: AgentSecrets for services that own Secrets; AgentImpersonate, whose
-// values are namespace and account, for each service account that services name; AgentAdmin for all of a cluster.
+// values are namespace and account, for each service account that services name; AgentAdmin for all of a cluster; AgentReach for
+// people who reach the cluster by the hub.
 const (
 	AgentRole        = "agent/role"
 	AgentSecrets     = "agent/secrets"
 	AgentImpersonate = "agent/impersonate"
 	AgentAdmin       = "agent/admin"
+	AgentReach       = "agent/reach"
 )
 
 // Operators is what lets the hub's operators be a cluster's administrators, when they reach it through the hub.

@@ -1,0 +1,156 @@
+// Package reach owns people's requests at the cluster's own API server.
+//
+// It refuses to know how a request came here, and takes the hub's word for nothing but who asks: the identity must be bound to
+// this cluster and stand apart from all that the cluster knows by itself. What the person may do is decided by the cluster's RBAC,
+// which sees them by impersonation, after the cluster's own policy, which can only narrow it.
+//
+// A request passes through like this: identity, policy, headers without anything that says who asks, impersonation set last,
+// one round trip to the one API server that there is. No redirect is followed.
+package reach
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/internal/kubeaccess"
+)
+
+// Options say whose requests go where.
+type Options struct {
+	// Kube is the cluster's API server. Whom it impersonates does not count.
+	Kube *rest.Config
+	// Cluster is this cluster's name; identities that are bound to another are refused.
+	Cluster string
+	// TokenFile holds the token of an account that may impersonate and do nothing else; it is read again when it changes.
+	// Empty: Kube's own account is used.
+	TokenFile string
+	// Policy is asked for each request.
+	Policy func() Policy
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// handler answers with what the API server does.
+type handler struct {
+	cluster string
+	server  *url.URL
+	policy  func() Policy
+	now     func() time.Time
+	log     *slog.Logger
+	// token is nil when the transports authenticate by themselves.
+	token *tokenFile
+	// pooled is for requests with answers; fresh makes a connection for each upgrade.
+	pooled, fresh http.RoundTripper
+	buffers       sync.Pool
+}
+
+// New makes the handler of requests that come by internal/carry.
+func New(o Options) (http.Handler, error) {
+	if o.Kube == nil || o.Cluster == "" || o.Policy == nil {
+		return nil, errors.New("reach: an API server, a cluster's name and a policy are needed")
+	}
+	server, _, err := rest.DefaultServerUrlFor(o.Kube)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address: %w", err)
+	}
+	h := &handler{cluster: o.Cluster, server: server, policy: o.Policy, now: o.Now, log: o.Log}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	if o.TokenFile != "" {
+		h.token = &tokenFile{path: o.TokenFile, now: h.now}
+		if _, err := h.token.get(); err != nil {
+			return nil, err
+		}
+	}
+	h.buffers.New = func() any { return new([channel.MaxData]byte) }
+	h.pooled, h.fresh, err = transports(o.Kube, h.token != nil)
+	return h, err
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call, ok := carry.CallOf(r.Context())
+	if !ok {
+		refuse(w, forbidden("the request came without an identity"))
+		return
+	}
+	q, refused := h.admit(call, r)
+	if refused != nil {
+		refuse(w, refused)
+		return
+	}
+	out, err := h.outgoing(call, r)
+	if err != nil {
+		refuse(w, unavailable(err.Error()))
+		return
+	}
+	if call.Class == channel.Class_UPGRADE {
+		h.upgrade(w, out)
+		return
+	}
+	h.exchange(w, out, q)
+}
+
+// admit says what is asked for, or why it is not to be.
+func (h *handler) admit(call carry.Call, r *http.Request) (kubeaccess.Request, *refusal) {
+	who := call.Identity
+	if cause := h.doubt(who); cause != "" { // which the hub should have seen
+		h.log.Warn("refused an identity", "request_id", call.ID, "user", who.GetUser(), "cause", cause)
+		return kubeaccess.Request{}, forbidden(cause)
+	}
+	q, err := kubeaccess.Parse(r.Method, r.RequestURI, r.Header)
+	if err != nil {
+		return q, badRequest(err.Error())
+	}
+	if cause := h.policy().forbids(who, q); cause != "" {
+		h.log.Debug("refused a request", "request_id", call.ID, "user", who.GetUser(), "cause", cause)
+		return q, forbidden(fmt.Sprintf("%s may not %s in cluster %s: %s", who.GetUser(), q.Describe(), h.cluster, cause))
+	}
+	return q, nil
+}
+
+// outgoing makes the request to the API server. Whatever the incoming one says about who asks is left out once more, and what is
+// known of it is set last, so that nothing can take it away again.
+func (h *handler) outgoing(call carry.Call, r *http.Request) (*http.Request, error) {
+	header := r.Header.Clone()
+	if err := carry.CleanRequest(header); err != nil {
+		return nil, err
+	}
+	if token := carry.Upgrade(r.Header); call.Class == channel.Class_UPGRADE && token != "" {
+		header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{token}
+	}
+	if len(header["User-Agent"]) == 0 {
+		header["User-Agent"] = []string{""} // else there would be Go's
+	}
+	if h.token != nil {
+		token, err := h.token.get()
+		if err != nil {
+			h.log.Error("the account for people's requests has no token", "request_id", call.ID, "error", err)
+			return nil, errors.New("the agent has no token for people's requests: see its log")
+		}
+		header["Authorization"] = []string{"Bearer " + token}
+	}
+	impersonate(header, call)
+	target := *r.URL
+	target.Scheme, target.Host, target.User = h.server.Scheme, h.server.Host, nil
+	if base := h.server.Path; base != "" && base != "/" {
+		target.Path, target.RawPath = base+r.URL.Path, h.server.EscapedPath()+r.URL.EscapedPath()
+	}
+	out := &http.Request{
+		Method: r.Method, URL: &target, Header: header, Body: r.Body, ContentLength: r.ContentLength,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return out.WithContext(r.Context()), nil
+}

@@ -1,0 +1,284 @@
+package reach_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/pluralsh/plural/agent/reach"
+	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/templates"
+)
+
+// eventually polls, since what a cluster's controllers do has no moment that can be waited for.
+func eventually(t testing.TB, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // between polls
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come to pass")
+		}
+	}
+}
+
+func resource(client dynamic.Interface, obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	gvk := obj.GroupVersionKind()
+	r := client.Resource(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"})
+	if obj.GetNamespace() == "" {
+		return r
+	}
+	return r.Namespace(obj.GetNamespace())
+}
+
+func apply(t testing.TB, client dynamic.Interface, text string) {
+	t.Helper()
+	for decoder := kyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		if err := decoder.Decode(&obj.Object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		_, err := resource(client, obj).Apply(t.Context(), obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// account installs the account that impersonates, as its manifests say, and gives a file with its token.
+func account(t testing.TB, client dynamic.Interface) string {
+	t.Helper()
+	apply(t, client, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plural-system"}}`)
+	files, err := templates.Render(templates.AgentReach, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		apply(t, client, string(f.Content))
+	}
+	secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("plural-system")
+	path := filepath.Join(t.TempDir(), "token")
+	eventually(t, func() bool {
+		secret, err := secrets.Get(t.Context(), "plural-agent-reach", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _, _ := unstructured.NestedString(secret.Object, "data", "token")
+		token, err := base64.StdEncoding.DecodeString(data)
+		return err == nil && len(token) > 0 && os.WriteFile(path, token, 0o600) == nil
+	})
+	return path
+}
+
+// TestTheClusterSeesThePersonAndItsRBACDecides is the whole way, with the account's own manifests.
+func TestTheClusterSeesThePersonAndItsRBACDecides(t *testing.T) {
+	kube := kubetest.Start(t)
+	o, _ := options(kube.RESTConfig, reach.Policy{})
+	o.TokenFile = account(t, kube.Dynamic)
+	rt := transport(hub(t, handler(t, o)))
+	review := `{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`
+	got := do(t, rt, ask(t.Context(), t, ana(), http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", review))
+	var seen struct {
+		Status struct {
+			UserInfo struct {
+				Username, UID string
+				Groups        []string
+				Extra         map[string][]string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(got.Body), &seen); err != nil || got.Status != http.StatusCreated {
+		t.Fatal(got)
+	}
+	who := seen.Status.UserInfo
+	slices.Sort(who.Groups)
+	if diff := cmp.Diff([]string{"plural:devs", "plural:oncall", "system:authenticated"}, who.Groups); who.Username != "plural:ana" || who.UID != "u-1" || diff != "" {
+		t.Errorf("the cluster sees %v %s", who, diff)
+	}
+	if diff := cmp.Diff(map[string][]string{"plural.sh/request-id": {"req-42"}, "plural.sh/credential": {"c1"}}, who.Extra); diff != "" {
+		t.Error(diff)
+	}
+	if got.Header.Get("Audit-Id") != "req-42" {
+		t.Errorf("the cluster's audit log calls it %q", got.Header.Get("Audit-Id"))
+	}
+	pods := "/api/v1/namespaces/" + kube.Namespace + "/pods"
+	if got := do(t, rt, ask(t.Context(), t, ana(), http.MethodGet, pods, "")); got.Status != http.StatusForbidden || !strings.Contains(got.Body, `User \"plural:ana\" cannot list`) {
+		t.Fatal(got)
+	}
+	apply(t, kube.Dynamic, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: devs, namespace: `+kube.Namespace+`}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "plural:devs"}]
+`)
+	eventually(t, func() bool {
+		return do(t, rt, ask(t.Context(), t, ana(), http.MethodGet, pods, "")).Status == http.StatusOK
+	})
+	if got := do(t, rt, ask(t.Context(), t, ana(), http.MethodDelete, pods+"/x", "")); got.Status != http.StatusForbidden {
+		t.Error(got)
+	}
+	direct, err := http.NewRequestWithContext(t.Context(), http.MethodGet, kube.RESTConfig.Host+pods, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(o.TokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct.Header.Set("Authorization", "Bearer "+string(token))
+	if got := do(t, unauthenticated(t, kube.RESTConfig), direct); got.Status != http.StatusForbidden {
+		t.Errorf("the account itself may list pods: %d", got.Status)
+	}
+}
+
+// TestAWatchGoesOnUntilItIsLeft follows a real one, over the shared connection.
+func TestAWatchGoesOnUntilItIsLeft(t *testing.T) {
+	kube := kubetest.Start(t)
+	apply(t, kube.Dynamic, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: ana, namespace: `+kube.Namespace+`}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "plural:ana"}]
+`)
+	o, _ := options(kube.RESTConfig, reach.Policy{})
+	rt := transport(hub(t, handler(t, o)))
+	maps := "/api/v1/namespaces/" + kube.Namespace + "/configmaps"
+	eventually(t, func() bool {
+		return do(t, rt, ask(t.Context(), t, ana(), http.MethodGet, maps, "")).Status == http.StatusOK
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	response, err := rt.RoundTrip(ask(ctx, t, ana(), http.MethodGet, maps+"?watch=1", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	events := json.NewDecoder(response.Body)
+	for _, name := range []string{"one", "two"} {
+		if got := do(t, rt, ask(t.Context(), t, ana(), http.MethodPost, maps, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "`+name+`"}}`)); got.Status != http.StatusCreated {
+			t.Fatal(got)
+		}
+		var event struct {
+			Type   string
+			Object struct{ Metadata struct{ Name string } }
+		}
+		for event.Object.Metadata.Name != name {
+			if err := events.Decode(&event); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cancel()
+	if err := events.Decode(&struct{}{}); err == nil {
+		t.Error("the watch goes on")
+	}
+}
+
+func TestThePolicyIsFollowed(t *testing.T) {
+	kube := kubetest.Start(t)
+	apply(t, kube.Dynamic, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plural-system"}}`)
+	config := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(reach.Namespace)
+	if err := config.Delete(t.Context(), reach.ConfigMap, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	said := &bytes.Buffer{}
+	log := slog.New(slog.NewTextHandler(said, nil)) // read when Follow has returned
+	policies, ended := make(chan reach.Policy), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- reach.Follow(ctx, kube.Dynamic, log, func(p reach.Policy) {
+			select {
+			case policies <- p:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	next := func(want reach.Policy) {
+		t.Helper()
+		select {
+		case got := <-policies:
+			if diff := cmp.Diff(want.Mode, got.Mode); diff != "" || len(got.Rules) != len(want.Rules) {
+				t.Errorf("the policy is %v", got)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no policy came")
+		}
+	}
+	write := func(data string) {
+		t.Helper()
+		apply(t, kube.Dynamic, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plural-agent-reach", "namespace": "plural-system"}, "data": `+data+`}`)
+	}
+	next(reach.Policy{Mode: reach.Off}) // nothing is known yet
+	next(reach.Policy{Mode: reach.Full})
+	write(`{"mode": "read-only"}`)
+	next(reach.Policy{Mode: reach.ReadOnly})
+	write(`{"mode": "read-only", "rules": "- verbs: [get]\n  resource: [pods]\n"}`)
+	next(reach.Policy{Mode: reach.Off})
+	write(`{"mode": "read-only", "rules": "- verbs: [get]\n  resources: [pods]\n"}`)
+	next(reach.Policy{Mode: reach.ReadOnly, Rules: make([]reach.Rule, 1)})
+	if err := config.Delete(t.Context(), reach.ConfigMap, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next(reach.Policy{Mode: reach.Full})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if !strings.Contains(said.String(), "cannot be read") {
+		t.Errorf("the log says %s", said)
+	}
+}
+
+// TestAPolicyThatMayNotBeReadLetsNobodyIn: who takes the right to read it away does not open the cluster.
+func TestAPolicyThatMayNotBeReadLetsNobodyIn(t *testing.T) {
+	kube := kubetest.Start(t)
+	kube.RESTConfig.Impersonate.UserName = "nobody"
+	client, err := dynamic.NewForConfig(kube.RESTConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	said := &logged{refused: make(chan struct{})}
+	ended := make(chan error)
+	var last reach.Policy
+	go func() {
+		ended <- reach.Follow(ctx, client, slog.New(slog.NewTextHandler(said, nil)), func(p reach.Policy) { last = p })
+	}()
+	<-said.refused
+	cancel()
+	if <-ended; last.Mode != reach.Off {
+		t.Errorf("the policy is %v", last)
+	}
+}
+
+// logged waits for a line that says what somebody has to do.
+type logged struct{ refused chan struct{} }
+
+func (l *logged) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("fix=")) && bytes.Contains(line, []byte("configmaps")) {
+		close(l.refused)
+	}
+	return len(line), nil
+}
