@@ -6,6 +6,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/store"
+	"github.com/pluralsh/plural/agent/tail"
+	"github.com/pluralsh/plural/internal/logring"
 )
 
 // Options are what a person can set.
@@ -38,7 +41,14 @@ type Options struct {
 	HealthCommand []string
 	// Plugins is a folder of programs that render what this one cannot; empty for none.
 	Plugins string
-	Log     *slog.Logger
+	// PeopleTokenFile is the token of the account that people's requests are made with: it needs to be allowed to impersonate
+	// them, and nothing else. Empty: the agent's own account.
+	PeopleTokenFile string
+	Log             *slog.Logger
+
+	// ring is the newest of what Log was told, and boot names this process.
+	ring *logring.Ring
+	boot string
 }
 
 // patience bounds one question to the API server.
@@ -49,6 +59,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core files: %w", err)
 	}
+	o.ring, o.boot = logring.New(tail.Lines), rand.Text()
+	o.Log = slog.New(o.ring.Handler(o.Log.Handler()))
 	keep, err := store.Open(o.Dir)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,9 @@ const (
 	firstPoll = 30 * time.Second
 )
 
+// userAgent is what the agent calls itself to its hub.
+func userAgent() string { return "plural-agent/" + buildinfo.Version() }
+
 // session is the agent's work as long as its registration stands.
 type session struct {
 	kube         *rest.Config
@@ -43,6 +47,8 @@ type session struct {
 	scripts      *lua.Scripts
 	syncer       *sync.Syncer
 	can          chan sync.Capabilities // what the cluster can do, when that is something else
+	capable      atomic.Pointer[sync.Capabilities]
+	people       *people
 	log          *slog.Logger
 }
 
@@ -60,7 +66,7 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	}
 	signer := token.NewSigner(registration.Identity.Auth(), registration.Cluster, registration.HubURL, time.Now)
 	hub, err := link.New(link.Options{
-		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: "plural-agent/" + buildinfo.Version(),
+		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: userAgent(),
 	})
 	if err != nil {
 		return nil, err
@@ -75,20 +81,25 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 		return nil, err
 	}
 	s := &session{
-		kube: o.Kube, client: client, registration: registration, engine: engine, scripts: scripts,
+		kube: kube, client: client, registration: registration, engine: engine, scripts: scripts,
 		can: make(chan sync.Capabilities, 1), log: o.Log,
 	}
 	can, err := retry(ctx, o.Log, s.capabilities)
 	if err != nil {
 		return nil, err
 	}
+	s.capable.Store(&can)
 	renderer := &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins}
 	s.syncer = sync.New(sync.Options{
 		Hub: hub, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
-		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
+		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(), Boot: o.boot,
 		Capabilities: can, NewCapabilities: s.can, Lookup: s.lookup,
+		Event: func(e sync.Event) { s.people.tell(e) },
 	})
+	if s.people, err = newPeople(ctx, s, o, signer.Token); err != nil {
+		return nil, err
+	}
 	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion, "version", buildinfo.Version())
 	return s, nil
 }
@@ -126,14 +137,14 @@ func (s *session) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, working := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{
+	for _, part := range append(s.people.parts(),
 		s.engine.Run,
 		s.syncer.Run,
 		func(ctx context.Context) error { return s.engine.FollowKinds(ctx, func() { s.changed(ctx) }) },
 		func(ctx context.Context) error {
 			return identity.Watch(ctx, s.client, func(now identity.Registration, err error) { s.registered(now, err, cancel) })
 		},
-	} {
+	) {
 		group.Go(func() error {
 			if err := part(working); working.Err() == nil {
 				return err
@@ -151,6 +162,7 @@ func (s *session) changed(ctx context.Context) {
 		s.log.Warn("cluster does not say what it can do; charts are rendered for what it could", "error", err)
 		return
 	}
+	s.capable.Store(&can)
 	select {
 	case <-s.can:
 	default:

@@ -3,10 +3,9 @@ package sync
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -74,6 +73,8 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 			state.news = true
 		case <-s.hurries:
 			s.hurry(state)
+		case q := <-s.questions:
+			state.answer(q)
 		case <-timer.C:
 		}
 		if ctx.Err() != nil {
@@ -94,7 +95,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
-	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: strconv.FormatUint(rand.Uint64(), 36), can: newCapable(s.Capabilities)}
+	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: cmp.Or(s.Boot, rand.Text()), can: newCapable(s.Capabilities)}
 	state.verify = time.Now().Add(jitter(s.Verify))
 	s.unlock(state, nil)
 	good, err := s.Store.Good()
@@ -163,6 +164,11 @@ func (s *Syncer) adopt(state *loopState, n news) {
 	}
 	for name, svc := range state.services {
 		switch another := svc.want(desired[name]); {
+		case svc.suspended():
+			state.barrier.passed(name)
+			if another || svc.status == nil {
+				svc.suspend()
+			}
 		case svc.desired == nil:
 			state.barrier.passed(name)
 		case another:

@@ -16,6 +16,7 @@ package sync
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ type Renderer interface {
 // Engine makes objects live, and watches them.
 type Engine interface {
 	Apply(ctx context.Context, r apply.Request) (*apply.Result, error)
+	Diff(ctx context.Context, r apply.Request) ([]apply.Change, error)
 	Remove(ctx context.Context, r apply.Removal) (*apply.Result, error)
 	Services(ctx context.Context) ([]string, error)
 	SetRules(service string, rules []health.Rule) error
@@ -102,8 +104,8 @@ type Options struct {
 	Passes int
 	// PollInterval is used until the hub says another.
 	PollInterval time.Duration
-	// AgentVersion goes into reports.
-	AgentVersion string
+	// AgentVersion and Boot go into reports; Boot names this process, and is made up when it is empty.
+	AgentVersion, Boot string
 	// Capabilities are what the cluster can do at first, and what it can do from then on.
 	Capabilities    Capabilities
 	NewCapabilities <-chan Capabilities
@@ -126,7 +128,11 @@ type Syncer struct {
 	tried    chan outcome
 	reports  chan *api.Report
 	beats    chan time.Duration
-	press    press
+	// questions are put to the loop by diffs, of which diffs holds the one under way. diffKey masks what they show.
+	questions chan question
+	diffs     chan struct{}
+	diffKey   []byte
+	press     press
 	// looks and hurries hold a value when somebody cannot wait: for the next poll, for the passes of what is named below.
 	looks, hurries chan struct{}
 
@@ -138,7 +144,10 @@ type Syncer struct {
 // New returns a Syncer.
 func New(o Options) *Syncer {
 	o.Verify = cmp.Or(o.Verify, defaultVerify)
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
 	return &Syncer{
+		questions: make(chan question), diffs: make(chan struct{}, 1), diffKey: key,
 		Options: o, polls: make(chan news), listings: make(chan listing), verified: make(chan struct{}), results: make(chan result),
 		tried: make(chan outcome), reports: make(chan *api.Report, 1), beats: make(chan time.Duration, 1),
 		looks: make(chan struct{}, 1), hurries: make(chan struct{}, 1),

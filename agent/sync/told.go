@@ -29,6 +29,7 @@ const (
 	TestFailed  = "TestFailed"  // a test failed
 	Quarantined = "Quarantined" // a test that gates failed, and what ran before runs again
 	Removed     = "Removed"     // nothing of it is left
+	Suspended   = "Suspended"   // a person has asked for it to be left alone
 )
 
 // tell tells what became of a service between two reports of it; was is nil for the first that this process makes.
@@ -60,9 +61,13 @@ func (s *Syncer) tell(was, is *api.ServiceReport) {
 	case api.Phase_DEGRADED:
 		say(Degraded, is.GetMessage(), is.GetKey(), true)
 	case api.Phase_HELD:
-		say(Held, is.GetMessage(), is.GetKey(), true)
+		if leftAlone(is) {
+			say(Suspended, "", is.GetKey(), false)
+		} else {
+			say(Held, is.GetMessage(), is.GetKey(), true)
+		}
 	case api.Phase_HEALTHY:
-		if ill(was.GetPhase()) {
+		if ill(was.GetPhase()) && !leftAlone(was) {
 			say(Recovered, "", is.GetKey(), false)
 		}
 	case api.Phase_PENDING, api.Phase_PROGRESSING, api.Phase_REMOVING, api.Phase_PHASE_UNSPECIFIED:

@@ -32,6 +32,8 @@ func TestWhatPeopleAreToldOfAService(t *testing.T) {
 		"trouble":                       {report(api.Phase_HEALTHY, "k2", ""), report(api.Phase_DEGRADED, "k2", "crash"), []string{"Degraded k2 crash"}},
 		"no more trouble":               {report(api.Phase_DEGRADED, "k2", "crash"), report(api.Phase_HEALTHY, "k2", ""), []string{"Recovered k2 "}},
 		"something waits":               {report(api.Phase_HEALTHY, "k2", ""), report(api.Phase_HELD, "k2", "12 of 20"), []string{"Held k2 12 of 20"}},
+		"a person suspends":             {report(api.Phase_HEALTHY, "k2", ""), report(api.Phase_HELD, "k2", suspendedMessage), []string{"Suspended k2 "}},
+		"a person lets it go on":        {report(api.Phase_HELD, "k2", suspendedMessage), report(api.Phase_HEALTHY, "k2", ""), nil},
 		"a test fails":                  {report(api.Phase_PROGRESSING, "k2", "", smoke(api.TestReport_RUNNING)), report(api.Phase_DEGRADED, "k2", "x", smoke(api.TestReport_FAILED)), []string{"TestFailed k2 test smoke failed: 500", "Degraded k2 x"}},
 		"a test had failed":             {report(api.Phase_DEGRADED, "k2", "x", smoke(api.TestReport_FAILED)), report(api.Phase_DEGRADED, "k2", "x", smoke(api.TestReport_FAILED)), nil},
 		"a test that gates failed":      {report(api.Phase_FAILED, "k1", "in quarantine"), quarantined, []string{"Quarantined k2 in quarantine"}},
@@ -43,7 +45,7 @@ func TestWhatPeopleAreToldOfAService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			s := New(Options{Event: func(e Event) {
-				if e.Service != "web" || e.Time.IsZero() || e.Warning != (e.Reason != Applied && e.Reason != Recovered) {
+				if e.Service != "web" || e.Time.IsZero() || e.Warning != (e.Reason != Applied && e.Reason != Recovered && e.Reason != Suspended) {
 					t.Errorf("%+v", e)
 				}
 				got = append(got, e.Reason+" "+e.Key+" "+e.Message)

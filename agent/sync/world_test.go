@@ -240,6 +240,7 @@ type world struct {
 	plugins string
 	can     chan agentsync.Capabilities
 	log     *slog.Logger
+	latest  *agentsync.Syncer // of what start started
 }
 
 func newWorld(t *testing.T) *world {
@@ -306,6 +307,7 @@ func (w *world) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)
 	syncer := w.syncer(e, keep)
+	w.latest = syncer
 	go func() { ended <- syncer.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()

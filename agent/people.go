@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/agent/reach"
+	"github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/agent/tail"
+	"github.com/pluralsh/plural/agent/tunnel"
+	"github.com/pluralsh/plural/agent/views"
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/logring"
+)
+
+// maxEvents is how many events wait for a connection; older ones make room.
+const maxEvents = 256
+
+// people is what a session does for people: it keeps connections to the hub open, over which they reach the cluster.
+type people struct {
+	session *session
+	ring    *logring.Ring
+	views   *views.Views
+	policy  atomic.Pointer[reach.Policy]
+	events  chan *channel.Event
+	channel tunnel.Options
+}
+
+// newPeople makes what Run keeps open. Until the cluster's own policy is known, nobody reaches anything.
+func newPeople(ctx context.Context, s *session, o Options, token func() (string, error)) (*people, error) {
+	p := &people{session: s, ring: o.ring, events: make(chan *channel.Event, maxEvents)}
+	p.policy.Store(&reach.Policy{Mode: reach.Off})
+	objects, err := metadata.NewForConfig(rest.CopyConfig(s.kube))
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	p.views = views.New(views.Options{Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Log: o.Log})
+	handler, err := reach.New(reach.Options{
+		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log,
+		Policy: func() reach.Policy { return *p.policy.Load() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	uid, err := retry(ctx, o.Log, s.clusterUID)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname() // a name for people
+	p.channel = tunnel.Options{
+		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: handler, Log: o.Log,
+		Hello: func() *channel.Hello {
+			return &channel.Hello{
+				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,
+				Capabilities: []string{channel.CanProxy, channel.CanObjects, channel.CanDiff, channel.CanLogs},
+			}
+		},
+		Objects: p.views.Objects, Diff: s.syncer.Diff, Events: p.events,
+		Logs: func(ctx context.Context, request *channel.LogsRequest, send func(*channel.LogLine) error) error {
+			return tail.Logs(ctx, p.ring, request, send)
+		},
+		Changed: func(string) { s.syncer.Look() }, Sync: s.syncer.Hurry,
+	}
+	return p, nil
+}
+
+// clusterUID is what tells a cluster from another that was made in its place.
+func (s *session) clusterUID(ctx context.Context) (string, error) {
+	system, err := s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask cluster who it is: %w", err)
+	}
+	return string(system.GetUID()), nil
+}
+
+// parts are what runs as long as the session.
+func (p *people) parts() []func(context.Context) error {
+	return []func(context.Context) error{
+		p.views.Run,
+		func(ctx context.Context) error { return tunnel.Run(ctx, p.channel) },
+		func(ctx context.Context) error { return reach.Follow(ctx, p.session.client, p.session.log, p.allow) },
+	}
+}
+
+// allow puts the cluster's own policy in force.
+func (p *people) allow(now reach.Policy) {
+	p.policy.Store(&now)
+	p.session.log.Info("what people may ask of this cluster", slog.String("mode", now.Mode), slog.Int("rules", len(now.Rules)))
+}
+
+// tell leaves an event for the hub. It waits for nothing: an older one makes room.
+func (p *people) tell(e sync.Event) {
+	event := &channel.Event{
+		Service: e.Service, Reason: e.Reason, Warning: e.Warning, Message: e.Message, Key: e.Key, UnixMs: e.Time.UnixMilli(),
+	}
+	for {
+		select {
+		case p.events <- event:
+			return
+		default:
+		}
+		select {
+		case <-p.events:
+		default:
+		}
+	}
+}

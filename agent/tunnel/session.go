@@ -1,0 +1,238 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/internal/netconn"
+)
+
+const (
+	// ping is how often a silent connection is tried, and pong how long the answer may take. Load balancers end what is
+	// silent for a minute.
+	ping = 20 * time.Second
+	pong = 10 * time.Second
+	// maxStreams bounds what the hub may have under way over one connection.
+	maxStreams = 1024
+	// grace is how long requests under way may take when the agent ends.
+	grace = 3 * time.Second
+	// maxHeaderList bounds the metadata of one call, in bytes.
+	maxHeaderList = 64 << 10
+)
+
+// session is one connection, on which the hub is the client.
+type session struct {
+	channel.UnimplementedClusterServer
+	agent *agent
+	conn  *netconn.Conn
+	by    string
+	// welcome has the hub's first word, drain is closed when it asks for another connection.
+	welcome chan *channel.HubMessage
+	drain   chan struct{}
+	once    sync.Once // closes drain
+	// ended is closed when everything on the connection has.
+	ended chan struct{}
+	// What the hub said first; set before anybody else sees the session.
+	greeting *channel.Welcome
+
+	mu      sync.Mutex // guards control, with what is sent on it
+	control channel.Cluster_ControlServer
+}
+
+// start serves the connection until it ends, or ctx does.
+func (a *agent) start(ctx context.Context, conn *netconn.Conn, by string) *session {
+	s := &session{
+		agent: a, conn: conn, by: by,
+		welcome: make(chan *channel.HubMessage, 1), drain: make(chan struct{}), ended: make(chan struct{}),
+	}
+	server := grpc.NewServer(
+		grpc.ConnectionTimeout(step),
+		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
+		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
+		grpc.SharedWriteBuffer(true), grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: ping / 4, PermitWithoutStream: true}),
+	)
+	channel.RegisterClusterServer(server, s)
+	a.sessions.Go(func() {
+		defer close(s.ended)
+		_ = server.Serve(&single{conn: conn}) // ends with the connection
+		server.Stop()
+	})
+	a.sessions.Go(func() {
+		select {
+		case <-ctx.Done():
+			s.depart()
+		case <-s.ended:
+		}
+	})
+	return s
+}
+
+// depart ends the connection because the agent ends, but gives what is under way a moment.
+func (s *session) depart() {
+	s.leave()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+	case <-timer.C:
+		s.end()
+	}
+}
+
+// single is a listener that accepts one connection, and ends with it.
+type single struct {
+	conn     *netconn.Conn
+	accepted bool
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	if !l.accepted {
+		l.accepted = true
+		return l.conn, nil
+	}
+	<-l.conn.Done()
+	return nil, net.ErrClosed
+}
+
+func (l *single) Close() error   { return l.conn.Close() }
+func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+
+var (
+	errSilent = errors.New("the hub said nothing on it")
+	errEnded  = errors.New("the connection ended before the hub said anything")
+)
+
+// hear waits for the hub's first word.
+func (s *session) hear(ctx context.Context) error {
+	timer := time.NewTimer(step)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errSilent
+	case <-s.ended:
+		return errEnded
+	case first := <-s.welcome:
+		if s.greeting = first.GetWelcome(); s.greeting == nil {
+			return &refusedError{first.GetRefused().GetReason()}
+		}
+		return nil
+	}
+}
+
+// refusedError says why the hub does not take this agent.
+type refusedError struct{ reason string }
+
+func (e *refusedError) Error() string { return fmt.Sprintf("hub refused the agent: %.500q", e.reason) }
+
+// end ends the connection, and waits for what was under way on it.
+func (s *session) end() {
+	_ = s.conn.Close()
+	<-s.ended
+}
+
+// Control says who the agent is, and then does what the hub asks for until the connection ends.
+func (s *session) Control(stream channel.Cluster_ControlServer) error {
+	s.mu.Lock()
+	if s.control != nil {
+		s.mu.Unlock()
+		return status.Error(codes.AlreadyExists, "there is one already")
+	}
+	s.control = stream
+	err := stream.Send(&channel.AgentMessage{Hello: s.agent.hello()})
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	s.welcome <- first
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		s.take(message)
+	}
+}
+
+// take does what one message asks for. What it does not know is from a newer hub, and of no concern.
+func (s *session) take(message *channel.HubMessage) {
+	if message.GetDrain() != nil {
+		s.once.Do(func() { close(s.drain) })
+	}
+	if changed := message.GetChanged(); changed != nil {
+		s.agent.hint(changed)
+	}
+	if sync := message.GetSync(); sync != nil && s.agent.Sync != nil {
+		s.agent.Sync(sync.GetServices())
+	}
+}
+
+var errNoControl = errors.New("the hub has not opened the control stream")
+
+// say sends a message to the hub.
+func (s *session) say(message *channel.AgentMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control == nil {
+		return errNoControl
+	}
+	return s.control.Send(message)
+}
+
+// leave tells the hub that the connection may end. The hub ends it, when nothing is under way on it any more.
+func (s *session) leave() {
+	if s.say(&channel.AgentMessage{Drained: &channel.Drained{}}) != nil {
+		_ = s.conn.Close()
+	}
+}
+
+// Proxy answers one request to the cluster's API server.
+func (s *session) Proxy(stream channel.Cluster_ProxyServer) error {
+	if s.agent.Handler == nil {
+		return status.Error(codes.Unimplemented, "this agent lets nobody reach its API server")
+	}
+	return carry.Serve(stream, s.agent.Handler)
+}
+
+// Objects follows objects.
+func (s *session) Objects(request *channel.ObjectsRequest, stream channel.Cluster_ObjectsServer) error {
+	if s.agent.Objects == nil {
+		return s.UnimplementedClusterServer.Objects(request, stream)
+	}
+	return s.agent.Objects(stream.Context(), request, stream.Send)
+}
+
+// Diff compares a service with what is live.
+func (s *session) Diff(ctx context.Context, request *channel.DiffRequest) (*channel.DiffReply, error) {
+	if s.agent.Diff == nil {
+		return s.UnimplementedClusterServer.Diff(ctx, request)
+	}
+	return s.agent.Diff(ctx, request)
+}
+
+// Logs tails the agent's log.
+func (s *session) Logs(request *channel.LogsRequest, stream channel.Cluster_LogsServer) error {
+	if s.agent.Logs == nil {
+		return s.UnimplementedClusterServer.Logs(request, stream)
+	}
+	return s.agent.Logs(stream.Context(), request, stream.Send)
+}
