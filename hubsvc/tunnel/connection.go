@@ -1,0 +1,352 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/netconn"
+)
+
+const (
+	// step is how long an agent may take to say who it is.
+	step = 10 * time.Second
+	// ping is how often a silent connection is tried, and pong how long the answer may take. Load balancers end what is
+	// silent for a minute.
+	ping = 20 * time.Second
+	pong = 10 * time.Second
+	// maxHeaderList bounds the metadata of one answer, in bytes.
+	maxHeaderList = 64 << 10
+	// readBuffer is small: TLS and WebSocket have buffers of their own, and an idle connection is to cost little.
+	readBuffer = 4 << 10
+	// eventRate and eventBurst bound what is taken of one connection's events, a second and at once.
+	eventRate  = 10
+	eventBurst = 100
+	// maxSyncs bounds the requests for passes that an agent has not taken yet.
+	maxSyncs = 16
+)
+
+// Bounds of what an agent says of itself and of what happened, in bytes.
+const (
+	maxName    = 253
+	maxText    = 4 << 10
+	maxCanDo   = 32
+	maxVersion = 64
+)
+
+// connection is one agent's, from its Hello to its end.
+type connection struct {
+	caller
+	id     string
+	hello  *channel.Hello
+	since  time.Time
+	client *grpc.ClientConn
+	log    *slog.Logger
+	events *rate.Limiter
+	// end ends it, saying why.
+	end context.CancelCauseFunc
+
+	// Guarded by the hub's mutex: the routes over it, whether there are to be no more, and what ends it if those do not.
+	routes  int
+	leaving bool
+	last    *time.Timer
+
+	outbox outbox
+}
+
+// Why connections end.
+var (
+	errSlow     = errors.New("the agent did not say who it is in time")
+	errLost     = errors.New("the connection was lost")
+	errRevoked  = errors.New("the cluster's key is gone, or another")
+	errReplaced = errors.New("the agent has another connection")
+	errCrowded  = errors.New("the cluster has too many connections")
+	errEnding   = errors.New("this replica of the hub ends")
+)
+
+// serve keeps a connection from when it was made until it ends.
+func (h *Hub) serve(conn *netconn.Conn, who caller) {
+	defer func() { _ = conn.Close() }()
+	heard := sync.OnceFunc(func() { h.unexpect(who.cluster) })
+	defer heard()
+	client, err := grpc.NewClient("passthrough:///agent", dialOptions(conn)...)
+	if err != nil {
+		h.Log.Error("agent's connection cannot be used", "cluster", who.cluster, "error", err)
+		return
+	}
+	defer func() { _ = client.Close() }()
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	h.mu.Lock()
+	h.ends[conn] = end
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.ends, conn)
+		h.mu.Unlock()
+	}()
+	c, control, err := h.greet(ctx, end, client, who)
+	if err != nil {
+		h.metrics.refused.WithLabelValues("hello").Inc()
+		h.Log.Warn("agent's connection is refused", "cluster", who.cluster, "remote", who.remote, "transport", who.by, "error", err)
+		return
+	}
+	heard()
+	err = h.hold(ctx, c, control)
+	in, out := conn.Bytes()
+	c.log.Info("agent's connection ended", "why", err, "received", in, "sent", out)
+}
+
+// dialOptions make a client of the one connection that there is. What it costs while nothing happens is what matters: ten
+// thousand are held.
+func dialOptions(conn *netconn.Conn) []grpc.DialOption {
+	var taken atomic.Bool
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // what is below has TLS
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			if taken.Swap(true) {
+				return nil, errLost
+			}
+			return conn, nil
+		}),
+		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
+		grpc.WithReadBufferSize(readBuffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithMaxHeaderListSize(maxHeaderList),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: pong, PermitWithoutStream: true}),
+	}
+}
+
+// greet hears who the agent says it is, and answers.
+func (h *Hub) greet(
+	ctx context.Context, end context.CancelCauseFunc, client *grpc.ClientConn, who caller,
+) (*connection, channel.Cluster_ControlClient, error) {
+	timer := time.AfterFunc(step, func() { end(errSlow) })
+	defer timer.Stop()
+	control, err := channel.NewClusterClient(client).Control(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, nil, cause(ctx, err)
+	}
+	first, err := control.Recv()
+	if err != nil {
+		return nil, nil, cause(ctx, err)
+	}
+	hello := first.GetHello()
+	version, err := h.judge(hello, who)
+	if err != nil {
+		_ = control.Send(&channel.HubMessage{Refused: &channel.Refused{Reason: err.Error()}})
+		_ = control.CloseSend()
+		_, _ = control.Recv() // the agent ends it once it has read why; or the timer does
+		return nil, nil, err
+	}
+	clip(hello)
+	c := &connection{
+		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), client: client,
+		events: rate.NewLimiter(eventRate, eventBurst), end: end,
+	}
+	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
+	c.outbox.send = control.Send
+	err = control.Send(&channel.HubMessage{Welcome: &channel.Welcome{
+		Hub: h.Self, Connection: c.id, Protocol: version, Replicas: int32(h.replicas()), MaxAgeMs: h.maxAge().Milliseconds(),
+	}})
+	if err != nil {
+		return nil, nil, cause(ctx, err)
+	}
+	return c, control, nil
+}
+
+// cause is why the connection was ended, if it was here.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+// judge says which version is spoken with an agent, or why none.
+func (h *Hub) judge(hello *channel.Hello, who caller) (int32, error) {
+	if hello == nil {
+		return 0, errors.New("the first message is not a hello")
+	}
+	if hello.GetCluster() != who.cluster {
+		return 0, fmt.Errorf("the agent says that it is cluster %.100q's; its credential is cluster %q's", hello.GetCluster(), who.cluster)
+	}
+	ours, theirs := h.versions(), channel.Versions{Min: hello.GetMinProtocol(), Max: hello.GetMaxProtocol()}
+	version, ok := ours.Agree(theirs)
+	switch {
+	case ok:
+		return version, nil
+	case theirs.Max < ours.Min:
+		return 0, fmt.Errorf("the agent speaks version %v of the channel, the hub %v: upgrade the agent", theirs, ours)
+	default:
+		return 0, fmt.Errorf("the agent speaks version %v of the channel, the hub %v: upgrade the hub", theirs, ours)
+	}
+}
+
+// clip bounds what is kept of a hello.
+func clip(hello *channel.Hello) {
+	for _, text := range []*string{&hello.Host, &hello.Boot} {
+		*text = clipped(*text, maxName)
+	}
+	for _, text := range []*string{&hello.AgentVersion, &hello.KubernetesVersion, &hello.ClusterUid} {
+		*text = clipped(*text, maxVersion)
+	}
+	hello.Capabilities = hello.Capabilities[:min(len(hello.Capabilities), maxCanDo)]
+	for i, name := range hello.Capabilities {
+		hello.Capabilities[i] = clipped(name, maxVersion)
+	}
+	hello.ProtoReflect().SetUnknown(nil)
+}
+
+// clipped is the beginning of a text, copied so that it does not keep the rest in memory.
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
+}
+
+// hold registers a connection, and takes what its agent says until it ends.
+func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_ControlClient) error {
+	if err := h.add(c); err != nil {
+		return err
+	}
+	defer c.outbox.close()
+	defer h.remove(c)
+	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by,
+		"version", c.hello.GetAgentVersion(), "kubernetes", c.hello.GetKubernetesVersion())
+	if h.Arrived != nil {
+		h.Arrived(c.cluster)
+	}
+	for {
+		message, err := control.Recv()
+		if err != nil {
+			return cause(ctx, fmt.Errorf("%w: %w", errLost, err))
+		}
+		if message.GetDrained() != nil {
+			h.retire(c)
+		}
+		if event := message.GetEvent(); event != nil {
+			h.take(c, event)
+		}
+	}
+}
+
+// take hands on what an agent says happened, within bounds.
+func (h *Hub) take(c *connection, event *channel.Event) {
+	if h.Event == nil {
+		return
+	}
+	if !c.events.Allow() {
+		h.metrics.events.WithLabelValues("dropped").Inc()
+		return
+	}
+	h.metrics.events.WithLabelValues("taken").Inc()
+	h.Event(c.cluster, &channel.Event{
+		Service: clipped(event.GetService(), maxName), Reason: clipped(event.GetReason(), maxVersion), Warning: event.GetWarning(),
+		Message: clipped(event.GetMessage(), maxText), Key: clipped(event.GetKey(), maxName), UnixMs: event.GetUnixMs(),
+	})
+}
+
+func random() string {
+	var bytes [5]byte
+	_, _ = rand.Read(bytes[:]) // never fails
+	return hex.EncodeToString(bytes[:])
+}
+
+// outbox is what the agent is to be told. A goroutine is there only while there is something.
+type outbox struct {
+	send    func(*channel.HubMessage) error
+	writing sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	busy    bool
+	closed  bool
+	drain   *channel.Drain
+	changed *channel.Changed // the newest alone
+	syncs   []*channel.Sync
+}
+
+// put has change ask for something to be said; false means that the agent does not take what is there already.
+func (o *outbox) put(change func() bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || !change() {
+		return false
+	}
+	if !o.busy {
+		o.busy = true
+		o.writing.Go(o.write)
+	}
+	return true
+}
+
+func (o *outbox) write() {
+	for {
+		o.mu.Lock()
+		message := &channel.HubMessage{Drain: o.drain, Changed: o.changed}
+		o.drain, o.changed = nil, nil
+		if len(o.syncs) > 0 {
+			message.Sync = o.syncs[0]
+			o.syncs = slices.Delete(o.syncs, 0, 1)
+		}
+		if message.Drain == nil && message.Changed == nil && message.Sync == nil || o.closed {
+			o.busy = false
+			o.mu.Unlock()
+			return
+		}
+		o.mu.Unlock()
+		if o.send(message) != nil {
+			o.mu.Lock()
+			o.closed = true
+			o.mu.Unlock()
+		}
+	}
+}
+
+// close waits until nothing is written any more; the connection has ended.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.writing.Wait()
+}
+
+func (c *connection) hint(changed *channel.Changed) bool {
+	return c.outbox.put(func() bool { c.outbox.changed = changed; return true })
+}
+
+func (c *connection) askDrain(deadline time.Duration) bool {
+	return c.outbox.put(func() bool {
+		c.outbox.drain = &channel.Drain{DeadlineMs: deadline.Milliseconds()}
+		return true
+	})
+}
+
+func (c *connection) askSync(services []string) bool {
+	return c.outbox.put(func() bool {
+		if len(c.outbox.syncs) >= maxSyncs {
+			return false
+		}
+		c.outbox.syncs = append(c.outbox.syncs, &channel.Sync{Services: services})
+		return true
+	})
+}

@@ -1,0 +1,154 @@
+// Package tunnel owns the connections that agents keep open to this replica.
+//
+// It refuses to know what goes over them. An agent dials and says who it is; from then on it is a gRPC server, and the
+// hub its client. Who wants to reach a cluster gets a route: over a connection that this replica holds, or, found by NATS,
+// over one of another replica, which passes streams on as they are, one hop and no further.
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/internal/netconn"
+)
+
+// Options are the tunnel's neighbours, each by what is needed of it.
+type Options struct {
+	// Self names this replica.
+	Self string
+	// Cluster tells whose agent sent a request.
+	Cluster func(*http.Request) (string, error)
+	// Key is the public key of a cluster's agent as the desired state has it now; nil: it has none.
+	Key func(cluster string) ed25519.PublicKey
+	// Conn joins this replica with the others; nil when it is alone.
+	Conn *nats.Conn
+	// Peer is the address (host:port) of another replica's PeerHandler, and PeerTLS the configuration for both ends; nil
+	// means plain HTTP, on this machine alone.
+	Peer    func(replica string) (address string, ok bool)
+	PeerTLS *tls.Config
+	// Replicas is how many there are; nil means one.
+	Replicas func() int
+	// Event takes what agents say happened. It must not block.
+	Event func(cluster string, e *channel.Event)
+	// Arrived is told of a cluster that has a connection now. It must not block.
+	Arrived func(cluster string)
+	// MaxAge is how old a connection gets before its agent replaces it; zero means an hour.
+	MaxAge time.Duration
+	// Versions of the protocol to speak; zero means those that are spoken here.
+	Versions channel.Versions
+	Now      func() time.Time
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+}
+
+// defaultAge is how old a connection gets.
+const defaultAge = time.Hour
+
+// ErrAbsent says that no agent of the cluster is connected to any replica.
+var ErrAbsent = errors.New("the cluster's agent is not connected to the hub")
+
+// Hub is what this replica holds. It is safe for concurrent use.
+type Hub struct {
+	Options
+	metrics *metrics
+	running group
+	removed chan struct{}  // a connection has ended
+	asked   chan *nats.Msg // what other replicas ask
+	peers   *peers
+	server  *grpc.Server // for other replicas
+	arrived *netconn.Listener
+
+	mu       sync.Mutex // guards what follows, with what connections say that it does
+	clusters map[string]*held
+	unheard  map[string]int
+	ends     map[*netconn.Conn]context.CancelCauseFunc
+	draining bool
+}
+
+// New returns a Hub without connections. Run has to run.
+func New(o Options) *Hub {
+	h := &Hub{
+		Options: o, metrics: newMetrics(o.Metrics), removed: make(chan struct{}, 1), asked: make(chan *nats.Msg, maxAsked),
+		peers: &peers{certificates: o.PeerTLS}, arrived: netconn.NewListener(),
+		clusters: make(map[string]*held), unheard: make(map[string]int), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
+	}
+	h.server = h.newPeerServer()
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "plural_hub_tunnel_connections", Help: "Connections of agents to this replica.",
+	}, func() float64 { return float64(len(h.all())) }))
+	return h
+}
+
+func (h *Hub) replicas() int {
+	if h.Replicas == nil {
+		return 1
+	}
+	return max(1, h.Replicas())
+}
+
+func (h *Hub) maxAge() time.Duration { return cmp.Or(h.MaxAge, defaultAge) }
+
+func (h *Hub) versions() channel.Versions { return cmp.Or(h.Versions, channel.Spoken()) }
+
+func (h *Hub) isDraining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
+// Connection is one agent's connection.
+type Connection struct {
+	// ID names it in logs; Hub is the replica that holds it.
+	ID, Cluster, Hub string
+	// Host and Boot are the agent's, and Remote the address that it came from.
+	Host, Boot, Remote string
+	// Transport is websocket, upgrade or pipe.
+	Transport                       string
+	Since                           time.Time
+	AgentVersion, KubernetesVersion string
+	Capabilities                    []string
+	// Streams are the routes that lead over it now.
+	Streams int
+	// Leaving says that it gets no new ones.
+	Leaving bool
+}
+
+// Run answers other replicas until ctx ends; then it ends all connections, and waits until they have.
+func (h *Hub) Run(ctx context.Context) error {
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = h.server.Serve(h.arrived) }) // ends with Stop
+	ticker := time.NewTicker(sweep)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			h.watchBoots()
+		case question := <-h.asked:
+			h.answer(question)
+		}
+	}
+	h.running.close()
+	h.mu.Lock()
+	for _, end := range h.ends {
+		end(errEnding)
+	}
+	h.mu.Unlock()
+	h.server.Stop()
+	h.running.running.Wait()
+	h.peers.close()
+	serving.Wait()
+	return nil
+}

@@ -1,0 +1,95 @@
+package tunnel_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/api/channel"
+)
+
+// refusing is a proxy that lets no requests through of which refuses says so.
+func refusing(refuses func(*http.Request) bool) func(*settings) {
+	return func(s *settings) {
+		s.before = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if refuses(r) {
+					http.Error(w, "no such thing here", http.StatusForbidden)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
+}
+
+func isWebSocket(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*settings)
+		want   string
+	}{
+		"all does":                   {func(*settings) {}, "websocket"},
+		"plain HTTP on this machine": {func(s *settings) { s.plain = true }, "websocket"},
+		"no websockets":              {refusing(isWebSocket), "upgrade"},
+		"no upgrades":                {refusing(func(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }), "pipe"},
+		"a proxy that drops the header": {func(s *settings) {
+			s.before = func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					r.Header.Del("Upgrade")
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "pipe"},
+		"a proxy that ends such connections": {func(s *settings) {
+			s.before = func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if isWebSocket(r) {
+						panic(http.ErrAbortHandler)
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "upgrade"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet()
+			hub := f.hub(t, "hub-0", test.change)
+			a := f.agent(t, "edge", []*replica{hub})
+			hub.connected(1)
+			if got := hub.Connections()[0]; got.Transport != test.want || got.Cluster != "edge" || got.Host != "agent-0" || got.AgentVersion != "1.0.0" {
+				t.Errorf("%+v, want it by %s", got, test.want)
+			}
+			hub.answers("edge", a)
+			transfers(t, hub)
+			// The server's deadlines for requests are over.
+			<-time.After(1500 * time.Millisecond)
+			hub.answers("edge", a)
+			if n := hub.arrived.Load(); n != 1 {
+				t.Errorf("the agent connected %d times", n)
+			}
+		})
+	}
+}
+
+// transfers checks that more goes through than fits any window.
+func transfers(t *testing.T, hub *replica) {
+	t.Helper()
+	const many = 5000
+	stream, err := hub.reach("edge").Objects(t.Context(), &channel.ObjectsRequest{Service: fmt.Sprint(many)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		event, err := stream.Recv()
+		if err != nil || event.GetChanged()[0].GetUid() != fmt.Sprint(i) {
+			t.Fatalf("event %d: %v, %v", i, event, err)
+		}
+	}
+}
