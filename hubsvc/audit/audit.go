@@ -1,0 +1,282 @@
+// Package audit owns the record of who did what where.
+//
+// It refuses to know what is worth a record, and which requests there are: the rooms that pass them on say so. Records go
+// through a bounded queue to a file of JSON lines, each of which names the hash of the line before it, so that a line that
+// was changed or taken out shows. Of what must not be lost the writer waits for room in the queue, or is told that there is
+// none; what may be lost is counted when it is.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Record is one act, or the beginning of one that takes a while. None of its strings is a secret: neither a token nor a
+// query is among them.
+type Record struct {
+	Time time.Time `json:"time"`
+	// ID names the request, here, in the agent's log and in the cluster's own audit log.
+	ID string `json:"id"`
+	// Stage is Start or End.
+	Stage string `json:"stage"`
+
+	Person   string   `json:"person"`
+	Groups   []string `json:"groups,omitempty"`
+	Operator bool     `json:"operator,omitempty"`
+	// Credential names the token that was shown, never is it.
+	Credential string `json:"credential,omitempty"`
+
+	// Source is the address that the request came from; Forwarded is what the request itself says about that.
+	Source    string `json:"source,omitempty"`
+	Forwarded string `json:"forwarded,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"`
+	// ClientID is what the client calls the request.
+	ClientID string `json:"client_id,omitempty"`
+
+	Cluster string `json:"cluster,omitempty"`
+	// Connection is that of the agent which took the request.
+	Connection string `json:"connection,omitempty"`
+
+	Verb        string `json:"verb"`
+	Group       string `json:"group,omitempty"`
+	Resource    string `json:"resource,omitempty"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+	// Path has no query.
+	Path string `json:"path,omitempty"`
+
+	// Decision is allowed, denied or limited.
+	Decision string `json:"decision"`
+	// Status is that of the answer; 0 when there was none.
+	Status   int           `json:"status,omitempty"`
+	BytesIn  int64         `json:"bytes_in,omitempty"`
+	BytesOut int64         `json:"bytes_out,omitempty"`
+	Duration time.Duration `json:"duration_ns,omitempty"`
+	// Cause says why it ended, or was denied.
+	Cause string `json:"cause,omitempty"`
+
+	// Must says that the act may not happen without its record.
+	Must bool `json:"-"`
+}
+
+// Stages of an act.
+const (
+	Start = "start"
+	End   = "end"
+)
+
+// Unwritable says that an act that must have a record cannot get one.
+type Unwritable struct {
+	Dir   string
+	Cause error
+	Fix   string
+}
+
+func (e *Unwritable) Error() string {
+	return fmt.Sprintf("audit log in %s: %v: %s", e.Dir, e.Cause, e.Fix)
+}
+
+func (e *Unwritable) Unwrap() error { return e.Cause }
+
+var (
+	errFull   = errors.New("the queue is full")
+	errClosed = errors.New("it is closed")
+)
+
+// Options are what a log needs.
+type Options struct {
+	// Dir is the log's folder, made when it is not there.
+	Dir string
+	// MaxBytes is how long a file gets before the next one is begun, Keep how many of them stay. Zero means 64 MiB, and 16.
+	MaxBytes int64
+	Keep     int
+	// Queue bounds the records that are not written yet, Recent those that are kept in memory. Zero means 8192, and 4096.
+	Queue, Recent int
+	// Wait bounds the wait for room in the queue. Zero means two seconds.
+	Wait time.Duration
+	Now  func() time.Time
+	Log  *slog.Logger
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+}
+
+func (o Options) withDefaults() Options {
+	set(&o.MaxBytes, 64<<20)
+	set(&o.Keep, 16)
+	set(&o.Queue, 8192)
+	set(&o.Recent, 4096)
+	set(&o.Wait, 2*time.Second)
+	return o
+}
+
+func set[T int | int64 | time.Duration](field *T, to T) {
+	if *field == 0 {
+		*field = to
+	}
+}
+
+// Log is the record of one replica. It is safe for concurrent use.
+type Log struct {
+	Options
+	file    *file
+	recent  ring
+	metrics *metrics
+	broken  atomic.Pointer[error] // why the last write failed; nil after one that did not
+
+	queue   chan Record
+	closing chan struct{} // closed when nobody may begin to wait any more
+	gate    sync.RWMutex  // held by whoever puts something into the queue; guards closed
+	closed  bool
+}
+
+// Open opens the log, and goes on where its newest file ends. Nothing is written before Run.
+func Open(o Options) (*Log, error) {
+	o = o.withDefaults()
+	l := &Log{Options: o, queue: make(chan Record, o.Queue), closing: make(chan struct{}), recent: newRing(o.Recent)}
+	var err error
+	if l.file, err = openFile(o, l.recent.add); err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	l.metrics = newMetrics(l)
+	if o.Metrics != nil {
+		l.metrics.register(o.Metrics)
+	}
+	return l, nil
+}
+
+// Write hands a record over. What must not be lost waits for room, until ctx ends or the wait is over; the error then is an
+// [Unwritable], and the act must not happen. The beginning of such an act is also refused while the disk takes nothing.
+func (l *Log) Write(ctx context.Context, r Record) error {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.closed {
+		return l.lose(r, errClosed)
+	}
+	if cause := l.broken.Load(); cause != nil && r.Must && r.Stage == Start {
+		return l.lose(r, *cause)
+	}
+	select {
+	case l.queue <- r:
+		return nil
+	default:
+	}
+	if !r.Must {
+		return l.lose(r, errFull)
+	}
+	return l.await(ctx, r)
+}
+
+func (l *Log) await(ctx context.Context, r Record) error {
+	patience := time.NewTimer(l.Wait)
+	defer patience.Stop()
+	select {
+	case l.queue <- r:
+		return nil
+	case <-l.closing:
+		return l.lose(r, errClosed)
+	case <-ctx.Done():
+		return l.lose(r, context.Cause(ctx))
+	case <-patience.C:
+		return l.lose(r, errFull)
+	}
+}
+
+// lose counts a record that is not written, and says so to those who asked not to lose it.
+func (l *Log) lose(r Record, cause error) error {
+	l.metrics.lost(r.Must)
+	if !r.Must {
+		return nil
+	}
+	return &Unwritable{Dir: l.Dir, Cause: cause, Fix: "see that the hub's disk is writable and has room"}
+}
+
+// Recent is the newest records that keep says yes to, at most n of them, the newest first.
+func (l *Log) Recent(n int, keep func(*Record) bool) []Record { return l.recent.newest(n, keep) }
+
+// Run writes what is handed over, until ctx ends and all of it is written.
+func (l *Log) Run(ctx context.Context) error {
+	defer l.file.close()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var pending []Record
+	for {
+		select {
+		case <-ctx.Done():
+			return l.finish(pending)
+		case <-tick.C:
+			l.file.sync()
+		case r := <-l.gated(pending):
+			pending = l.gather(append(pending, r))
+		}
+		pending = l.write(pending)
+	}
+}
+
+// maxPending bounds the records that are written at once, and so those that wait for a disk besides the queue.
+const maxPending = 512
+
+// gated is the queue, while there is room for more that the disk has not taken.
+func (l *Log) gated(pending []Record) <-chan Record {
+	if len(pending) >= maxPending {
+		return nil
+	}
+	return l.queue
+}
+
+// gather takes what is in the queue already.
+func (l *Log) gather(pending []Record) []Record {
+	for len(pending) < maxPending {
+		select {
+		case r := <-l.queue:
+			pending = append(pending, r)
+		default:
+			return pending
+		}
+	}
+	return pending
+}
+
+// write puts records into the file, and returns those that it did not take.
+func (l *Log) write(records []Record) []Record {
+	for i := range records {
+		if err := l.file.append(&records[i]); err != nil {
+			if l.broken.Swap(&err) == nil {
+				l.Log.Error("audit log cannot be written: what changes something is refused", "dir", l.Dir, "error", err)
+			}
+			l.metrics.failures.Inc()
+			return append(records[:0], records[i:]...)
+		}
+		l.recent.add(records[i])
+		l.metrics.written.Inc()
+	}
+	if len(records) > 0 && l.broken.Swap(nil) != nil {
+		l.Log.Info("audit log can be written again", "dir", l.Dir)
+	}
+	return records[:0]
+}
+
+// finish closes the queue, and writes what is in it.
+func (l *Log) finish(pending []Record) error {
+	close(l.closing)
+	l.gate.Lock()
+	l.closed = true
+	l.gate.Unlock()
+	for {
+		pending = l.gather(pending)
+		if len(pending) == 0 {
+			return nil
+		}
+		if pending = l.write(pending); len(pending) > 0 {
+			return &Unwritable{Dir: l.Dir, Cause: fmt.Errorf("%d records are lost: %w", len(pending)+len(l.queue), *l.broken.Load()),
+				Fix: "see that the hub's disk is writable and has room"}
+		}
+	}
+}

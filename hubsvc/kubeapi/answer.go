@@ -1,0 +1,61 @@
+package kubeapi
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// protect says to browsers that nothing from here is a page, a script, or to be guessed at.
+func protect(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// answer are an answer's headers as the client gets them. What a cluster says must not act on the hub's own address: no
+// cookies, no instructions to browsers, no page that would be shown.
+func answer(from http.Header, mount string) http.Header {
+	h := from.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	for name := range h {
+		if instructs(name) {
+			delete(h, name)
+		}
+	}
+	protect(h)
+	if page(h.Get("Content-Type")) {
+		h.Set("Content-Disposition", "attachment")
+	}
+	for _, name := range []string{"Location", "Content-Location"} {
+		if path := h.Get(name); path != "" {
+			h.Set(name, mount+path) // a path of the API server: what leads elsewhere did not come this far
+		}
+	}
+	return h
+}
+
+// instructs says whether a header tells a browser what to do besides showing the answer, or asks people for passwords. What
+// cannot be good for anybody does not cross the channel in the first place.
+func instructs(name string) bool {
+	switch name {
+	case "Link", "Report-To", "Reporting-Endpoints", "Nel", "Sourcemap", "X-Sourcemap", "Www-Authenticate":
+		return true
+	}
+	return false
+}
+
+// page says whether a browser would show content as something that can run scripts. What cannot be read may be one.
+func page(contentType string) bool {
+	if contentType == "" {
+		return false // it is not guessed at: nosniff
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return true
+	}
+	return kind == "text/html" || kind == "text/xml" || kind == "application/xml" || kind == "application/pdf" ||
+		strings.HasSuffix(kind, "+xml") || strings.Contains(kind, "javascript") || strings.HasPrefix(kind, "multipart/")
+}

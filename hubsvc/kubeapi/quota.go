@@ -1,0 +1,125 @@
+package kubeapi
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
+	"github.com/pluralsh/plural/api/channel"
+)
+
+// quotas hand out places for requests. A place is taken before anything is looked for, so that whoever has too much under
+// way costs the clusters nothing.
+type quotas struct {
+	limits   Limits
+	mu       sync.Mutex // guards what follows
+	clusters map[string]*clusterQuota
+	people   map[string]*personQuota
+}
+
+// clusterQuota is kept for good: there are only as many as the fleet has had clusters.
+type clusterQuota struct {
+	streams, watches, upgrades *semaphore.Weighted
+	rate                       *rate.Limiter
+}
+
+// personQuota is kept while it is used.
+type personQuota struct {
+	unary, watches, upgrades *semaphore.Weighted
+	users                    int // with those who wait; guarded by quotas.mu
+}
+
+func newQuotas(l Limits) *quotas {
+	return &quotas{limits: l, clusters: map[string]*clusterQuota{}, people: map[string]*personQuota{}}
+}
+
+// place is what one request holds.
+type place struct {
+	held []*semaphore.Weighted
+	done func()
+}
+
+func (p *place) release() {
+	for _, s := range p.held {
+		s.Release(1)
+	}
+	p.done()
+}
+
+// take waits for a place, until ctx ends or the wait is over; bound then is what there was none of.
+func (q *quotas) take(ctx context.Context, cluster, person string, class channel.Class) (got *place, bound string) {
+	c, p := q.enter(cluster, person)
+	if p == nil {
+		return nil, "person-queue"
+	}
+	got = &place{done: func() { q.leave(person) }}
+	ctx, cancel := context.WithTimeout(ctx, q.limits.Wait)
+	defer cancel()
+	for _, of := range bounds(c, p, class) {
+		if of.slots.Acquire(ctx, 1) != nil {
+			got.release()
+			return nil, of.name
+		}
+		got.held = append(got.held, of.slots)
+	}
+	if c.rate.Wait(ctx) != nil {
+		got.release()
+		return nil, "cluster-rate"
+	}
+	return got, ""
+}
+
+type bound struct {
+	name  string
+	slots *semaphore.Weighted
+}
+
+// bounds are in the order in which places are taken: nobody waits for their own while they hold other people's.
+func bounds(c *clusterQuota, p *personQuota, class channel.Class) []bound {
+	all := bound{"cluster-streams", c.streams}
+	switch class {
+	case channel.Class_WATCH:
+		return []bound{{"person-watches", p.watches}, {"cluster-watches", c.watches}, all}
+	case channel.Class_UPGRADE:
+		return []bound{{"person-upgrades", p.upgrades}, {"cluster-upgrades", c.upgrades}, all}
+	default:
+		return []bound{{"person-requests", p.unary}, all}
+	}
+}
+
+// enter finds the quotas; the person's is nil when too many of their requests wait already.
+func (q *quotas) enter(cluster, person string) (*clusterQuota, *personQuota) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.clusters[cluster]
+	if c == nil {
+		c = &clusterQuota{
+			slots(q.limits.ClusterStreams), slots(q.limits.ClusterWatches), slots(q.limits.ClusterUpgrades),
+			rate.NewLimiter(rate.Limit(q.limits.OpenRate), q.limits.OpenRate),
+		}
+		q.clusters[cluster] = c
+	}
+	p := q.people[person]
+	if p == nil {
+		p = &personQuota{slots(q.limits.PersonUnary), slots(q.limits.PersonWatches), slots(q.limits.PersonUpgrades), 0}
+		q.people[person] = p
+	}
+	if p.users >= 4*(q.limits.PersonUnary+q.limits.PersonWatches+q.limits.PersonUpgrades) {
+		return c, nil
+	}
+	p.users++
+	return c, p
+}
+
+func (q *quotas) leave(person string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p := q.people[person]
+	if p.users--; p.users == 0 {
+		delete(q.people, person)
+	}
+}
+
+func slots(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(n)) }

@@ -1,0 +1,101 @@
+package kubeapi
+
+import (
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Record is what is written down of a request: at its end, and also at its beginning of what changes something or stays
+// open. None of its strings is a secret.
+type Record struct {
+	Time time.Time
+	// ID names the request, here, in the agent's log and in the cluster's own audit log.
+	ID string
+	// Stage is "start" or "end".
+	Stage string
+
+	Person   string
+	Groups   []string
+	Operator bool
+	// Credential names the token that was shown, never is it.
+	Credential string
+
+	// Source is the address that the request came from; Forwarded is what the request itself says about that.
+	Source    string
+	Forwarded string
+	UserAgent string
+	// ClientID is what the client calls the request.
+	ClientID string
+
+	Cluster string
+	// Connection is that of the agent which took the request.
+	Connection string
+
+	Verb        string
+	Group       string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+	// Path has no query.
+	Path string
+
+	// Decision is allowed, denied or limited.
+	Decision string
+	// Status is that of the answer; 0 when there was none.
+	Status   int
+	BytesIn  int64
+	BytesOut int64
+	Duration time.Duration
+	// Cause says why it ended, or was denied.
+	Cause string
+
+	// Must says that the request may not happen without its record.
+	Must bool
+}
+
+// Stages of a request, and what was decided about it.
+const (
+	stageStart = "start"
+	stageEnd   = "end"
+
+	decisionAllowed = "allowed"
+	decisionDenied  = "denied"
+	decisionLimited = "limited"
+)
+
+// Bounds of what a record repeats of what a client says, in bytes.
+const (
+	maxAgent     = 256
+	maxForwarded = 256
+	maxPath      = 2048
+	maxName      = 256
+)
+
+// clip bounds what a client says.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// clientID is what a client may call its own request: nothing that could be mistaken for more than a name.
+var clientID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}$`)
+
+// sender fills in where a request came from.
+func (r *Record) sender(from *http.Request) {
+	host, _, err := net.SplitHostPort(from.RemoteAddr)
+	if err != nil {
+		host = from.RemoteAddr
+	}
+	r.Source = host
+	r.Forwarded = clip(strings.Join(from.Header["X-Forwarded-For"], ", "), maxForwarded)
+	r.UserAgent = clip(from.UserAgent(), maxAgent)
+	if id := from.Header.Get("X-Request-Id"); clientID.MatchString(id) {
+		r.ClientID = id
+	}
+}

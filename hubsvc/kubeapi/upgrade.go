@@ -1,0 +1,143 @@
+package kubeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pluralsh/plural/api/channel"
+)
+
+// halves is a connection whose two directions end by themselves.
+type halves interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// upgrade joins the client's connection with the cluster's, now that the cluster has agreed, until both directions have ended.
+func (s *session) upgrade(ctx context.Context, resp *http.Response) error {
+	cluster, ok := resp.Body.(halves)
+	if !ok {
+		return s.stuck(errors.New("the cluster's connection goes one way only"))
+	}
+	client, from, err := s.hijack()
+	if err != nil {
+		return s.stuck(err)
+	}
+	defer client.Close()
+	if err := s.switching(client, resp); err != nil {
+		return errors.Join(errGone, err)
+	}
+	return s.join(ctx, client, from, cluster)
+}
+
+// stuck answers a client whose connection cannot become what it asked for.
+func (s *session) stuck(err error) error {
+	s.p.Log.Error("connection cannot be taken over", "request", s.id, "error", err)
+	s.record.Status = http.StatusInternalServerError
+	s.w.Header().Set("Connection", "close")
+	writeStatus(s.w, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "the hub cannot take over the connection"))
+	return err
+}
+
+// hijack takes the client's connection from the server. What the client has sent already is read first.
+func (s *session) hijack() (net.Conn, io.Reader, error) {
+	conn, buffered, err := s.rc.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early := make([]byte, buffered.Reader.Buffered())
+	_, err = io.ReadFull(buffered.Reader, early)
+	if err := errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, io.MultiReader(bytes.NewReader(early), conn), nil
+}
+
+// switching writes the head of the answer.
+func (s *session) switching(client net.Conn, resp *http.Response) error {
+	h := answer(resp.Header, Prefix+s.cluster)
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if err := h.Write(&head); err != nil {
+		return err
+	}
+	head.WriteString("\r\n")
+	_, err := client.Write(head.Bytes())
+	return err
+}
+
+// join passes bytes on in both directions. The end of one is passed on as such, and the other may go on for a while; an error
+// ends both.
+func (s *session) join(ctx context.Context, client net.Conn, from io.Reader, cluster halves) error {
+	stop := context.AfterFunc(ctx, func() {
+		client.Close()
+		cluster.Close()
+	})
+	defer stop()
+	linger := time.AfterFunc(time.Hour, func() { s.cancel(errHalfClosed) })
+	linger.Stop()
+	defer linger.Stop()
+	var both sync.WaitGroup
+	half := func(pass func() error, broken error) {
+		both.Go(func() {
+			if err := pass(); err != nil {
+				s.cancel(errors.Join(broken, err))
+				return
+			}
+			linger.Reset(s.p.Limits.HalfClosed)
+		})
+	}
+	half(func() error {
+		// A cluster that takes no more may still have something to say: only a client that has gone ends both.
+		err := errors.Join(s.pass(cluster, from, &s.in), cluster.CloseWrite())
+		if errors.Is(err, io.ErrClosedPipe) {
+			return nil
+		}
+		return err
+	}, errGone)
+	half(func() error {
+		return errors.Join(s.pass(client, cluster, &s.out), closeWrite(client))
+	}, errBroken)
+	both.Wait()
+	return cause(ctx, nil)
+}
+
+// pass copies one direction to its end.
+func (s *session) pass(to io.Writer, from io.Reader, count *atomic.Int64) error {
+	buffer := s.p.buffers.Get().(*[channel.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
+	defer s.p.buffers.Put(buffer)
+	for {
+		n, err := from.Read(buffer[:])
+		if n > 0 {
+			written, err := to.Write(buffer[:n])
+			count.Add(int64(written))
+			if err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// closeWrite ends what a client hears, as TCP and TLS do it; elsewhere the end of the connection has to say it.
+func closeWrite(conn net.Conn) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
