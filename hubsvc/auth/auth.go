@@ -1,7 +1,9 @@
 // Package auth owns the answer to "who is asking?".
 //
-// It knows no routes. An agent is the cluster whose key signed its token; a person is whoever holds the hub's token.
-// What is asked for is not looked at here: the rooms behind decide what a cluster or a person may have.
+// It knows no routes. An agent is the cluster whose key signed its token. A person is the user whose token's hash stands in
+// the fleet, or, as operator, whoever holds the hub's own token; for the API of a single cluster either may be given a
+// token that lasts some minutes. What is asked for is not looked at here: the rooms behind decide what a cluster or a person
+// may have.
 package auth
 
 import (

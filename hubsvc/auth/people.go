@@ -11,16 +11,34 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// People knows the token that opens the hub to people's tools; only its hash is kept in memory.
-type People struct{ hash [sha256.Size]byte }
+// hubCredential is the person.Person.Credential of the hub's own token.
+const hubCredential = "hub"
 
-// NewPeople reads the token from the file, which is made with a fresh token, readable by its owner alone, when it is not there.
-func NewPeople(file string) (*People, error) {
+// operator is the name of whoever holds the hub's token; no user of the fleet has it.
+const operator = fleet.ReservedUser
+
+// People tells people from their requests. It knows the hub's own token, by its hash alone, and the fleet's users'. It is safe
+// for concurrent use.
+type People struct {
+	hash  [sha256.Size]byte
+	users func(hash string) (person.Person, bool)
+	now   func() time.Time
+	kube  kubeTokens
+}
+
+// NewPeople reads the hub's token from the file, which is made with a fresh token, readable by its owner alone, when it is not
+// there. users finds the user of a token by fleet.HashToken of it, as the desired state has it now: a token that it stops
+// finding is refused from then on.
+func NewPeople(file string, users func(hash string) (person.Person, bool), now func() time.Time) (*People, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		raw, err = writeToken(file)
@@ -32,7 +50,11 @@ func NewPeople(file string) (*People, error) {
 	if len(secret) < 20 || len(secret) > token.MaxBytes {
 		return nil, fmt.Errorf("hub token in %s is not 20 to %d characters long: delete the file, and the hub makes a new one", file, token.MaxBytes)
 	}
-	return &People{hash: sha256.Sum256([]byte(secret))}, nil
+	kube, err := newKubeTokens(secret, now)
+	if err != nil {
+		return nil, err
+	}
+	return &People{hash: sha256.Sum256([]byte(secret)), users: users, now: now, kube: kube}, nil
 }
 
 // writeToken makes a token, and the file at once: temporary name, sync, link. Of several replicas that start together the
@@ -58,12 +80,68 @@ func writeToken(file string) (_ []byte, err error) {
 	return os.ReadFile(file)
 }
 
-// Check returns ErrUnauthenticated unless r carries the token.
+// Check returns ErrUnauthenticated unless r carries the hub's own token.
 func (p *People) Check(r *http.Request) error {
 	raw, ok := bearer(r)
-	sum := sha256.Sum256([]byte(raw))
-	if !ok || subtle.ConstantTimeCompare(sum[:], p.hash[:]) != 1 {
+	if !ok || !p.isHubs(raw) {
 		return ErrUnauthenticated
 	}
 	return nil
+}
+
+// Person is who sent r, by the hub's own token or a user's; ErrUnauthenticated for everybody else.
+func (p *People) Person(r *http.Request) (person.Person, error) {
+	raw, ok := bearer(r)
+	if !ok {
+		return person.Person{}, ErrUnauthenticated
+	}
+	if p.isHubs(raw) {
+		return p.byCredential(hubCredential)
+	}
+	return p.byCredential(fleet.HashToken(raw))
+}
+
+// isHubs compares hashes, so that neither the time it takes nor a length says anything of the token.
+func (p *People) isHubs(raw string) bool {
+	sum := sha256.Sum256([]byte(raw))
+	return subtle.ConstantTimeCompare(sum[:], p.hash[:]) == 1
+}
+
+// byCredential finds whose a credential is now. A hash is looked up as it is: how long that takes says nothing of a token.
+func (p *People) byCredential(credential string) (person.Person, error) {
+	if credential == hubCredential {
+		return person.Person{Name: operator, Operator: true, Credential: hubCredential}, nil
+	}
+	found, ok := p.users(credential)
+	if !ok || !found.Expires.IsZero() && !p.now().Before(found.Expires) {
+		return person.Person{}, ErrUnauthenticated
+	}
+	found.Credential = credential
+	return found, nil
+}
+
+// Current is what has become of somebody who was found before: the same with today's groups, or ErrUnauthenticated when the
+// credential is good no longer.
+func (p *People) Current(before person.Person) (person.Person, error) {
+	now, err := p.byCredential(before.Credential)
+	if err != nil || now.Name != before.Name {
+		return person.Person{}, ErrUnauthenticated
+	}
+	return now, nil
+}
+
+// Users finds the users of a fleet by the hashes of their tokens.
+func Users(f *fleet.Fleet) map[string]person.Person {
+	users := map[string]person.Person{}
+	for i := range f.Users {
+		u := &f.Users[i]
+		groups := slices.Sorted(slices.Values(u.Spec.Groups))
+		for j := range u.Spec.Tokens {
+			t := &u.Spec.Tokens[j]
+			users[t.Hash] = person.Person{
+				Name: u.Metadata.Name, Groups: slices.Compact(slices.Clone(groups)), Credential: t.Hash, Expires: t.Until(),
+			}
+		}
+	}
+	return users
 }

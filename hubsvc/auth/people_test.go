@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/internal/person"
 )
 
 func request(t *testing.T, authorization string) *http.Request {
@@ -21,9 +23,11 @@ func request(t *testing.T, authorization string) *http.Request {
 	return r
 }
 
+func nobody(string) (person.Person, bool) { return person.Person{}, false }
+
 func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hub", "token")
-	people, err := auth.NewPeople(file)
+	people, err := auth.NewPeople(file, nobody, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +49,7 @@ func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {
 			t.Errorf("%.10q…: passed = %v, want %v", header, got, want)
 		}
 	}
-	again, err := auth.NewPeople(file)
+	again, err := auth.NewPeople(file, nobody, time.Now)
 	if err != nil || again.Check(request(t, "Bearer "+secret)) != nil {
 		t.Error("the token did not survive a restart")
 	}
@@ -58,7 +62,7 @@ func TestTokenFileThatCannotBeATokenIsRefused(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := auth.NewPeople(file); err == nil || !strings.Contains(err.Error(), file) {
+			if _, err := auth.NewPeople(file, nobody, time.Now); err == nil || !strings.Contains(err.Error(), file) {
 				t.Errorf("NewPeople: %v", err)
 			}
 		})
@@ -72,7 +76,7 @@ func TestReplicasThatStartTogetherAgreeOnOneToken(t *testing.T) {
 	for i := range all {
 		starting.Go(func() {
 			var err error
-			if all[i], err = auth.NewPeople(file); err != nil {
+			if all[i], err = auth.NewPeople(file, nobody, time.Now); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,0 +1,168 @@
+// Package access owns what people may do.
+//
+// It refuses to know who asks, and how that was found out. Rules are made of one fleet and never change: for a new fleet
+// there are new Rules. What no role allows is denied, and what a role allows at a cluster the cluster's own rules may
+// still deny.
+package access
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// Verbs of the fleet, each of which implies the ones before it.
+const (
+	View  = "view"
+	Sync  = "sync"
+	Edit  = "edit"
+	Admin = "admin"
+)
+
+// Rules are who may do what in one fleet. They are safe for concurrent use.
+type Rules struct {
+	users, groups map[string][]*role
+	clusters      map[string]bool
+}
+
+// role is a fleet.Role, made ready for many questions.
+type role struct {
+	// reach counts the fleet verbs that are allowed, in their order.
+	reach  int
+	grants []grant
+}
+
+type grant struct {
+	// clusters is nil for all.
+	clusters map[string]bool
+	rule     kubeaccess.Rule
+}
+
+func (g *grant) holds(cluster string) bool { return g.clusters == nil || g.clusters[cluster] }
+
+// New reads the roles of f, and who has them.
+func New(f *fleet.Fleet) *Rules {
+	r := &Rules{users: map[string][]*role{}, groups: map[string][]*role{}, clusters: make(map[string]bool, len(f.Clusters))}
+	for i := range f.Clusters {
+		r.clusters[f.Clusters[i].Metadata.Name] = true
+	}
+	roles := make(map[string]*role, len(f.Roles))
+	for i := range f.Roles {
+		roles[f.Roles[i].Metadata.Name] = ready(&f.Roles[i], f.Clusters)
+	}
+	for i := range f.RoleBindings {
+		spec := &f.RoleBindings[i].Spec
+		if given, ok := roles[spec.Role]; ok {
+			give(r.users, spec.Users, given)
+			give(r.groups, spec.Groups, given)
+		}
+	}
+	return r
+}
+
+// give adds a role to each name, once.
+func give(to map[string][]*role, names []string, given *role) {
+	for _, name := range names {
+		if !slices.Contains(to[name], given) {
+			to[name] = append(to[name], given)
+		}
+	}
+}
+
+func ready(from *fleet.Role, clusters []fleet.Cluster) *role {
+	made := &role{}
+	for _, verb := range from.Spec.Fleet {
+		made.reach = max(made.reach, reach(verb))
+	}
+	for i := range from.Spec.Kubernetes {
+		rule := &from.Spec.Kubernetes[i]
+		made.grants = append(made.grants, grant{picked(rule.Clusters, clusters), rule.Rule})
+	}
+	return made
+}
+
+// picked are the names of the clusters that a selector picks; nil for all.
+func picked(s *fleet.Selector, clusters []fleet.Cluster) map[string]bool {
+	if s == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for i := range clusters {
+		if s.Matches(&clusters[i]) {
+			names[clusters[i].Metadata.Name] = true
+		}
+	}
+	return names
+}
+
+// reach is how far a verb goes among those of the fleet; 0 is no verb.
+func reach(verb string) int { return slices.Index(fleet.FleetVerbs(), verb) + 1 }
+
+// some says whether a role of the person passes the test.
+func (r *Rules) some(p *person.Person, pass func(*role) bool) bool {
+	if slices.ContainsFunc(r.users[p.Name], pass) {
+		return true
+	}
+	return slices.ContainsFunc(p.Groups, func(group string) bool { return slices.ContainsFunc(r.groups[group], pass) })
+}
+
+// Fleet is nil when the person may do verb to the fleet, and a *Denied otherwise.
+func (r *Rules) Fleet(p person.Person, verb string) error {
+	wanted := reach(verb)
+	if p.Operator || wanted > 0 && r.some(&p, func(role *role) bool { return role.reach >= wanted }) {
+		return nil
+	}
+	return &Denied{Person: p.Name, What: verb + " the fleet", Fix: fmt.Sprintf("bind a Role with fleet: [%s] to them in access/", verb)}
+}
+
+// Kubernetes is nil when the person may ask the cluster's API server for q, and a *Denied otherwise. What every client asks
+// before anything else is open to whoever may ask for anything there.
+func (r *Rules) Kubernetes(p person.Person, cluster string, q kubeaccess.Request) error {
+	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, q) })) {
+		return nil
+	}
+	return &Denied{
+		Person: p.Name, What: q.Describe(), Cluster: cluster,
+		Fix: fmt.Sprintf("bind a Role with a kubernetes rule for it to %s in access/", p.Name),
+	}
+}
+
+func (r *role) allows(cluster string, q kubeaccess.Request) bool {
+	discovery := kubeaccess.Discovery(q)
+	for i := range r.grants {
+		if g := &r.grants[i]; g.holds(cluster) && (discovery || g.rule.Allows(q)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sees says whether the person may know that the cluster is there: who may do anything to the fleet, or ask for anything
+// of the cluster.
+func (r *Rules) Sees(p person.Person, cluster string) bool {
+	return r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool {
+		return role.reach > 0 || slices.ContainsFunc(role.grants, func(g grant) bool { return g.holds(cluster) })
+	}))
+}
+
+// Denied says what a person may not do.
+type Denied struct {
+	Person string
+	// What is a verb with its object.
+	What string
+	// Cluster is empty for what concerns the fleet.
+	Cluster string
+	// Fix is what somebody who may change the fleet can do about it.
+	Fix string
+}
+
+// Error has place, cause and fix.
+func (d *Denied) Error() string {
+	if d.Cluster != "" {
+		return fmt.Sprintf("cluster %s: user %q may not %s: %s", d.Cluster, d.Person, d.What, d.Fix)
+	}
+	return fmt.Sprintf("user %q may not %s: %s", d.Person, d.What, d.Fix)
+}

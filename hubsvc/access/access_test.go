@@ -1,0 +1,168 @@
+package access_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/pluralsh/plural/hubsvc/access"
+	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+const head = "apiVersion: plural.sh/v1alpha1\nkind: "
+
+// rules are those of a fleet of the clusters dev, prod and hidden.
+func rules(t testing.TB, documents ...string) *access.Rules {
+	t.Helper()
+	files := fstest.MapFS{
+		"plural.yaml": {Data: []byte(head + "Workspace\nmetadata: {name: demo}\nspec: {}\n")},
+		"clusters/all.yaml": {Data: []byte(head + "Cluster\nmetadata: {name: dev}\nspec: {tags: {env: dev}}\n---\n" +
+			head + "Cluster\nmetadata: {name: prod}\nspec: {tags: {env: prod}}\n---\n" + head + "Cluster\nmetadata: {name: hidden}\n")},
+	}
+	for i, d := range documents {
+		files[fmt.Sprintf("access/%03d.yaml", i)] = &fstest.MapFile{Data: []byte(head + d)}
+	}
+	f, err := fleet.Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access.New(f)
+}
+
+func user(name string) string { return "User\nmetadata: {name: " + name + "}\n" }
+
+func role(name, spec string) string {
+	return "Role\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+}
+
+func binding(name, spec string) string {
+	return "RoleBinding\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+}
+
+func ask(t testing.TB, line string) kubeaccess.Request {
+	t.Helper()
+	method, target, _ := strings.Cut(line, " ")
+	q, err := kubeaccess.Parse(method, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestEachVerbOfTheFleetImpliesTheOnesBefore(t *testing.T) {
+	r := rules(t, user("ada"), role("r", "{fleet: [sync]}"), binding("b", "{role: r, users: [ada]}"))
+	ada, bob, operator := person.Person{Name: "ada"}, person.Person{Name: "bob"}, person.Person{Name: "operator", Operator: true}
+	for _, test := range []struct {
+		who  person.Person
+		verb string
+		want bool
+	}{
+		{ada, access.View, true},
+		{ada, access.Sync, true},
+		{ada, access.Edit, false},
+		{ada, access.Admin, false},
+		{ada, "", false},
+		{ada, "all", false},
+		{bob, access.View, false},
+		{person.Person{}, access.View, false},
+		{operator, access.Admin, true},
+	} {
+		err := r.Fleet(test.who, test.verb)
+		if (err == nil) != test.want {
+			t.Errorf("%s may %s: %v", test.who.Name, test.verb, err)
+		}
+		var denied *access.Denied
+		if err != nil && (!errors.As(err, &denied) || denied.Fix == "" || denied.Person != test.who.Name) {
+			t.Errorf("error = %+v", err)
+		}
+	}
+}
+
+func TestWhatNoRoleAllowsIsDenied(t *testing.T) {
+	r := rules(t, user("ada"), user("eve"),
+		role("reader", `{kubernetes: [{verbs: [get, list, watch], resources: ["*"]}]}`),
+		role("debug", `{kubernetes: [{clusters: {matchLabels: {env: dev}}, namespaces: [shop], verbs: [create], resources: [pods/exec]}]}`),
+		binding("a", "{role: reader, groups: [staff]}"), binding("b", "{role: debug, users: [ada]}"))
+	ada := person.Person{Name: "ada", Groups: []string{"other", "staff"}}
+	only, nobody := person.Person{Name: "ada"}, person.Person{Name: "eve", Groups: []string{"ada"}}
+	operator := person.Person{Name: "operator", Operator: true}
+	tests := []struct {
+		who     person.Person
+		cluster string
+		line    string
+		want    bool
+	}{
+		{ada, "prod", "GET /api/v1/pods", true},
+		{ada, "prod", "DELETE /api/v1/pods", false},
+		{ada, "none", "GET /api/v1/pods", false},
+		{ada, "dev", "GET /api/v1/namespaces/shop/pods/web/exec", true},
+		{ada, "dev", "POST /api/v1/namespaces/other/pods/web/exec", false},
+		{ada, "prod", "GET /api/v1/namespaces/shop/pods/web/exec", false},
+		{only, "prod", "GET /api/v1/pods", false},
+		{only, "dev", "GET /api", true},
+		{only, "prod", "GET /api", false},
+		{nobody, "dev", "GET /api", false},
+		{nobody, "dev", "GET /api/v1/pods", false},
+		{person.Person{}, "dev", "GET /version", false},
+		{operator, "prod", "DELETE /api/v1/nodes", true},
+		{operator, "none", "GET /api", false},
+	}
+	for _, test := range tests {
+		if err := r.Kubernetes(test.who, test.cluster, ask(t, test.line)); (err == nil) != test.want {
+			t.Errorf("%s at %s: %s: %v", test.who.Name, test.cluster, test.line, err)
+		}
+	}
+	var denied *access.Denied
+	err := r.Kubernetes(ada, "prod", ask(t, "POST /api/v1/namespaces/shop/pods/web/exec"))
+	if !errors.As(err, &denied) || denied.Cluster != "prod" || !strings.Contains(err.Error(), `create pods/exec "web" in namespace "shop"`) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestAClusterIsSeenByWhoMayDoSomethingWithIt(t *testing.T) {
+	r := rules(t, user("ada"), user("bob"), user("eve"),
+		role("dev", `{kubernetes: [{clusters: {names: [dev]}, verbs: [get], resources: [pods]}]}`), role("view", "{fleet: [view]}"),
+		binding("a", "{role: dev, users: [ada]}"), binding("b", "{role: view, users: [bob]}"))
+	for name, want := range map[string]string{"ada": "dev", "bob": "dev prod hidden", "eve": "", "operator": "dev prod hidden"} {
+		var seen []string
+		for _, cluster := range []string{"dev", "prod", "hidden", "none"} {
+			if r.Sees(person.Person{Name: name, Operator: name == "operator"}, cluster) {
+				seen = append(seen, cluster)
+			}
+		}
+		if got := strings.Join(seen, " "); got != want {
+			t.Errorf("%s sees %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestAFleetWithoutAccessAllowsNothing(t *testing.T) {
+	r := access.New(&fleet.Fleet{})
+	ada := person.Person{Name: "ada"}
+	if r.Fleet(ada, access.View) == nil || r.Kubernetes(ada, "dev", ask(t, "GET /api")) == nil || r.Sees(ada, "dev") {
+		t.Error("something is allowed")
+	}
+}
+
+// The check stands before every request of kubectl.
+func BenchmarkKubernetes(b *testing.B) {
+	documents := []string{user("ada"), binding("b", "{role: r0, users: [ada]}")}
+	for i := range 20 {
+		documents = append(documents,
+			role(fmt.Sprintf("r%d", i), `{kubernetes: [{clusters: {names: [dev]}, verbs: [get, list], resources: [pods, services, "deployments"], namespaces: [a, b, c]}]}`),
+			binding(fmt.Sprintf("b%d", i), fmt.Sprintf("{role: r%d, groups: [g%d]}", i, i)))
+	}
+	r := rules(b, documents...)
+	ada := person.Person{Name: "ada", Groups: []string{"g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8", "g9", "g10"}}
+	q := ask(b, "DELETE /api/v1/namespaces/shop/pods/web")
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.Kubernetes(ada, "dev", q) == nil {
+			b.Fatal("allowed")
+		}
+	}
+}
