@@ -14,8 +14,12 @@ type List[T any] struct {
 	Items []T `json:"items"`
 	// Total counts what matched, also beyond this page.
 	Total int `json:"total"`
-	// Next continues the list: pass it as ?continue=. Empty on the last page.
+	// Next continues the list: pass it as ?continue=, with the same sort. Empty on the last page.
 	Next string `json:"next,omitempty"`
+	// Counts are how many of Total are in each phase, in lists of what has one.
+	Counts Counts `json:"counts,omitempty"`
+	// Since is when the list was read: a stream that starts there misses no change of it.
+	Since string `json:"since,omitempty"`
 }
 
 // Phase says how far something got. It is one of the constants below.
@@ -38,6 +42,20 @@ const (
 	Failed   Phase = "failed"
 )
 
+// Phases are all there are, from best to worst.
+func Phases() []Phase {
+	return []Phase{Healthy, Removing, Progressing, Pending, Unregistered, Held, Stale, Degraded, Failed}
+}
+
+// Words are all phases, from best to worst.
+func (Phase) Words() []string {
+	words := []string{}
+	for _, p := range Phases() {
+		words = append(words, string(p))
+	}
+	return words
+}
+
 // Cluster is one cluster of the fleet.
 type Cluster struct {
 	Name  string            `json:"name"`
@@ -59,6 +77,8 @@ type Cluster struct {
 type ClusterDetail struct {
 	Cluster
 	Deployments []Deployment `json:"deployments"`
+	// LeftOut counts deployments, the best, that would have made the answer too large: GET /v1/deployments has them all.
+	LeftOut int `json:"leftOut,omitempty"`
 }
 
 // Service is one service over all of its clusters.
@@ -75,13 +95,18 @@ type Service struct {
 	Ready    int `json:"ready"`
 	// Commit is the source's commit that the desired state was made from.
 	Commit string `json:"commit,omitempty"`
+	// Suspended says that agents leave it as it is.
+	Suspended bool `json:"suspended,omitempty"`
 	// Message says why, for the worst of its clusters.
 	Message string `json:"message,omitempty"`
 	// Deployments is one row a cluster; only in a single service's answer.
 	Deployments []Deployment `json:"deployments,omitempty"`
+	// LeftOut counts deployments as in ClusterDetail.
+	LeftOut int `json:"leftOut,omitempty"`
 }
 
-// Deployment is one service on one cluster: what it should be, joined with what was seen.
+// Deployment is one service on one cluster: what it should be, joined with what was seen. In lists and streams the message may
+// be cut, and problems, tests, notes and names of what is held are left out.
 type Deployment struct {
 	Service string `json:"service"`
 	Cluster string `json:"cluster"`
@@ -93,11 +118,13 @@ type Deployment struct {
 	Version        string `json:"version,omitempty"`
 	AppliedVersion string `json:"appliedVersion,omitempty"`
 	// QuarantinedKey failed a test that gates, and is not applied again.
-	QuarantinedKey string    `json:"quarantinedKey,omitempty"`
-	Objects        int       `json:"objects"`
-	Ready          int       `json:"ready"`
-	Message        string    `json:"message,omitempty"`
-	Problems       []Problem `json:"problems,omitempty"`
+	QuarantinedKey string `json:"quarantinedKey,omitempty"`
+	// Suspended says that its agent leaves it as it is; where that is not what is desired, its phase is held.
+	Suspended bool      `json:"suspended,omitempty"`
+	Objects   int       `json:"objects"`
+	Ready     int       `json:"ready"`
+	Message   string    `json:"message,omitempty"`
+	Problems  []Problem `json:"problems,omitempty"`
 	// Held are deletions that wait for a person.
 	Held  *Waiting `json:"held,omitempty"`
 	Tests []Test   `json:"tests,omitempty"`
@@ -141,6 +168,11 @@ const (
 	TestPassed  TestOutcome = "passed"
 	TestFailed  TestOutcome = "failed"
 )
+
+// Words are all outcomes.
+func (TestOutcome) Words() []string {
+	return []string{string(TestWaiting), string(TestRunning), string(TestPassed), string(TestFailed)}
+}
 
 // OwnSource stands for the installation repo, the source named ".", in paths: no source can have this name.
 const OwnSource = "_"
@@ -243,7 +275,8 @@ type Status struct {
 	Deployments Counts `json:"deployments"`
 	// Unhealthy lists deployments that are not healthy, worst first, at most 50.
 	Unhealthy []Deployment `json:"unhealthy,omitempty"`
-	Sources   []Source     `json:"sources,omitempty"`
+	// Sources are all, or of more than a hundred those with errors first.
+	Sources []Source `json:"sources,omitempty"`
 }
 
 // Converged says whether everything that is asked for runs, healthy, at the newest commit.

@@ -103,7 +103,13 @@ func (c *Client) Clusters(ctx context.Context) (*v1.List[v1.Cluster], error) {
 
 // Cluster is one cluster, with its deployments.
 func (c *Client) Cluster(ctx context.Context, name string) (*v1.ClusterDetail, error) {
-	return get[v1.ClusterDetail](ctx, c, "/v1/clusters/"+url.PathEscape(name), nil)
+	cluster, err := get[v1.ClusterDetail](ctx, c, "/v1/clusters/"+url.PathEscape(name), nil)
+	if err != nil || cluster.LeftOut == 0 {
+		return cluster, err
+	}
+	cluster.Deployments, err = c.complete(ctx, cluster.Deployments, "cluster", name)
+	cluster.LeftOut = 0
+	return cluster, err
 }
 
 // Services are all services, by name.
@@ -113,7 +119,13 @@ func (c *Client) Services(ctx context.Context) (*v1.List[v1.Service], error) {
 
 // Service is one service, with its deployments.
 func (c *Client) Service(ctx context.Context, name string) (*v1.Service, error) {
-	return get[v1.Service](ctx, c, "/v1/services/"+url.PathEscape(name), nil)
+	service, err := get[v1.Service](ctx, c, "/v1/services/"+url.PathEscape(name), nil)
+	if err != nil || service.LeftOut == 0 {
+		return service, err
+	}
+	service.Deployments, err = c.complete(ctx, service.Deployments, "service", name)
+	service.LeftOut = 0
+	return service, err
 }
 
 // Sources are all sources, by name.

@@ -1,56 +1,176 @@
 // Package api owns the HTTP interface for people's tools, /v1.
 //
-// It computes nothing: answers come ready from the view, and this package turns them into JSON lists that are filtered
-// by name, paged, bounded. Who may ask is decided by the check it is given.
+// It computes nothing: answers come ready from the view, and this package turns them into bounded JSON and streams of changes.
+// It refuses to know who people are and what they may do: that is decided by the function that it is given.
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
-	"strings"
+	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/internal/person"
 )
 
-// View is what can be read.
+// What a person may do to a fleet, as Allow is asked.
+const (
+	VerbView = "view"
+	VerbSync = "sync"
+	VerbEdit = "edit"
+)
+
+// View is what can be read. Errors of lists are those of packages filter and paging.
 type View interface {
 	Status() *v1.Status
-	Clusters() []v1.Cluster
+	Summary() *v1.Summary
 	Cluster(name string) (v1.ClusterDetail, bool)
-	Services() []v1.Service
 	Service(name string) (v1.Service, bool)
+	Deployment(cluster, service string) (v1.Deployment, bool)
+	// Targets are the clusters that a service is meant for.
+	Targets(service string) ([]string, bool)
+	Clusters(paging.Query) (*v1.List[v1.Cluster], error)
+	Services(paging.Query) (*v1.List[v1.Service], error)
+	Deployments(paging.Query) (*v1.List[v1.Deployment], error)
+	ListSources(paging.Query) (*v1.List[v1.Source], error)
+	Events(paging.Query) (*v1.List[v1.Event], error)
+}
+
+// Follower reads changes, step by step.
+type Follower interface {
+	// Wait is closed when there is more than the last step looked at.
+	Wait() <-chan struct{}
+	// Next is the next step, with the token after it.
+	Next() (parts []v1.StreamEvent, token string)
+}
+
+// Edit is a change to the installation repo that a person asks for.
+type Edit struct {
+	// Action is suspend, resume or ack.
+	Action, Service string
+	// Token is what is agreed to, for ack. Message is the commit's; empty: the editor's own.
+	Token, Message string
+}
+
+// Options of the interface. Those that say so may be nil; then what they are for is refused, with what to do instead.
+type Options struct {
+	View    View
+	Sources func() []v1.Source
+	// Follow begins to follow changes after a token, or from now. The error is that of a filter.
+	Follow func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (Follower, error)
+	Hub    func() *v1.Hub
+	// Allow says who asks, unless they may not do the verb: the error is a *Refused, or any other for somebody unknown. It is
+	// asked again and again while a stream lasts.
+	Allow func(r *http.Request, verb string) (person.Person, error)
+	// Look has a source looked at now, and says whether there is such a source.
+	Look func(source string) bool
+	// Sync asks a cluster's agent for a pass over services, or all; an error says that it is not connected. May be nil.
+	Sync func(ctx context.Context, cluster string, services []string) error
+	// Edit commits a change, and returns the commit, or "" when everything was so already. A *Refused is answered as such. May
+	// be nil.
+	Edit func(ctx context.Context, by person.Person, e Edit) (commit string, err error)
+	// Connections are those that a cluster's agents keep open, wherever. May be nil.
+	Connections func(ctx context.Context, cluster string) ([]v1.Connection, error)
+	// Document is the interface's own description, as JSON.
+	Document []byte
+	// Leaving is closed when streams have to end. May be nil.
+	Leaving <-chan struct{}
+	Now     func() time.Time
 }
 
 // API serves people's tools.
 type API struct {
-	View    View
-	Sources func() []v1.Source
-	// Sync has a source looked at now, and says whether there is such a source.
-	Sync func(source string) bool
-	Hub  func() *v1.Hub
-	// Check returns an error unless the request may read the fleet.
-	Check func(*http.Request) error
+	Options
+	requests, streams quota
+}
+
+// Refused is an error that is answered with its own status.
+type Refused struct {
+	Status       int
+	Message, Fix string
+}
+
+// Error is the message.
+func (e *Refused) Error() string { return e.Message }
+
+// New is an interface over what its options give.
+func New(o Options) *API {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &API{
+		Options:  o,
+		requests: quota{each: maxRequests, all: maxAllRequests}, streams: quota{each: maxStreams, all: maxAllStreams},
+	}
 }
 
 // Routes adds the paths below /v1 to mux.
 func (a *API) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/status", a.checked(func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, a.View.Status()) }))
-	mux.HandleFunc("GET /v1/clusters", a.checked(func(w http.ResponseWriter, r *http.Request) {
-		list(w, r, a.View.Clusters(), func(c v1.Cluster) string { return c.Name })
-	}))
-	mux.HandleFunc("GET /v1/clusters/{name}", a.checked(one("cluster", a.View.Cluster)))
-	mux.HandleFunc("GET /v1/services", a.checked(func(w http.ResponseWriter, r *http.Request) {
-		list(w, r, a.View.Services(), func(s v1.Service) string { return s.Name })
-	}))
-	mux.HandleFunc("GET /v1/services/{name}", a.checked(one("service", a.View.Service)))
-	mux.HandleFunc("GET /v1/sources", a.checked(func(w http.ResponseWriter, r *http.Request) {
-		list(w, r, a.Sources(), func(s v1.Source) string { return s.Name })
-	}))
-	mux.HandleFunc("GET /v1/sources/{name}", a.checked(one("source", a.source)))
-	mux.HandleFunc("POST /v1/sources/{name}/sync", a.checked(a.sync))
-	mux.HandleFunc("GET /v1/hub", a.checked(func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, a.Hub()) }))
-	mux.HandleFunc("/v1/", a.checked(nothing))
+	get := func(path string, h handler) { mux.HandleFunc("GET "+path, a.allowed(VerbView, h)) }
+	get("/v1/status", read(func() any { return a.View.Status() }))
+	get("/v1/summary", read(func() any { return a.View.Summary() }))
+	get("/v1/hub", read(func() any { return a.Hub() }))
+	get("/v1/clusters", list(a.View.Clusters))
+	get("/v1/clusters/{name}", one("cluster", a.View.Cluster))
+	get("/v1/clusters/{name}/connections", a.connections)
+	get("/v1/services", list(a.View.Services))
+	get("/v1/services/{name}", one("service", a.View.Service))
+	get("/v1/deployments", list(a.View.Deployments))
+	get("/v1/deployments/{cluster}/{service}", a.deployment)
+	get("/v1/sources", list(a.View.ListSources))
+	get("/v1/sources/{name}", one("source", a.source))
+	get("/v1/events", list(a.View.Events))
+	mux.HandleFunc("GET /v1/stream", a.stream)
+	mux.HandleFunc("GET /v1/openapi.json", a.document)
+	mux.HandleFunc("POST /v1/sources/{name}/sync", a.allowed(VerbSync, a.look))
+	mux.HandleFunc("POST /v1/clusters/{name}/sync", a.allowed(VerbSync, a.syncCluster))
+	mux.HandleFunc("POST /v1/services/{name}/sync", a.allowed(VerbSync, a.syncService))
+	for _, action := range []string{"suspend", "resume", "ack"} {
+		mux.HandleFunc("POST /v1/services/{name}/"+action, a.allowed(VerbEdit, a.edit(action)))
+	}
+	mux.HandleFunc("/v1/", a.allowed(VerbView, nothing))
+}
+
+// handler answers somebody who may ask.
+type handler func(w http.ResponseWriter, r *http.Request, by person.Person)
+
+// allowed lets through who may do the verb, a bounded number of requests of each person at a time.
+func (a *API) allowed(verb string, next handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		by, err := a.Allow(r, verb)
+		if err != nil {
+			refuseError(w, err)
+			return
+		}
+		done, ok := a.requests.take(by)
+		if !ok {
+			tooMany(w, "requests at a time")
+			return
+		}
+		defer done()
+		next(w, r, by)
+	}
+}
+
+func tooMany(w http.ResponseWriter, what string) {
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusTooManyRequests, v1.Error{Message: "too many " + what, Fix: "wait for some to end"})
+}
+
+// refuseError answers with what an error says of itself.
+func refuseError(w http.ResponseWriter, err error) {
+	var refused *Refused
+	if errors.As(err, &refused) {
+		refuse(w, refused.Status, v1.Error{Message: refused.Message, Fix: refused.Fix})
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "set PLURAL_TOKEN to the hub's token"})
 }
 
 // own gives the installation repo the name that it has everywhere but in paths.
@@ -61,18 +181,8 @@ func own(name string) string {
 	return name
 }
 
-// sync answers at once: what came of it stands in the source's last fetch.
-func (a *API) sync(w http.ResponseWriter, r *http.Request) {
-	name := own(r.PathValue("name"))
-	if !a.Sync(name) {
-		refuse(w, http.StatusNotFound, v1.Error{Message: "no source " + strconv.Quote(name), Fix: "plural source list"})
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
-}
-
 // nothing answers what no other path does.
-func nothing(w http.ResponseWriter, r *http.Request) {
+func nothing(w http.ResponseWriter, r *http.Request, _ person.Person) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, v1.Error{Message: r.Method + " does nothing here", Fix: "change the installation repo, and push"})
@@ -91,69 +201,95 @@ func (a *API) source(name string) (v1.Source, bool) {
 	return v1.Source{}, false
 }
 
-func (a *API) checked(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if a.Check(r) != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "set PLURAL_TOKEN to the hub's token"})
-			return
-		}
-		next(w, r)
+func (a *API) deployment(w http.ResponseWriter, r *http.Request, _ person.Person) {
+	cluster, service := r.PathValue("cluster"), r.PathValue("service")
+	found, ok := a.View.Deployment(cluster, service)
+	if !ok {
+		refuse(w, http.StatusNotFound, v1.Error{
+			Message: "no service " + strconv.Quote(service) + " on cluster " + strconv.Quote(cluster), Fix: "plural service list",
+		})
+		return
 	}
+	reply(w, http.StatusOK, found)
 }
 
-func one[T any](kind string, get func(string) (T, bool)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (a *API) connections(w http.ResponseWriter, r *http.Request, _ person.Person) {
+	name := r.PathValue("name")
+	if _, ok := a.View.Cluster(name); !ok {
+		missing(w, "cluster", name)
+		return
+	}
+	out := v1.List[v1.Connection]{Items: []v1.Connection{}}
+	if a.Connections != nil {
+		found, err := a.Connections(r.Context(), name)
+		if err != nil {
+			refuse(w, http.StatusServiceUnavailable, v1.Error{Message: "the other replicas could not be asked: " + err.Error(), Fix: "try again"})
+			return
+		}
+		out.Items = append(out.Items, found...)
+	}
+	out.Total = len(out.Items)
+	reply(w, http.StatusOK, out)
+}
+
+// document is open to all: it says nothing of the fleet.
+func (a *API) document(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(a.Document)
+}
+
+func read(get func() any) handler {
+	return func(w http.ResponseWriter, _ *http.Request, _ person.Person) { reply(w, http.StatusOK, get()) }
+}
+
+func one[T any](kind string, get func(string) (T, bool)) handler {
+	return func(w http.ResponseWriter, r *http.Request, _ person.Person) {
 		name := r.PathValue("name")
 		item, ok := get(name)
 		if !ok {
-			refuse(w, http.StatusNotFound, v1.Error{Message: "no " + kind + " " + strconv.Quote(name), Fix: "plural " + kind + " list"})
+			missing(w, kind, name)
 			return
 		}
 		reply(w, http.StatusOK, item)
 	}
 }
 
-const (
-	defaultLimit = 200
-	maxLimit     = 500
-)
-
-// list answers with a page: ?limit=, ?continue= (the name after which to go on), ?name= (part of a name).
-func list[T any](w http.ResponseWriter, r *http.Request, items []T, name func(T) string) {
-	query := r.URL.Query()
-	limit, err := limitOf(query.Get("limit"))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, v1.Error{Message: "limit " + strconv.Quote(query.Get("limit")) + " is not a number from 1 to " + strconv.Itoa(maxLimit)})
-		return
-	}
-	page := v1.List[T]{Items: make([]T, 0, min(limit, len(items)))}
-	after, part := query.Get("continue"), query.Get("name")
-	for _, item := range items {
-		if !strings.Contains(name(item), part) {
-			continue
-		}
-		page.Total++
-		switch {
-		case after != "" && name(item) <= after:
-		case len(page.Items) < limit:
-			page.Items = append(page.Items, item)
-		case page.Next == "":
-			page.Next = name(page.Items[limit-1])
-		}
-	}
-	reply(w, http.StatusOK, page)
+func missing(w http.ResponseWriter, kind, name string) {
+	refuse(w, http.StatusNotFound, v1.Error{Message: "no " + kind + " " + strconv.Quote(name), Fix: "plural " + kind + " list"})
 }
 
-func limitOf(s string) (int, error) {
-	if s == "" {
-		return defaultLimit, nil
+// list answers with a page: ?filter=, ?sort=, ?limit=, ?continue=, and ?name=, a part of a name.
+func list[T any](get func(paging.Query) (*v1.List[T], error)) handler {
+	return func(w http.ResponseWriter, r *http.Request, _ person.Person) {
+		values := r.URL.Query()
+		q, err := paging.FromURL(values)
+		var page *v1.List[T]
+		if err == nil {
+			if part := values.Get("name"); part != "" {
+				q.Filter += " " + strconv.Quote(part)
+			}
+			page, err = get(q)
+		}
+		if err != nil {
+			refuse(w, http.StatusBadRequest, wrong(err))
+			return
+		}
+		reply(w, http.StatusOK, page)
 	}
-	n, err := strconv.Atoi(s)
-	if err == nil && (n < 1 || n > maxLimit) {
-		err = strconv.ErrRange
+}
+
+// wrong says what is to be changed about a query.
+func wrong(err error) v1.Error {
+	out := v1.Error{Message: err.Error()}
+	if e := new(filter.Error); errors.As(err, &e) {
+		out.Fix = e.Fix
 	}
-	return n, err
+	if e := new(paging.Error); errors.As(err, &e) {
+		out.Fix = e.Fix
+	}
+	return out
 }
 
 func refuse(w http.ResponseWriter, code int, e v1.Error) { reply(w, code, e) }

@@ -118,25 +118,33 @@ func (s *Store) apply(entry jetstream.KeyValueEntry) {
 // agent processes the bucket's order decides, and never a clock: an agent whose newest process lost reports again.
 func (s *Store) take(cluster string, next known) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	last, ok := s.clusters[cluster]
-	if ok && next.revision <= last.revision {
-		return
-	}
-	if ok && !last.forgotten && last.packed.boot == next.packed.boot && last.sequence >= next.sequence {
+	newer := !ok || next.revision > last.revision
+	if newer && ok && !last.forgotten && last.packed.boot == next.packed.boot && last.sequence >= next.sequence {
 		last.revision = next.revision
 		s.clusters[cluster] = last
-		return
+		newer = false
 	}
-	delete(s.dirty, cluster)
-	s.clusters[cluster] = next
+	if newer {
+		delete(s.dirty, cluster)
+		s.clusters[cluster] = next
+	}
+	s.mu.Unlock()
+	if newer {
+		s.Changed(cluster, false)
+	}
 }
 
 // drop takes a cluster out at a revision of the bucket; one that is back may have reported since.
 func (s *Store) drop(cluster string, revision uint64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, back := s.dirty[cluster]; !back && s.clusters[cluster].revision < revision {
+	_, back := s.dirty[cluster]
+	gone := !back && s.clusters[cluster].revision < revision
+	if gone {
 		delete(s.clusters, cluster)
+	}
+	s.mu.Unlock()
+	if gone {
+		s.Changed(cluster, false)
 	}
 }

@@ -112,11 +112,18 @@ func short(boot string) string { return boot[:min(len(boot), 8)] }
 // hear takes in whom a replica has heard from, this one before a restart too. Only the same agent's later reports
 // count: what an agent said first comes as a report of its own.
 func (s *Store) hear(key string, entry jetstream.KeyValueEntry) {
+	for _, cluster := range s.heardOf(key, entry) {
+		s.Changed(cluster, true)
+	}
+}
+
+// heardOf lists the clusters of which something later was heard than was known here.
+func (s *Store) heardOf(key string, entry jetstream.KeyValueEntry) (later []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if entry.Operation() != jetstream.KeyValuePut {
 		delete(s.others, key)
-		return
+		return nil
 	}
 	s.others[key] = time.Now()
 	body, err := s.packer.decoder.DecodeAll(entry.Value(), nil)
@@ -126,7 +133,7 @@ func (s *Store) hear(key string, entry jetstream.KeyValueEntry) {
 	}
 	if err != nil {
 		s.Log.Warn("what another replica has heard is unreadable", "key", key, "error", err)
-		return
+		return nil
 	}
 	for cluster, h := range theirs {
 		last, ok := s.clusters[cluster]
@@ -135,7 +142,9 @@ func (s *Store) hear(key string, entry jetstream.KeyValueEntry) {
 		}
 		last.sequence, last.received, last.here = h.Sequence, h.Received, strings.HasPrefix(key, s.prefix())
 		s.clusters[cluster] = last
+		later = append(later, cluster)
 	}
+	return later
 }
 
 // tidy removes what replicas said that have long been gone.

@@ -39,7 +39,10 @@ type Options struct {
 	Self string
 	// Beat is how often this replica tells the others whom it has heard from; zero means DefaultBeat.
 	Beat time.Duration
-	Log  *slog.Logger
+	// Changed is told of each cluster that was heard from, by whichever replica, or taken out; repeated, when it said nothing
+	// new. It must not block; it may ask the store. Nil: nobody wants to know.
+	Changed func(cluster string, repeated bool)
+	Log     *slog.Logger
 }
 
 // Store keeps reports. It is safe for concurrent use.
@@ -79,6 +82,9 @@ func Open(o Options) (*Store, error) {
 	if o.Beat == 0 {
 		o.Beat = DefaultBeat
 	}
+	if o.Changed == nil {
+		o.Changed = func(string, bool) {}
+	}
 	packer, err := newPacker()
 	if err != nil {
 		return nil, err
@@ -114,7 +120,16 @@ func (s *Store) Put(_ context.Context, cluster string, report *api.Report) error
 	if !repeated {
 		signal(s.wake)
 	}
+	s.Changed(cluster, repeated)
 	return nil
+}
+
+// Received is when a cluster was heard from last, in Unix milliseconds by the clock of the replica that heard it.
+func (s *Store) Received(cluster string) (int64, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	last, ok := s.clusters[cluster]
+	return last.received, ok && !last.forgotten
 }
 
 // Report returns a cluster's newest report, which is the caller's.
@@ -147,11 +162,12 @@ func (s *Store) Forget(ctx context.Context, cluster string) error {
 		return fmt.Errorf("forget %s: %w", cluster, err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	last, ok := s.clusters[cluster]
 	if _, back := s.dirty[cluster]; ok && !back && last.revision == before {
 		s.clusters[cluster] = known{revision: before, forgotten: true}
 	}
+	s.mu.Unlock()
+	s.Changed(cluster, false)
 	return nil
 }
 

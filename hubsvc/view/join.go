@@ -2,9 +2,13 @@ package view
 
 import (
 	"cmp"
-	"maps"
+	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
+	"unique"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -12,166 +16,288 @@ import (
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
-// joined is one cluster at one moment: what it should run with what its agent said last.
-type joined struct {
+// said is what rows need of one report. It is immutable. What only the answer about one row shows is read from the report
+// itself.
+type said struct {
+	received                        int64
+	agentVersion, kubernetesVersion unique.Handle[string]
+	held                            *v1.Waiting
+	facts                           []fact // by service, each once
+}
+
+// fact is what an agent said of one service. A fleet has many that say the same in the same words.
+type fact struct {
+	service, key, appliedKey, appliedVersion, quarantined, message unique.Handle[string]
+	held                                                           *v1.Waiting
+	// details differ when problems, tests or notes do.
+	details        uint64
+	objects, ready uint32
+	phase          v1.Phase
+}
+
+// reader makes facts of reports.
+type reader struct{ seed maphash.Seed }
+
+func (r reader) read(report *api.Report) *said {
+	s := &said{
+		received:     report.GetReceivedUnixMs(),
+		agentVersion: word(report.GetAgentVersion()), kubernetesVersion: word(report.GetKubernetesVersion()),
+		held: heldBack(report.GetHeld()), facts: make([]fact, 0, len(report.GetServices())),
+	}
+	for _, each := range report.GetServices() {
+		s.facts = append(s.facts, r.fact(each))
+	}
+	slices.SortStableFunc(s.facts, func(a, b fact) int { return strings.Compare(a.service.Value(), b.service.Value()) })
+	last := s.facts[:0]
+	for i := range s.facts { // the last word on a service counts
+		if i+1 == len(s.facts) || s.facts[i+1].service != s.facts[i].service {
+			last = append(last, s.facts[i])
+		}
+	}
+	s.facts = last
+	return s
+}
+
+func (r reader) fact(s *api.ServiceReport) fact {
+	f := fact{
+		service: word(s.GetService()), key: word(s.GetKey()), appliedKey: word(s.GetAppliedKey()),
+		appliedVersion: word(s.GetAppliedVersion()), quarantined: word(s.GetQuarantinedKey()),
+		message: unique.Make(clip(s.GetMessage(), maxNames)), held: heldBack(s.GetHeld()),
+		objects: s.GetObjects(), ready: s.GetReady(), phase: phase(s.GetPhase()),
+	}
+	if len(s.GetProblems())+len(s.GetTests())+len(s.GetNotes()) > 0 {
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+		if err == nil { // it came as bytes
+			f.details = maphash.Bytes(r.seed, raw)
+		}
+	}
+	return f
+}
+
+// age says whether what a cluster said is too old, and the next moment at which to look again; zero: not before it reports.
+func age(received int64, now time.Time, staleAfter time.Duration) (stale bool, next time.Time) {
+	at := time.UnixMilli(received)
+	switch age := now.Sub(at); {
+	case age < -staleAfter: // a clock that was set back makes ages negative, and proves nothing
+		return true, at.Add(-staleAfter)
+	case age <= staleAfter:
+		return false, at.Add(staleAfter + time.Millisecond)
+	}
+	return true, time.Time{}
+}
+
+// row is one service on one cluster.
+type row struct {
+	want *resolve.Deployment // nil: nothing asks for it
+	fact *fact               // nil: nothing was said of it
+	// message is the hub's own; empty: the agent's counts.
+	message string
+	phase   v1.Phase
+}
+
+// entry is one cluster: what it should run with what its agent said last. It is immutable.
+type entry struct {
 	cluster *fleet.Cluster
-	// report is nil when there was none; age is how old it is, stale whether that is too old.
-	report *api.Report
-	age    time.Duration
-	stale  bool
+	said    *said // nil: nothing
+	stale   bool
 	// rows begins with those of the desired deployments, as many as asked and in their order; then come those that the
 	// agent still has although nothing asks for them.
-	rows  []v1.Deployment
-	asked int
+	rows         []row
+	asked, ready int
+	phase        v1.Phase
 }
 
-// join joins all clusters, by name.
-func (v *View) join(desired *Desired) []joined {
-	out := make([]joined, len(desired.Fleet.Clusters))
-	for i := range out {
-		out[i] = v.joinOne(desired, &desired.Fleet.Clusters[i])
-	}
-	return out
+// cell is one row with its cluster.
+type cell struct {
+	entry *entry
+	row   *row
 }
 
-func (v *View) joinOne(desired *Desired, cluster *fleet.Cluster) joined {
-	j := joined{cluster: cluster}
-	j.report, _ = v.Report(cluster.Metadata.Name)
-	if j.report != nil {
-		j.age = v.Now().Sub(time.UnixMilli(j.report.GetReceivedUnixMs()))
-		j.stale = j.age.Abs() > v.StaleAfter // a clock that was set back makes ages negative, and proves nothing
-	}
-	seen := make(map[string]*api.ServiceReport, len(j.report.GetServices()))
-	for _, s := range j.report.GetServices() {
-		seen[s.GetService()] = s
-	}
-	deployments := desired.Deployments[cluster.Metadata.Name]
-	j.rows, j.asked = make([]v1.Deployment, len(deployments)), len(deployments)
-	for i := range deployments {
-		j.rows[i] = j.row(deployments[i], seen[deployments[i].Service])
-		delete(seen, deployments[i].Service)
-	}
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		j.rows = append(j.rows, j.leftover(seen[name]))
-	}
-	return j
-}
+func (e *entry) name() string { return e.cluster.Metadata.Name }
 
-func (j *joined) row(d *resolve.Deployment, s *api.ServiceReport) v1.Deployment {
-	out := v1.Deployment{Service: d.Service, Cluster: j.cluster.Metadata.Name, Key: d.Key, Version: d.Version}
+// join joins one cluster.
+func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *said, stale bool) *entry {
+	e := &entry{cluster: cluster, said: s, stale: stale, asked: len(deployments), phase: v1.Healthy}
+	var facts []fact
 	if s != nil {
-		observe(&out, s)
+		facts = s.facts
+	}
+	e.rows = make([]row, 0, max(len(deployments), len(facts)))
+	taken := 0
+	for _, d := range deployments {
+		f := find(facts, d.Service)
+		if f != nil {
+			taken++
+		}
+		e.rows = append(e.rows, e.desired(d, f))
+	}
+	for i := range facts {
+		if taken == len(facts) {
+			break
+		}
+		if !has(deployments, facts[i].service.Value()) {
+			e.rows, taken = append(e.rows, e.leftover(&facts[i])), taken+1
+		}
+	}
+	for i := range e.rows {
+		if e.rows[i].phase == v1.Healthy && i < e.asked {
+			e.ready++
+		}
+		e.phase = worse(e.phase, e.rows[i].phase)
 	}
 	switch {
-	case j.stale:
-		out.Phase, out.Message = v1.Stale, "its cluster is silent"
-	case d.Hold != nil:
-		out.Phase, out.Message = v1.Held, d.Hold.Error()
-	case j.report == nil:
-		out.Phase, out.Message = v1.Pending, "its agent has not reported yet"
+	case cluster.Spec.Agent.Auth == "":
+		e.phase = v1.Unregistered
 	case s == nil:
-		out.Phase, out.Message = v1.Pending, "its agent has not taken it up yet"
-	case s.GetQuarantinedKey() == d.Key:
-		out.Phase = v1.Failed
-		out.Message = cmp.Or(out.Message, "it failed a test; what ran before runs again")
-	case s.GetKey() != d.Key:
-		out.Phase, out.Message = v1.Progressing, "its agent has not taken up the newest key yet"
-	case out.Phase == v1.Healthy && s.GetAppliedKey() != d.Key:
-		out.Phase, out.Message = v1.Progressing, "its agent has not applied the newest key yet"
+		e.phase = v1.Pending
+	case stale:
+		e.phase = v1.Stale
 	}
-	return out
+	return e
+}
+
+func find(facts []fact, service string) *fact {
+	i, ok := slices.BinarySearchFunc(facts, service, func(f fact, name string) int { return strings.Compare(f.service.Value(), name) })
+	if !ok {
+		return nil
+	}
+	return &facts[i]
+}
+
+func has(deployments []*resolve.Deployment, service string) bool {
+	_, ok := slices.BinarySearchFunc(deployments, service, func(d *resolve.Deployment, name string) int {
+		return strings.Compare(d.Service, name)
+	})
+	return ok
+}
+
+func (e *entry) desired(d *resolve.Deployment, f *fact) row {
+	r := row{want: d, fact: f}
+	switch {
+	case e.stale:
+		r.phase, r.message = v1.Stale, "its cluster is silent"
+	case d.Hold != nil:
+		r.phase, r.message = v1.Held, unique.Make(d.Hold.Error()).Value()
+	case e.said == nil:
+		r.phase, r.message = v1.Pending, "its agent has not reported yet"
+	case d.Suspended && (f == nil || f.key.Value() != d.Key || f.appliedKey.Value() != d.Key):
+		r.phase, r.message = v1.Held, "suspended: what runs stays as it is"
+	case f == nil:
+		r.phase, r.message = v1.Pending, "its agent has not taken it up yet"
+	case f.quarantined.Value() == d.Key:
+		r.phase = v1.Failed
+		if f.message.Value() == "" {
+			r.message = "it failed a test; what ran before runs again"
+		}
+	case f.key.Value() != d.Key:
+		r.phase, r.message = v1.Progressing, "its agent has not taken up the newest key yet"
+	case f.phase == v1.Healthy && f.appliedKey.Value() != d.Key:
+		r.phase, r.message = v1.Progressing, "its agent has not applied the newest key yet"
+	default:
+		r.phase = f.phase
+	}
+	return r
 }
 
 // leftover is what nothing asks for: well or not, it is on its way out until the agent says what keeps it.
-func (j *joined) leftover(s *api.ServiceReport) v1.Deployment {
-	out := v1.Deployment{Service: s.GetService(), Cluster: j.cluster.Metadata.Name}
-	observe(&out, s)
+func (e *entry) leftover(f *fact) row {
+	r := row{fact: f, phase: f.phase}
 	switch {
-	case j.stale:
-		out.Phase, out.Message = v1.Stale, "its cluster is silent"
-	case out.Phase != v1.Held && out.Phase != v1.Failed:
-		out.Phase = v1.Removing
+	case e.stale:
+		r.phase, r.message = v1.Stale, "its cluster is silent"
+	case f.phase != v1.Held && f.phase != v1.Failed:
+		r.phase = v1.Removing
 	}
-	return out
+	return r
 }
 
-func observe(out *v1.Deployment, s *api.ServiceReport) {
-	out.Phase, out.Message, out.AppliedKey = phase(s.GetPhase()), s.GetMessage(), s.GetAppliedKey()
-	out.AppliedVersion, out.QuarantinedKey = s.GetAppliedVersion(), s.GetQuarantinedKey()
-	out.Objects, out.Ready = int(s.GetObjects()), int(s.GetReady())
-	for _, p := range s.GetProblems() {
-		object := p.GetKind() + " " + p.GetName()
-		if p.GetNamespace() != "" {
-			object = p.GetKind() + " " + p.GetNamespace() + "/" + p.GetName()
+// row is that of a service, or nil.
+func (e *entry) row(service string) *row {
+	for _, part := range [...][]row{e.rows[:e.asked], e.rows[e.asked:]} {
+		i, ok := slices.BinarySearchFunc(part, service, func(r row, name string) int { return strings.Compare(r.service(), name) })
+		if ok {
+			return &part[i]
 		}
-		out.Problems = append(out.Problems, v1.Problem{Object: object, Group: p.GetGroup(), Reason: p.GetReason(), Message: p.GetMessage()})
 	}
-	out.Held, out.Notes = heldBack(s.GetHeld()), s.GetNotes()
-	for _, t := range s.GetTests() {
-		out.Tests = append(out.Tests, tested(t))
-	}
+	return nil
 }
+
+func (e *entry) all() []cell {
+	cells := make([]cell, len(e.rows))
+	for i := range cells {
+		cells[i] = cell{e, &e.rows[i]}
+	}
+	return cells
+}
+
+func (r *row) service() string {
+	if r.want != nil {
+		return r.want.Service
+	}
+	return r.fact.service.Value()
+}
+
+func (r *row) said() string {
+	if r.fact == nil || r.message != "" {
+		return r.message
+	}
+	return r.fact.message.Value()
+}
+
+func (r *row) version() string {
+	if r.want == nil {
+		return ""
+	}
+	return r.want.Version
+}
+
+func (r *row) namespace() string {
+	if r.want == nil {
+		return ""
+	}
+	return r.want.Namespace
+}
+
+func (r *row) source() string {
+	if r.want == nil {
+		return ""
+	}
+	return cmp.Or(r.want.Source, ".")
+}
+
+// same says whether two rows of one service look the same to people.
+func (r *row) same(o *row) bool {
+	if (r.want == nil) != (o.want == nil) || (r.fact == nil) != (o.fact == nil) || r.phase != o.phase || r.message != o.message {
+		return false
+	}
+	if r.want != nil && (r.want.Key != o.want.Key || r.want.Version != o.want.Version || r.want.Namespace != o.want.Namespace ||
+		r.want.Suspended != o.want.Suspended) {
+		return false
+	}
+	return r.fact == o.fact || r.fact != nil && r.fact.same(o.fact)
+}
+
+func (f *fact) same(o *fact) bool {
+	a, b := *f, *o
+	a.held, b.held = nil, nil
+	return a == b && sameHeld(f.held, o.held)
+}
+
+func sameHeld(a, b *v1.Waiting) bool {
+	return a == b || a != nil && b != nil && a.Token == b.Token && a.Count == b.Count
+}
+
+func word(text string) unique.Handle[string] { return unique.Make(clip(text, maxWord)) }
 
 // heldBack is what waits for a person, or nil.
 func heldBack(h *api.Held) *v1.Waiting {
 	if h.GetToken() == "" {
 		return nil
 	}
-	return &v1.Waiting{Token: h.GetToken(), Count: int(h.GetCount()), Names: h.GetNames(), Message: h.GetMessage()}
-}
-
-func tested(t *api.TestReport) v1.Test {
-	out := v1.Test{
-		Name: t.GetName(), Outcome: outcome(t.GetOutcome()), Key: t.GetKey(), Message: t.GetMessage(), Log: t.GetLog(),
-		Tries: int(t.GetTries()), Took: time.Duration(t.GetTookMs() * int64(time.Millisecond)).Seconds(),
+	names, _ := within(h.GetNames(), maxNames)
+	return &v1.Waiting{
+		Token: clip(h.GetToken(), maxWord), Count: int(h.GetCount()), Names: names, Message: clip(h.GetMessage(), maxMessage),
 	}
-	if ms := t.GetFinishedUnixMs(); ms != 0 {
-		at := time.UnixMilli(ms).UTC()
-		out.Finished = &at
-	}
-	return out
-}
-
-func outcome(o api.TestReport_Outcome) v1.TestOutcome {
-	switch o {
-	case api.TestReport_RUNNING:
-		return v1.TestRunning
-	case api.TestReport_PASSED:
-		return v1.TestPassed
-	case api.TestReport_FAILED:
-		return v1.TestFailed
-	case api.TestReport_WAITING, api.TestReport_OUTCOME_UNSPECIFIED:
-	}
-	return v1.TestWaiting
-}
-
-// maxLogs bounds how many rows of one answer show what their tests printed.
-const maxLogs = 20
-
-// brief keeps an answer about many clusters small: names once for each token, and logs of the first failures alone. Rows
-// share nothing with reports but what is not changed here.
-func brief(rows []v1.Deployment) []v1.Deployment {
-	named, logs := map[string]bool{}, 0
-	for i := range rows {
-		if held := rows[i].Held; held != nil {
-			if named[held.Token] {
-				held.Names = nil
-			}
-			named[held.Token] = true
-		}
-		said := false
-		for k := range rows[i].Tests {
-			t := &rows[i].Tests[k]
-			if t.Outcome != v1.TestFailed || logs >= maxLogs {
-				t.Log = ""
-			}
-			said = said || t.Log != ""
-		}
-		if said {
-			logs++
-		}
-	}
-	return rows
 }
 
 func phase(p api.Phase) v1.Phase {
@@ -216,4 +342,11 @@ func rank(p v1.Phase) int {
 		return 8
 	}
 	return -1
+}
+
+func worse(a, b v1.Phase) v1.Phase {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
 }

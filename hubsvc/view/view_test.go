@@ -10,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -46,13 +47,35 @@ func newWorld(clusters, services []string) *world {
 }
 
 func (w *world) view() *view.View {
-	return &view.View{
-		Desired:    func() *view.Desired { return &w.desired },
-		Report:     func(c string) (*api.Report, bool) { r, ok := w.reports[c]; return r, ok },
+	return view.New(view.Options{
+		Desired: func() *view.Desired { return &w.desired },
+		Report:  func(c string) (*api.Report, bool) { r, ok := w.reports[c]; return r, ok },
+		Received: func(c string) (int64, bool) {
+			r, ok := w.reports[c]
+			return r.GetReceivedUnixMs(), ok
+		},
 		Sources:    func() []v1.Source { return []v1.Source{{Name: "."}} },
 		Now:        func() time.Time { return now },
 		StaleAfter: time.Minute, Version: "v1",
+	})
+}
+
+func clusters(t *testing.T, v *view.View) []v1.Cluster {
+	t.Helper()
+	page, err := v.Clusters(paging.Query{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return page.Items
+}
+
+func services(t *testing.T, v *view.View) []v1.Service {
+	t.Helper()
+	page, err := v.Services(paging.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Items
 }
 
 // says makes a cluster's agent report, some time ago.
@@ -162,7 +185,7 @@ func TestWhatNothingAsksForIsOnItsWayOutAndCountsForNothingElse(t *testing.T) {
 			if service.Clusters != 1 || service.Ready != 1 || service.Phase != want || len(service.Deployments) != 2 {
 				t.Errorf("service = %+v", service)
 			}
-			if _, ok := v.Service("unheard-of"); ok || len(v.Services()) != 1 {
+			if _, ok := v.Service("unheard-of"); ok || len(services(t, v)) != 1 {
 				t.Error("an agent has made a service up")
 			}
 			if v.Status().Converged() {
@@ -176,7 +199,7 @@ func TestUnregisteredClusterSaysHowToRegister(t *testing.T) {
 	w := newWorld([]string{"a"}, []string{"web"})
 	w.desired.Fleet.Clusters[0].Spec.Agent.Auth = ""
 	w.says("a", 0, healthy("web")) // before it was revoked
-	got := w.view().Clusters()
+	got := clusters(t, w.view())
 	if got[0].Phase != v1.Unregistered || got[0].Message == "" {
 		t.Errorf("cluster = %+v", got[0])
 	}
@@ -190,7 +213,7 @@ func TestClusterIsAsBadAsItsWorstService(t *testing.T) {
 	w.says("a", 10*time.Second, healthy("api"), &api.ServiceReport{Service: "db", Key: "k2", Phase: api.Phase_DEGRADED}, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_PROGRESSING})
 	at := now.Add(-10 * time.Second)
 	want := []v1.Cluster{{Name: "a", Phase: v1.Degraded, Services: 3, Ready: 1, LastReport: &at, AgentVersion: "v1"}}
-	if diff := cmp.Diff(want, w.view().Clusters()); diff != "" {
+	if diff := cmp.Diff(want, clusters(t, w.view())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -202,7 +225,7 @@ func TestServiceNamesTheWorstOfItsClustersTheSameEachTime(t *testing.T) {
 		w.says(cluster, 0, &api.ServiceReport{Service: "web", Key: "k2", Phase: api.Phase_FAILED, Message: "no room on " + cluster})
 	}
 	for range 20 {
-		got := w.view().Services()[0]
+		got := services(t, w.view())[0]
 		want := v1.Service{
 			Name: "web", Phase: v1.Failed, Source: ".", Path: "apps/web", Renderer: "raw", Namespace: "default",
 			Clusters: 4, Ready: 1, Commit: "s1", Message: "no room on b",

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/api/v1/openapi"
+	"github.com/pluralsh/plural/internal/person"
+)
+
+// maxQuestion bounds the body of a small request, in bytes.
+const maxQuestion = 4 << 10
+
+// kubeTokenLifetime is how long a token for a cluster is good for.
+const kubeTokenLifetime = 10 * time.Minute
+
+// Me answers people's questions about themselves.
+type Me struct {
+	// Person is who asks, or an error.
+	Person func(*http.Request) (person.Person, error)
+	// May is nil when the person may do the verb to the fleet.
+	May func(p person.Person, verb string) error
+	// Verbs are all there are.
+	Verbs []string
+	// Sees says whether the person may know that the cluster is there.
+	Sees func(p person.Person, cluster string) bool
+	// Issue makes a token for the API of one cluster.
+	Issue func(p person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
+}
+
+// Routes adds the paths to mux.
+func (m *Me) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/me", m.known(m.who))
+	mux.HandleFunc("POST /v1/kube/token", m.known(m.kubeToken))
+}
+
+// MeRoutes describe the paths of Me.
+func MeRoutes() []openapi.Route {
+	return []openapi.Route{
+		{Method: http.MethodGet, Path: "/v1/me", Summary: "Who asks, and what they may do to the fleet", Response: v1.Me{}},
+		{
+			Method: http.MethodPost, Path: "/v1/kube/token", Summary: "A token for the API of one cluster, good for some minutes",
+			Body: v1.KubeTokenRequest{}, Response: v1.KubeToken{},
+		},
+	}
+}
+
+// known turns away whoever is nobody.
+func (m *Me) known(next func(http.ResponseWriter, *http.Request, person.Person)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := m.Person(r)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "plural auth login"})
+			return
+		}
+		next(w, r, p)
+	}
+}
+
+func (m *Me) who(w http.ResponseWriter, _ *http.Request, p person.Person) {
+	me := v1.Me{Name: p.Name, Groups: p.Groups, Operator: p.Operator, Verbs: []string{}}
+	if me.Groups == nil {
+		me.Groups = []string{}
+	}
+	for _, verb := range m.Verbs {
+		if m.May(p, verb) == nil {
+			me.Verbs = append(me.Verbs, verb)
+		}
+	}
+	if !p.Expires.IsZero() {
+		expires := p.Expires.UTC()
+		me.Expires = &expires
+	}
+	reply(w, http.StatusOK, me)
+}
+
+// kubeToken answers in the same words for a cluster that is not there and for one that the person may not see.
+func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p person.Person) {
+	asked, err := question(w, r)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, v1.Error{Message: "read request: " + err.Error(), Fix: `send {"cluster": "NAME"}`})
+		return
+	case !m.Sees(p, asked.Cluster):
+		refuse(w, http.StatusNotFound, v1.Error{Message: "no cluster " + strconv.Quote(asked.Cluster), Fix: "plural cluster list"})
+		return
+	}
+	token, expires, err := m.Issue(p, asked.Cluster, kubeTokenLifetime)
+	if err != nil {
+		refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "plural auth login"})
+		return
+	}
+	reply(w, http.StatusOK, v1.KubeToken{Token: token, Expires: expires.UTC()})
+}
+
+// question reads a request's body, which is one JSON value and nothing else.
+func question(w http.ResponseWriter, r *http.Request) (asked v1.KubeTokenRequest, err error) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&asked) != nil {
+		return asked, errors.New("it is not the JSON of a question for a token")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return asked, errors.New("more than one value")
+	}
+	if asked.Cluster == "" || len(asked.Cluster) > 63 {
+		return asked, errors.New("cluster is missing, or too long")
+	}
+	return asked, nil
+}

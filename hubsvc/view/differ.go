@@ -1,0 +1,185 @@
+package view
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+// differ notes what is different between what stands in a place and what will.
+func (v *View) differ(was, is *entry, now time.Time) {
+	moved := was.cluster != is.cluster && !maps.Equal(was.cluster.Spec.Tags, is.cluster.Spec.Tags)
+	left := make(map[string]*row, len(was.rows))
+	for i := range was.rows {
+		left[was.rows[i].service()] = &was.rows[i]
+	}
+	for i := range is.rows {
+		r := &is.rows[i]
+		before := left[r.service()]
+		delete(left, r.service())
+		if before == nil || moved || !before.same(r) {
+			v.changed(is, r, moved)
+		}
+		if before != nil && was.said != nil && !was.stale && !is.stale {
+			v.transition(is, before, r, now)
+		}
+	}
+	for _, r := range left {
+		v.changed(is, r, true)
+		if r.want == nil && was.said != nil {
+			v.note(v1.Event{Time: now, Cluster: is.name(), Service: r.service(), Reason: "Removed"})
+		}
+	}
+	if moved || !sameSummary(was, is) {
+		v.changes.add(change{kind: v1.ChangedClusters, cluster: is.name()})
+	}
+	v.silence(was, is, now)
+}
+
+// changed notes that a row is another. One that is gone may come back with other tags: that counts as moved.
+func (v *View) changed(e *entry, r *row, moved bool) {
+	v.changes.add(change{kind: v1.ChangedDeployments, cluster: e.name(), service: r.service(), moved: moved})
+	v.changes.touch(r.service())
+}
+
+// sameSummary says whether a cluster looks the same in one line, but for when it reported.
+func sameSummary(a, b *entry) bool {
+	if a.phase != b.phase || a.asked != b.asked || a.ready != b.ready || (a.said == nil) != (b.said == nil) {
+		return false
+	}
+	return a.said == nil || a.said.agentVersion == b.said.agentVersion &&
+		a.said.kubernetesVersion == b.said.kubernetesVersion && sameHeld(a.said.held, b.said.held)
+}
+
+// silence tells of clusters that fall silent and come back.
+func (v *View) silence(was, is *entry, now time.Time) {
+	switch {
+	case was.said == nil || was.stale == is.stale:
+	case is.stale:
+		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: "Silent", Warning: true, Message: "its agent does not report any more"})
+	default:
+		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: "Back", Message: "its agent reports again"})
+	}
+}
+
+// transition tells of a service that has become well, or something else than well, on one cluster.
+func (v *View) transition(e *entry, was, is *row, now time.Time) {
+	if was.phase == is.phase {
+		return
+	}
+	event := v1.Event{Time: now, Cluster: e.name(), Service: is.service(), Message: clip(is.said(), maxMessage)}
+	if is.want != nil {
+		event.Key = is.want.Key
+	}
+	switch is.phase {
+	case v1.Healthy:
+		event.Reason = "Healthy"
+	case v1.Held:
+		event.Reason, event.Warning = "Held", true
+	case v1.Degraded:
+		event.Reason, event.Warning = "Degraded", true
+	case v1.Failed:
+		event.Reason, event.Warning = "Failed", true
+	case v1.Progressing, v1.Pending, v1.Removing, v1.Stale, v1.Unregistered:
+		return
+	}
+	v.note(event)
+}
+
+// announce tells of a commit that is served, or refused.
+func (v *View) announce(was, is *Desired, now time.Time) {
+	v.changes.add(change{kind: v1.ChangedSummary})
+	if was == nil || was.Served.ID == "" {
+		return
+	}
+	if was.Served.ID != is.Served.ID {
+		v.note(v1.Event{Time: now, Reason: "Served", Message: clip(is.Served.ID+" "+is.Served.Subject, maxMessage)})
+	}
+	if len(is.Refused) > 0 && (len(was.Refused) == 0 || was.Head.ID != is.Head.ID) {
+		v.note(v1.Event{Time: now, Reason: "Refused", Warning: true, Message: clip(is.Head.ID+" "+is.Refused[0].Message, maxMessage)})
+	}
+}
+
+// lookAtSources notes which sources changed in more than their figures.
+func (v *View) lookAtSources() {
+	before := v.changes.sources
+	now := make(map[string]string, len(before))
+	for _, s := range v.Sources() {
+		now[s.Name] = strings.Join([]string{s.URL, s.Ref, s.Commit, s.Error, s.Owner}, "\x00")
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if before != nil && before[name] != now[name] {
+			v.changes.add(change{kind: v1.ChangedSources, service: name})
+		}
+	}
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			v.changes.add(change{kind: v1.ChangedSources, service: name})
+		}
+	}
+	v.changes.sources = now
+}
+
+// Events that are alike within sameFor are told once; keptEvents are the newest that are kept.
+const (
+	sameFor    = 10 * time.Second
+	keptEvents = 2048
+)
+
+// events are the newest, in a ring.
+type events struct {
+	ring []v1.Event
+	// next is the number of the next event; they count from 0.
+	next uint64
+}
+
+func (e *events) at(number uint64) (v1.Event, bool) {
+	if number >= e.next || e.next-number > uint64(len(e.ring)) {
+		return v1.Event{}, false
+	}
+	return e.ring[number%keptEvents], true
+}
+
+// Note takes in something that happened, such as what an agent tells.
+func (v *View) Note(e v1.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e.Time.IsZero() {
+		e.Time = v.Now()
+	}
+	e.Message = clip(e.Message, maxMessage)
+	v.keep(e)
+	v.changes.publish()
+}
+
+// note is Note of what the view itself noticed.
+func (v *View) note(e v1.Event) {
+	if v.keep(e) {
+		v.Event(e)
+	}
+}
+
+// keep says whether an event is news.
+func (v *View) keep(e v1.Event) bool {
+	e.Time = e.Time.UTC()
+	for back := uint64(1); back <= 64; back++ { // both the agent and the view may tell of the same
+		before, ok := v.events.at(v.events.next - min(back, v.events.next))
+		if !ok || back > v.events.next || e.Time.Sub(before.Time).Abs() > sameFor {
+			break
+		}
+		if before.Cluster == e.Cluster && before.Service == e.Service && before.Reason == e.Reason && before.Key == e.Key {
+			return false
+		}
+	}
+	if len(v.events.ring) < keptEvents {
+		v.events.ring = append(v.events.ring, e)
+	} else {
+		v.events.ring[v.events.next%keptEvents] = e
+	}
+	v.changes.add(change{kind: v1.Happened, event: v.events.next})
+	v.events.next++
+	return true
+}
