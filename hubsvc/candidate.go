@@ -37,7 +37,7 @@ func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, [
 		return nil, append(problems, mistakes(err)...)
 	}
 	next := &candidate{f, snap}
-	for _, found := range j.resolver.Validate(f, live{snap, idsOf(j.upstreams.of(next)), j.repos}) {
+	for _, found := range j.resolver.Validate(f, newest{snap, idsOf(j.upstreams.of(next)), j.repos}) {
 		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
 			problems = append(problems, view.Problem(&found))
 		}

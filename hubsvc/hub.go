@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"filippo.io/age"
@@ -25,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/cache"
@@ -35,6 +35,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/state"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
@@ -55,6 +56,8 @@ type Options struct {
 	RepoKeys        [][]byte
 	// Identities open what is sealed for the hub: the credentials of sources. Nil means that it has none.
 	Identities func() ([]age.Identity, error)
+	// Edits let the hub commit what people ask for; nil: it never writes to the installation repo.
+	Edits *EditOptions
 	// HookSecret signs the calls of git hosts; empty means that only the hub's token opens the hooks.
 	HookSecret []byte
 	// Cluster makes this process one replica of several; nil means that it is the only one.
@@ -65,6 +68,9 @@ type Options struct {
 	AllowFile bool
 	// Terms are what the hub asks of every agent; the budget in it is the fleet's own business, and ignored here.
 	Terms gateway.Terms
+	// DrainGrace is how long connections of people into clusters may go on after the hub was asked to stop; zero means half a
+	// minute.
+	DrainGrace time.Duration
 	// DrainDelay is how long a hub that was asked to stop still answers, not ready any more, so that load balancers notice.
 	DrainDelay time.Duration
 	// CacheBytes bounds the bundles on disk.
@@ -83,15 +89,23 @@ type hub struct {
 	state    *state.Store
 	bundles  *cache.Cache
 	view     *view.View
+	people   *auth.People
+	agents   *auth.Agents
+	reaching reaching
 	registry *prometheus.Registry
-	leaving  atomic.Bool
+	// ring is the newest of what Log was told.
+	ring *logring.Ring
+	// left is closed when this replica is about to end.
+	left chan struct{}
 }
 
 // Run is the hub. It returns nil when ctx ends and all that it started has. An address that is taken, a certificate that
 // cannot be read and a data folder that another hub uses are errors before anything is opened.
 func Run(ctx context.Context, o Options) (err error) {
 	collectOften()
-	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}}
+	ring := logring.New(logLines)
+	o.Log = slog.New(ring.Handler(o.Log.Handler()))
+	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}, ring: ring, left: make(chan struct{})}
 	doors, err := h.open(ctx)
 	if err != nil {
 		return err
@@ -192,6 +206,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.editions = edition.Open(agreed)
 	h.state, err = state.Open(state.Options{
 		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Self: h.replica.name(), Log: h.Log,
+		Changed: func(cluster string, repeated bool) { h.view.Reported(cluster, repeated) }, // nothing changes before run
 	})
 	if err != nil {
 		return err
@@ -206,11 +221,19 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	if err != nil {
 		return err
 	}
-	h.view = &view.View{
+	h.view = view.New(view.Options{
 		Desired: func() *view.Desired { return &h.planner.plan().desired },
-		Report:  h.state.Report, Sources: h.sources, Now: time.Now,
-		StaleAfter: max(3*h.Terms.ReportInterval, 10*time.Second), Version: buildinfo.Version(),
+		Report:  h.state.Report, Received: h.state.Received, Sources: h.sources, Now: time.Now,
+		StaleAfter: max(3*h.Terms.ReportInterval, 10*time.Second), Version: buildinfo.Version(), Event: h.tell,
+	})
+	if h.people, err = auth.NewPeople(h.TokenFile, h.planner.person, time.Now); err != nil {
+		return err
 	}
+	h.agents = auth.NewAgents(h.planner.url, h.planner.key, time.Now)
+	if err := h.reach(); err != nil {
+		return err
+	}
+	h.planner.moved = h.moved
 	registerMetrics(h.registry, h)
 	return nil
 }
@@ -229,24 +252,30 @@ func (h *hub) elsewhere(ctx context.Context, key string) (io.ReadCloser, error) 
 // run serves until ctx ends or a part fails, and waits for all parts.
 func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group, ctx := errgroup.WithContext(ctx)
+	closed, end := context.WithCancel(context.WithoutCancel(ctx)) // when nobody is served any more
+	defer end()
 	if d.peers != nil {
 		if err := h.runReplica(ctx, group, d.peers); err != nil {
 			return err
 		}
 	}
+	h.runReaching(ctx, closed, group)
 	group.Go(func() error { return h.repos.Run(ctx) })
 	group.Go(func() error { return h.planner.run(ctx) })
 	group.Go(func() error { return h.editions.Run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
+	group.Go(func() error { return h.view.Run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
 	group.Go(func() error { return h.serve(server, d.main) })
 	group.Go(func() error {
+		defer end()
 		<-ctx.Done()
 		ending := context.WithoutCancel(ctx)
-		h.leaving.Store(true)
+		close(h.left)
 		server.SetKeepAlivesEnabled(false) // agents come back on another connection, and find another replica
 		h.leave(ending)
 		<-time.After(h.DrainDelay)
+		h.part(ending)
 		return h.drain(ending, server)
 	})
 	h.Log.Info("hub started", "listen", d.main.Addr().String(), "repo", h.planner.upstreams.own.Name, "version", buildinfo.Version())
@@ -288,22 +317,24 @@ func (h *hub) drain(ctx context.Context, server *http.Server) error {
 
 // server builds the one port for agents and people.
 func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
-	people, err := auth.NewPeople(h.TokenFile)
-	if err != nil {
-		return nil, err
-	}
-	agents := auth.NewAgents(h.planner.url, h.planner.key, time.Now)
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: agents.Cluster, Root: h.planner.root, Edition: h.planner.edition, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Cluster: h.agents.Cluster, Root: h.planner.root, Edition: h.planner.edition, Report: h.state.Put, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		Open: func(ctx context.Context, key string) (io.ReadSeekCloser, error) {
 			return seekable(h.bundles.Open(ctx, key))
 		},
 	}).Routes(mux)
-	(&api.API{View: h.view, Sources: h.sources, Sync: h.sync, Hub: h.status, Check: people.Check}).Routes(mux)
-	h.operatorRoutes(mux, people.Check)
+	document, err := openapi.Document(buildinfo.Version(), apiRoutes()...)
+	if err != nil {
+		return nil, err
+	}
+	api.New(h.apiOptions(document)).Routes(mux)
+	h.me().Routes(mux)
+	h.reaching.live.Routes(mux)
+	h.reaching.channels.Routes(mux)
+	h.operatorRoutes(mux, h.people.Check)
 	return &http.Server{
-		Handler:           mux,
+		Handler:           h.front(mux),
 		TLSConfig:         certificates,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64},
 		ReadHeaderTimeout: 10 * time.Second,

@@ -60,10 +60,13 @@ func (h *hub) sync(source string) bool {
 
 // ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
-	switch {
-	case h.leaving.Load():
+	select {
+	case <-h.left:
 		http.Error(w, "this replica is about to end", http.StatusServiceUnavailable)
-	case h.planner.plan().desired.Served.ID == "":
+		return
+	default:
+	}
+	if h.planner.plan().desired.Served.ID == "" {
 		http.Error(w, "no good commit of the installation repo yet", http.StatusServiceUnavailable)
 	}
 }

@@ -103,7 +103,7 @@ func (o *origin) away() (back func()) {
 
 const header = "apiVersion: plural.sh/v1alpha1\n"
 
-func workspace(spec string) string {
+func workspaceFile(spec string) string {
 	return header + "kind: Workspace\nmetadata: {name: demo}\nspec:\n  hub: {url: https://hub.example.com}\n" + spec
 }
 
@@ -130,7 +130,7 @@ func configMap(name, value string) string {
 // twoServices is a good fleet of one cluster and two services.
 func twoServices(key ed25519.PublicKey) map[string]string {
 	return map[string]string{
-		"plural.yaml": workspace(""), "clusters/a.yaml": cluster("a", key),
+		"plural.yaml": workspaceFile(""), "clusters/a.yaml": cluster("a", key),
 		"services/api.yaml": service("api", path("apps/api")), "apps/api/cm.yaml": configMap("api", "1"),
 		"services/web.yaml": service("web", path("apps/web")), "apps/web/cm.yaml": configMap("web", "1"),
 	}

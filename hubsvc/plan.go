@@ -6,26 +6,40 @@ import (
 	"log/slog"
 
 	"github.com/pluralsh/plural/crypto"
+	"github.com/pluralsh/plural/hubsvc/access"
+	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/person"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // plan is what follows from one commit of the installation repo and the newest commits of its sources. It is immutable,
-// and replaced as a whole. The zero plan is that of a hub which has seen no good commit.
+// and replaced as a whole.
 type plan struct {
 	desired view.Desired
 	// roots and keys are by cluster; a cluster without an agent's key has no entry in keys.
 	roots map[string]*gateway.Root
 	keys  map[string]ed25519.PublicKey
+	// people are by the hashes of their tokens, and access says what they may do.
+	people map[string]person.Person
+	access *access.Rules
+	// sinks says who is told of what.
+	sinks *notify.Table
 	// recipes are by bundle key.
 	recipes map[string]recipe
 	// ids are the fleet's upstreams, by source.
 	ids map[string]string
 	// edition is what the plan was made of.
 	edition string
+}
+
+// blank is the plan of a hub which has seen no good commit.
+func blank() *plan {
+	return &plan{access: access.New(&fleet.Fleet{}), sinks: new(notify.Table)}
 }
 
 // recipe says where the bytes behind a bundle's key are.
@@ -70,6 +84,8 @@ func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*
 			},
 			roots:   make(map[string]*gateway.Root, len(f.Clusters)),
 			keys:    make(map[string]ed25519.PublicKey, len(f.Clusters)),
+			people:  auth.Users(f),
+			access:  access.New(f),
 			recipes: make(map[string]recipe),
 			ids:     with.sources.ids,
 		},

@@ -14,9 +14,11 @@ import (
 
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/internal/person"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
@@ -31,7 +33,9 @@ type planner struct {
 	editions  *edition.Store
 	upstreams *upstreams
 	// edits says whether this replica publishes editions now.
-	edits   func() bool
+	edits func() bool
+	// moved is called with the plan that was in force, and the one that is now.
+	moved   func(before, now *plan)
 	wake    chan struct{}
 	judge   judge
 	current atomic.Pointer[plan]
@@ -56,9 +60,9 @@ func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits f
 	}
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
-		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New()},
+		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New()}, moved: func(_, _ *plan) {},
 	}
-	p.current.Store(&plan{})
+	p.current.Store(blank())
 	return p, nil
 }
 
@@ -73,6 +77,15 @@ func (p *planner) edition() string { return p.plan().edition }
 
 // key is the public key of a cluster's agent, or nil.
 func (p *planner) key(cluster string) ed25519.PublicKey { return p.plan().keys[cluster] }
+
+// person is the user that has a token of this hash.
+func (p *planner) person(hash string) (person.Person, bool) {
+	found, ok := p.plan().people[hash]
+	return found, ok
+}
+
+// access says what people may do now.
+func (p *planner) access() *access.Rules { return p.plan().access }
 
 // url is how agents know this hub.
 func (p *planner) url() string {
@@ -196,7 +209,7 @@ func (p *planner) edit(ctx context.Context, newest *edition.Published, kept bool
 	}
 	if p.good == nil {
 		if newest == nil {
-			p.current.Store(p.annotated(plan{}, &edition.Edition{Head: p.head, Refused: p.refused}))
+			p.put(p.annotated(*blank(), &edition.Edition{Head: p.head, Refused: p.refused}))
 		}
 		return true
 	}
@@ -204,7 +217,7 @@ func (p *planner) edit(ctx context.Context, newest *edition.Published, kept bool
 	if err != nil {
 		p.Log.Error("no new plan; the last one stays", "error", err)
 		now := p.plan()
-		p.current.Store(p.annotated(*now, &edition.Edition{Head: p.head, Refused: slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})}))
+		p.put(p.annotated(*now, &edition.Edition{Head: p.head, Refused: slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})}))
 	}
 	return done
 }
@@ -284,18 +297,26 @@ func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
 		p.planless.edition, p.planless.err = e, err
 		return nil, err
 	}
+	if last := p.plan(); last.desired.Served.ID == c.id() {
+		next.sinks = last.sinks
+	} else {
+		next.sinks = p.sinks(c)
+	}
 	return p.annotated(*next, e), nil
 }
 
 func (p *planner) pinned(c *candidate, e *edition.Edition) pinned {
-	return pinned{live{c.snapshot, idsOf(p.upstreams.of(c)), p.repos}, e.Pins}
+	return pinned{newest{c.snapshot, idsOf(p.upstreams.of(c)), p.repos}, e.Pins}
 }
+
+// put makes a plan the one in force.
+func (p *planner) put(next *plan) { p.moved(p.current.Swap(next), next) }
 
 // install puts a plan in force, also after a restart.
 func (p *planner) install(next *plan, of *edition.Published) {
 	accepted := p.taken == nil || p.taken.Edition.Commit != of.Edition.Commit
 	next.edition = of.ID.String()
-	p.current.Store(next)
+	p.put(next)
 	p.taken, p.lacks = of, ""
 	if accepted {
 		f := p.good.fleet

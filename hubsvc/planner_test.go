@@ -235,12 +235,12 @@ func TestCommitThatTakesAwayMoreThanTheBudgetIsRefused(t *testing.T) {
 	if p.plan().desired.Served.ID != good {
 		t.Error("the last good commit is gone")
 	}
-	p.serves(o.push(map[string]string{"plural.yaml": workspace("  deletionBudget: 75%\n")}))
+	p.serves(o.push(map[string]string{"plural.yaml": workspaceFile("  deletionBudget: 75%\n")}))
 }
 
 // agree is the workspace with tokens that a person has agreed to.
 func agree(tokens ...string) map[string]string {
-	return map[string]string{"plural.yaml": workspace(`  acknowledged: ["` + strings.Join(tokens, `", "`) + "\"]\n")}
+	return map[string]string{"plural.yaml": workspaceFile(`  acknowledged: ["` + strings.Join(tokens, `", "`) + "\"]\n")}
 }
 
 func TestAgreementLiftsExactlyWhatItNames(t *testing.T) {

@@ -16,12 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/peer"
 	"github.com/pluralsh/plural/hubsvc/shard"
+	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/workspace/mirror"
 )
@@ -59,6 +61,7 @@ type replica struct {
 	options *ClusterOptions // nil when alone
 	shard   *shard.Shard    // nil when alone
 	peers   *peer.Client
+	conn    *nats.Conn // nil when alone
 	tls     *tls.Config
 	repos   *gitagent.Set
 }
@@ -119,6 +122,30 @@ func (r *replica) role(id string) (gitagent.Role, string) {
 func (r *replica) owns(id string) bool {
 	role, _ := r.role(id)
 	return role == gitagent.Own
+}
+
+// peer is the address of another replica.
+func (r *replica) peer(name string) (string, bool) {
+	for _, m := range r.shard.Members() {
+		if m.ID == name && !m.Self {
+			return m.Peer, true
+		}
+	}
+	return "", false
+}
+
+// count is how many replicas are live.
+func (r *replica) count() int {
+	if r.shard == nil {
+		return 1
+	}
+	live := 0
+	for _, m := range r.shard.Members() {
+		if m.Live && !m.Draining {
+			live++
+		}
+	}
+	return max(live, 1)
 }
 
 // owner is the address of the replica that owns an upstream, unless that is this one.
@@ -255,12 +282,12 @@ func (h *hub) join(nats *natsd.Server) {
 		Conn: nats.Conn(), JetStream: nats.JetStream(), Replicas: nats.Replicas(), TTL: c.LeaseTTL, Log: h.Log, Metrics: h.registry,
 		Self: shard.Member{ID: c.Name, Peer: c.PeerURL, Version: buildinfo.Version()},
 	})
-	h.replica.peers = peer.NewClient(h.replica.tls)
+	h.replica.peers, h.replica.conn = peer.NewClient(h.replica.tls), nats.Conn()
 }
 
 // peerServer gives the other replicas what this one has.
 func (h *hub) peerServer() (*http.Server, error) {
-	return peer.NewServer(peer.Options{
+	server, err := peer.NewServer(peer.Options{
 		Repo: func(id string) (peer.Repo, bool) {
 			agent, ok := h.repos.Get(id)
 			return repo{agent}, ok
@@ -273,6 +300,14 @@ func (h *hub) peerServer() (*http.Server, error) {
 			return bundle, bundle.Digest, nil
 		},
 	}, h.replica.tls)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", server.Handler)
+	mux.Handle(tunnel.PeerPath, h.reaching.channels.PeerHandler())
+	server.Handler = mux
+	return server, nil
 }
 
 // runReplica does what only one of several has to.

@@ -60,7 +60,7 @@ func BenchmarkSealedFleet(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		plan, err := newPlan(c, means{resolver, pinned{live: live{own: c.snapshot}}, "own", envelopes, &plan{}}, gateway.Terms{}, slog.New(slog.DiscardHandler))
+		plan, err := newPlan(c, means{resolver, pinned{newest: newest{own: c.snapshot}}, "own", envelopes, &plan{}}, gateway.Terms{}, slog.New(slog.DiscardHandler))
 		if err != nil || len(plan.roots) != n+1 {
 			b.Fatal(err)
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// live gives resolve the installation repo as it is at one commit, and every source as it is now.
-type live struct {
+// newest gives resolve the installation repo as it is at one commit, and every source as it is now.
+type newest struct {
 	own   *snapshot.Snapshot
 	ids   map[string]string // of upstreams, by source
 	repos *gitagent.Set
 }
 
-func (s live) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
+func (s newest) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 	if name == "" {
 		return s.own, nil
 	}
@@ -31,7 +31,7 @@ func (s live) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 
 // pinned gives resolve every repository as one edition has it.
 type pinned struct {
-	live
+	newest
 	pins map[string]edition.Pin
 }
 

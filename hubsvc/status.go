@@ -58,7 +58,7 @@ func (h *hub) status() *v1.Hub {
 	fleet := &plan.desired.Fleet
 	out := &v1.Hub{
 		Version: buildinfo.Version(), Edition: plan.edition, Commit: plan.desired.Served,
-		Clusters: len(fleet.Clusters), Silent: h.view.Status().Clusters[v1.Stale], Services: len(fleet.Services), Sources: len(fleet.Sources),
+		Clusters: len(fleet.Clusters), Silent: h.view.Summary().Clusters[v1.Stale], Services: len(fleet.Services), Sources: len(fleet.Sources),
 		Bundles: h.bundleFigures(),
 	}
 	if h.replica.shard == nil {

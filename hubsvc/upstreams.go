@@ -110,16 +110,16 @@ func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
 		secret = s.Spec.Auth.Secret
 	}
 	interval, _ := time.ParseDuration(s.Spec.Interval) // checked when the fleet was loaded; empty means the hub's own
-	access, err := u.access(s, c)
+	approach, err := u.approach(s, c)
 	address := gitsource.Expand(s.URL())
 	return gitagent.Want{
 		ID: gitagent.ID(s.Kind(), normal(address), secret, submodules(s)), Name: outbound.Redact(address), Interval: interval,
-		Version: access.version(err),
+		Version: approach.version(err),
 		Open: func() (mirror.Upstream, error) {
 			if err != nil {
 				return nil, err
 			}
-			return u.open(s, access)
+			return u.open(s, approach)
 		},
 	}
 }
@@ -148,8 +148,8 @@ func normal(raw string) string {
 	return u.String()
 }
 
-// access is what a source is reached and believed with.
-type access struct {
+// approach is what a source is reached and believed with.
+type approach struct {
 	credentials outbound.Credentials
 	// secret is the sealed file's content, and keys those of the files that hold public keys: only to tell one from another.
 	secret    []byte
@@ -159,7 +159,7 @@ type access struct {
 }
 
 // version changes with everything that an upstream is made of.
-func (a *access) version(err error) string {
+func (a *approach) version(err error) string {
 	parts := []string{string(a.secret), string(a.trustRoot), string(a.credentials.KnownHosts)}
 	for _, key := range a.keys {
 		parts = append(parts, string(key))
@@ -173,9 +173,9 @@ func (a *access) version(err error) string {
 	return gitagent.ID(parts...)
 }
 
-// access opens a source's secret and reads the keys that its signatures are believed by.
-func (u *upstreams) access(s *fleet.Source, c *candidate) (access, error) {
-	a := access{verify: s.Spec.Verify}
+// approach opens a source's secret and reads the keys that its signatures are believed by.
+func (u *upstreams) approach(s *fleet.Source, c *candidate) (approach, error) {
+	a := approach{verify: s.Spec.Verify}
 	files := c.snapshot.FS()
 	if auth := s.Spec.Auth; auth != nil {
 		var err error
@@ -209,46 +209,53 @@ func (u *upstreams) access(s *fleet.Source, c *candidate) (access, error) {
 
 var errNoIdentity = errors.New("the hub has no identity: start it with --identity FILE, and let the group that the file is sealed for share it with that key")
 
-// credentials opens a sealed file of flat keys. Only its errors leave: none repeats a value.
+// credentials opens a sealed file with those of an upstream.
 func (u *upstreams) credentials(files fs.FS, name string) ([]byte, outbound.Credentials, error) {
-	none := outbound.Credentials{}
-	if u.identities == nil {
-		return nil, none, errNoIdentity
-	}
-	sealed, err := fs.ReadFile(files, name)
+	plain, flat, err := u.unsealed(files, name)
 	if err != nil {
-		return nil, none, err
-	}
-	v, err := vault.Open(vault.Config{Files: files, Identities: u.identities})
-	if err != nil {
-		return nil, none, err
-	}
-	plain, err := v.Open(name, sealed)
-	if err != nil {
-		return nil, none, err
-	}
-	keys, err := values.List(name, plain)
-	if err != nil {
-		return nil, none, fmt.Errorf("%s: not a mapping of keys to values", name)
-	}
-	flat := make(map[string]string, len(keys))
-	for _, key := range keys {
-		label, single := values.Label(key)
-		value, err := values.Get(name, plain, key)
-		if err != nil || !single {
-			return nil, none, fmt.Errorf("%s: %s is not a plain value: write the credentials as a mapping of keys to values", name, label)
-		}
-		flat[label] = string(value)
+		return nil, outbound.Credentials{}, err
 	}
 	credentials, err := outbound.ParseCredentials(flat)
 	if err != nil {
-		return nil, none, fmt.Errorf("%s: %w", name, err)
+		return nil, outbound.Credentials{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return plain, credentials, nil
 }
 
+// unsealed opens a sealed file of flat keys. Only its errors leave: none repeats a value.
+func (u *upstreams) unsealed(files fs.FS, name string) (plain []byte, flat map[string]string, err error) {
+	if u.identities == nil {
+		return nil, nil, errNoIdentity
+	}
+	sealed, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := vault.Open(vault.Config{Files: files, Identities: u.identities})
+	if err != nil {
+		return nil, nil, err
+	}
+	if plain, err = v.Open(name, sealed); err != nil {
+		return nil, nil, err
+	}
+	keys, err := values.List(name, plain)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: not a mapping of keys to values", name)
+	}
+	flat = make(map[string]string, len(keys))
+	for _, key := range keys {
+		label, single := values.Label(key)
+		value, err := values.Get(name, plain, key)
+		if err != nil || !single {
+			return nil, nil, fmt.Errorf("%s: %s is not a plain value: write the credentials as a mapping of keys to values", name, label)
+		}
+		flat[label] = string(value)
+	}
+	return plain, flat, nil
+}
+
 // open makes the upstream of a source.
-func (u *upstreams) open(s *fleet.Source, a access) (mirror.Upstream, error) {
+func (u *upstreams) open(s *fleet.Source, a approach) (mirror.Upstream, error) {
 	switch {
 	case s.Spec.Git != nil:
 		check, err := objectCheck(a.keys)
@@ -312,7 +319,7 @@ func chartCheck(files [][]byte) (func(context.Context, helmrepo.Chart) error, er
 }
 
 // images is the verdict on what an OCI repository holds; nil believes all.
-func (a *access) images() (signed.Image, error) {
+func (a *approach) images() (signed.Image, error) {
 	switch {
 	case len(a.keys) > 0:
 		return signed.ParseKeys(a.keys...)

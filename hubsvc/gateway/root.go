@@ -25,6 +25,11 @@ type Root struct {
 	size       int
 }
 
+// Same says whether both ask for the same. Either may be nil.
+func (r *Root) Same(other *Root) bool {
+	return r == other || r != nil && other != nil && r.etag == other.etag
+}
+
 // part is one deployment as it goes over the wire.
 type part struct {
 	encoded []byte

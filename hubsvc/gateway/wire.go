@@ -53,6 +53,7 @@ func syncing(d *resolve.Deployment) *api.Sync {
 	out := &api.Sync{
 		Prune: d.Prune, SelfHeal: d.SelfHeal, DeletionBudget: d.DeletionBudget,
 		OnDelete: d.OnDelete, Conflicts: d.Conflicts, Recreate: d.Recreate, Acknowledged: d.Acknowledged,
+		Suspended: d.Suspended,
 	}
 	for _, f := range d.Fields {
 		kind, group := split(f.Kind)

@@ -16,7 +16,7 @@ func TestAgentsAreToldHowAServiceIsAppliedJudgedAndTried(t *testing.T) {
 		Service: "web", Version: "6.7.1", Helm: &resolve.Helm{Release: "web", Lookup: true, Record: true, SkipCRDs: true},
 		Operation: resolve.Operation{
 			DependsOn: []fleet.Dependency{{Service: "db", Condition: "applied", Version: ">=1.14 <2"}},
-			Prune:     true, OnDelete: "orphan", Conflicts: "fail", DeletionBudget: "10", Recreate: []string{"Job.batch"},
+			Prune:     true, Suspended: true, OnDelete: "orphan", Conflicts: "fail", DeletionBudget: "10", Recreate: []string{"Job.batch"},
 			Fields:       []fleet.FieldRule{{Kind: "Deployment.apps", Namespace: "a", Name: "b", Pointer: "/spec/replicas", Policy: "ignore"}},
 			Acknowledged: []string{"3f2a9c0d11aa"}, ServiceAccount: "web/deployer", AllowedNamespaces: []string{"web"},
 			Health: []fleet.HealthRule{
@@ -42,7 +42,7 @@ func TestAgentsAreToldHowAServiceIsAppliedJudgedAndTried(t *testing.T) {
 		Dependencies: []*api.Dependency{{Service: "db", Condition: "applied", Version: ">=1.14 <2"}},
 		Helm:         &api.Helm{Release: "web", Lookup: true, ReleaseRecord: true, SkipCrds: true},
 		Sync: &api.Sync{
-			Prune: true, OnDelete: "orphan", Conflicts: "fail", DeletionBudget: "10", Recreate: []string{"Job.batch"}, Acknowledged: []string{"3f2a9c0d11aa"},
+			Prune: true, Suspended: true, OnDelete: "orphan", Conflicts: "fail", DeletionBudget: "10", Recreate: []string{"Job.batch"}, Acknowledged: []string{"3f2a9c0d11aa"},
 			Fields: []*api.FieldRule{{Group: "apps", Kind: "Deployment", Namespace: "a", Name: "b", Pointer: "/spec/replicas", Policy: "ignore"}},
 		},
 		ServiceAccount: "web/deployer", AllowedNamespaces: []string{"web"},

@@ -271,8 +271,8 @@ func (b *bringUp) await(ctx context.Context, process string, ready func() bool) 
 func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	command := []string{
 		b.Plural, "hub", "serve", "--data", b.hubDir(), "--listen", strings.TrimPrefix(b.hubURL, "http://"), "--url", b.hubURL,
-		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--with-parent",
-		"--interval", "1s", "--poll-interval", "250ms", "--report-interval", "5s",
+		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--edits", "--with-parent",
+		"--interval", "1s", "--poll-interval", "2s", "--report-interval", "5s",
 	}
 	if err := b.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
 		return "", err

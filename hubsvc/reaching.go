@@ -1,0 +1,189 @@
+package hubsvc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/api/channel"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/hubsvc/kubeapi"
+	"github.com/pluralsh/plural/hubsvc/live"
+	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/tunnel"
+	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/person"
+)
+
+// logLines is how much of its own log the hub shows to people.
+const logLines = 5000
+
+// reaching is how people reach clusters, and what happens in clusters reaches people.
+type reaching struct {
+	audit    *audit.Log
+	channels *tunnel.Hub
+	kube     *kubeapi.Proxy
+	live     *live.API
+	notifier *notify.Notifier
+}
+
+// reach makes the rooms between people and clusters.
+func (h *hub) reach() (err error) {
+	r := &h.reaching
+	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
+		return err
+	}
+	r.notifier = notify.New(notify.Options{
+		Workspace: func() string { return h.planner.plan().desired.Fleet.Workspace.Metadata.Name },
+		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
+	})
+	r.channels = tunnel.New(tunnel.Options{
+		Self: h.replica.name(), Cluster: h.agents.Cluster, Key: h.planner.key, Conn: h.replica.conn, Peer: h.replica.peer, PeerTLS: h.replica.tls,
+		Replicas: h.replica.count, Event: h.happened, Now: time.Now, Log: h.Log, Metrics: h.registry,
+	})
+	sees := func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) }
+	r.kube = kubeapi.New(kubeapi.Options{
+		Person: h.people.KubePerson, Again: h.people.Current, Sees: sees,
+		Allow: func(p person.Person, cluster string, q kubeaccess.Request) error {
+			return h.planner.access().Kubernetes(p, cluster, q)
+		},
+		Reach: func(ctx context.Context, cluster string) (kubeapi.Backend, error) {
+			route, err := r.channels.Reach(ctx, cluster)
+			if err != nil {
+				return nil, err
+			}
+			return backend{route}, nil
+		},
+		Audit: func(ctx context.Context, record kubeapi.Record) error {
+			return r.audit.Write(ctx, audit.Record(record))
+		},
+		Now: time.Now, Log: h.Log, Metrics: h.registry,
+	})
+	r.live = live.New(live.Options{
+		Person: h.people.Person, Allow: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) }, Sees: sees,
+		Runs: func(cluster, service string) bool {
+			_, ok := h.view.Deployment(cluster, service)
+			return ok
+		},
+		Reach: func(ctx context.Context, cluster string) (live.Agent, error) {
+			route, err := r.channels.Reach(ctx, cluster)
+			if err != nil {
+				return nil, err
+			}
+			return route, nil
+		},
+		Do: r.kube.Do, Own: h.ring, Log: h.Log, Now: time.Now,
+	})
+	return nil
+}
+
+// backend is a route to a cluster as the front of its API uses it.
+type backend struct{ *tunnel.Route }
+
+// Open begins one exchange.
+func (b backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) { return b.Proxy(ctx) }
+
+// Name is the connection's.
+func (b backend) Name() string { return b.Connection }
+
+// happened takes in what a cluster's agent says happened.
+func (h *hub) happened(cluster string, e *channel.Event) {
+	h.announce(v1.Event{
+		Time: time.UnixMilli(e.GetUnixMs()).UTC(), Cluster: cluster, Service: e.GetService(), Reason: e.GetReason(), Warning: e.GetWarning(),
+		Message: e.GetMessage(), Key: e.GetKey(),
+	})
+}
+
+// announce shows an event to whoever looks, and tells it to whoever wants to be told.
+func (h *hub) announce(e v1.Event) {
+	h.view.Note(e)
+	h.tell(e)
+}
+
+// tell passes an event on to sinks.
+func (h *hub) tell(e v1.Event) {
+	h.reaching.notifier.Note(notify.Event{
+		Time: e.Time, Cluster: e.Cluster, Service: e.Service, Reason: e.Reason, Message: e.Message, Key: e.Key, Warning: e.Warning,
+	})
+}
+
+// runReaching runs what reaches people and clusters. The audit goes on until closed ends: the last requests are written down too.
+func (h *hub) runReaching(ctx, closed context.Context, group *errgroup.Group) {
+	r := &h.reaching
+	group.Go(func() error { return r.audit.Run(closed) })
+	group.Go(func() error { return r.channels.Run(closed) })
+	for _, run := range []func(context.Context) error{r.live.Run, r.notifier.Run} {
+		group.Go(func() error {
+			if err := run(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}
+}
+
+// defaultGrace is how long connections of people into clusters may go on after the hub was asked to stop.
+const defaultGrace = 30 * time.Second
+
+// part lets people's requests come to their end, and has agents connect to other replicas.
+func (h *hub) part(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(h.DrainGrace, defaultGrace))
+	defer cancel()
+	var parting sync.WaitGroup
+	parting.Go(func() { h.reaching.kube.Drain(ctx) })
+	parting.Go(func() { h.reaching.channels.Drain(ctx) })
+	parting.Wait()
+}
+
+// moved is called when another plan is in force: what it takes away from people and clusters ends, and those who have
+// something new to run are told.
+func (h *hub) moved(before, now *plan) {
+	h.view.Planned()
+	if before.desired.Served.ID != now.desired.Served.ID {
+		h.reaching.channels.Recheck()
+		h.reaching.kube.Recheck()
+	}
+	var changed []string
+	for cluster, root := range now.roots {
+		if !root.Same(before.roots[cluster]) {
+			changed = append(changed, cluster)
+		}
+	}
+	if len(changed) > 0 {
+		h.reaching.channels.Changed(now.edition, changed)
+	}
+}
+
+// front serves people's requests to clusters before anything looks at their paths, and all else by mux.
+func (h *hub) front(mux http.Handler) http.Handler {
+	kube := h.reaching.kube
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kube.Match(r) {
+			kube.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// connections are those of a cluster's agents to this replica.
+func (h *hub) connections(_ context.Context, cluster string) ([]v1.Connection, error) {
+	var out []v1.Connection
+	for _, c := range h.reaching.channels.Connections() {
+		if c.Cluster != cluster {
+			continue
+		}
+		out = append(out, v1.Connection{
+			Cluster: c.Cluster, Name: c.ID, Replica: c.Hub, Host: c.Host, Boot: c.Boot, Since: c.Since.UTC(), AgentVersion: c.AgentVersion,
+			KubernetesVersion: c.KubernetesVersion, Streams: c.Streams,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,54 @@
+package hubsvc
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/api/v1/openapi"
+	"github.com/pluralsh/plural/hubsvc/access"
+	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/hubsvc/live"
+	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// apiRoutes describe all of /v1.
+func apiRoutes() [][]openapi.Route {
+	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), live.APIRoutes()}
+}
+
+// apiOptions are what people's tools are served with.
+func (h *hub) apiOptions(document []byte) api.Options {
+	return api.Options{
+		View: h.view, Sources: h.sources, Hub: h.status, Look: h.sync, Document: document, Leaving: h.left,
+		Sync: h.reaching.channels.Sync, Edit: h.change, Connections: h.connections, Now: time.Now,
+		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
+			return h.view.Follow(since, kinds, filters)
+		},
+		Allow: func(r *http.Request, verb string) (person.Person, error) {
+			who, err := h.people.Person(r)
+			if err != nil {
+				return person.Person{}, err
+			}
+			err = h.planner.access().Fleet(who, verb)
+			if denied := new(access.Denied); errors.As(err, &denied) {
+				return person.Person{}, &api.Refused{
+					Status: http.StatusForbidden, Message: "user " + strconv.Quote(denied.Person) + " may not " + denied.What, Fix: denied.Fix,
+				}
+			}
+			return who, err
+		},
+	}
+}
+
+// me answers people's questions about themselves.
+func (h *hub) me() *api.Me {
+	return &api.Me{
+		Person: h.people.Person, May: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) },
+		Verbs: fleet.FleetVerbs(), Sees: func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) },
+		Issue: h.people.Issue,
+	}
+}
