@@ -84,8 +84,8 @@ func compareWithKustomize(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // serveAnswers is the command "hub DIR": from then on PLURAL_HUB answers the path /v1/X with the file DIR/X.json, where
-// ORIGIN-HEAD is what was pushed last to ../origin.git. When it is told to look at a source, it goes on with those of
-// DIR/after.
+// ORIGIN-HEAD is what was pushed last to ../origin.git. When it is asked to do something, the answer is DIR/post/X.json, and it
+// goes on with those of DIR/after.
 func serveAnswers(ts *testscript.TestScript, _ bool, args []string) {
 	answers, origin := ts.MkAbs(args[0]), ts.MkAbs("../origin.git")
 	var dir atomic.Value
@@ -94,6 +94,8 @@ func serveAnswers(ts *testscript.TestScript, _ bool, args []string) {
 		if r.Method == http.MethodPost {
 			dir.Store(filepath.Join(answers, "after"))
 			w.WriteHeader(http.StatusAccepted)
+			body, _ := os.ReadFile(filepath.Join(answers, "post", filepath.FromSlash(strings.TrimPrefix(r.URL.Path, "/v1/"))+".json"))
+			_, _ = w.Write(body)
 			return
 		}
 		body, err := os.ReadFile(filepath.Join(dir.Load().(string), filepath.FromSlash(strings.TrimPrefix(r.URL.Path, "/v1/"))+".json"))

@@ -17,8 +17,8 @@ func addGroups(root *cobra.Command) {
 		&cobra.Group{ID: cmdutil.GroupStart, Title: "Start"},
 		&cobra.Group{ID: cmdutil.GroupFleet, Title: "Fleet"},
 		&cobra.Group{ID: cmdutil.GroupSecrets, Title: "Secrets"},
+		&cobra.Group{ID: cmdutil.GroupAccess, Title: "Access"},
 		&cobra.Group{ID: cmdutil.GroupLocal, Title: "Local"},
-		&cobra.Group{ID: cmdutil.GroupServers, Title: "Servers"},
 		&cobra.Group{ID: cmdutil.GroupTool, Title: "Tool"},
 	)
 	root.SetCompletionCommandGroupID(cmdutil.GroupTool)
@@ -137,6 +137,8 @@ func topics() []*cobra.Command {
   PLURAL_HUB         the hub's URL, as --hub
   PLURAL_TOKEN       the token to show to the hub
   PLURAL_TOKEN_FILE  a file that holds it
+  PLURAL_CA_FILE     certificates, PEM, by which to know a hub beside the
+                     system's
   PLURAL_REPO        the installation repo, as --dir
   PLURAL_CONFIG_DIR  where hosts.yaml and identities lie, instead of
                      $XDG_CONFIG_HOME/plural

@@ -21,13 +21,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/agent"
+	"github.com/pluralsh/plural/cli/auth"
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/hub"
 	"github.com/pluralsh/plural/cli/initcmd"
+	"github.com/pluralsh/plural/cli/kube"
+	"github.com/pluralsh/plural/cli/kubectl"
 	"github.com/pluralsh/plural/cli/local"
+	"github.com/pluralsh/plural/cli/logs"
 	"github.com/pluralsh/plural/cli/rendercmd"
 	"github.com/pluralsh/plural/cli/secret"
 	"github.com/pluralsh/plural/cli/service"
@@ -136,6 +140,10 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		source.NewCmdSource(f),
 		cryptocmd.NewCmdCrypto(f),
 		secret.NewCmdSecret(f),
+		auth.NewCmdAuth(f),
+		kube.NewCmdKube(f),
+		kubectl.NewCmdKubectl(f),
+		logs.NewCmdLogs(f),
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
 		up.NewCmdUp(f, nil),
@@ -156,7 +164,6 @@ func agentCommands(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "agent",
 		Short:   "Run a cluster's agent",
-		GroupID: cmdutil.GroupServers,
 		Example: cmdutil.Example("plural agent run --kubeconfig ./kubeconfig --data ./agent"),
 	}, agent.NewCmdRun(f.Logger))
 }

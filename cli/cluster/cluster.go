@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ func NewCmdCluster(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"cl"},
 		Short:   "See, register and delete the fleet's clusters",
 		Example: cmdutil.Example("plural cluster list", "plural cluster get edge-1 -o json"),
-	}, newCmdList(f), newCmdGet(f), newCmdRegister(f), newCmdDelete(f))
+	}, newCmdList(f), newCmdGet(f), newCmdEvents(f), newCmdRegister(f), newCmdDelete(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
@@ -69,15 +70,22 @@ func newCmdGet(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var open []v1.Connection
+			if printer.Human() {
+				// A hub that cannot say, or does not say it to this person, keeps nobody from seeing the rest.
+				if list, err := hub.Connections(cmd.Context(), args[0]); err == nil {
+					open = list.Items
+				}
+			}
 			return printer.Print(ui.View{
 				Value: c, Names: names([]v1.Cluster{c.Cluster}),
-				Screen: func(w io.Writer) error { return screen(f, w, c) },
+				Screen: func(w io.Writer) error { return screen(f, w, c, open) },
 			})
 		},
 	}
 }
 
-func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail) error {
+func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail, open []v1.Connection) error {
 	rows := [][]string{
 		{"phase", string(c.Phase)},
 		{"services", cmdutil.Ratio(c.Ready, c.Services) + " ready"},
@@ -86,6 +94,9 @@ func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail) error {
 		{"report", cmdutil.Ago(f.Now(), c.LastReport)},
 		{"tags", tags(c.Tags)},
 		{"reason", cmdutil.OrDash(c.Message)},
+	}
+	for i := range open {
+		rows = append(rows, []string{"connected", connected(&open[i], f.Now())})
 	}
 	if err := f.IO.Aligned(w, []ui.Column{{Name: "CLUSTER"}, {Name: c.Name}}, rows); err != nil {
 		return err
@@ -98,6 +109,18 @@ func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail) error {
 	}
 	held(w, &c.Cluster)
 	return nil
+}
+
+// connected tells one of the connections that its agent keeps open.
+func connected(c *v1.Connection, now time.Time) string {
+	text := "since " + cmdutil.Ago(now, &c.Since)
+	if c.Replica != "" {
+		text += " to " + c.Replica
+	}
+	if c.Host != "" {
+		text += " from " + c.Host
+	}
+	return text
 }
 
 // held writes which removals of whole services wait for a person, and how one agrees.

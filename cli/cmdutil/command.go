@@ -17,8 +17,8 @@ const (
 	GroupStart   = "start"
 	GroupFleet   = "fleet"
 	GroupSecrets = "secrets"
+	GroupAccess  = "access"
 	GroupLocal   = "local"
-	GroupServers = "servers"
 	GroupTool    = "tool"
 )
 

@@ -22,8 +22,11 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// maxToken bounds a token file, in bytes.
-const maxToken = 64 << 10
+// Bounds of files that the environment names, in bytes.
+const (
+	maxToken        = 64 << 10
+	maxCertificates = 1 << 20
+)
 
 // Globals are the flags that every command has.
 type Globals struct {
@@ -129,7 +132,31 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(address, token, f.Version)
+	hub, err := client.New(address, token, f.Version)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := f.HubCA()
+	if err == nil && certificates != nil {
+		err = hub.Trust(certificates)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hub, nil
+}
+
+// HubCA are the certificates, PEM, that PLURAL_CA_FILE adds to those that the system knows hubs by; nil where it is not set.
+func (f *Factory) HubCA() ([]byte, error) {
+	name := f.Getenv("PLURAL_CA_FILE")
+	if name == "" {
+		return nil, nil
+	}
+	text, err := readBounded(name, maxCertificates)
+	if err != nil {
+		return nil, fmt.Errorf("read PLURAL_CA_FILE: %w", err)
+	}
+	return text, nil
 }
 
 // Ask is what a command needs that shows what the hub knows: whom to ask, and where to print.
@@ -153,16 +180,21 @@ func (f *Factory) token(address string) (string, error) {
 	if name == "" {
 		return f.Hosts().Token(address)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("read PLURAL_TOKEN_FILE: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxToken))
+	text, err := readBounded(name, maxToken)
 	if err != nil {
 		return "", fmt.Errorf("read PLURAL_TOKEN_FILE: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// readBounded reads a file up to a length.
+func readBounded(name string, most int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 // Printer prints results in the format that was asked for, and as fallback when none was.

@@ -20,7 +20,6 @@ func NewCmdHub(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "hub",
 		Short:   "Run and reach the hub",
-		GroupID: cmdutil.GroupServers,
 		Example: cmdutil.Example("plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural"),
 	}, newCmdServe(f, nil), newCmdStatus(f), newCmdHint(f))
 }

@@ -25,6 +25,8 @@ type serveOptions struct {
 	cluster    hubsvc.ClusterOptions
 	repoKeys   []string
 	repoAuth   string
+	edits      bool
+	editAuth   string
 	identity   string
 	hookSecret string
 	withParent bool
@@ -61,6 +63,8 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Repo, "repo", "", "the installation repo's `URL` (required)")
 	flags.StringVar(&o.Branch, "branch", "main", "the `BRANCH` that is the fleet's desired state")
 	flags.StringVar(&o.repoAuth, "repo-credentials", "", "the `FOLDER` with the repo's credentials, a file each: username, password, bearerToken, identity, known_hosts, ca.crt")
+	flags.BoolVar(&o.edits, "edits", false, "commit and push what people ask for by way of the API: suspend, resume, ack")
+	flags.StringVar(&o.editAuth, "edit-credentials", "", "the `FOLDER` with credentials that may push to the repo, for --edits (default: what the URL holds)")
 	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
 	flags.StringVar(&o.Data, "data", "", "the `FOLDER` for mirrors, bundles and observed state (required)")
 	flags.StringVar(&o.Listen, "listen", ":8080", "the `ADDRESS` for agents and people")
@@ -75,6 +79,7 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Terms.ReportInterval, "report-interval", time.Minute, "the longest silence of an agent")
 	flags.Int64Var(&o.CacheBytes, "cache-bytes", 2<<30, "how many bytes of bundles are kept on disk")
 	flags.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long to answer on, not ready any more, after being asked to stop")
+	flags.DurationVar(&o.DrainGrace, "drain-grace", 30*time.Second, "how long sessions into clusters may go on after being asked to stop")
 	flags.BoolVar(&o.AllowFile, "allow-file-sources", false, "let repositories be folders of this machine")
 	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
 	_ = flags.MarkHidden("with-parent")
@@ -136,6 +141,14 @@ func serve(ctx context.Context, o *serveOptions) error {
 func (o *serveOptions) readFiles() (err error) {
 	if o.repoAuth != "" {
 		if o.RepoCredentials, err = outbound.ReadCredentials(o.repoAuth); err != nil {
+			return err
+		}
+	}
+	if o.edits || o.editAuth != "" {
+		o.Edits = new(hubsvc.EditOptions)
+	}
+	if o.editAuth != "" {
+		if o.Edits.Credentials, err = outbound.ReadCredentials(o.editAuth); err != nil {
 			return err
 		}
 	}

@@ -4,20 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
-	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
-	"github.com/pluralsh/plural/internal/replace"
-	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
 )
 
 type ackOptions struct {
@@ -26,14 +22,11 @@ type ackOptions struct {
 	clusters []string
 	removals string
 	commit   bool
-
-	message                  string
-	dryRun, noCommit, noPush bool
-	wait                     bool
+	making   making
 }
 
 func newCmdAck(f *cmdutil.Factory) *cobra.Command {
-	o := &ackOptions{f: f}
+	o := &ackOptions{f: f, making: making{f: f}}
 	cmd := &cobra.Command{
 		Use:   "ack [NAME]",
 		Short: "Agree to deletions that wait for a person",
@@ -66,11 +59,7 @@ nothing waits for any more are taken out of the file.`,
 	flags.StringArrayVar(&o.clusters, "cluster", nil, "only what waits on this `CLUSTER`; may be repeated")
 	flags.StringVar(&o.removals, "cluster-removals", "", "agree to removals of whole services from this `CLUSTER`")
 	flags.BoolVar(&o.commit, "commit", false, "agree to what the newest commit takes away, for which the hub refuses it")
-	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "show the change, and make none")
-	flags.BoolVar(&o.noCommit, "no-commit", false, "change the file in the work tree only")
-	flags.BoolVar(&o.noPush, "no-push", false, "commit, but leave the push to you")
-	flags.BoolVar(&o.wait, "wait", true, "wait until the agreement is observed")
+	o.making.flags(flags, "wait until the agreement is observed")
 	return cmd
 }
 
@@ -116,19 +105,23 @@ func (o *ackOptions) run(ctx context.Context) error {
 		o.f.Say("nothing waits for an agreement")
 		return nil
 	}
-	a, err := prepare(repo, about.home(), found)
+	change, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
-		return err
+		return explained(err)
 	}
 	o.show(found)
-	if a.done() {
-		o.f.Say("agreed to already, in %s", a.file)
+	if change.Done() {
+		o.f.Say("agreed to already, in %s", change.File)
 		return nil
 	}
 	if err := o.confirm(ctx); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, repo, hub, about, found, a)
+	pushed, err := o.making.carryOut(ctx, repo, change, about.message())
+	if err != nil || pushed == "" || !o.making.wait {
+		return err
+	}
+	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: pushed}.wait(ctx)
 }
 
 // show says what waits, each thing once.
@@ -143,7 +136,7 @@ func (o *ackOptions) show(found *findings) {
 }
 
 func (o *ackOptions) confirm(ctx context.Context) error {
-	if o.f.Yes || o.dryRun {
+	if o.f.Yes || o.making.dryRun {
 		return nil
 	}
 	yes, err := o.f.Prompter().Confirm(ctx, "Agree to these deletions?", "--yes")
@@ -151,58 +144,6 @@ func (o *ackOptions) confirm(ctx context.Context) error {
 		err = context.Canceled
 	}
 	return err
-}
-
-// carryOut makes the change, as far as is wanted.
-func (o *ackOptions) carryOut(ctx context.Context, repo *workspace.Repo, hub *client.Client, about subject, found *findings, a *agreement) error {
-	diff := udiff.Unified("a/"+a.file, "b/"+a.file, string(a.before), string(a.after))
-	if o.dryRun {
-		_, err := io.WriteString(o.f.IO.Out, diff)
-		return err
-	}
-	o.f.Say("%s", strings.TrimSuffix(diff, "\n"))
-	if o.noCommit {
-		return o.write(repo, a)
-	}
-	commit, err := repo.Commit(ctx, cmp.Or(o.message, about.message()), map[string][]byte{a.file: a.after})
-	if err != nil {
-		return err
-	}
-	remote, err := repo.HasRemote()
-	if err != nil {
-		return err
-	}
-	if o.noPush || !remote {
-		o.f.Say("committed as %s; push it: git push", cmdutil.ShortCommit(commit))
-		return nil
-	}
-	pushed, err := repo.Push(ctx)
-	if err != nil {
-		return fmt.Errorf("the change is committed as %s, and not pushed: %w", cmdutil.ShortCommit(commit), err)
-	}
-	o.f.Say("committed and pushed as %s", cmdutil.ShortCommit(pushed))
-	if !o.wait {
-		return nil
-	}
-	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: pushed}.wait(ctx)
-}
-
-// write changes the work tree alone.
-func (o *ackOptions) write(repo *workspace.Repo, a *agreement) error {
-	root, err := os.OpenRoot(repo.Root())
-	if err != nil {
-		return fmt.Errorf("open installation repo: %w", err)
-	}
-	defer root.Close()
-	info, err := root.Stat(a.file)
-	if err != nil {
-		return fmt.Errorf("look at %q: %w", a.file, err)
-	}
-	if err := replace.File(root, a.file, a.after, info.Mode().Perm()); err != nil {
-		return fmt.Errorf("write %q: %w", a.file, err)
-	}
-	o.f.Say("changed %s; commit it: git add %s && git commit", a.file, a.file)
-	return nil
 }
 
 // findings are what the hub says waits.

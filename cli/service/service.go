@@ -21,9 +21,9 @@ func NewCmdService(f *cmdutil.Factory) *cobra.Command {
 		Use:     "service",
 		GroupID: cmdutil.GroupFleet,
 		Aliases: []string{"svc"},
-		Short:   "See the fleet's services, and agree to deletions",
+		Short:   "See and steer the fleet's services",
 		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
-	}, newCmdList(f), newCmdGet(f), newCmdAck(f))
+	}, newCmdList(f), newCmdGet(f), newCmdAck(f), newCmdSync(f), newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
@@ -82,6 +82,9 @@ func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
 		{"namespace", s.Namespace},
 		{"commit", cmdutil.ShortCommit(s.Commit)},
 		{"reason", cmdutil.OrDash(s.Message)},
+	}
+	if s.Suspended {
+		facts = append(facts, []string{"suspended", "agents leave it alone; plural service resume " + s.Name})
 	}
 	if err := streams.Aligned(w, []ui.Column{{Name: "SERVICE"}, {Name: s.Name}}, facts); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
@@ -19,6 +20,41 @@ const (
 	settleTimeout = 2 * time.Minute
 )
 
+// errUnsettled is why a wait ended that nobody bounded.
+var errUnsettled = errors.New("it was not observed in time")
+
+// await looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for.
+// When the time is over that is taken where --timeout says nothing, the error is what pending says.
+func await(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (done bool, err error), pending func() error) error {
+	if f.Timeout == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, settleTimeout, errUnsettled)
+		defer cancel()
+	}
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		done, err := look(ctx)
+		var away *client.Unreachable
+		switch {
+		case errors.Is(context.Cause(ctx), errUnsettled):
+			return pending()
+		case err != nil && !errors.As(err, &away):
+			return err
+		case err == nil && done:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errUnsettled) {
+				return pending()
+			}
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
 // settled waits until nothing that was agreed to waits any more.
 type settled struct {
 	f      *cmdutil.Factory
@@ -30,43 +66,20 @@ type settled struct {
 }
 
 func (s settled) wait(ctx context.Context) error {
-	if s.f.Timeout == 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, settleTimeout, errUnsettled)
-		defer cancel()
-	}
 	_ = s.hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	var left []matter
-	for {
+	err := await(ctx, s.f, func(ctx context.Context) (bool, error) {
 		now, err := s.look(ctx)
-		var away *client.Unreachable
-		switch {
-		case errors.As(err, &away): // it may be back in time
-		case errors.Is(context.Cause(ctx), errUnsettled):
-			return s.pending(left)
-		case err != nil:
-			return err
-		default:
-			if left = now; len(left) == 0 {
-				s.f.Say("observed: it waits no more")
-				return nil
-			}
+		if err == nil {
+			left = now
 		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errUnsettled) {
-				return s.pending(left)
-			}
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
+		return len(now) == 0, err
+	}, func() error { return s.pending(left) })
+	if err == nil {
+		s.f.Say("observed: it waits no more")
 	}
+	return err
 }
-
-// errUnsettled is why a wait ended that nobody bounded.
-var errUnsettled = errors.New("the agreement was not observed in time")
 
 // look is what still waits of what was agreed to. The error is that of a commit that the hub refuses.
 func (s settled) look(ctx context.Context) ([]matter, error) {
@@ -74,12 +87,8 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if status.Head.ID == s.commit && len(status.Refused) > 0 {
-		var problems []ui.Problem
-		for _, p := range status.Refused {
-			problems = append(problems, cmdutil.HubProblem(p))
-		}
-		return nil, cmdutil.Problems("the commit "+cmdutil.ShortCommit(s.commit), problems)
+	if err := refused(status, s.commit); err != nil {
+		return nil, err
 	}
 	found, err := s.about.ask(ctx, s.hub)
 	if err != nil {
@@ -88,6 +97,18 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 	return slices.DeleteFunc(found.chosen, func(m matter) bool {
 		return !slices.ContainsFunc(s.agreed, func(agreed matter) bool { return agreed.token == m.token })
 	}), nil
+}
+
+// refused is the error about a commit that the hub does not take.
+func refused(status *v1.Status, commit string) error {
+	if status.Head.ID != commit || len(status.Refused) == 0 {
+		return nil
+	}
+	var problems []ui.Problem
+	for _, p := range status.Refused {
+		problems = append(problems, cmdutil.HubProblem(p))
+	}
+	return cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
 }
 
 func (s settled) pending(left []matter) error {

@@ -8,15 +8,14 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace"
 )
 
 // subject is what an agreement is about, and where it is written.
 type subject interface {
 	// ask is what waits now.
 	ask(ctx context.Context, hub *client.Client) (*findings, error)
-	// home is where the agreement is written.
-	home() home
+	// home is the service in whose document the agreement is written, or empty: the workspace's.
+	home() string
 	// message is that of the commit.
 	message() string
 }
@@ -27,7 +26,7 @@ type ofService struct {
 	clusters []string
 }
 
-func (s ofService) home() home { return home{service: s.name, key: "spec.sync.acknowledged"} }
+func (s ofService) home() string { return s.name }
 
 func (s ofService) message() string { return "Agree to deletions of " + s.name }
 
@@ -77,7 +76,7 @@ func matterOf(held *v1.Waiting, what, cluster string) matter {
 // ofCluster are removals of whole services from one cluster.
 type ofCluster string
 
-func (c ofCluster) home() home { return home{key: "spec.acknowledged"} }
+func (ofCluster) home() string { return "" }
 
 func (c ofCluster) message() string { return "Agree to removals from " + string(c) }
 
@@ -96,7 +95,7 @@ func (c ofCluster) ask(ctx context.Context, hub *client.Client) (*findings, erro
 // ofCommit are services that the newest commit takes away, or stops, which the hub refuses.
 type ofCommit struct{}
 
-func (ofCommit) home() home { return home{key: "spec.acknowledged"} }
+func (ofCommit) home() string { return "" }
 
 func (ofCommit) message() string { return "Agree to what is taken away" }
 
@@ -135,19 +134,4 @@ func askFleet(ctx context.Context, hub *client.Client) (found *findings, refused
 		refused = append(refused, m)
 	}
 	return found, refused, nil
-}
-
-// home is where an agreement is written.
-type home struct {
-	// service is whose file it is; empty is plural.yaml.
-	service string
-	// key is the list of tokens in it.
-	key string
-}
-
-func (h home) String() string {
-	if h.service == "" {
-		return workspace.Manifest
-	}
-	return "the file of service " + h.service
 }

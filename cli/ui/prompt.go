@@ -19,6 +19,8 @@ type Question struct {
 	Value *string
 	// Check says what is wrong with an answer; nil accepts all.
 	Check func(string) error
+	// Secret answers are not shown.
+	Secret bool
 	// Optional questions are left at their default where nobody can be asked.
 	Optional bool
 }
@@ -46,6 +48,9 @@ func (p *Prompter) Ask(ctx context.Context, questions []Question) error {
 	fields := make([]huh.Field, len(questions))
 	for i, q := range questions {
 		input := huh.NewInput().Title(q.Title).Description(q.Help).Value(q.Value)
+		if q.Secret {
+			input = input.EchoMode(huh.EchoModePassword)
+		}
 		if q.Check != nil {
 			input = input.Validate(q.Check)
 		}

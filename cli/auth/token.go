@@ -1,0 +1,248 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+func newCmdToken(f *cmdutil.Factory) *cobra.Command {
+	return cmdutil.Noun(&cobra.Command{
+		Use:     "token",
+		Short:   "Make tokens for users, and take them back",
+		Example: cmdutil.Example("plural auth token create ada --name laptop --expires 90d", "plural auth token list", "plural auth token delete ada laptop"),
+	}, newCmdCreate(f), newCmdList(f), newCmdDelete(f))
+}
+
+type createOptions struct {
+	making
+	user, name, expires string
+	groups              []string
+}
+
+func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
+	o := &createOptions{making: making{factory: f}}
+	cmd := &cobra.Command{
+		Use:   "create USER",
+		Short: "Make a token for a user, and commit its hash",
+		Long: "Make a token for a user, and commit its hash.\n\n" +
+			"The token is printed once, and kept nowhere. It is good from when the hub serves the commit. A user who is not\n" +
+			"there yet is added; what they may do is said by roles in access/.",
+		Example: cmdutil.Example("plural auth token create ada", "plural auth token create ci --name pipeline --expires 30d --groups deployers"),
+		Args:    cmdutil.Exactly("USER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.user = args[0]
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.name, "name", "", "the token's `NAME` (default: of the day)")
+	flags.StringVar(&o.expires, "expires", "", "how long it is good, such as 90d or 12h, or until when, such as 2027-01-31 (default: for ever)")
+	flags.StringSliceVar(&o.groups, "groups", nil, "the `GROUPS` of a user who is added")
+	o.flags(flags)
+	return cmd
+}
+
+func (o *createOptions) run(ctx context.Context) error {
+	repo, f, err := open(o.factory)
+	if err != nil {
+		return err
+	}
+	if err := workspace.CheckName(o.user); err != nil {
+		return fmt.Errorf("user %w", err)
+	}
+	expires, err := until(o.expires, o.factory.Now())
+	if err != nil {
+		return err
+	}
+	secret := fleet.NewToken()
+	token := fleet.UserToken{Name: cmp.Or(o.name, "token-"+o.factory.Now().UTC().Format("2006-01-02-150405")), Hash: fleet.HashToken(secret), Expires: expires}
+	tokens, err := o.with(f, token)
+	if err != nil {
+		return err
+	}
+	change, err := amend.Tokens(os.DirFS(repo.Root()), o.user, o.groups, tokens)
+	if err != nil {
+		return explained(err)
+	}
+	made, err := o.carryOut(ctx, repo, change, fmt.Sprintf("Add token %s of %s", token.Name, o.user))
+	if !made {
+		return err
+	}
+	// Its hash is written: whatever became of the push, nobody can ask for it again.
+	o.factory.Say("token %s of %s, shown this once:", ui.Clean(token.Name), ui.Clean(o.user))
+	_, printed := fmt.Fprintln(o.factory.IO.Out, secret)
+	return errors.Join(err, printed)
+}
+
+// with are the user's tokens and a new one.
+func (o *createOptions) with(f *fleet.Fleet, token fleet.UserToken) ([]fleet.UserToken, error) {
+	user, known := f.User(o.user)
+	if !known {
+		return []fleet.UserToken{token}, nil
+	}
+	if len(o.groups) > 0 {
+		return nil, &ui.Err{Msg: fmt.Sprintf("user %q is there already, in groups of their own", o.user), Fix: "change the groups in " + user.Position.File}
+	}
+	if slices.ContainsFunc(user.Spec.Tokens, func(t fleet.UserToken) bool { return t.Name == token.Name }) {
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("user %q has a token %q already", o.user, token.Name),
+			Fix: fmt.Sprintf("give another --name, or plural auth token delete %s %s", o.user, token.Name),
+		}
+	}
+	return slices.Concat(user.Spec.Tokens, []fleet.UserToken{token}), nil
+}
+
+// until is when something ends that is to last so long, in RFC 3339; empty is never.
+func until(written string, now time.Time) (string, error) {
+	if written == "" {
+		return "", nil
+	}
+	end, err := ending(written, now)
+	if err != nil || !end.After(now) {
+		return "", &ui.Err{Msg: fmt.Sprintf("--expires %q is no time ahead", written), Fix: "--expires 90d, 12h, or 2027-01-31"}
+	}
+	return end.UTC().Format(time.RFC3339), nil
+}
+
+func ending(written string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if end, err := time.Parse(layout, written); err == nil {
+			return end, nil
+		}
+	}
+	if days, ok := strings.CutSuffix(written, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 15)
+		return now.AddDate(0, 0, int(n)), err
+	}
+	d, err := time.ParseDuration(written)
+	return now.Add(d), err
+}
+
+// row is a token as it is listed.
+type row struct {
+	User    string   `json:"user"`
+	Name    string   `json:"name"`
+	Groups  []string `json:"groups"`
+	Expires string   `json:"expires,omitempty"`
+	Expired bool     `json:"expired,omitempty"`
+	File    string   `json:"file"`
+}
+
+func newCmdList(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list [USER]",
+		Short:   "List the tokens of users, as the installation repo says them",
+		Example: cmdutil.Example("plural auth token list", "plural auth token list ada -o json"),
+		Args:    cmdutil.AtMost(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, all, err := open(f)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if _, ok := all.User(args[0]); !ok {
+					return noUser(args[0])
+				}
+			}
+			printer, err := f.Printer("")
+			if err != nil {
+				return err
+			}
+			rows := rowsOf(all, args, f.Now())
+			view := ui.View{Value: rows, Columns: []ui.Column{{Name: "USER"}, {Name: "TOKEN"}, {Name: "GROUPS"}, {Name: "EXPIRES"}, {Name: "FILE", Wide: true}}}
+			for _, r := range rows {
+				view.Names = append(view.Names, "token/"+r.User+"/"+r.Name)
+				view.Rows = append(view.Rows, []string{r.User, r.Name, cmdutil.OrDash(strings.Join(r.Groups, ", ")), cmp.Or(r.Expires, "never"), r.File})
+			}
+			return printer.Print(view)
+		},
+	}
+}
+
+// rowsOf are the tokens of the users that are named, or of all.
+func rowsOf(f *fleet.Fleet, users []string, now time.Time) []row {
+	rows := []row{}
+	for i := range f.Users {
+		u := &f.Users[i]
+		if len(users) > 0 && !slices.Contains(users, u.Metadata.Name) {
+			continue
+		}
+		for j := range u.Spec.Tokens {
+			t := &u.Spec.Tokens[j]
+			end := t.Until()
+			rows = append(rows, row{
+				User: u.Metadata.Name, Name: t.Name, Groups: u.Spec.Groups, Expires: t.Expires,
+				Expired: !end.IsZero() && !end.After(now), File: u.Position.String(),
+			})
+		}
+	}
+	return rows
+}
+
+func noUser(name string) error {
+	return &ui.Err{Msg: fmt.Sprintf("the installation repo has no user %q", name), Fix: "plural auth token list"}
+}
+
+func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
+	m := &making{factory: f}
+	cmd := &cobra.Command{
+		Use:   "delete USER NAME",
+		Short: "Take a token back",
+		Long: "Take a token back.\n\n" +
+			"Its hash goes from the installation repo. From when the hub serves the commit the token is refused, and what was\n" +
+			"opened with it ends within seconds.",
+		Example: cmdutil.Example("plural auth token delete ada laptop", "plural auth token delete ada laptop --dry-run"),
+		Args:    cmdutil.Exactly("USER", "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return m.delete(cmd.Context(), args[0], args[1])
+		},
+	}
+	m.flags(cmd.Flags())
+	return cmd
+}
+
+func (m *making) delete(ctx context.Context, name, token string) error {
+	repo, f, err := open(m.factory)
+	if err != nil {
+		return err
+	}
+	user, ok := f.User(name)
+	if !ok {
+		return noUser(name)
+	}
+	rest := slices.DeleteFunc(slices.Clone(user.Spec.Tokens), func(t fleet.UserToken) bool { return t.Name == token })
+	if len(rest) == len(user.Spec.Tokens) {
+		return &ui.Err{Msg: fmt.Sprintf("user %q has no token %q", name, token), Fix: "plural auth token list " + name}
+	}
+	change, err := amend.Tokens(os.DirFS(repo.Root()), name, nil, rest)
+	if err != nil {
+		return explained(err)
+	}
+	_, err = m.carryOut(ctx, repo, change, fmt.Sprintf("Delete token %s of %s", token, name))
+	return err
+}
+
+// open is the installation repo, with what it says.
+func open(factory *cmdutil.Factory) (*workspace.Repo, *fleet.Fleet, error) {
+	repo, err := factory.Repo()
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := fleet.Load(os.DirFS(repo.Root()))
+	return repo, f, err
+}

@@ -1,0 +1,67 @@
+// Package kube owns the commands by which Kubernetes tools reach the fleet's clusters through the hub.
+//
+// It refuses to know how requests get there and what tools ask for. A command finds the hub and the cluster, and writes the
+// file that tools read, or runs a tool with one.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/passage"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// NewCmdKube is `plural kube`.
+func NewCmdKube(f *cmdutil.Factory) *cobra.Command {
+	return cmdutil.Noun(&cobra.Command{
+		Use:     "kube",
+		GroupID: cmdutil.GroupAccess,
+		Short:   "Reach clusters with Kubernetes tools, through the hub",
+		Example: cmdutil.Example("plural kube config --all", "plural kube run prod-eu -- k9s", "plural kube proxy prod-eu"),
+	}, newCmdConfig(f), newCmdRun(f), newCmdProxy(f), newCmdToken(f))
+}
+
+// way is what a command needs to reach one cluster.
+type way struct {
+	hub     *client.Client
+	cluster string
+	tokens  *passage.Tokens
+}
+
+// open finds the hub, and a first token: a person who may not reach the cluster learns it here, in so many words.
+func open(ctx context.Context, f *cmdutil.Factory, cluster string) (*way, error) {
+	hub, err := f.HubClient()
+	if err != nil {
+		return nil, err
+	}
+	w := &way{hub, cluster, passage.NewTokens(hub, cluster, passage.TokenDir(), f.Now)}
+	if _, err := w.tokens.Token(ctx); err != nil {
+		return nil, unknown(err, cluster)
+	}
+	return w, nil
+}
+
+// handler is the cluster's API.
+func (w *way) handler(f *cmdutil.Factory) (http.Handler, error) {
+	return passage.New(w.hub, w.tokens, f.Logger())
+}
+
+// secure says whether tools can be let speak to the hub themselves: they show a token over TLS alone.
+func secure(hub *client.Client) bool { return strings.HasPrefix(hub.Address(), "https://") }
+
+// unknown says what to do about a cluster that the hub does not know.
+func unknown(err error, cluster string) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
+		return &ui.Err{Msg: fmt.Sprintf("the hub has no cluster %q for you", cluster), Cause: answer.Message, Fix: "plural cluster list", Err: err}
+	}
+	return err
+}

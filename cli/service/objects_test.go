@@ -1,0 +1,62 @@
+package service
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+func draw(objects []v1.Object) string {
+	var b strings.Builder
+	for _, row := range branches(objects, time.Unix(0, 0)) {
+		b.WriteString(row[0] + "\n")
+	}
+	return b.String()
+}
+
+func TestATreeHangsObjectsBelowTheirOwners(t *testing.T) {
+	object := func(uid, kind, name, owner string) v1.Object {
+		return v1.Object{UID: uid, Kind: kind, Name: name, Owner: owner, Namespace: "web"}
+	}
+	got := draw([]v1.Object{
+		object("p2", "Pod", "web-b", "r"), object("p1", "Pod", "web-a", "r"), object("r", "ReplicaSet", "web", "d"),
+		object("d", "Deployment", "web", ""), object("s", "Service", "web", ""),
+		object("o", "Job", "hidden-owner", "somebody"),
+		{UID: "c", Kind: "ClusterRole", Name: "web"},
+	})
+	want := `├─ ClusterRole/web
+├─ Deployment/web (web)
+│  └─ ReplicaSet/web (web)
+│     ├─ Pod/web-a (web)
+│     └─ Pod/web-b (web)
+├─ Job/hidden-owner (web)
+└─ Service/web (web)
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestATreeShowsEachObjectOnceWhoeverOwnsIt(t *testing.T) {
+	circle := []v1.Object{{UID: "a", Kind: "A", Owner: "b"}, {UID: "b", Kind: "B", Owner: "a"}, {UID: "c", Kind: "C", Owner: "c"}}
+	if got := draw(circle); strings.Count(got, "\n") != 3 {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestALongChainGrowsDownNotRight(t *testing.T) {
+	objects := make([]v1.Object, 20_000)
+	for i := range objects {
+		objects[i] = v1.Object{UID: strings.Repeat("x", i%7) + string(rune('0'+i)), Kind: "K"}
+		if i > 0 {
+			objects[i].Owner = objects[i-1].UID
+		}
+	}
+	for _, row := range branches(objects, time.Unix(0, 0)) {
+		if len(row[0]) > 100 {
+			t.Fatalf("a row of %d bytes", len(row[0]))
+		}
+	}
+}

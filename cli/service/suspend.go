@@ -1,0 +1,109 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/amend"
+)
+
+// suspension is a change of whether agents look after a service.
+type suspension struct {
+	f       *cmdutil.Factory
+	service string
+	// on says that they leave it alone; begin, done and message tell so.
+	on                    bool
+	done, nothing, commit string
+	making                making
+}
+
+func newCmdSuspend(f *cmdutil.Factory) *cobra.Command {
+	return newCmdSuspension(f, suspension{on: true, done: "is suspended", nothing: "is suspended already", commit: "Suspend "}, &cobra.Command{
+		Use:   "suspend NAME",
+		Short: "Have agents leave a service alone, on all clusters",
+		Long: `Have agents leave a service alone, on all clusters, until it is resumed: nothing
+is applied, healed or deleted. What runs keeps running.
+
+This writes spec.suspend into the service's file, commits and pushes it, and
+waits until the hub serves the commit.`,
+		Example: cmdutil.Example("plural service suspend web -m 'Leave web alone until the incident is over'", "plural svc suspend web --dry-run"),
+	})
+}
+
+func newCmdResume(f *cmdutil.Factory) *cobra.Command {
+	return newCmdSuspension(f, suspension{done: "goes on", nothing: "is not suspended", commit: "Resume "}, &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Have agents look after a suspended service again",
+		Long: `Have agents look after a suspended service again, from its newest state.
+
+This takes spec.suspend out of the service's file, commits and pushes it, and
+waits until the hub serves the commit.`,
+		Example: cmdutil.Example("plural service resume web"),
+	})
+}
+
+func newCmdSuspension(f *cmdutil.Factory, s suspension, cmd *cobra.Command) *cobra.Command {
+	s.f, s.making = f, making{f: f}
+	s.making.flags(cmd.Flags(), "wait until the hub serves the change")
+	cmd.Args = cmdutil.Exactly("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s.service = args[0]
+		return s.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (s *suspension) run(ctx context.Context) error {
+	repo, err := s.f.Repo()
+	if err != nil {
+		return err
+	}
+	change, err := amend.Suspend(os.DirFS(repo.Root()), s.service, s.on)
+	if err != nil {
+		return explained(err)
+	}
+	if change.Done() {
+		s.f.Say("%s %s, in %s", ui.Clean(s.service), s.nothing, change.File)
+		return nil
+	}
+	pushed, err := s.making.carryOut(ctx, repo, change, s.commit+s.service)
+	if err != nil || pushed == "" || !s.making.wait {
+		return err
+	}
+	hub, err := s.f.HubClient()
+	if err != nil {
+		return err
+	}
+	return s.observe(ctx, hub, pushed)
+}
+
+// observe waits until the hub serves the commit, or a newer one that says the same.
+func (s *suspension) observe(ctx context.Context, hub *client.Client, commit string) error {
+	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
+	err := await(ctx, s.f, func(ctx context.Context) (bool, error) {
+		status, err := hub.Status(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := refused(status, commit); err != nil || status.Commit.ID == commit {
+			return true, err
+		}
+		service, err := hub.Service(ctx, s.service)
+		return err == nil && s.on && service.Suspended, err
+	}, func() error {
+		return &ui.Err{
+			Msg: fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(commit), settleTimeout),
+			Fix: "plural status", Code: ui.ExitPending,
+		}
+	})
+	if err == nil {
+		s.f.Say("observed: %s %s", ui.Clean(s.service), s.done)
+	}
+	return err
+}
