@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/reach"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }

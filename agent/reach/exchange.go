@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 

@@ -23,7 +23,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // leavesNothing checks, after everything else of the test has been cleaned up, that no goroutine is left.

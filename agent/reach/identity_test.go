@@ -15,7 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // about are the headers of a request that say who asks.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 
@@ -53,7 +53,7 @@ type handler struct {
 	buffers       sync.Pool
 }
 
-// New makes the handler of requests that come by internal/carry.
+// New makes the handler of requests that come by api/channel/carry.
 func New(o Options) (http.Handler, error) {
 	if o.Kube == nil || o.Cluster == "" || o.Policy == nil {
 		return nil, errors.New("reach: an API server, a cluster's name and a policy are needed")

@@ -25,7 +25,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/kubetest"
 )
 

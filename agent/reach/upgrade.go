@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // linger is how long a person may go on sending when the API server sends no more.

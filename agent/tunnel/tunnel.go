@@ -29,7 +29,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Hello is what the agent says of itself on a new connection. Versions that are not set are those that are spoken here.
 	Hello func() *channel.Hello
-	// Handler answers requests to the cluster's API server; see internal/carry for what a request carries beside HTTP.
+	// Handler answers requests to the cluster's API server; see api/channel/carry for what a request carries beside HTTP.
 	Handler http.Handler
 	// Objects, Diff and Logs answer the calls of these names. Nil means that the agent cannot do it.
 	Objects func(ctx context.Context, request *channel.ObjectsRequest, send func(*channel.ObjectsEvent) error) error

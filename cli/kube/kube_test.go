@@ -16,7 +16,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -61,6 +63,8 @@ type world struct {
 	// home is the person's, env the environment.
 	home string
 	env  []string
+
+	mu sync.Mutex // guards what follows
 	// clusters are those of the fleet; api answers for each of them, to who shows the token of that cluster.
 	clusters []string
 	api      http.Handler
@@ -104,7 +108,10 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			rw.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		http.StripPrefix("/k8s/"+path[1], w.api).ServeHTTP(rw, r)
+		w.mu.Lock()
+		api := w.api
+		w.mu.Unlock()
+		http.StripPrefix("/k8s/"+path[1], api).ServeHTTP(rw, r)
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer person" {
@@ -122,6 +129,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
 		answer(rw, http.StatusOK, map[string]any{"token": "only-" + question.Cluster, "expires": time.Now().Add(10 * time.Minute)})
 	case r.URL.Path == "/v1/clusters":
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		list := v1.List[v1.Cluster]{Total: len(w.clusters)}
 		for _, name := range w.clusters {
 			list.Items = append(list.Items, v1.Cluster{Name: name})
@@ -135,12 +144,9 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (w *world) has(cluster string) bool {
-	for _, name := range w.clusters {
-		if name == cluster {
-			return true
-		}
-	}
-	return false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.clusters, cluster)
 }
 
 func answer(w http.ResponseWriter, code int, value any) {
@@ -160,6 +166,8 @@ func (w *world) real() *kubetest.Cluster {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.api = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -513,7 +521,9 @@ func TestTheFileThatKubectlWritesIsMergedInto(t *testing.T) {
 
 func TestAnotherHubsContextIsNotOverwrittenUnasked(t *testing.T) {
 	w := newWorld(t, true)
+	w.mu.Lock()
 	w.clusters = append(w.clusters, "far")
+	w.mu.Unlock()
 	file := w.home + "/x"
 	w.write(file, []byte(strings.ReplaceAll(own, "HUB", w.hub.URL)))
 	before := w.read(file)

@@ -26,8 +26,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
-	"github.com/pluralsh/plural/internal/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
 )

@@ -69,7 +69,7 @@ type Limits struct {
 	Head time.Duration
 	// Stalled (5 min) is how long a client may read nothing of an answer.
 	Stalled time.Duration
-	// HalfClosed (1 min) is how long a connection stays of which the client's half has ended.
+	// HalfClosed (10 s) is how long a connection stays of which one half has ended, and nothing comes from the other.
 	HalfClosed time.Duration
 }
 
@@ -83,7 +83,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	for field, value := range map[*time.Duration]time.Duration{
-		&l.Wait: 2 * time.Second, &l.Head: 75 * time.Second, &l.Stalled: 5 * time.Minute, &l.HalfClosed: time.Minute,
+		&l.Wait: 2 * time.Second, &l.Head: 75 * time.Second, &l.Stalled: 5 * time.Minute, &l.HalfClosed: 10 * time.Second,
 	} {
 		if *field == 0 {
 			*field = value

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 

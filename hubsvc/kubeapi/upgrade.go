@@ -76,17 +76,16 @@ func (s *session) switching(client net.Conn, resp *http.Response) error {
 	return err
 }
 
-// join passes bytes on in both directions. The end of one is passed on as such, and the other may go on for a while; an error
-// ends both.
+// join passes bytes on in both directions. The end of one is passed on as such, and the other may go on for as long as
+// something comes; an error ends both.
 func (s *session) join(ctx context.Context, client net.Conn, from io.Reader, cluster halves) error {
 	stop := context.AfterFunc(ctx, func() {
 		client.Close()
 		cluster.Close()
 	})
 	defer stop()
-	linger := time.AfterFunc(time.Hour, func() { s.cancel(errHalfClosed) })
-	linger.Stop()
-	defer linger.Stop()
+	l := &lingering{patience: s.p.Limits.HalfClosed, end: func() { s.cancel(errHalfClosed) }}
+	defer l.stop()
 	var both sync.WaitGroup
 	half := func(pass func() error, broken error) {
 		both.Go(func() {
@@ -94,31 +93,60 @@ func (s *session) join(ctx context.Context, client net.Conn, from io.Reader, clu
 				s.cancel(errors.Join(broken, err))
 				return
 			}
-			linger.Reset(s.p.Limits.HalfClosed)
+			l.start()
 		})
 	}
 	half(func() error {
-		// A cluster that takes no more may still have something to say: only a client that has gone ends both.
-		err := errors.Join(s.pass(cluster, from, &s.in), cluster.CloseWrite())
-		if errors.Is(err, io.ErrClosedPipe) {
-			return nil
-		}
-		return err
+		return errors.Join(s.pass(cluster, from, &s.in, l), cluster.CloseWrite())
 	}, errGone)
 	half(func() error {
-		return errors.Join(s.pass(client, cluster, &s.out), closeWrite(client))
+		return errors.Join(s.pass(client, cluster, &s.out, l), closeWrite(client))
 	}, errBroken)
 	both.Wait()
 	return cause(ctx, nil)
 }
 
+// lingering is the time that is left to a connection of which one half has ended.
+type lingering struct {
+	patience time.Duration
+	end      func()
+	mu       sync.Mutex  // guards timer
+	timer    *time.Timer // nil while both halves are open
+}
+
+func (l *lingering) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer == nil {
+		l.timer = time.AfterFunc(l.patience, l.end)
+	}
+}
+
+// moved says that something came.
+func (l *lingering) moved() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Reset(l.patience)
+	}
+}
+
+func (l *lingering) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
 // pass copies one direction to its end.
-func (s *session) pass(to io.Writer, from io.Reader, count *atomic.Int64) error {
+func (s *session) pass(to io.Writer, from io.Reader, count *atomic.Int64, l *lingering) error {
 	buffer := s.p.buffers.Get().(*[channel.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
 	defer s.p.buffers.Put(buffer)
 	for {
 		n, err := from.Read(buffer[:])
 		if n > 0 {
+			l.moved()
 			written, err := to.Write(buffer[:n])
 			count.Add(int64(written))
 			if err != nil {

@@ -269,7 +269,7 @@ func TestConnectionsGetTheirGraceWhenTheHubGoes(t *testing.T) {
 		<-finish
 		io.WriteString(conn, "done")
 	}))
-	_, from, _ := w.upgraded(upgradeRequest())
+	conn, from, _ := w.upgraded(upgradeRequest())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	drained := make(chan struct{})
@@ -290,6 +290,7 @@ func TestConnectionsGetTheirGraceWhenTheHubGoes(t *testing.T) {
 	if rest, err := io.ReadAll(from); string(rest) != "done" || err != nil {
 		t.Errorf("rest is %q, %v", rest, err)
 	}
+	conn.Close()
 	<-drained
 }
 

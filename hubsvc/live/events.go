@@ -89,7 +89,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, who asker) error {
 		return err
 	}
 	defer a.feeds.close(f)
-	objects, err := sight{a, who, true}.of(r.Context(), f.shown())
+	objects, err := sight{api: a, who: who, own: true}.of(r.Context(), f.shown())
 	if err != nil {
 		return err
 	}

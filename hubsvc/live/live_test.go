@@ -48,6 +48,16 @@ func TestAServicesTreeShowsWhatThePersonMaySee(t *testing.T) {
 	if diff := cmp.Diff([]string{"ConfigMap settings", "Deployment web", ".ReplicaSet", "..Pod"}, inOrder); diff != "" {
 		t.Error(diff)
 	}
+	for who, says := range map[string]bool{"carol": false, "dora": true} {
+		if who == "dora" {
+			w.allows(who, "apps", "deployments", "list")
+		}
+		for _, o := range w.list(who, "PATH/services/SERVICE/objects").Items {
+			if o.Kind == "Deployment" && (o.Message != "") != says {
+				t.Errorf("%s is told by the deployment itself: %q", who, o.Message)
+			}
+		}
+	}
 	if got := w.list("alice", "PATH/services/SERVICE/objects?filter=kind:Deployment").Items; len(got) != 1 || got[0].Resource != "deployments" || got[0].Created == nil {
 		t.Errorf("filtered: %v", got)
 	}

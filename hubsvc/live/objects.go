@@ -34,7 +34,7 @@ func (a *API) tree(w http.ResponseWriter, r *http.Request, who asker) error {
 		return err
 	}
 	defer a.feeds.close(f)
-	visible := sight{a, who, true}
+	visible := sight{api: a, who: who, own: true}
 	if watches(r) {
 		return a.watch(w, r, who, f, visible)
 	}
@@ -59,7 +59,7 @@ func (a *API) objects(w http.ResponseWriter, r *http.Request, who asker) error {
 		return err
 	}
 	defer a.feeds.close(f)
-	visible := sight{a, who, false}
+	visible := sight{api: a, who: who, in: at}
 	if watches(r) {
 		return a.watch(w, r, who, f, visible)
 	}
@@ -75,6 +75,16 @@ type sight struct {
 	// own says that a service's own objects are shown whatever the cluster thinks, as agents report them to everybody: all of them
 	// but what they say of themselves, which may repeat what nobody is to know.
 	own bool
+	// in is what the feed shows, when it is no service.
+	in place
+}
+
+// placeOf is where the person has to be allowed to look, to see an object.
+func (s sight) placeOf(o *channel.Object) place {
+	if s.own {
+		return placeOf(o)
+	}
+	return s.in
 }
 
 // of are those objects that the person may see, as they may see them.
@@ -86,7 +96,7 @@ func (s sight) of(ctx context.Context, objects []*channel.Object) ([]*channel.Ob
 	var seen []*channel.Object
 	for _, o := range objects {
 		switch {
-		case !hidden[placeOf(o)]:
+		case !hidden[s.placeOf(o)]:
 			seen = append(seen, o)
 		case s.own && o.GetApplied():
 			silent := proto.CloneOf(o)
@@ -104,7 +114,7 @@ func (s sight) hidden(ctx context.Context, objects []*channel.Object) (map[place
 	for _, o := range objects {
 		reported := s.own && o.GetApplied()
 		if !reported || o.GetMessage() != "" {
-			matters[placeOf(o)] = matters[placeOf(o)] || !reported
+			matters[s.placeOf(o)] = matters[s.placeOf(o)] || !reported
 		}
 	}
 	var mu sync.Mutex // guards hidden

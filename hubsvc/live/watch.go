@@ -185,7 +185,7 @@ func (s *watcher) send(ctx context.Context) error {
 			continue
 		}
 		now[o.GetUid()] = true
-		s.sent[o.GetUid()] = placeOf(o)
+		s.sent[o.GetUid()] = s.visible.placeOf(o)
 		if o.GetApplied() {
 			s.applied[o.GetUid()] = true
 		} else {

@@ -32,8 +32,6 @@ const (
 	pong = 10 * time.Second
 	// maxHeaderList bounds the metadata of one answer, in bytes.
 	maxHeaderList = 64 << 10
-	// readBuffer is small: TLS and WebSocket have buffers of their own, and an idle connection is to cost little.
-	readBuffer = 4 << 10
 	// eventRate and eventBurst bound what is taken of one connection's events, a second and at once.
 	eventRate  = 10
 	eventBurst = 100
@@ -128,7 +126,7 @@ func dialOptions(conn *netconn.Conn) []grpc.DialOption {
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
-		grpc.WithReadBufferSize(readBuffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(0), grpc.WithSharedWriteBuffer(true), // what is below has a buffer to read from
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: pong, PermitWithoutStream: true}),

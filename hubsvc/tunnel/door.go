@@ -86,7 +86,7 @@ func (h *Hub) upgrade(w http.ResponseWriter, r *http.Request, c caller) {
 	default:
 		c.by = "websocket"
 		var ws *websocket.Conn
-		if ws, err = websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}); err == nil {
+		if ws, err = websocket.Accept(&lean{w}, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}); err == nil {
 			stream = netconn.WebSocket(ws)
 		}
 	}
@@ -100,6 +100,26 @@ func (h *Hub) upgrade(w http.ResponseWriter, r *http.Request, c caller) {
 		h.unexpect(c.cluster)
 		_ = conn.Close()
 	}
+}
+
+// Sizes of a WebSocket's buffers, in bytes. What is larger passes them by; HTTP's own are four times as large, and an idle
+// connection is to cost little.
+const (
+	readBuffer  = 1 << 10
+	writeBuffer = 2 << 10
+)
+
+// lean is a response whose connection is taken over with small buffers.
+type lean struct{ http.ResponseWriter }
+
+// Hijack is that of http.Hijacker.
+func (l *lean) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(l.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn = early(conn, buffered.Reader)
+	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, readBuffer), bufio.NewWriterSize(conn, writeBuffer)), nil
 }
 
 var errNoUpgrade = fmt.Errorf("want an upgrade to websocket, or to %s", channel.Upgrade)

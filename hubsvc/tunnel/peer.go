@@ -304,7 +304,7 @@ func switchOver(conn net.Conn, address string) (net.Conn, error) {
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}
-	buffered := bufio.NewReaderSize(conn, readBuffer)
+	buffered := bufio.NewReader(conn)
 	response, err := http.ReadResponse(buffered, request)
 	if err != nil {
 		return nil, err

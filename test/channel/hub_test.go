@@ -17,8 +17,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
-	"github.com/pluralsh/plural/internal/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
 )

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // script is the other end of a stream: it says what it was told to, and remembers what it heard.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // crossed is what a list of headers says.

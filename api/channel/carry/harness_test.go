@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/carry"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
