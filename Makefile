@@ -82,8 +82,9 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 	cd localkube && ../.tools/golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: bench
-bench: build ## Measure; prints lines of the form "bench NAME VALUE UNIT".
-	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy
+bench: build .tools/remotedialer ## Measure; prints lines of the form "bench NAME VALUE UNIT".
+	PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
+		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel
 
 .PHONY: scale
 scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 12 minutes.
@@ -135,3 +136,7 @@ clean: ## Remove what make built.
 
 .tools/protoc-gen-go-grpc: tools/generate/go.mod tools/generate/go.sum
 	cd tools/generate && go build -o ../../$@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+# What benchmarks compare the way into a cluster with.
+.tools/remotedialer: tools/peers/main.go tools/peers/go.mod tools/peers/go.sum
+	cd tools/peers && go build -o ../../$@ .

@@ -6,7 +6,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/tail"
+	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/logring"
 )
 
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core files: %w", err)
 	}
-	o.ring, o.boot = logring.New(tail.Lines), rand.Text()
+	o.ring, o.boot = logring.New(tail.Lines), channel.NewBoot(time.Now())
 	o.Log = slog.New(o.ring.Handler(o.Log.Handler()))
 	keep, err := store.Open(o.Dir)
 	if err != nil {

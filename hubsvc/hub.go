@@ -35,6 +35,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/state"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/halfopen"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
@@ -336,6 +337,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	return &http.Server{
 		Handler:           h.front(mux),
 		TLSConfig:         certificates,
+		ConnState:         halfopen.New(maxHalfOpen).ConnState,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
@@ -345,6 +347,10 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
 	}, nil
 }
+
+// maxHalfOpen bounds the connections from one address over which nobody has asked anything yet. All of a fleet may come from
+// one, that of a load balancer, and at once.
+const maxHalfOpen = 16 << 10
 
 // seekable keeps a nil bundle from becoming an interface that is not nil.
 func seekable(bundle *cache.Object, err error) (io.ReadSeekCloser, error) {

@@ -126,7 +126,7 @@ func dialOptions(conn *netconn.Conn) []grpc.DialOption {
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
-		grpc.WithReadBufferSize(0), grpc.WithSharedWriteBuffer(true), // what is below has a buffer to read from
+		grpc.WithReadBufferSize(0), // what is below has a buffer to read from
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: pong, PermitWithoutStream: true}),

@@ -30,10 +30,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(crowdURL); url != "" {
-		crowd(url)
-		return
-	}
 	goleak.VerifyTestMain(m)
 }
 

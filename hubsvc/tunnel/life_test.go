@@ -51,6 +51,7 @@ func TestAnAgentThatSaysAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestARevokedClusterLosesItsConnectionsAtOnce(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
 	for name, change := range map[string]func(string){"the key is gone": f.revoke, "the key is another": f.register} {
@@ -114,6 +115,7 @@ func TestHubAndAgentSpeakTheNewestVersionThatBothKnow(t *testing.T) {
 }
 
 func TestTwoConnectionsLeadToTwoReplicas(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hubs := []*replica{f.hub(t, "hub-0", several(3)), f.hub(t, "hub-1", several(3)), f.hub(t, "hub-2", several(3))}
 	count := func() (held []int) {
@@ -185,6 +187,7 @@ func steadily(t *testing.T, cluster string, hubs ...*replica) (stop func() int) 
 }
 
 func TestDrainLosesNoCall(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hubs := []*replica{f.hub(t, "hub-0", several(2)), f.hub(t, "hub-1", several(2)), f.hub(t, "hub-2", several(2))}
 	a := f.agent(t, "edge", hubs)
@@ -265,6 +268,7 @@ func TestAReplicaThatIsAloneWaitsForWhatIsUnderWay(t *testing.T) {
 }
 
 func TestDrainEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0", several(2)) // the other one is never there
 	f.agent(t, "edge", []*replica{hub})
@@ -286,6 +290,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 }
 
 func TestAnOldConnectionIsReplacedBeforeItEnds(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0", func(s *settings) { s.MaxAge = 300 * time.Millisecond })
 	f.agent(t, "edge", []*replica{hub})
@@ -299,6 +304,7 @@ func TestAnOldConnectionIsReplacedBeforeItEnds(t *testing.T) {
 }
 
 func TestALostConnectionComesBack(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
 	var conns conns
@@ -320,6 +326,7 @@ func TestALostConnectionComesBack(t *testing.T) {
 }
 
 func TestOfTwoAgentsTheOneThatStartedLaterIsAsked(t *testing.T) {
+	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
 	older := f.agent(t, "edge", []*replica{hub})

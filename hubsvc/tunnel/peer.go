@@ -89,7 +89,7 @@ func (h *Hub) newPeerServer() *grpc.Server {
 		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
 		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
 		grpc.MaxConcurrentStreams(maxPeerStreams), grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.SharedWriteBuffer(true), grpc.WaitForHandlers(true),
+		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: ping / 4, PermitWithoutStream: true}),
 	)
@@ -236,7 +236,7 @@ func (p *peers) get(replica, address string) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(p.dial),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
 		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
-		grpc.WithSharedWriteBuffer(true), grpc.WithMaxHeaderListSize(maxHeaderList),
+		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			MinConnectTimeout: peerTime,

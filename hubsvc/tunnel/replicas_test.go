@@ -229,6 +229,7 @@ func TestCancellingReachesTheAgentOverAnotherReplica(t *testing.T) {
 }
 
 func TestWhoHoldsTheOtherConnectionIsAskedWhenOneCannotBeReached(t *testing.T) {
+	t.Parallel()
 	j := join(t)
 	a := j.agent(t, "edge", j.hubs[1:])
 	j.hubs[1].connected(1)
@@ -259,6 +260,7 @@ func TestWhoHoldsTheOtherConnectionIsAskedWhenOneCannotBeReached(t *testing.T) {
 }
 
 func TestWhenTheReplicaWithTheConnectionDiesAnotherHasOne(t *testing.T) {
+	t.Parallel()
 	j := join(t)
 	a := j.agent(t, "edge", j.hubs)
 	held := func() (names []string) {
@@ -338,5 +340,48 @@ func TestStreamsBetweenReplicasAreDeniedByDefault(t *testing.T) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 		})
+	}
+}
+
+// Each replica has a NATS server of its own: who listens where has to be known on all of them.
+func TestReplicasWithTheirOwnServersFindWhatTheOthersHold(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	var listen []string
+	for range 3 {
+		listen = append(listen, unused(t))
+	}
+	var hubs []*replica
+	for i := range 3 {
+		name := fmt.Sprintf("hub-%d", i)
+		server, err := natsd.Start(t.Context(), natsd.Options{
+			Dir: t.TempDir(), Name: name, Log: slog.New(slog.DiscardHandler),
+			Cluster: &natsd.Cluster{Name: "hub", Listen: listen[i], Routes: listen},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		hubs = append(hubs, f.hub(t, name, func(s *settings) {
+			s.Conn = server.Conn()
+			s.Peer = func(to string) (string, bool) {
+				for _, hub := range hubs {
+					if hub.name == to {
+						return hub.peers.Listener.Addr().String(), true
+					}
+				}
+				return "", false
+			}
+		}))
+	}
+	a := f.agent(t, "edge", hubs[2:])
+	hubs[2].connected(1)
+	for _, hub := range hubs {
+		if boot, err := asks(t.Context(), hub.found("edge")); err != nil || boot != a.boot {
+			t.Errorf("%s: %q, %v", hub.name, boot, err)
+		}
+		if _, err := hub.Reach(t.Context(), "nobody"); !errors.Is(err, tunnel.ErrAbsent) || strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("%s: %v", hub.name, err)
+		}
 	}
 }

@@ -1,13 +1,17 @@
 package tunnel_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/channel/carry"
 )
 
 // refusing is a proxy that lets no requests through of which refuses says so.
@@ -91,5 +95,40 @@ func transfers(t *testing.T, hub *replica) {
 		if err != nil || event.GetChanged()[0].GetUid() != fmt.Sprint(i) {
 			t.Fatalf("event %d: %v, %v", i, event, err)
 		}
+	}
+}
+
+func TestRequestsGoOverTheChannel(t *testing.T) {
+	j := join(t)
+	j.agent(t, "edge", j.hubs[1:2], func(o *agenttunnel.Options) {
+		o.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			call, _ := carry.CallOf(r.Context())
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			fmt.Fprintf(w, "%s %s %s %s", call.Identity.GetUser(), r.Method, r.RequestURI, body)
+		})
+	})
+	for _, hub := range j.hubs[:2] { // over another replica, and here
+		route := hub.found("edge")
+		client := &carry.Transport{Open: func(ctx context.Context) (channel.Cluster_ProxyClient, error) { return route.Proxy(ctx) }}
+		ctx := carry.WithCall(t.Context(), carry.Call{
+			ID: "1", Class: channel.Class_UNARY,
+			Identity: &channel.Identity{User: "plural:ann", Cluster: "edge", ExpiresUnixMs: time.Now().Add(time.Minute).UnixMilli()},
+		})
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://edge/api/v1/namespaces?a=%2F", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err != nil || string(body) != "plural:ann POST /api/v1/namespaces?a=%2F hello" {
+			t.Errorf("%s: %q, %v", hub.name, body, err)
+		}
+		_ = response.Body.Close()
 	}
 }
