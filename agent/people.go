@@ -31,6 +31,7 @@ type people struct {
 	session *session
 	ring    *logring.Ring
 	views   *views.Views
+	reach   *reach.Handler
 	policy  atomic.Pointer[reach.Policy]
 	events  chan *channel.Event
 	channel tunnel.Options
@@ -45,9 +46,9 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
 	p.views = views.New(views.Options{Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Log: o.Log})
-	handler, err := reach.New(reach.Options{
-		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log,
-		Policy: func() reach.Policy { return *p.policy.Load() },
+	policy := func() reach.Policy { return *p.policy.Load() }
+	p.reach, err = reach.New(reach.Options{
+		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log, Policy: policy,
 	})
 	if err != nil {
 		return nil, err
@@ -58,14 +59,14 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	}
 	host, _ := os.Hostname() // a name for people
 	p.channel = tunnel.Options{
-		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: handler, Log: o.Log,
+		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: p.reach, Log: o.Log,
 		Hello: func() *channel.Hello {
 			return &channel.Hello{
 				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,
 				Capabilities: []string{channel.CanProxy, channel.CanObjects, channel.CanDiff, channel.CanLogs},
 			}
 		},
-		Objects: p.views.Objects, Diff: s.syncer.Diff, Events: p.events,
+		Objects: shown{policy}.objects(p.views.Objects), Diff: shown{policy}.diff(s.syncer.Diff), Events: p.events,
 		Logs: func(ctx context.Context, request *channel.LogsRequest, send func(*channel.LogLine) error) error {
 			return tail.Logs(ctx, p.ring, request, send)
 		},
@@ -92,9 +93,10 @@ func (p *people) parts() []func(context.Context) error {
 	}
 }
 
-// allow puts the cluster's own policy in force.
+// allow puts the cluster's own policy in force, also for what is under way.
 func (p *people) allow(now reach.Policy) {
 	p.policy.Store(&now)
+	p.reach.Recheck()
 	p.session.log.Info("what people may ask of this cluster", slog.String("mode", now.Mode), slog.Int("rules", len(now.Rules)))
 }
 

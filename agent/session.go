@@ -93,7 +93,7 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	s.syncer = sync.New(sync.Options{
 		Hub: hub, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
-		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(), Boot: o.boot,
+		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
 		Capabilities: can, NewCapabilities: s.can, Lookup: s.lookup,
 		Event: func(e sync.Event) { s.people.tell(e) },
 	})

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/internal/person"
@@ -26,23 +31,61 @@ type EditOptions struct {
 
 // change makes a change that somebody asks for, as a commit. It is empty when everything was so already.
 func (h *hub) change(ctx context.Context, by person.Person, e api.Edit) (commit string, err error) {
-	if h.Edits == nil {
-		return "", &api.Refused{
-			Status: http.StatusForbidden, Message: "this hub only reads the installation repo", Fix: "plural service " + e.Action + " " + e.Service + ", in a clone",
-		}
+	if err := h.editable(e.Action, e.Service); err != nil {
+		return "", err
 	}
 	plan, message, err := h.planned(e)
 	if err != nil {
 		return "", err
 	}
 	if e.Message != "" {
-		message = e.Message
+		if message, err = plainMessage(e.Message); err != nil {
+			return "", err
+		}
 	}
 	commit, err = h.edit(ctx, by, message, plan)
-	if unfit := new(amend.Error); errors.As(err, &unfit) {
+	unfit, unwanted := new(amend.Error), new(workspace.PushError)
+	switch {
+	case errors.As(err, &unfit):
 		err = &api.Refused{Status: http.StatusConflict, Message: unfit.Message, Fix: unfit.Fix}
+	case err != nil && !errors.As(err, &unwanted):
+		h.Log.Error("a change that somebody asked for was not committed", "person", by.Name, "service", e.Service, "action", e.Action, "error", err)
+		err = errNoCommit
 	}
 	return commit, err
+}
+
+// errNoCommit is what people are told when it is nothing that they can do something about: the rest speaks of the hub's own disk
+// and network.
+var errNoCommit = errors.New("the hub could not read the installation repo, or not write to it; its log says why")
+
+// editable says why the hub does not commit, if it does not.
+func (h *hub) editable(action, service string) error {
+	fix := "plural service " + action + " " + service + ", in a clone"
+	switch {
+	case h.Edits == nil:
+		return &api.Refused{Status: http.StatusForbidden, Message: "this hub only reads the installation repo", Fix: fix}
+	case len(h.RepoKeys) > 0: // its own commit would be refused, and with it all those behind it
+		return &api.Refused{Status: http.StatusForbidden, Message: "this hub believes signed commits alone, and cannot sign", Fix: fix}
+	}
+	return nil
+}
+
+// maxMessage bounds what people write into a commit, in bytes.
+const maxMessage = 4 << 10
+
+// plainMessage is the message of a commit, as somebody wrote it. Whoever shows it later need not be careful.
+func plainMessage(text string) (string, error) {
+	odd := func(r rune) bool {
+		return r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == utf8.RuneError // marks that turn the direction of text are not printed
+	}
+	text = strings.TrimSpace(text)
+	if text == "" || len(text) > maxMessage || strings.ContainsFunc(text, odd) {
+		return "", &api.Refused{
+			Status: http.StatusBadRequest, Message: "the message is no plain text", Fix: fmt.Sprintf("write at most %d bytes, without control characters", maxMessage),
+		}
+	}
+	return text, nil
 }
 
 // planned says what an edit changes, and how its commit is called.
@@ -77,17 +120,25 @@ func (h *hub) waiting(service string) map[string]bool {
 	return tokens
 }
 
+// editTime bounds one commit, with the time that it waits for others.
+const editTime = 90 * time.Second
+
 // edit commits a change to the installation repo, as somebody asked for it, and has the hub look at it. It returns the commit, empty when
-// everything was so already.
+// everything was so already. There is one at a time: each needs a clone, and a hub that was killed has left its own behind.
 func (h *hub) edit(ctx context.Context, by person.Person, message string, plan func(tip fs.FS) (*amend.Change, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, editTime)
+	defer cancel()
+	if err := h.reaching.editing.Acquire(ctx, 1); err != nil {
+		return "", fmt.Errorf("wait for other changes: %w", err)
+	}
+	defer h.reaching.editing.Release(1)
 	dir := filepath.Join(h.Data, "edits")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return "", fmt.Errorf("make room for a clone: %w", err)
 	}
-	remote := workspace.Remote{URL: gitsource.Expand(h.Repo), Branch: h.Branch, Credentials: h.Edits.Credentials, Dir: dir}
 	who := workspace.Author{Name: by.Name, Email: by.Name + "@plural"}
 	done := false
-	commit, err := remote.Commit(ctx, who, message, func(tip fs.FS) (map[string][]byte, error) {
+	commit, err := h.remote(dir).Commit(ctx, who, message, func(tip fs.FS) (map[string][]byte, error) {
 		change, err := plan(tip)
 		if err != nil {
 			return nil, err
@@ -100,4 +151,14 @@ func (h *hub) edit(ctx context.Context, by person.Person, message string, plan f
 	}
 	h.replica.hint(h.planner.upstreams.own.ID)
 	return commit, nil
+}
+
+// remote is the installation repo, with the credentials for writing to it and no others.
+func (h *hub) remote(dir string) *workspace.Remote {
+	address := gitsource.Expand(h.Repo)
+	if u, err := url.Parse(address); err == nil && u.User != nil && u.Scheme != "ssh" {
+		u.User = nil
+		address = u.String()
+	}
+	return &workspace.Remote{URL: address, Branch: h.Branch, Credentials: h.Edits.Credentials, Dir: dir}
 }

@@ -42,7 +42,8 @@ import (
 
 // Options are what a person can set.
 type Options struct {
-	// Data is the folder for mirrors, bundles and observed state: all of it can be rebuilt. One hub at a time may use it.
+	// Data is the folder for mirrors, bundles and observed state, all of which can be rebuilt, and for the audit log and what
+	// sinks write to files, which cannot. One hub at a time may use it.
 	Data string
 	// Listen is the address for agents and people; TLSCert and TLSKey are PEM files, both or none.
 	Listen, TLSCert, TLSKey string

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pluralsh/plural/api/channel"
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -32,11 +34,14 @@ type reaching struct {
 	kube     *kubeapi.Proxy
 	live     *live.API
 	notifier *notify.Notifier
+	// editing is held by whoever commits.
+	editing *semaphore.Weighted
 }
 
 // reach makes the rooms between people and clusters.
 func (h *hub) reach() (err error) {
 	r := &h.reaching
+	r.editing = semaphore.NewWeighted(1)
 	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
 		return err
 	}
@@ -57,7 +62,7 @@ func (h *hub) reach() (err error) {
 		Reach: func(ctx context.Context, cluster string) (kubeapi.Backend, error) {
 			route, err := r.channels.Reach(ctx, cluster)
 			if err != nil {
-				return nil, err
+				return nil, h.unreached(cluster, err)
 			}
 			return backend{route}, nil
 		},
@@ -75,13 +80,29 @@ func (h *hub) reach() (err error) {
 		Reach: func(ctx context.Context, cluster string) (live.Agent, error) {
 			route, err := r.channels.Reach(ctx, cluster)
 			if err != nil {
-				return nil, err
+				return nil, h.unreached(cluster, err)
 			}
 			return route, nil
 		},
 		Do: r.kube.Do, Own: h.ring, Log: h.Log, Now: time.Now,
 	})
 	return nil
+}
+
+// errElsewhere is what people are told when a cluster's agent is connected, and not reached for all that.
+var errElsewhere = errors.New("the replica of the hub that holds its connection does not answer")
+
+// unreached is what people are told of a cluster that cannot be reached. All of it is for the log: it speaks of replicas and their
+// addresses.
+func (h *hub) unreached(cluster string, err error) error {
+	if slices.Contains([]error{tunnel.ErrAbsent, context.Canceled, context.DeadlineExceeded}, err) {
+		return err // and nothing more
+	}
+	h.Log.Warn("cluster cannot be reached", "cluster", cluster, "error", err)
+	if errors.Is(err, tunnel.ErrAbsent) {
+		return tunnel.ErrAbsent
+	}
+	return errElsewhere
 }
 
 // backend is a route to a cluster as the front of its API uses it.
@@ -92,27 +113,6 @@ func (b backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) 
 
 // Name is the connection's.
 func (b backend) Name() string { return b.Connection }
-
-// happened takes in what a cluster's agent says happened.
-func (h *hub) happened(cluster string, e *channel.Event) {
-	h.announce(v1.Event{
-		Time: time.UnixMilli(e.GetUnixMs()).UTC(), Cluster: cluster, Service: e.GetService(), Reason: e.GetReason(), Warning: e.GetWarning(),
-		Message: e.GetMessage(), Key: e.GetKey(),
-	})
-}
-
-// announce shows an event to whoever looks, and tells it to whoever wants to be told.
-func (h *hub) announce(e v1.Event) {
-	h.view.Note(e)
-	h.tell(e)
-}
-
-// tell passes an event on to sinks.
-func (h *hub) tell(e v1.Event) {
-	h.reaching.notifier.Note(notify.Event{
-		Time: e.Time, Cluster: e.Cluster, Service: e.Service, Reason: e.Reason, Message: e.Message, Key: e.Key, Warning: e.Warning,
-	})
-}
 
 // runReaching runs what reaches people and clusters. The audit goes on until closed ends: the last requests are written down too.
 func (h *hub) runReaching(ctx, closed context.Context, group *errgroup.Group) {

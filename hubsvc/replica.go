@@ -319,6 +319,7 @@ func (h *hub) runReplica(ctx context.Context, group *errgroup.Group, peers net.L
 	}
 	group.Go(func() error { return r.shard.Run(ctx) })
 	group.Go(func() error { return r.listen(ctx) })
+	group.Go(func() error { return h.listen(ctx) })
 	group.Go(func() error {
 		for {
 			select {

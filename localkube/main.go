@@ -55,7 +55,7 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "localkube",
 		Short:         "Serve a local Kubernetes API with simulated nodes",
-		Long:          "Serve a local Kubernetes API with simulated nodes: objects behave as in a\ncluster and pods become Ready, but no containers run.",
+		Long:          "Serve a local Kubernetes API with simulated nodes: objects behave as in a\ncluster and pods become Ready, but no containers run. Logs, exec, attach, cp\nand port-forward answer, and say so.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usage(cobra.NoArgs),

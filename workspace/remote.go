@@ -54,15 +54,33 @@ func (r *Remote) Commit(ctx context.Context, by Author, message string, plan fun
 		id, err := r.try(ctx, auth, by, message, plan)
 		again := new(refusal)
 		if !errors.As(err, &again) {
-			return id, outbound.RedactError(err, nil, r.Credentials)
+			return id, r.redacted(err)
 		}
 		if refused != nil && refused.tip == again.tip {
 			break // nobody was faster: it is this commit that is not wanted
 		}
 		refused = again
 	}
-	return "", fmt.Errorf("push to branch %q: %w", r.Branch, outbound.RedactError(refused.err, nil, r.Credentials))
+	return "", &PushError{Branch: r.Branch, Cause: r.redacted(refused.err)}
 }
+
+// redacted is an error without what the remote is shown, or has in its address.
+func (r *Remote) redacted(err error) error {
+	u, _ := url.Parse(r.URL) // nil when it is no URL, such as host:path
+	return outbound.RedactError(err, u, r.Credentials)
+}
+
+// PushError says that the remote does not take a commit which is made on what it has.
+type PushError struct {
+	Branch string
+	Cause  error
+}
+
+// Error begins with what was tried.
+func (e *PushError) Error() string { return fmt.Sprintf("push to branch %q: %v", e.Branch, e.Cause) }
+
+// Unwrap is the cause.
+func (e *PushError) Unwrap() error { return e.Cause }
 
 // refusal is what the remote says against a commit on top of a tip.
 type refusal struct {

@@ -155,3 +155,14 @@ func TestCommitThatARemoteDoesNotTakeIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestATokenInTheAddressOfARemoteIsNotShown: that is where some keep it.
+func TestATokenInTheAddressOfARemoteIsNotShown(t *testing.T) {
+	for _, user := range []string{"hunter2", "reader:hunter2"} {
+		r := &workspace.Remote{URL: "http://" + user + "@127.0.0.1:1/fleet.git", Branch: "main", Dir: t.TempDir()}
+		_, err := r.Commit(t.Context(), workspace.Author{}, "none", func(fs.FS) (map[string][]byte, error) { return nil, nil })
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+}

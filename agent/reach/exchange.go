@@ -11,7 +11,7 @@ import (
 )
 
 // exchange relays one request with its answer.
-func (h *handler) exchange(w http.ResponseWriter, out *http.Request, q kubeaccess.Request) {
+func (h *Handler) exchange(w http.ResponseWriter, out *http.Request, q kubeaccess.Request) {
 	response, ok := h.roundTrip(w, h.pooled, out)
 	if !ok {
 		return
@@ -20,16 +20,23 @@ func (h *handler) exchange(w http.ResponseWriter, out *http.Request, q kubeacces
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols:
 		refuse(w, badGateway("the API server switched to a protocol that was not asked for"))
-	case response.StatusCode == http.StatusUnauthorized && q.Subresource != "proxy":
-		// It is the agent's account that was refused: telling the person would have them log in again.
-		h.log.Error("the API server does not know the account that people's requests are made with")
-		refuse(w, unavailable("the API server refused the agent's own account: see the agent's log"))
 	default:
-		h.relay(w, response)
+		h.answer(w, response, q)
 	}
 }
 
-func (h *handler) roundTrip(w http.ResponseWriter, t http.RoundTripper, out *http.Request) (*http.Response, bool) {
+// answer relays what the API server says, unless it speaks of the agent.
+func (h *Handler) answer(w http.ResponseWriter, response *http.Response, q kubeaccess.Request) {
+	if response.StatusCode == http.StatusUnauthorized && q.Subresource != "proxy" {
+		// It is the agent's account that was refused: telling the person would have them log in again.
+		h.log.Error("the API server does not know the account that people's requests are made with")
+		refuse(w, unavailable("the API server refused the agent's own account: see the agent's log"))
+		return
+	}
+	h.relay(w, response)
+}
+
+func (h *Handler) roundTrip(w http.ResponseWriter, t http.RoundTripper, out *http.Request) (*http.Response, bool) {
 	response, err := t.RoundTrip(out)
 	if err == nil {
 		return response, true
@@ -44,7 +51,7 @@ func (h *handler) roundTrip(w http.ResponseWriter, t http.RoundTripper, out *htt
 }
 
 // relay sends an answer on as it comes. One whose length is not known is not held back: it may be a watch.
-func (h *handler) relay(w http.ResponseWriter, response *http.Response) {
+func (h *Handler) relay(w http.ResponseWriter, response *http.Response) {
 	header := w.Header()
 	for name, values := range response.Header {
 		header[name] = values
@@ -63,7 +70,7 @@ func (h *handler) relay(w http.ResponseWriter, response *http.Response) {
 	}
 }
 
-func (h *handler) copy(w io.Writer, body io.Reader, at *http.ResponseController, streaming bool) error {
+func (h *Handler) copy(w io.Writer, body io.Reader, at *http.ResponseController, streaming bool) error {
 	buffer, ok := h.buffers.Get().(*[channel.MaxData]byte)
 	if !ok {
 		return errors.ErrUnsupported

@@ -78,7 +78,7 @@ func options(kube *rest.Config, policy reach.Policy) (reach.Options, *atomic.Poi
 	return reach.Options{Kube: kube, Cluster: "edge", Policy: func() reach.Policy { return *current.Load() }}, current
 }
 
-func handler(t testing.TB, o reach.Options) http.Handler {
+func handler(t testing.TB, o reach.Options) *reach.Handler {
 	t.Helper()
 	h, err := reach.New(o)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 )
 
 // doubt says why an identity is not one to impersonate in this cluster; empty: it is.
-func (h *handler) doubt(who *channel.Identity) string {
+func (h *Handler) doubt(who *channel.Identity) string {
 	switch {
 	case who == nil:
 		return "the request came without an identity"
@@ -50,7 +50,7 @@ func doubtName(name string) string {
 	switch {
 	case !ok || bare == "":
 		return fmt.Sprintf("the identity has the name %.100q, which does not begin with %q", name, channel.Prefix)
-	case strings.Contains(strings.ToLower(name), "system:"):
+	case strings.HasPrefix(strings.ToLower(bare), "system:"):
 		return fmt.Sprintf("the identity has the name %.100q, which is Kubernetes' own", name)
 	case !plain(name):
 		return fmt.Sprintf("the identity has the name %.100q, which is not valid", name)

@@ -106,6 +106,16 @@ func (p Policy) forbids(who *channel.Identity, q kubeaccess.Request) string {
 	return ""
 }
 
+// Shows says whether people may be shown the objects of one kind, in one namespace or, where that is empty, in all: what the
+// hub asks for on its own account, without saying for whom. What the policy lets nobody list is not shown.
+func (p Policy) Shows(group, resource, namespace string) bool {
+	if p.Mode != "" && p.Mode != Full && p.Mode != ReadOnly {
+		return false
+	}
+	q := kubeaccess.Request{Verb: "list", Resource: true, Group: group, Kind: resource, Namespace: namespace}
+	return len(p.Rules) == 0 || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Allows(q) })
+}
+
 // reads relies on kubeaccess, for which whatever opens a connection is no reading.
 func reads(q kubeaccess.Request) bool {
 	switch q.Verb {

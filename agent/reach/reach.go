@@ -5,7 +5,8 @@
 // which sees them by impersonation, after the cluster's own policy, which can only narrow it.
 //
 // A request passes through like this: identity, policy, headers without anything that says who asks, impersonation set last,
-// one round trip to the one API server that there is. No redirect is followed.
+// one round trip to the one API server that there is. No redirect is followed. What is under way when the policy changes is
+// judged again.
 package reach
 
 import (
@@ -14,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,8 +41,8 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// handler answers with what the API server does.
-type handler struct {
+// Handler answers with what the API server does.
+type Handler struct {
 	cluster string
 	server  *url.URL
 	policy  func() Policy
@@ -51,10 +53,11 @@ type handler struct {
 	// pooled is for requests with answers; fresh makes a connection for each upgrade.
 	pooled, fresh http.RoundTripper
 	buffers       sync.Pool
+	underway      underway
 }
 
 // New makes the handler of requests that come by api/channel/carry.
-func New(o Options) (http.Handler, error) {
+func New(o Options) (*Handler, error) {
 	if o.Kube == nil || o.Cluster == "" || o.Policy == nil {
 		return nil, errors.New("reach: an API server, a cluster's name and a policy are needed")
 	}
@@ -62,7 +65,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's address: %w", err)
 	}
-	h := &handler{cluster: o.Cluster, server: server, policy: o.Policy, now: o.Now, log: o.Log}
+	h := &Handler{cluster: o.Cluster, server: server, policy: o.Policy, now: o.Now, log: o.Log}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -76,18 +79,28 @@ func New(o Options) (http.Handler, error) {
 		}
 	}
 	h.buffers.New = func() any { return new([channel.MaxData]byte) }
-	h.pooled, h.fresh, err = transports(o.Kube, h.token != nil)
-	return h, err
+	if h.pooled, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers one request, for as long as the policy lets it.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call, ok := carry.CallOf(r.Context())
 	if !ok {
 		refuse(w, forbidden("the request came without an identity"))
 		return
 	}
-	q, refused := h.admit(call, r)
+	q, refused := h.identify(call, r)
 	if refused != nil {
+		refuse(w, refused)
+		return
+	}
+	ctx, leave := h.underway.enter(r.Context(), call.Identity, q)
+	defer leave()
+	r = r.WithContext(ctx)
+	if refused := h.judge(call, q); refused != nil { // in this order: a policy that changes from now on finds the request
 		refuse(w, refused)
 		return
 	}
@@ -97,14 +110,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if call.Class == channel.Class_UPGRADE {
-		h.upgrade(w, out)
+		h.upgrade(w, out, q)
 		return
 	}
 	h.exchange(w, out, q)
 }
 
-// admit says what is asked for, or why it is not to be.
-func (h *handler) admit(call carry.Call, r *http.Request) (kubeaccess.Request, *refusal) {
+// identify says what is asked for, by somebody who can be impersonated here.
+func (h *Handler) identify(call carry.Call, r *http.Request) (kubeaccess.Request, *refusal) {
 	who := call.Identity
 	if cause := h.doubt(who); cause != "" { // which the hub should have seen
 		h.log.Warn("refused an identity", "request_id", call.ID, "user", who.GetUser(), "cause", cause)
@@ -114,16 +127,23 @@ func (h *handler) admit(call carry.Call, r *http.Request) (kubeaccess.Request, *
 	if err != nil {
 		return q, badRequest(err.Error())
 	}
-	if cause := h.policy().forbids(who, q); cause != "" {
-		h.log.Debug("refused a request", "request_id", call.ID, "user", who.GetUser(), "cause", cause)
-		return q, forbidden(fmt.Sprintf("%s may not %s in cluster %s: %s", who.GetUser(), q.Describe(), h.cluster, cause))
-	}
 	return q, nil
+}
+
+// judge says why the policy does not let a request through, if it does not.
+func (h *Handler) judge(call carry.Call, q kubeaccess.Request) *refusal {
+	cause := h.policy().forbids(call.Identity, q)
+	if cause == "" {
+		return nil
+	}
+	user := call.Identity.GetUser()
+	h.log.Debug("refused a request", "request_id", call.ID, "user", user, "cause", cause)
+	return forbidden(fmt.Sprintf("%s may not %s in cluster %s: %s", user, q.Describe(), h.cluster, cause))
 }
 
 // outgoing makes the request to the API server. Whatever the incoming one says about who asks is left out once more, and what is
 // known of it is set last, so that nothing can take it away again.
-func (h *handler) outgoing(call carry.Call, r *http.Request) (*http.Request, error) {
+func (h *Handler) outgoing(call carry.Call, r *http.Request) (*http.Request, error) {
 	header := r.Header.Clone()
 	if err := carry.CleanRequest(header); err != nil {
 		return nil, err
@@ -145,8 +165,8 @@ func (h *handler) outgoing(call carry.Call, r *http.Request) (*http.Request, err
 	impersonate(header, call)
 	target := *r.URL
 	target.Scheme, target.Host, target.User = h.server.Scheme, h.server.Host, nil
-	if base := h.server.Path; base != "" && base != "/" {
-		target.Path, target.RawPath = base+r.URL.Path, h.server.EscapedPath()+r.URL.EscapedPath()
+	if base := strings.TrimSuffix(h.server.Path, "/"); base != "" {
+		target.Path, target.RawPath = base+r.URL.Path, strings.TrimSuffix(h.server.EscapedPath(), "/")+r.URL.EscapedPath()
 	}
 	out := &http.Request{
 		Method: r.Method, URL: &target, Header: header, Body: r.Body, ContentLength: r.ContentLength,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 
 // linger is how long a person may go on sending when the API server sends no more.
@@ -21,7 +22,7 @@ type twoWay interface {
 
 // upgrade relays a request for another protocol, over a connection that serves nothing else. Only when the API server agrees do
 // bytes pass; any other answer is relayed, and ends the connection.
-func (h *handler) upgrade(w http.ResponseWriter, out *http.Request) {
+func (h *Handler) upgrade(w http.ResponseWriter, out *http.Request, q kubeaccess.Request) {
 	out.Body, out.ContentLength = http.NoBody, 0
 	response, ok := h.roundTrip(w, h.fresh, out)
 	if !ok {
@@ -29,7 +30,7 @@ func (h *handler) upgrade(w http.ResponseWriter, out *http.Request) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		h.relay(w, response)
+		h.answer(w, response, q)
 		return
 	}
 	backend, ok := response.Body.(twoWay)
@@ -49,6 +50,9 @@ func (h *handler) upgrade(w http.ResponseWriter, out *http.Request) {
 	}
 	defer person.Close()
 	join(out.Context(), person, backend)
+	if out.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // what was cut off must not look like an end
+	}
 }
 
 // join passes bytes both ways until both halves have ended, or ctx ends. An API server that takes no more may still have something

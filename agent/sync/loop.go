@@ -95,7 +95,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
-	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: cmp.Or(s.Boot, rand.Text()), can: newCapable(s.Capabilities)}
+	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: rand.Text(), can: newCapable(s.Capabilities)}
 	state.verify = time.Now().Add(jitter(s.Verify))
 	s.unlock(state, nil)
 	good, err := s.Store.Good()

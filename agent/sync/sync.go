@@ -104,8 +104,8 @@ type Options struct {
 	Passes int
 	// PollInterval is used until the hub says another.
 	PollInterval time.Duration
-	// AgentVersion and Boot go into reports; Boot names this process, and is made up when it is empty.
-	AgentVersion, Boot string
+	// AgentVersion goes into reports.
+	AgentVersion string
 	// Capabilities are what the cluster can do at first, and what it can do from then on.
 	Capabilities    Capabilities
 	NewCapabilities <-chan Capabilities

@@ -281,7 +281,7 @@ func (d *dialer) upgrade(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", channel.Upgrade)
-	response, err := d.h1.Do(request)
+	response, err := d.h1.Do(request) //nolint:bodyclose // it is the connection, or refused closes it
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ func (d *dialer) pipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	request.Header.Set("Content-Type", pipe.ContentType)
 	request.Header.Set("Te", "trailers")
-	response, err := d.h2.Do(request)
+	response, err := d.h2.Do(request) //nolint:bodyclose // it is half of the connection, or refused closes it
 	if err != nil {
 		cancel()
 		return nil, err

@@ -61,7 +61,7 @@ func (a *agent) start(ctx context.Context, conn *netconn.Conn, by string) *sessi
 		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
 		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.SharedWriteBuffer(true), grpc.WaitForHandlers(true),
+		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: ping / 4, PermitWithoutStream: true}),
 	)

@@ -40,8 +40,9 @@ func newCmdServe(f *cmdutil.Factory, runF func(*serveOptions) error) *cobra.Comm
 		Short: "Serve a fleet from its installation repo",
 		Long: "Serve a fleet from its installation repo.\n\n" +
 			"The hub fetches the repo and its sources, works out what every cluster should run, and answers agents and\n" +
-			"people on one port. All that it keeps below --data can be deleted: it is rebuilt from git and from the agents'\n" +
-			"reports. With --replica it is one of several processes that share the work and take over from each other.",
+			"people on one port. What it keeps below --data is rebuilt from git and from the agents' reports, all but the audit\n" +
+			"log and the notifications in files. With --replica it is one of several processes that share the work and take\n" +
+			"over from each other.",
 		Example: cmdutil.Example(
 			"plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural --tls-cert tls.crt --tls-key tls.key",
 			"plural hub serve --repo ssh://git@git.example.com/fleet.git --repo-credentials /etc/plural/git --data /var/lib/plural",
@@ -114,6 +115,9 @@ func serve(ctx context.Context, o *serveOptions) error {
 		return &ui.Err{Msg: "intervals are longer than nothing", Fix: "for example --interval 2m"}
 	case o.cluster.Name == "" && (o.cluster.Listen != "" || o.cluster.NATS != "" || o.cluster.PeerListen != ""):
 		return &ui.Err{Msg: "which of the replicas is this?", Fix: "--replica NAME"}
+	}
+	if (o.edits || o.editAuth != "") && len(o.repoKeys) > 0 {
+		return &ui.Err{Msg: "the hub cannot sign, so its own commits would be refused", Fix: "leave out --edits, or --repo-keys"}
 	}
 	if o.cluster.Name != "" && o.TokenFile == "" {
 		return &ui.Err{Msg: "replicas need one token for people's tools", Fix: "--token-file FILE, with the same content for all of them"}

@@ -36,13 +36,21 @@ type way struct {
 	tokens  *passage.Tokens
 }
 
-// open finds the hub, and a first token: a person who may not reach the cluster learns it here, in so many words.
-func open(ctx context.Context, f *cmdutil.Factory, cluster string) (*way, error) {
+// find finds the hub.
+func find(f *cmdutil.Factory, cluster string) (*way, error) {
 	hub, err := f.HubClient()
 	if err != nil {
 		return nil, err
 	}
-	w := &way{hub, cluster, passage.NewTokens(hub, cluster, passage.TokenDir(), f.Now)}
+	return &way{hub, cluster, passage.NewTokens(hub, cluster, passage.TokenDir(), f.Now)}, nil
+}
+
+// open also gets a first token: a person who may not reach the cluster learns it here, in so many words.
+func open(ctx context.Context, f *cmdutil.Factory, cluster string) (*way, error) {
+	w, err := find(f, cluster)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := w.tokens.Token(ctx); err != nil {
 		return nil, unknown(err, cluster)
 	}

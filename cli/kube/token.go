@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/json"
+	"os"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,13 +21,13 @@ func newCmdToken(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural kube token prod-eu --hub https://hub.example.com"),
 		Args:    cmdutil.Exactly("CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := open(cmd.Context(), f, args[0])
+			w, err := find(f, args[0])
 			if err != nil {
 				return err
 			}
-			token, err := w.tokens.Token(cmd.Context())
+			token, err := w.tokens.TokenFor(cmd.Context(), os.Getppid())
 			if err != nil {
-				return err
+				return unknown(err, args[0])
 			}
 			expires := metav1.NewTime(token.Expires)
 			return json.NewEncoder(f.IO.Out).Encode(&clientauthentication.ExecCredential{

@@ -28,6 +28,13 @@ const (
 	forgotten = 24 * time.Hour
 )
 
+// kept is a token on disk.
+type kept struct {
+	v1.KubeToken
+	// Asker is the process that it was given to last, 0 for none.
+	Asker int `json:"asker,omitempty"`
+}
+
 // Tokens are those for one cluster, one after the other. They are safe for concurrent use.
 type Tokens struct {
 	hub     *client.Client
@@ -55,17 +62,35 @@ func (t *Tokens) Token(ctx context.Context) (v1.KubeToken, error) {
 	if t.good(t.current) {
 		return t.current, nil
 	}
-	if kept, err := t.read(); err == nil && t.good(kept) {
-		t.current = kept
-		return kept, nil
+	if old, err := t.read(); err == nil && t.good(old.KubeToken) {
+		t.current = old.KubeToken
+		return t.current, nil
 	}
-	fresh, err := t.hub.KubeToken(ctx, t.cluster)
+	return t.fresh(ctx, 0)
+}
+
+// TokenFor is one for another process. A process that asks again, while what it was given is still good, was refused with that:
+// it gets another.
+func (t *Tokens) TokenFor(ctx context.Context, asker int) (v1.KubeToken, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old, err := t.read(); err == nil && t.good(old.KubeToken) && old.Asker != asker {
+		old.Asker = asker
+		_ = t.keep(old) // then that process is believed once more
+		return old.KubeToken, nil
+	}
+	return t.fresh(ctx, asker)
+}
+
+// fresh asks the hub.
+func (t *Tokens) fresh(ctx context.Context, asker int) (v1.KubeToken, error) {
+	token, err := t.hub.KubeToken(ctx, t.cluster)
 	if err != nil {
 		return v1.KubeToken{}, err
 	}
-	t.current = *fresh
-	_ = t.keep(*fresh) // without a folder to keep it in, the next process asks again
-	return *fresh, nil
+	t.current = *token
+	_ = t.keep(kept{*token, asker}) // without a folder to keep it in, the next process asks again
+	return *token, nil
 }
 
 // Forget says that the hub refused a token.
@@ -75,7 +100,7 @@ func (t *Tokens) Forget(refused v1.KubeToken) {
 	if t.current.Token == refused.Token {
 		t.current = v1.KubeToken{}
 	}
-	if kept, err := t.read(); err == nil && kept.Token == refused.Token {
+	if old, err := t.read(); err == nil && old.Token == refused.Token {
 		_ = os.Remove(filepath.Join(t.dir, t.file()))
 	}
 }
@@ -90,7 +115,7 @@ func (t *Tokens) file() string {
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-func (t *Tokens) read() (token v1.KubeToken, err error) {
+func (t *Tokens) read() (token kept, err error) {
 	file, err := os.Open(filepath.Join(t.dir, t.file()))
 	if err != nil {
 		return token, err
@@ -100,7 +125,7 @@ func (t *Tokens) read() (token v1.KubeToken, err error) {
 	return token, err
 }
 
-func (t *Tokens) keep(token v1.KubeToken) error {
+func (t *Tokens) keep(token kept) error {
 	text, err := json.Marshal(token)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,7 +89,7 @@ func tree(ctx context.Context, f *cmdutil.Factory, name string, clusters []strin
 				rows = append(rows, []string{c.Cluster, "", "", ""})
 				rows = append(rows, branches(c.Objects, f.Now())...)
 			}
-			columns := []ui.Column{{Name: "OBJECT"}, {Name: "HEALTH", Style: healthStyle}, {Name: "AGE"}, {Name: "REASON"}}
+			columns := []ui.Column{{Name: "OBJECT"}, {Name: "HEALTH", Style: healthStyle}, {Name: "CREATED"}, {Name: "REASON"}}
 			return f.IO.Aligned(w, columns, rows)
 		},
 	})
@@ -224,11 +225,7 @@ func (b *brancher) grow(owner, indent string, depth int) {
 		if i == len(b.below[owner])-1 {
 			fork, further = "└─ ", "   "
 		}
-		reason := cmdutil.OrDash(o.Message)
-		if o.Deleting {
-			reason = "being deleted; " + reason
-		}
-		b.rows = append(b.rows, []string{indent + fork + objectName(o), string(o.Health), age(b.now, o.Created), reason})
+		b.rows = append(b.rows, []string{indent + fork + objectName(o), string(o.Health), created(b.now, o.Created), reason(o)})
 		if depth >= maxDepth {
 			further = ""
 		}
@@ -243,7 +240,19 @@ func objectName(o *v1.Object) string {
 	return fmt.Sprintf("%s/%s (%s)", o.Kind, o.Name, o.Namespace)
 }
 
-func age(now time.Time, t *time.Time) string {
+// reason is why an object is not well, or not for long.
+func reason(o *v1.Object) string {
+	var parts []string
+	if o.Deleting {
+		parts = append(parts, "being deleted")
+	}
+	if o.Health != v1.ObjectHealthy && o.Message != "" {
+		parts = append(parts, o.Message)
+	}
+	return cmdutil.OrDash(strings.Join(parts, "; "))
+}
+
+func created(now time.Time, t *time.Time) string {
 	if t == nil {
 		return "-"
 	}

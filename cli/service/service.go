@@ -84,7 +84,7 @@ func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
 		{"reason", cmdutil.OrDash(s.Message)},
 	}
 	if s.Suspended {
-		facts = append(facts, []string{"suspended", "agents leave it alone; plural service resume " + s.Name})
+		facts = append(facts, []string{"suspended", "resume it: plural service resume " + s.Name})
 	}
 	if err := streams.Aligned(w, []ui.Column{{Name: "SERVICE"}, {Name: s.Name}}, facts); err != nil {
 		return err

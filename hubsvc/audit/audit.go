@@ -275,8 +275,10 @@ func (l *Log) finish(pending []Record) error {
 			return nil
 		}
 		if pending = l.write(pending); len(pending) > 0 {
-			return &Unwritable{Dir: l.Dir, Cause: fmt.Errorf("%d records are lost: %w", len(pending)+len(l.queue), *l.broken.Load()),
-				Fix: "see that the hub's disk is writable and has room"}
+			return &Unwritable{
+				Dir: l.Dir, Cause: fmt.Errorf("%d records are lost: %w", len(pending)+len(l.queue), *l.broken.Load()),
+				Fix: "see that the hub's disk is writable and has room",
+			}
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -194,7 +193,10 @@ func plain(to *bytes.Buffer, text []byte) {
 // rotate begins a new file, and deletes the oldest.
 func (f *file) rotate() error {
 	newest := filepath.Join(f.dir, newestName)
-	full := f.free()
+	full, err := f.next()
+	if err != nil {
+		return err
+	}
 	f.sync()
 	if err := os.Rename(newest, full); err != nil {
 		return err
@@ -208,14 +210,20 @@ func (f *file) rotate() error {
 	return f.prune()
 }
 
-// free is a name that no file has, also when the clock stands still.
-func (f *file) free() string {
-	for at := f.now().UTC(); ; at = at.Add(1) {
-		name := filepath.Join(f.dir, fullPrefix+at.Format(fullTime)+suffix)
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name
+// next is the name of a file that is full now: it comes behind the others, also when the clock stands still, or was set back.
+func (f *file) next() (string, error) {
+	at := f.now().UTC()
+	full, err := f.full()
+	if err != nil {
+		return "", err
+	}
+	if len(full) > 0 {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(full[len(full)-1]), fullPrefix), suffix)
+		if last, err := time.Parse(fullTime, name); err == nil && !at.After(last) {
+			at = last.Add(1)
 		}
 	}
+	return filepath.Join(f.dir, fullPrefix+at.Format(fullTime)+suffix), nil
 }
 
 func (f *file) prune() error {

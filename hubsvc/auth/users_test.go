@@ -267,6 +267,25 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 	}
 }
 
+// The hub's own token may be one that somebody wrote into its file, and a user's one that another program made.
+func TestALastingTokenMayLookLikeOneForACluster(t *testing.T) {
+	d := newDoor(t)
+	const given, foreign = "dots.are.in.this-token-of-the-hub", "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVkIGVsc2V3aGVyZQ"
+	for _, hubs := range []string{given, "two.dots.in-this-token-of-the-hub"} {
+		if err := os.WriteFile(d.file, []byte(hubs+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.People = d.replica()
+		d.fleet(ada(foreign, ""))
+		if got, err := d.KubePerson(d.asks(hubs), "edge-1"); err != nil || !got.Operator {
+			t.Errorf("%s: %+v, %v", hubs, got, err)
+		}
+		if got, err := d.KubePerson(d.asks(foreign), "edge-1"); err != nil || got.Name != "ada" || got.Operator {
+			t.Errorf("a user's: %+v, %v", got, err)
+		}
+	}
+}
+
 func FuzzKubePerson(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "token")
 	people, err := auth.NewPeople(file, nobody, time.Now)

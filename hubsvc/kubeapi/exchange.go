@@ -163,7 +163,7 @@ func (x *exchange) refused(ctx context.Context, decision string, refusal *apierr
 // end lets go of all that the exchange holds, and writes down how it ended; a nil cause is that it came to its end.
 func (x *exchange) end(ctx context.Context, cause error) {
 	x.cancel(cause)
-	x.p.deregister(x)
+	defer x.p.deregister(x) // when nothing is left of it: whoever drains goes on then
 	x.place.release()
 	if x.backend != nil {
 		x.backend.Release()
@@ -272,7 +272,7 @@ func (x *exchange) request(ctx context.Context, in *http.Request, identity *chan
 	call := carry.Call{ID: x.id, Identity: identity, Class: x.class}
 	path, query, ask := strings.Cut(x.target, "?")
 	out := (&http.Request{
-		Method: in.Method, Header: outgoing(in.Header, x.id), Host: x.cluster,
+		Method: in.Method, Header: outgoing(in.Header), Host: x.cluster,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		URL: &url.URL{Scheme: "https", Host: x.cluster, Opaque: path, RawQuery: query, ForceQuery: ask && query == ""},
 	}).WithContext(carry.WithCall(ctx, call))

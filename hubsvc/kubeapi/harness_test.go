@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
@@ -32,7 +34,16 @@ import (
 	"github.com/pluralsh/plural/internal/person"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// leavesNothing checks, after everything else of the test has been cleaned up, that no goroutine is left.
+func leavesNothing(t testing.TB) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		if err := goleak.Find(before); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // world is a hub with one cluster, "edge": requests go over TLS to the hub, and over gRPC to an agent that answers with a
 // handler.
@@ -56,6 +67,12 @@ type world struct {
 }
 
 func newWorld(t testing.TB, cluster http.Handler, change ...func(*kubeapi.Options)) *world {
+	t.Helper()
+	leavesNothing(t)
+	return makeWorld(t, cluster, change...)
+}
+
+func makeWorld(t testing.TB, cluster http.Handler, change ...func(*kubeapi.Options)) *world {
 	t.Helper()
 	w := &world{t: t, people: map[string]person.Person{
 		"token-ana": {Name: "ana", Groups: []string{"devs", "oncall"}, Credential: "ana/laptop"},
@@ -372,4 +389,8 @@ func wantStatus(t *testing.T, resp *http.Response, body string, code int, reason
 		string(got.Reason) != reason || got.Message != message || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("answer is %d %q", resp.StatusCode, body)
 	}
+}
+
+func pemOf(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }

@@ -67,12 +67,12 @@ func TestClusterIsToldWhoAsks(t *testing.T) {
 		for _, e := range call.Identity.Extra {
 			extra[e.Key] = e.Values
 		}
-		if !slices.Equal(extra["plural.sh/request-id"], []string{call.ID}) || len(extra["plural.sh/credential"]) != 1 {
+		if len(extra) != 1 || len(extra["plural.sh/credential"]) != 1 {
 			t.Errorf("extras of %s are %v", token, extra)
 		}
 		// the id joins our records with the cluster's own
-		if last := w.last(); last.ID != call.ID || call.Header.Get("Audit-Id") != call.ID || last.Connection != "conn-1" {
-			t.Errorf("record is %+v, the cluster heard %v", last, call.Header)
+		if last := w.last(); last.ID != call.ID || last.Connection != "conn-1" {
+			t.Errorf("record is %+v, the cluster heard %s", last, call.ID)
 		}
 	}
 }
@@ -284,8 +284,10 @@ func TestClusterNameIsOnePlainSegment(t *testing.T) {
 // A11, CVE-2023-7045: what a cluster answers does not act on the hub's address.
 func TestAnswersDoNotSpeakForTheHub(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"Set-Cookie", "Refresh", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Link",
-			"Access-Control-Allow-Origin", "Service-Worker-Allowed", "WWW-Authenticate", "Report-To"} {
+		for _, name := range []string{
+			"Set-Cookie", "Refresh", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Link",
+			"Access-Control-Allow-Origin", "Service-Worker-Allowed", "WWW-Authenticate", "Report-To",
+		} {
 			w.Header().Set(name, "x")
 		}
 		w.Header().Set("Content-Security-Policy", "default-src *")
@@ -301,11 +303,10 @@ func TestAnswersDoNotSpeakForTheHub(t *testing.T) {
 		"Location":                     "/k8s/edge/api/v1/x",
 		"Content-Type":                 "text/html",
 		"Content-Disposition":          "attachment",
-		"Content-Length":               "0",
 	}
 	got := map[string]string{}
 	for name := range resp.Header {
-		if name != "Date" {
+		if name != "Date" && name != "Content-Length" {
 			got[name] = strings.Join(resp.Header[name], ", ")
 		}
 	}
@@ -535,6 +536,7 @@ func TestClientsNamesOfRequestsAreOnlyNames(t *testing.T) {
 func TestEachBoundIsKept(t *testing.T) {
 	release := make(chan struct{})
 	waiting := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "beginning")
 		http.NewResponseController(w).Flush()
 		select {
 		case <-release:
@@ -605,6 +607,7 @@ func TestEachBoundIsKept(t *testing.T) {
 func TestPlaceIsWaitedFor(t *testing.T) {
 	release := make(chan struct{})
 	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "beginning")
 		http.NewResponseController(w).Flush()
 		select {
 		case <-release:

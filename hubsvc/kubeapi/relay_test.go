@@ -173,7 +173,7 @@ func TestTrailersFollowTheBody(t *testing.T) {
 func TestRequestIsTriedOnAnotherConnection(t *testing.T) {
 	lost := status.Error(codes.Unavailable, "connection closed")
 	broken := func(w *world, opens bool) func() (kubeapi.Backend, error) {
-		client := connect(t, func(channelStream) error { return lost })
+		client := connect(w.t, func(channelStream) error { return lost })
 		return func() (kubeapi.Backend, error) {
 			if opens {
 				return &backend{w: w, client: client}, nil

@@ -50,7 +50,7 @@ func plainName(name string) bool {
 }
 
 // tokenProtocol is the beginning of the subprotocol by which a browser's websocket carries a token.
-const tokenProtocol = "base64url.bearer.authorization.k8s.io."
+const tokenProtocol = "base64url.bearer.authorization.k8s.io." // #nosec G101 -- what stands before a token
 
 const (
 	protocolHeader = "Sec-Websocket-Protocol"
@@ -146,11 +146,10 @@ func impersonates(h http.Header) bool {
 
 // outgoing are the headers of a request as they are passed on. Those of single hops and of identity are taken out where they
 // are put on the wire, and at the agent again.
-func outgoing(in http.Header, id string) http.Header {
+func outgoing(in http.Header) http.Header {
 	out := in.Clone()
 	for _, name := range []string{"Authorization", "Origin", "Referer"} {
 		out.Del(name)
 	}
-	out.Set("Audit-Id", id) // the API server names the request so in its own audit log
 	return out
 }

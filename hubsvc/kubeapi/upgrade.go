@@ -33,7 +33,7 @@ func (s *session) upgrade(ctx context.Context, resp *http.Response) error {
 	if err != nil {
 		return s.stuck(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // it has ended, one way or another
 	if err := s.switching(client, resp); err != nil {
 		return errors.Join(errGone, err)
 	}
@@ -80,7 +80,7 @@ func (s *session) switching(client net.Conn, resp *http.Response) error {
 // something comes; an error ends both.
 func (s *session) join(ctx context.Context, client net.Conn, from io.Reader, cluster halves) error {
 	stop := context.AfterFunc(ctx, func() {
-		client.Close()
+		_ = client.Close() // what waits on it learns more
 		cluster.Close()
 	})
 	defer stop()

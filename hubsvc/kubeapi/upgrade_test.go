@@ -116,9 +116,9 @@ func TestClientThatGoesEndsTheConnection(t *testing.T) {
 
 func TestHalfOpenConnectionDoesNotStay(t *testing.T) {
 	stay := make(chan struct{})
-	t.Cleanup(func() { close(stay) })
 	w := newWorld(t, switching(func(net.Conn, *bufio.Reader) { <-stay }),
 		func(o *kubeapi.Options) { o.Limits.HalfClosed = 20 * time.Millisecond })
+	t.Cleanup(func() { close(stay) })
 	conn, _, _ := w.upgraded(upgradeRequest())
 	conn.(interface{ CloseWrite() error }).CloseWrite()
 	if last := w.last(); last.Cause != "the other half stayed open" {
@@ -186,7 +186,7 @@ func TestPagesOfOtherHostsOpenNoConnections(t *testing.T) {
 			t.Errorf("origin %q is answered %d, want %d", origin, resp.StatusCode, want)
 		}
 	}
-	if _, _, resp := w.upgraded(upgradeRequest("Origin: https://hub.example.com", "Origin: https://evil.example.com")); resp.StatusCode != 403 {
+	if _, _, resp := w.upgraded(upgradeRequest("Origin: https://hub.example.com", "Origin: https://evil.example.com")); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("two origins are answered %d", resp.StatusCode)
 	}
 }

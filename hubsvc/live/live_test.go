@@ -36,7 +36,7 @@ func TestAServicesTreeShowsWhatThePersonMaySee(t *testing.T) {
 	} {
 		var got []string
 		w.eventually(who+"'s tree is whole", func() bool {
-			got = names(w.list(who, "PATH/services/SERVICE/objects"))
+			got = names(w.list(who, "{at}/services/{service}/objects"))
 			slices.SortFunc(got, func(a, b string) int { return slices.Index(want, a) - slices.Index(want, b) })
 			return len(got) >= len(want)
 		})
@@ -44,7 +44,7 @@ func TestAServicesTreeShowsWhatThePersonMaySee(t *testing.T) {
 			t.Errorf("%s: %s", who, diff)
 		}
 	}
-	inOrder := names(w.list("alice", "PATH/services/SERVICE/objects"))
+	inOrder := names(w.list("alice", "{at}/services/{service}/objects"))
 	if diff := cmp.Diff([]string{"ConfigMap settings", "Deployment web", ".ReplicaSet", "..Pod"}, inOrder); diff != "" {
 		t.Error(diff)
 	}
@@ -52,13 +52,13 @@ func TestAServicesTreeShowsWhatThePersonMaySee(t *testing.T) {
 		if who == "dora" {
 			w.allows(who, "apps", "deployments", "list")
 		}
-		for _, o := range w.list(who, "PATH/services/SERVICE/objects").Items {
+		for _, o := range w.list(who, "{at}/services/{service}/objects").Items {
 			if o.Kind == "Deployment" && (o.Message != "") != says {
 				t.Errorf("%s is told by the deployment itself: %q", who, o.Message)
 			}
 		}
 	}
-	if got := w.list("alice", "PATH/services/SERVICE/objects?filter=kind:Deployment").Items; len(got) != 1 || got[0].Resource != "deployments" || got[0].Created == nil {
+	if got := w.list("alice", "{at}/services/{service}/objects?filter=kind:Deployment").Items; len(got) != 1 || got[0].Resource != "deployments" || got[0].Created == nil {
 		t.Errorf("filtered: %v", got)
 	}
 }
@@ -70,19 +70,19 @@ func TestWhoMayNotLookIsToldAsLittleAsPossible(t *testing.T) {
 		code              int
 		says              string
 	}{
-		{"nobody", "", "PATH/services/SERVICE/objects", http.StatusUnauthorized, "not logged in"},
-		{"somebody without the right to view", "blind", "PATH/services/SERVICE/objects", http.StatusForbidden, "blind may not view the fleet"},
+		{"nobody", "", "{at}/services/{service}/objects", http.StatusUnauthorized, "not logged in"},
+		{"somebody without the right to view", "blind", "{at}/services/{service}/objects", http.StatusForbidden, "blind may not view the fleet"},
 		{"a cluster that is not there", "alice", "/v1/clusters/edge-2/objects?resource=pods", http.StatusNotFound, `no cluster \"edge-2\"`},
-		{"a cluster that is not hers", "stranger", "PATH/objects?resource=pods", http.StatusNotFound, `no cluster \"edge-1\"`},
-		{"a service that is not there", "alice", "PATH/services/other/objects", http.StatusNotFound, `no service \"other\"`},
-		{"a kind that she may not list", "alice", "PATH/objects?resource=secrets&namespace=NS", http.StatusForbidden, "cannot list resource"},
-		{"everything of a kind", "alice", "PATH/objects?resource=secrets", http.StatusForbidden, "cannot list resource"},
-		{"a kind that is none", "alice", "PATH/objects?resource=" + "a%2Fb", http.StatusBadRequest, "is no name"},
-		{"a namespace that leads elsewhere", "alice", "PATH/objects?resource=pods&namespace=..", http.StatusBadRequest, "is no name"},
-		{"no kind", "alice", "PATH/objects", http.StatusBadRequest, "resource is not given"},
+		{"a cluster that is not hers", "stranger", "{at}/objects?resource=pods", http.StatusNotFound, `no cluster \"edge-1\"`},
+		{"a service that is not there", "alice", "{at}/services/other/objects", http.StatusNotFound, `no service \"other\"`},
+		{"a kind that she may not list", "alice", "{at}/objects?resource=secrets&namespace={ns}", http.StatusForbidden, "cannot list resource"},
+		{"everything of a kind", "alice", "{at}/objects?resource=secrets", http.StatusForbidden, "cannot list resource"},
+		{"a kind that is none", "alice", "{at}/objects?resource=" + "a%2Fb", http.StatusBadRequest, "is no name"},
+		{"a namespace that leads elsewhere", "alice", "{at}/objects?resource=pods&namespace=..", http.StatusBadRequest, "is no name"},
+		{"no kind", "alice", "{at}/objects", http.StatusBadRequest, "resource is not given"},
 		{"the hub's log", "alice", "/v1/hub/logs", http.StatusForbidden, "may not admin"},
-		{"another order", "alice", "PATH/services/SERVICE/objects?sort=secret", http.StatusBadRequest, "sort"},
-		{"nonsense as filter", "alice", "PATH/services/SERVICE/objects?filter=health:purple", http.StatusBadRequest, "health"},
+		{"another order", "alice", "{at}/services/{service}/objects?sort=secret", http.StatusBadRequest, "sort"},
+		{"nonsense as filter", "alice", "{at}/services/{service}/objects?filter=health:purple", http.StatusBadRequest, "health"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, text := w.get(tt.who, tt.target)
@@ -97,7 +97,7 @@ func TestWhoMayNotLookIsToldAsLittleAsPossible(t *testing.T) {
 func TestNothingIsAnsweredFromMemoryBeforeThePersonWasLetThrough(t *testing.T) {
 	w := newWorld(t)
 	w.allows("alice", "", "configmaps", "list")
-	target := "PATH/objects?resource=configmaps&namespace=NS"
+	target := "{at}/objects?resource=configmaps&namespace={ns}"
 	stream := w.watch("alice", target+"&watch=1") // keeps it in memory
 	stream.until("it is shown", stream.has("ConfigMap", "kube-root-ca.crt"))
 	if code, text := w.get("bob", target); code != http.StatusForbidden {
@@ -122,7 +122,7 @@ func TestAKindIsListedInPages(t *testing.T) {
 	for i := range 5 {
 		w.create("configmaps", fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d}, data: {a: canary}}`, i))
 	}
-	target := "PATH/objects?resource=configmaps&namespace=NS&limit=2&sort=-name&filter=name:c*"
+	target := "{at}/objects?resource=configmaps&namespace={ns}&limit=2&sort=-name&filter=name:c*"
 	var got []string
 	for next := ""; ; {
 		page := w.list("alice", target+"&continue="+next)
@@ -147,13 +147,13 @@ func TestAWatchTellsWhatChanges(t *testing.T) {
 	w.apply("k1", web, settings)
 	w.allows("alice", "apps", "replicasets", "list")
 	w.allows("alice", "", "pods", "list")
-	s := w.watch("alice", "PATH/services/SERVICE/objects?watch=1")
+	s := w.watch("alice", "{at}/services/{service}/objects?watch=1")
 	for name := ""; name != "ready"; name, _ = s.next() {
 	}
 	if !s.has("Deployment", "web")() || !s.has("ConfigMap", "settings")() {
 		t.Errorf("shown before it is ready: %v", s.shown)
 	}
-	filtered := w.watch("alice", "PATH/services/SERVICE/objects?watch=1&filter=kind:ConfigMap")
+	filtered := w.watch("alice", "{at}/services/{service}/objects?watch=1&filter=kind:ConfigMap")
 	filtered.until("one is shown", filtered.has("ConfigMap", "settings"))
 	s.until("the deployment is healthy", func() bool {
 		return slices.ContainsFunc(slices.Collect(values(s.shown)), func(o v1.Object) bool { return o.Kind == "Deployment" && o.Health == v1.ObjectHealthy })
@@ -179,7 +179,7 @@ func values(m map[string]v1.Object) func(func(v1.Object) bool) {
 func TestAWatchOfARevokedPersonEndsInSeconds(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", settings)
-	s := w.watch("alice", "PATH/services/SERVICE/objects?watch=1")
+	s := w.watch("alice", "{at}/services/{service}/objects?watch=1")
 	s.until("it is shown", s.has("ConfigMap", "settings"))
 	w.revoke("alice")
 	revoked := time.Now()
@@ -198,12 +198,12 @@ func TestAPersonHasAFewStreamsAndNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", settings)
 	for range 16 {
-		w.watch("alice", "PATH/services/SERVICE/objects?watch=1")
+		w.watch("alice", "{at}/services/{service}/objects?watch=1")
 	}
-	if code, text := w.get("alice", "PATH/services/SERVICE/objects?watch=1"); code != http.StatusTooManyRequests {
+	if code, text := w.get("alice", "{at}/services/{service}/objects?watch=1"); code != http.StatusTooManyRequests {
 		t.Errorf("%d %s", code, text)
 	}
-	w.watch("bob", "PATH/services/SERVICE/objects?watch=1")
+	w.watch("bob", "{at}/services/{service}/objects?watch=1")
 	if got := w.events.Load(); got != 1 {
 		t.Errorf("%d streams from the agent for 17 people who look at one thing", got)
 	}
@@ -212,14 +212,14 @@ func TestAPersonHasAFewStreamsAndNoMore(t *testing.T) {
 func TestWhatNobodyLooksAtIsNotFollowed(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", settings)
-	w.list("alice", "PATH/services/SERVICE/objects")
+	w.list("alice", "{at}/services/{service}/objects")
 	w.eventually("the agent's stream ends", func() bool { return w.events.Load() == 0 })
 }
 
 func TestAWatchOutlivesTheReplacementOfAnAgentsConnection(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", settings)
-	s := w.watch("alice", "PATH/services/SERVICE/objects?watch=1")
+	s := w.watch("alice", "{at}/services/{service}/objects?watch=1")
 	s.until("it is shown", s.has("ConfigMap", "settings"))
 	w.eventually("the connection has held for a moment", func() bool { return time.Since(w.started()) > 50*time.Millisecond })
 	w.leave(false)
@@ -230,7 +230,7 @@ func TestAWatchOutlivesTheReplacementOfAnAgentsConnection(t *testing.T) {
 func TestAnAbsentAgentIsSaidAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", settings)
-	s := w.watch("alice", "PATH/services/SERVICE/objects?watch=1")
+	s := w.watch("alice", "{at}/services/{service}/objects?watch=1")
 	s.until("it is shown", s.has("ConfigMap", "settings"))
 	w.eventually("the connection has held for a moment", func() bool { return time.Since(w.started()) > 50*time.Millisecond })
 	w.leave(true)
@@ -241,14 +241,14 @@ func TestAnAbsentAgentIsSaidAtOnce(t *testing.T) {
 	if name != "reset" || !strings.Contains(data, "not connected") {
 		t.Errorf("%s %s", name, data)
 	}
-	for _, target := range []string{"PATH/services/SERVICE/objects", "PATH/services/SERVICE/diff", "PATH/agent/logs"} {
+	for _, target := range []string{"{at}/services/{service}/objects", "{at}/services/{service}/diff", "{at}/agent/logs"} {
 		resp := w.send(t.Context(), "alice", http.MethodGet, target, "")
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d", target, resp.StatusCode)
 		}
 	}
 	w.leave(false)
-	if got := names(w.list("alice", "PATH/services/SERVICE/objects")); len(got) != 1 {
+	if got := names(w.list("alice", "{at}/services/{service}/objects")); len(got) != 1 {
 		t.Errorf("after its return: %v", got)
 	}
 }
@@ -264,12 +264,12 @@ source: {component: tester}, involvedObject: {kind: ConfigMap, name: settings, n
 	w.create("events", event("one", uid, "Normal", "First", "2026-01-01T00:00:00Z"))
 	w.create("events", event("two", uid, "Warning", "Second", "2026-01-02T00:00:00Z"))
 	w.create("events", event("three", "of-another", "Warning", "Third", "2026-01-03T00:00:00Z"))
-	if code, text := w.get("alice", "PATH/services/SERVICE/events"); code != http.StatusForbidden || !strings.Contains(text, "cannot list resource") {
+	if code, text := w.get("alice", "{at}/services/{service}/events"); code != http.StatusForbidden || !strings.Contains(text, "cannot list resource") {
 		t.Errorf("%d %s", code, text)
 	}
 	w.allows("alice", "", "events", "list")
 	var got v1.List[v1.ObjectEvent]
-	code, text := w.get("alice", "PATH/services/SERVICE/events")
+	code, text := w.get("alice", "{at}/services/{service}/events")
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
 	}
@@ -280,7 +280,7 @@ source: {component: tester}, involvedObject: {kind: ConfigMap, name: settings, n
 	if diff := cmp.Diff(want, got.Items); diff != "" {
 		t.Error(diff)
 	}
-	if _, text := w.get("alice", "PATH/services/SERVICE/events?filter=warning:false"); !strings.Contains(text, "First") || strings.Contains(text, "Second") {
+	if _, text := w.get("alice", "{at}/services/{service}/events?filter=warning:false"); !strings.Contains(text, "First") || strings.Contains(text, "Second") {
 		t.Errorf("filtered: %s", text)
 	}
 }
@@ -302,7 +302,7 @@ func TestADiffsFieldsAreForThoseWhoMayReadTheObjects(t *testing.T) {
 		{Kind: "Odd", Resource: "../odd", Namespace: w.Namespace, Name: "c", Action: "failed", Message: "refused", Fields: []*channel.FieldDiff{{Path: "x"}}},
 	}}
 	w.allows("alice", "", "configmaps", "list")
-	code, text := w.get("alice", "PATH/services/SERVICE/diff")
+	code, text := w.get("alice", "{at}/services/{service}/diff")
 	var got v1.Diff
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
@@ -320,7 +320,7 @@ func TestADiffsFieldsAreForThoseWhoMayReadTheObjects(t *testing.T) {
 		big.Objects = append(big.Objects, &channel.ObjectDiff{Kind: "ConfigMap", Name: strings.Repeat("n", 250), Action: "created", Message: strings.Repeat("m", 250), More: int32(i)})
 	}
 	w.diff = big
-	if _, text = w.get("alice", "PATH/services/SERVICE/diff"); len(text) > 100_000 || json.Unmarshal([]byte(text), &got) != nil || got.More+len(got.Objects) < 400 {
+	if _, text = w.get("alice", "{at}/services/{service}/diff"); len(text) > 100_000 || json.Unmarshal([]byte(text), &got) != nil || got.More+len(got.Objects) < 400 {
 		t.Errorf("%d bytes, %d objects and %d more", len(text), len(got.Objects), got.More)
 	}
 }
@@ -328,11 +328,11 @@ func TestADiffsFieldsAreForThoseWhoMayReadTheObjects(t *testing.T) {
 func TestAServiceIsRestartedByThePerson(t *testing.T) {
 	w := newWorld(t)
 	w.apply("k1", web, free, settings)
-	if code, text := w.ask("alice", http.MethodPost, "PATH/services/SERVICE/restart", ""); code != http.StatusForbidden || !strings.Contains(text, "cannot patch resource") {
+	if code, text := w.ask("alice", http.MethodPost, "{at}/services/{service}/restart", ""); code != http.StatusForbidden || !strings.Contains(text, "cannot patch resource") {
 		t.Errorf("%d %s", code, text)
 	}
 	w.allows("alice", "apps", "deployments", "patch")
-	code, text := w.ask("alice", http.MethodPost, "PATH/services/SERVICE/restart", "")
+	code, text := w.ask("alice", http.MethodPost, "{at}/services/{service}/restart", "")
 	var acted v1.Acted
 	if err := json.Unmarshal([]byte(text), &acted); err != nil || code != http.StatusOK || len(acted.Objects) != 2 || !acted.Objects[0].Done || !acted.Objects[1].Done {
 		t.Fatalf("%d %s", code, text)
@@ -343,7 +343,7 @@ func TestAServiceIsRestartedByThePerson(t *testing.T) {
 			t.Errorf("%s was restarted at %q", name, at)
 		}
 	}
-	if code, text := w.ask("alice", http.MethodPost, "PATH/objects/restart", `{"resource":"configmaps","namespace":"NS","name":"settings"}`); code != http.StatusBadRequest {
+	if code, text := w.ask("alice", http.MethodPost, "{at}/objects/restart", `{"resource":"configmaps","namespace":"{ns}","name":"settings"}`); code != http.StatusBadRequest {
 		t.Errorf("a ConfigMap: %d %s", code, text)
 	}
 }
@@ -358,7 +358,7 @@ func TestScalingSaysWhenTheFleetWillUndoIt(t *testing.T) {
 		healed bool
 	}{{"web", true}, {"free", false}} {
 		body := fmt.Sprintf(`{"group":"apps","resource":"deployments","namespace":%q,"name":%q,"replicas":3}`, w.Namespace, tt.name)
-		code, text := w.ask("alice", http.MethodPost, "PATH/objects/scale", body)
+		code, text := w.ask("alice", http.MethodPost, "{at}/objects/scale", body)
 		if code != http.StatusOK || strings.Contains(text, "sets them back") != tt.healed {
 			t.Errorf("%s: %d %s", tt.name, code, text)
 		}
@@ -374,7 +374,7 @@ func TestScalingSaysWhenTheFleetWillUndoIt(t *testing.T) {
 		"two values":       `{"resource":"deployments","name":"web","replicas":1}{}`,
 		"nothing":          ``,
 	} {
-		if code, text := w.ask("alice", http.MethodPost, "PATH/objects/scale", body); code != http.StatusBadRequest {
+		if code, text := w.ask("alice", http.MethodPost, "{at}/objects/scale", body); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, code, text)
 		}
 	}
@@ -385,7 +385,7 @@ func TestOwnLogsAreReadByWhoMay(t *testing.T) {
 	w.logger(w.agent).Info("pass\x1b[31m", "service", "web")
 	w.logger(w.agent).Info("pass", "service", "db")
 	w.logger(w.own).Warn("hub", "n", 1)
-	if code, text := w.get("alice", "PATH/agent/logs?service=web"); code != http.StatusOK || !strings.HasSuffix(text, ` info pass\x1b[31m service=web`+"\n") || strings.Contains(text, "db") {
+	if code, text := w.get("alice", "{at}/agent/logs?service=web"); code != http.StatusOK || !strings.HasSuffix(text, ` info pass\x1b[31m service=web`+"\n") || strings.Contains(text, "db") {
 		t.Errorf("%d %q", code, text)
 	}
 	if code, text := w.get("admin", "/v1/hub/logs"); code != http.StatusOK || !strings.HasSuffix(text, " warn hub n=1\n") {
@@ -399,11 +399,11 @@ func TestOwnLogsAreReadByWhoMay(t *testing.T) {
 }
 
 func TestALogIsFollowedUntilThePersonMayNotAnyMore(t *testing.T) {
-	for _, target := range []string{"PATH/agent/logs?follow=1&tail=1", "/v1/hub/logs?follow=1&tail=1"} {
+	for _, target := range []string{"{at}/agent/logs?follow=1&tail=1", "/v1/hub/logs?follow=1&tail=1"} {
 		t.Run(target, func(t *testing.T) {
 			w := newWorld(t)
 			ring := w.own
-			if strings.HasPrefix(target, "PATH") {
+			if strings.HasPrefix(target, "{at}") {
 				ring = w.agent
 			}
 			w.logger(ring).Info("before")

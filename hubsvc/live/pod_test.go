@@ -47,7 +47,7 @@ func TestAPodsLogIsStreamedAsItIsPrinted(t *testing.T) {
 		<-proceed
 		fmt.Fprintln(out, "two")
 	})
-	resp := w.send(t.Context(), "alice", http.MethodGet, "PATH/pods/NS/web-1/logs?container=web&follow=true&tail=10&since=90s&previous=1", "")
+	resp := w.send(t.Context(), "alice", http.MethodGet, "{at}/pods/{ns}/web-1/logs?container=web&follow=true&tail=10&since=90s&previous=1", "")
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers %v", resp.Header)
 	}
@@ -67,10 +67,10 @@ func TestAPodsLogIsStreamedAsItIsPrinted(t *testing.T) {
 
 func TestAPodsLogThatIsRefusedOrBrokenOffIsNoWholeLog(t *testing.T) {
 	w := newWorld(t)
-	if code, text := w.get("alice", "PATH/pods/NS/web-1/logs"); code != http.StatusForbidden || !strings.Contains(text, "cannot get resource") {
+	if code, text := w.get("alice", "{at}/pods/{ns}/web-1/logs"); code != http.StatusForbidden || !strings.Contains(text, "cannot get resource") {
 		t.Errorf("%d %s", code, text)
 	}
-	for _, target := range []string{"PATH/pods/NS/..%2Fx/logs", "PATH/pods/NS/a/logs?tail=x", "PATH/pods/NS/a/logs?since=-1s", "PATH/pods/NS/a/logs?container=a%2Fb"} {
+	for _, target := range []string{"{at}/pods/{ns}/..%2Fx/logs", "{at}/pods/{ns}/a/logs?tail=x", "{at}/pods/{ns}/a/logs?since=-1s", "{at}/pods/{ns}/a/logs?container=a%2Fb"} {
 		if code, text := w.get("alice", target); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", target, code, text)
 		}
@@ -80,7 +80,7 @@ func TestAPodsLogThatIsRefusedOrBrokenOffIsNoWholeLog(t *testing.T) {
 		_ = http.NewResponseController(out).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	resp := w.send(t.Context(), "alice", http.MethodGet, "PATH/pods/NS/web-1/logs", "")
+	resp := w.send(t.Context(), "alice", http.MethodGet, "{at}/pods/{ns}/web-1/logs", "")
 	if text, err := io.ReadAll(resp.Body); err == nil {
 		t.Errorf("%q ends as if it were whole", text)
 	}

@@ -376,10 +376,10 @@ func (w *world) eventually(what string, yes func() bool) {
 	w.Fatalf("never: %s", what)
 }
 
-// send asks the hub as somebody; PATH in a target stands for the cluster's, SERVICE for the service's.
+// send asks the hub as somebody; {at} in a target stands for the cluster, {service} for the service, {ns} for the namespace.
 func (w *world) send(ctx context.Context, who, method, target, body string) *http.Response {
 	w.Helper()
-	target = strings.NewReplacer("PATH", "/v1/clusters/edge-1", "SERVICE", w.service, "NS", w.Namespace).Replace(target)
+	target = strings.NewReplacer("{at}", "/v1/clusters/edge-1", "{service}", w.service, "{ns}", w.Namespace).Replace(target)
 	r, err := http.NewRequestWithContext(ctx, method, w.hub.URL+target, strings.NewReader(body))
 	if err != nil {
 		w.Fatal(err)

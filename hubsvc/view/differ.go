@@ -76,7 +76,10 @@ func (v *View) transition(e *entry, was, is *row, now time.Time) {
 	}
 	switch is.phase {
 	case v1.Healthy:
-		event.Reason = "Healthy"
+		if rank(was.phase) < rank(v1.Held) || was.phase == v1.Stale {
+			return // it was on its way, or merely not heard of
+		}
+		event.Reason = "Recovered"
 	case v1.Held:
 		event.Reason, event.Warning = "Held", true
 	case v1.Degraded:
@@ -105,11 +108,13 @@ func (v *View) announce(was, is *Desired, now time.Time) {
 
 // lookAtSources notes which sources changed in more than their figures.
 func (v *View) lookAtSources() {
-	before := v.changes.sources
-	now := make(map[string]string, len(before))
+	now := map[string]string{}
 	for _, s := range v.Sources() {
 		now[s.Name] = strings.Join([]string{s.URL, s.Ref, s.Commit, s.Error, s.Owner}, "\x00")
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.changes.sources
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if before != nil && before[name] != now[name] {
 			v.changes.add(change{kind: v1.ChangedSources, service: name})
@@ -143,16 +148,17 @@ func (e *events) at(number uint64) (v1.Event, bool) {
 	return e.ring[number%keptEvents], true
 }
 
-// Note takes in something that happened, such as what an agent tells.
-func (v *View) Note(e v1.Event) {
+// Note takes in something that happened, such as what an agent tells, and says whether it is news.
+func (v *View) Note(e v1.Event) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e.Time.IsZero() {
-		e.Time = v.Now()
+	if now := v.Now(); e.Time.IsZero() || e.Time.After(now) { // agents' clocks may be wrong
+		e.Time = now
 	}
 	e.Message = clip(e.Message, maxMessage)
-	v.keep(e)
+	news := v.keep(e)
 	v.changes.publish()
+	return news
 }
 
 // note is Note of what the view itself noticed.

@@ -265,6 +265,14 @@ func (r *row) source() string {
 	return cmp.Or(r.want.Source, ".")
 }
 
+// objects are how many it has, and how many of them are ready.
+func (r *row) objects() (all, ready int64) {
+	if r.fact == nil {
+		return 0, 0
+	}
+	return int64(r.fact.objects), int64(r.fact.ready)
+}
+
 // same says whether two rows of one service look the same to people.
 func (r *row) same(o *row) bool {
 	if (r.want == nil) != (o.want == nil) || (r.fact == nil) != (o.fact == nil) || r.phase != o.phase || r.message != o.message {

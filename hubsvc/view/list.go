@@ -179,8 +179,8 @@ func cellTable() paging.Table[cell] {
 			"namespace": {Text: func(c cell) string { return c.row.namespace() }},
 			"source":    {Text: func(c cell) string { return c.row.source() }},
 			"version":   {Text: func(c cell) string { return c.row.version() }},
-			"objects":   {Number: func(c cell) int64 { return int64(c.facts().Objects) }},
-			"ready":     {Number: func(c cell) int64 { return int64(c.facts().Ready) }},
+			"objects":   {Number: func(c cell) int64 { objects, _ := c.row.objects(); return objects }},
+			"ready":     {Number: func(c cell) int64 { _, ready := c.row.objects(); return ready }},
 		},
 		ID: []string{"cluster", "service"},
 	}

@@ -69,24 +69,23 @@ func (v *View) Reported(cluster string, repeated bool) {
 // Planned says that Desired gives something else than before. It waits for nothing.
 func (v *View) Planned() { v.news.signal() }
 
-// lookAgain is how long Run waits when nothing is told to it.
+// lookAgain is how often Run looks at what nobody tells of.
 const lookAgain = time.Second
 
 // Run takes in what is new when it comes, for those who follow, until ctx ends.
 func (v *View) Run(ctx context.Context) error {
-	timer := time.NewTimer(lookAgain)
-	defer timer.Stop()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	v.lookAtSources()
 	for {
 		v.settled()
-		v.lookAtSources()
-		v.changes.publish()
 		v.mu.Unlock()
-		timer.Reset(lookAgain)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-v.news.wake:
-		case <-timer.C:
+		case <-again.C:
+			v.lookAtSources()
 		}
 	}
 }

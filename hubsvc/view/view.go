@@ -76,20 +76,25 @@ const (
 
 // Status is the fleet at a glance.
 func (v *View) Status() *v1.Status {
+	s, worst := v.figures()
+	var refused, held, sources int
+	s.Refused, refused = within(s.Refused, maxDetails/3)
+	s.Held, held = within(s.Held, maxDetails/4)
+	s.Sources, sources = within(fewSources(v.Sources()), maxDetails/4)
+	s.Unhealthy, _ = v.detailed(worst, maxDetails-refused-held-sources)
+	return s
+}
+
+// figures are a Status without rows and sources, and its rows.
+func (v *View) figures() (*v1.Status, []cell) {
 	v.settled()
 	defer v.mu.Unlock()
 	desired := v.index.desired
-	s := &v1.Status{
+	return &v1.Status{
 		Workspace: desired.Fleet.Workspace.Metadata.Name, Hub: desired.Fleet.Workspace.Spec.Hub.URL, Version: v.Version,
-		Commit: desired.Served, Head: desired.Head,
+		Commit: desired.Served, Head: desired.Head, Refused: desired.Refused, Held: v.index.held,
 		Clusters: v.index.clusters.counts(), Services: v.index.serviceCounts(), Deployments: v.index.deployments.counts(),
-	}
-	var refused, held, sources int
-	s.Refused, refused = within(desired.Refused, maxDetails/3)
-	s.Held, held = within(v.index.held, maxDetails/4)
-	s.Sources, sources = within(fewSources(v.Sources()), maxDetails/4)
-	s.Unhealthy, _ = v.detailed(v.index.worst(maxUnhealthy), maxDetails-refused-held-sources)
-	return s
+	}, v.index.worst(maxUnhealthy)
 }
 
 // fewSources leaves out sources that are well where there are many.
@@ -117,42 +122,46 @@ func Problem(p *resolve.Problem) v1.Problem {
 // Cluster returns one cluster and the services on it.
 func (v *View) Cluster(name string) (v1.ClusterDetail, bool) {
 	now := v.settled()
-	defer v.mu.Unlock()
 	place := v.index.byName[name]
 	if place == nil {
+		v.mu.Unlock()
 		return v1.ClusterDetail{}, false
 	}
-	out := v1.ClusterDetail{Cluster: v.cluster(place.entry, now)}
-	out.Deployments, out.LeftOut = v.detailed(place.entry.all(), maxDetails)
+	found := place.entry
+	v.mu.Unlock()
+	out := v1.ClusterDetail{Cluster: v.cluster(found, now)}
+	out.Deployments, out.LeftOut = v.detailed(found.all(), maxDetails)
 	return out, true
 }
 
 // Service returns one service with a row a cluster.
 func (v *View) Service(name string) (v1.Service, bool) {
 	v.settled()
-	defer v.mu.Unlock()
 	tally := v.index.services[name]
 	if tally == nil {
+		v.mu.Unlock()
 		return v1.Service{}, false
 	}
-	out := tally.service()
-	out.Deployments, out.LeftOut = v.detailed(tally.rows(), maxDetails)
+	out, rows := tally.service(), tally.rows()
+	v.mu.Unlock()
+	out.Deployments, out.LeftOut = v.detailed(rows, maxDetails)
 	return out, true
 }
 
 // Deployment returns one service on one cluster.
 func (v *View) Deployment(cluster, service string) (v1.Deployment, bool) {
 	v.settled()
-	defer v.mu.Unlock()
 	place := v.index.byName[cluster]
 	if place == nil {
+		v.mu.Unlock()
 		return v1.Deployment{}, false
 	}
-	row := place.entry.row(service)
-	if row == nil {
+	found := cell{place.entry, place.entry.row(service)}
+	v.mu.Unlock()
+	if found.row == nil {
 		return v1.Deployment{}, false
 	}
-	rows, _ := v.detailed([]cell{{place.entry, row}}, maxDetails)
+	rows, _ := v.detailed([]cell{found}, maxDetails)
 	return rows[0], true
 }
 

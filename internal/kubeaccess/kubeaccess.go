@@ -13,7 +13,7 @@ import (
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete, deletecollection, or, of what is no resource, the method in
 	// lower case. What opens a connection into a pod or onto a service (exec, attach, portforward, proxy) is "create",
-	// whatever the method.
+	// whatever the method, and so is an upgrade of what is no resource.
 	Verb string
 	// Resource says that it is about objects; if not, Path alone counts.
 	Resource bool

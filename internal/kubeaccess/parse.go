@@ -54,6 +54,9 @@ func Parse(method, target string, header http.Header) (Request, error) {
 	q := Request{Verb: strings.ToLower(method), Path: path, Upgrade: upgrades(header)}
 	rest, resource := q.locate(path)
 	if !resource {
+		if q.Upgrade && (q.Verb == "get" || q.Verb == "head") {
+			q.Verb = "create" // behind the paths of aggregated APIs are servers that may agree to it
+		}
 		return q, nil
 	}
 	if err := q.interpret(method, target, rest, query); err != nil {

@@ -55,6 +55,9 @@ func (q *Request) guarded() bool {
 // Discovery says whether every client may ask: what the API server offers, and what the person who asks may do there. It
 // changes nothing, and the cluster's own rules still count.
 func Discovery(q Request) bool {
+	if q.Upgrade {
+		return false
+	}
 	if q.Resource {
 		return q.Verb == "create" && q.Name == "" && selfReview(q.Group, q.Kind)
 	}

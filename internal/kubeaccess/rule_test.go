@@ -127,3 +127,25 @@ func TestARequestInWordsIsFitToBePrinted(t *testing.T) {
 		}
 	}
 }
+
+// An upgrade asks for a connection: no question that every client asks before anything needs one, and behind the front door of
+// an aggregated API is a server of somebody else's, which may agree to it.
+func TestAnUpgradeIsNeitherDiscoveryNorReading(t *testing.T) {
+	reading := kubeaccess.Rule{Verbs: []string{"get", "head"}, NonResourceURLs: []string{"*"}}
+	for _, line := range []string{
+		"GET /apis/metrics.k8s.io/v1beta1", "HEAD /apis/metrics.k8s.io/v1beta1", "GET /api", "GET /openapi/v3", "GET /healthz", "GET /metrics",
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+	} {
+		q := parse(t, line, websocket)
+		if kubeaccess.Discovery(q) || reading.Allows(q) || q.Verb == "get" || q.Verb == "head" {
+			t.Errorf("%s as an upgrade is taken for %s", line, q.Verb)
+		}
+		if q := parse(t, line, nil); !kubeaccess.Discovery(q) && !reading.Allows(q) {
+			t.Errorf("%s is not allowed any more", line)
+		}
+	}
+	opens := kubeaccess.Rule{Verbs: []string{"create"}, NonResourceURLs: []string{"/apis/metrics.k8s.io/*"}}
+	if !opens.Allows(parse(t, "GET /apis/metrics.k8s.io/v1beta1", websocket)) {
+		t.Error("a rule that names it does not allow it")
+	}
+}

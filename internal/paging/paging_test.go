@@ -156,8 +156,15 @@ func TestWrongQueryIsRefused(t *testing.T) {
 	p.Add(row{name: "b"})
 	_, token := p.Items(one)
 	for _, q := range []paging.Query{
-		{Sort: "colour"}, {Sort: "name,"}, {Sort: ","}, {Sort: "--name"}, {Continue: "x"}, {Continue: "!"}, {Continue: token, Sort: "-name"},
-		{Continue: strings.Repeat("A", 5000)}, {Continue: token[:len(token)-4]},
+		{Sort: "colour"},
+		{Sort: "name,"},
+		{Sort: ","},
+		{Sort: "--name"},
+		{Continue: "x"},
+		{Continue: "!"},
+		{Continue: token, Sort: "-name"},
+		{Continue: strings.Repeat("A", 5000)},
+		{Continue: token[:len(token)-4]},
 	} {
 		var wrong *paging.Error
 		if _, err := table.Start(q); !errors.As(err, &wrong) || wrong.Message == "" || wrong.Fix == "" {

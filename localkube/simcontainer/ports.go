@@ -50,7 +50,7 @@ func serveHTTP(connection io.ReadWriter) error {
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return nil
 		}
-		if err := response(request).Write(connection); err != nil || request.Close {
+		if err := answer(connection, request); err != nil || request.Close {
 			return err
 		}
 	}
@@ -64,15 +64,16 @@ func answerMalformed(connection io.Writer, err error) error {
 	return err
 }
 
-func response(request *http.Request) *http.Response {
+func answer(connection io.Writer, request *http.Request) error {
 	code, body := http.StatusOK, Page
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		code, body = http.StatusMethodNotAllowed, ""
 	}
-	return &http.Response{
+	response := http.Response{
 		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Request: request, Close: request.Close,
 		Header:        http.Header{"Content-Type": {"text/plain; charset=utf-8"}},
 		ContentLength: int64(len(body)),
 		Body:          io.NopCloser(strings.NewReader(body)),
 	}
+	return response.Write(connection)
 }

@@ -32,7 +32,7 @@ func (c *lingeringConn) Close() error {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, c.TCPConn) // whatever it says comes too late
-		c.TCPConn.Close()
+		_ = c.TCPConn.Close()
 	}()
 	return nil
 }

@@ -3,6 +3,7 @@ package channel
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -64,6 +65,11 @@ func (s side) do(t testing.TB, client *http.Client, r request) answer {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatalf("%s: %s %s: read answer: %v", s.name, r.method, r.target, err)
+	}
+	// Trailers that are announced and do not come are the same as none.
+	maps.DeleteFunc(response.Trailer, func(_ string, values []string) bool { return len(values) == 0 })
+	if len(response.Trailer) == 0 {
+		response.Trailer = nil
 	}
 	return answer{response.StatusCode, response.Proto, s.comparable(t, response.Header), response.Trailer, response.ContentLength, string(body)}
 }

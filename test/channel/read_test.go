@@ -26,7 +26,8 @@ func TestDiscoveryIsTheSame(t *testing.T) {
 		get("/openapi/v3/apis/apps/v1?hash=OLD"), // leads to the one of now
 		get("/.well-known/openid-configuration"), get("/openid/v1/jwks"),
 		get("/nothing"), get("/metrics/slis"),
-		{method: http.MethodHead, target: "/version"}, {method: http.MethodOptions, target: "/api/v1/pods"},
+		{method: http.MethodHead, target: "/version"},
+		{method: http.MethodOptions, target: "/api/v1/pods"},
 	} {
 		w.same(t, r)
 	}
@@ -56,7 +57,8 @@ func TestReadsAreTheSame(t *testing.T) {
 		get("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Adiscovery"),
 		get("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:discovery"),
 		get(all + "/%C3%A9t%C3%A9"), get(all + "/with%20space"), get(all + "/a:b@c+d,e=f~g!h"),
-		{method: http.MethodHead, target: all + "/cm-0001"}, {method: http.MethodHead, target: all + "/none"},
+		{method: http.MethodHead, target: all + "/cm-0001"},
+		{method: http.MethodHead, target: all + "/none"},
 		{method: http.MethodOptions, target: all},
 		get(all+"/cm-0001", "If-None-Match", `"1"`),
 		get("/api/v1/nodes/simulated-1"),

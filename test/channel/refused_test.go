@@ -34,7 +34,9 @@ func TestImpersonationByClientsIsWithoutEffect(t *testing.T) {
 		`{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}`)
 	for _, forged := range [][]string{
 		{"Impersonate-User", "system:admin", "Impersonate-Group", "system:masters"},
-		{"impersonate-user", "plural:eve"}, {"Impersonate-Extra-Plural.sh%2frequest-Id", "x"}, {"Impersonate-Uid", "0"},
+		{"impersonate-user", "plural:eve"},
+		{"Impersonate-Extra-Plural.sh%2frequest-Id", "x"},
+		{"Impersonate-Uid", "0"},
 		{"X-Remote-User", "system:admin", "X-Remote-Group", "system:masters"},
 		{"Connection", "Impersonate-User, Impersonate-Group, Authorization"},
 	} {

@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	w.grant(operators, "cluster-admin")
 	direct := rest.CopyConfig(w.RESTConfig)
 	direct.Impersonate = rest.ImpersonationConfig{UserName: operator, Groups: []string{operators}}
-	w.direct, w.through = w.side("direct", direct), w.side("through", hub(t, w.RESTConfig))
+	w.direct, w.through = w.side("direct", direct), w.side("through", hub(t, w.Cluster))
 	return w
 }
 

@@ -173,7 +173,7 @@ func (d *document) checkGroups(field string, groups []string, most int) {
 	d.checkCount(field, "groups", len(groups), most)
 	for i, name := range groups {
 		switch {
-		case strings.HasPrefix(name, "system:"):
+		case strings.HasPrefix(strings.ToLower(name), "system:"):
 			d.fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", quote(name))
 		case name == ReservedGroup:
 			d.fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", quote(name))

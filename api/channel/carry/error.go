@@ -1,7 +1,10 @@
 package carry
 
 import (
+	"cmp"
+	"log/slog"
 	"net/http"
+	"regexp"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,9 +16,14 @@ type Error struct {
 	Code codes.Code
 	// Message says what happened, for people.
 	Message string
+	// detail is the message with what only logs are to have; empty: there is no more.
+	detail string
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// LogValue is the message with what only logs are to have.
+func (e *Error) LogValue() slog.Value { return slog.StringValue(cmp.Or(e.detail, e.Message)) }
 
 // GRPCStatus lets the error cross a stream.
 func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.Message) }
@@ -40,13 +48,21 @@ func (e *Error) HTTPStatus() int {
 	}
 }
 
-// fromStream is what ended a stream, as an Error.
+// endpoints is how package net names both ends of a connection in its errors.
+var endpoints = regexp.MustCompile(`\b(read|write|dial|close) (tcp|udp|unix)[46]? \S+: `)
+
+// fromStream is what ended a stream, as an Error. The error of a connection that was lost names addresses of the hub's and of the
+// agent's network, which are nobody else's business.
 func fromStream(err error) *Error {
 	s := status.Convert(err)
-	return &Error{s.Code(), s.Message()}
+	e := &Error{Code: s.Code(), Message: endpoints.ReplaceAllString(s.Message(), "")}
+	if e.Message != s.Message() {
+		e.detail = s.Message()
+	}
+	return e
 }
 
 // violation is what an end does that speaks another protocol than this.
 func violation(text string) *Error {
-	return &Error{codes.InvalidArgument, "channel protocol violated: " + text}
+	return &Error{Code: codes.InvalidArgument, Message: "channel protocol violated: " + text}
 }

@@ -25,7 +25,7 @@ const (
 func Request(h http.Header) ([]*channel.Header, error) { return toWire(h, asking) }
 
 // Response is what of an answer's headers crosses the channel: nothing for a single hop, and nothing by which a cluster
-// could speak to a browser for the hub's whole origin. The error is an *Error.
+// could speak to a browser for the hub's whole origin, or to a proxy before it. The error is an *Error.
 func Response(h http.Header) ([]*channel.Header, error) { return toWire(h, answering) }
 
 // CleanRequest removes from h what Request leaves out.
@@ -82,7 +82,17 @@ func dropsResponse(name string) bool {
 		"public-key-pins", "service-worker-allowed":
 		return true
 	}
-	return strings.HasPrefix(name, "access-control-") || singleHop(name)
+	return strings.HasPrefix(name, "access-control-") || steers(name) || singleHop(name)
+}
+
+// steers says of an answer's header that it is an order to a proxy or cache that stands before the hub: to answer with another
+// resource of its own, or to keep this one for others.
+func steers(name string) bool {
+	switch name {
+	case "x-sendfile", "x-lighttpd-send-file", "x-reproxy-url", "surrogate-control", "cdn-cache-control", "edge-control":
+		return true
+	}
+	return strings.HasPrefix(name, "x-accel-") || strings.HasPrefix(name, "x-litespeed-")
 }
 
 // singleHop is for both directions. The length goes beside the headers.
@@ -116,7 +126,7 @@ func inspect(h http.Header, s side) (inspection, error) {
 		length += len(v)
 	}
 	if length > maxNamed {
-		return i, &Error{codes.InvalidArgument, fmt.Sprintf("header \"Connection\" is longer than %d bytes", maxNamed)}
+		return i, &Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("header \"Connection\" is longer than %d bytes", maxNamed)}
 	}
 	return i, nil
 }
@@ -124,7 +134,7 @@ func inspect(h http.Header, s side) (inspection, error) {
 // keep gives what crosses of one name's values. What does not is counted as well.
 func (i *inspection) keep(name string, values []string) ([]string, error) {
 	if !httpguts.ValidHeaderFieldName(name) {
-		return nil, &Error{codes.InvalidArgument, fmt.Sprintf("header name %.40q is not valid", name)}
+		return nil, &Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("header name %.40q is not valid", name)}
 	}
 	for _, v := range values {
 		i.fields++
@@ -144,7 +154,7 @@ func (i *inspection) keep(name string, values []string) ([]string, error) {
 	}
 	for _, v := range values {
 		if !httpguts.ValidHeaderFieldValue(v) || !utf8.ValidString(v) {
-			return nil, &Error{codes.InvalidArgument, fmt.Sprintf("the value of header %.40q is not valid", name)}
+			return nil, &Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("the value of header %.40q is not valid", name)}
 		}
 	}
 	return values, nil
@@ -152,8 +162,8 @@ func (i *inspection) keep(name string, values []string) ([]string, error) {
 
 func tooMany() *Error {
 	return &Error{
-		codes.InvalidArgument,
-		fmt.Sprintf("the headers are more than %d, or more than %d bytes: send less", maxFields, channel.MaxHeaders),
+		Code:    codes.InvalidArgument,
+		Message: fmt.Sprintf("the headers are more than %d, or more than %d bytes: send less", maxFields, channel.MaxHeaders),
 	}
 }
 

@@ -198,3 +198,17 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+// TestNothingThatSteersAProxyBeforeTheHubCrosses is A11: to nginx and others such a header is an order to answer with something
+// else, which a cluster, or a pod behind one, must not give.
+func TestNothingThatSteersAProxyBeforeTheHubCrosses(t *testing.T) {
+	for _, name := range []string{
+		"X-Accel-Redirect", "x-accel-redirect", "X_Accel_Redirect", "X-Accel-Expires", "X-Accel-Buffering", "X-Sendfile", "X-Lighttpd-Send-File",
+		"X-Litespeed-Location", "X-Reproxy-Url", "Surrogate-Control", "Cdn-Cache-Control", "Edge-Control", "X-Litespeed-Cache-Control",
+	} {
+		got, err := carry.Response(http.Header{name: {"/v1/status"}, "Warning": {"a"}})
+		if err != nil || len(got) != 1 || got[0].GetName() != "Warning" {
+			t.Errorf("%s crosses as %v, %v", name, got, err)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func (c *hijacked) CloseWrite() error {
 		return nil
 	}
 	if c.head != nil {
-		return &Error{codes.Internal, "the connection ended before it was upgraded"}
+		return &Error{Code: codes.Internal, Message: "the connection ended before it was upgraded"}
 	}
 	c.shut = true
 	c.reply.send(&channel.Frame{Trailer: &channel.Trailer{}})

@@ -1,12 +1,20 @@
 package carry_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/api/channel"
@@ -142,4 +150,119 @@ func TestAnUpgradeIsOnlyToWhatWasAskedFor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAHandlerThatFailsAfterItTookTheConnectionLeavesNothing has what the hub wrote wait to be read, when the handler has gone.
+func TestAHandlerThatFailsAfterItTookTheConnectionLeavesNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("exchanges", func(t *testing.T) {
+		for name, leave := range map[string]func(){"panics": func() { panic(http.ErrAbortHandler) }, "returns": func() {}} {
+			taken, wrote := make(chan struct{}), make(chan struct{})
+			client := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Connection"], w.Header()["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
+				w.WriteHeader(http.StatusSwitchingProtocols)
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				close(taken)
+				<-wrote
+				if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // of two frames
+					t.Error(err)
+				}
+				leave()
+			}))
+			r := request(t.Context(), t, channel.Class_UPGRADE, http.MethodGet, "/x")
+			r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
+			response, err := transport(client).RoundTrip(r)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			<-taken
+			conn, ok := response.Body.(io.ReadWriteCloser)
+			if !ok {
+				t.Fatal("no connection")
+			}
+			for range 2 {
+				if _, err := conn.Write(make([]byte, channel.MaxData)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			close(wrote)
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}
+	})
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatBecameOfAConnectionIsForTheLogAlone: whoever asked for something of a cluster is not told the addresses of the hub and of
+// the agent.
+func TestWhatBecameOfAConnectionIsForTheLogAlone(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn, 1)
+	began := make(chan struct{})
+	server := grpc.NewServer()
+	channel.RegisterClusterServer(server, &agent{proxy: func(stream channel.Cluster_ProxyServer) error {
+		close(began)
+		<-stream.Context().Done()
+		return nil
+	}})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(noting{listener, accepted}) }()
+	dial := func(context.Context, string) (net.Conn, error) { // which is not a bare one at the hub either
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		return struct{ net.Conn }{conn}, err
+	}
+	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		conn.Close()
+		server.Stop()
+		<-served
+	}()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := transport(channel.NewClusterClient(conn)).RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodGet, "/x"))
+		failed <- err
+	}()
+	<-began
+	tcp, ok := (<-accepted).(*net.TCPConn)
+	if !ok {
+		t.Fatal("no TCP")
+	}
+	tcp.SetLinger(0) // a reset, whose error names both ends
+	tcp.Close()
+	err = <-failed
+	lost, ok := errors.AsType[*carry.Error](err)
+	if !ok || lost.Code != codes.Unavailable || strings.Contains(lost.Message+lost.Error(), "127.0.0.1") {
+		t.Errorf("told: %v", err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("lost", "error", err)
+	if !strings.Contains(log.String(), "127.0.0.1") {
+		t.Errorf("logged: %s", log.String())
+	}
+}
+
+// noting hands over the connections that it accepts.
+type noting struct {
+	net.Listener
+	accepted chan<- net.Conn
+}
+
+func (l noting) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted <- conn
+	}
+	return conn, err
 }

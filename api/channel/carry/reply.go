@@ -79,7 +79,7 @@ func (w *reply) switchProtocols(h http.Header) {
 func (w *reply) fail(text string) {
 	w.head = nil
 	if w.failed == nil {
-		w.failed = &Error{codes.Internal, "the cluster's answer cannot be carried: " + text}
+		w.failed = &Error{Code: codes.Internal, Message: "the cluster's answer cannot be carried: " + text}
 	}
 }
 
@@ -187,7 +187,7 @@ func (w *reply) finish() error {
 	}
 	w.WriteHeader(http.StatusOK)
 	if w.failed == nil && w.left > 0 && !bodiless(w.request.Method, w.status) {
-		return &Error{codes.Unavailable, "the answer is shorter than it said"}
+		return &Error{Code: codes.Unavailable, Message: "the answer is shorter than it said"}
 	}
 	trailer, err := w.trailer()
 	if err != nil {
@@ -213,7 +213,11 @@ func (w *reply) trailer() (*channel.Trailer, error) {
 	return &channel.Trailer{Headers: list}, err
 }
 
+// release lets go of what is held, however the handler ended.
 func (w *reply) release() {
+	if w.conn != nil {
+		w.conn.end()
+	}
 	if w.buffer != nil {
 		mem.DefaultBufferPool().Put(w.buffer)
 	}

@@ -92,7 +92,7 @@ func (x *exchange) head() (*channel.RequestHead, error) {
 	r := x.request
 	call, ok := CallOf(r.Context())
 	if !ok {
-		return nil, &Error{codes.Internal, "a request must say for whom it is made"}
+		return nil, &Error{Code: codes.Internal, Message: "a request must say for whom it is made"}
 	}
 	x.class = call.Class
 	headers, err := Request(r.Header)
@@ -111,7 +111,7 @@ func (x *exchange) head() (*channel.RequestHead, error) {
 	}
 	if x.class == channel.Class_UPGRADE {
 		if x.upgrade = Upgrade(r.Header); x.upgrade == "" {
-			return nil, &Error{codes.InvalidArgument, "an upgrade must name one protocol"}
+			return nil, &Error{Code: codes.InvalidArgument, Message: "an upgrade must name one protocol"}
 		}
 		head.ContentLength = 0
 		head.Headers = append(head.Headers, &channel.Header{Name: "Upgrade", Value: x.upgrade})
@@ -208,7 +208,7 @@ func (x *exchange) abandon(err error) error {
 		return e
 	}
 	if errors.Is(err, io.EOF) {
-		return &Error{codes.Unavailable, "the agent ended the exchange without an answer"}
+		return &Error{Code: codes.Unavailable, Message: "the agent ended the exchange without an answer"}
 	}
 	return fromStream(err)
 }
@@ -263,5 +263,5 @@ func bodiless(method string, status int) bool {
 
 // misbehaved is what is said of an agent that breaks the protocol.
 func misbehaved(text string) *Error {
-	return &Error{codes.Internal, "the agent misbehaved: " + text}
+	return &Error{Code: codes.Internal, Message: "the agent misbehaved: " + text}
 }

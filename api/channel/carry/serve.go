@@ -38,7 +38,7 @@ func Serve(stream channel.Cluster_ProxyServer, handler http.Handler) error {
 	case err != nil:
 		return err
 	case !whole:
-		return &Error{codes.Unavailable, "the answer was cut off"}
+		return &Error{Code: codes.Unavailable, Message: "the answer was cut off"}
 	default:
 		return w.finish()
 	}
@@ -51,7 +51,7 @@ func call(handler http.Handler, w http.ResponseWriter, r *http.Request) (whole b
 		if cause == nil || cause == http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
 			return
 		}
-		err = &Error{codes.Internal, fmt.Sprintf("panic while answering: %v", cause)}
+		err = &Error{Code: codes.Internal, Message: fmt.Sprintf("panic while answering: %v", cause)}
 	}()
 	handler.ServeHTTP(w, r)
 	return true, nil

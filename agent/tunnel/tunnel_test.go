@@ -1,0 +1,269 @@
+package tunnel_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pluralsh/plural/agent/tunnel"
+	"github.com/pluralsh/plural/api/channel"
+	hubtunnel "github.com/pluralsh/plural/hubsvc/tunnel"
+)
+
+const patience = 30 * time.Second
+
+// proxied counts what went through the proxy that the environment of this process names; it leads to forward.
+var (
+	proxied atomic.Int32
+	forward atomic.Value
+)
+
+// TestMain sets the environment once: Go reads it once.
+func TestMain(m *testing.M) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Header.Get("Authorization") != "" {
+			http.Error(w, "not here", http.StatusBadRequest)
+			return
+		}
+		proxied.Add(1)
+		to, err := net.Dial("tcp", forward.Load().(string))
+		if err != nil {
+			http.Error(w, "gone", http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		_, _ = io.WriteString(from, "HTTP/1.1 200 Connection established\r\n\r\n")
+		go func() { _, _ = io.Copy(to, from); to.Close() }()
+		_, _ = io.Copy(from, to)
+	}))
+	os.Setenv("HTTPS_PROXY", proxy.URL)
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		proxy.Close()
+		os.Exit(code)
+	}))
+}
+
+func public() ed25519.PublicKey { return make(ed25519.PublicKey, ed25519.PublicKeySize) }
+
+// hub is a real one that takes everybody for the cluster edge.
+func hub(t *testing.T, before func(http.Handler) http.Handler) (*hubtunnel.Hub, *httptest.Server) {
+	t.Helper()
+	h := hubtunnel.New(hubtunnel.Options{
+		Self: "hub-0", Cluster: func(*http.Request) (string, error) { return "edge", nil },
+		Key: func(string) ed25519.PublicKey { return public() }, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = h.Run(ctx) })
+	mux := http.NewServeMux()
+	h.Routes(mux)
+	server := httptest.NewUnstartedServer(before(mux))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return h, server
+}
+
+func straight(h http.Handler) http.Handler { return h }
+
+// log is what an agent logged.
+type log struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
+// run runs an agent until the test ends.
+func run(t *testing.T, o tunnel.Options) *log {
+	t.Helper()
+	said := new(log)
+	o.Log = slog.New(slog.NewTextHandler(said, nil))
+	o.Token = func() (string, error) { return "secret", nil }
+	o.Hello = func() *channel.Hello { return &channel.Hello{Cluster: "edge", Boot: "1"} }
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := tunnel.Run(ctx, o); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return said
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v: %s", patience, what)
+		}
+	}
+}
+
+func authority(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		options tunnel.Options
+		want    string
+	}{
+		"plain HTTP to another machine": {tunnel.Options{URL: "http://hub.example.com"}, "speaks https"},
+		"no scheme":                     {tunnel.Options{URL: "hub.example.com"}, "want https"},
+		"a credential in it":            {tunnel.Options{URL: "https://a:secret@hub.example.com"}, "carries a credential"},
+		"a query":                       {tunnel.Options{URL: "https://hub.example.com?a"}, "want https"},
+		"no certificate in the CA":      {tunnel.Options{URL: "https://hub.example.com", CA: []byte("x")}, "no PEM"},
+	} {
+		err := tunnel.Run(t.Context(), test.options)
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheProxyOfTheEnvironmentIsUsedByEveryWay(t *testing.T) {
+	for name, keep := range map[string]func(*http.Request) bool{
+		"websocket": func(*http.Request) bool { return true },
+		"upgrade":   func(r *http.Request) bool { return r.Header.Get("Upgrade") == channel.Upgrade },
+		"pipe":      func(r *http.Request) bool { return r.ProtoMajor == 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, server := hub(t, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !keep(r) {
+						http.NotFound(w, r)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			})
+			forward.Store(server.Listener.Addr().String())
+			before := proxied.Load()
+			run(t, tunnel.Options{URL: "https://example.com", CA: authority(server)}) // whose name is in the certificate
+			eventually(t, "it is connected", func() bool { return len(h.Connections()) == 1 })
+			if h.Connections()[0].Transport != name || proxied.Load() == before {
+				t.Errorf("by %s, %d through the proxy", h.Connections()[0].Transport, proxied.Load()-before)
+			}
+		})
+	}
+}
+
+// A12: the credential goes to nobody but the hub.
+func TestTheTokenIsShownToTheHubAlone(t *testing.T) {
+	var seen atomic.Int32
+	thief := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }))
+	thief.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	defer thief.Close()
+	redirecting := httptest.NewTLSServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer redirecting.Close()
+	old := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }))
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS12}
+	old.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	old.StartTLS()
+	defer old.Close()
+	for name, test := range map[string]struct {
+		options tunnel.Options
+		want    string
+	}{
+		"another authority":     {tunnel.Options{URL: thief.URL}, "certificate"},
+		"an old version of TLS": {tunnel.Options{URL: old.URL, CA: authority(old)}, "protocol version"},
+		"a redirect":            {tunnel.Options{URL: redirecting.URL, CA: authority(redirecting)}, "answered 307"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := run(t, test.options)
+			eventually(t, "the agent says "+test.want, func() bool { return strings.Contains(said.String(), test.want) })
+			if seen.Load() > 0 || strings.Contains(said.String(), "secret") {
+				t.Errorf("the token was shown: %s", said)
+			}
+		})
+	}
+}
+
+func TestWhatTheAgentCannotDoIsSaidToBeSo(t *testing.T) {
+	h, server := hub(t, straight)
+	run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
+	eventually(t, "it is connected", func() bool { return len(h.Connections()) == 1 })
+	route, err := h.Reach(t.Context(), "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer route.Release()
+	_, err = route.Diff(t.Context(), new(channel.DiffRequest))
+	streams := map[string]interface{ RecvMsg(any) error }{}
+	streams["Objects"], _ = route.Objects(t.Context(), new(channel.ObjectsRequest))
+	streams["Logs"], _ = route.Logs(t.Context(), new(channel.LogsRequest))
+	streams["Proxy"], _ = route.Proxy(t.Context())
+	streams["Control"], _ = route.Control(t.Context())
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("Diff: %v", err)
+	}
+	for name, stream := range streams {
+		want := codes.Unimplemented
+		if name == "Control" { // there is one already
+			want = codes.AlreadyExists
+		}
+		if err := stream.RecvMsg(new(channel.Frame)); status.Code(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheHubsRefusalIsNotTriedToGetAround(t *testing.T) {
+	var asked atomic.Int32
+	_, server := hub(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set(channel.HubHeader, "hub-0")
+			http.Error(w, "unknown agent", http.StatusUnauthorized)
+		})
+	})
+	said := run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
+	eventually(t, "the agent says why", func() bool { return strings.Contains(said.String(), "is the cluster's file in git") })
+	if strings.Contains(said.String(), "upgrade:") || strings.Contains(said.String(), "pipe:") {
+		t.Errorf("other ways were tried: %s", said)
+	}
+}
