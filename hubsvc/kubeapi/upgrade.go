@@ -97,7 +97,11 @@ func (s *session) join(ctx context.Context, client net.Conn, from io.Reader, clu
 		})
 	}
 	half(func() error {
-		return errors.Join(s.pass(cluster, from, &s.in, l), cluster.CloseWrite())
+		err := errors.Join(s.pass(cluster, from, &s.in, l), cluster.CloseWrite())
+		if errors.Is(err, io.ErrClosedPipe) {
+			return nil // the cluster has ended, and its last words are on their way
+		}
+		return err
 	}, errGone)
 	half(func() error {
 		return errors.Join(s.pass(client, cluster, &s.out, l), closeWrite(client))
