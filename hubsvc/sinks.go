@@ -65,7 +65,7 @@ func (p *planner) sinkSecret(files fs.FS, name, key string) (string, error) {
 	}
 	value, ok := flat[key]
 	if !ok || value == "" {
-		return "", fmt.Errorf("%s has no %q: write it as %s: ...", name, key, key)
+		return "", fmt.Errorf("%s has no %q: write it there as a plain value", name, key)
 	}
 	return value, nil
 }

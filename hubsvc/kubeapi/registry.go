@@ -26,7 +26,22 @@ func (p *Proxy) expire(x *exchange) {
 		x.expiry = nil
 	}
 	if until := x.who.Expires; !until.IsZero() {
-		x.expiry = time.AfterFunc(until.Sub(p.Now()), func() { p.check(x) })
+		x.expiry = time.AfterFunc(max(until.Sub(p.Now()), minExpiry), func() {
+			if p.check(x) {
+				p.again(x)
+			}
+		})
+	}
+}
+
+// minExpiry is how soon an expiry is looked at again which the timer was too early for: it runs by another clock.
+const minExpiry = 50 * time.Millisecond
+
+func (p *Proxy) again(x *exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, under := p.exchanges[x]; under {
+		p.expire(x)
 	}
 }
 

@@ -82,8 +82,12 @@ func uncarried(cluster string, err error, repeatable bool) *apierrors.StatusErro
 	switch code := carried.HTTPStatus(); code {
 	case http.StatusForbidden:
 		return forbidden(fmt.Sprintf("the agent of cluster %q refuses: %s", cluster, carried.Message))
-	case http.StatusTooManyRequests: // the agent takes no more streams
-		return later(refuse(code, metav1.StatusReasonTooManyRequests, message), time.Second)
+	case http.StatusTooManyRequests: // the agent takes no more streams; or what it answers is more than the channel takes
+		refusal := refuse(code, metav1.StatusReasonTooManyRequests, message)
+		if repeatable {
+			return later(refusal, time.Second)
+		}
+		return refusal
 	case http.StatusServiceUnavailable:
 		if repeatable {
 			return later(unavailable(message), time.Second)

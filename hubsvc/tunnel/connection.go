@@ -229,6 +229,9 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	}
 	defer c.outbox.close()
 	defer h.remove(c)
+	if !h.holds(c) { // the key went before Recheck could find the connection
+		return errRevoked
+	}
 	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by,
 		"version", c.hello.GetAgentVersion(), "kubernetes", c.hello.GetKubernetesVersion())
 	if h.Arrived != nil {

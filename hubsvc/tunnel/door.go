@@ -51,8 +51,9 @@ func (h *Hub) admitted(next func(http.ResponseWriter, *http.Request, caller)) ht
 			return
 		}
 		key := h.Key(cluster)
+		again, err := h.Cluster(r)
 		switch {
-		case key == nil: // it was revoked while this was looked at
+		case key == nil, err != nil, again != cluster: // the key went, or was replaced, while this was looked at
 			h.refuse(w, "credential", http.StatusUnauthorized, "unknown agent")
 		case h.isDraining():
 			w.Header().Set("Retry-After", retryAfter)

@@ -81,7 +81,7 @@ func (h *Hub) unexpect(cluster string) {
 
 // add registers a connection.
 func (h *Hub) add(c *connection) error {
-	if key := h.Key(c.cluster); key == nil || !key.Equal(c.key) {
+	if !h.holds(c) {
 		return errRevoked
 	}
 	var warning func()
@@ -193,10 +193,16 @@ func (h *Hub) release(c *connection) {
 // Recheck ends the connections of clusters whose key is gone, or another.
 func (h *Hub) Recheck() {
 	for _, c := range h.all() {
-		if key := h.Key(c.cluster); key == nil || !key.Equal(c.key) {
+		if !h.holds(c) {
 			c.end(errRevoked)
 		}
 	}
+}
+
+// holds says whether the key that a connection was opened with is still the cluster's.
+func (h *Hub) holds(c *connection) bool {
+	key := h.Key(c.cluster)
+	return key != nil && key.Equal(c.key)
 }
 
 // all are the connections that there are now, by cluster and age.

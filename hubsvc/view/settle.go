@@ -38,9 +38,10 @@ func (n *news) take() map[string]struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	taken := n.reported
-	if len(taken) > 0 {
-		n.reported = map[string]struct{}{}
+	if len(taken) == 0 {
+		return nil // not the map itself: others go on writing to it
 	}
+	n.reported = map[string]struct{}{}
 	return taken
 }
 

@@ -170,7 +170,8 @@ func newHub(tb testing.TB) *hub {
 type backend struct{ *tunnel.Route }
 
 func (b backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) { return b.Proxy(ctx) }
-func (b backend) Name() string                                                  { return b.Connection }
+
+func (b backend) Name() string { return b.Connection }
 
 // await waits until so many connections are there.
 func (h *hub) await(tb testing.TB, connections int) {

@@ -96,8 +96,10 @@ func TestSuspensionIsOneFieldThatComesAndGoes(t *testing.T) {
 				before, after string
 				suspended     bool
 			}{
-				{test.running, test.suspended, true}, {test.suspended, test.suspended, true},
-				{test.suspended, test.running, false}, {test.running, test.running, false},
+				{test.running, test.suspended, true},
+				{test.suspended, test.suspended, true},
+				{test.suspended, test.running, false},
+				{test.running, test.running, false},
 			} {
 				c, err := Suspend(repo(step.before), "web", step.suspended)
 				if err != nil {
