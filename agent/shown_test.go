@@ -50,7 +50,8 @@ func TestAHubGetsNoMoreThanTheClustersPolicyShows(t *testing.T) {
 	go follow(&channel.ObjectsRequest{Service: "web"})
 	tree := &channel.ObjectsEvent{Snapshot: true, Changed: []*channel.Object{
 		{Uid: "own", Group: "apps", Resource: "deployments", Namespace: "shop", Applied: true},
-		{Uid: "pod", Resource: "pods", Namespace: "shop"}, {Uid: "set", Group: "apps", Resource: "replicasets", Namespace: "shop"},
+		{Uid: "pod", Resource: "pods", Namespace: "shop"},
+		{Uid: "set", Group: "apps", Resource: "replicasets", Namespace: "shop"},
 	}}
 	changes <- tree
 	got := <-sent

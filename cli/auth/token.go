@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
@@ -29,13 +30,13 @@ func newCmdToken(f *cmdutil.Factory) *cobra.Command {
 }
 
 type createOptions struct {
-	making
+	change.Making
 	user, name, expires string
 	groups              []string
 }
 
 func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
-	o := &createOptions{making: making{factory: f}}
+	o := &createOptions{Making: change.Making{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "create USER",
 		Short: "Make a token for a user, and commit its hash",
@@ -53,39 +54,39 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 	flags.StringVar(&o.name, "name", "", "the token's `NAME` (default: of the day)")
 	flags.StringVar(&o.expires, "expires", "", "how long it is good, such as 90d or 12h, or until when, such as 2027-01-31 (default: for ever)")
 	flags.StringSliceVar(&o.groups, "groups", nil, "the `GROUPS` of a user who is added")
-	o.flags(flags)
+	o.Flags(flags)
 	return cmd
 }
 
 func (o *createOptions) run(ctx context.Context) error {
-	repo, f, err := open(o.factory)
+	repo, f, err := open(o.Factory)
 	if err != nil {
 		return err
 	}
 	if err := workspace.CheckName(o.user); err != nil {
 		return fmt.Errorf("user %w", err)
 	}
-	expires, err := until(o.expires, o.factory.Now())
+	expires, err := until(o.expires, o.Factory.Now())
 	if err != nil {
 		return err
 	}
 	secret := fleet.NewToken()
-	token := fleet.UserToken{Name: cmp.Or(o.name, "token-"+o.factory.Now().UTC().Format("2006-01-02-150405")), Hash: fleet.HashToken(secret), Expires: expires}
+	token := fleet.UserToken{Name: cmp.Or(o.name, "token-"+o.Factory.Now().UTC().Format("2006-01-02-150405")), Hash: fleet.HashToken(secret), Expires: expires}
 	tokens, err := o.with(f, token)
 	if err != nil {
 		return err
 	}
-	change, err := amend.Tokens(os.DirFS(repo.Root()), o.user, o.groups, tokens)
+	planned, err := amend.Tokens(os.DirFS(repo.Root()), o.user, o.groups, tokens)
 	if err != nil {
-		return explained(err)
+		return change.Explained(err)
 	}
-	made, err := o.carryOut(ctx, repo, change, fmt.Sprintf("Add token %s of %s", token.Name, o.user))
-	if !made {
+	made, err := o.CarryOut(ctx, repo, planned, fmt.Sprintf("Add token %s of %s", token.Name, o.user))
+	if !made.Written {
 		return err
 	}
 	// Its hash is written: whatever became of the push, nobody can ask for it again.
-	o.factory.Say("token %s of %s, shown this once:", ui.Clean(token.Name), ui.Clean(o.user))
-	_, printed := fmt.Fprintln(o.factory.IO.Out, secret)
+	o.Factory.Say("token %s of %s, shown this once:", ui.Clean(token.Name), ui.Clean(o.user))
+	_, printed := fmt.Fprintln(o.Factory.IO.Out, secret)
 	return errors.Join(err, printed)
 }
 
@@ -199,7 +200,7 @@ func noUser(name string) error {
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	m := &making{factory: f}
+	m := &change.Making{Factory: f}
 	cmd := &cobra.Command{
 		Use:   "delete USER NAME",
 		Short: "Take a token back",
@@ -209,15 +210,15 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural auth token delete ada laptop", "plural auth token delete ada laptop --dry-run"),
 		Args:    cmdutil.Exactly("USER", "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.delete(cmd.Context(), args[0], args[1])
+			return remove(cmd.Context(), m, args[0], args[1])
 		},
 	}
-	m.flags(cmd.Flags())
+	m.Flags(cmd.Flags())
 	return cmd
 }
 
-func (m *making) delete(ctx context.Context, name, token string) error {
-	repo, f, err := open(m.factory)
+func remove(ctx context.Context, m *change.Making, name, token string) error {
+	repo, f, err := open(m.Factory)
 	if err != nil {
 		return err
 	}
@@ -229,11 +230,11 @@ func (m *making) delete(ctx context.Context, name, token string) error {
 	if len(rest) == len(user.Spec.Tokens) {
 		return &ui.Err{Msg: fmt.Sprintf("user %q has no token %q", name, token), Fix: "plural auth token list " + name}
 	}
-	change, err := amend.Tokens(os.DirFS(repo.Root()), name, nil, rest)
+	planned, err := amend.Tokens(os.DirFS(repo.Root()), name, nil, rest)
 	if err != nil {
-		return explained(err)
+		return change.Explained(err)
 	}
-	_, err = m.carryOut(ctx, repo, change, fmt.Sprintf("Delete token %s of %s", token, name))
+	_, err = m.CarryOut(ctx, repo, planned, fmt.Sprintf("Delete token %s of %s", token, name))
 	return err
 }
 

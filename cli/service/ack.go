@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
@@ -22,11 +23,12 @@ type ackOptions struct {
 	clusters []string
 	removals string
 	commit   bool
-	making   making
+	making   change.Making
+	wait     bool
 }
 
 func newCmdAck(f *cmdutil.Factory) *cobra.Command {
-	o := &ackOptions{f: f, making: making{f: f}}
+	o := &ackOptions{f: f, making: change.Making{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "ack [NAME]",
 		Short: "Agree to deletions that wait for a person",
@@ -59,7 +61,8 @@ nothing waits for any more are taken out of the file.`,
 	flags.StringArrayVar(&o.clusters, "cluster", nil, "only what waits on this `CLUSTER`; may be repeated")
 	flags.StringVar(&o.removals, "cluster-removals", "", "agree to removals of whole services from this `CLUSTER`")
 	flags.BoolVar(&o.commit, "commit", false, "agree to what the newest commit takes away, for which the hub refuses it")
-	o.making.flags(flags, "wait until the agreement is observed")
+	o.making.Flags(flags)
+	flags.BoolVar(&o.wait, "wait", true, "wait until the agreement is observed")
 	return cmd
 }
 
@@ -105,23 +108,23 @@ func (o *ackOptions) run(ctx context.Context) error {
 		o.f.Say("nothing waits for an agreement")
 		return nil
 	}
-	change, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
+	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
-		return explained(err)
+		return change.Explained(err)
 	}
 	o.show(found)
-	if change.Done() {
-		o.f.Say("agreed to already, in %s", change.File)
+	if planned.Done() {
+		o.f.Say("agreed to already, in %s", planned.File)
 		return nil
 	}
 	if err := o.confirm(ctx); err != nil {
 		return err
 	}
-	pushed, err := o.making.carryOut(ctx, repo, change, about.message())
-	if err != nil || pushed == "" || !o.making.wait {
+	made, err := o.making.CarryOut(ctx, repo, planned, about.message())
+	if err != nil || made.Pushed == "" || !o.wait {
 		return err
 	}
-	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: pushed}.wait(ctx)
+	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: made.Pushed}.wait(ctx)
 }
 
 // show says what waits, each thing once.
@@ -136,7 +139,7 @@ func (o *ackOptions) show(found *findings) {
 }
 
 func (o *ackOptions) confirm(ctx context.Context) error {
-	if o.f.Yes || o.making.dryRun {
+	if o.f.Yes || o.making.DryRun {
 		return nil
 	}
 	yes, err := o.f.Prompter().Confirm(ctx, "Agree to these deletions?", "--yes")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
@@ -20,7 +21,8 @@ type suspension struct {
 	// on says that they leave it alone; begin, done and message tell so.
 	on                    bool
 	done, nothing, commit string
-	making                making
+	making                change.Making
+	wait                  bool
 }
 
 func newCmdSuspend(f *cmdutil.Factory) *cobra.Command {
@@ -49,8 +51,9 @@ waits until the hub serves the commit.`,
 }
 
 func newCmdSuspension(f *cmdutil.Factory, s suspension, cmd *cobra.Command) *cobra.Command {
-	s.f, s.making = f, making{f: f}
-	s.making.flags(cmd.Flags(), "wait until the hub serves the change")
+	s.f, s.making = f, change.Making{Factory: f}
+	s.making.Flags(cmd.Flags())
+	cmd.Flags().BoolVar(&s.wait, "wait", true, "wait until the hub serves the change")
 	cmd.Args = cmdutil.Exactly("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s.service = args[0]
@@ -64,23 +67,23 @@ func (s *suspension) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := amend.Suspend(os.DirFS(repo.Root()), s.service, s.on)
+	planned, err := amend.Suspend(os.DirFS(repo.Root()), s.service, s.on)
 	if err != nil {
-		return explained(err)
+		return change.Explained(err)
 	}
-	if change.Done() {
-		s.f.Say("%s %s, in %s", ui.Clean(s.service), s.nothing, change.File)
+	if planned.Done() {
+		s.f.Say("%s %s, in %s", ui.Clean(s.service), s.nothing, planned.File)
 		return nil
 	}
-	pushed, err := s.making.carryOut(ctx, repo, change, s.commit+s.service)
-	if err != nil || pushed == "" || !s.making.wait {
+	made, err := s.making.CarryOut(ctx, repo, planned, s.commit+s.service)
+	if err != nil || made.Pushed == "" || !s.wait {
 		return err
 	}
 	hub, err := s.f.HubClient()
 	if err != nil {
 		return err
 	}
-	return s.observe(ctx, hub, pushed)
+	return s.observe(ctx, hub, made.Pushed)
 }
 
 // observe waits until the hub serves the commit, or a newer one that says the same.

@@ -156,7 +156,7 @@ func (a *API) patch(ctx context.Context, who asker, ref v1.ObjectRef, media stri
 	}
 	r.Header.Set("Content-Type", media)
 	r.Header.Set("Accept", "application/json")
-	resp, err := a.o.Do(ctx, who.Person, who.cluster, r)
+	resp, err := a.do(ctx, who, r)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (a *API) healed(ctx context.Context, who asker, ref v1.ObjectRef) string {
 		return ""
 	}
 	r.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
-	resp, err := a.o.Do(ctx, who.Person, who.cluster, r)
+	resp, err := a.do(ctx, who, r)
 	if err != nil {
 		return ""
 	}

@@ -80,6 +80,8 @@ func wireRefusal(s *status.Status) *Refusal {
 	switch {
 	case s.Code() == codes.Unimplemented:
 		return &Refusal{Status: http.StatusNotImplemented, Message: "the cluster's agent cannot do that yet", Fix: "upgrade the agent"}
+	case s.Code() == codes.Unavailable: // what is said of a connection that was lost names addresses of the hub's own network
+		return &Refusal{Status: http.StatusServiceUnavailable, Message: "the connection to the cluster's agent broke off", Fix: "try again"}
 	case !ok:
 		code = http.StatusBadGateway
 	}

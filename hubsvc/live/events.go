@@ -172,7 +172,7 @@ func (a *API) eventPage(ctx context.Context, who asker, at place, query url.Valu
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	resp, err := a.o.Do(ctx, who.Person, who.cluster, r)
+	resp, err := a.do(ctx, who, r)
 	if err != nil {
 		return nil, err
 	}

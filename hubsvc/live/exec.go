@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -49,7 +50,7 @@ func (a *API) connect(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the server does not watch what it gave away
 	defer cancel()
 	stop := context.AfterFunc(r.Context(), cancel)
-	resp, err := a.o.Do(ctx, who.Person, who.cluster, asked.WithContext(ctx))
+	resp, err := a.do(ctx, who, asked.WithContext(ctx))
 	if err != nil {
 		return err
 	}
@@ -180,13 +181,21 @@ func switched(w *bufio.Writer, from http.Header) error {
 	return w.Flush()
 }
 
-// client is a connection of which some may have been read already.
+// client is a connection of which some may have been read already. One that takes nothing for a while is given up: whatever ends
+// the other side could not reach it, and a hub that is about to end waits for it.
 type client struct {
-	io.WriteCloser
+	net.Conn
 	buffered *bufio.Reader
 }
 
 func (c *client) Read(p []byte) (int, error) { return c.buffered.Read(p) }
+
+func (c *client) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(stalled)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
 
 // relay passes bytes on both ways until the backend has ended its half, or the client its own some time ago.
 func relay(front io.ReadWriteCloser, backend io.ReadWriteCloser) {

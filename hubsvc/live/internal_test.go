@@ -1,17 +1,29 @@
 package live
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"math"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/person"
 )
 
 // FuzzPlace checks that a place that is let through is, to whoever judges requests, the same place.
@@ -115,5 +127,93 @@ func TestATreeIsShownWhateverOwnersSay(t *testing.T) {
 	}
 	if diff := cmp.Diff("C\x01\x01", paths["c"]); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// endless is a program that prints without an end.
+type endless struct{ closed chan struct{} }
+
+func (e *endless) Read(p []byte) (int, error) {
+	select {
+	case <-e.closed:
+		return 0, io.EOF
+	default:
+		return len(p), nil
+	}
+}
+
+func (e *endless) Write(p []byte) (int, error) { return len(p), nil }
+
+func (e *endless) Close() error {
+	close(e.closed)
+	return nil
+}
+
+// TestAClientThatReadsNothingDoesNotHoldAProgramUp: a hub that is about to end waits for all connections, and so would for one
+// whose client never reads.
+func TestAClientThatReadsNothingDoesNotHoldAProgramUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		began := time.Now()
+		relay(&client{near, bufio.NewReader(near)}, &endless{make(chan struct{})})
+		if took := time.Since(began); took > 2*stalled {
+			t.Errorf("it held for %v", took)
+		}
+	})
+}
+
+// A8: the times that an agent says are shown as far as there is a way to write them.
+func TestATimeThatCannotBeWrittenIsNotShown(t *testing.T) {
+	for said, want := range map[int64]bool{0: false, -5: false, 1_790_000_000_000: true, math.MaxInt64: false, 253_402_300_800_000: false} {
+		shown := shownObject(&channel.Object{Name: "web", CreatedUnixMs: said})
+		if _, err := json.Marshal(shown); err != nil || (shown.Created != nil) != want {
+			t.Errorf("%d: %v, %v", said, shown.Created, err)
+		}
+	}
+}
+
+func TestWhatBecameOfAConnectionIsNotTold(t *testing.T) {
+	err := status.Error(codes.Unavailable, "error reading from server: read tcp 10.0.0.5:443->192.0.2.7:5311: read: connection reset by peer")
+	if no := refusalOf(err); no.Status != http.StatusServiceUnavailable || strings.Contains(no.Error(), "10.0.0.5") || strings.Contains(no.Error(), "192.0.2.7") {
+		t.Errorf("told: %v", no)
+	}
+}
+
+// P15: what somebody does in a cluster by way of the hub's own API is on record with where they did it from, as kubectl's requests
+// are.
+func TestWhatIsDoneForSomebodySaysWhereTheyAre(t *testing.T) {
+	var passed []*http.Request
+	a := New(Options{
+		Person: func(*http.Request) (person.Person, error) { return person.Person{Name: "alice", Credential: "c"}, nil },
+		Allow:  func(person.Person, string) error { return nil }, Sees: func(person.Person, string) bool { return true },
+		Do: func(_ context.Context, _ person.Person, _ string, r *http.Request) (*http.Response, error) {
+			passed = append(passed, r)
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		},
+	})
+	mux := http.NewServeMux()
+	a.Routes(mux)
+	ref := `{"group":"apps","version":"v1","resource":"deployments","namespace":"shop","name":"web"}`
+	for target, body := range map[string]string{
+		"POST /v1/clusters/edge/objects/restart": ref, "GET /v1/clusters/edge/pods/shop/web/logs": "",
+		"POST /v1/clusters/edge/objects/scale": strings.TrimSuffix(ref, "}") + `,"replicas":1}`,
+	} {
+		passed = nil
+		method, path, _ := strings.Cut(target, " ")
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("User-Agent", "a browser")
+		r.Header.Set("X-Forwarded-For", "198.51.100.4")
+		r.Header.Set("Cookie", "session=1")
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, r)
+		if answer.Code != http.StatusOK || len(passed) == 0 {
+			t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
+		}
+		for _, p := range passed {
+			if p.RemoteAddr != r.RemoteAddr || p.UserAgent() != "a browser" || p.Header.Get("X-Forwarded-For") != "198.51.100.4" || p.Header.Get("Cookie") != "" {
+				t.Errorf("%s passes on %s %v", target, p.RemoteAddr, p.Header)
+			}
+		}
 	}
 }

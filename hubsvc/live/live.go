@@ -121,6 +121,21 @@ func (a *API) Routes(mux *http.ServeMux) {
 type asker struct {
 	person.Person
 	cluster string
+	// from is their own request; nil: there is none.
+	from *http.Request
+}
+
+// do has a cluster's API server asked as the person, on record with where their own request came from.
+func (a *API) do(ctx context.Context, who asker, r *http.Request) (*http.Response, error) {
+	if who.from != nil {
+		r.RemoteAddr = who.from.RemoteAddr
+		for _, name := range []string{"User-Agent", "X-Forwarded-For", "X-Request-Id"} {
+			if values := who.from.Header[name]; len(values) > 0 {
+				r.Header[name] = values
+			}
+		}
+	}
+	return a.o.Do(ctx, who.Person, who.cluster, r)
 }
 
 // inCluster lets those through who may view the fleet and know of the cluster.
@@ -156,7 +171,7 @@ func (a *API) admit(r *http.Request) (asker, error) {
 	if !a.o.Sees(p, cluster) {
 		return asker{}, notFound("cluster", cluster)
 	}
-	return asker{p, cluster}, nil
+	return asker{p, cluster, r}, nil
 }
 
 // known says who asks, if they may do the verb to the fleet.

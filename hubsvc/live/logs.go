@@ -37,7 +37,7 @@ func (a *API) podLogs(w http.ResponseWriter, r *http.Request, who asker) error {
 	if err != nil {
 		return err
 	}
-	resp, err := a.o.Do(r.Context(), who.Person, who.cluster, asked)
+	resp, err := a.do(r.Context(), who, asked)
 	if err != nil {
 		return err
 	}

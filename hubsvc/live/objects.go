@@ -261,6 +261,9 @@ func schema() filter.Schema[row] {
 	}
 }
 
+// lastMoment is the end of the year 9999, in milliseconds: JSON has no later times.
+const lastMoment = 253_402_300_800_000
+
 // shownObject is an object as people's tools have it.
 func shownObject(o *channel.Object) v1.Object {
 	shown := v1.Object{
@@ -271,8 +274,8 @@ func shownObject(o *channel.Object) v1.Object {
 	if !slices.Contains(shown.Health.Words(), string(shown.Health)) {
 		shown.Health = v1.ObjectUnknown
 	}
-	if o.GetCreatedUnixMs() > 0 {
-		created := time.UnixMilli(o.GetCreatedUnixMs()).UTC()
+	if ms := o.GetCreatedUnixMs(); ms > 0 && ms < lastMoment {
+		created := time.UnixMilli(ms).UTC()
 		shown.Created = &created
 	}
 	return shown

@@ -47,12 +47,12 @@ func (a *API) may(ctx context.Context, who asker, at place) error {
 		return v.err
 	}
 	if who.Credential == "" {
-		return a.ask(ctx, who.Person, who.cluster, at)
+		return a.ask(ctx, who, at)
 	}
 	asked := a.asked.DoChan(who.Credential+"\x00"+who.cluster+"\x00"+at.path(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
 		defer cancel()
-		err := a.ask(ctx, who.Person, who.cluster, at)
+		err := a.ask(ctx, who, at)
 		a.believe(key, err)
 		return nil, err
 	})
@@ -65,13 +65,13 @@ func (a *API) may(ctx context.Context, who asker, at place) error {
 }
 
 // ask lists one object as the person.
-func (a *API) ask(ctx context.Context, p person.Person, cluster string, at place) error {
+func (a *API) ask(ctx context.Context, who asker, at place) error {
 	r, err := at.request(ctx, http.MethodGet, url.Values{"limit": {"1"}}, nil)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Accept", metadataList)
-	resp, err := a.o.Do(ctx, p, cluster, r)
+	resp, err := a.do(ctx, who, r)
 	if err != nil {
 		return err
 	}

@@ -123,12 +123,15 @@ func detail(out *v1.Deployment, s *api.ServiceReport) {
 	}
 }
 
+// lastMoment is the end of the year 9999, in milliseconds: JSON has no later times.
+const lastMoment = 253_402_300_800_000
+
 func tested(t *api.TestReport) v1.Test {
 	out := v1.Test{
 		Name: t.GetName(), Outcome: outcome(t.GetOutcome()), Key: t.GetKey(), Message: t.GetMessage(), Log: t.GetLog(),
 		Tries: int(t.GetTries()), Took: time.Duration(t.GetTookMs() * int64(time.Millisecond)).Seconds(),
 	}
-	if ms := t.GetFinishedUnixMs(); ms != 0 {
+	if ms := t.GetFinishedUnixMs(); ms > 0 && ms < lastMoment {
 		at := time.UnixMilli(ms).UTC()
 		out.Finished = &at
 	}
