@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,9 @@ type people struct {
 	session *session
 	ring    *logring.Ring
 	views   *views.Views
-	reach   *reach.Handler
+	// reach is nil until the account is there that people's requests are made with.
+	reach   atomic.Pointer[reach.Handler]
+	asking  reach.Options
 	policy  atomic.Pointer[reach.Policy]
 	events  chan *channel.Event
 	channel tunnel.Options
@@ -47,11 +50,11 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	}
 	p.views = views.New(views.Options{Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Log: o.Log})
 	policy := func() reach.Policy { return *p.policy.Load() }
-	p.reach, err = reach.New(reach.Options{
+	p.asking = reach.Options{
 		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log, Policy: policy,
-	})
-	if err != nil {
-		return nil, err
+	}
+	if h, err := reach.New(p.asking); err == nil { // else admit says why not
+		p.reach.Store(h)
 	}
 	uid, err := retry(ctx, o.Log, s.clusterUID)
 	if err != nil {
@@ -59,7 +62,7 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	}
 	host, _ := os.Hostname() // a name for people
 	p.channel = tunnel.Options{
-		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: p.reach, Log: o.Log,
+		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: http.HandlerFunc(p.answer), Log: o.Log,
 		Hello: func() *channel.Hello {
 			return &channel.Hello{
 				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,
@@ -87,16 +90,40 @@ func (s *session) clusterUID(ctx context.Context) (string, error) {
 // parts are what runs as long as the session.
 func (p *people) parts() []func(context.Context) error {
 	return []func(context.Context) error{
-		p.views.Run,
+		p.views.Run, p.admit,
 		func(ctx context.Context) error { return tunnel.Run(ctx, p.channel) },
 		func(ctx context.Context) error { return reach.Follow(ctx, p.session.client, p.session.log, p.allow) },
 	}
 }
 
+// admit makes what answers people's requests, as soon as it can be made: that they cannot be answered yet keeps the agent from
+// nothing else.
+func (p *people) admit(ctx context.Context) error {
+	if p.reach.Load() != nil {
+		return nil
+	}
+	h, err := retry(ctx, p.session.log, func(context.Context) (*reach.Handler, error) { return reach.New(p.asking) })
+	if err == nil {
+		p.reach.Store(h)
+	}
+	return err
+}
+
+// answer is the handler of people's requests.
+func (p *people) answer(w http.ResponseWriter, r *http.Request) {
+	if h := p.reach.Load(); h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "the agent has no account yet to make people's requests with: see its log", http.StatusServiceUnavailable)
+}
+
 // allow puts the cluster's own policy in force, also for what is under way.
 func (p *people) allow(now reach.Policy) {
 	p.policy.Store(&now)
-	p.reach.Recheck()
+	if h := p.reach.Load(); h != nil {
+		h.Recheck()
+	}
 	p.session.log.Info("what people may ask of this cluster", slog.String("mode", now.Mode), slog.Int("rules", len(now.Rules)))
 }
 

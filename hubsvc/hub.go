@@ -97,8 +97,8 @@ type hub struct {
 	registry *prometheus.Registry
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
-	// left is closed when this replica is about to end.
-	left chan struct{}
+	// left is closed when this replica is about to end, parted when nothing goes over its connections to clusters any more.
+	left, parted chan struct{}
 }
 
 // Run is the hub. It returns nil when ctx ends and all that it started has. An address that is taken, a certificate that
@@ -107,7 +107,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	collectOften()
 	ring := logring.New(logLines)
 	o.Log = slog.New(ring.Handler(o.Log.Handler()))
-	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}, ring: ring, left: make(chan struct{})}
+	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}, ring: ring}
+	h.left, h.parted = make(chan struct{}), make(chan struct{})
 	doors, err := h.open(ctx)
 	if err != nil {
 		return err
@@ -278,6 +279,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 		h.leave(ending)
 		<-time.After(h.DrainDelay)
 		h.part(ending)
+		close(h.parted)
 		return h.drain(ending, server)
 	})
 	h.Log.Info("hub started", "listen", d.main.Addr().String(), "repo", h.planner.upstreams.own.Name, "version", buildinfo.Version())

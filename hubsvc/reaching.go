@@ -50,7 +50,7 @@ func (h *hub) reach() (err error) {
 		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	r.channels = tunnel.New(tunnel.Options{
-		Self: h.replica.name(), Cluster: h.agents.Cluster, Key: h.planner.key, Conn: h.replica.conn, Peer: h.replica.peer, PeerTLS: h.replica.tls,
+		Self: h.replica.name(), Cluster: h.agents.Cluster, Key: h.planner.key, Conn: h.replica.conn, Address: h.replica.address(), Peer: h.replica.peer, PeerTLS: h.replica.tls,
 		Replicas: h.replica.count, Event: h.happened, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	sees := func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) }

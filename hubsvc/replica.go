@@ -124,6 +124,14 @@ func (r *replica) owns(id string) bool {
 	return role == gitagent.Own
 }
 
+// address is where the other replicas reach this one; empty when there are none.
+func (r *replica) address() string {
+	if r.options == nil {
+		return ""
+	}
+	return r.options.PeerURL
+}
+
 // peer is the address of another replica.
 func (r *replica) peer(name string) (string, bool) {
 	for _, m := range r.shard.Members() {
@@ -334,6 +342,7 @@ func (h *hub) runReplica(ctx context.Context, group *errgroup.Group, peers net.L
 	group.Go(func() error { return h.serve(server, peers) })
 	group.Go(func() error {
 		<-ctx.Done()
+		<-h.parted // until then others reach clusters by way of this replica
 		return h.drain(context.WithoutCancel(ctx), server)
 	})
 	return nil

@@ -264,7 +264,7 @@ func TestAStormReachesASinkAtItsPaceAndSaysWhatWasLost(t *testing.T) {
 	for i := range maxQueued + 100 {
 		n.Note(Event{Service: fmt.Sprintf("s%04d", i), Reason: "Failed"})
 	}
-	for n.queued("hook") != maxQueued {
+	for n.lost("hook") != 100 {
 		<-time.After(time.Millisecond)
 	}
 	close(hold)
@@ -275,6 +275,16 @@ func TestAStormReachesASinkAtItsPaceAndSaysWhatWasLost(t *testing.T) {
 	if m := decode(t, got[1]); m.Dropped != 100 || m.Service != "s0100" {
 		t.Errorf("%+v", m)
 	}
+}
+
+// lost is how many messages of a sink made room for others.
+func (n *Notifier) lost(sink string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	q := n.queues[sink]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
 }
 
 // queued is how many messages wait for a sink, -1 for one that was never told anything.
@@ -311,5 +321,28 @@ func TestNoErrorNamesTheAddressOfASink(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", target, err)
 		}
+	}
+}
+
+// TestAClusterThatFloodsASinkDoesNotDrownTheOthers: agents are not trusted, and what one makes up must cost only its own messages.
+func TestAClusterThatFloodsASinkDoesNotDrownTheOthers(t *testing.T) {
+	n, _ := telling(t, &Table{})
+	q := newQueue(n, "ops")
+	message := func(cluster, text string) *Message {
+		return &Message{Event: Event{Reason: "Failed", Message: text}, Clusters: []string{cluster}, Count: 1}
+	}
+	q.put(message("good", "first"))
+	for i := range 3 * maxQueued {
+		q.put(message("evil", fmt.Sprint(i)))
+		if i == maxQueued {
+			q.put(message("good", "second"))
+		}
+	}
+	var order []string
+	for m := q.take(); m != nil; m = q.take() {
+		order = append(order, m.Clusters[0]+" "+m.Message)
+	}
+	if len(order) != maxQueued || order[0] != "good first" || order[2] != "good second" || order[1] != fmt.Sprintf("evil %d", 2*maxQueued+2) {
+		t.Errorf("%d messages, beginning with %q", len(order), order[:min(len(order), 4)])
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,18 +37,21 @@ type queue struct {
 	mu      sync.Mutex // guards what follows
 	waiting []*Message
 	dropped int
+	told    string // the cluster that the last message was of
 }
 
 func newQueue(n *Notifier, sink string) *queue {
 	return &queue{notifier: n, sink: sink, limit: rate.NewLimiter(aSecond, burst), wake: make(chan struct{}, 1)}
 }
 
-// put adds a message; the oldest makes room when there is none.
+// put adds a message; when there is no room, the oldest of the cluster that has most of them makes it: one that says a new thing
+// each moment must not keep the others from being heard.
 func (q *queue) put(m *Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) >= maxQueued {
-		q.waiting = q.waiting[1:]
+		at := q.loudest()
+		q.waiting = slices.Delete(q.waiting, at, at+1)
 		q.dropped++
 		q.notifier.counts.dropped.Inc()
 	}
@@ -55,17 +59,42 @@ func (q *queue) put(m *Message) {
 	signal(q.wake)
 }
 
-// take is the oldest message, nil when there is none.
+// loudest is where the oldest message stands of the cluster that has most of them.
+func (q *queue) loudest() int {
+	count := make(map[string]int)
+	for _, m := range q.waiting {
+		count[m.from()]++
+	}
+	at := 0
+	for i, m := range q.waiting {
+		if count[m.from()] > count[q.waiting[at].from()] {
+			at = i
+		}
+	}
+	return at
+}
+
+// take is the oldest message, of another cluster than the last one if there is any; nil when there is none at all.
 func (q *queue) take() *Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
 		return nil
 	}
-	m := q.waiting[0]
-	q.waiting = q.waiting[1:]
+	at := max(0, slices.IndexFunc(q.waiting, func(m *Message) bool { return m.from() != q.told }))
+	m := q.waiting[at]
+	q.waiting = slices.Delete(q.waiting, at, at+1)
+	q.told = m.from()
 	m.Dropped, q.dropped = q.dropped, 0
 	return m
+}
+
+// from is the cluster that a message is of; empty when it is of several, or of none.
+func (m *Message) from() string {
+	if len(m.Clusters) == 1 {
+		return m.Clusters[0]
+	}
+	return ""
 }
 
 // run tells one message after the other until ctx ends.

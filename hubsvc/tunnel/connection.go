@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ const (
 	pong = 10 * time.Second
 	// maxHeaderList bounds the metadata of one answer, in bytes.
 	maxHeaderList = 64 << 10
-	// eventRate and eventBurst bound what is taken of one connection's events, a second and at once.
+	// eventRate and eventBurst bound what is taken of one cluster's events, a second and at once.
 	eventRate  = 10
 	eventBurst = 100
 	// maxSyncs bounds the requests for passes that an agent has not taken yet.
@@ -55,7 +56,7 @@ type connection struct {
 	since  time.Time
 	client *grpc.ClientConn
 	log    *slog.Logger
-	events *rate.Limiter
+	events *rate.Limiter // of the cluster
 	// end ends it, saying why.
 	end context.CancelCauseFunc
 
@@ -158,7 +159,7 @@ func (h *Hub) greet(
 	clip(hello)
 	c := &connection{
 		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), client: client,
-		events: rate.NewLimiter(eventRate, eventBurst), end: end,
+		events: h.eventsOf(who.cluster), end: end,
 	}
 	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
 	c.outbox.send = control.Send
@@ -249,6 +250,27 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 			h.take(c, event)
 		}
 	}
+}
+
+// eventsOf bounds the events of a cluster, over all its connections, also those that it had before.
+func (h *Hub) eventsOf(cluster string) *rate.Limiter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	limit := h.events[cluster]
+	if limit == nil {
+		limit = rate.NewLimiter(eventRate, eventBurst)
+		h.events[cluster] = limit
+	}
+	return limit
+}
+
+// forgetEvents drops the bounds of clusters that are gone, and have been silent for long enough to begin anew.
+func (h *Hub) forgetEvents() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.events, func(cluster string, limit *rate.Limiter) bool {
+		return h.clusters[cluster] == nil && limit.Tokens() >= eventBurst
+	})
 }
 
 // take hands on what an agent says happened, within bounds.

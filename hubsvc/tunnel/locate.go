@@ -42,7 +42,9 @@ type question struct {
 
 // place is where a cluster's connection is. It is a hint: the replica there looks for itself.
 type place struct {
-	Replica    string `json:"replica"`
+	Replica string `json:"replica"`
+	// Address is where the replica serves others; empty: as is known of it.
+	Address    string `json:"address,omitempty"`
 	Connection string `json:"connection"`
 	Hello      []byte `json:"hello"`
 	// Error is why a pass was not asked for.
@@ -82,7 +84,7 @@ func (h *Hub) answer(m *nats.Msg) {
 	if c == nil {
 		return
 	}
-	found := place{Replica: h.Self, Connection: c.id}
+	found := place{Replica: h.Self, Address: h.Address, Connection: c.id}
 	if q.Sync {
 		if err := h.syncHere(cluster, q.Services); err != nil {
 			found.Error = err.Error()
@@ -176,8 +178,11 @@ func (h *Hub) away(ctx context.Context, cluster string, found *place) (*Route, e
 	if err := proto.Unmarshal(found.Hello, hello); err != nil {
 		return nil, fmt.Errorf("read what it says of the agent: %w", err)
 	}
-	address, ok := h.Peer(found.Replica)
-	if !ok {
+	address := found.Address
+	if known, ok := h.Peer(found.Replica); ok {
+		address = known
+	}
+	if address == "" {
 		return nil, errors.New("its address is not known")
 	}
 	client, err := h.peers.ready(ctx, found.Replica, address)

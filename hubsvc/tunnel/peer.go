@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -42,6 +43,8 @@ const (
 const (
 	clusterKey = "plural-cluster"
 	hopsKey    = "plural-hops"
+	// lastingKey is set for what has no end of its own, such as a watch: whoever reads it goes on elsewhere.
+	lastingKey = "plural-lasting"
 )
 
 // PeerHandler is what other replicas dial; whatever it is mounted on passes PeerPath on to it, over HTTP/1.1. It serves who
@@ -123,6 +126,15 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 	defer route.Release()
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), nil)) // nothing that was said goes on
 	defer cancel()
+	if lasts := method == channel.Cluster_Objects_FullMethodName || method == channel.Cluster_Logs_FullMethodName; lasts || len(said.Get(lastingKey)) > 0 {
+		go func() { // ends when this function has
+			select {
+			case <-h.leaving:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	to, err := route.over.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
 		return err
@@ -134,10 +146,14 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 		}
 		_ = to.CloseSend()
 	}()
-	if err := pass(from, to); !errors.Is(err, io.EOF) {
-		return err
+	err = pass(from, to)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case h.isDraining():
+		return status.Error(codes.Unavailable, errEnding.Error())
 	}
-	return nil
+	return err
 }
 
 // messages are those of one side of a stream.
@@ -168,7 +184,11 @@ type hop struct {
 }
 
 func (p *hop) context(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, metadata.Pairs(clusterKey, p.cluster, hopsKey, "1"))
+	said := metadata.Pairs(clusterKey, p.cluster, hopsKey, "1")
+	if call, ok := carry.CallOf(ctx); ok && call.Class == channel.Class_WATCH {
+		said.Set(lastingKey, "1")
+	}
+	return metadata.NewOutgoingContext(ctx, said)
 }
 
 // Invoke is that of grpc.ClientConnInterface.

@@ -322,7 +322,10 @@ func (h *Hub) syncHere(cluster string, services []string) error {
 // are left are ended. A replica that is alone has no elsewhere: it only waits.
 func (h *Hub) Drain(ctx context.Context) {
 	h.mu.Lock()
-	h.draining = true
+	if !h.draining {
+		h.draining = true
+		close(h.leaving)
+	}
 	h.mu.Unlock()
 	h.metrics.drains.Inc()
 	all := h.all()

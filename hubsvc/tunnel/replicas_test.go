@@ -25,7 +25,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/relay"
@@ -384,4 +386,48 @@ func TestReplicasWithTheirOwnServersFindWhatTheOthersHold(t *testing.T) {
 			t.Errorf("%s: %v", hub.name, err)
 		}
 	}
+}
+
+// What other replicas' people watch by way of a replica would keep it for as long as it may take.
+func TestAReplicaThatLeavesEndsWhatIsWatchedFromOthers(t *testing.T) {
+	j := join(t)
+	a := j.agent(t, "edge", j.hubs[1:2], func(o *agenttunnel.Options) {
+		o.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	})
+	route := j.hubs[0].found("edge")
+	call := carry.Call{ID: "1", Class: channel.Class_WATCH}
+	watch, err := route.Proxy(carry.WithCall(t.Context(), call))
+	if err == nil {
+		err = watch.Send(&channel.Frame{Request: &channel.RequestHead{Id: call.ID, Class: call.Class, Method: http.MethodGet, Target: "/api/v1/pods?watch=1"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := route.Logs(t.Context(), &channel.LogsRequest{Follow: true})
+	if err == nil {
+		_, err = log.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both are under way", func() bool { return j.hubs[1].Connections()[0].Streams == 2 })
+	unary := make(chan error, 1)
+	go func() {
+		_, err := route.Diff(t.Context(), &channel.DiffRequest{Service: "slow"})
+		unary <- err
+	}()
+	eventually(t, "the call is under way", func() bool { return a.diffs.Load() == 1 })
+	drained := make(chan struct{})
+	go func() { j.hubs[1].Drain(t.Context()); close(drained) }()
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watch ended with %v", err)
+	}
+	if _, err := log.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the log ended with %v", err)
+	}
+	close(a.release)
+	if err := <-unary; err != nil {
+		t.Errorf("the call: %v", err)
+	}
+	<-drained
 }

@@ -4,6 +4,9 @@ import (
 	"crypto/ed25519"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/api/channel"
 )
 
 // TestAKeyThatChangesWhileItsConnectionIsMadeIsNotMissed takes the key away, or replaces it, between two looks at it, when there is
@@ -42,5 +45,26 @@ func TestAKeyThatChangesWhileItsConnectionIsMadeIsNotMissed(t *testing.T) {
 			eventually(t, "the agent is turned away", func() bool { return a.log.says("no connection to the hub") })
 			hub.Load().connected(0)
 		})
+	}
+}
+
+// A9: an agent does not get to say more by connecting again.
+func TestEventsAreBoundedForAClusterHoweverOftenItConnects(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	hub := f.hub(t, "hub-0")
+	const flood = 150
+	began := time.Now()
+	for range 3 {
+		a := f.agent(t, "edge", []*replica{hub})
+		for range flood {
+			a.events <- &channel.Event{Reason: "Failed", Message: "again"}
+		}
+		hub.connected(1)
+		a.stop()
+		hub.connected(0)
+	}
+	if taken, most := len(hub.events), 100+10*int(time.Since(began)/time.Second+1); taken > most {
+		t.Errorf("%d events of %d were taken, at most %d should be", taken, 3*flood, most)
 	}
 }

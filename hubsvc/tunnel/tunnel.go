@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	"github.com/pluralsh/plural/api/channel"
@@ -34,6 +35,8 @@ type Options struct {
 	Key func(cluster string) ed25519.PublicKey
 	// Conn joins this replica with the others; nil when it is alone.
 	Conn *nats.Conn
+	// Address is that of this replica's own PeerHandler, which it tells others.
+	Address string
 	// Peer is the address (host:port) of another replica's PeerHandler, and PeerTLS the configuration for both ends; nil
 	// means plain HTTP, on this machine alone.
 	Peer    func(replica string) (address string, ok bool)
@@ -69,10 +72,12 @@ type Hub struct {
 	peers   *peers
 	server  *grpc.Server // for other replicas
 	arrived *netconn.Listener
+	leaving chan struct{} // closed once this replica is draining
 
 	mu       sync.Mutex // guards what follows, with what connections say that it does
 	clusters map[string]*held
 	unheard  map[string]int
+	events   map[string]*rate.Limiter // by cluster
 	ends     map[*netconn.Conn]context.CancelCauseFunc
 	draining bool
 }
@@ -81,8 +86,9 @@ type Hub struct {
 func New(o Options) *Hub {
 	h := &Hub{
 		Options: o, metrics: newMetrics(o.Metrics), removed: make(chan struct{}, 1), asked: make(chan *nats.Msg, maxAsked),
-		peers: &peers{certificates: o.PeerTLS}, arrived: netconn.NewListener(),
-		clusters: make(map[string]*held), unheard: make(map[string]int), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
+		peers: &peers{certificates: o.PeerTLS}, arrived: netconn.NewListener(), leaving: make(chan struct{}),
+		clusters: make(map[string]*held), unheard: make(map[string]int),
+		events: make(map[string]*rate.Limiter), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
 	}
 	h.server = h.newPeerServer()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -136,6 +142,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-ticker.C:
 			h.watchBoots()
+			h.forgetEvents()
 		case question := <-h.asked:
 			h.answer(question)
 		}

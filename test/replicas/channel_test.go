@@ -3,6 +3,7 @@ package replicas
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +48,18 @@ func TestPeopleReachClustersWhileReplicasComeAndGo(t *testing.T) {
 		})
 	}
 	t.Logf("five informers were told of each of %d objects once", len(names))
+	c.outlives()
+}
+
+// outlives kills a replica that holds a connection to the cluster. The other connection is there already.
+func (c *cluster) outlives() {
+	c.t.Helper()
+	at := c.connections()
+	i := slices.IndexFunc(c.replicas, func(r *replica) bool { return at[r.name] > 0 })
+	victim, other := c.replicas[i], c.replicas[(i+1)%len(c.replicas)]
+	victim.kill()
+	took := until(c.t, 10*time.Second, "the cluster is reached by way of the other connection", func() bool { return c.reached(other) == nil })
+	c.t.Logf("%s was killed; %s reached the cluster after %v", victim.name, other.name, took.Round(time.Millisecond))
 }
 
 // reachedFromAfar asks each replica for what is in the cluster, and sees to it that one of them holds no connection to it.
