@@ -72,7 +72,7 @@ func newDialer(o *Options) (*dialer, error) {
 		h1: client(trusted, o.Dial, (*http.Protocols).SetHTTP1),
 		h2: client(trusted, o.Dial, (*http.Protocols).SetHTTP2),
 	}
-	d.ways = []way{{"websocket", d.webSocket}, {"upgrade", d.upgrade}, {"pipe", d.pipe}}
+	d.ways = []way{{"upgrade", d.upgrade}, {"websocket", d.webSocket}, {"pipe", d.pipe}} // what costs least first
 	if u.Scheme == "http" {
 		d.ways = d.ways[:2] // nobody serves HTTP/2 without TLS
 	}

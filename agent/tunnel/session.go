@@ -25,6 +25,8 @@ const (
 	pong = 10 * time.Second
 	// maxStreams bounds what the hub may have under way over one connection.
 	maxStreams = 1024
+	// workers answer short requests one after the other, on stacks that have grown already.
+	workers = 2
 	// grace is how long requests under way may take when the agent ends.
 	grace = 3 * time.Second
 	// maxHeaderList bounds the metadata of one call, in bytes.
@@ -61,7 +63,7 @@ func (a *agent) start(ctx context.Context, conn *netconn.Conn, by string) *sessi
 		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
 		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.WaitForHandlers(true),
+		grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: ping / 4, PermitWithoutStream: true}),
 	)

@@ -167,8 +167,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 
 func TestTheProxyOfTheEnvironmentIsUsedByEveryWay(t *testing.T) {
 	for name, keep := range map[string]func(*http.Request) bool{
-		"websocket": func(*http.Request) bool { return true },
-		"upgrade":   func(r *http.Request) bool { return r.Header.Get("Upgrade") == channel.Upgrade },
+		"upgrade":   func(*http.Request) bool { return true },
+		"websocket": func(r *http.Request) bool { return r.Header.Get("Upgrade") == "websocket" },
 		"pipe":      func(r *http.Request) bool { return r.ProtoMajor == 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestTheHubsRefusalIsNotTriedToGetAround(t *testing.T) {
 	})
 	said := run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
 	eventually(t, "the agent says why", func() bool { return strings.Contains(said.String(), "is the cluster's file in git") })
-	if strings.Contains(said.String(), "upgrade:") || strings.Contains(said.String(), "pipe:") {
+	if strings.Contains(said.String(), "websocket:") || strings.Contains(said.String(), "pipe:") {
 		t.Errorf("other ways were tried: %s", said)
 	}
 }

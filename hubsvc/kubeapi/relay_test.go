@@ -337,8 +337,8 @@ func TestCancellingEndsTheRequestAtEveryPhase(t *testing.T) {
 					_, err = io.ReadAll(resp.Body)
 					resp.Body.Close()
 				}
-				if err == nil {
-					t.Error("the answer is whole")
+				if err == nil && resp.StatusCode < http.StatusBadRequest { // a refusal may still reach a client that is about to leave
+					t.Errorf("the answer is whole: %s", resp.Status)
 				}
 				last := w.last()
 				if last.Cause != "the client went away" && !strings.HasPrefix(last.Cause, "the client went away\n") {

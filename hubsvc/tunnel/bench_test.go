@@ -8,8 +8,8 @@ import (
 // BenchmarkCall is a call over the channel, by what it gets through with, and over another replica.
 func BenchmarkCall(b *testing.B) {
 	for name, change := range map[string]func(*settings){
-		"websocket": func(*settings) {},
-		"upgrade":   refusing(isWebSocket),
+		"upgrade":   func(*settings) {},
+		"websocket": refusing(isOwnUpgrade),
 		"pipe":      refusing(func(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }),
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -44,7 +44,12 @@ func TestAgentConnectsThroughNginx(t *testing.T) {
 	program := needs.Program(t, "nginx", "nginx")
 	ca := newAuthority(t)
 	for name, test := range map[string]struct{ locations, want string }{
-		"which knows websockets": {`location / {
+		"which passes upgrades on": {`location / {
+			proxy_pass https://%[1]s; proxy_http_version 1.1;
+			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
+		}`, "upgrade"},
+		"which knows websockets alone": {`location / {
+			if ($http_upgrade !~* "^(|websocket)$") { return 400; }
 			proxy_pass https://%[1]s; proxy_http_version 1.1;
 			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
 		}`, "websocket"},

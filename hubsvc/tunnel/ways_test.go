@@ -29,18 +29,16 @@ func refusing(refuses func(*http.Request) bool) func(*settings) {
 	}
 }
 
-func isWebSocket(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
-}
+func isOwnUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") == channel.Upgrade }
 
 func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*settings)
 		want   string
 	}{
-		"all does":                   {func(*settings) {}, "websocket"},
-		"plain HTTP on this machine": {func(s *settings) { s.plain = true }, "websocket"},
-		"no websockets":              {refusing(isWebSocket), "upgrade"},
+		"all does":                   {func(*settings) {}, "upgrade"},
+		"plain HTTP on this machine": {func(s *settings) { s.plain = true }, "upgrade"},
+		"nothing but websockets":     {refusing(isOwnUpgrade), "websocket"},
 		"no upgrades":                {refusing(func(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }), "pipe"},
 		"a proxy that drops the header": {func(s *settings) {
 			s.before = func(next http.Handler) http.Handler {
@@ -53,13 +51,13 @@ func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
 		"a proxy that ends such connections": {func(s *settings) {
 			s.before = func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if isWebSocket(r) {
+					if isOwnUpgrade(r) {
 						panic(http.ErrAbortHandler)
 					}
 					next.ServeHTTP(w, r)
 				})
 			}
-		}, "upgrade"},
+		}, "websocket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
