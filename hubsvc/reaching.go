@@ -163,13 +163,13 @@ func (h *hub) moved(before, now *plan) {
 
 // front serves people's requests to clusters before anything looks at their paths, and all else by mux.
 func (h *hub) front(mux http.Handler) http.Handler {
-	kube := h.reaching.kube
+	kube, rest := h.reaching.kube, h.recorded(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kube.Match(r) {
 			kube.ServeHTTP(w, r)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		rest.ServeHTTP(w, r)
 	})
 }
 

@@ -294,10 +294,15 @@ func wrong(err error) v1.Error {
 
 func refuse(w http.ResponseWriter, code int, e v1.Error) { reply(w, code, e) }
 
+// reply says it as a whole, or that it cannot be said.
 func reply(w http.ResponseWriter, code int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte(`{"message": "the hub cannot write its answer"}`)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // a reader that went away asks again
+	_, _ = w.Write(append(text, '\n')) // a reader that went away asks again
 }

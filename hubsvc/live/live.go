@@ -186,12 +186,17 @@ func (a *API) known(r *http.Request, verb string) (person.Person, error) {
 	return p, nil
 }
 
+// reply says it as a whole, or that it cannot be said.
 func reply(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"message": "the hub cannot write its answer"}`)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a reader that went away asks again
+	_, _ = w.Write(append(text, '\n')) // a reader that went away asks again
 }
 
 // answer says why there is nothing else to say. An answer that has begun is broken off.

@@ -1,0 +1,98 @@
+package hubsvc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/audit"
+)
+
+// Decisions about acts, as the record of requests to clusters has them too.
+const (
+	allowed = "allowed"
+	denied  = "denied"
+)
+
+// maxSaid bounds what a record repeats of what a client says, in bytes.
+const maxSaid = 512
+
+// recorded writes down what people have the hub do by way of /v1, before it is done and after. What is asked of a cluster has
+// records of its own. Nothing is done that cannot be written down.
+func (h *hub) recorded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v1/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		who, err := h.people.Person(r)
+		if err != nil {
+			next.ServeHTTP(w, r) // which turns them away
+			return
+		}
+		act := audit.Record{
+			Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.Start, Person: who.Name, Groups: who.Groups, Operator: who.Operator,
+			Credential: who.Credential, Source: sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
+			UserAgent: said(r.UserAgent()), Verb: "post", Path: said(r.URL.Path), Decision: allowed, Must: true,
+		}
+		if err := h.reaching.audit.Write(r.Context(), act); err != nil {
+			h.Log.Error("an act is refused that cannot be written down", "person", who.Name, "path", act.Path, "error", err)
+			unwritten(w)
+			return
+		}
+		answer := &noted{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			act.Stage, act.Status, act.Duration = audit.End, answer.status, time.Since(act.Time)
+			if answer.status == http.StatusForbidden {
+				act.Decision = denied
+			}
+			if err := h.reaching.audit.Write(context.WithoutCancel(r.Context()), act); err != nil {
+				h.Log.Error("the end of an act is not written down", "person", who.Name, "path", act.Path, "error", err)
+			}
+		}()
+		next.ServeHTTP(answer, r)
+	})
+}
+
+func unwritten(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(v1.Error{ // a reader that went away asks again
+		Message: "this cannot be written down now, so it is not done", Fix: "see that the hub's disk is writable and has room",
+	})
+}
+
+// sender is the address that a request came from.
+func sender(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func said(text string) string {
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + "..."
+}
+
+// noted is an answer whose status is remembered.
+type noted struct {
+	http.ResponseWriter
+	status int
+}
+
+func (n *noted) WriteHeader(status int) {
+	n.status = status
+	n.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (n *noted) Unwrap() http.ResponseWriter { return n.ResponseWriter }

@@ -1,0 +1,100 @@
+package hubsvc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/internal/person"
+)
+
+// recording is a hub that writes acts down, while the function that it gives back has not been called.
+func recording(t *testing.T) (h *hub, token string, end func() []audit.Record) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	people, err := auth.NewPeople(file, func(string) (person.Person, bool) { return person.Person{}, false }, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(audit.Options{Dir: filepath.Join(dir, "audit"), Wait: time.Millisecond, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = &hub{Options: Options{Log: slog.New(slog.DiscardHandler)}, people: people}
+	h.reaching.audit = log
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx) }()
+	return h, strings.TrimSpace(string(raw)), func() []audit.Record {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		return log.Recent(100, func(*audit.Record) bool { return true })
+	}
+}
+
+func ask(t *testing.T, h http.Handler, method, path, token string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path+"?secret=1", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.RemoteAddr = "192.0.2.7:5000"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestWhatPeopleHaveTheHubDoIsWrittenDown(t *testing.T) {
+	h, token, end := recording(t)
+	front := h.recorded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/suspend") {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	ask(t, front, http.MethodGet, "/v1/services/web", token)
+	ask(t, front, http.MethodPost, "/hooks/git", token)
+	ask(t, front, http.MethodPost, "/v1/services/web/sync", "somebody else's, of some length")
+	ask(t, front, http.MethodPost, "/v1/services/web/sync", token)
+	ask(t, front, http.MethodPost, "/v1/services/web/suspend", token)
+	records := end()
+	if len(records) != 4 {
+		t.Fatalf("%d records: %+v", len(records), records)
+	}
+	last, first := records[0], records[3]
+	if first.Stage != audit.Start || first.Person != "operator" || first.Source != "192.0.2.7" || first.Path != "/v1/services/web/sync" {
+		t.Errorf("first: %+v", first)
+	}
+	if records[2].Stage != audit.End || records[2].ID != first.ID || records[2].Status != http.StatusOK || records[2].Decision != allowed {
+		t.Errorf("its end: %+v", records[2])
+	}
+	if last.Stage != audit.End || last.Status != http.StatusForbidden || last.Decision != denied {
+		t.Errorf("last: %+v", last)
+	}
+}
+
+func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
+	h, token, end := recording(t)
+	end() // nothing is written any more
+	done := false
+	front := h.recorded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { done = true }))
+	if w := ask(t, front, http.MethodPost, "/v1/services/web/sync", token); w.Code != http.StatusServiceUnavailable || done {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+	if w := ask(t, front, http.MethodGet, "/v1/services", token); w.Code != http.StatusOK || !done {
+		t.Errorf("reading: %d", w.Code)
+	}
+}
