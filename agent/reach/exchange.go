@@ -11,17 +11,8 @@ import (
 )
 
 // exchange relays one request with its answer.
-func (h *Handler) exchange(w http.ResponseWriter, out *http.Request, q kubeaccess.Request, class channel.Class) {
-	by := h.pooled
-	if class == channel.Class_UNARY {
-		select {
-		case h.few <- struct{}{}:
-			by = h.kept
-			defer func() { <-h.few }()
-		default:
-		}
-	}
-	response, ok := h.roundTrip(w, by, out)
+func (h *Handler) exchange(w http.ResponseWriter, out *http.Request, q kubeaccess.Request) {
+	response, ok := h.roundTrip(w, h.pooled, out)
 	if !ok {
 		return
 	}

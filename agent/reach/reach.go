@@ -50,12 +50,10 @@ type Handler struct {
 	log     *slog.Logger
 	// token is nil when the transports authenticate by themselves.
 	token *tokenFile
-	// pooled is for requests with answers, and kept for the first few short ones of a time, each of which holds one of few; fresh
-	// makes a connection for each upgrade.
-	pooled, kept, fresh http.RoundTripper
-	few                 chan struct{}
-	buffers             sync.Pool
-	underway            underway
+	// pooled is for requests with answers; fresh makes a connection for each upgrade.
+	pooled, fresh http.RoundTripper
+	buffers       sync.Pool
+	underway      underway
 }
 
 // New makes the handler of requests that come by api/channel/carry.
@@ -67,7 +65,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's address: %w", err)
 	}
-	h := &Handler{cluster: o.Cluster, server: server, policy: o.Policy, now: o.Now, log: o.Log, few: make(chan struct{}, maxKept)}
+	h := &Handler{cluster: o.Cluster, server: server, policy: o.Policy, now: o.Now, log: o.Log}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -81,7 +79,7 @@ func New(o Options) (*Handler, error) {
 		}
 	}
 	h.buffers.New = func() any { return new([channel.MaxData]byte) }
-	if h.pooled, h.kept, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
+	if h.pooled, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -115,7 +113,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.upgrade(w, out, q)
 		return
 	}
-	h.exchange(w, out, q, call.Class)
+	h.exchange(w, out, q)
 }
 
 // identify says what is asked for, by somebody who can be impersonated here.

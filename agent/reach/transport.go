@@ -27,7 +27,7 @@ const (
 
 // transports authenticate as the agent does, unless anonymous. They never impersonate: the wrapper that client-go has for that
 // lets requests pass which already name somebody.
-func transports(kube *rest.Config, anonymous bool) (pooled, kept, fresh http.RoundTripper, err error) {
+func transports(kube *rest.Config, anonymous bool) (pooled, fresh http.RoundTripper, err error) {
 	config := rest.CopyConfig(kube)
 	if anonymous {
 		config = rest.AnonymousClientConfig(kube) // a certificate would count before the token
@@ -36,19 +36,16 @@ func transports(kube *rest.Config, anonymous bool) (pooled, kept, fresh http.Rou
 	config.UserAgent = "" // people's own are passed on
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("prepare TLS to the API server: %w", err)
+		return nil, nil, fmt.Errorf("prepare TLS to the API server: %w", err)
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if pooled, err = wrap(config, pool(config, secure)); err != nil {
-		return nil, nil, nil, err
-	}
-	if kept, err = wrap(config, keep(config, secure)); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	fresh, err = wrap(config, single(config, secure))
-	return pooled, kept, fresh, err
+	return pooled, fresh, err
 }
 
 func wrap(config *rest.Config, transport *http.Transport) (http.RoundTripper, error) {
@@ -80,16 +77,6 @@ func pool(config *rest.Config, secure *tls.Config) *http.Transport {
 	t.HTTP2 = &http.HTTP2Config{
 		SendPingTimeout: pingAfter, PingTimeout: pongWithin, MaxReceiveBufferPerStream: streamWindow,
 	}
-	return t
-}
-
-// maxKept is how many connections have one request each at a time.
-const maxKept = 4
-
-// keep keeps a few connections, by HTTP/1.1: an answer passes through half as many hands as on one that is shared.
-func keep(config *rest.Config, secure *tls.Config) *http.Transport {
-	t := single(config, secure)
-	t.DisableKeepAlives = false
 	return t
 }
 

@@ -4,6 +4,8 @@
 // is its client.
 package channel
 
+import "google.golang.org/grpc/codes"
+
 // Where an agent dials. The answer to a GET of Path is a switch to WebSocket, or to Upgrade for a connection that carries
 // nothing else; Pipe is the same as a gRPC call.
 const (
@@ -45,3 +47,6 @@ const (
 	CanDiff    = "diff"
 	CanLogs    = "logs"
 )
+
+// NotPassedOn is the code of a stream that another replica of the hub refuses before anything of it has gone to the agent.
+const NotPassedOn = codes.FailedPrecondition

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/carry"
@@ -72,5 +73,16 @@ func TestACredentialThatExpiresLateEndsItsStreamsAllTheSame(t *testing.T) {
 	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Error("the watch goes on")
+	}
+}
+
+// What a replica refuses before anything of it has gone to the agent may be asked again by the client, whatever it is.
+func TestAChangeThatDidNotHappenIsInvitedAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	client := connect(t, func(channel.Cluster_ProxyServer) error { return status.Error(channel.NotPassedOn, "it has just gone") })
+	w.reach = append(w.reach, func() (kubeapi.Backend, error) { return &backend{w: w, client: client}, nil })
+	resp, body := w.do(w.request(http.MethodPost, "/api/v1/namespaces/a/pods", strings.NewReader("{}")), 1)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || strings.Contains(body, "not known") {
+		t.Errorf("%d, retry after %q, %s", resp.StatusCode, resp.Header.Get("Retry-After"), body)
 	}
 }

@@ -79,6 +79,7 @@ func uncarried(cluster string, err error, repeatable bool) *apierrors.StatusErro
 		carried = &carry.Error{Code: codes.Unavailable, Message: err.Error()}
 	}
 	message := fmt.Sprintf("cluster %q did not answer: %s", cluster, carried.Message)
+	repeatable = repeatable || carried.Unsent
 	switch code := carried.HTTPStatus(); code {
 	case http.StatusForbidden:
 		return forbidden(fmt.Sprintf("the agent of cluster %q refuses: %s", cluster, carried.Message))

@@ -121,7 +121,7 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 	}
 	route := h.local(clusters[0])
 	if route == nil {
-		return status.Error(codes.Unavailable, ErrAbsent.Error())
+		return status.Error(channel.NotPassedOn, ErrAbsent.Error())
 	}
 	defer route.Release()
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), nil)) // nothing that was said goes on
@@ -137,7 +137,7 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 	}
 	to, err := route.over.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
-		return err
+		return status.Error(channel.NotPassedOn, status.Convert(err).Message())
 	}
 	go func() { // ends when this function has: its stream ends then
 		if !errors.Is(pass(to, from), io.EOF) {

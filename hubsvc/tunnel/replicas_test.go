@@ -333,7 +333,7 @@ func TestStreamsBetweenReplicasAreDeniedByDefault(t *testing.T) {
 		"no cluster":        {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-hops", "1"), codes.InvalidArgument},
 		"two clusters":      {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-cluster", "prod", "plural-hops", "1"), codes.InvalidArgument},
 		"a second hop":      {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-hops", "2"), codes.InvalidArgument},
-		"an absent cluster": {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "prod", "plural-hops", "1"), codes.Unavailable},
+		"an absent cluster": {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "prod", "plural-hops", "1"), channel.NotPassedOn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := metadata.NewOutgoingContext(t.Context(), test.with)

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pluralsh/plural/api/channel"
 )
 
 // Error says why an exchange was not carried, or not to its end. What a cluster answers is never one.
@@ -16,6 +18,8 @@ type Error struct {
 	Code codes.Code
 	// Message says what happened, for people.
 	Message string
+	// Unsent says that nothing of the request reached the cluster: it may be made again, whatever it asks for.
+	Unsent bool
 	// detail is the message with what only logs are to have; empty: there is no more.
 	detail string
 }
@@ -56,6 +60,9 @@ var endpoints = regexp.MustCompile(`\b(read|write|dial|close) (tcp|udp|unix)[46]
 func fromStream(err error) *Error {
 	s := status.Convert(err)
 	e := &Error{Code: s.Code(), Message: endpoints.ReplaceAllString(s.Message(), "")}
+	if e.Code == channel.NotPassedOn {
+		e.Code, e.Unsent = codes.Unavailable, true
+	}
 	if e.Message != s.Message() {
 		e.detail = s.Message()
 	}

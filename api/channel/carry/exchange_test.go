@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/carry"
@@ -420,15 +421,20 @@ func TestErrorsHaveAnHTTPStatus(t *testing.T) {
 		rt := transport(connectTo(t, func(channel.Cluster_ProxyServer) error { return &carry.Error{Code: code, Message: "because"} }))
 		_, err := rt.RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodGet, "/"))
 		e, ok := errors.AsType[*carry.Error](err)
-		if !ok || e.HTTPStatus() != want[code] || e.Message != "because" {
+		if !ok || e.HTTPStatus() != want[code] || e.Message != "because" || e.Unsent {
 			t.Errorf("%s: %v", code, err)
 		}
+	}
+	rt := transport(connectTo(t, func(channel.Cluster_ProxyServer) error { return status.Error(channel.NotPassedOn, "because") }))
+	_, err := rt.RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodPost, "/"))
+	if e, ok := errors.AsType[*carry.Error](err); !ok || e.HTTPStatus() != http.StatusServiceUnavailable || !e.Unsent {
+		t.Errorf("not passed on: %v", err)
 	}
 	failing := &carry.Transport{Open: func(context.Context) (channel.Cluster_ProxyClient, error) {
 		return nil, &carry.Error{Code: codes.ResourceExhausted, Message: "full"}
 	}}
-	_, err := failing.RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodGet, "/"))
-	if e, ok := errors.AsType[*carry.Error](err); !ok || e.HTTPStatus() != http.StatusTooManyRequests {
+	_, err = failing.RoundTrip(request(t.Context(), t, channel.Class_UNARY, http.MethodGet, "/"))
+	if e, ok := errors.AsType[*carry.Error](err); !ok || e.HTTPStatus() != http.StatusTooManyRequests || !e.Unsent {
 		t.Errorf("no stream: %v", err)
 	}
 }

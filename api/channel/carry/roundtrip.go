@@ -41,7 +41,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.cancel, x.cause = cancel, func() error { return context.Cause(ctx) }
 	if x.stream, err = t.Open(ctx); err != nil {
 		closeBody(r)
-		return nil, x.abandon(err)
+		err = x.abandon(err)
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Unsent = true
+		}
+		return nil, err
 	}
 	if r.Body == nil || r.Body == http.NoBody || x.class == channel.Class_UPGRADE {
 		closeBody(r)
