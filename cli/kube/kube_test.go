@@ -34,6 +34,7 @@ import (
 	"github.com/pluralsh/plural/cli"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -244,18 +245,8 @@ func (w *world) config(file string) *clientcmdapi.Config {
 	return config
 }
 
-func needKubectl(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("NOT RUN: %v", err)
-	}
-}
-
 func TestKubectlUsesWrittenContexts(t *testing.T) {
-	needKubectl(t)
+	needs.Program(t, "kubectl", "kubernetes-client")
 	w := newWorld(t, true)
 	cluster := w.real()
 	got := w.plural("kube", "config", "edge-1")
@@ -278,7 +269,7 @@ func TestKubectlUsesWrittenContexts(t *testing.T) {
 }
 
 func TestKubectlRunsThroughTheHub(t *testing.T) {
-	needKubectl(t)
+	needs.Program(t, "kubectl", "kubernetes-client")
 	for _, secure := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tls %v", secure), func(t *testing.T) {
 			w := newWorld(t, secure)

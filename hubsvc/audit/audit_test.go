@@ -448,7 +448,7 @@ func FuzzLogGoesOn(f *testing.F) {
 	f.Add([]byte("\n\n\x00\xff"))
 	f.Fuzz(func(t *testing.T, before []byte) {
 		if len(before) > 1<<16 {
-			t.Skip()
+			return
 		}
 		dir := t.TempDir()
 		newest := filepath.Join(dir, "audit.jsonl")

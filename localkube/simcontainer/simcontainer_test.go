@@ -338,7 +338,7 @@ func FuzzExec(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line, input string, terminal bool) {
 		if strings.Contains(line, "sleep") || strings.Contains(input, "sleep") || strings.Contains(line, "head") || strings.Contains(input, "head") {
-			t.Skip("takes as long as it says")
+			return // it takes as long as it says
 		}
 		c := newContainer()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // a line may have thousands of commands
