@@ -41,10 +41,10 @@ func BenchmarkTunnel(b *testing.B) {
 	alone := p50(b, there)
 	report("direct_get_p50_us", micro(alone), "us")
 	report("tunnel_added_p50_us", micro(p50(b, here)-alone), "us")
-	report("direct_rps_c64", rate(b, there, 64, nil), "1/s")
-	report("tunnel_rps_c64", rate(b, here, 64, nil), "1/s")
+	report("direct_rps_c64", rate(b, there, 64), "1/s")
+	report("tunnel_rps_c64", rate(b, here, 64), "1/s")
 	report("tunnel_bulk_mb_s", throughput(b, here), "MB/s")
-	report("tunnel_unstalled_rps", rate(b, here, 4, nil), "1/s")
+	report("tunnel_unstalled_rps", rate(b, here, 4), "1/s")
 	report("tunnel_stalled_reader_rps", stalled(b, here), "1/s")
 	report("exec_echo_rtt_us", micro(execEcho(b, here)), "us")
 	far(b, "tunnel", func(b *testing.B) way {
@@ -94,7 +94,7 @@ func p50(b *testing.B, w way) time.Duration {
 }
 
 // rate is how many questions a second so many askers get answered, in two seconds.
-func rate(b *testing.B, w way, askers int, beside func()) float64 {
+func rate(b *testing.B, w way, askers int) float64 {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
 	defer cancel()
@@ -113,9 +113,6 @@ func rate(b *testing.B, w way, askers int, beside func()) float64 {
 			}
 		})
 	}
-	if beside != nil {
-		beside()
-	}
 	asking.Wait()
 	if n := failed.Load(); n > 0 {
 		b.Errorf("%d questions failed", n)
@@ -123,30 +120,35 @@ func rate(b *testing.B, w way, askers int, beside func()) float64 {
 	return float64(answered.Load()) / time.Since(began).Seconds()
 }
 
-// stalled is the rate of four askers beside a reader of much that has stopped reading.
+// stalled is the rate of four askers beside a reader of much that has stopped reading; zero when there is nothing to read.
 func stalled(b *testing.B, w way) float64 {
 	b.Helper()
-	answer, err := w.get(b.Context(), bulkPath)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	answer, err := w.get(ctx, bulkPath)
+	if err == nil {
+		defer answer.Body.Close()
+		_, err = io.ReadFull(answer.Body, make([]byte, 1024))
+	}
 	if err != nil {
-		b.Fatal(err)
+		b.Logf("a large answer does not begin: %v", err)
+		return 0
 	}
-	defer answer.Body.Close()
-	if _, err := io.ReadFull(answer.Body, make([]byte, 1024)); err != nil {
-		b.Fatal(err)
-	}
-	return rate(b, w, 4, nil)
+	return rate(b, w, 4)
 }
 
 // burst is how long a hundred questions at once take until all are answered, at the best of five times.
 func burst(b *testing.B, w way) time.Duration {
 	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
 	best := time.Hour
 	for range 5 {
 		var asking sync.WaitGroup
 		began := time.Now()
 		for range 100 {
 			asking.Go(func() {
-				if err := w.fetch(b.Context(), smallPath, small); err != nil {
+				if err := w.fetch(ctx, smallPath, small); err != nil {
 					b.Error(err)
 				}
 			})

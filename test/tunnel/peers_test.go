@@ -65,7 +65,7 @@ func BenchmarkPeers(b *testing.B) {
 			}
 			near := p.open(b, api, func(target string) string { return target })
 			report(p.name+"_added_p50_us", micro(p50(b, near)-alone), "us")
-			report(p.name+"_rps_c64", rate(b, near, 64, nil), "1/s")
+			report(p.name+"_rps_c64", rate(b, near, 64), "1/s")
 			report(p.name+"_bulk_mb_s", throughput(b, near), "MB/s")
 			report(p.name+"_stalled_reader_rps", stalled(b, near), "1/s")
 			far(b, p.name, func(b *testing.B) way {
