@@ -60,9 +60,6 @@ func (d *Door) Close() {
 	<-d.done
 }
 
-// Done is closed when the door is.
-func (d *Door) Done() <-chan struct{} { return d.done }
-
 // meant lets requests in that name this address, and come from no web page: a page that has its own name lead here could
 // otherwise do whatever the person can. An address that somebody typed into a browser is fine.
 func meant(address string, next http.Handler) http.Handler {

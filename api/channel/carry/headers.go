@@ -31,9 +31,6 @@ func Response(h http.Header) ([]*channel.Header, error) { return toWire(h, answe
 // CleanRequest removes from h what Request leaves out.
 func CleanRequest(h http.Header) error { return clean(h, asking) }
 
-// CleanResponse removes from h what Response leaves out.
-func CleanResponse(h http.Header) error { return clean(h, answering) }
-
 // Upgrade is the protocol that a head asks, or agrees, to switch to; empty: none.
 func Upgrade(h http.Header) string {
 	token := h["Upgrade"]
