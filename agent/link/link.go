@@ -9,19 +9,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pluralsh/plural/agent/address"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -53,15 +51,9 @@ type Options struct {
 
 // New returns the hub at the given address.
 func New(o Options) (*Hub, error) {
-	u, err := url.Parse(o.URL)
-	if err == nil && u.User != nil {
-		return nil, fmt.Errorf("hub URL of %s: it carries a credential, which is not needed", u.Host)
-	}
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("hub URL %q: want https://HOST", o.URL)
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, fmt.Errorf("hub URL %q: an agent speaks https to its hub; http is for a hub on this machine alone", o.URL)
+	_, err := address.Parse(o.URL)
+	if err != nil {
+		return nil, err
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // an idle connection costs the hub half of what it does by HTTP/2: see docs/sizing.md
@@ -80,7 +72,7 @@ func New(o Options) (*Hub, error) {
 	if o.Dial != nil {
 		transport.DialContext = o.Dial
 	}
-	if transport.TLSClientConfig, err = trust(o.CA); err != nil {
+	if transport.TLSClientConfig, err = address.Trust(o.CA); err != nil {
 		return nil, err
 	}
 	return &Hub{
@@ -90,23 +82,6 @@ func New(o Options) (*Hub, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func trust(ca []byte) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS13}
-	if len(ca) == 0 {
-		return config, nil
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(ca) {
-		return nil, errors.New("hub CA holds no PEM certificate")
-	}
-	return config, nil
 }
 
 var errNoPoll = errors.New("poll hub: the answer is not a plural.v1.Poll; is this the hub?")

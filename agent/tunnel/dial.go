@@ -3,14 +3,12 @@ package tunnel
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/pluralsh/plural/agent/address"
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/pipe"
 	"github.com/pluralsh/plural/internal/netconn"
@@ -53,17 +52,11 @@ const remembered = 24 * time.Hour
 const maxEmpty = 2
 
 func newDialer(o *Options) (*dialer, error) {
-	u, err := url.Parse(o.URL)
-	if err == nil && u.User != nil {
-		return nil, fmt.Errorf("hub URL of %s: it carries a credential, which is not needed", u.Host)
+	u, err := address.Parse(o.URL)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("hub URL %q: want https://HOST", o.URL)
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, fmt.Errorf("hub URL %q: an agent speaks https to its hub; http is for a hub on this machine alone", o.URL)
-	}
-	trusted, err := trust(o.CA)
+	trusted, err := address.Trust(o.CA)
 	if err != nil {
 		return nil, err
 	}
@@ -77,23 +70,6 @@ func newDialer(o *Options) (*dialer, error) {
 		d.ways = d.ways[:2] // nobody serves HTTP/2 without TLS
 	}
 	return d, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func trust(ca []byte) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS13}
-	if len(ca) == 0 {
-		return config, nil
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(ca) {
-		return nil, errors.New("hub CA holds no PEM certificate")
-	}
-	return config, nil
 }
 
 // client follows no redirect, so that a token never reaches another host, and keeps no connection for later.
