@@ -201,7 +201,7 @@ func (s *scene) until(limit time.Duration, yes func() bool) bool {
 // becomes waits until the service is as asked for.
 func (s *scene) becomes(done string) {
 	s.Helper()
-	if !s.until(30*time.Second, func() bool { return s.err == nil && s.result.Done && s.allHealthy() }) {
+	if !s.until(2*time.Minute, func() bool { return s.err == nil && s.result.Done && s.allHealthy() }) {
 		s.Fatalf("%s: it never converged:\n%s", done, strings.Join(s.lines(), "\n"))
 	}
 }
