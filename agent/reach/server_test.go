@@ -32,7 +32,9 @@ import (
 // eventually polls, since what a cluster's controllers do has no moment that can be waited for.
 func eventually(t testing.TB, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // between polls
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !done(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to pass")
 		}

@@ -20,12 +20,12 @@ import (
 // eventually polls, since what other goroutines do has no moment that can be waited for.
 func eventually(t testing.TB, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !done(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to pass")
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // between polls
 	}
 }
 
