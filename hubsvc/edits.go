@@ -95,7 +95,7 @@ func (h *hub) planned(e api.Edit) (plan func(tip fs.FS) (*amend.Change, error), 
 		word := map[string]string{"suspend": "Suspend ", "resume": "Resume "}[e.Action]
 		return func(tip fs.FS) (*amend.Change, error) { return amend.Suspend(tip, e.Service, e.Action == "suspend") }, word + e.Service, nil
 	case "ack":
-		waiting := h.waiting(e.Service)
+		waiting := h.view.Waiting(e.Service)
 		if !waiting[e.Token] {
 			return nil, "", &api.Refused{
 				Status: http.StatusConflict, Message: "nothing of " + strconv.Quote(e.Service) + " waits under this token", Fix: "plural service get " + e.Service,
@@ -106,18 +106,6 @@ func (h *hub) planned(e api.Edit) (plan func(tip fs.FS) (*amend.Change, error), 
 		}, "Agree to deletions of " + e.Service, nil
 	}
 	return nil, "", &api.Refused{Status: http.StatusNotFound, Message: "nobody knows how to " + strconv.Quote(e.Action)}
-}
-
-// waiting are the tokens of a service's deletions that wait for somebody.
-func (h *hub) waiting(service string) map[string]bool {
-	tokens := map[string]bool{}
-	found, _ := h.view.Service(service)
-	for i := range found.Deployments {
-		if held := found.Deployments[i].Held; held != nil {
-			tokens[held.Token] = true
-		}
-	}
-	return tokens
 }
 
 // editTime bounds one commit, with the time that it waits for others.

@@ -181,3 +181,20 @@ func (v *View) Targets(service string) ([]string, bool) {
 	}
 	return names, true
 }
+
+// Waiting are the tokens of a service's deletions that wait for somebody, on all clusters however many there are.
+func (v *View) Waiting(service string) map[string]bool {
+	v.settled()
+	defer v.mu.Unlock()
+	tokens := map[string]bool{}
+	tally := v.index.services[service]
+	if tally == nil {
+		return tokens
+	}
+	for _, c := range tally.rows() {
+		if c.row.fact != nil && c.row.fact.held != nil {
+			tokens[c.row.fact.held.Token] = true
+		}
+	}
+	return tokens
+}

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -405,5 +406,29 @@ func TestAnswerAboutManyClustersShowsFewLogs(t *testing.T) {
 	}
 	if logs == 0 || logs > 20 {
 		t.Errorf("%d logs", logs)
+	}
+}
+
+// An agreement is about all clusters: what one answer has no room for waits as well.
+func TestEveryTokenThatWaitsIsKnownHoweverManyClustersThereAre(t *testing.T) {
+	names := make([]string, 600)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%03d", i)
+	}
+	w := newWorld(names, []string{"web"})
+	for _, name := range names {
+		w.says(name, 0, &api.ServiceReport{
+			Service: "web", Phase: api.Phase_HELD, Message: strings.Repeat("much to say ", 30), Held: &api.Held{Token: "token-of-" + name, Count: 1},
+		})
+	}
+	v := w.view()
+	if service, _ := v.Service("web"); service.LeftOut == 0 {
+		t.Fatal("one answer has room for all: this shows nothing")
+	}
+	if waiting := v.Waiting("web"); len(waiting) != len(names) || !waiting["token-of-c599"] {
+		t.Errorf("%d of %d tokens", len(waiting), len(names))
+	}
+	if waiting := v.Waiting("nobody"); len(waiting) != 0 {
+		t.Errorf("of no service: %v", waiting)
 	}
 }
