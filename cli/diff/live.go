@@ -18,8 +18,9 @@ import (
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/live"
-	"github.com/pluralsh/plural/cli/preview"
+	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -110,7 +111,7 @@ type questions struct {
 
 func (q *questions) failed(cluster, service string, err error) {
 	var plugin *preview.PluginError
-	told := preview.Problem("", err)
+	told := cmdutil.RenderProblem("", err)
 	q.add(problem{
 		Service: service, Clusters: []string{cluster}, Side: "live", Elsewhere: errors.As(err, &plugin),
 		Where: told.Where, Message: told.Message, Fix: told.Fix,

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/cli/offline"
-	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/offline"
-	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -278,7 +278,7 @@ func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) {
 	for i, err := range []error{errBefore, errAfter} {
 		if err != nil && (i == 1 || errAfter == nil) { // what does not render now is the news
 			var plugin *preview.PluginError
-			told := preview.Problem("", err)
+			told := cmdutil.RenderProblem("", err)
 			c.note(problem{
 				Service: p.service, Side: []string{"before", "after"}[i], Elsewhere: errors.As(err, &plugin),
 				Where: told.Where, Message: told.Message, Fix: told.Fix,

@@ -1,9 +1,9 @@
 // Package rendercmd owns `plural render`: what the clusters would get, printed.
 //
-// It refuses to know what a renderer does and how inputs are found: cli/preview and resolve do.
+// It refuses to know what a renderer does and how inputs are found: installer/preview and resolve do.
 //
 // Data passes through as it does in the fleet, on one machine: resolve gives deployments, deployments with the same key
-// are one rendition, and cli/preview renders it. All renditions succeed or nothing is printed.
+// are one rendition, and installer/preview renders it. All renditions succeed or nothing is printed.
 package rendercmd
 
 import (
@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/preview"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -181,7 +181,7 @@ func failed(all []*rendition, failures []error) error {
 		if err == nil {
 			continue
 		}
-		problems = append(problems, preview.Problem(all[i].about(), err))
+		problems = append(problems, cmdutil.RenderProblem(all[i].about(), err))
 	}
 	if told := cmdutil.Problems("what should be rendered", problems); told != nil {
 		return told

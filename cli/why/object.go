@@ -14,8 +14,9 @@ import (
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/offline"
-	"github.com/pluralsh/plural/cli/preview"
+	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -179,7 +180,7 @@ func (s *search) unseen(service, reason string) {
 func (s *search) render(ctx context.Context, renderer *preview.Renderer, v *variant) {
 	made, err := renderer.Render(ctx, v.deployment)
 	if err != nil {
-		told := preview.Problem("", err)
+		told := cmdutil.RenderProblem("", err)
 		if told.Where != "" {
 			told.Message = told.Where + ": " + told.Message
 		}

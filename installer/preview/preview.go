@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -129,18 +128,4 @@ type PluginError struct{ Name string }
 
 func (e *PluginError) Error() string {
 	return fmt.Sprintf("the renderer %q is a plugin, which only agents have", e.Name)
-}
-
-// Problem is why something does not render, as it is told after the words that say what.
-func Problem(about string, err error) ui.Problem {
-	p := ui.Problem{Message: about + err.Error()}
-	var known *render.Error
-	if errors.As(err, &known) {
-		p.Where, p.Fix = known.File, known.Fix
-		if p.Where != "" && known.Line > 0 {
-			p.Where += fmt.Sprintf(":%d", known.Line)
-		}
-		p.Message = about + known.Message
-	}
-	return p
 }
