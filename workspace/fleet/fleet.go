@@ -2,8 +2,8 @@
 //
 // It refuses to know git, clusters' real state, and what the manifests behind a service say.
 //
-// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/ and
-// notify/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
+// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/,
+// notify/ and packages/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
 // (aliases, depth, size), strict decoding by the structs of kinds.go, and checks of single values. When all are read,
 // names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each
 // with its place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
@@ -25,6 +25,8 @@ type Fleet struct {
 	Clusters  []Cluster
 	Sources   []Source
 	Services  []Service
+	// What the fleet has of packages.
+	Installations []Installation
 	// Who may do what, and what they are told.
 	Users        []User
 	Roles        []Role
@@ -82,6 +84,11 @@ func (f *Fleet) Service(name string) (*Service, bool) {
 	return find(f.Services, name, serviceName)
 }
 
+// Installation finds an installation of a package by name. The result is shared: do not change it.
+func (f *Fleet) Installation(name string) (*Installation, bool) {
+	return find(f.Installations, name, installationName)
+}
+
 // User finds a user by name. The result is shared: do not change it.
 func (f *Fleet) User(name string) (*User, bool) {
 	return find(f.Users, name, userName)
@@ -101,6 +108,7 @@ func (f *Fleet) sort() {
 	sortBy(f.Clusters, clusterName)
 	sortBy(f.Sources, sourceName)
 	sortBy(f.Services, serviceName)
+	sortBy(f.Installations, installationName)
 	sortBy(f.Users, userName)
 	sortBy(f.Roles, roleName)
 	sortBy(f.RoleBindings, bindingName)
@@ -108,14 +116,15 @@ func (f *Fleet) sort() {
 	sortBy(f.Routes, routeName)
 }
 
-func clusterName(c *Cluster) string     { return c.Metadata.Name }
-func sourceName(s *Source) string       { return s.Metadata.Name }
-func serviceName(s *Service) string     { return s.Metadata.Name }
-func userName(u *User) string           { return u.Metadata.Name }
-func roleName(r *Role) string           { return r.Metadata.Name }
-func bindingName(b *RoleBinding) string { return b.Metadata.Name }
-func sinkName(s *Sink) string           { return s.Metadata.Name }
-func routeName(r *Route) string         { return r.Metadata.Name }
+func clusterName(c *Cluster) string           { return c.Metadata.Name }
+func sourceName(s *Source) string             { return s.Metadata.Name }
+func serviceName(s *Service) string           { return s.Metadata.Name }
+func installationName(i *Installation) string { return i.Metadata.Name }
+func userName(u *User) string                 { return u.Metadata.Name }
+func roleName(r *Role) string                 { return r.Metadata.Name }
+func bindingName(b *RoleBinding) string       { return b.Metadata.Name }
+func sinkName(s *Sink) string                 { return s.Metadata.Name }
+func routeName(r *Route) string               { return r.Metadata.Name }
 
 // sortBy keeps the order of reading among equals, so that a duplicate is reported at the later file.
 func sortBy[T any](list []T, name func(*T) string) {

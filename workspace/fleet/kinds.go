@@ -67,6 +67,10 @@ type WorkspaceSpec struct {
 	Health []HealthRule `yaml:"health,omitempty" json:"health,omitempty"`
 	// Plugins are the renderers besides the built-in ones.
 	Plugins []Plugin `yaml:"plugins,omitempty" json:"plugins,omitempty"`
+	// Catalogs are where packages are found, in the order in which they are asked. BuiltinCatalog is always there.
+	Catalogs []CatalogRef `yaml:"catalogs,omitempty" json:"catalogs,omitempty"`
+	// Management is the cluster on which packages run that name no other.
+	Management string `yaml:"management,omitempty" json:"management,omitempty"`
 }
 
 // Plugin is a renderer that agents bring along under its name.
