@@ -17,7 +17,7 @@ import (
 	"text/template"
 )
 
-//go:embed all:agent all:installation all:sample
+//go:embed all:catalog all:installation all:sample
 var scaffolds embed.FS
 
 // Installation is the scaffold of an installation repo. Its values are name, hubURL, repoURL and branch; an empty URL
@@ -27,20 +27,32 @@ const Installation = "installation"
 // Sample is a first service for a fleet that has none. It takes no values.
 const Sample = "sample"
 
+// agentManifests lie in the agent's chart, which gives them out as the scaffolds below do.
+const agentManifests = "catalog/agent/chart/manifests"
+
 // What an agent may do in its cluster, as manifests; docs/spec/agent-role.md says why. AgentRole is the least that every
 // agent needs. The others are added by whoever wants them: AgentSecrets for services that own Secrets; AgentImpersonate, whose
 // values are namespace and account, for each service account that services name; AgentAdmin for all of a cluster; AgentReach for
 // people who reach the cluster by the hub.
 const (
-	AgentRole        = "agent/role"
-	AgentSecrets     = "agent/secrets"
-	AgentImpersonate = "agent/impersonate"
-	AgentAdmin       = "agent/admin"
-	AgentReach       = "agent/reach"
+	AgentRole        = agentManifests + "/role"
+	AgentSecrets     = agentManifests + "/secrets"
+	AgentImpersonate = agentManifests + "/impersonate"
+	AgentAdmin       = agentManifests + "/admin"
+	AgentReach       = agentManifests + "/reach"
 )
 
 // Operators is what lets the hub's operators be a cluster's administrators, when they reach it through the hub.
-const Operators = "agent/operators"
+const Operators = agentManifests + "/operators"
+
+// Catalog is the embedded catalog of packages: a folder each, by name, with its package.yaml.
+func Catalog() fs.FS {
+	catalog, err := fs.Sub(scaffolds, "catalog")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	return catalog
+}
 
 // File is one file of a scaffold.
 type File struct {
