@@ -15,11 +15,11 @@ import (
 
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"helm.sh/helm/v4/pkg/strvals"
 
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/installer/preview"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/offline"
 )
 
 // maxShown bounds a list of names on the screen.

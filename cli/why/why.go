@@ -20,9 +20,9 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/live"
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pluralsh/plural/cli/offline"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/offline"
 )
 
 // clone is an installation repo with a history.
