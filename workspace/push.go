@@ -131,6 +131,27 @@ func contains(whole, part *object.Commit) (bool, error) {
 	return part.IsAncestor(whole)
 }
 
+// Contains says whether the current branch is at the commit, or came past it. A commit that this clone does not have, it
+// does not contain.
+func (r *Repo) Contains(commit string) (bool, error) {
+	g, err := r.open()
+	if err != nil {
+		return false, err
+	}
+	h, err := readHead(g)
+	if err != nil || h.commit == nil {
+		return false, err
+	}
+	part, err := g.CommitObject(plumbing.NewHash(commit))
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read commit %.12s: %w", commit, err)
+	}
+	return contains(h.commit, part)
+}
+
 // replay makes h's commit again on top of theirs, and brings their changes into the work tree and the index.
 func (r *Repo) replay(h *head, theirs *object.Commit) error {
 	mine, upstream, err := h.diverged(theirs)
