@@ -33,6 +33,7 @@ func (d *document) checkWorkspace(w *Workspace) {
 	d.checkDefaults(w.Spec.Defaults)
 	d.checkHealth("spec.health", w.Spec.Health)
 	d.checkPlugins(w.Spec.Plugins)
+	d.checkCatalogs(w.Spec.Catalogs)
 	d.checkRef("spec.repo.branch", w.Spec.Repo.Branch)
 	d.checkGitURL("spec.repo.url", w.Spec.Repo.URL)
 	d.checkURL("spec.hub.url", w.Spec.Hub.URL, "https", "http")

@@ -13,6 +13,7 @@ const (
 	kindCluster   = "Cluster"
 	kindSource    = "Source"
 	kindService   = "Service"
+	kindInstalled = "Installation"
 	kindUser      = "User"
 	kindRole      = "Role"
 	kindBinding   = "RoleBinding"
@@ -70,7 +71,7 @@ func (d *document) kindBelongs(f folder) (string, bool) {
 	case slices.Contains(f.kinds, kind.Value):
 		return kind.Value, true
 	}
-	homes := map[string]string{kindWorkspace: workspaceFile}
+	homes := map[string]string{kindWorkspace: workspaceFile, kindInstalled: packagesFolder + "/NAME/" + installationFile}
 	for _, other := range folders() {
 		for _, k := range other.kinds {
 			homes[k] = other.name + "/"
@@ -112,6 +113,8 @@ func (l *loader) add(d *document, kind string) {
 		d.decode(&s)
 		d.checkService(&s)
 		l.fleet.Services = append(l.fleet.Services, s)
+	case kindInstalled:
+		l.addInstallation(d)
 	default:
 		l.addAccess(d, kind)
 	}
@@ -149,7 +152,7 @@ func (l *loader) addAccess(d *document, kind string) {
 }
 
 func (l *loader) addWorkspace(d *document) {
-	w := Workspace{Position: d.position()}
+	w := Workspace{Position: d.position(), Fields: d.fields}
 	d.decode(&w)
 	d.checkWorkspace(&w)
 	if first := l.fleet.Workspace; first.Position.Line > 0 {

@@ -75,6 +75,11 @@ func (f *faults) has(at Position) bool {
 	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.Position == at })
 }
 
+// in says whether a mistake was found in a file.
+func (f *faults) in(file string) bool {
+	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.File == file })
+}
+
 // sorted is nil when there was no mistake.
 func (f *faults) sorted() error {
 	if len(f.list) == 0 {

@@ -1,13 +1,20 @@
 package fleet
 
+import (
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // a zone must mean the same on every machine that reads the repository
+)
+
 // The types below say what a fleet has of packages, and where packages are found.
 
 // CatalogRef is a catalog that packages are found in: a folder of a git Source, or a Source of OCI.
 type CatalogRef struct {
 	Name string `yaml:"name" json:"name"`
-	// Source is the name of a Source of git or OCI. Empty: the installation repo itself.
-	Source string `yaml:"source,omitempty" json:"source,omitempty"`
-	// Path is the folder that holds the packages, for git alone. Empty means the root.
+	// Source is the name of a Source of git or OCI.
+	Source string `yaml:"source" json:"source"`
+	// Path is the folder of a git source that holds the packages. Empty means the root.
 	Path string `yaml:"path,omitempty" json:"path,omitempty"`
 }
 
@@ -59,7 +66,7 @@ type Upgrade struct {
 	Policy string `yaml:"policy,omitempty" json:"policy,omitempty"`
 	// Windows are the times at which an upgrade may begin. None: any time.
 	Windows []Window `yaml:"windows,omitempty" json:"windows,omitempty"`
-	// After are installations of the same package that must be healthy at a version before this one gets it: canaries.
+	// After are installations that are upgraded before this one, and healthy: canaries.
 	After []string `yaml:"after,omitempty" json:"after,omitempty"`
 	// Soak is how long those must have been healthy at it: "1h". Empty means not at all.
 	Soak string `yaml:"soak,omitempty" json:"soak,omitempty"`
@@ -93,4 +100,79 @@ type Window struct {
 	To   string `yaml:"to" json:"to"`
 	// Zone is a name of the IANA time zone database, such as Europe/Berlin. Empty means UTC.
 	Zone string `yaml:"zone,omitempty" json:"zone,omitempty"`
+}
+
+// Contains says whether a moment lies in the window.
+func (w *Window) Contains(t time.Time) bool {
+	zone, err := time.LoadLocation(w.Zone)
+	from, fromOK := clock(w.From)
+	to, toOK := clock(w.To)
+	if err != nil || !fromOK || !toOK {
+		return false // refused when it was read
+	}
+	local := t.In(zone)
+	now := time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute
+	switch {
+	case from < to:
+		return now >= from && now < to && w.on(local.Weekday())
+	case now >= from:
+		return w.on(local.Weekday())
+	}
+	return now < to && w.on((local.Weekday()+6)%7) // it began the day before
+}
+
+func (w *Window) on(day time.Weekday) bool {
+	return len(w.Days) == 0 || slices.Contains(w.Days, dayName(day))
+}
+
+// dayName is how a window calls a day: its first three letters.
+func dayName(day time.Weekday) string { return day.String()[:3] }
+
+func dayNames() []string {
+	var all []string
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		all = append(all, dayName(day))
+	}
+	return all
+}
+
+// clock reads a time of the day; 24:00 is the end of one.
+func clock(text string) (time.Duration, bool) {
+	if text == "24:00" {
+		return 24 * time.Hour, true
+	}
+	if hours, _, ok := strings.Cut(text, ":"); !ok || len(hours) != 2 {
+		return 0, false
+	}
+	t, err := time.Parse("15:04", text)
+	if err != nil {
+		return 0, false
+	}
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, true
+}
+
+// DefaultDeadline is how long an upgrade may take where nothing else is said.
+const DefaultDeadline = 30 * time.Minute
+
+// SoakTime is Soak, as it was checked when the fleet was read.
+func (u *Upgrade) SoakTime() time.Duration {
+	soak, err := time.ParseDuration(u.Soak)
+	if err != nil {
+		return 0
+	}
+	return soak
+}
+
+// DeadlineTime is Deadline, as it was checked when the fleet was read.
+func (u *Upgrade) DeadlineTime() time.Duration {
+	deadline, err := time.ParseDuration(u.Deadline)
+	if err != nil {
+		return DefaultDeadline
+	}
+	return deadline
+}
+
+// Open says whether an upgrade may begin at a moment.
+func (u *Upgrade) Open(t time.Time) bool {
+	return len(u.Windows) == 0 || slices.ContainsFunc(u.Windows, func(w Window) bool { return w.Contains(t) })
 }

@@ -48,7 +48,12 @@ type Workspace struct {
 	Metadata Metadata      `yaml:"metadata" json:"metadata"`
 	Spec     WorkspaceSpec `yaml:"spec" json:"spec"`
 	Position Position      `yaml:"-" json:"-"`
+	// Fields gives the line and column of fields by dotted path.
+	Fields map[string]Position `yaml:"-" json:"-"`
 }
+
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (w *Workspace) Place(field string) Position { return place(w.Fields, field, w.Position) }
 
 // WorkspaceSpec holds the fleet-wide settings.
 type WorkspaceSpec struct {

@@ -48,7 +48,7 @@ func (l *loader) readAll() error {
 			return err
 		}
 	}
-	return nil
+	return l.readPackages()
 }
 
 func (l *loader) readWorkspace() error {

@@ -10,6 +10,7 @@ func checkNames(f *Fleet, out *faults) {
 	unique(f.Clusters, "cluster", out, func(c *Cluster) (string, Position) { return c.Metadata.Name, c.Position })
 	unique(f.Sources, "source", out, func(s *Source) (string, Position) { return s.Metadata.Name, s.Position })
 	unique(f.Services, "service", out, func(s *Service) (string, Position) { return s.Metadata.Name, s.Position })
+	unique(f.Installations, "installation", out, func(i *Installation) (string, Position) { return i.Metadata.Name, i.Position })
 	unique(f.Users, "user", out, func(u *User) (string, Position) { return u.Metadata.Name, u.Position })
 	unique(f.Roles, "role", out, func(r *Role) (string, Position) { return r.Metadata.Name, r.Position })
 	unique(f.RoleBindings, "role binding", out, func(b *RoleBinding) (string, Position) { return b.Metadata.Name, b.Position })
@@ -28,15 +29,17 @@ func unique[T any](list []T, what string, out *faults, of func(*T) (string, Posi
 }
 
 // known are the names that can be referred to, each list sorted.
-type known struct{ clusters, sources, services, users, roles, sinks []string }
+type known struct{ clusters, sources, services, installations, users, roles, sinks []string }
 
 // checkReferences reports names that nothing in the fleet has, and uses of sources that do not fit their kind.
 func checkReferences(f *Fleet, out *faults) {
 	all := &known{
 		clusters: names(f.Clusters, clusterName), sources: names(f.Sources, sourceName), services: names(f.Services, serviceName),
-		users: names(f.Users, userName), roles: names(f.Roles, roleName), sinks: names(f.Sinks, sinkName),
+		installations: names(f.Installations, installationName),
+		users:         names(f.Users, userName), roles: names(f.Roles, roleName), sinks: names(f.Sinks, sinkName),
 	}
 	checkServices(f, all, out)
+	checkPackages(f, all, out)
 	checkAccess(f, all, out)
 	checkNotify(f, all, out)
 }
