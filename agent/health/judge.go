@@ -12,6 +12,8 @@ import (
 	"cel.dev/cel-go/cel"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pluralsh/plural/internal/boundcel"
 )
 
 const (
@@ -81,7 +83,7 @@ type verdict struct {
 // NewJudge compiles rules; the first rule of a kind counts. An error is a *RuleError. lua may be nil when no rule has a
 // script.
 func NewJudge(rules []Rule, lua Scripts) (*Judge, error) {
-	env, err := environment(self)
+	env, err := boundcel.Environment(self)
 	if err != nil {
 		return nil, err
 	}

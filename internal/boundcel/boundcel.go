@@ -1,0 +1,111 @@
+// Package boundcel owns what one expression of CEL may be and take.
+//
+// It refuses to know what expressions are for. Whoever wrote them may be a stranger: their length, nesting, cost and time have
+// limits, and so has what they can make, which leave the longest that people write well inside.
+package boundcel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+const (
+	// MaxText is the longest expression, in bytes.
+	MaxText = 8 << 10
+	// maxCost is counted as weights says.
+	maxCost = 1_000_000
+	// maxMade is how many values one list or map may hold that an expression makes, with all that is inside them.
+	maxMade = 100_000
+	// maxTime is the backstop for what the cost does not count.
+	maxTime = time.Second
+	// maxDepth bounds nesting.
+	maxDepth = 100
+	// stringsVersion is of CEL's library of functions for texts. Later ones format values of any size and depth.
+	stringsVersion = 0
+	// checkEvery is how many turns of a loop pass between two looks at the clock.
+	checkEvery = 10
+)
+
+// Environment is the language: CEL's own functions and macros, those of strings, and optional fields (`self.?status`), over
+// the named variables, whose types are known only when they have values. What makes long lists or texts out of numbers is
+// not in it.
+func Environment(variables ...string) (*cel.Env, error) {
+	options := []cel.EnvOption{
+		matching(),
+		cel.OptionalTypes(),
+		ext.Strings(ext.StringsVersion(stringsVersion)),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(MaxText),
+		cel.ParserRecursionLimit(maxDepth),
+	}
+	for _, name := range variables {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	env, err := cel.NewCustomEnv(options...)
+	if err != nil {
+		return nil, fmt.Errorf("make CEL environment: %w", err)
+	}
+	return env, nil
+}
+
+// Expression is one compiled expression. It does not change, and is safe for concurrent use.
+type Expression struct {
+	// Tree is what the expression says.
+	Tree    *cel.Ast
+	program cel.Program
+}
+
+// Compile refuses an expression that is over a limit, or can never give what is wanted. A nil type wants anything.
+func Compile(env *cel.Env, text string, wanted *cel.Type) (*Expression, error) {
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("%d bytes are more than the %d of an expression", len(text), MaxText)
+	}
+	tree, issues := env.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, err
+	}
+	if gives := tree.OutputType(); wanted != nil && !gives.IsAssignableType(wanted) && !wanted.IsAssignableType(gives) {
+		return nil, fmt.Errorf("it gives %s, not %s", gives, wanted)
+	}
+	program, err := env.Program(tree, cel.CostTracking(weights{}), cel.CostLimit(maxCost), cel.CustomDecoratorV2(bound),
+		cel.InterruptCheckFrequency(checkEvery))
+	if err != nil {
+		return nil, err
+	}
+	return &Expression{tree, program}, nil
+}
+
+// MissingError says that an expression refers to a field or an item that is not there.
+type MissingError struct{ Key string }
+
+func (e *MissingError) Error() string { return "no such key: " + e.Key }
+
+// Eval gives the expression's value. A field that is not there is a *MissingError.
+func (e *Expression) Eval(vars map[string]any) (ref.Val, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+	defer cancel()
+	value, _, err := e.program.ContextEval(ctx, vars)
+	if err != nil {
+		return nil, missing(err)
+	}
+	return value, nil
+}
+
+// missing gives the library's error a type where it means that a field is not there: it has only words for it.
+func missing(err error) error {
+	const words = "no such key: "
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		if key, ok := strings.CutPrefix(cause.Error(), words); ok {
+			return &MissingError{key}
+		}
+	}
+	return err
+}
