@@ -1,0 +1,167 @@
+package terraform
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MissingError says that this machine has no program that would do.
+type MissingError struct {
+	// Product is what the module asks for.
+	Product Product
+	// Path is what PLURAL_TERRAFORM names; empty where PATH was searched.
+	Path string
+	// Instead is the other product, where that is here: such as tofu for a module that asks for terraform.
+	Instead *Tool
+	// Cause says why Path is none.
+	Cause error
+}
+
+// VersionError says that the program which is here is not of the version that the module asks for.
+type VersionError struct {
+	Tool Tool
+	// Want is the range that the module asks for.
+	Want string
+}
+
+// LockedError says that somebody else is at work on the same state.
+type LockedError struct {
+	// ID is what to unlock by, once it is certain that the holder is gone.
+	ID string
+	// Who is user@host, as terraform tells it.
+	Who string
+	// Operation is what the holder does, such as OperationTypeApply.
+	Operation string
+	// Path is the state's, in its backend.
+	Path string
+	// Since is when the holder began; zero where terraform does not tell.
+	Since time.Time
+}
+
+// DestroyError says that a plan destroys what a module may not.
+type DestroyError struct {
+	// Addresses are those of the resources that would be destroyed or replaced.
+	Addresses []string
+}
+
+// FailedError is what terraform says of its own failure.
+type FailedError struct {
+	// During is the command: init, plan, apply or destroy.
+	During string
+	// Address is the resource's; empty where it is not one that failed.
+	Address string
+	// Place is the file and line that terraform names, if any.
+	Place string
+	// Summary and Detail are terraform's words, without what is secret.
+	Summary, Detail string
+	// More is how many other errors there were; the log has them all.
+	More int
+	// Fix is what would help, where that is known.
+	Fix string
+}
+
+// StoppedError says that terraform was asked to stop and did; what it had made is in the state.
+type StoppedError struct {
+	During string
+	// Killed says that it did not stop in time and was killed: what it was at may be missing in the state.
+	Killed bool
+	// Cause is why it was asked.
+	Cause error
+}
+
+// StateError says that it cannot be told which state is the newest.
+type StateError struct {
+	// Kept is the state that the caller gave, Found the one in the working folder, as "lineage L, serial N".
+	Kept, Found string
+	// File is where the found one lies.
+	File string
+	// Cause is what is wrong with them.
+	Cause string
+}
+
+// InputError says that an input cannot be given to the module.
+type InputError struct {
+	Name, Cause, Fix string
+}
+
+func (e *MissingError) Error() string {
+	name := string(e.Product)
+	if e.Product == Any {
+		name = "terraform or tofu"
+	}
+	fix := "install it, or let PLURAL_TERRAFORM name the program"
+	switch {
+	case e.Instead != nil:
+		return fmt.Sprintf("find %s: only %s %s is here (%s), and the module asks for %s: %s",
+			name, e.Instead.Product, e.Instead.Version, e.Instead.Path, name, fix)
+	case e.Path != "":
+		return fmt.Sprintf("find %s: PLURAL_TERRAFORM is %q: %v: let it name a program of terraform or tofu, or unset it", name, e.Path, e.Cause)
+	}
+	return fmt.Sprintf("find %s: it is not on PATH: %s", name, fix)
+}
+
+func (e *MissingError) Unwrap() error { return e.Cause }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("find %s: %s is version %s, and the module asks for %s: install one in that range, or let PLURAL_TERRAFORM name it",
+		e.Tool.Product, e.Tool.Path, e.Tool.Version, e.Want)
+}
+
+func (e *LockedError) Error() string {
+	since := "at an unknown time"
+	if !e.Since.IsZero() {
+		since = "since " + e.Since.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("lock terraform state: %s holds it %s (%s, lock %s): wait for it; "+
+		"if that process is gone, unlock by that id", e.Who, since, strings.TrimPrefix(e.Operation, "OperationType"), e.ID)
+}
+
+func (e *DestroyError) Error() string {
+	const shown = 5
+	list := strings.Join(e.Addresses[:min(shown, len(e.Addresses))], ", ")
+	if more := len(e.Addresses) - shown; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("apply terraform plan: it would destroy %s: if that is meant, let the step say allowDestroy: true", list)
+}
+
+func (e *FailedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "terraform %s: ", e.During)
+	for _, part := range []string{e.Address, e.Place} {
+		if part != "" {
+			b.WriteString(part + ": ")
+		}
+	}
+	b.WriteString(e.Summary)
+	if e.Detail != "" {
+		b.WriteString(": " + strings.Join(strings.Fields(e.Detail), " "))
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, " (and %d more errors)", e.More)
+	}
+	if e.Fix != "" {
+		b.WriteString(": " + e.Fix)
+	}
+	return b.String()
+}
+
+func (e *StoppedError) Error() string {
+	if e.Killed {
+		return fmt.Sprintf("terraform %s: it did not stop in time and was killed: what it was making may be missing in its state: "+
+			"look for it, and run again", e.During)
+	}
+	return fmt.Sprintf("terraform %s: stopped, and the state has what was made: run again to go on", e.During)
+}
+
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("pick terraform state: the one kept (%s) and the one in %s (%s) %s: "+
+		"see which is true, and remove that file if it is the other", e.Kept, e.File, e.Found, e.Cause)
+}
+
+func (e *InputError) Error() string {
+	return fmt.Sprintf("terraform input %q: %s: %s", e.Name, e.Cause, e.Fix)
+}
