@@ -47,7 +47,7 @@ func (c *Change) setTokens(repo fs.FS, u *fleet.User, tokens []fleet.UserToken) 
 	if c.After = c.Before; slices.Equal(u.Spec.Tokens, tokens) {
 		return nil
 	}
-	prefix, err := userDocument(c.File, c.Before, u.Metadata.Name)
+	prefix, err := document(c.File, c.Before, "User", u.Metadata.Name)
 	if err != nil {
 		return err
 	}
@@ -73,21 +73,21 @@ func (c *Change) setTokens(repo fs.FS, u *fleet.User, tokens []fleet.UserToken) 
 // may.
 const standIn = "list-of-tokens-7c41b2aa"
 
-// userDocument is the place of a user's document in a file, as it stands before a key; empty for a file of one.
-func userDocument(file string, text []byte, name string) (string, error) {
+// document is the place of a document in a file, as it stands before a key; empty for a file of one.
+func document(file string, text []byte, kind, name string) (string, error) {
 	n, err := documents(text)
 	if err != nil || n < 2 {
 		return "", err
 	}
 	for i := range n {
-		document := fmt.Sprintf("[%d].", i)
-		kind, kindErr := values.Get(file, text, document+"kind")
-		called, nameErr := values.Get(file, text, document+"metadata.name")
-		if kindErr == nil && nameErr == nil && string(kind) == "User" && string(called) == name {
-			return document, nil
+		at := fmt.Sprintf("[%d].", i)
+		is, kindErr := values.Get(file, text, at+"kind")
+		called, nameErr := values.Get(file, text, at+"metadata.name")
+		if kindErr == nil && nameErr == nil && string(is) == kind && string(called) == name {
+			return at, nil
 		}
 	}
-	return "", fmt.Errorf("find user %q in %q: no document says so in plain words", name, file)
+	return "", fmt.Errorf("find the %s %q in %q: no document says so in plain words", kind, name, file)
 }
 
 // fill writes tokens where the stand-in is, if anywhere: one on a line, where it has a line of its own.

@@ -49,6 +49,7 @@ func (d *document) checkDefaults(defaults Defaults) {
 
 func (d *document) checkCluster(c *Cluster) {
 	d.checkName("metadata.name", c.Metadata.Name)
+	d.checkJoin(c.Spec.Join)
 	const prefix, size = "ed25519:", 32
 	if auth := c.Spec.Agent.Auth; auth != "" {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(auth, prefix))

@@ -112,6 +112,8 @@ type ClusterSpec struct {
 	Tags       map[string]string `yaml:"tags,omitempty" json:"tags,omitempty"`
 	Parameters map[string]string `yaml:"parameters,omitempty" json:"parameters,omitempty"`
 	Agent      AgentKeys         `yaml:"agent,omitempty" json:"agent,omitempty"`
+	// Join lets an agent register itself. It is there from the making of a join token until the token is used.
+	Join *Join `yaml:"join,omitempty" json:"join,omitempty"`
 }
 
 // AgentKeys are the public halves of an agent's identity. A cluster without them has no agent yet.
