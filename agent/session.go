@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -19,12 +17,12 @@ import (
 	"github.com/pluralsh/plural/agent/health/lua"
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/link"
+	"github.com/pluralsh/plural/agent/lookup"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api/token"
-	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/internal/buildinfo"
 )
 
@@ -72,7 +70,7 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 		return nil, err
 	}
 	scripts := &lua.Scripts{Command: o.HealthCommand}
-	engine, err := apply.New(o.Kube, apply.Options{DigestKey: digestKey(registration.Identity), Scripts: scripts, Log: o.Log})
+	engine, err := apply.New(o.Kube, apply.Options{DigestKey: registration.DigestKey(), Scripts: scripts, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -94,22 +92,15 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 		Hub: hub, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
 		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
-		Capabilities: can, NewCapabilities: s.can, Lookup: s.lookup,
-		Event: func(e sync.Event) { s.people.tell(e) },
+		Capabilities: can, NewCapabilities: s.can,
+		Lookup: func(account string) (render.Lookup, error) { return lookup.As(s.kube, engine.Kinds(), account) },
+		Event:  func(e sync.Event) { s.people.tell(e) },
 	})
 	if s.people, err = newPeople(ctx, s, o, signer.Token); err != nil {
 		return nil, err
 	}
 	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion, "version", buildinfo.Version())
 	return s, nil
-}
-
-// digestKey is what the agent alone knows: nobody who reads an inventory can try out what a Secret held.
-func digestKey(keys *crypto.AgentIdentity) []byte {
-	auth, _ := keys.Private()
-	sum := hmac.New(sha256.New, []byte(auth))
-	sum.Write([]byte("plural.sh/inventory"))
-	return sum.Sum(nil)
 }
 
 // capabilities asks the cluster what it can do.

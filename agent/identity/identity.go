@@ -6,6 +6,8 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 
@@ -40,6 +42,15 @@ type Registration struct {
 func (r Registration) Equal(other Registration) bool {
 	return r.Cluster == other.Cluster && r.HubURL == other.HubURL && bytes.Equal(r.HubCA, other.HubCA) &&
 		r.Repository == other.Repository && r.Identity.Public() == other.Identity.Public()
+}
+
+// DigestKey is what the agent alone knows, and whoever may read its Secret: nobody else who reads an inventory can try out
+// what a Secret held.
+func (r Registration) DigestKey() []byte {
+	auth, _ := r.Identity.Private()
+	sum := hmac.New(sha256.New, []byte(auth))
+	sum.Write([]byte("plural.sh/inventory"))
+	return sum.Sum(nil)
 }
 
 const fieldManager = "plural-register"

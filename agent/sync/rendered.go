@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -102,11 +101,7 @@ type capable struct {
 }
 
 func newCapable(c Capabilities) capable {
-	sum := sha256.New()
-	for _, text := range append([]string{c.KubeVersion}, slices.Sorted(slices.Values(c.APIVersions))...) {
-		fmt.Fprintln(sum, text)
-	}
-	return capable{c, hex.EncodeToString(sum.Sum(nil))[:identityDigits]}
+	return capable{c, render.Fingerprint(c.KubeVersion, c.APIVersions)}
 }
 
 const identityDigits = 16
@@ -122,7 +117,7 @@ func (s *Syncer) identity(d *api.Deployment, asks map[string]bool, can capable) 
 		if !depends {
 			return d.GetKey(), known, nil
 		}
-		return d.GetKey() + "+" + can.digest, true, nil
+		return render.Identity(d.GetKey(), can.digest), true, nil
 	}
 	if s.Plugin == nil {
 		return "", false, fmt.Errorf("this agent has no renderer %q: start it with a folder of plugins that holds it", d.GetRenderer())
@@ -132,7 +127,7 @@ func (s *Syncer) identity(d *api.Deployment, asks map[string]bool, can capable) 
 		return "", false, err
 	}
 	sum := sha256.Sum256([]byte(can.digest + program))
-	return d.GetKey() + "+" + hex.EncodeToString(sum[:])[:identityDigits], true, nil
+	return render.Identity(d.GetKey(), hex.EncodeToString(sum[:])[:identityDigits]), true, nil
 }
 
 // depends says whether a deployment's render may be another when the cluster can do something else.

@@ -1,14 +1,16 @@
-package agent
+package lookup_test
 
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/lookup"
 	"github.com/pluralsh/plural/internal/kubetest"
 )
 
@@ -26,8 +28,7 @@ func TestAChartSeesWhatItsServiceAccountSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{kube: kube.RESTConfig, engine: engine}
-	look, err := s.lookup(kube.Namespace + "/default")
+	look, err := lookup.As(kube.RESTConfig, engine.Kinds(), kube.Namespace+"/default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,19 @@ func TestAChartSeesWhatItsServiceAccountSees(t *testing.T) {
 	if _, err := look(t.Context(), "v1", "Secret", kube.Namespace, ""); err == nil {
 		t.Error("it may list Secrets")
 	}
-	if _, err := s.lookup("default"); err == nil {
+	if _, err := lookup.As(kube.RESTConfig, engine.Kinds(), "default"); err == nil {
 		t.Error("an account without a namespace is taken")
 	}
+}
+
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if yes() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
 }

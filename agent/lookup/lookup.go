@@ -1,4 +1,8 @@
-package agent
+// Package lookup owns what a chart finds when it looks objects up in its cluster.
+//
+// It refuses to know charts. A service account goes in, and what comes out reads objects as that account, and no more than
+// it may read.
+package lookup
 
 import (
 	"context"
@@ -11,19 +15,20 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/render"
 )
 
 // maxLooked bounds the list that a chart gets when it looks up all objects of a kind.
 const maxLooked = 500
 
-// lookup reads objects as a service account, NAMESPACE/NAME, and no more than that may read.
-func (s *session) lookup(account string) (render.Lookup, error) {
+// As reads objects of the cluster that config reaches, whose kinds are known, as a service account, NAMESPACE/NAME.
+func As(config *rest.Config, known *kinds.Kinds, account string) (render.Lookup, error) {
 	namespace, name, ok := strings.Cut(account, "/")
 	if !ok {
 		return nil, fmt.Errorf("service account %q: want it as NAMESPACE/NAME", account)
 	}
-	config := rest.CopyConfig(s.kube)
+	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + name}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -35,7 +40,7 @@ func (s *session) lookup(account string) (render.Lookup, error) {
 			return nil, err
 		}
 		gvk := gv.WithKind(kind)
-		catalog, err := s.engine.Kinds().With(ctx, []schema.GroupVersionKind{gvk})
+		catalog, err := known.With(ctx, []schema.GroupVersionKind{gvk})
 		if err != nil {
 			return nil, err
 		}
