@@ -202,7 +202,7 @@ func (q *questions) service(ctx context.Context, engine *apply.Engine, renderer 
 	}
 	changes, err := engine.Diff(ctx, apply.Request{
 		Service: d.Service, Namespace: d.Namespace, Key: d.Key, Heal: true, Prune: d.Prune, Budget: d.DeletionBudget,
-		Objects:  func(context.Context) ([]*unstructured.Unstructured, error) { return made.Objects, nil },
+		Objects:  func(context.Context) ([]*unstructured.Unstructured, error) { return made.All(), nil },
 		Policies: live.Policies(d),
 	})
 	if err != nil {

@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -29,6 +31,9 @@ type Renderer struct {
 	KubeVersion string
 	// APIVersions are what charts are told of a cluster's, such as "apps/v1"; empty means the built-in ones.
 	APIVersions []string
+	// Lookup reads objects of the cluster for charts that may look them up, as a service account, NAMESPACE/NAME; nil: no
+	// cluster is asked, and they find none.
+	Lookup func(account string) (render.Lookup, error)
 
 	opens    *reader
 	children *render.Renderer
@@ -62,6 +67,20 @@ type Rendition struct {
 	Origins []render.Origin
 	// Sealed are the values that were opened for it: nobody is to see them.
 	Sealed []string
+	// Record is the Secret by which helm list knows the release; nil when the service asks for none.
+	Record *unstructured.Unstructured
+	// Capabilities says that the objects may be others on a cluster that can do something else.
+	Capabilities bool
+	// Warnings are what renders, and may surprise.
+	Warnings []string
+}
+
+// All are the objects that a cluster gets.
+func (r *Rendition) All() []*unstructured.Unstructured {
+	if r.Record == nil || len(r.Objects) == 0 { // a record alone is no render
+		return r.Objects
+	}
+	return append(slices.Clip(r.Objects), r.Record)
 }
 
 // Render renders one deployment, which has no Hold. Nothing that was sealed is in the words of its error, which is a
@@ -74,32 +93,57 @@ func (r *Renderer) Render(ctx context.Context, d *resolve.Deployment) (*Renditio
 	if err != nil {
 		return nil, err
 	}
-	in := render.Input{
-		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
-		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
-	}
-	if d.Helm != nil {
-		in.Helm = &render.Helm{Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles, SkipCRDs: d.Helm.SkipCRDs}
-	}
-	var looked atomic.Bool
-	if d.Helm != nil && d.Helm.Lookup {
-		in.Lookup = func(context.Context, string, string, string, string) (map[string]any, error) {
-			looked.Store(true)
-			return map[string]any{}, nil
-		}
+	in, looked, err := r.input(d, opened)
+	if err != nil {
+		return nil, err
 	}
 	out, err := r.children.Render(ctx, in)
-	if err != nil && looked.Load() {
+	if err != nil && looked() {
 		err = unfound(err)
 	}
 	if err != nil {
 		return nil, opened.silent(err)
 	}
-	made := &Rendition{Objects: opened.named.Beside(out.Objects, d.Namespace), Origins: out.Origins, Sealed: opened.values}
+	made := &Rendition{
+		Objects: opened.named.Beside(out.Objects, d.Namespace), Origins: out.Origins, Sealed: opened.values,
+		Record: out.Record, Capabilities: out.Capabilities,
+	}
+	for _, warning := range out.Warnings {
+		made.Warnings = append(made.Warnings, unseal.Redact(warning, opened.values))
+	}
 	for _, secret := range made.Objects[len(out.Objects):] { // those that the service asks for come last
 		made.Origins = append(made.Origins, render.Origin{File: fileOf(d.Secrets, secret.GetName())})
 	}
 	return made, nil
+}
+
+// input is what a render of a deployment depends on. Looked says whether its chart looked for objects where no cluster is asked.
+func (r *Renderer) input(d *resolve.Deployment, opened *opened) (in render.Input, looked func() bool, err error) {
+	in = render.Input{
+		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
+		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
+	}
+	var seen atomic.Bool
+	if d.Helm == nil {
+		return in, seen.Load, nil
+	}
+	in.Helm = &render.Helm{
+		Release: d.Helm.Release, ValuesJSON: d.Helm.ValuesJSON, ValuesFiles: d.Helm.ValuesFiles,
+		SkipCRDs: d.Helm.SkipCRDs, Record: d.Helm.Record,
+	}
+	switch {
+	case !d.Helm.Lookup:
+	case r.Lookup == nil:
+		in.Lookup = func(context.Context, string, string, string, string) (map[string]any, error) {
+			seen.Store(true)
+			return map[string]any{}, nil
+		}
+	case d.ServiceAccount == "": // what the person can see is nobody's to render
+		return in, seen.Load, errors.New("its chart may look objects up, and as nobody: set spec.serviceAccount")
+	default:
+		in.Lookup, err = r.Lookup(d.ServiceAccount)
+	}
+	return in, seen.Load, err
 }
 
 // unfound says of a chart that does not render what may be all that is wrong: it was told that the cluster has nothing.

@@ -100,16 +100,16 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := unseal.Files(files, r, true)
+	plain, err := unseal.Files(files, r, d.OwnRepository)
 	if err != nil {
 		return nil, err
 	}
 	out := &opened{files: plain.FS, named: new(unseal.Named), values: plain.Values}
-	for _, m := range d.Mounts { // all of the installation repo, since no other can be read here
+	for _, m := range d.Mounts {
 		if files, err = carried(m.Snapshot, m.Inputs); err != nil {
 			return nil, err
 		}
-		if plain, err = unseal.Files(files, r, true); err != nil {
+		if plain, err = unseal.Files(files, r, m.OwnRepository); err != nil {
 			return nil, err
 		}
 		out.mounts = append(out.mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: plain.FS})
