@@ -63,11 +63,23 @@ func namespaces() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
 
-// Write puts a registration into its cluster, in place of an older one.
-func Write(ctx context.Context, client dynamic.Interface, r Registration) error {
+// MakeNamespace makes the namespace that hub and agent run in, where the cluster lets pods do no more than they need.
+func MakeNamespace(ctx context.Context, client dynamic.Interface) error {
 	namespace := object("v1", "Namespace", Namespace)
+	namespace.SetLabels(map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest",
+		"pod-security.kubernetes.io/warn": "restricted", "pod-security.kubernetes.io/warn-version": "latest",
+	})
 	if _, err := client.Resource(namespaces()).Apply(ctx, Namespace, namespace, applyOptions()); err != nil {
 		return fmt.Errorf("make namespace %s: %w", Namespace, err)
+	}
+	return nil
+}
+
+// Write puts a registration into its cluster, in place of an older one.
+func Write(ctx context.Context, client dynamic.Interface, r Registration) error {
+	if err := MakeNamespace(ctx, client); err != nil {
+		return err
 	}
 	auth, ageKey := r.Identity.Private()
 	secret := object("v1", "Secret", SecretName)

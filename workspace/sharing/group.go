@@ -3,6 +3,7 @@ package sharing
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -20,6 +21,8 @@ import (
 type NewGroup struct {
 	Name    string
 	Members []groups.Member
+	// People are written into .plural/members first: those among Members who are not known yet.
+	People []Person
 	// PostQuantum makes a hybrid identity; Identity, if there is one, becomes the group's instead of a fresh one.
 	PostQuantum bool
 	Identity    age.Identity
@@ -49,6 +52,17 @@ func (g NewGroup) changes(files fs.FS, repository string, repo *workspace.Repo) 
 	if err != nil {
 		return nil, joins, err
 	}
+	people := groups.Changes{}
+	for _, p := range g.People {
+		person, err := set.SetPerson(p.Name, p.Keys)
+		if err != nil {
+			return nil, joins, err
+		}
+		maps.Copy(people, person)
+	}
+	if set, err = set.With(people); err != nil {
+		return nil, joins, err
+	}
 	members := slices.Clone(g.Members)
 	if g.Clusters != nil {
 		picked, err := registered(repo, g.Clusters)
@@ -60,8 +74,12 @@ func (g NewGroup) changes(files fs.FS, repository string, repo *workspace.Repo) 
 	changes, err := set.Create(repository, g.Name, members, groups.CreateOptions{
 		PostQuantum: g.PostQuantum, Identity: g.Identity, ClusterKey: joins.key,
 	})
-	if err != nil || g.Clusters == nil && len(g.Patterns) == 0 {
-		return changes, joins, err
+	if err != nil {
+		return nil, joins, err
+	}
+	maps.Copy(changes, people)
+	if g.Clusters == nil && len(g.Patterns) == 0 {
+		return changes, joins, nil
 	}
 	return changes, joins, g.addPolicy(files, changes)
 }
