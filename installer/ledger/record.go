@@ -27,9 +27,11 @@ type Installation struct {
 type Step struct {
 	Kind string `json:"kind"`
 	// Digest is that of all that went into the step; another one means that it is due again.
-	Digest   string    `json:"digest,omitempty"`
-	Needs    []string  `json:"needs,omitempty"`
-	Finished time.Time `json:"finished"`
+	Digest string `json:"digest,omitempty"`
+	// Parts are the digests that Digest is made of, by what they are of, and the tool by its name and version.
+	Parts    map[string]string `json:"parts,omitempty"`
+	Needs    []string          `json:"needs,omitempty"`
+	Finished time.Time         `json:"finished"`
 	// By is who did it, Commit the installation repo's at that moment.
 	By     string `json:"by,omitempty"`
 	Commit string `json:"commit,omitempty"`
