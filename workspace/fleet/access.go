@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // User is somebody who may log in to the hub: access/*.yaml.
@@ -25,7 +26,7 @@ type User struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (u *User) Place(field string) Position { return place(u.Fields, field, u.Position) }
+func (u *User) Place(field string) Position { return strict.Place(u.Fields, field, u.Position) }
 
 // UserSpec is what is known of a person, or of a program that acts like one.
 type UserSpec struct {
@@ -59,7 +60,7 @@ type Role struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (r *Role) Place(field string) Position { return place(r.Fields, field, r.Position) }
+func (r *Role) Place(field string) Position { return strict.Place(r.Fields, field, r.Position) }
 
 // RoleSpec allows things; what it does not name is not allowed by it.
 type RoleSpec struct {
@@ -89,7 +90,7 @@ type RoleBinding struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (b *RoleBinding) Place(field string) Position { return place(b.Fields, field, b.Position) }
+func (b *RoleBinding) Place(field string) Position { return strict.Place(b.Fields, field, b.Position) }
 
 // RoleBindingSpec names a Role, and who has it.
 type RoleBindingSpec struct {
@@ -103,6 +104,9 @@ const TokenPrefix = "plural_"
 
 // rawToken finds tokens in text that repeats what a person wrote.
 var rawToken = regexp.MustCompile(TokenPrefix + `[A-Za-z0-9_-]{16,}`)
+
+// redact takes tokens out of it.
+func redact(text string) string { return rawToken.ReplaceAllString(text, TokenPrefix+"[redacted]") }
 
 // NewToken makes a user's token of 256 random bits.
 func NewToken() string {
@@ -147,7 +151,7 @@ const (
 func (d *document) checkUser(u *User) {
 	d.checkName("metadata.name", u.Metadata.Name)
 	if u.Metadata.Name == ReservedUser {
-		d.fault("metadata.name", "choose another name", "user %s is whoever holds the hub's own token", quote(ReservedUser))
+		d.Fault("metadata.name", "choose another name", "user %s is whoever holds the hub's own token", strict.Quote(ReservedUser))
 	}
 	d.checkGroups("spec.groups", u.Spec.Groups, maxGroups)
 	d.checkCount("spec.tokens", "tokens", len(u.Spec.Tokens), maxUserTokens)
@@ -156,15 +160,15 @@ func (d *document) checkUser(u *User) {
 		t, at := &u.Spec.Tokens[i], index("spec.tokens", i)
 		d.checkName(at+".name", t.Name)
 		if n, taken := first[t.Name]; taken && t.Name != "" {
-			d.fault(at+".name", "rename one of them", "a second token named %s; the other is spec.tokens[%d]", quote(t.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second token named %s; the other is spec.tokens[%d]", strict.Quote(t.Name), n)
 		}
 		first[t.Name] = i
 		if t.Hash != "" && !tokenHash.MatchString(t.Hash) {
-			d.fault(at+".hash", `make a token with "plural auth token create"; if a token itself stands here, it is known to whoever reads the repository`,
+			d.Fault(at+".hash", `make a token with "plural auth token create"; if a token itself stands here, it is known to whoever reads the repository`,
 				"%s.hash is not a hash of the form sha256:HEX", at)
 		}
 		if _, err := time.Parse(time.RFC3339, t.Expires); t.Expires != "" && err != nil {
-			d.fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", quote(t.Expires))
+			d.Fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", strict.Quote(t.Expires))
 		}
 	}
 }
@@ -174,11 +178,11 @@ func (d *document) checkGroups(field string, groups []string, most int) {
 	for i, name := range groups {
 		switch {
 		case strings.HasPrefix(strings.ToLower(name), "system:"):
-			d.fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", quote(name))
+			d.Fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", strict.Quote(name))
 		case name == ReservedGroup:
-			d.fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", quote(name))
+			d.Fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", strict.Quote(name))
 		case !groupName.MatchString(name):
-			d.fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", quote(name))
+			d.Fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", strict.Quote(name))
 		}
 	}
 }
@@ -186,11 +190,11 @@ func (d *document) checkGroups(field string, groups []string, most int) {
 func (d *document) checkRole(r *Role) {
 	d.checkName("metadata.name", r.Metadata.Name)
 	if len(r.Spec.Fleet)+len(r.Spec.Kubernetes) == 0 {
-		d.fault("spec", "add fleet: [view] or kubernetes: [...]", "role that allows nothing")
+		d.Fault("spec", "add fleet: [view] or kubernetes: [...]", "role that allows nothing")
 	}
 	for i, verb := range r.Spec.Fleet {
 		if !slices.Contains(FleetVerbs(), verb) {
-			d.fault(index("spec.fleet", i), didYouMean(verb, FleetVerbs(), "verbs"), "unknown verb %s", quote(verb))
+			d.Fault(index("spec.fleet", i), strict.DidYouMean(verb, FleetVerbs(), "verbs"), "unknown verb %s", strict.Quote(verb))
 		}
 	}
 	d.checkCount("spec.kubernetes", "rules", len(r.Spec.Kubernetes), maxRules)
@@ -208,12 +212,12 @@ func (d *document) checkKubernetesRule(at string, r *KubernetesRule) {
 	}
 	switch resources, paths := len(r.Resources) > 0, len(r.NonResourceURLs) > 0; {
 	case resources == paths:
-		d.fault(at, "add resources: [...] or nonResourceURLs: [...]", "rule with neither, or both, of resources and nonResourceURLs")
+		d.Fault(at, "add resources: [...] or nonResourceURLs: [...]", "rule with neither, or both, of resources and nonResourceURLs")
 	case paths && len(r.APIGroups)+len(r.Namespaces) > 0:
-		d.fault(at, "remove them, or name resources", "apiGroups or namespaces of nonResourceURLs")
+		d.Fault(at, "remove them, or name resources", "apiGroups or namespaces of nonResourceURLs")
 	}
 	if r.Verbs != nil && len(r.Verbs) == 0 {
-		d.fault(at+".verbs", "add verbs, such as [get, list, watch]", "rule without a verb")
+		d.Fault(at+".verbs", "add verbs, such as [get, list, watch]", "rule without a verb")
 	}
 	d.checkVerbs(at+".verbs", r.Verbs)
 	d.checkResources(at, r)
@@ -229,9 +233,9 @@ func (d *document) checkVerbs(field string, list []string) {
 		switch known := verbs(); {
 		case verb == "*" || slices.Contains(known, verb):
 		case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, verb):
-			d.fault(index(field, i), "write verbs: [create] and resources: [pods/"+verb+"]", "%s is not a verb but a subresource", quote(verb))
+			d.Fault(index(field, i), "write verbs: [create] and resources: [pods/"+verb+"]", "%s is not a verb but a subresource", strict.Quote(verb))
 		default:
-			d.fault(index(field, i), didYouMean(verb, known, "verbs"), "unknown verb %s", quote(verb))
+			d.Fault(index(field, i), strict.DidYouMean(verb, known, "verbs"), "unknown verb %s", strict.Quote(verb))
 		}
 	}
 }
@@ -239,17 +243,17 @@ func (d *document) checkVerbs(field string, list []string) {
 func (d *document) checkResources(at string, r *KubernetesRule) {
 	for i, group := range r.APIGroups {
 		if !apiGroup.MatchString(group) {
-			d.fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", quote(group))
+			d.Fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", strict.Quote(group))
 		}
 	}
 	for i, name := range r.Resources {
 		if !resourceName.MatchString(name) {
-			d.fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", quote(name))
+			d.Fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", strict.Quote(name))
 		}
 	}
 	for i, name := range r.Namespaces {
 		if name == "" {
-			d.fault(index(at+".namespaces", i), "remove it", "empty namespace")
+			d.Fault(index(at+".namespaces", i), "remove it", "empty namespace")
 		} else if name != "*" {
 			d.checkName(index(at+".namespaces", i), name)
 		}
@@ -257,7 +261,7 @@ func (d *document) checkResources(at string, r *KubernetesRule) {
 	for i, url := range r.NonResourceURLs {
 		star := strings.IndexByte(url, '*')
 		if url != "*" && (!strings.HasPrefix(url, "/") || star >= 0 && !(star == len(url)-1 && strings.HasSuffix(url, "/*"))) {
-			d.fault(index(at+".nonResourceURLs", i), "write a path such as /metrics, or /metrics/*", "bad path %s", quote(url))
+			d.Fault(index(at+".nonResourceURLs", i), "write a path such as /metrics, or /metrics/*", "bad path %s", strict.Quote(url))
 		}
 	}
 }
@@ -265,7 +269,7 @@ func (d *document) checkResources(at string, r *KubernetesRule) {
 // checkSelector wants one that can pick something.
 func (d *document) checkSelector(at string, s *Selector, what string) {
 	if len(s.Names)+len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		d.fault(at, "remove it to pick all "+what, "empty selector picks no %s", what)
+		d.Fault(at, "remove it to pick all "+what, "empty selector picks no %s", what)
 	}
 	for i, r := range s.MatchExpressions {
 		d.checkRequirement(index(at+".matchExpressions", i), r)
@@ -275,21 +279,21 @@ func (d *document) checkSelector(at string, s *Selector, what string) {
 func (d *document) checkRoleBinding(b *RoleBinding) {
 	d.checkName("metadata.name", b.Metadata.Name)
 	if len(b.Spec.Users)+len(b.Spec.Groups) == 0 {
-		d.fault("spec", "add users: [...] or groups: [...]", "role binding that gives the role to nobody")
+		d.Fault("spec", "add users: [...] or groups: [...]", "role binding that gives the role to nobody")
 	}
 	d.checkCount("spec.users", "users", len(b.Spec.Users), maxSubjects)
 	d.checkGroups("spec.groups", b.Spec.Groups, maxSubjects)
 }
 
 // checkAccess reports names in access/ that nothing in the fleet has, and one token of two users.
-func checkAccess(f *Fleet, known *known, out *faults) {
+func checkAccess(f *Fleet, known *known, out *strict.Faults) {
 	tokens := map[string]string{}
 	for i := range f.Users {
 		u := &f.Users[i]
 		for j, t := range u.Spec.Tokens {
 			field := index("spec.tokens", j) + ".hash"
 			if first, taken := tokens[t.Hash]; taken && t.Hash != "" {
-				out.add(u.Place(field), "make a token for each of them", "the token is already %s", first)
+				out.Add(u.Place(field), "make a token for each of them", "the token is already %s", first)
 			}
 			tokens[t.Hash] = fmt.Sprintf("%s of user %s", t.Name, u.Metadata.Name)
 		}

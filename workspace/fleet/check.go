@@ -12,6 +12,7 @@ import (
 
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // longestSecretType bounds the type of a Kubernetes Secret, in characters.
@@ -43,7 +44,7 @@ func (d *document) checkDefaults(defaults Defaults) {
 	const at = "spec.defaults.sync"
 	d.checkSync(at, defaults.Sync)
 	if len(defaults.Sync.Acknowledged) > 0 {
-		d.fault(at+".acknowledged", "write it into the service's own file", "deletions are agreed to service by service")
+		d.Fault(at+".acknowledged", "write it into the service's own file", "deletions are agreed to service by service")
 	}
 }
 
@@ -54,11 +55,11 @@ func (d *document) checkCluster(c *Cluster) {
 	if auth := c.Spec.Agent.Auth; auth != "" {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(auth, prefix))
 		if err != nil || len(key) != size || !strings.HasPrefix(auth, prefix) {
-			d.fault("spec.agent.auth", `register the cluster with "plural cluster register"`, "not a public key of the form ed25519:BASE64")
+			d.Fault("spec.agent.auth", `register the cluster with "plural cluster register"`, "not a public key of the form ed25519:BASE64")
 		}
 	}
 	if age := c.Spec.Agent.Age; age != "" && !strings.HasPrefix(age, "age1") {
-		d.fault("spec.agent.age", `register the cluster with "plural cluster register"`, "not an age recipient of the form age1...")
+		d.Fault("spec.agent.age", `register the cluster with "plural cluster register"`, "not an age recipient of the form age1...")
 	}
 }
 
@@ -93,16 +94,16 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 		d.checkName(at+".name", ref.Name)
 		d.checkPath(at+".from", ref.From)
 		if n, taken := first[ref.Name]; taken && ref.Name != "" {
-			d.fault(at+".name", "rename one of them", "a second secret named %s; the other is spec.secrets[%d]", quote(ref.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second secret named %s; the other is spec.secrets[%d]", strict.Quote(ref.Name), n)
 		} else {
 			first[ref.Name] = i
 		}
 		switch {
 		case ref.Type == "":
 		case ref.TemplateOnly:
-			d.fault(at+".type", "remove it, or remove templateOnly", "a type for a secret that no Kubernetes Secret is made of")
+			d.Fault(at+".type", "remove it, or remove templateOnly", "a type for a secret that no Kubernetes Secret is made of")
 		case len(ref.Type) > longestSecretType || !secretType.MatchString(ref.Type):
-			d.fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", quote(ref.Type))
+			d.Fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", strict.Quote(ref.Type))
 		}
 	}
 }
@@ -111,7 +112,7 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 func (d *document) checkSourceRef(at string, s SourceRef) {
 	d.checkPath(at+".path", s.Path)
 	if s.Name == "" && s.Ref != "" {
-		d.fault(at+".ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
+		d.Fault(at+".ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
 	}
 }
 
@@ -121,19 +122,19 @@ const maxMounts = 8
 // checkMounts wants folders that do not hide each other.
 func (d *document) checkMounts(mounts []Mount) {
 	if len(mounts) > maxMounts {
-		d.fault(index("spec.mounts", maxMounts), "put what belongs together in one repository", "more than %d mounts", maxMounts)
+		d.Fault(index("spec.mounts", maxMounts), "put what belongs together in one repository", "more than %d mounts", maxMounts)
 	}
 	for i, m := range mounts {
 		at := index("spec.mounts", i)
 		d.checkSourceRef(at+".source", m.Source)
 		d.checkPath(at+".at", m.At)
 		if m.At != "" && path.Clean(m.At) == "." {
-			d.fault(at+".at", "name a folder that is not there", "a mount at the root would hide the service's own files")
+			d.Fault(at+".at", "name a folder that is not there", "a mount at the root would hide the service's own files")
 			continue
 		}
 		for j, other := range mounts[:i] {
 			if m.At != "" && other.At != "" && (within(m.At, other.At) || within(other.At, m.At)) {
-				d.fault(at+".at", "name another folder", "mount at %s, which shares files with spec.mounts[%d] at %s", quote(m.At), j, quote(other.At))
+				d.Fault(at+".at", "name another folder", "mount at %s, which shares files with spec.mounts[%d] at %s", strict.Quote(m.At), j, strict.Quote(other.At))
 				break
 			}
 		}
@@ -157,7 +158,7 @@ func (d *document) checkRenderer(s ServiceSpec) {
 		return
 	}
 	if s.Renderer != "" && s.Renderer != "helm" {
-		d.fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", quote(s.Renderer))
+		d.Fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", strict.Quote(s.Renderer))
 	}
 	if s.Helm.Release != "" {
 		d.checkName("spec.helm.release", s.Helm.Release)
@@ -166,7 +167,7 @@ func (d *document) checkRenderer(s ServiceSpec) {
 		d.checkPath(index("spec.helm.valuesFiles", i), p)
 	}
 	if s.Helm.Lookup && s.ServiceAccount == "" {
-		d.fault("spec.helm.lookup", "add spec.serviceAccount: what templates may look up is what that account may read", "lookup without a service account")
+		d.Fault("spec.helm.lookup", "add spec.serviceAccount: what templates may look up is what that account may read", "lookup without a service account")
 	}
 }
 
@@ -174,16 +175,16 @@ func (d *document) checkRequirement(path string, r Requirement) {
 	switch r.Operator {
 	case tags.In, tags.NotIn:
 		if len(r.Values) == 0 {
-			d.fault(path, "add values: [...]", "operator %s without values", r.Operator)
+			d.Fault(path, "add values: [...]", "operator %s without values", r.Operator)
 		}
 	case tags.Exists, tags.DoesNotExist:
 		if len(r.Values) > 0 {
-			d.fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
+			d.Fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
 		}
 	case "": // missing, and reported as such
 	default:
 		operators := []string{tags.In, tags.NotIn, tags.Exists, tags.DoesNotExist}
-		d.fault(path+".operator", didYouMean(r.Operator, operators, "operators"), "unknown operator %s", quote(r.Operator))
+		d.Fault(path+".operator", strict.DidYouMean(r.Operator, operators, "operators"), "unknown operator %s", strict.Quote(r.Operator))
 	}
 }
 
@@ -194,7 +195,7 @@ func (d *document) checkName(path, name string) {
 		return
 	}
 	fix := "use lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
-	d.fault(path, fix, "bad name %s in %s", quote(name), path)
+	d.Fault(path, fix, "bad name %s in %s", strict.Quote(name), path)
 }
 
 func (d *document) checkBudget(path, s string) {
@@ -202,7 +203,7 @@ func (d *document) checkBudget(path, s string) {
 		return
 	}
 	if _, err := budget.Parse(s); err != nil {
-		d.fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", quote(s))
+		d.Fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", strict.Quote(s))
 	}
 }
 
@@ -213,16 +214,16 @@ func (d *document) checkPath(field, p string) {
 	switch {
 	case p == "": // missing, and reported as such
 	case path.IsAbs(p) || !fs.ValidPath(clean):
-		d.fault(field, "write it relative to the repository's root", "path %s leaves the repository", quote(p))
+		d.Fault(field, "write it relative to the repository's root", "path %s leaves the repository", strict.Quote(p))
 	case first == ".git" || strings.ContainsAny(p, "\\\x00"):
-		d.fault(field, "name a folder of the repository, with / between its parts", "bad path %s", quote(p))
+		d.Fault(field, "name a folder of the repository, with / between its parts", "bad path %s", strict.Quote(p))
 	}
 }
 
 // checkRef wants a ref of git.
 func (d *document) checkRef(path, ref string) {
 	if ref != "" && !isGitRef(ref) {
-		d.fault(path, gitRefFix, "bad ref %s", quote(ref))
+		d.Fault(path, gitRefFix, "bad ref %s", strict.Quote(ref))
 	}
 }
 
@@ -254,15 +255,15 @@ func (d *document) checkURL(path, raw string, schemes ...string) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || !u.IsAbs():
-		d.fault(path, fix, "%s is not a URL", path)
+		d.Fault(path, fix, "%s is not a URL", path)
 	case !slices.Contains(schemes, u.Scheme):
-		d.fault(path, fix, "%s has the unknown scheme %s", path, quote(u.Scheme))
+		d.Fault(path, fix, "%s has the unknown scheme %s", path, strict.Quote(u.Scheme))
 	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
-		d.fault(path, "write file:///absolute/path", "%s is not the URL of a local folder", path)
+		d.Fault(path, "write file:///absolute/path", "%s is not the URL of a local folder", path)
 	case u.Scheme != "file" && u.Host == "":
-		d.fault(path, fix, "%s names no host", path)
+		d.Fault(path, fix, "%s names no host", path)
 	case hasCredential(u):
-		d.fault(path, "remove it: whoever reads the repository can read it", "%s holds a credential", path)
+		d.Fault(path, "remove it: whoever reads the repository can read it", "%s holds a credential", path)
 	}
 }
 

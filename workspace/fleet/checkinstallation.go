@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pluralsh/plural/workspace/strict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -47,7 +48,7 @@ func (l *loader) readPackages() error {
 			}
 		case isYAML(e.Name()):
 			fix := "move it to " + strings.TrimSuffix(name, path.Ext(name)) + "/" + installationFile
-			l.faults.add(Position{File: name}, fix, "files of %s/ itself are not read", packagesFolder)
+			l.faults.Add(Position{File: name}, fix, "files of %s/ itself are not read", packagesFolder)
 		}
 	}
 	return nil
@@ -63,9 +64,9 @@ func (l *loader) readInstallation(name string) error {
 	}
 	switch {
 	case !ok:
-		l.faults.add(Position{File: at}, fmt.Sprintf(`create it with "plural package add %s", or remove the folder`, path.Base(name)), "file not found")
-	case l.documents == before || len(l.fleet.Installations) == known && !l.faults.in(at):
-		l.faults.add(Position{File: at}, "write an Installation document", "file is empty")
+		l.faults.Add(Position{File: at}, fmt.Sprintf(`create it with "plural package add %s", or remove the folder`, path.Base(name)), "file not found")
+	case l.documents == before || len(l.fleet.Installations) == known && !l.faults.In(at):
+		l.faults.Add(Position{File: at}, "write an Installation document", "file is empty")
 	}
 	_, err = l.readNamed(path.Join(name, servicesFile), folder{kinds: []string{kindService}})
 	return err
@@ -78,9 +79,9 @@ func (l *loader) readNamed(name string, f folder) (found bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("stat %s: %w", quote(name), err)
+		return false, fmt.Errorf("stat %s: %w", strict.Quote(name), err)
 	case !info.Mode().IsRegular():
-		l.faults.add(Position{File: name}, "put the file itself here", "not a regular file")
+		l.faults.Add(Position{File: name}, "put the file itself here", "not a regular file")
 		return true, nil
 	}
 	return true, l.readFile(name, f)
@@ -88,15 +89,15 @@ func (l *loader) readNamed(name string, f folder) (found bool, err error) {
 
 // addInstallation keeps one; its folder has its name, and no second one.
 func (l *loader) addInstallation(d *document) {
-	i := Installation{Position: d.position(), Fields: d.fields}
-	d.decode(&i)
+	i := Installation{Position: d.Position(), Fields: d.Fields}
+	d.Decode(&i)
 	d.checkInstallation(&i)
-	folder := path.Base(path.Dir(d.file))
+	folder := path.Base(path.Dir(d.File))
 	if name := i.Metadata.Name; name != "" && name != folder {
-		d.fault("metadata.name", "rename the folder, or write "+quote(folder), "installation %s in the folder %s", quote(name), quote(folder))
+		d.Fault("metadata.name", "rename the folder, or write "+strict.Quote(folder), "installation %s in the folder %s", strict.Quote(name), strict.Quote(folder))
 	}
-	if n := len(l.fleet.Installations); n > 0 && l.fleet.Installations[n-1].Position.File == d.file {
-		d.fault("", "give it a folder of its own", "a second installation in one file; the first is at %s", l.fleet.Installations[n-1].Position)
+	if n := len(l.fleet.Installations); n > 0 && l.fleet.Installations[n-1].Position.File == d.File {
+		d.Fault("", "give it a folder of its own", "a second installation in one file; the first is at %s", l.fleet.Installations[n-1].Position)
 		return
 	}
 	l.fleet.Installations = append(l.fleet.Installations, i)
@@ -107,7 +108,7 @@ func (d *document) checkInstallation(i *Installation) {
 	d.checkName("spec.package", i.Spec.Package)
 	d.checkName("spec.catalog", i.Spec.Catalog)
 	if v := i.Spec.Version; v != "" && !isRange(v) {
-		d.fault("spec.version", `write a version, or a range of versions such as "^1.2"`, "bad version %s", quote(v))
+		d.Fault("spec.version", `write a version, or a range of versions such as "^1.2"`, "bad version %s", strict.Quote(v))
 	}
 	for n, r := range i.Spec.Clusters.MatchExpressions {
 		d.checkRequirement(index("spec.clusters.matchExpressions", n), r)
@@ -121,7 +122,7 @@ func (d *document) checkVersions(field string, list []string) {
 	d.checkCount(field, "versions", len(list), maxVersions)
 	for n, v := range list {
 		if !versions.Is(v) {
-			d.fault(index(field, n), "write a version in full, such as 2.0.0", "bad version %s", quote(v))
+			d.Fault(index(field, n), "write a version in full, such as 2.0.0", "bad version %s", strict.Quote(v))
 		}
 	}
 }
@@ -143,7 +144,7 @@ func (d *document) checkUpgrade(u *Upgrade) {
 func (d *document) checkWindow(at string, w *Window) {
 	for n, day := range w.Days {
 		if !slices.Contains(dayNames(), day) {
-			d.fault(index(at+".days", n), didYouMean(day, dayNames(), "days"), "unknown day %s", quote(day))
+			d.Fault(index(at+".days", n), strict.DidYouMean(day, dayNames(), "days"), "unknown day %s", strict.Quote(day))
 		}
 	}
 	from, fromOK := clock(w.From)
@@ -151,14 +152,14 @@ func (d *document) checkWindow(at string, w *Window) {
 	switch {
 	case w.From == "" || w.To == "": // missing, and reported as such
 	case !fromOK || from == 24*time.Hour:
-		d.fault(at+".from", clockFix, "bad time %s", quote(w.From))
+		d.Fault(at+".from", clockFix, "bad time %s", strict.Quote(w.From))
 	case !toOK:
-		d.fault(at+".to", clockFix, "bad time %s", quote(w.To))
+		d.Fault(at+".to", clockFix, "bad time %s", strict.Quote(w.To))
 	case from == to:
-		d.fault(at+".to", `for the whole day write from: "00:00", to: "24:00"`, "window that ends when it begins")
+		d.Fault(at+".to", `for the whole day write from: "00:00", to: "24:00"`, "window that ends when it begins")
 	}
 	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
-		d.fault(at+".zone", "write a name such as Europe/Berlin, or nothing for UTC", "unknown time zone %s", quote(w.Zone))
+		d.Fault(at+".zone", "write a name such as Europe/Berlin, or nothing for UTC", "unknown time zone %s", strict.Quote(w.Zone))
 	}
 }
 
@@ -170,7 +171,7 @@ func (d *document) checkSpan(field, text string, least time.Duration) {
 		return
 	}
 	if span, err := time.ParseDuration(text); err != nil || span < least || span > maxPolicyAge {
-		d.fault(field, fmt.Sprintf(`write a time between %s and 720h, such as "1h"`, least), "bad time %s", quote(text))
+		d.Fault(field, fmt.Sprintf(`write a time between %s and 720h, such as "1h"`, least), "bad time %s", strict.Quote(text))
 	}
 }
 
@@ -184,9 +185,9 @@ func (d *document) checkCatalogs(catalogs []CatalogRef) {
 		switch other, taken := first[c.Name]; {
 		case c.Name == "": // missing, and reported as such
 		case c.Name == BuiltinCatalog:
-			d.fault(at+".name", "choose another name", "catalog %s is the one that the program brings along", quote(c.Name))
+			d.Fault(at+".name", "choose another name", "catalog %s is the one that the program brings along", strict.Quote(c.Name))
 		case taken:
-			d.fault(at+".name", "rename one of them", "a second catalog named %s; the other is spec.catalogs[%d]", quote(c.Name), other)
+			d.Fault(at+".name", "rename one of them", "a second catalog named %s; the other is spec.catalogs[%d]", strict.Quote(c.Name), other)
 		default:
 			first[c.Name] = n
 		}
@@ -194,7 +195,7 @@ func (d *document) checkCatalogs(catalogs []CatalogRef) {
 }
 
 // checkPackages reports names in the catalogs' list and below packages/ that nothing in the fleet has.
-func checkPackages(f *Fleet, known *known, out *faults) {
+func checkPackages(f *Fleet, known *known, out *strict.Faults) {
 	catalogs := []string{BuiltinCatalog}
 	w := &f.Workspace
 	for n, c := range w.Spec.Catalogs {
@@ -203,9 +204,9 @@ func checkPackages(f *Fleet, known *known, out *faults) {
 		if source, ok := f.Source(c.Source); ok {
 			switch kind := source.Kind(); {
 			case kind == "helm":
-				out.add(w.Place(at+".source"), "name a source of git or oci", "source %s is a Helm repository, which holds no packages", quote(c.Source))
+				out.Add(w.Place(at+".source"), "name a source of git or oci", "source %s is a Helm repository, which holds no packages", strict.Quote(c.Source))
 			case kind == "oci" && c.Path != "":
-				out.add(w.Place(at+".path"), "remove it", "path in the source %s, which is of oci", quote(c.Source))
+				out.Add(w.Place(at+".path"), "remove it", "path in the source %s, which is of oci", strict.Quote(c.Source))
 			}
 		}
 		catalogs = append(catalogs, c.Name)

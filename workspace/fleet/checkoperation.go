@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/budget"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Bounds of what a service or the workspace says about how things are applied, judged and tried. They are far above what
@@ -53,7 +54,7 @@ const kindFix = `write KIND, or KIND.GROUP such as "Certificate.cert-manager.io"
 
 func (d *document) checkKind(path, kind string) {
 	if kind != "" && !kindGroup.MatchString(kind) {
-		d.fault(path, kindFix, "bad kind %s", quote(kind))
+		d.Fault(path, kindFix, "bad kind %s", strict.Quote(kind))
 	}
 }
 
@@ -65,14 +66,14 @@ func (d *document) checkWord(path, value string, words ...string) {
 		}
 	}
 	if value != "" {
-		d.fault(path, didYouMean(value, words, "words"), "unknown word %s in %s", quote(value), path)
+		d.Fault(path, strict.DidYouMean(value, words, "words"), "unknown word %s in %s", strict.Quote(value), path)
 	}
 }
 
 // checkCount bounds a list.
 func (d *document) checkCount(path, what string, n, most int) {
 	if n > most {
-		d.fault(index(path, most), "take some out", "more than %d %s", most, what)
+		d.Fault(index(path, most), "take some out", "more than %d %s", most, what)
 	}
 }
 
@@ -80,15 +81,15 @@ func (d *document) checkCount(path, what string, n, most int) {
 func (d *document) checkText(path, text string, most int) {
 	switch {
 	case len(text) > most:
-		d.fault(path, "shorten it", "%s is longer than %d bytes", path, most)
+		d.Fault(path, "shorten it", "%s is longer than %d bytes", path, most)
 	case strings.ContainsRune(text, 0):
-		d.fault(path, "remove it", "%s holds a zero byte", path)
+		d.Fault(path, "remove it", "%s holds a zero byte", path)
 	}
 }
 
 func (d *document) checkObjectName(path, name string) {
 	if name != "" && !subdomain.MatchString(name) {
-		d.fault(path, "use lower-case letters, digits, dashes and dots", "bad name %s in %s", quote(name), path)
+		d.Fault(path, "use lower-case letters, digits, dashes and dots", "bad name %s in %s", strict.Quote(name), path)
 	}
 }
 
@@ -96,8 +97,8 @@ func (d *document) checkTokens(path string, tokens []string, most int) {
 	d.checkCount(path, "tokens", len(tokens), most)
 	for i, token := range tokens {
 		at := index(path, i)
-		if !budget.IsToken(token) && !d.faults.has(place(d.fields, at, d.position())) {
-			d.fault(at, `write the 12 hex digits in quotes, or let "plural service ack" write them`, "bad token %s", quote(token))
+		if !budget.IsToken(token) && !d.Faults.Has(strict.Place(d.Fields, at, d.Position())) {
+			d.Fault(at, `write the 12 hex digits in quotes, or let "plural service ack" write them`, "bad token %s", strict.Quote(token))
 		}
 	}
 }
@@ -112,7 +113,7 @@ func (d *document) checkAccount(path, account string) {
 		namespace, name = "default", account
 	}
 	if len(namespace) > 63 || !label.MatchString(namespace) || !subdomain.MatchString(name) {
-		d.fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", quote(account))
+		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", strict.Quote(account))
 	}
 }
 
@@ -129,7 +130,7 @@ func (d *document) checkNamespaces(s ServiceSpec) {
 		listed = listed || namespace == own
 	}
 	if !listed {
-		d.fault(at, "add it, or set spec.namespace to one of them", "the service's own namespace, %s, is not among the allowed ones", quote(own))
+		d.Fault(at, "add it, or set spec.namespace to one of them", "the service's own namespace, %s, is not among the allowed ones", strict.Quote(own))
 	}
 }
 
@@ -139,7 +140,7 @@ func (d *document) checkDependsOn(list []Dependency) {
 		at := index("spec.dependsOn", i)
 		d.checkWord(at+".condition", dep.Condition, "healthy", "applied")
 		if dep.Version != "" && !isRange(dep.Version) {
-			d.fault(at+".version", `write a range of versions such as ">=1.14 <2"`, "bad version range %s", quote(dep.Version))
+			d.Fault(at+".version", `write a range of versions such as ">=1.14 <2"`, "bad version range %s", strict.Quote(dep.Version))
 		}
 	}
 }
@@ -167,9 +168,9 @@ func (d *document) checkField(at string, f FieldRule) {
 	switch {
 	case f.Pointer == "": // missing, and reported as such
 	case len(f.Pointer) > maxText || !pointer.MatchString(f.Pointer):
-		d.fault(at+".pointer", `write a JSON pointer such as "/spec/replicas", with ~1 for a slash in a name`, "bad pointer %s", quote(f.Pointer))
+		d.Fault(at+".pointer", `write a JSON pointer such as "/spec/replicas", with ~1 for a slash in a name`, "bad pointer %s", strict.Quote(f.Pointer))
 	case identifying(f.Pointer):
-		d.fault(at+".pointer", "remove the rule", "%s tells which object it is, and cannot be left to others", quote(f.Pointer))
+		d.Fault(at+".pointer", "remove the rule", "%s tells which object it is, and cannot be left to others", strict.Quote(f.Pointer))
 	}
 }
 
@@ -187,9 +188,9 @@ func (d *document) checkRecreate(at, kind string) {
 	d.checkKind(at, kind)
 	switch kind {
 	case "":
-		d.fault(at, kindFix, "empty kind")
+		d.Fault(at, kindFix, "empty kind")
 	case "Namespace", "CustomResourceDefinition.apiextensions.k8s.io", "PersistentVolume", "PersistentVolumeClaim":
-		d.fault(at, "remove it, and make such an object anew by hand", "%s cannot be recreated by rule: deleting one deletes what is kept in it", kind)
+		d.Fault(at, "remove it, and make such an object anew by hand", "%s cannot be recreated by rule: deleting one deletes what is kept in it", kind)
 	}
 }
 
@@ -201,16 +202,16 @@ func (d *document) checkHealth(path string, rules []HealthRule) {
 		at := index(path, i)
 		d.checkKind(at+".kind", r.Kind)
 		if n, taken := first[r.Kind]; taken && r.Kind != "" {
-			d.fault(at+".kind", "make one rule of them", "a second rule for %s; the other is %s[%d]", quote(r.Kind), path, n)
+			d.Fault(at+".kind", "make one rule of them", "a second rule for %s; the other is %s[%d]", strict.Quote(r.Kind), path, n)
 		} else {
 			first[r.Kind] = i
 		}
 		cel := r.Healthy + r.Degraded + r.Progressing
 		switch {
 		case cel+r.Lua == "":
-			d.fault(at, "add healthy: EXPRESSION, or lua: SCRIPT", "rule without an expression")
+			d.Fault(at, "add healthy: EXPRESSION, or lua: SCRIPT", "rule without an expression")
 		case cel+r.Message != "" && r.Lua != "":
-			d.fault(at+".lua", "keep one of them", "rule with both a script and expressions")
+			d.Fault(at+".lua", "keep one of them", "rule with both a script and expressions")
 		}
 		for field, text := range map[string]string{"healthy": r.Healthy, "degraded": r.Degraded, "progressing": r.Progressing, "message": r.Message, "lua": r.Lua} {
 			d.checkText(at+"."+field, text, maxExpression)
@@ -225,17 +226,17 @@ func (d *document) checkTests(tests []Test) {
 		t, at := &tests[i], index("spec.tests", i)
 		d.checkName(at+".name", t.Name)
 		if n, taken := first[t.Name]; taken && t.Name != "" {
-			d.fault(at+".name", "rename one of them", "a second test named %s; the other is spec.tests[%d]", quote(t.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second test named %s; the other is spec.tests[%d]", strict.Quote(t.Name), n)
 		} else {
 			first[t.Name] = i
 		}
 		if t.Timeout != "" {
 			if limit, err := time.ParseDuration(t.Timeout); err != nil || limit < minTimeout || limit > maxTimeout {
-				d.fault(at+".timeout", `write a time between 1s and 1h, such as "30s"`, "bad timeout %s", quote(t.Timeout))
+				d.Fault(at+".timeout", `write a time between 1s and 1h, such as "30s"`, "bad timeout %s", strict.Quote(t.Timeout))
 			}
 		}
 		if t.Retries > maxRetries {
-			d.fault(at+".retries", "lower it", "more than %d retries", maxRetries)
+			d.Fault(at+".retries", "lower it", "more than %d retries", maxRetries)
 		}
 		d.checkTest(at, t)
 	}
@@ -265,9 +266,9 @@ func (d *document) checkTest(at string, t *Test) {
 	}
 	switch {
 	case len(ways) == 0:
-		d.fault(at, "add http: {...}, job: {...}, cel: [...] or helm: {}", "test that tries nothing")
+		d.Fault(at, "add http: {...}, job: {...}, cel: [...] or helm: {}", "test that tries nothing")
 	case len(ways) > 1:
-		d.fault(at+"."+ways[1], "make two tests of it", "test with more than one way: %s", strings.Join(ways, ", "))
+		d.Fault(at+"."+ways[1], "make two tests of it", "test with more than one way: %s", strings.Join(ways, ", "))
 	}
 }
 
@@ -275,28 +276,28 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 	d.checkObjectName(at+".service", t.Service)
 	d.checkName(at+".namespace", t.Namespace)
 	if t.Port != "" && !port.MatchString(t.Port) {
-		d.fault(at+".port", "write a port's number or name", "bad port %s", quote(t.Port))
+		d.Fault(at+".port", "write a port's number or name", "bad port %s", strict.Quote(t.Port))
 	}
 	d.checkText(at+".path", t.Path, maxText)
 	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {
-		d.fault(at+".path", "begin it with a slash", "bad path %s", quote(t.Path))
+		d.Fault(at+".path", "begin it with a slash", "bad path %s", strict.Quote(t.Path))
 	}
 	d.checkWord(at+".method", t.Method, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions)
 	d.checkWord(at+".scheme", t.Scheme, "http", "https")
 	d.checkWord(at+".by", t.By, "proxy", "cluster")
 	if len(t.Headers) > maxHeaders {
-		d.fault(at+".headers", "take some out", "more than %d headers", maxHeaders)
+		d.Fault(at+".headers", "take some out", "more than %d headers", maxHeaders)
 	}
 	for name, value := range t.Headers {
 		d.checkText(at+".headers."+name, value, maxText)
 		if !header.MatchString(name) || strings.ContainsAny(value, "\r\n") {
-			d.fault(at+".headers."+name, "write one line of NAME: VALUE", "bad header %s", quote(name))
+			d.Fault(at+".headers."+name, "write one line of NAME: VALUE", "bad header %s", strict.Quote(name))
 		}
 	}
 	d.checkText(at+".body", t.Body, maxBody)
 	d.checkText(at+".contains", t.Contains, maxText)
 	if t.Status != 0 && (t.Status < 200 || t.Status > 599) {
-		d.fault(at+".status", "write a status from 200 to 599", "bad status %d", t.Status)
+		d.Fault(at+".status", "write a status from 200 to 599", "bad status %d", t.Status)
 	}
 }
 
@@ -304,11 +305,11 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 func (d *document) checkJob(at string, job map[string]any) {
 	data, err := json.Marshal(job)
 	if err != nil || len(data) > maxJob {
-		d.fault(at, "shorten it", "%s is longer than %d bytes", at, maxJob)
+		d.Fault(at, "shorten it", "%s is longer than %d bytes", at, maxJob)
 	}
 	for field, want := range map[string]string{"apiVersion": "batch/v1", "kind": "Job"} {
 		if is, written := job[field]; written && is != want {
-			d.fault(at+"."+field, "write "+field+": "+want, "%s is no Job", at)
+			d.Fault(at+"."+field, "write "+field+": "+want, "%s is no Job", at)
 		}
 	}
 	spec, field := job, at
@@ -317,14 +318,14 @@ func (d *document) checkJob(at string, job map[string]any) {
 		field += ".spec"
 	}
 	if _, ok := spec["template"].(map[string]any); !ok {
-		d.fault(field, "write a Job's manifest, or its spec with template: {spec: {containers: [...]}}", "job without a template of its pod")
+		d.Fault(field, "write a Job's manifest, or its spec with template: {spec: {containers: [...]}}", "job without a template of its pod")
 	}
 }
 
 func (d *document) checkAssertions(at string, list []CELAssertion) {
 	d.checkCount(at, "assertions", len(list), maxAssertions)
 	if len(list) == 0 {
-		d.fault(at, "add {kind: ..., name: ..., expression: ...}", "test without an assertion")
+		d.Fault(at, "add {kind: ..., name: ..., expression: ...}", "test without an assertion")
 	}
 	for i, a := range list {
 		at := index(at, i)
@@ -335,10 +336,10 @@ func (d *document) checkAssertions(at string, list []CELAssertion) {
 		d.checkText(at+".expression", a.Expression, maxExpression)
 		d.checkText(at+".message", a.Message, maxText)
 		if a.Version != "" && !apiVersion.MatchString(a.Version) {
-			d.fault(at+".version", `write the API's version without its group, such as "v1"`, "bad version %s", quote(a.Version))
+			d.Fault(at+".version", `write the API's version without its group, such as "v1"`, "bad version %s", strict.Quote(a.Version))
 		}
 		if a.Name != "" && a.Selector != "" {
-			d.fault(at+".selector", "keep one of them", "assertion with both a name and a selector")
+			d.Fault(at+".selector", "keep one of them", "assertion with both a name and a selector")
 		}
 	}
 }
@@ -354,9 +355,9 @@ func (d *document) checkPlugins(plugins []Plugin) {
 		switch {
 		case p.Name == "":
 		case builtin(p.Name):
-			d.fault(at, "rename it", "%s is the name of a built-in renderer", quote(p.Name))
+			d.Fault(at, "rename it", "%s is the name of a built-in renderer", strict.Quote(p.Name))
 		case taken:
-			d.fault(at, "remove one of them", "a second plugin named %s; the other is spec.plugins[%d]", quote(p.Name), n)
+			d.Fault(at, "remove one of them", "a second plugin named %s; the other is spec.plugins[%d]", strict.Quote(p.Name), n)
 		default:
 			first[p.Name] = i
 		}

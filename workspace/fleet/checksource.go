@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/pluralsh/plural/workspace/strict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -46,7 +47,7 @@ func (d *document) checkSource(s *Source) {
 	}
 	every, err := time.ParseDuration(s.Spec.Interval)
 	if err != nil || every < minInterval || every > maxInterval {
-		d.fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", quote(s.Spec.Interval))
+		d.Fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", strict.Quote(s.Spec.Interval))
 	}
 }
 
@@ -68,9 +69,9 @@ func (d *document) checkUpstream(s *SourceSpec) {
 	}
 	switch {
 	case len(kinds) == 0:
-		d.fault("spec", "add git: {url: ...}, helm: {url: ...} or oci: {url: ...}", "source without an upstream")
+		d.Fault("spec", "add git: {url: ...}, helm: {url: ...} or oci: {url: ...}", "source without an upstream")
 	case len(kinds) > 1:
-		d.fault("spec."+kinds[1], "make two sources of it", "source with more than one upstream: %s", strings.Join(kinds, ", "))
+		d.Fault("spec."+kinds[1], "make two sources of it", "source with more than one upstream: %s", strings.Join(kinds, ", "))
 	}
 }
 
@@ -78,24 +79,24 @@ func (d *document) checkGit(g *GitSource) {
 	d.checkGitURL("spec.git.url", g.URL)
 	d.checkRef("spec.git.ref", g.Ref)
 	if g.Submodules != "" && g.Submodules != "follow" {
-		d.fault("spec.git.submodules", "write follow, or remove the field: a service that touches a submodule is held then",
-			"bad submodules %s", quote(g.Submodules))
+		d.Fault("spec.git.submodules", "write follow, or remove the field: a service that touches a submodule is held then",
+			"bad submodules %s", strict.Quote(g.Submodules))
 	}
 }
 
 // checkChartURL wants the base of other URLs. Without TLS a chart repository may only be on this machine.
 func (d *document) checkChartURL(path, raw string) {
-	before := len(d.faults.list)
+	before := d.Faults.Len()
 	d.checkURL(path, raw, "https", "http")
 	u, err := url.Parse(raw)
-	if raw == "" || err != nil || len(d.faults.list) > before {
+	if raw == "" || err != nil || d.Faults.Len() > before {
 		return
 	}
 	switch {
 	case u.RawQuery != "" || u.Fragment != "":
-		d.fault(path, "write the URL under which index.yaml lies", "%s has a query or a fragment", path)
+		d.Fault(path, "write the URL under which index.yaml lies", "%s has a query or a fragment", path)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		d.fault(path, "write https://...", "%s is not encrypted, which is for a server on this machine alone", path)
+		d.Fault(path, "write https://...", "%s is not encrypted, which is for a server on this machine alone", path)
 	}
 }
 
@@ -107,21 +108,21 @@ func loopback(host string) bool {
 // checkOCIURL wants a repository: what is wanted of it is said by the ref.
 func (d *document) checkOCIURL(path, raw string) {
 	const fix = "write oci://host/path, and tag or digest as ref"
-	before := len(d.faults.list)
+	before := d.Faults.Len()
 	d.checkURL(path, raw, "oci")
 	u, err := url.Parse(raw)
-	if raw == "" || err != nil || len(d.faults.list) > before {
+	if raw == "" || err != nil || d.Faults.Len() > before {
 		return
 	}
 	if name := strings.TrimPrefix(u.Path, "/"); !ociPath.MatchString(name) || u.RawQuery != "" || u.Fragment != "" {
-		d.fault(path, fix, "%s names no repository: %s is none", path, quote(name))
+		d.Fault(path, fix, "%s names no repository: %s is none", path, strict.Quote(name))
 	}
 }
 
 // checkOCIRef takes a tag, a range over tags or a digest.
 func (d *document) checkOCIRef(path, ref string) {
 	if !isOCIRef(ref) {
-		d.fault(path, ociRefFix, "bad ref %s", quote(ref))
+		d.Fault(path, ociRefFix, "bad ref %s", strict.Quote(ref))
 	}
 }
 
@@ -141,17 +142,17 @@ func isRange(ref string) bool {
 func (d *document) checkAuth(s *SourceSpec) {
 	auth := s.Auth
 	if auth.Secret == "" && auth.KnownHosts == "" {
-		d.fault("spec.auth", "name a sealed file as secret, or remove auth", "auth without a secret")
+		d.Fault("spec.auth", "name a sealed file as secret, or remove auth", "auth without a secret")
 	}
 	d.checkFilePath("spec.auth.secret", auth.Secret)
 	if auth.KnownHosts == "" {
 		return
 	}
 	if s.Git == nil || !isSSH(s.Git.URL) {
-		d.fault("spec.auth.knownHosts", "remove it: TLS tells which server it is", "knownHosts for a source that is not reached by ssh")
+		d.Fault("spec.auth.knownHosts", "remove it: TLS tells which server it is", "knownHosts for a source that is not reached by ssh")
 	}
 	if !knownHosts(auth.KnownHosts) {
-		d.fault("spec.auth.knownHosts", "write what ssh-keyscan HOST prints, once you have compared the fingerprint", "bad lines of known_hosts")
+		d.Fault("spec.auth.knownHosts", "write what ssh-keyscan HOST prints, once you have compared the fingerprint", "bad lines of known_hosts")
 	}
 }
 
@@ -173,11 +174,11 @@ func isSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || shortSS
 func (d *document) checkVerification(kind string, v *Verification) {
 	switch {
 	case v.Keyless == nil && len(v.Keys) == 0:
-		d.fault("spec.verify", "name files with public keys as keys", "verify without keys")
+		d.Fault("spec.verify", "name files with public keys as keys", "verify without keys")
 	case v.Keyless != nil && len(v.Keys) > 0:
-		d.fault("spec.verify.keyless", "keep one of them", "verify by both keys and keyless")
+		d.Fault("spec.verify.keyless", "keep one of them", "verify by both keys and keyless")
 	case v.Keyless != nil && kind != "" && kind != "oci":
-		d.fault("spec.verify.keyless", "name files with public keys as keys", "keyless signatures are for oci sources, and this one is %s", kind)
+		d.Fault("spec.verify.keyless", "name files with public keys as keys", "keyless signatures are for oci sources, and this one is %s", kind)
 	}
 	for i, key := range v.Keys {
 		d.checkFilePath(index("spec.verify.keys", i), key)
@@ -192,12 +193,12 @@ func (d *document) checkVerification(kind string, v *Verification) {
 func (d *document) checkFilePath(field, name string) {
 	d.checkPath(field, name)
 	if clean := path.Clean(name); name != "" && clean != name && fs.ValidPath(clean) {
-		d.fault(field, "write "+quote(clean), "path %s is written in a roundabout way", quote(name))
+		d.Fault(field, "write "+strict.Quote(clean), "path %s is written in a roundabout way", strict.Quote(name))
 	}
 }
 
 // checkFiles reports files that sources and sinks name and the repository does not have. The error is one of reading.
-func checkFiles(fsys fs.FS, f *Fleet, out *faults) error {
+func checkFiles(fsys fs.FS, f *Fleet, out *strict.Faults) error {
 	for i := range f.Sources {
 		if err := checkNamed(fsys, &f.Sources[i], f.Sources[i].files(), out); err != nil {
 			return err
@@ -211,16 +212,16 @@ func checkFiles(fsys fs.FS, f *Fleet, out *faults) error {
 	return nil
 }
 
-func checkNamed(fsys fs.FS, d placed, files map[string]string, out *faults) error {
+func checkNamed(fsys fs.FS, d placed, files map[string]string, out *strict.Faults) error {
 	for field, name := range files {
 		info, err := fs.Stat(fsys, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out.add(d.Place(field), "correct the path, or add the file", "file %s does not exist", quote(name))
+			out.Add(d.Place(field), "correct the path, or add the file", "file %s does not exist", strict.Quote(name))
 		case err != nil:
-			return fmt.Errorf("stat %s: %w", quote(name), err)
+			return fmt.Errorf("stat %s: %w", strict.Quote(name), err)
 		case !info.Mode().IsRegular():
-			out.add(d.Place(field), "name the file itself", "%s is not a regular file", quote(name))
+			out.Add(d.Place(field), "name the file itself", "%s is not a regular file", strict.Quote(name))
 		}
 	}
 	return nil

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // maxCycles bounds what is reported at once: one wrong edge can close very many.
 const maxCycles = 20
 
 // checkCycles reports services that wait for each other, and installations that follow each other.
-func checkCycles(f *Fleet, out *faults) {
+func checkCycles(f *Fleet, out *strict.Faults) {
 	services := make([]node, len(f.Services))
 	for i := range f.Services {
 		s := &f.Services[i]
@@ -61,14 +63,14 @@ type step struct {
 // walk is a depth-first search along waits. It reports every cycle that it finds once, with the place of every step.
 type walk struct {
 	nodes     map[string]*node
-	out       *faults
+	out       *strict.Faults
 	fix, what string
 	state     map[string]visit
 	trail     []step
 	found     int
 }
 
-func walkAll(nodes []node, fix, what string, out *faults) {
+func walkAll(nodes []node, fix, what string, out *strict.Faults) {
 	w := &walk{nodes: make(map[string]*node, len(nodes)), out: out, fix: fix, what: what, state: make(map[string]visit, len(nodes))}
 	for i := range nodes {
 		if _, twice := w.nodes[nodes[i].name]; !twice {
@@ -108,5 +110,5 @@ func (w *walk) report(name string) {
 	for _, s := range w.trail[start:] {
 		way = append(way, fmt.Sprintf("%s (%s)", s.from, s.edge.at))
 	}
-	w.out.add(w.trail[start].edge.at, w.fix, "%s: %s -> %s", w.what, strings.Join(way, " -> "), name)
+	w.out.Add(w.trail[start].edge.at, w.fix, "%s: %s -> %s", w.what, strings.Join(way, " -> "), name)
 }

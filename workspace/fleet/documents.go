@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // The kinds, as written in a document's kind field.
@@ -20,6 +22,9 @@ const (
 	kindSink      = "Sink"
 	kindRoute     = "Route"
 )
+
+// document is one document on its way into a kind.
+type document struct{ *strict.Document }
 
 // folder holds documents of its kinds only, so that who may change a folder is who may change those kinds.
 type folder struct {
@@ -40,8 +45,8 @@ func folders() []folder {
 // header checks apiVersion and kind against what the folder holds, and says of which of its kinds the document is. It is
 // false when that is another kind altogether, so that complaints about its fields would only mislead.
 func (d *document) header(f folder) (kind string, ok bool) {
-	if d.root.Kind != yaml.MappingNode {
-		d.wrongType(d.root, "", "fields", "begin with apiVersion: "+APIVersion)
+	if d.Root.Kind != yaml.MappingNode {
+		d.WrongType(d.Root, "", "fields", "begin with apiVersion: "+APIVersion)
 		return "", false
 	}
 	if !d.versionIsOurs() {
@@ -51,20 +56,20 @@ func (d *document) header(f folder) (kind string, ok bool) {
 }
 
 func (d *document) versionIsOurs() bool {
-	version := lookup(d.root, "apiVersion")
+	version := d.Scalar("apiVersion")
 	if version == nil || version.Value == APIVersion {
 		return true
 	}
-	d.faults.add(d.at(version), "write "+APIVersion, "unknown apiVersion %s", quote(version.Value))
-	_, slip := nearest(version.Value, []string{APIVersion})
+	d.Faults.Add(d.At(version), "write "+APIVersion, "unknown apiVersion %s", strict.Quote(version.Value))
+	_, slip := strict.Nearest(version.Value, []string{APIVersion})
 	return slip
 }
 
 func (d *document) kindBelongs(f folder) (string, bool) {
-	kind := lookup(d.root, "kind")
+	kind := d.Scalar("kind")
 	switch {
 	case kind == nil && len(f.kinds) > 1:
-		d.fault("", "add kind: "+strings.Join(f.kinds, " or kind: "), "missing field %s", quote("kind"))
+		d.Fault("", "add kind: "+strings.Join(f.kinds, " or kind: "), "missing field %s", strict.Quote("kind"))
 		return "", false
 	case kind == nil:
 		return f.kinds[0], true // missing, and reported as such
@@ -78,21 +83,11 @@ func (d *document) kindBelongs(f folder) (string, bool) {
 		}
 	}
 	if home, ours := homes[kind.Value]; ours {
-		d.faults.add(d.at(kind), "move it to "+home, "%s does not belong here", kind.Value)
+		d.Faults.Add(d.At(kind), "move it to "+home, "%s does not belong here", kind.Value)
 		return "", false
 	}
-	d.faults.add(d.at(kind), didYouMean(kind.Value, f.kinds, "kinds"), "unknown kind %s", quote(kind.Value))
-	return nearest(kind.Value, f.kinds)
-}
-
-// lookup is the scalar under a key of a mapping, or nil.
-func lookup(n *yaml.Node, name string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key, val := target(n.Content[i]), target(n.Content[i+1]); key.Value == name && val.Kind == yaml.ScalarNode && !isNull(val) {
-			return val
-		}
-	}
-	return nil
+	d.Faults.Add(d.At(kind), strict.DidYouMean(kind.Value, f.kinds, "kinds"), "unknown kind %s", strict.Quote(kind.Value))
+	return strict.Nearest(kind.Value, f.kinds)
 }
 
 // add decodes and checks a document, and keeps it. One with mistakes is kept too where it has a name, so that
@@ -104,13 +99,13 @@ func (l *loader) add(d *document, kind string) {
 	case kindCluster:
 		l.addCluster(d)
 	case kindSource:
-		s := Source{Position: d.position(), Fields: d.fields}
-		d.decode(&s)
+		s := Source{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&s)
 		d.checkSource(&s)
 		l.fleet.Sources = append(l.fleet.Sources, s)
 	case kindService:
-		s := Service{Position: d.position(), Fields: d.fields}
-		d.decode(&s)
+		s := Service{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&s)
 		d.checkService(&s)
 		l.fleet.Services = append(l.fleet.Services, s)
 	case kindInstalled:
@@ -124,39 +119,39 @@ func (l *loader) add(d *document, kind string) {
 func (l *loader) addAccess(d *document, kind string) {
 	switch f := &l.fleet; kind {
 	case kindUser:
-		u := User{Position: d.position(), Fields: d.fields}
-		d.decode(&u)
+		u := User{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&u)
 		d.checkUser(&u)
 		f.Users = append(f.Users, u)
 	case kindRole:
-		r := Role{Position: d.position(), Fields: d.fields}
-		d.decode(&r)
+		r := Role{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&r)
 		d.checkRole(&r)
 		f.Roles = append(f.Roles, r)
 	case kindBinding:
-		b := RoleBinding{Position: d.position(), Fields: d.fields}
-		d.decode(&b)
+		b := RoleBinding{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&b)
 		d.checkRoleBinding(&b)
 		f.RoleBindings = append(f.RoleBindings, b)
 	case kindSink:
-		s := Sink{Position: d.position(), Fields: d.fields}
-		d.decode(&s)
+		s := Sink{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&s)
 		d.checkSink(&s)
 		f.Sinks = append(f.Sinks, s)
 	case kindRoute:
-		r := Route{Position: d.position(), Fields: d.fields}
-		d.decode(&r)
+		r := Route{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&r)
 		d.checkRoute(&r)
 		f.Routes = append(f.Routes, r)
 	}
 }
 
 func (l *loader) addWorkspace(d *document) {
-	w := Workspace{Position: d.position(), Fields: d.fields}
-	d.decode(&w)
+	w := Workspace{Position: d.Position(), Fields: d.Fields}
+	d.Decode(&w)
 	d.checkWorkspace(&w)
 	if first := l.fleet.Workspace; first.Position.Line > 0 {
-		d.fault("", "keep one of them", "a second Workspace; the first is at %s", first.Position)
+		d.Fault("", "keep one of them", "a second Workspace; the first is at %s", first.Position)
 		return
 	}
 	l.fleet.Workspace = w
@@ -164,8 +159,8 @@ func (l *loader) addWorkspace(d *document) {
 
 // addCluster refuses a key that another cluster has: its agent could speak for both.
 func (l *loader) addCluster(d *document) {
-	c := Cluster{Position: d.position()}
-	d.decode(&c)
+	c := Cluster{Position: d.Position()}
+	d.Decode(&c)
 	d.checkCluster(&c)
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
 	auth := c.Spec.Agent.Auth
@@ -173,7 +168,7 @@ func (l *loader) addCluster(d *document) {
 		return
 	}
 	if first, taken := l.agentKeys[auth]; taken {
-		d.fault("spec.agent.auth", "register the cluster again", "the agent key is already that of the cluster at %s", first)
+		d.Fault("spec.agent.auth", "register the cluster again", "the agent key is already that of the cluster at %s", first)
 		return
 	}
 	l.agentKeys[auth] = c.Position

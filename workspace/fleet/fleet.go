@@ -2,15 +2,11 @@
 //
 // It refuses to know git, clusters' real state, and what the manifests behind a service say.
 //
-// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/,
-// notify/ and packages/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first: bounds
-// (aliases, depth, size), strict decoding by the structs of kinds.go, and checks of single values. When all are read,
-// names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each
-// with its place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
-//
-// The YAML is a subset on purpose, so that nothing in it can mean two things: duplicate keys, merge keys (<<), custom
-// tags and, in helm values, the words that YAML 1.1 takes for booleans (yes, off, ...) are errors. Anchors and aliases
-// work within MaxAliases; an alias inside the value that it stands for is refused.
+// Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/, notify/ and
+// packages/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first:
+// bounds and strict decoding by the structs of kinds.go (workspace/strict), and checks of single values. When all are read,
+// names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each with its
+// place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
 package fleet
 
 import (
@@ -38,7 +34,7 @@ type Fleet struct {
 // Load reads the installation repo at the root of fsys. When people's input is to blame the error is an Errors;
 // anything else comes from fsys.
 func Load(fsys fs.FS) (*Fleet, error) {
-	l := &loader{fsys: fsys, agentKeys: map[string]Position{}}
+	l := newLoader(fsys)
 	if err := l.readAll(); err != nil {
 		return nil, err
 	}
@@ -50,7 +46,7 @@ func Load(fsys fs.FS) (*Fleet, error) {
 	if err := checkFiles(fsys, f, &l.faults); err != nil {
 		return nil, err
 	}
-	if err := l.faults.sorted(); err != nil {
+	if err := l.faults.Err(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -59,11 +55,11 @@ func Load(fsys fs.FS) (*Fleet, error) {
 // LoadWorkspace reads plural.yaml alone: a mistake in another file must not keep anybody from asking the hub about it.
 // Errors are those of Load.
 func LoadWorkspace(fsys fs.FS) (*Workspace, error) {
-	l := &loader{fsys: fsys, agentKeys: map[string]Position{}}
+	l := newLoader(fsys)
 	if err := l.readWorkspace(); err != nil {
 		return nil, err
 	}
-	if err := l.faults.sorted(); err != nil {
+	if err := l.faults.Err(); err != nil {
 		return nil, err
 	}
 	return &l.fleet.Workspace, nil

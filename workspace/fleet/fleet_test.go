@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -117,7 +118,7 @@ metadata: {name: east}
 	if diff := cmp.Diff(want, s.Spec.Helm.Values); diff != "" {
 		t.Error(diff)
 	}
-	if got, want := s.Fields["spec.source.path"], (Position{"services/web.yaml", 5, 18}); got != want {
+	if got, want := s.Fields["spec.source.path"], (Position{File: "services/web.yaml", Line: 5, Column: 18}); got != want {
 		t.Errorf("spec.source.path at %v, want %v", got, want)
 	}
 	if *s.Spec.Sync.Prune || s.Spec.Sync.SelfHeal != nil || s.Spec.Sync.DeletionBudget != "10" {
@@ -140,7 +141,7 @@ func TestLoadRefusesHostileDocuments(t *testing.T) {
 		"alias cycle":       {service("x", "&s {source: {path: a}, clusters: *s}"), "stands inside the value"},
 		"deep":              {strings.Repeat("[", 5000), "not YAML"},
 		"deep and complete": {strings.Repeat("[", 500) + strings.Repeat("]", 500), "nested more than 100"},
-		"wide":              {"a: [" + strings.Repeat("1,", MaxNodes) + "1]", "more than 100000 values"},
+		"wide":              {"a: [" + strings.Repeat("1,", strict.MaxNodes) + "1]", "more than 100000 values"},
 		"large":             {strings.Repeat("#", MaxFile+1), "larger than 1 MiB"},
 		"empty documents":   {strings.Repeat("---\n", MaxFile/4), "more than 20000 documents"},
 		"documents":         {strings.Repeat("--- {}\n", MaxDocuments+1), "more errors are not shown"},

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"time"
+
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Join lets one agent register itself as a cluster, once. Whoever takes it up takes it out of the file.
@@ -47,12 +49,12 @@ func (d *document) checkJoin(j *Join) {
 		return
 	}
 	if !tokenHash.MatchString(j.Hash) {
-		d.fault("spec.join.hash", "plural cluster register NAME --print", "not the hash of a join token: want sha256: and 64 hexadecimal digits")
+		d.Fault("spec.join.hash", "plural cluster register NAME --print", "not the hash of a join token: want sha256: and 64 hexadecimal digits")
 	}
 	if _, err := time.Parse(time.RFC3339, j.Expires); err != nil {
-		d.fault("spec.join.expires", "write it as 2027-01-31T00:00:00Z", "bad time %s", quote(j.Expires))
+		d.Fault("spec.join.expires", "write it as 2027-01-31T00:00:00Z", "bad time %s", strict.Quote(j.Expires))
 	}
 	if len(j.HubCA) > maxHubCA {
-		d.fault("spec.join.hubCA", "give the one certificate that the hub's is signed with", "certificates of %d bytes: at most %d", len(j.HubCA), maxHubCA)
+		d.Fault("spec.join.hubCA", "give the one certificate that the hub's is signed with", "certificates of %d bytes: at most %d", len(j.HubCA), maxHubCA)
 	}
 }

@@ -1,6 +1,8 @@
 package fleet
 
-import "fmt"
+import (
+	"github.com/pluralsh/plural/workspace/strict"
+)
 
 // The structs below are the format: a field without omitempty must be written, and not empty; any other field is
 // unknown. The strict decoder reads both from the yaml tags. A scalar:"number" tag lets a string be written as a bare
@@ -11,23 +13,13 @@ const APIVersion = "plural.sh/v1alpha1"
 
 // Position is where something was written. File is slash-separated and relative to the repository's root;
 // Line and Column count from 1, and 0 means unknown.
-type Position struct {
-	File   string `yaml:"-" json:"-"`
-	Line   int    `yaml:"-" json:"-"`
-	Column int    `yaml:"-" json:"-"`
-}
+type Position = strict.Position
 
-// String is "file:line:column" as far as it is known, fit to be printed.
-func (p Position) String() string {
-	s := printable(p.File)
-	if p.Line > 0 {
-		s += fmt.Sprintf(":%d", p.Line)
-	}
-	if p.Line > 0 && p.Column > 0 {
-		s += fmt.Sprintf(":%d", p.Column)
-	}
-	return s
-}
+// Error is one mistake in the repository.
+type Error = strict.Error
+
+// Errors are all mistakes of one load, sorted by place.
+type Errors = strict.Errors
 
 // Metadata names a document. Name is a DNS label: lower-case letters, digits and dashes, at most 63.
 type Metadata struct {
@@ -53,7 +45,7 @@ type Workspace struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (w *Workspace) Place(field string) Position { return place(w.Fields, field, w.Position) }
+func (w *Workspace) Place(field string) Position { return strict.Place(w.Fields, field, w.Position) }
 
 // WorkspaceSpec holds the fleet-wide settings.
 type WorkspaceSpec struct {
@@ -135,7 +127,7 @@ type Source struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Source) Place(field string) Position { return place(s.Fields, field, s.Position) }
+func (s *Source) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
 
 // SourceSpec holds exactly one kind of upstream: Git, Helm or OCI.
 type SourceSpec struct {
@@ -210,7 +202,7 @@ type Service struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Service) Place(field string) Position { return place(s.Fields, field, s.Position) }
+func (s *Service) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
 
 // ServiceSpec says where the manifests come from, how they are rendered, and where they go.
 type ServiceSpec struct {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"time"
+
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Sink is where notifications go: notify/*.yaml.
@@ -17,7 +19,7 @@ type Sink struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Sink) Place(field string) Position { return place(s.Fields, field, s.Position) }
+func (s *Sink) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
 
 // SinkSpec holds exactly one kind of sink.
 type SinkSpec struct {
@@ -56,7 +58,7 @@ type Route struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (r *Route) Place(field string) Position { return place(r.Fields, field, r.Position) }
+func (r *Route) Place(field string) Position { return strict.Place(r.Fields, field, r.Position) }
 
 // RouteSpec names a sink. All conditions given must hold.
 type RouteSpec struct {
@@ -114,9 +116,9 @@ func (d *document) checkSink(s *Sink) {
 	}
 	switch {
 	case kinds == 0:
-		d.fault("spec", "add webhook: {url: ...}, slack: {secret: ...} or file: {path: ...}", "sink that leads nowhere")
+		d.Fault("spec", "add webhook: {url: ...}, slack: {secret: ...} or file: {path: ...}", "sink that leads nowhere")
 	case kinds > 1:
-		d.fault("spec", "make a sink of each, and a route to each", "sink of more than one kind")
+		d.Fault("spec", "make a sink of each, and a route to each", "sink of more than one kind")
 	}
 }
 
@@ -125,14 +127,14 @@ var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
 
 // checkWebhookURL wants one that is encrypted, or on this machine.
 func (d *document) checkWebhookURL(field, raw string) {
-	before := len(d.faults.list)
+	before := d.Faults.Len()
 	d.checkURL(field, raw, "https", "http")
 	u, err := url.Parse(raw)
-	if raw == "" || err != nil || len(d.faults.list) > before {
+	if raw == "" || err != nil || d.Faults.Len() > before {
 		return
 	}
 	if u.Scheme == "http" && !loopback(u.Hostname()) {
-		d.fault(field, "write https://...", "%s is not encrypted, which is for a server on this machine alone", field)
+		d.Fault(field, "write https://...", "%s is not encrypted, which is for a server on this machine alone", field)
 	}
 }
 
@@ -141,7 +143,7 @@ func (d *document) checkRoute(r *Route) {
 	d.checkCount("spec.reasons", "reasons", len(r.Spec.Reasons), maxPerRule)
 	for i, reason := range r.Spec.Reasons {
 		if !reasonWord.MatchString(reason) {
-			d.fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", quote(reason))
+			d.Fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", strict.Quote(reason))
 		}
 	}
 	if r.Spec.Services != nil {
@@ -155,7 +157,7 @@ func (d *document) checkRoute(r *Route) {
 		return
 	}
 	if every, err := time.ParseDuration(r.Spec.Every); err != nil || every < minEvery || every > maxEvery {
-		d.fault("spec.every", `write a time between 1s and 168h, such as "5m"`, "bad interval %s", quote(r.Spec.Every))
+		d.Fault("spec.every", `write a time between 1s and 168h, such as "5m"`, "bad interval %s", strict.Quote(r.Spec.Every))
 	}
 }
 
@@ -177,7 +179,7 @@ func (s *Sink) files() map[string]string {
 }
 
 // checkNotify reports names in notify/ that nothing in the fleet has.
-func checkNotify(f *Fleet, known *known, out *faults) {
+func checkNotify(f *Fleet, known *known, out *strict.Faults) {
 	for i := range f.Routes {
 		r := &f.Routes[i]
 		refer(r, "spec.sink", "sink", r.Spec.Sink, known.sinks, out)

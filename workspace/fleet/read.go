@@ -1,27 +1,21 @@
 package fleet
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
-	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
-// Bounds of one load. They are far above what fleets need, and keep hostile input cheap.
+// Bounds of one load, besides those of single documents (workspace/strict). They are far above what fleets need, and keep hostile input cheap.
 const (
 	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
 	MaxDocuments = 20_000   // documents in all files, empty ones too
-	MaxDepth     = 100      // levels inside one document
-	MaxNodes     = 100_000  // keys and values of one document, aliases written out
-	MaxAliases   = 1_000    // times that one document uses an anchor, aliases written out
 )
 
 // workspaceFile is the one file every installation repo has.
@@ -31,11 +25,15 @@ const workspaceFile = "plural.yaml"
 type loader struct {
 	fsys      fs.FS
 	fleet     Fleet
-	faults    faults
+	faults    strict.Faults
 	documents int
 	bytes     int
 	// agentKeys holds where each agent's key was seen first.
 	agentKeys map[string]Position
+}
+
+func newLoader(fsys fs.FS) *loader {
+	return &loader{fsys: fsys, faults: strict.Faults{Redact: redact}, agentKeys: map[string]Position{}}
 }
 
 // readAll reads every file of ours. The error is one of reading; mistakes go to l.faults.
@@ -56,19 +54,19 @@ func (l *loader) readWorkspace() error {
 	at := Position{File: workspaceFile}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		l.faults.add(at, `create it with "plural init"`, "file not found")
+		l.faults.Add(at, `create it with "plural init"`, "file not found")
 		return nil
 	case err != nil:
 		return fmt.Errorf("stat %s: %w", workspaceFile, err)
 	case !info.Mode().IsRegular():
-		l.faults.add(at, "put the file itself here", "not a regular file")
+		l.faults.Add(at, "put the file itself here", "not a regular file")
 		return nil
 	}
 	if err := l.readFile(workspaceFile, folder{kinds: []string{kindWorkspace}}); err != nil {
 		return err
 	}
-	if l.fleet.Workspace.Position.Line == 0 && len(l.faults.list) == 0 {
-		l.faults.add(at, "write a Workspace document", "file is empty")
+	if l.fleet.Workspace.Position.Line == 0 && l.faults.Len() == 0 {
+		l.faults.Add(at, "write a Workspace document", "file is empty")
 	}
 	return nil
 }
@@ -86,10 +84,10 @@ func (l *loader) readFolder(f folder) error {
 		switch {
 		case strings.HasPrefix(e.Name(), "."):
 		case e.IsDir():
-			l.faults.add(Position{File: name}, "move its files into "+f.name+"/", "folders inside %s/ are not read", f.name)
+			l.faults.Add(Position{File: name}, "move its files into "+f.name+"/", "folders inside %s/ are not read", f.name)
 		case !isYAML(e.Name()):
 		case !e.Type().IsRegular():
-			l.faults.add(Position{File: name}, "put the file itself here", "not a regular file")
+			l.faults.Add(Position{File: name}, "put the file itself here", "not a regular file")
 		default:
 			if err := l.readFile(name, f); err != nil {
 				return err
@@ -110,21 +108,24 @@ func (l *loader) readFile(name string, f folder) error {
 	if data == nil || err != nil {
 		return err
 	}
-	lines := &lineReader{rest: data}
-	decoder := yaml.NewDecoder(lines)
-	for {
-		var root yaml.Node
-		switch err := decoder.Decode(&root); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			l.syntaxError(name, data, lines.line, err)
-			return nil
-		case l.documents == MaxDocuments:
-			l.faults.add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
-			return nil
+	strict.Read(name, data, &l.faults, func(d *strict.Document) bool {
+		if l.documents == MaxDocuments {
+			l.faults.Add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
+			return false
 		}
-		l.document(name, &root, f)
+		l.documents++
+		if d.Root != nil {
+			l.document(&document{d}, f)
+		}
+		return true
+	})
+	return nil
+}
+
+// document takes one parsed document through decoding and checks.
+func (l *loader) document(d *document, f folder) {
+	if kind, ok := d.header(f); ok {
+		l.add(d, kind)
 	}
 }
 
@@ -132,109 +133,21 @@ func (l *loader) readFile(name string, f folder) error {
 func (l *loader) readBounded(name string) ([]byte, error) {
 	file, err := l.fsys.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", quote(name), err)
+		return nil, fmt.Errorf("open %s: %w", strict.Quote(name), err)
 	}
 	defer func() { _ = file.Close() }() // read only: nothing is lost
 	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", quote(name), err)
+		return nil, fmt.Errorf("read %s: %w", strict.Quote(name), err)
 	}
 	l.bytes += len(data)
 	switch {
 	case len(data) > MaxFile:
-		l.faults.add(Position{File: name}, "split it", "file is larger than %d MiB", MaxFile>>20)
+		l.faults.Add(Position{File: name}, "split it", "file is larger than %d MiB", MaxFile>>20)
 		return nil, nil
 	case l.bytes > MaxTotal:
-		l.faults.add(Position{File: name}, "", "the repository's documents are larger than %d MiB together", MaxTotal>>20)
+		l.faults.Add(Position{File: name}, "", "the repository's documents are larger than %d MiB together", MaxTotal>>20)
 		return nil, nil
 	}
 	return data, nil
-}
-
-// document takes one parsed document through bounds, decoding and checks.
-func (l *loader) document(file string, root *yaml.Node, f folder) {
-	l.documents++
-	if len(root.Content) == 0 || isNull(root.Content[0]) {
-		return // only comments, or nothing between two separators
-	}
-	node := root.Content[0]
-	if err := checkBounds(node); err != nil {
-		err.File = file
-		l.faults.put(err)
-		return
-	}
-	d := &document{file: file, root: node, fields: map[string]Position{}, faults: &l.faults}
-	if kind, ok := d.header(f); ok {
-		l.add(d, kind)
-	}
-}
-
-// parserLine is where the YAML parser puts its line.
-var parserLine = regexp.MustCompile(`^line (\d+): `)
-
-// syntaxError turns the parser's complaint into one with a true line: for mistakes of structure the parser names the
-// line before the start of the block, so the line that it had read by then is used instead.
-func (l *loader) syntaxError(file string, data []byte, read int, err error) {
-	if at := conflictMarker(data); at > 0 {
-		l.faults.add(Position{File: file, Line: at}, "finish the merge and remove the markers", "merge conflict in the file")
-		return
-	}
-	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := parserLine.FindStringSubmatch(message); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits only; a number out of range reads as unknown
-		message = message[len(m[0]):]
-	}
-	if line == 0 || strings.HasPrefix(message, "did not find expected") {
-		line = read
-	}
-	l.faults.add(Position{File: file, Line: line}, yamlHint(message), "not YAML: %s", message)
-}
-
-// yamlHint explains the parser's commonest complaints.
-func yamlHint(message string) string {
-	switch {
-	case strings.Contains(message, "cannot start any token"):
-		return "indent with spaces, and quote a value that begins with a special character"
-	case strings.Contains(message, "mapping values are not allowed"):
-		return "check the indentation, or quote a value that contains a colon"
-	case strings.Contains(message, "did not find expected"):
-		return "check the indentation of this line and of the lines above it"
-	}
-	return ""
-}
-
-// conflictMarker is the line of git's first conflict marker, or 0.
-func conflictMarker(data []byte) int {
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		if bytes.HasPrefix(text, []byte("<<<<<<< ")) {
-			return line
-		}
-	}
-	return 0
-}
-
-// lineReader hands out one line at a time, so that line says how far the parser has read.
-type lineReader struct {
-	rest []byte
-	line int
-	mid  bool // the last read ended inside a line
-}
-
-func (r *lineReader) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	if !r.mid {
-		r.line++
-	}
-	end := bytes.IndexByte(r.rest, '\n') + 1
-	if end == 0 {
-		end = len(r.rest)
-	}
-	n := copy(p, r.rest[:end])
-	r.mid = r.rest[n-1] != '\n'
-	r.rest = r.rest[n:]
-	return n, nil
 }

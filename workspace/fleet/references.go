@@ -3,10 +3,12 @@ package fleet
 import (
 	"slices"
 	"strings"
+
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // checkNames reports documents of one kind with the same name, at the later one.
-func checkNames(f *Fleet, out *faults) {
+func checkNames(f *Fleet, out *strict.Faults) {
 	unique(f.Clusters, "cluster", out, func(c *Cluster) (string, Position) { return c.Metadata.Name, c.Position })
 	unique(f.Sources, "source", out, func(s *Source) (string, Position) { return s.Metadata.Name, s.Position })
 	unique(f.Services, "service", out, func(s *Service) (string, Position) { return s.Metadata.Name, s.Position })
@@ -18,12 +20,12 @@ func checkNames(f *Fleet, out *faults) {
 	unique(f.Routes, "route", out, func(r *Route) (string, Position) { return r.Metadata.Name, r.Position })
 }
 
-func unique[T any](list []T, what string, out *faults, of func(*T) (string, Position)) {
+func unique[T any](list []T, what string, out *strict.Faults, of func(*T) (string, Position)) {
 	for i := 1; i < len(list); i++ {
 		name, at := of(&list[i])
 		before, first := of(&list[i-1])
 		if name == before && name != "" {
-			out.add(at, "rename one of them", "a second %s named %s; the other is at %s", what, quote(name), first)
+			out.Add(at, "rename one of them", "a second %s named %s; the other is at %s", what, strict.Quote(name), first)
 		}
 	}
 }
@@ -32,7 +34,7 @@ func unique[T any](list []T, what string, out *faults, of func(*T) (string, Posi
 type known struct{ clusters, sources, services, installations, users, roles, sinks []string }
 
 // checkReferences reports names that nothing in the fleet has, and uses of sources that do not fit their kind.
-func checkReferences(f *Fleet, out *faults) {
+func checkReferences(f *Fleet, out *strict.Faults) {
 	all := &known{
 		clusters: names(f.Clusters, clusterName), sources: names(f.Sources, sourceName), services: names(f.Services, serviceName),
 		installations: names(f.Installations, installationName),
@@ -44,7 +46,7 @@ func checkReferences(f *Fleet, out *faults) {
 	checkNotify(f, all, out)
 }
 
-func checkServices(f *Fleet, known *known, out *faults) {
+func checkServices(f *Fleet, known *known, out *strict.Faults) {
 	for i := range f.Services {
 		s := &f.Services[i]
 		chart := ""
@@ -68,7 +70,7 @@ func checkServices(f *Fleet, known *known, out *faults) {
 }
 
 // checkPlugin reports a renderer that is neither built in nor a plugin of the workspace.
-func checkPlugin(f *Fleet, s *Service, out *faults) {
+func checkPlugin(f *Fleet, s *Service, out *strict.Faults) {
 	name := s.Spec.Renderer
 	known := builtins()
 	for _, p := range f.Workspace.Spec.Plugins {
@@ -79,22 +81,22 @@ func checkPlugin(f *Fleet, s *Service, out *faults) {
 	if name == "" || slices.Contains(known, name) {
 		return
 	}
-	fix := didYouMean(name, known, "renderers")
-	if _, near := nearest(name, known); !near {
+	fix := strict.DidYouMean(name, known, "renderers")
+	if _, near := strict.Nearest(name, known); !near {
 		fix = strings.TrimPrefix(fix+"; a plugin is declared as spec.plugins: [{name: ...}] in plural.yaml", "; ")
 	}
-	out.add(s.Place("spec.renderer"), fix, "unknown renderer %s", quote(name))
+	out.Add(s.Place("spec.renderer"), fix, "unknown renderer %s", strict.Quote(name))
 }
 
 // checkVersioned reports a wait for a version of what has none: files of the installation repo.
-func checkVersioned(f *Fleet, s *Service, i int, out *faults) {
+func checkVersioned(f *Fleet, s *Service, i int, out *strict.Faults) {
 	dep := s.Spec.DependsOn[i]
 	other, ok := f.Service(dep.Service)
 	if !ok || dep.Version == "" || other.Spec.Source.Name != "" {
 		return
 	}
-	out.add(s.Place(index("spec.dependsOn", i)+".version"), "remove the version",
-		"a version of %s is wanted, whose files come from this repository and have none", quote(dep.Service))
+	out.Add(s.Place(index("spec.dependsOn", i)+".version"), "remove the version",
+		"a version of %s is wanted, whose files come from this repository and have none", strict.Quote(dep.Service))
 }
 
 func names[T any](list []T, of func(*T) string) []string {
@@ -109,18 +111,18 @@ func names[T any](list []T, of func(*T) string) []string {
 type placed interface{ Place(field string) Position }
 
 // referAll refers to each of a list of names.
-func referAll(d placed, path, what string, list, known []string, out *faults) {
+func referAll(d placed, path, what string, list, known []string, out *strict.Faults) {
 	for i, name := range list {
 		refer(d, index(path, i), what, name, known, out)
 	}
 }
 
 // refer reports a name that is not in known, which is sorted.
-func refer(d placed, path, what, name string, known []string, out *faults) {
+func refer(d placed, path, what, name string, known []string, out *strict.Faults) {
 	if _, ok := slices.BinarySearch(known, name); ok || name == "" {
 		return
 	}
-	out.add(d.Place(path), didYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, quote(name))
+	out.Add(d.Place(path), strict.DidYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, strict.Quote(name))
 }
 
 // use is how a service reads a source.
@@ -133,7 +135,7 @@ type use struct {
 }
 
 // checkUse holds a use to the kind of its source. That of an unknown source, or of one with no upstream, cannot be told.
-func checkUse(f *Fleet, u use, out *faults) {
+func checkUse(f *Fleet, u use, out *strict.Faults) {
 	kind := "git" // the installation repo is one
 	if u.source.Name != "" {
 		source, ok := f.Source(u.source.Name)
@@ -142,37 +144,37 @@ func checkUse(f *Fleet, u use, out *faults) {
 		}
 		kind = source.Kind()
 	}
-	if at := u.service.Place(u.at + ".path"); kind == "git" && u.source.Path == "" && !out.has(at) {
-		out.add(u.service.Place(u.at), "add it", "missing field %s in %s", quote("path"), u.at)
+	if at := u.service.Place(u.at + ".path"); kind == "git" && u.source.Path == "" && !out.Has(at) {
+		out.Add(u.service.Place(u.at), "add it", "missing field %s in %s", strict.Quote("path"), u.at)
 	}
 	u.checkChart(kind, out)
 	u.checkRef(kind, out)
 }
 
-func (u use) checkChart(kind string, out *faults) {
+func (u use) checkChart(kind string, out *strict.Faults) {
 	switch {
 	case kind == "helm" && u.chart == "":
 		fix := "add helm: {chart: NAME}"
 		if u.chartAt != "spec.helm.chart" {
 			fix = "add chart: NAME"
 		}
-		out.add(u.service.Place(u.at+".name"), fix, "source %s is a Helm repository, and no chart is named", quote(u.source.Name))
+		out.Add(u.service.Place(u.at+".name"), fix, "source %s is a Helm repository, and no chart is named", strict.Quote(u.source.Name))
 	case kind == "helm" && !chartName.MatchString(u.chart):
-		out.add(u.service.Place(u.chartAt), "write its name alone; its version is the source's ref", "bad chart %s", quote(u.chart))
+		out.Add(u.service.Place(u.chartAt), "write its name alone; its version is the source's ref", "bad chart %s", strict.Quote(u.chart))
 	case kind != "helm" && u.chart != "":
-		out.add(u.service.Place(u.chartAt), "remove it, and name the chart's folder as source.path", "chart %s, and the source is no Helm repository", quote(u.chart))
+		out.Add(u.service.Place(u.chartAt), "remove it, and name the chart's folder as source.path", "chart %s, and the source is no Helm repository", strict.Quote(u.chart))
 	}
 }
 
-func (u use) checkRef(kind string, out *faults) {
+func (u use) checkRef(kind string, out *strict.Faults) {
 	at, ref := u.service.Place(u.at+".ref"), u.source.Ref
 	switch {
 	case u.source.Name == "" || ref == "":
 	case kind == "git" && !isGitRef(ref):
-		out.add(at, gitRefFix, "bad ref %s", quote(ref))
+		out.Add(at, gitRefFix, "bad ref %s", strict.Quote(ref))
 	case kind == "helm" && !isRange(ref):
-		out.add(at, `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", quote(ref))
+		out.Add(at, `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", strict.Quote(ref))
 	case kind == "oci" && !isOCIRef(ref):
-		out.add(at, ociRefFix, "bad ref %s", quote(ref))
+		out.Add(at, ociRefFix, "bad ref %s", strict.Quote(ref))
 	}
 }

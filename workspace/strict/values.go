@@ -1,4 +1,4 @@
-package fleet
+package strict
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // object decodes fields of free shape.
-func (d *document) object(n *yaml.Node, path string) map[string]any {
+func (d *Document) object(n *yaml.Node, path string) map[string]any {
 	m := make(map[string]any, len(n.Content)/2)
 	d.pairs(n, path, func(key, val *yaml.Node) {
 		m[key.Value] = d.anything(val, join(path, key.Value))
@@ -19,7 +19,7 @@ func (d *document) object(n *yaml.Node, path string) map[string]any {
 
 // anything decodes a value of free shape into what encoding/json would make of it, except that whole numbers keep
 // their exact value: nil, bool, int, int64, uint64, float64, string, []any, map[string]any.
-func (d *document) anything(n *yaml.Node, path string) any {
+func (d *Document) anything(n *yaml.Node, path string) any {
 	n = target(n)
 	d.record(path, n)
 	switch n.Kind {
@@ -36,13 +36,13 @@ func (d *document) anything(n *yaml.Node, path string) any {
 }
 
 // scalar refuses what YAML readers disagree on, rather than let a chart see another value than its author meant.
-func (d *document) scalar(n *yaml.Node, path string) any {
+func (d *Document) scalar(n *yaml.Node, path string) any {
 	switch n.ShortTag() {
 	case "!!null":
 		return nil
 	case "!!str":
 		if n.Style == 0 && isOldBool(n.Value) {
-			d.faults.add(d.at(n), "write true or false, or put it in quotes", "%s is true or false to some YAML readers, text to others%s", quote(n.Value), in(path))
+			d.Faults.Add(d.At(n), "write true or false, or put it in quotes", "%s is true or false to some YAML readers, text to others%s", Quote(n.Value), in(path))
 		}
 		return n.Value
 	case "!!timestamp":
@@ -52,14 +52,14 @@ func (d *document) scalar(n *yaml.Node, path string) any {
 	case "!!int", "!!float":
 		return d.number(n, path)
 	}
-	d.faults.add(d.at(n), "remove the tag", "tag %s is not supported%s", quote(n.Tag), in(path))
+	d.Faults.Add(d.At(n), "remove the tag", "tag %s is not supported%s", Quote(n.Tag), in(path))
 	return nil
 }
 
-func (d *document) number(n *yaml.Node, path string) any {
+func (d *Document) number(n *yaml.Node, path string) any {
 	var v any
 	if err := n.Decode(&v); err != nil {
-		d.faults.add(d.at(n), "put it in quotes", "%s is not a number%s", quote(n.Value), in(path))
+		d.Faults.Add(d.At(n), "put it in quotes", "%s is not a number%s", Quote(n.Value), in(path))
 		return nil
 	}
 	f, isFloat := v.(float64)
@@ -67,7 +67,7 @@ func (d *document) number(n *yaml.Node, path string) any {
 		return v
 	}
 	if math.IsNaN(f) || math.IsInf(f, 0) || !strings.ContainsAny(n.Value, ".eE") {
-		d.faults.add(d.at(n), "put it in quotes", "the number %s cannot be kept exactly%s", quote(n.Value), in(path))
+		d.Faults.Add(d.At(n), "put it in quotes", "the number %s cannot be kept exactly%s", Quote(n.Value), in(path))
 	}
 	return f
 }

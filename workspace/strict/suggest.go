@@ -1,4 +1,4 @@
-package fleet
+package strict
 
 import (
 	"slices"
@@ -7,11 +7,11 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// didYouMean is the fix for a word that is none of known: the nearest of them, or all of them when they are few.
+// DidYouMean is the fix for a word that is none of known: the nearest of them, or all of them when they are few.
 // what is their noun, in the plural.
-func didYouMean(word string, known []string, what string) string {
-	if near, ok := nearest(word, known); ok {
-		return "did you mean " + quote(near) + "?"
+func DidYouMean(word string, known []string, what string) string {
+	if near, ok := Nearest(word, known); ok {
+		return "did you mean " + Quote(near) + "?"
 	}
 	const few = 16
 	switch {
@@ -23,8 +23,8 @@ func didYouMean(word string, known []string, what string) string {
 	return "known " + what + " are " + strings.Join(slices.Compact(slices.Clone(known)), ", ")
 }
 
-// nearest finds the known word that a typing slip could have turned into word; the first of equals.
-func nearest(word string, known []string) (string, bool) {
+// Nearest finds the known word that a typing slip could have turned into word; the first of equals.
+func Nearest(word string, known []string) (string, bool) {
 	const longest = 64
 	if word == "" || len(word) > longest {
 		return "", false

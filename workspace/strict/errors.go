@@ -1,4 +1,4 @@
-package fleet
+package strict
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 // maxErrors bounds one Errors: a file full of nonsense must not cost memory or drown the reader.
 const maxErrors = 1000
 
-// Error is one mistake in the repository.
+// Error is one mistake in what people wrote.
 type Error struct {
 	Position
 	// Message says what is wrong; Fix, where there is one, what to write instead.
@@ -21,9 +21,9 @@ type Error struct {
 
 // Error is "file:line:column: message: fix" on one line, without control characters.
 func (e *Error) Error() string {
-	parts := []string{e.Position.String(), printable(e.Message)}
+	parts := []string{e.Position.String(), Printable(e.Message)}
 	if e.Fix != "" {
-		parts = append(parts, printable(e.Fix))
+		parts = append(parts, Printable(e.Fix))
 	}
 	return strings.Join(parts, ": ")
 }
@@ -49,20 +49,27 @@ func (e Errors) Unwrap() []error {
 	return all
 }
 
-// faults collects mistakes up to maxErrors.
-type faults struct {
+// Faults collects mistakes up to maxErrors. The zero value has none.
+type Faults struct {
+	// Redact takes out of a text what must not be repeated. May be nil.
+	Redact  func(string) string
 	list    Errors
 	dropped int
 }
 
-func (f *faults) add(at Position, fix, format string, args ...any) {
-	f.put(&Error{Position: at, Message: fmt.Sprintf(format, args...), Fix: fix})
+// Len is how many there are.
+func (f *Faults) Len() int { return len(f.list) }
+
+// Add keeps a mistake, unless there are too many already.
+func (f *Faults) Add(at Position, fix, format string, args ...any) {
+	f.Put(&Error{Position: at, Message: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// put keeps a mistake, without the token that somebody wrote into the repository.
-func (f *faults) put(e *Error) {
-	const redacted = TokenPrefix + "[redacted]"
-	e.Message, e.Fix = rawToken.ReplaceAllString(e.Message, redacted), rawToken.ReplaceAllString(e.Fix, redacted)
+// Put keeps a mistake.
+func (f *Faults) Put(e *Error) {
+	if f.Redact != nil {
+		e.Message, e.Fix = f.Redact(e.Message), f.Redact(e.Fix)
+	}
 	if len(f.list) >= maxErrors {
 		f.dropped++
 		return
@@ -70,18 +77,18 @@ func (f *faults) put(e *Error) {
 	f.list = append(f.list, e)
 }
 
-// has says whether a mistake was found at this very place.
-func (f *faults) has(at Position) bool {
+// Has says whether a mistake was found at this very place.
+func (f *Faults) Has(at Position) bool {
 	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.Position == at })
 }
 
-// in says whether a mistake was found in a file.
-func (f *faults) in(file string) bool {
+// In says whether a mistake was found in a file.
+func (f *Faults) In(file string) bool {
 	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.File == file })
 }
 
-// sorted is nil when there was no mistake.
-func (f *faults) sorted() error {
+// Err is nil when there was no mistake.
+func (f *Faults) Err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
@@ -95,11 +102,11 @@ func (f *faults) sorted() error {
 	return f.list
 }
 
-// quote makes what a person typed safe and short enough for one line.
-func quote(s string) string { return strconv.Quote(shorten(s)) }
+// Quote makes what a person typed safe and short enough for one line.
+func Quote(s string) string { return strconv.Quote(Shorten(s)) }
 
-// shorten cuts text that would fill a screen.
-func shorten(s string) string {
+// Shorten cuts text that would fill a screen.
+func Shorten(s string) string {
 	const most = 80
 	if len(s) <= most {
 		return s
@@ -111,8 +118,8 @@ func shorten(s string) string {
 	return s[:cut] + "..."
 }
 
-// printable escapes what a terminal would act on: control characters, direction marks, invalid UTF-8.
-func printable(s string) string {
+// Printable escapes what a terminal would act on: control characters, direction marks, invalid UTF-8.
+func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		_, width := utf8.DecodeRuneInString(s[i:])

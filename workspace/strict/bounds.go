@@ -1,4 +1,4 @@
-package fleet
+package strict
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func (b *bounds) alias(n *yaml.Node, depth int) *Error {
 	b.aliases++
 	switch {
 	case b.open[n.Alias]:
-		return nodeError(n, "write the value out", "alias %s stands inside the value it stands for", quote("*"+n.Value))
+		return nodeError(n, "write the value out", "alias %s stands inside the value it stands for", Quote("*"+n.Value))
 	case b.aliases > MaxAliases:
 		return nodeError(n, "write the values out", "more than %d uses of aliases in one document", MaxAliases)
 	}
