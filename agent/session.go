@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/health/lua"
 	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/agent/join"
 	"github.com/pluralsh/plural/agent/link"
 	"github.com/pluralsh/plural/agent/lookup"
 	"github.com/pluralsh/plural/agent/render"
@@ -58,7 +59,10 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	registration, err := retry(ctx, o.Log, func(ctx context.Context) (identity.Registration, error) { return identity.Read(ctx, client) })
+	joining := join.Options{Client: client, UserAgent: userAgent(), Now: time.Now, Log: o.Log}
+	registration, err := retry(ctx, o.Log, func(ctx context.Context) (identity.Registration, error) {
+		return join.Registration(ctx, joining)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,6 @@ type JoinRequest struct {
 type JoinAnswer struct {
 	Cluster string `json:"cluster"`
 	HubURL  string `json:"hubURL"`
-	// HubCA holds PEM certificates to trust for the hub; empty means the system's.
-	HubCA string `json:"hubCA,omitempty"`
 	// Repository is the id of the installation repo whose sealed files the agent may open; empty when nothing is sealed.
 	Repository string `json:"repository,omitempty"`
 }

@@ -59,9 +59,13 @@ func (h *hub) change(ctx context.Context, by person.Person, e api.Edit) (commit 
 // and network.
 var errNoCommit = errors.New("the hub could not read the installation repo, or not write to it; its log says why")
 
-// editable says why the hub does not commit, if it does not.
+// editable says why the hub does not commit what somebody asks of a service, if it does not.
 func (h *hub) editable(action, service string) error {
-	fix := "plural service " + action + " " + service + ", in a clone"
+	return h.commits("plural service " + action + " " + service + ", in a clone")
+}
+
+// commits says why the hub does not commit, if it does not, with what to do instead.
+func (h *hub) commits(fix string) error {
 	switch {
 	case h.Edits == nil:
 		return &api.Refused{Status: http.StatusForbidden, Message: "this hub only reads the installation repo", Fix: fix}
@@ -112,33 +116,54 @@ func (h *hub) planned(e api.Edit) (plan func(tip fs.FS) (*amend.Change, error), 
 const editTime = 90 * time.Second
 
 // edit commits a change to the installation repo, as somebody asked for it, and has the hub look at it. It returns the commit, empty when
-// everything was so already. There is one at a time: each needs a clone, and a hub that was killed has left its own behind.
+// everything was so already.
 func (h *hub) edit(ctx context.Context, by person.Person, message string, plan func(tip fs.FS) (*amend.Change, error)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, editTime)
-	defer cancel()
-	if err := h.reaching.editing.Acquire(ctx, 1); err != nil {
-		return "", fmt.Errorf("wait for other changes: %w", err)
-	}
-	defer h.reaching.editing.Release(1)
-	dir := filepath.Join(h.Data, "edits")
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
-		return "", fmt.Errorf("make room for a clone: %w", err)
-	}
-	who := workspace.Author{Name: by.Name, Email: by.Name + "@plural"}
 	done := false
-	commit, err := h.remote(dir).Commit(ctx, who, message, func(tip fs.FS) (map[string][]byte, error) {
-		change, err := plan(tip)
+	commit, err := h.commit(ctx, workspace.Proposal{By: author(by.Name)}, func(tip *workspace.Tip) (*workspace.Plan, error) {
+		change, err := plan(tip.Files)
 		if err != nil {
 			return nil, err
 		}
 		done = change.Done()
-		return map[string][]byte{change.File: change.After}, nil
+		return &workspace.Plan{Files: map[string][]byte{change.File: change.After}, Message: message}, nil
 	})
 	if err != nil || done {
 		return "", err
 	}
-	h.replica.hint(h.planner.upstreams.own.ID)
 	return commit, nil
+}
+
+// author is who a commit is made for.
+func author(name string) workspace.Author {
+	return workspace.Author{Name: name, Email: strings.ReplaceAll(name, "/", "-") + "@plural"}
+}
+
+// commit makes a commit in the installation repo, and has the hub look at it. It returns the tip when the plan changes nothing.
+func (h *hub) commit(ctx context.Context, p workspace.Proposal, plan func(*workspace.Tip) (*workspace.Plan, error)) (commit string, err error) {
+	err = h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		commit, err = remote.Propose(ctx, p, plan)
+		return err
+	})
+	if err == nil {
+		h.replica.hint(h.planner.upstreams.own.ID)
+	}
+	return commit, err
+}
+
+// cloning works on the installation repo where it lies. There is one at a time: each needs a clone, and a hub that was killed has
+// left its own behind.
+func (h *hub) cloning(ctx context.Context, work func(context.Context, *workspace.Remote) error) error {
+	ctx, cancel := context.WithTimeout(ctx, editTime)
+	defer cancel()
+	if err := h.reaching.editing.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("wait for other changes: %w", err)
+	}
+	defer h.reaching.editing.Release(1)
+	dir := filepath.Join(h.Data, "edits")
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		return fmt.Errorf("make room for a clone: %w", err)
+	}
+	return work(ctx, h.remote(dir))
 }
 
 // remote is the installation repo, with the credentials for writing to it and no others.

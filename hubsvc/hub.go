@@ -60,6 +60,8 @@ type Options struct {
 	Identities func() ([]age.Identity, error)
 	// Edits let the hub commit what people ask for; nil: it never writes to the installation repo.
 	Edits *EditOptions
+	// AgentImage is what clusters that join by a token start their agents from; empty: the released one of this version.
+	AgentImage string
 	// HookSecret signs the calls of git hosts; empty means that only the hub's token opens the hooks.
 	HookSecret []byte
 	// Cluster makes this process one replica of several; nil means that it is the only one.
@@ -336,6 +338,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	h.me().Routes(mux)
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)
+	h.door().Routes(mux)
 	h.operatorRoutes(mux, h.people.Check)
 	return &http.Server{
 		Handler:           h.front(mux),

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,12 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/http"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"github.com/go-git/go-git/v5/storage/memory"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -41,17 +44,52 @@ type Author struct{ Name, Email string }
 // remoteAttempts bounds how often Commit plans again because others pushed meanwhile.
 const remoteAttempts = 5
 
+// Tip is where a branch stands, with as much of its history as was asked for. It is good until the function that was given it
+// returns.
+type Tip struct {
+	// ID is the commit's.
+	ID string
+	// Files are what it holds.
+	Files fs.FS
+
+	head *head
+}
+
+// Plan is what a commit changes.
+type Plan struct {
+	// Files are whole, by path; nil removes one.
+	Files   map[string][]byte
+	Message string
+}
+
+// Proposal says how a commit is made.
+type Proposal struct {
+	By Author
+	// Depth is how many commits of the branch the plan sees, the tip included; zero means the tip alone.
+	Depth int
+	// To is the branch that the commit is pushed to, which must not be there yet. Empty: the one that it is made on.
+	To string
+}
+
 // Commit changes files at the tip of the branch, and returns the commit that is there then: the tip itself when the plan
-// changes nothing. The plan is given the tip, and gives files by path, whole; it is asked again when somebody else was
-// faster. A path that must be sealed is refused: nobody here can seal it.
+// changes nothing. The plan is given the tip, and gives files by path, whole, nil for one that goes; it is asked again when
+// somebody else was faster. A path that must be sealed is refused unless its content is: nobody here can seal it.
 func (r *Remote) Commit(ctx context.Context, by Author, message string, plan func(tip fs.FS) (map[string][]byte, error)) (string, error) {
+	return r.Propose(ctx, Proposal{By: by}, func(tip *Tip) (*Plan, error) {
+		files, err := plan(tip.Files)
+		return &Plan{files, message}, err
+	})
+}
+
+// Propose is Commit for a plan that looks at the history, or that is not for the branch itself.
+func (r *Remote) Propose(ctx context.Context, p Proposal, plan func(*Tip) (*Plan, error)) (string, error) {
 	auth, err := r.auth()
 	if err != nil {
 		return "", err
 	}
 	var refused *refusal
 	for range remoteAttempts {
-		id, err := r.try(ctx, auth, by, message, plan)
+		id, err := r.try(ctx, auth, p, plan)
 		again := new(refusal)
 		if !errors.As(err, &again) {
 			return id, r.redacted(err)
@@ -61,7 +99,77 @@ func (r *Remote) Commit(ctx context.Context, by Author, message string, plan fun
 		}
 		refused = again
 	}
-	return "", &PushError{Branch: r.Branch, Cause: r.redacted(refused.err)}
+	return "", &PushError{Branch: cmp.Or(p.To, r.Branch), Cause: r.redacted(refused.err)}
+}
+
+// Look shows the tip with so many commits before it, and changes nothing.
+func (r *Remote) Look(ctx context.Context, depth int, look func(*Tip) error) error {
+	auth, err := r.auth()
+	if err == nil {
+		err = r.clone(ctx, auth, depth, look)
+	}
+	return r.redacted(err)
+}
+
+// Branches are the names of the remote's branches that begin with a prefix.
+func (r *Remote) Branches(ctx context.Context, prefix string) ([]string, error) {
+	auth, err := r.auth()
+	if err != nil {
+		return nil, err
+	}
+	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.URL}})
+	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: auth, CABundle: r.Credentials.CA})
+	if err != nil {
+		return nil, r.redacted(fmt.Errorf("list branches: %w", err))
+	}
+	var names []string
+	for _, ref := range refs {
+		if name := ref.Name(); name.IsBranch() && strings.HasPrefix(name.Short(), prefix) {
+			names = append(names, name.Short())
+		}
+	}
+	return names, nil
+}
+
+// Past is one commit of a branch's history.
+type Past struct {
+	ID, Message string
+	// Time is when it was committed, as its committer says.
+	Time time.Time
+	// Parent is the first; empty where there is none.
+	Parent string
+}
+
+// Past are the commits of the branch, the tip first, along first parents and as far as was asked for.
+func (t *Tip) Past() ([]Past, error) {
+	var list []Past
+	for c := t.head.commit; ; {
+		past := Past{ID: c.Hash.String(), Message: c.Message, Time: c.Committer.When}
+		if len(c.ParentHashes) > 0 {
+			past.Parent = c.ParentHashes[0].String()
+		}
+		list = append(list, past)
+		if past.Parent == "" {
+			return list, nil
+		}
+		next, err := t.head.git.CommitObject(c.ParentHashes[0])
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			return list, nil // the history was cut here
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read commit %s: %w", past.Parent, err)
+		}
+		c = next
+	}
+}
+
+// At is what a commit of the history holds.
+func (t *Tip) At(id string) (fs.FS, error) {
+	s, err := snapshot.Of(t.head.git.Storer, snapshot.Hash(id))
+	if err != nil {
+		return nil, err
+	}
+	return s.FS(), nil
 }
 
 // redacted is an error without what the remote is shown, or has in its address.
@@ -91,49 +199,64 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 
 // try makes the commit on the tip of this moment. The error is a refusal when the remote does not take it.
-func (r *Remote) try(
-	ctx context.Context, auth transport.AuthMethod, by Author, message string, plan func(fs.FS) (map[string][]byte, error),
-) (id string, err error) {
-	dir, err := os.MkdirTemp(r.Dir, "commit-")
-	if err != nil {
-		return "", fmt.Errorf("make room for a clone: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	branch := plumbing.NewBranchReferenceName(r.Branch)
-	g, err := git.PlainCloneContext(ctx, dir, true, &git.CloneOptions{
-		URL: r.URL, Auth: auth, ReferenceName: branch, SingleBranch: true, Depth: 1, Tags: git.NoTags, CABundle: r.Credentials.CA,
+func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal, plan func(*Tip) (*Plan, error)) (id string, err error) {
+	err = r.clone(ctx, auth, p.Depth, func(tip *Tip) error {
+		planned, err := plan(tip)
+		if err != nil {
+			return err
+		}
+		next, err := tip.head.with(tip.Files, planned.Files, p.By, planned.Message)
+		if id = next.String(); err != nil || next == tip.head.commit.Hash {
+			return err
+		}
+		branch := plumbing.NewBranchReferenceName(cmp.Or(p.To, r.Branch))
+		spec := config.RefSpec(id + ":" + branch.String())
+		push := &git.PushOptions{Auth: auth, RefSpecs: []config.RefSpec{spec}, CABundle: r.Credentials.CA}
+		if err := tip.head.git.PushContext(ctx, push); err != nil {
+			return &refusal{tip.ID, err}
+		}
+		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("fetch branch %q: %w", r.Branch, err)
+		return "", err
+	}
+	return id, nil
+}
+
+// clone shows the tip of this moment in a clone that lasts as long as the look.
+func (r *Remote) clone(ctx context.Context, auth transport.AuthMethod, depth int, look func(*Tip) error) (err error) {
+	dir, err := os.MkdirTemp(r.Dir, "commit-")
+	if err != nil {
+		return fmt.Errorf("make room for a clone: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	g, err := git.PlainCloneContext(ctx, dir, true, &git.CloneOptions{
+		URL: r.URL, Auth: auth, ReferenceName: plumbing.NewBranchReferenceName(r.Branch), SingleBranch: true, Depth: max(depth, 1),
+		Tags: git.NoTags, CABundle: r.Credentials.CA,
+	})
+	if err != nil {
+		return fmt.Errorf("fetch branch %q: %w", r.Branch, err)
 	}
 	h, err := readHead(g)
 	if err != nil {
-		return "", err
+		return err
 	}
 	tip, err := snapshot.Of(g.Storer, snapshot.Hash(h.id()))
 	if err != nil {
-		return "", err
+		return err
 	}
-	files, err := plan(tip.FS())
-	if err != nil {
-		return "", err
-	}
-	next, err := h.with(tip.FS(), files, by, message)
-	if err != nil || next == h.commit.Hash {
-		return h.id(), err
-	}
-	spec := config.RefSpec(next.String() + ":" + branch.String())
-	if err := g.PushContext(ctx, &git.PushOptions{Auth: auth, RefSpecs: []config.RefSpec{spec}, CABundle: r.Credentials.CA}); err != nil {
-		return "", &refusal{h.id(), err}
-	}
-	return next.String(), nil
+	return look(&Tip{ID: h.id(), Files: tip.FS(), head: h})
 }
 
 // with is a commit on top of the head that has the files; the head itself when it has them already.
 func (h *head) with(tip fs.FS, files map[string][]byte, by Author, message string) (plumbing.Hash, error) {
 	entries := make(map[string]entry, len(files))
 	for path, content := range files {
-		if err := inClear(tip, path); err != nil {
+		if content == nil {
+			entries[path] = entry{}
+			continue
+		}
+		if err := inClear(tip, path, content); err != nil {
 			return plumbing.ZeroHash, err
 		}
 		had, ok, err := find(h.tree, path)
@@ -163,8 +286,11 @@ func (h *head) with(tip fs.FS, files map[string][]byte, by Author, message strin
 	})
 }
 
-// inClear refuses a path that git must not hold in clear.
-func inClear(tip fs.FS, path string) error {
+// inClear refuses what git must not hold in clear.
+func inClear(tip fs.FS, path string, content []byte) error {
+	if seal.IsSealed(content) {
+		return nil
+	}
 	p, err := policy.Load(tip)
 	if errors.Is(err, policy.ErrNone) {
 		return nil

@@ -166,3 +166,68 @@ func TestATokenInTheAddressOfARemoteIsNotShown(t *testing.T) {
 		}
 	}
 }
+
+func TestAProposalSeesTheHistoryAndMayGoToABranchOfItsOwn(t *testing.T) {
+	u := newUpstream(t, map[string]string{"a.yaml": "1", "b.yaml": "b"})
+	u.push("second\n\nWhy: because", map[string]string{"a.yaml": "2"})
+	u.push("third", map[string]string{"a.yaml": "3"})
+	r, before := u.remote(), u.git(u.bare, "rev-parse", "main")
+	proposal := workspace.Proposal{By: workspace.Author{Name: "hub", Email: "hub@plural"}, Depth: 2, To: "plural/upgrade/a"}
+	plan := func(tip *workspace.Tip) (*workspace.Plan, error) {
+		past, err := tip.Past()
+		if err != nil || len(past) != 2 || past[0].ID != before || past[1].Message != "second\n\nWhy: because\n" || past[0].Parent != past[1].ID {
+			t.Fatalf("%+v, %v", past, err)
+		}
+		old, err := tip.At(past[1].ID)
+		if err != nil {
+			return nil, err
+		}
+		text, err := fs.ReadFile(old, "a.yaml")
+		return &workspace.Plan{Files: map[string][]byte{"a.yaml": text, "b.yaml": nil, "no/such.yaml": nil}, Message: "Back to " + string(text)}, err
+	}
+	id, err := r.Propose(t.Context(), proposal, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.git(u.bare, "log", "-1", "--format=%H %s", "plural/upgrade/a"); got != id+" Back to 2" || u.git(u.bare, "rev-parse", "main") != before {
+		t.Errorf("log: %s", got)
+	}
+	if got := u.git(u.bare, "ls-tree", "-r", "--name-only", id); got != "a.yaml" || u.git(u.bare, "show", id+":a.yaml") != "2" {
+		t.Errorf("it holds %s", got)
+	}
+	if names, err := r.Branches(t.Context(), "plural/"); err != nil || len(names) != 1 || names[0] != "plural/upgrade/a" {
+		t.Errorf("branches: %q, %v", names, err)
+	}
+	u.push("fourth", map[string]string{"a.yaml": "4"})
+	before = u.git(u.bare, "rev-parse", "main")
+	pushed := new(workspace.PushError)
+	if _, err := r.Propose(t.Context(), proposal, func(*workspace.Tip) (*workspace.Plan, error) {
+		return &workspace.Plan{Files: map[string][]byte{"a.yaml": []byte("5")}, Message: "again"}, nil
+	}); !errors.As(err, &pushed) || pushed.Branch != "plural/upgrade/a" {
+		t.Errorf("a branch that was there: %v", err)
+	}
+	if err := r.Look(t.Context(), 10, func(tip *workspace.Tip) error {
+		past, err := tip.Past()
+		if len(past) != 4 || past[3].Parent != "" {
+			t.Errorf("%+v", past)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsSealedAlreadyIsCommittedAsItIs(t *testing.T) {
+	policy := "apiVersion: plural.sh/v1alpha1\nkind: Seal\nmetadata: {name: seal}\nspec:\n  repository: 4b825dc642cb6eb9a060e54bf8d69288\n" +
+		"  groups: [{name: ops}]\n  paths: [{pattern: \"secrets/**\", groups: [ops]}]\n"
+	u := newUpstream(t, map[string]string{".plural/seal.yaml": policy, "secrets/old.yaml": "age-encryption.org/v1\nold"})
+	_, err := u.remote().Commit(t.Context(), workspace.Author{Name: "a", Email: "a@b"}, "back", func(fs.FS) (map[string][]byte, error) {
+		return map[string][]byte{"secrets/db.yaml": []byte("age-encryption.org/v1\nnew"), "secrets/old.yaml": nil}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.git(u.bare, "ls-tree", "-r", "--name-only", "main", "secrets"); got != "secrets/db.yaml" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -81,6 +81,11 @@ func Write(ctx context.Context, client dynamic.Interface, r Registration) error 
 	if err := MakeNamespace(ctx, client); err != nil {
 		return err
 	}
+	return Save(ctx, client, r)
+}
+
+// Save is Write into a namespace that is there. It touches nothing but the Secret.
+func Save(ctx context.Context, client dynamic.Interface, r Registration) error {
 	auth, ageKey := r.Identity.Private()
 	secret := object("v1", "Secret", SecretName)
 	secret.SetNamespace(Namespace)
@@ -95,11 +100,19 @@ func Write(ctx context.Context, client dynamic.Interface, r Registration) error 
 	return nil
 }
 
-// Read returns what Write wrote.
+// Missing says that a cluster was not registered.
+type Missing struct{}
+
+// Error says what to do about it.
+func (*Missing) Error() string {
+	return fmt.Sprintf("this cluster has no secret %s/%s: run plural cluster register first", Namespace, SecretName)
+}
+
+// Read returns what Write wrote; without it the error is a *Missing.
 func Read(ctx context.Context, client dynamic.Interface) (Registration, error) {
 	secret, err := client.Resource(secrets()).Namespace(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Registration{}, fmt.Errorf("this cluster has no secret %s/%s: run plural cluster register first", Namespace, SecretName)
+		return Registration{}, new(Missing)
 	}
 	if err != nil {
 		return Registration{}, fmt.Errorf("read secret %s/%s: %w", Namespace, SecretName, err)

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ import (
 	"github.com/pluralsh/plural/api"
 )
 
-// pollTimeout is the deadline of a poll, and of a report.
+// pollTimeout is the deadline of a poll, of a report, and of joining.
 const pollTimeout = 30 * time.Second
 
 // Hub is the hub as its agent sees it. It is safe for concurrent use.
@@ -134,6 +135,33 @@ func (h *Hub) Report(ctx context.Context, report *api.Report) error {
 	}
 	return nil
 }
+
+// Join exchanges a join token for a registration. It can be asked again with the same keys: who has been registered by them
+// gets the same answer.
+func (h *Hub) Join(ctx context.Context, asked api.JoinRequest) (*api.JoinAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request to join: %w", err)
+	}
+	response, err := h.do(ctx, http.MethodPost, api.JoinPath, http.Header{"Content-Type": {"application/json"}}, body)
+	if err != nil {
+		return nil, fmt.Errorf("join by the hub: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	said, err := expect(response, http.StatusOK, api.MaxJoinBytes)
+	if err != nil {
+		return nil, fmt.Errorf("join by the hub: %w", err)
+	}
+	answer := new(api.JoinAnswer)
+	if err := json.Unmarshal(said, answer); err != nil || answer.Cluster == "" {
+		return nil, cmp.Or(ctx.Err(), errNoAnswer)
+	}
+	return answer, nil
+}
+
+var errNoAnswer = errors.New("join by the hub: the answer is none; is this the hub?")
 
 func (h *Hub) do(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, h.base+path, bytes.NewReader(body))
