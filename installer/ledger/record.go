@@ -1,6 +1,31 @@
 package ledger
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+const (
+	// format is that of the record's file.
+	format = 1
+	// maxRecord bounds the record's file, in bytes; maxInstallations, maxSteps and maxName what it may hold.
+	maxRecord        = 16 << 20
+	maxInstallations = 10_000
+	maxSteps         = 1_000
+	maxName          = 253
+
+	// recordFile is the record's file in the tree that Ref names. Beside it are folders for what belongs to steps: sealed files,
+	// and modules in clear, which git holds in clear anyway.
+	recordFile = "record.json"
+	sealedDir  = "sealed/"
+	moduleDir  = "modules/"
+)
 
 // Record is what was deployed of a fleet's packages, by the name of the installation.
 type Record struct {
@@ -38,7 +63,8 @@ type Step struct {
 	// Services are the services that the step put somewhere, each with its clusters, and Namespaces where their inventories lie.
 	Services   map[string][]string `json:"services,omitempty"`
 	Namespaces map[string]string   `json:"namespaces,omitempty"`
-	// State is the file of the record that holds terraform's state, sealed; Inputs the one with what the module was given.
+	// State is the file of the record that holds terraform's state, Inputs the one with what the module was given; both are
+	// sealed.
 	State  string `json:"state,omitempty"`
 	Inputs string `json:"inputs,omitempty"`
 	// Module is the folder of the record that holds the module as it was carried out, Product what carried it out: terraform, tofu.
@@ -60,4 +86,143 @@ type Lock struct {
 	// Purpose is the command, Commit the installation repo's commit that it works on.
 	Purpose string `json:"purpose,omitempty"`
 	Commit  string `json:"commit,omitempty"`
+}
+
+// stored is the record's file.
+type stored struct {
+	Format int `json:"format"`
+	Record
+}
+
+// FormatError says that the record is of a form that this program does not know.
+type FormatError struct{ Format int }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("the record of deployments has format %d, this program knows %d: a newer plural wrote it", e.Format, format)
+}
+
+// Fix is what mends it.
+func (e *FormatError) Fix() string { return "use the newest plural that works on this fleet" }
+
+// decode reads the record's file.
+func decode(text []byte) (*Record, error) {
+	if len(text) > maxRecord {
+		return nil, fmt.Errorf("read %s: it is larger than %d MiB", recordFile, maxRecord>>20)
+	}
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("read %s: %w", recordFile, err)
+	}
+	if head.Format != format {
+		return nil, fmt.Errorf("read %s: %w", recordFile, &FormatError{head.Format})
+	}
+	var s stored
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields() // what is not known would be lost with the next change
+	if err := decoder.Decode(&s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", recordFile, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: something follows the record", recordFile)
+	}
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", recordFile, err)
+	}
+	if s.Installations == nil {
+		s.Installations = map[string]*Installation{}
+	}
+	return &s.Record, nil
+}
+
+// encode writes the record's file. Equal records give equal files.
+func (r *Record) encode() ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("write %s: %w", recordFile, err)
+	}
+	text, err := json.MarshalIndent(stored{format, *r}, "", "  ")
+	if err == nil && len(text) >= maxRecord {
+		err = fmt.Errorf("it is larger than %d MiB", maxRecord>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", recordFile, err)
+	}
+	return append(text, '\n'), nil
+}
+
+// check refuses what no run of this program records: names become paths elsewhere.
+func (r *Record) check() error {
+	if len(r.Installations) > maxInstallations {
+		return fmt.Errorf("it names more than %d installations", maxInstallations)
+	}
+	for name, installation := range r.Installations {
+		if err := checkName(name); err != nil {
+			return fmt.Errorf("installation: %w", err)
+		}
+		if installation == nil {
+			return fmt.Errorf("installation %q is empty", name)
+		}
+		if len(installation.Steps) > maxSteps {
+			return fmt.Errorf("installation %q has more than %d steps", name, maxSteps)
+		}
+		for step, s := range installation.Steps {
+			if err := s.check(step); err != nil {
+				return fmt.Errorf("installation %q: %w", name, err)
+			}
+		}
+	}
+	if r.Lock != nil && (r.Lock.ID == "" || len(r.Lock.ID) > maxName) {
+		return fmt.Errorf("its lock has the id %.300q", r.Lock.ID)
+	}
+	return nil
+}
+
+func (s *Step) check(name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("step: %w", err)
+	}
+	if s == nil {
+		return fmt.Errorf("step %q is empty", name)
+	}
+	for _, file := range []string{s.State, s.Inputs} {
+		if file != "" && (!strings.HasPrefix(file, sealedDir) || !fs.ValidPath(file)) {
+			return fmt.Errorf("step %q: file %q does not lie below %s", name, file, sealedDir)
+		}
+	}
+	if s.Module != "" && (!strings.HasPrefix(s.Module, moduleDir) || !fs.ValidPath(s.Module)) {
+		return fmt.Errorf("step %q: folder %q does not lie below %s", name, s.Module, moduleDir)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || strings.ContainsAny(name, "/\\\x00") || !fs.ValidPath(name) || name == "." {
+		return fmt.Errorf("%.300q is no name", name)
+	}
+	return nil
+}
+
+// keeps says whether a file of the record belongs to any of its steps.
+func (r *Record) keeps() func(path string) bool {
+	files, folders := map[string]bool{}, []string{}
+	for _, installation := range r.Installations {
+		for _, s := range installation.Steps {
+			files[s.State], files[s.Inputs] = true, true
+			if s.Module != "" {
+				folders = append(folders, s.Module+"/")
+			}
+		}
+	}
+	return func(path string) bool {
+		if files[path] {
+			return true
+		}
+		for _, folder := range folders {
+			if strings.HasPrefix(path, folder) {
+				return true
+			}
+		}
+		return false
+	}
 }
