@@ -50,6 +50,9 @@ type judgement struct {
 	result  ObjectResult
 }
 
+// DeferredPrune is what a pass waits for whose request defers deletions, when there is nothing else left to do.
+const DeferredPrune = "other services' renders, before anything is deleted"
+
 // prune deletes what the render no longer holds, and drops from the inventory what is really gone. It reports whether
 // nothing is left to be done.
 func (p *pass) prune(ctx context.Context, limit budget.Budget, empty bool) (done bool) {
@@ -73,7 +76,7 @@ func (p *pass) prune(ctx context.Context, limit budget.Budget, empty bool) (done
 		return true
 	case p.req.DeferPrune:
 		p.keepAll(entries, "deletions wait until it is known what other services want")
-		p.result.Waiting = "other services' renders, before anything is deleted"
+		p.result.Waiting = DeferredPrune
 		return false
 	}
 	judgements := p.judgeAll(ctx, entries)

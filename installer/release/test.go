@@ -1,0 +1,85 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// test tries the tests that gate the deployment: what depends on it may rely on them. The others are the agent's to run.
+func (r *release) test(ctx context.Context) error {
+	var runner *checks.Runner
+	for i := range r.d.Tests {
+		t := &r.d.Tests[i]
+		if !t.Gate {
+			continue
+		}
+		if runner == nil {
+			var err error
+			if runner, err = checks.New(r.config, r.engine.Kinds()); err != nil {
+				return err
+			}
+		}
+		target := checks.Target{
+			Service: r.d.Service, Namespace: r.d.Namespace, Namespaces: r.d.AllowedNamespaces, Key: r.d.Key, Account: r.d.ServiceAccount,
+		}
+		if t.Helm != nil {
+			if err := r.render(ctx, false); err != nil {
+				return err
+			}
+			target.Hooks = testHooks(r.made.Objects)
+		}
+		r.told("runs test " + t.Name)
+		if result := runner.Run(ctx, target, check(t)); !result.Passed {
+			return &NotReadyError{
+				Cluster: r.name, Service: r.d.Service, Reason: Test,
+				Message:  r.hide(fmt.Sprintf("test %s failed: %s", t.Name, oneLine(result.Message))),
+				Solution: "look at what it printed: plural service get " + r.d.Service, Err: ctx.Err(),
+			}
+		}
+	}
+	return nil
+}
+
+// testHooks are the objects of a render that are tests.
+func testHooks(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		turns, err := order.Of(o)
+		return err != nil || !slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test })
+	})
+}
+
+// check is a test as its runner knows it.
+func check(t *fleet.Test) checks.Test {
+	timeout, _ := time.ParseDuration(t.Timeout) // checked when the fleet was loaded; empty means the runner's own
+	out := checks.Test{Name: t.Name, Timeout: timeout, Retries: t.Retries}
+	switch {
+	case t.HTTP != nil:
+		h := t.HTTP
+		out.HTTP = &checks.HTTP{
+			Service: h.Service, Namespace: h.Namespace, Port: h.Port, Path: h.Path, Method: h.Method, Scheme: h.Scheme,
+			Headers: h.Headers, Body: h.Body, Status: h.Status, Contains: h.Contains, ByName: h.By == "cluster",
+		}
+	case t.Job != nil:
+		out.Job = &checks.Job{Manifest: t.Job}
+	case t.CEL != nil:
+		for _, a := range t.CEL {
+			kind, group, _ := strings.Cut(a.Kind, ".")
+			out.CEL = append(out.CEL, checks.Assertion{
+				Group: group, Version: a.Version, Kind: kind, Namespace: a.Namespace, Name: a.Name, Selector: a.Selector,
+				Expression: a.Expression, Message: a.Message,
+			})
+		}
+	case t.Helm != nil:
+		out.Helm = &checks.Helm{Hooks: t.Helm.Hooks}
+	}
+	return out
+}
