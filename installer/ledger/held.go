@@ -38,10 +38,11 @@ type update struct {
 }
 
 // Record is the record as it was written last. It is the caller's.
-func (h *Held) Record() (*Record, error) {
+func (h *Held) Record() *Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.seen.record()
+	record, _ := h.seen.record() // this process has read it, or written it itself
+	return record
 }
 
 // Update changes the record and puts files into it, and returns when the remote has it all. A file is named by the step that it
