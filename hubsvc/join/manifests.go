@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"path"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,12 +46,15 @@ func Manifests(s Start) ([]byte, error) {
 	if err := encode(encoder, first...); err != nil {
 		return nil, err
 	}
-	for _, scaffold := range []string{templates.AgentRole, templates.AgentAdmin, templates.AgentReach} {
+	for _, scaffold := range []string{templates.AgentRole, templates.AgentAdmin, templates.AgentSecrets, templates.AgentReach} {
 		files, err := templates.Render(scaffold, nil)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
+			if f.Path == "policy.yaml" { // an example of what only the cluster itself may change
+				continue
+			}
 			out.WriteString("---\n")
 			out.Write(f.Content)
 		}
@@ -120,25 +125,37 @@ func (Start) joinRole() (role, binding object) {
 	return role, binding
 }
 
-// deployment is the agent as its package deploys it. A token that is new starts it again, so that it joins anew.
+// Where the agent's pod has its folders.
+const (
+	dataDir   = "/var/lib/plural-agent"
+	peopleDir = "/var/run/plural/people"
+)
+
+// deployment is the agent as the chart of its package deploys it unless somebody says otherwise. A token that is new starts it
+// again, so that it joins anew.
 func (s Start) deployment() object {
-	labels := object{"app.kubernetes.io/name": account}
+	_, version, _ := strings.Cut(path.Base(s.Image), ":")
+	own := object{"app.kubernetes.io/name": account}
+	labels := object{"app.kubernetes.io/name": account, "app.kubernetes.io/part-of": "plural", "app.kubernetes.io/version": version}
 	pod := object{
-		"serviceAccountName": account,
+		"serviceAccountName": account, "terminationGracePeriodSeconds": 30,
 		"securityContext": object{
-			"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532, "seccompProfile": object{"type": "RuntimeDefault"},
+			"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532, "fsGroupChangePolicy": "OnRootMismatch",
+			"seccompProfile": object{"type": "RuntimeDefault"},
 		},
 		"containers": []object{s.container()},
 		"volumes": []object{
 			{"name": "data", "emptyDir": object{}},
 			{"name": "tmp", "emptyDir": object{}},
-			{"name": "people", "secret": object{"secretName": reachName, "defaultMode": 0o440, "items": []object{{"key": "token", "path": "token"}}}},
+			{"name": "people", "secret": object{
+				"secretName": reachName, "defaultMode": 0o400, "items": []object{{"key": "token", "path": "token"}},
+			}},
 		},
 	}
 	return named("apps/v1", "Deployment", namespace, account, object{"labels": labels}, object{"spec": object{
-		"replicas": 1,
+		"replicas": 1, "revisionHistoryLimit": 3, "minReadySeconds": 10, "progressDeadlineSeconds": 120,
 		"strategy": object{"type": "RollingUpdate", "rollingUpdate": object{"maxSurge": 1, "maxUnavailable": 0}},
-		"selector": object{"matchLabels": labels},
+		"selector": object{"matchLabels": own},
 		"template": object{
 			"metadata": object{"labels": labels, "annotations": object{"plural.sh/join": fleet.HashToken(s.Token)}},
 			"spec":     pod,
@@ -147,18 +164,25 @@ func (s Start) deployment() object {
 }
 
 func (s Start) container() object {
-	probe := func(path string) object {
-		return object{"httpGet": object{"path": path, "port": "health"}}
+	probe := func(path string, more object) object {
+		more["httpGet"] = object{"path": path, "port": "health"}
+		return more
 	}
 	return object{
-		"name": "agent", "image": s.Image,
-		"args":  []string{"run", "--data", "/data", "--people-token", "/people/token"},
-		"ports": []object{{"name": "health", "containerPort": 8081}},
+		"name": "agent", "image": s.Image, "imagePullPolicy": "IfNotPresent",
+		"args":           []string{"run", "--data=" + dataDir, "--listen=:8081", "--people-token=" + peopleDir + "/token"},
+		"ports":          []object{{"name": "health", "containerPort": 8081}},
+		"startupProbe":   probe("/healthz", object{"periodSeconds": 2, "failureThreshold": 30}),
+		"livenessProbe":  probe("/healthz", object{"periodSeconds": 20, "timeoutSeconds": 5}),
+		"readinessProbe": probe("/readyz", object{"periodSeconds": 5, "timeoutSeconds": 5}),
+		"resources":      object{"requests": object{"cpu": "50m", "memory": "128Mi"}, "limits": object{"memory": "512Mi"}},
 		"securityContext": object{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": object{"drop": []string{"ALL"}},
 		},
-		"livenessProbe": probe("/healthz"), "readinessProbe": probe("/readyz"),
-		"resources":    object{"requests": object{"cpu": "50m", "memory": "128Mi"}, "limits": object{"memory": "512Mi"}},
-		"volumeMounts": []object{{"name": "data", "mountPath": "/data"}, {"name": "tmp", "mountPath": "/tmp"}, {"name": "people", "mountPath": "/people", "readOnly": true}},
+		"volumeMounts": []object{
+			{"name": "data", "mountPath": dataDir},
+			{"name": "tmp", "mountPath": "/tmp"},
+			{"name": "people", "mountPath": peopleDir, "readOnly": true},
+		},
 	}
 }

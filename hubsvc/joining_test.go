@@ -1,0 +1,210 @@
+package hubsvc
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/api/token"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/crypto"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// invited is a cluster's file that waits for a token.
+func invited(name, raw string, until time.Time) string {
+	return header + "kind: Cluster\nmetadata: {name: " + name + "} # theirs\nspec:\n  tags: {env: test}\n  join:\n    hash: \"" + fleet.HashToken(raw) +
+		"\"\n    expires: \"" + until.UTC().Format(time.RFC3339) + "\"\n"
+}
+
+// joining is an agent that is to join: what it asks, and the proof that its key is its own.
+type joining struct {
+	api.JoinRequest
+	keys  *crypto.AgentIdentity
+	proof string
+}
+
+func newJoining(t *testing.T, cluster, raw string) *joining {
+	t.Helper()
+	keys, err := crypto.NewAgentIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &joining{JoinRequest: api.JoinRequest{Cluster: cluster, Token: raw, Auth: keys.Public().Auth, Age: keys.Public().Age}, keys: keys}
+	if j.proof, err = token.NewSigner(keys.Auth(), cluster, "https://hub.example.com", time.Now).Token(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func (r *running) join(j *joining) (int, string) {
+	r.t.Helper()
+	text, err := json.Marshal(j.JoinRequest)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	code, said := r.do(http.MethodPost, api.JoinPath, j.proof, text)
+	return code, string(said)
+}
+
+// served waits until the hub serves the origin's newest commit.
+func (r *running) served(o *origin) {
+	r.t.Helper()
+	until(r.t, "the newest commit is served", func() bool { return r.status().Commit.ID == o.git(o.bare, "rev-parse", "main") })
+}
+
+func TestATokenRegistersItsClusterOnce(t *testing.T) {
+	hub, o, opts := editing(t, nil)
+	raw := fleet.NewJoinToken()
+	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	hub.served(o)
+	first := newJoining(t, "edge", raw)
+	code, said := hub.join(first)
+	var answer api.JoinAnswer
+	if err := json.Unmarshal([]byte(said), &answer); err != nil || code != http.StatusOK || answer.Cluster != "edge" || answer.HubURL != "https://hub.example.com" {
+		t.Fatalf("%d %s", code, said)
+	}
+	file := o.git(o.bare, "show", "main:clusters/edge.yaml")
+	if !strings.Contains(file, first.Auth) || !strings.Contains(file, first.Age) || strings.Contains(file, "join") || !strings.Contains(file, "# theirs") {
+		t.Errorf("file:\n%s", file)
+	}
+	if got := o.git(o.bare, "log", "-1", "--format=%an %s", "main"); got != "cluster/edge Register cluster edge" {
+		t.Errorf("log: %s", got)
+	}
+	if code, said := hub.join(newJoining(t, "edge", raw)); code != http.StatusNotFound {
+		t.Errorf("a second agent with the same token: %d %s", code, said)
+	}
+	hub.served(o)
+	if code, said := hub.join(newJoining(t, "edge", raw)); code != http.StatusNotFound {
+		t.Errorf("the same once the commit is served: %d %s", code, said)
+	}
+	if code, _ := hub.do(http.MethodGet, api.PollPath, first.proof, nil); code != http.StatusOK {
+		t.Errorf("the agent that joined polls: %d", code)
+	}
+	// The answer to the first may have been lost.
+	until(t, "who has joined is told so again", func() bool { code, _ := hub.join(first); return code == http.StatusOK })
+	stolen := newJoining(t, "edge", raw)
+	stolen.Auth, stolen.Age = first.Auth, first.Age
+	if code, said := hub.join(stolen); code != http.StatusNotFound {
+		t.Errorf("somebody who knows the public keys alone: %d %s", code, said)
+	}
+	logs, err := filepath.Glob(filepath.Join(opts.Data, "audit", "*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("audit: %v, %v", logs, err)
+	}
+	written := ""
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written += string(text)
+	}
+	if strings.Count(written, `"person":"cluster/edge"`) != 2 || strings.Contains(written, raw) {
+		t.Errorf("audit:\n%s", written)
+	}
+}
+
+// Everything that is wrong with a cluster or a token has one answer, so that nobody learns which clusters there are.
+func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
+	hub, o, _ := editing(t, nil)
+	good, late, other := fleet.NewJoinToken(), fleet.NewJoinToken(), fleet.NewJoinToken()
+	o.push(map[string]string{
+		"clusters/edge.yaml":  invited("edge", good, time.Now().Add(time.Minute)),
+		"clusters/late.yaml":  invited("late", late, time.Now().Add(-time.Second)),
+		"clusters/other.yaml": invited("other", other, time.Now().Add(time.Minute)),
+	})
+	hub.served(o)
+	before := o.git(o.bare, "rev-parse", "main")
+	tests := map[string]*joining{
+		"another cluster's token": newJoining(t, "edge", other), "after its time": newJoining(t, "late", late), "no token": newJoining(t, "edge", ""),
+		"a cluster that is not there": newJoining(t, "nowhere", good), "one that waits for nobody": newJoining(t, "a", good),
+		"a path for a name": newJoining(t, "../clusters/edge", good), "the hash": newJoining(t, "edge", fleet.HashToken(good)),
+	}
+	unsigned, foreign, noAge := newJoining(t, "edge", good), newJoining(t, "edge", good), newJoining(t, "edge", good)
+	unsigned.proof, foreign.proof, noAge.Age = "", newJoining(t, "edge", good).proof, "age1"
+	elsewhere := newJoining(t, "other", good)
+	elsewhere.Cluster = "edge"
+	tests["no proof"], tests["another's proof"], tests["no age key"], tests["proof for another cluster"] = unsigned, foreign, noAge, elsewhere
+	answers := map[string]bool{}
+	for name, j := range tests {
+		code, said := hub.join(j)
+		if answers[said] = true; code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
+	}
+	for _, path := range []string{"/join/edge.yaml", "/join/edge.yaml?token=" + other, "/join/late.yaml?token=" + late, "/join/nowhere.yaml?token=" + good, "/join/edge?token=" + good} {
+		code, said := hub.do(http.MethodGet, path, "", nil)
+		if answers[string(said)] = true; code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, code, said)
+		}
+	}
+	if len(answers) != 1 {
+		t.Errorf("the answers differ: %v", answers)
+	}
+	if code, _ := hub.do(http.MethodPost, api.JoinPath, "x", []byte(strings.Repeat("[", 1<<20))); code != http.StatusNotFound {
+		t.Errorf("nonsense: %d", code)
+	}
+	if got := o.git(o.bare, "rev-parse", "main"); got != before {
+		t.Error("something was committed")
+	}
+}
+
+func TestOfFiftyExchangesAtATimeOneWins(t *testing.T) {
+	hub, o, _ := editing(t, nil)
+	raw := fleet.NewJoinToken()
+	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	hub.served(o)
+	var all sync.WaitGroup
+	codes, winner := make(chan int, 50), make(chan *joining, 50)
+	for range 50 {
+		j := newJoining(t, "edge", raw)
+		all.Go(func() {
+			code, _ := hub.join(j)
+			if codes <- code; code == http.StatusOK {
+				winner <- j
+			}
+		})
+	}
+	all.Wait()
+	close(codes)
+	count := map[int]int{}
+	for code := range codes {
+		count[code]++
+	}
+	if count[http.StatusOK] != 1 || count[http.StatusNotFound] != 49 {
+		t.Fatalf("answers: %v", count)
+	}
+	if file := o.git(o.bare, "show", "main:clusters/edge.yaml"); !strings.Contains(file, (<-winner).Auth) {
+		t.Errorf("file:\n%s", file)
+	}
+	if got := o.git(o.bare, "log", "--format=%s", "main"); strings.Count(got, "Register cluster edge") != 1 {
+		t.Errorf("log:\n%s", got)
+	}
+}
+
+func TestAHubThatOnlyReadsSaysHowAClusterJoinsInstead(t *testing.T) {
+	hub, o, _ := editing(t, func(o *Options) { o.Edits = nil })
+	raw := fleet.NewJoinToken()
+	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	hub.served(o)
+	for name, ask := range map[string]func() (int, string){
+		"exchange": func() (int, string) { return hub.join(newJoining(t, "edge", raw)) },
+		"manifests": func() (int, string) {
+			c, b := hub.do(http.MethodGet, "/join/edge.yaml?token="+raw, "", nil)
+			return c, string(b)
+		},
+	} {
+		code, said := ask()
+		var refused v1.Error
+		if err := json.Unmarshal([]byte(said), &refused); err != nil || code != http.StatusForbidden || !strings.Contains(refused.Fix, "plural cluster register edge") {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
+	}
+}
