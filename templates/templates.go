@@ -20,8 +20,8 @@ import (
 //go:embed all:catalog all:installation all:sample
 var scaffolds embed.FS
 
-// Installation is the scaffold of an installation repo. Its values are name, hubURL, repoURL and branch; an empty URL
-// leaves its line out.
+// Installation is the scaffold of an installation repo. Its values are name, hubURL, repoURL, branch and management; an empty one
+// leaves its lines out.
 const Installation = "installation"
 
 // Sample is a first service for a fleet that has none. It takes no values.

@@ -30,6 +30,8 @@ type Options struct {
 	RepoURL string
 	// Branch is the fleet's branch. Empty means the one that is checked out, and main in a new git repository.
 	Branch string
+	// Management is the cluster on which packages run that name no other. It may be empty.
+	Management string
 	// NoCommit leaves the files uncommitted.
 	NoCommit bool
 }
@@ -114,7 +116,7 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 		opts.Branch = head.branch.Short()
 	}
 	files, err := templates.Render(templates.Installation, map[string]string{
-		"name": opts.Name, "hubURL": opts.HubURL, "repoURL": opts.RepoURL, "branch": opts.Branch,
+		"name": opts.Name, "hubURL": opts.HubURL, "repoURL": opts.RepoURL, "management": opts.Management, "branch": opts.Branch,
 	})
 	if err != nil {
 		return nil, err
