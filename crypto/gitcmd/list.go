@@ -56,6 +56,20 @@ func (r *Repo) tree(ctx context.Context, rev string, under ...string) ([]Entry, 
 	return parseEntries(out, parseTreed)
 }
 
+// Uncommitted lists what the work tree or the index has otherwise than HEAD at or below the paths, files that git does not
+// track and does not ignore included.
+func (r *Repo) Uncommitted(ctx context.Context, paths ...string) ([]string, error) {
+	out, err := r.run(ctx, nil, append([]string{"status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--"}, paths...)...)
+	if err != nil {
+		return nil, fmt.Errorf("look for changes that are not committed: %w", err)
+	}
+	list := fields(out)
+	for i, line := range list {
+		list[i] = line[min(len("XY "), len(line)):]
+	}
+	return list, nil
+}
+
 // Untracked lists the files of the work tree that git neither knows nor ignores.
 func (r *Repo) Untracked(ctx context.Context) ([]string, error) {
 	out, err := r.run(ctx, nil, "ls-files", "--others", "--exclude-standard", "-z")
