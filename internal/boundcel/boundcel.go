@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -108,4 +109,21 @@ func missing(err error) error {
 		}
 	}
 	return err
+}
+
+// celError is how the library writes one mistake.
+var celError = regexp.MustCompile(`(?m)^ERROR: <input>:\d+:\d+: (.*)$`)
+
+// Brief is an error of the library on one line, without the drawing of where it is.
+func Brief(err error) string {
+	found := celError.FindAllStringSubmatch(err.Error(), -1)
+	if len(found) == 0 {
+		return strings.Join(strings.Fields(err.Error()), " ")
+	}
+	var all []string
+	for _, f := range found {
+		all = append(all, strings.ReplaceAll(f[1], " (in container '')", ""))
+	}
+	const few = 3
+	return strings.Join(all[:min(few, len(all))], "; ")
 }

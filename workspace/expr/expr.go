@@ -90,11 +90,16 @@ func (e *Error) Error() string {
 	if e.At != "" {
 		at = e.At + ": "
 	}
-	return at + quoted(e.Text) + ": " + brief(e.Err)
+	return at + quoted(e.Text) + ": " + cause(e.Err)
 }
 
 // Cause is what is wrong with the expression, on one line.
-func (e *Error) Cause() string { return brief(e.Err) }
+func (e *Error) Cause() string { return cause(e.Err) }
+
+// cause says what a package's author has to know of this language besides.
+func cause(err error) string {
+	return strings.ReplaceAll(boundcel.Brief(err), "reserved identifier: package", "the word package is CEL's own: the package itself is called self")
+}
 
 // Unwrap is the cause; a *MissingError for a value that is not there.
 func (e *Error) Unwrap() error { return e.Err }

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -104,23 +103,6 @@ func literal(s string, raw bool) int {
 		}
 	}
 	return len(s)
-}
-
-// celError is how the library writes one mistake.
-var celError = regexp.MustCompile(`(?m)^ERROR: <input>:\d+:\d+: (.*)$`)
-
-// brief is an error of the library on one line, without the drawing of where it is.
-func brief(err error) string {
-	found := celError.FindAllStringSubmatch(err.Error(), -1)
-	if len(found) == 0 {
-		return strings.Join(strings.Fields(err.Error()), " ")
-	}
-	var all []string
-	for _, f := range found {
-		all = append(all, strings.ReplaceAll(f[1], " (in container '')", ""))
-	}
-	const few = 3
-	return strings.Join(all[:min(few, len(all))], "; ")
 }
 
 // quoted is an expression as it is shown in an error.

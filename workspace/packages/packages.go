@@ -1,69 +1,161 @@
 // Package packages owns what a package is, as its author writes it.
 //
-// It refuses to know where packages are found, which versions fit together, and what is done with them: it reads a folder and
-// judges it.
+// It refuses to know where packages are found, which versions fit together, and what is done with them. A folder is read
+// strictly by Load, which collects every mistake with its place, checks that what the document names is there, and that its
+// expressions refer to something; Lint says besides what would make the package better. Digest names what the folder holds.
+// Answers judges what somebody answered to the package's questions.
 package packages
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
 
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
-var errUnfinished = errors.New("unfinished")
+// MaxFile is the longest package.yaml, in bytes.
+const MaxFile = 1 << 20
 
 // Load reads the package in a folder. When its author is to blame the error is a fleet.Errors; anything else comes from
 // files.
-func Load(files fs.FS) (*Package, error) { return nil, errUnfinished }
-
-// Digest is over every file of a package: its path, whether it is executable, and its content.
-func Digest(files fs.FS) (string, error) { return "", errUnfinished }
-
-// Answers are what a package's questions got.
-type Answers struct {
-	// Values has every question's answer; nil where there is none (not asked, optional, missing).
-	Values map[string]any
-	// Secret are the names of those that are secrets.
-	Secret map[string]bool
-	// Missing are the questions that somebody has to answer. Those with Generate may be answered by Generate.Make.
-	Missing []Question
+func Load(files fs.FS) (*Package, error) {
+	p, faults, err := read(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// AnswerError is an answer that will not do.
-type AnswerError struct {
-	// Question is the question's name, Rule what an answer must be, Fix what to say instead.
-	Question, Rule, Fix string
+// read is Load with the mistakes apart. The package is there, as far as it could be read, when the document could.
+func read(files fs.FS) (*Package, *strict.Faults, error) {
+	data, err := readDocument(files)
+	faults := &strict.Faults{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		faults.Add(fleet.Position{File: File}, `a package's folder holds it: begin with "plural package new"`, "file not found")
+		return nil, faults, nil
+	case err != nil:
+		return nil, nil, err
+	case len(data) > MaxFile:
+		faults.Add(fleet.Position{File: File}, "shorten it", "file is larger than %d MiB", MaxFile>>20)
+		return nil, faults, nil
+	}
+	p := parse(data, faults)
+	if p == nil {
+		return nil, faults, nil
+	}
+	if err := p.checkFiles(files, faults); err != nil {
+		return nil, nil, err
+	}
+	return p, faults, nil
 }
 
-// Error names question, rule and fix.
-func (e *AnswerError) Error() string { return e.Question + ": " + e.Rule + ": " + e.Fix }
-
-// Answers judges what was given against the questions, and fills defaults in. Defaults and conditions see facts (the
-// variables of workspace/expr besides answers, steps and packages) and the answers before their own. The error holds an
-// *AnswerError for each that will not do.
-func (p *Package) Answers(given map[string]any, facts map[string]any) (*Answers, error) {
-	return nil, errUnfinished
+func readDocument(files fs.FS) ([]byte, error) {
+	file, err := files.Open(File)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", File, err)
+	}
+	defer func() { _ = file.Close() }() // read only: nothing is lost
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", File, err)
+	}
+	return data, nil
 }
 
-// Make makes a secret up.
-func (g *Generate) Make() string { panic(errUnfinished) }
-
-// BreakingBetween lists what somebody has to agree to before an upgrade from one version to this package's.
-func (p *Package) BreakingBetween(from string) []Breaking { return nil }
-
-// Problem is something that Lint found.
-type Problem struct {
-	*fleet.Error
-	// Advice says that the package works in spite of it.
-	Advice bool
+// Parse reads package.yaml alone, without the files beside it: for catalogs, which have no more of most versions. Errors
+// are those of Load.
+func Parse(data []byte) (*Package, error) {
+	faults := &strict.Faults{}
+	if len(data) > MaxFile {
+		faults.Add(fleet.Position{File: File}, "shorten it", "file is larger than %d MiB", MaxFile>>20)
+		return nil, faults.Err()
+	}
+	p := parse(data, faults)
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// Lint says everything that Load would, and what would make the package better.
-func Lint(files fs.FS) ([]Problem, error) { return nil, errUnfinished }
+func parse(data []byte, faults *strict.Faults) *Package {
+	var p *Package
+	strict.Read(File, data, faults, func(d *strict.Document) bool {
+		switch {
+		case d.Root == nil:
+		case p != nil:
+			d.Fault("", "keep one", "a second document")
+			return false
+		case isPackage(d):
+			p = &Package{Position: d.Position(), Fields: d.Fields}
+			d.Decode(p)
+			p.check(&checker{d, p, stepRefs{}})
+		}
+		return true
+	})
+	if p == nil && faults.Len() == 0 {
+		faults.Add(fleet.Position{File: File}, "write a Package document", "file is empty")
+	}
+	return p
+}
 
-// Schema is the JSON Schema of package.yaml.
-func Schema() []byte { return nil }
+// isPackage checks apiVersion and kind. It is false when that is another kind altogether, so that complaints about its
+// fields would only mislead.
+func isPackage(d *strict.Document) bool {
+	for _, want := range []struct{ field, value string }{{"apiVersion", fleet.APIVersion}, {"kind", Kind}} {
+		if n := d.Scalar(want.field); n != nil && n.Value != want.value {
+			d.Faults.Add(d.At(n), "write "+want.value, "unknown %s %s", want.field, strict.Quote(n.Value))
+			return false
+		}
+	}
+	return true
+}
 
-// Scaffold is a package to begin with, by path.
-func Scaffold(name string) map[string][]byte { return nil }
+// Place is where a field was written by its dotted path, or else what would hold it.
+func (p *Package) Place(field string) fleet.Position {
+	return strict.Place(p.Fields, field, p.Position)
+}
+
+// Step finds a step by name. The result is shared: do not change it.
+func (p *Package) Step(name string) (*Step, bool) {
+	for i := range p.Spec.Steps {
+		if p.Spec.Steps[i].Name == name {
+			return &p.Spec.Steps[i], true
+		}
+	}
+	return nil, false
+}
+
+// BreakingFrom lists what somebody has to agree to before an upgrade from a version to this package's, oldest first. It is
+// empty when from is not below.
+func (p *Package) BreakingFrom(from string) []Breaking {
+	old, err := semver.StrictNewVersion(from)
+	if err != nil {
+		return nil // not one that a package could have
+	}
+	to, err := semver.StrictNewVersion(p.Spec.Version)
+	if err != nil {
+		return nil
+	}
+	var crossed []Breaking
+	for _, b := range p.Spec.Breaking {
+		since, err := semver.StrictNewVersion(b.Since)
+		if err == nil && old.LessThan(since) && !to.LessThan(since) {
+			crossed = append(crossed, b)
+		}
+	}
+	slices.SortStableFunc(crossed, func(a, b Breaking) int {
+		return cmp.Or(semver.MustParse(a.Since).Compare(semver.MustParse(b.Since)))
+	})
+	return crossed
+}
