@@ -313,15 +313,17 @@ func (j *Journal) Clear(run string) error {
 		return nil
 	}
 	file, length, err := j.rewrite(rest)
+	if file != nil {
+		err = errors.Join(err, j.file.Close())
+		j.file, j.lines, j.whole = file, rest, length
+	}
 	if err != nil {
 		return fmt.Errorf("clear journal: %w", err)
 	}
-	old := j.file
-	j.file, j.lines, j.whole = file, rest, length
-	return old.Close()
+	return nil
 }
 
-// rewrite puts a file with these lines in the journal's place.
+// rewrite puts a file with these lines in the journal's place, which is done unless it is nil.
 func (j *Journal) rewrite(lines []line) (file *os.File, length int64, err error) {
 	var all bytes.Buffer
 	for _, l := range lines {
@@ -342,13 +344,10 @@ func (j *Journal) rewrite(lines []line) (file *os.File, length int64, err error)
 	if err == nil {
 		err = os.Rename(fresh, j.path)
 	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(j.path))
-	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
-	return file, int64(all.Len()), nil
+	return file, int64(all.Len()), syncFolder(filepath.Dir(j.path))
 }
 
 // syncFolder flushes a folder's list of names.
