@@ -25,6 +25,7 @@ type registerOptions struct {
 	tags                map[string]string
 	message             string
 	noCommit            bool
+	print               bool
 }
 
 func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
@@ -36,11 +37,18 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 			"Keys for its agent are made: the private halves go into the secret plural-system/plural-agent of the cluster, the\n" +
 			"public halves into clusters/NAME.yaml, which is committed and pushed. Where the repository is sealed, the same commit\n" +
 			"lets the cluster open what is sealed for the groups that its tags select. A cluster that is registered already gets\n" +
-			"fresh keys, and its old ones are good for nothing once the hub has seen the commit.",
-		Example: cmdutil.Example("plural cluster register edge-1 --context edge-1", "plural cluster register edge-1 --tag env=prod --tag region=eu"),
-		Args:    cmdutil.Exactly("NAME"),
+			"fresh keys, and its old ones are good for nothing once the hub has seen the commit.\n\n" +
+			"With --print nothing here touches the cluster: one line is printed, for whoever is the cluster's administrator to paste\n" +
+			"within a quarter of an hour. It holds a token that is good once, for this cluster; the agent that it starts makes its own\n" +
+			"keys, and the hub commits them. The hub has to run with --edits.",
+		Example: cmdutil.Example("plural cluster register edge-1 --context edge-1", "plural cluster register edge-1 --tag env=prod --tag region=eu",
+			"plural cluster register edge-1 --print"),
+		Args: cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
+			if o.print {
+				return o.invite(cmd.Context())
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -51,6 +59,10 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")
 	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
 	flags.BoolVar(&o.noCommit, "no-commit", false, "write the file, but leave the commit to you")
+	flags.BoolVar(&o.print, "print", false, "print a line that registers the cluster where it is pasted")
+	for _, here := range []string{"kubeconfig", "context", "no-commit"} {
+		cmd.MarkFlagsMutuallyExclusive("print", here)
+	}
 	return cmd
 }
 

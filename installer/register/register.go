@@ -1,6 +1,9 @@
 // Package register owns how a cluster joins the fleet: keys are made, their public halves go into the cluster's file in
 // git, their private halves into a Secret in the cluster.
 //
+// A cluster that nobody here reaches is invited instead: Invite makes a token whose hash goes into the file, for its agent to
+// register itself.
+//
 // It commits nothing and starts nothing. Prepare makes the keys and the file's new content, and touches nothing, so that
 // the caller can see to it that the commit will work out; Install then writes the Secret. A file that is there keeps its
 // comments, its order, all it says beside the keys; only blank lines and indentation may move.
@@ -14,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -79,6 +83,60 @@ func Prepare(r Request, file []byte) (*Registration, error) {
 			Cluster: r.Cluster, HubURL: r.HubURL, HubCA: r.HubCA, Repository: r.Repository, Identity: keys,
 		},
 	}, nil
+}
+
+// Invitation is a cluster's fresh join token, which nobody knows yet.
+type Invitation struct {
+	// File is the cluster's file with the token's hash.
+	File []byte
+	// Tags are the cluster's, as its file says.
+	Tags map[string]string
+	// Token is what the cluster's agent registers itself with, until Expires.
+	Token   string
+	Expires time.Time
+}
+
+// Invite makes a join token for a cluster, in place of an older one. File is what stands in the cluster's file now, nil when there
+// is none. The cluster keeps the keys that it has until the token is used.
+func Invite(r Request, file []byte, now time.Time) (*Invitation, error) {
+	if problems := validation.IsDNS1123Label(r.Cluster); len(problems) > 0 {
+		return nil, fmt.Errorf("cluster name %q: %s", r.Cluster, strings.Join(problems, ", "))
+	}
+	var err error
+	if file == nil {
+		if file, err = newFile(r); err != nil {
+			return nil, err
+		}
+	}
+	i := &Invitation{Token: fleet.NewJoinToken(), Expires: now.Add(fleet.JoinLifetime).Truncate(time.Second).UTC()}
+	document, err := own(file, r.Cluster)
+	if err == nil {
+		i.Tags = tags(document.Content[0])
+		i.File, err = i.in(document, string(r.HubCA))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("edit %s: %w", Path(r.Cluster), err)
+	}
+	return i, nil
+}
+
+// in sets spec.join, leaving the rest of the document as it is.
+func (i *Invitation) in(document *yaml.Node, hubCA string) ([]byte, error) {
+	spec, err := child(document.Content[0], "spec")
+	if err != nil {
+		return nil, err
+	}
+	join, err := child(spec, "join")
+	if err != nil {
+		return nil, err
+	}
+	join.Content, join.Style = nil, 0
+	set(join, "hash", fleet.HashToken(i.Token))
+	set(join, "expires", i.Expires.Format(time.RFC3339))
+	if hubCA != "" {
+		set(join, "hubCA", hubCA)
+	}
+	return encode(document)
 }
 
 // Install puts the private halves into the cluster, in place of older ones.

@@ -3,12 +3,14 @@ package register_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 const repository = "3f0c0123456789abcdef0123456789ab"
@@ -183,6 +185,25 @@ func TestTagsAreThoseOfTheFile(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, r.Tags); diff != "" {
 			t.Errorf("%s:\n%s", file, diff)
+		}
+	}
+}
+
+func TestAnInvitationChangesNothingButItself(t *testing.T) {
+	now := time.Date(2027, 1, 31, 0, 0, 0, 1, time.UTC)
+	for file, want := range map[string]string{
+		"kind: Cluster # theirs\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: old\n": "kind: Cluster # theirs\nmetadata: {name: edge-1}\nspec:\n  agent:\n    auth: old\n" +
+			"  join:\n    hash: HASH\n    expires: \"2027-01-31T00:15:00Z\"\n",
+		"kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  join: {hash: old, hubCA: old, expires: old}\n": "kind: Cluster\nmetadata: {name: edge-1}\nspec:\n" +
+			"  join:\n    hash: HASH\n    expires: \"2027-01-31T00:15:00Z\"\n",
+	} {
+		i, err := register.Invite(register.Request{Cluster: "edge-1"}, []byte(file), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.NewReplacer(fleet.HashToken(i.Token), "HASH").Replace(string(i.File))
+		if diff := cmp.Diff(want, got); diff != "" || !i.Expires.Equal(now.Add(15*time.Minute).Truncate(time.Second)) {
+			t.Error(diff)
 		}
 	}
 }
