@@ -108,6 +108,12 @@ func (l *loader) readFile(name string, f folder) error {
 	if data == nil || err != nil {
 		return err
 	}
+	l.documentsOf(name, data, f)
+	return nil
+}
+
+// documentsOf decodes every document of a text.
+func (l *loader) documentsOf(name string, data []byte, f folder) {
 	strict.Read(name, data, &l.faults, func(d *strict.Document) bool {
 		if l.documents == MaxDocuments {
 			l.faults.Add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
@@ -119,7 +125,21 @@ func (l *loader) readFile(name string, f folder) error {
 		}
 		return true
 	})
-	return nil
+}
+
+// ReadServices reads the text of a file as Load does, and looks at each of its services by itself: whether what they refer to
+// is there is not asked. The error is an Errors.
+func ReadServices(file string, data []byte) ([]Service, error) {
+	l := newLoader(nil)
+	l.documentsOf(file, data, folder{kinds: []string{kindService}})
+	return l.fleet.Services, l.faults.Err()
+}
+
+// ReadSources is ReadServices for sources.
+func ReadSources(file string, data []byte) ([]Source, error) {
+	l := newLoader(nil)
+	l.documentsOf(file, data, folder{kinds: []string{kindSource}})
+	return l.fleet.Sources, l.faults.Err()
 }
 
 // document takes one parsed document through decoding and checks.
