@@ -59,7 +59,8 @@ type Step struct {
 	// Digest is empty as long as Waiting is not.
 	Digest string `json:"-"`
 
-	tool string
+	tool     string
+	clusters []string
 }
 
 // Settle makes the digest, of what the step itself reads and the digests of the steps that it needs.
@@ -69,8 +70,8 @@ func (s *Step) Settle(inputs string, of func(need ID) string) {
 		digests = append(digests, string(need)+"="+of(need))
 	}
 	slices.Sort(digests)
-	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool}
-	s.Digest = digest(s.Parts["inputs"], s.Parts["needs"], s.Parts["tool"])
+	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool, "clusters": strings.Join(s.clusters, " ")}
+	s.Digest = digest(s.Parts["inputs"], s.Parts["needs"], s.Parts["tool"], s.Parts["clusters"])
 }
 
 // Plan is what a deploy would do, in an order in which it can be done: first what is run, then what is removed.
@@ -78,8 +79,13 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 }
 
-// Tools are the names and versions of what steps are taken with, where it matters.
-type Tools map[ID]string
+// Facts are what steps depend on beside what is written down.
+type Facts struct {
+	// Tools are the names and versions of what steps are taken with, where it matters.
+	Tools map[ID]string
+	// Clusters are those that a step's services are for.
+	Clusters map[ID][]string
+}
 
 // Changes says whether there is anything to do.
 func (p *Plan) Changes() bool {
@@ -135,12 +141,12 @@ func (e *CycleError) Error() string {
 
 // Of compares what is wanted with what was done. Composed installations may come in any order; dependencies among them that
 // are not there are for others to complain about.
-func Of(wanted []*compose.Composed, done *ledger.Record, tools Tools) (*Plan, error) {
+func Of(wanted []*compose.Composed, done *ledger.Record, facts Facts) (*Plan, error) {
 	ordered, err := order(wanted)
 	if err != nil {
 		return nil, err
 	}
-	m := &making{done: done, tools: tools, steps: map[ID]*Step{}, ends: map[string][]ID{}}
+	m := &making{done: done, facts: facts, steps: map[ID]*Step{}, ends: map[string][]ID{}}
 	for _, c := range ordered {
 		if err := m.installation(c); err != nil {
 			return nil, err
@@ -157,7 +163,7 @@ func Of(wanted []*compose.Composed, done *ledger.Record, tools Tools) (*Plan, er
 // making is one plan under way.
 type making struct {
 	done  *ledger.Record
-	tools Tools
+	facts Facts
 	steps map[ID]*Step
 	list  []*Step
 	// ends are the steps of each installation that whoever depends on it waits for: all that are taken.
@@ -192,7 +198,7 @@ func (m *making) installation(c *compose.Composed) error {
 		for _, id := range step.Waiting {
 			s.Waiting = append(s.Waiting, ID(id))
 		}
-		s.tool = m.tools[s.ID]
+		s.tool, s.clusters = m.facts.Tools[s.ID], m.facts.Clusters[s.ID]
 		if len(s.Waiting) == 0 {
 			s.Settle(step.Digest, func(need ID) string { return m.steps[need].Digest })
 		}
@@ -238,6 +244,8 @@ func (m *making) reason(c *compose.Composed, s *Step, was *ledger.Step) string {
 		return fmt.Sprintf("version %s -> %s", from, c.Version)
 	case was.Parts["tool"] != s.Parts["tool"]:
 		return fmt.Sprintf("%s -> %s", was.Parts["tool"], s.Parts["tool"])
+	case was.Parts["clusters"] != s.Parts["clusters"]:
+		return "it is for other clusters"
 	case was.Parts["inputs"] == s.Parts["inputs"]:
 		return "what comes before it changed"
 	}

@@ -46,7 +46,7 @@ func diamond() []*compose.Composed {
 
 func of(t *testing.T, wanted []*compose.Composed, done *ledger.Record) *plan.Plan {
 	t.Helper()
-	p, err := plan.Of(wanted, done, nil)
+	p, err := plan.Of(wanted, done, plan.Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,16 +154,34 @@ func TestAChangeReachesWhatComesAfterAndNothingElse(t *testing.T) {
 
 func TestAnotherVersionOfTheToolRunsTheStepAgain(t *testing.T) {
 	all := []*compose.Composed{pack("base", nil, "network")}
-	first, err := plan.Of(all, empty(), plan.Tools{"base/network": "terraform 1.11.4"})
+	first, err := plan.Of(all, empty(), plan.Facts{Tools: map[plan.ID]string{"base/network": "terraform 1.11.4"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := plan.Of(all, carriedOut(first, all, empty()), plan.Tools{"base/network": "terraform 1.12.0"})
+	second, err := plan.Of(all, carriedOut(first, all, empty()), plan.Facts{Tools: map[plan.ID]string{"base/network": "terraform 1.12.0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := lines(second); got[0] != "run base/network: terraform 1.11.4 -> terraform 1.12.0" {
 		t.Error(got)
+	}
+}
+
+func TestAClusterThatIsNewRunsTheStepsThatAreForIt(t *testing.T) {
+	all := []*compose.Composed{pack("base", nil, "chart", "other")}
+	on := func(clusters ...string) plan.Facts {
+		return plan.Facts{Clusters: map[plan.ID][]string{"base/chart": clusters}}
+	}
+	first, err := plan.Of(all, empty(), on("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := plan.Of(all, carriedOut(first, all, empty()), on("a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"run base/chart: it is for other clusters", "unchanged base/other"}, lines(second)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -208,12 +226,12 @@ func TestDownKeepsWhatIsProtectedAndWhatThatNeeds(t *testing.T) {
 }
 
 func TestACycleIsNamed(t *testing.T) {
-	_, err := plan.Of([]*compose.Composed{pack("a", []string{"b"}, "x"), pack("b", []string{"c"}, "x"), pack("c", []string{"a"}, "x")}, empty(), nil)
+	_, err := plan.Of([]*compose.Composed{pack("a", []string{"b"}, "x"), pack("b", []string{"c"}, "x"), pack("c", []string{"a"}, "x")}, empty(), plan.Facts{})
 	var cycle *plan.CycleError
 	if !errors.As(err, &cycle) || err.Error() != "these wait for each other: a -> b -> c -> a" {
 		t.Error(err)
 	}
-	_, err = plan.Of([]*compose.Composed{pack("a", nil, "x<y", "y<x")}, empty(), nil)
+	_, err = plan.Of([]*compose.Composed{pack("a", nil, "x<y", "y<x")}, empty(), plan.Facts{})
 	if !errors.As(err, &cycle) || err.Error() != "these wait for each other: a/x -> a/y -> a/x" {
 		t.Error(err)
 	}
@@ -248,7 +266,7 @@ func TestEveryPlanIsInOrderAndIsDoneOnce(t *testing.T) {
 			all = append(all, c)
 		}
 		slices.Reverse(all)
-		p, err := plan.Of(all, empty(), nil)
+		p, err := plan.Of(all, empty(), plan.Facts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +280,7 @@ func TestEveryPlanIsInOrderAndIsDoneOnce(t *testing.T) {
 			seen[s.ID] = true
 		}
 		record := carriedOut(p, all, empty())
-		again, err := plan.Of(all, record, nil)
+		again, err := plan.Of(all, record, plan.Facts{})
 		if err != nil || again.Changes() {
 			t.Fatal(lines(again), err)
 		}
@@ -284,13 +302,13 @@ func BenchmarkPlan500Packages(b *testing.B) {
 		}
 		all = append(all, pack(fmt.Sprintf("p%03d", i), depends, "network", "chart<network", "ready<chart"))
 	}
-	first, err := plan.Of(all, empty(), nil)
+	first, err := plan.Of(all, empty(), plan.Facts{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	record := carriedOut(first, all, empty())
 	for b.Loop() {
-		if p, err := plan.Of(all, record, nil); err != nil || p.Changes() {
+		if p, err := plan.Of(all, record, plan.Facts{}); err != nil || p.Changes() {
 			b.Fatal(err)
 		}
 	}
