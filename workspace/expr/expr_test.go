@@ -147,7 +147,7 @@ func TestLeavesSayWhereExpressionsStand(t *testing.T) {
 func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		`${HOME}/bin`:            `a.b[0]: "HOME": undeclared reference to 'HOME'`,
-		`${answers.a`:            `there is no } for its ${; for ${ itself write $${`,
+		`${answers.a`:            `there is no } for its ${`,
 		`${answers.}`:            `a.b[0]: "answers.": Syntax error`,
 		`${}`:                    `Syntax error`,
 		`${"a" + }`:              `Syntax error`,

@@ -30,7 +30,7 @@ func split(s string) ([]part, error) {
 		case strings.HasPrefix(s, "${"):
 			end := closing(s[2:])
 			if end < 0 {
-				return nil, errors.New("there is no } for its ${; for ${ itself write $${")
+				return nil, errors.New("there is no } for its ${")
 			}
 			flush()
 			parts = append(parts, part{s[2 : 2+end], true})

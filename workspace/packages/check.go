@@ -2,6 +2,7 @@ package packages
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -184,7 +185,7 @@ func (c *checker) dependsOn(nameField, rangeField, name, text string) {
 }
 
 func (c *checker) outputs() {
-	for name := range c.pkg.Spec.Outputs {
+	for _, name := range slices.Sorted(maps.Keys(c.pkg.Spec.Outputs)) {
 		field := "spec.outputs." + name
 		c.variable(field, name)
 		c.line(field+".description", c.pkg.Spec.Outputs[name].Description)

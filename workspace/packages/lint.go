@@ -88,7 +88,7 @@ func (p *Package) advise(out *strict.Faults) {
 	for i := range p.Spec.Questions {
 		q, field := &p.Spec.Questions[i], fmt.Sprintf("spec.questions[%d]", i)
 		switch {
-		case q.Type != TypeSecret && q.Type != TypeBool && secretive.MatchString(q.Name) && q.Options == nil && !strings.HasSuffix(q.Name, "Secret"):
+		case q.Type != TypeSecret && q.Type != TypeBool && secretive.MatchString(q.Name) && q.Options == nil && !strings.HasSuffix(strings.TrimSuffix(q.Name, "s"), "Secret"):
 			add(field+".type", "make it a secret, so that its answer is sealed", "question %s sounds like a secret", strict.Quote(q.Name))
 		case !read["*"] && !read[q.Name]:
 			add(field, "remove it, or use answers."+q.Name, "nothing reads the answer to %s", strict.Quote(q.Name))
