@@ -16,7 +16,8 @@ import (
 
 // Answers are what a package's questions got.
 type Answers struct {
-	// Values has every question's answer; nil where there is none: not asked, optional, missing. A whole number is an int64,
+	// Values has every question's answer; nil where there is none: not asked, optional, missing, or not known before what is
+	// missing is there. A whole number is an int64,
 	// a list a []any of texts, a map a map[string]any of texts.
 	Values map[string]any
 	// Secret are the names of those that are secrets.
@@ -47,8 +48,9 @@ func (p *Package) Answers(given, facts map[string]any) (*Answers, error) {
 	}
 	vars["answers"] = a.Values
 	var faults []error
+	unknown := unknown{}
 	for i := range p.Spec.Questions {
-		if err := a.take(&p.Spec.Questions[i], given, vars); err != nil {
+		if err := a.take(&p.Spec.Questions[i], given, vars, unknown); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -60,10 +62,14 @@ func (p *Package) Answers(given, facts map[string]any) (*Answers, error) {
 }
 
 // take finds the answer to one question.
-func (a *Answers) take(q *Question, given, vars map[string]any) error {
+func (a *Answers) take(q *Question, given, vars map[string]any, unknown unknown) error {
 	a.Values[q.Name] = nil
 	if q.Type == TypeSecret {
 		a.Secret[q.Name] = true
+	}
+	if unknown.readBy(q.When) {
+		unknown[q.Name] = true
+		return nil
 	}
 	asked, err := expr.Bool(q.When, vars)
 	if err != nil {
@@ -73,6 +79,10 @@ func (a *Answers) take(q *Question, given, vars map[string]any) error {
 		return nil
 	}
 	value := given[q.Name]
+	if value == nil && unknown.readBy(q.Default) {
+		unknown[q.Name] = true
+		return nil
+	}
 	if value == nil {
 		if value, err = q.initial(vars); err != nil {
 			return err
@@ -82,6 +92,7 @@ func (a *Answers) take(q *Question, given, vars map[string]any) error {
 	case value == nil && q.Optional:
 		return nil
 	case value == nil:
+		unknown[q.Name] = true
 		a.Missing = append(a.Missing, *q)
 		return nil
 	}
@@ -91,6 +102,23 @@ func (a *Answers) take(q *Question, given, vars map[string]any) error {
 	}
 	a.Values[q.Name] = judged
 	return nil
+}
+
+// unknown are the questions whose answers are missing, or not known before what is missing is there.
+type unknown map[string]bool
+
+// readBy says whether an expression reads one of them.
+func (u unknown) readBy(tree any) bool {
+	if len(u) == 0 {
+		return false
+	}
+	compiled, err := expr.Compile(tree)
+	if err != nil {
+		return false // told by who evaluates it
+	}
+	return slices.ContainsFunc(compiled.Refs(), func(r expr.Ref) bool {
+		return r.Path[0] == "answers" && (len(r.Path) == 1 || u[r.Path[1]])
+	})
 }
 
 // initial is the default's value; nil when there is none.

@@ -70,6 +70,27 @@ func TestWhatIsMissingIsListedAtOnce(t *testing.T) {
 	}
 }
 
+func TestWhatDependsOnAMissingAnswerWaitsForIt(t *testing.T) {
+	p, err := packages.Load(folder(head + `
+  questions:
+  - {name: a, type: string}
+  - {name: b, type: string, default: "x${answers.a}"}
+  - {name: c, type: string, when: "${answers.b == 'x'}"}
+  - {name: d, type: string}
+  - {name: e, type: int, default: "${size(answers.b)}"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := p.Answers(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Missing) != 2 || a.Missing[0].Name != "a" || a.Missing[1].Name != "d" {
+		t.Errorf("missing are %v", a.Missing)
+	}
+}
+
 func TestAnAnswerThatWillNotDoNamesItsRule(t *testing.T) {
 	for name, c := range map[string]struct {
 		given map[string]any
