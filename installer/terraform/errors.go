@@ -109,12 +109,15 @@ func (e *VersionError) Error() string {
 }
 
 func (e *LockedError) Error() string {
-	since := "at an unknown time"
+	since, operation := "", ""
 	if !e.Since.IsZero() {
-		since = "since " + e.Since.UTC().Format(time.RFC3339)
+		since = " since " + e.Since.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("lock terraform state: %s holds it %s (%s, lock %s): wait for it; "+
-		"if that process is gone, unlock by that id", e.Who, since, strings.TrimPrefix(e.Operation, "OperationType"), e.ID)
+	if e.Operation != "" {
+		operation = strings.ToLower(strings.TrimPrefix(e.Operation, "OperationType")) + ", "
+	}
+	return fmt.Sprintf("lock terraform state: %s holds it%s (%slock %s): wait for it; "+
+		"if that process is gone, unlock by that id", e.Who, since, operation, e.ID)
 }
 
 func (e *DestroyError) Error() string {
@@ -135,8 +138,8 @@ func (e *FailedError) Error() string {
 		}
 	}
 	b.WriteString(e.Summary)
-	if e.Detail != "" {
-		b.WriteString(": " + strings.Join(strings.Fields(e.Detail), " "))
+	if gist := e.gist(); gist != "" {
+		b.WriteString(": " + gist)
 	}
 	if e.More > 0 {
 		fmt.Fprintf(&b, " (and %d more errors)", e.More)
@@ -145,6 +148,20 @@ func (e *FailedError) Error() string {
 		b.WriteString(": " + e.Fix)
 	}
 	return b.String()
+}
+
+// gist is the first paragraph of the detail in one line, without the lines of source that may stand before it.
+func (e *FailedError) gist() string {
+	for paragraph := range strings.SplitSeq(e.Detail, "\n\n") {
+		words := strings.Fields(paragraph)
+		if len(words) > 3 && words[0] == "on" && words[2] == "line" {
+			continue
+		}
+		if len(words) > 0 {
+			return strings.TrimSuffix(strings.Join(words, " "), ".")
+		}
+	}
+	return ""
 }
 
 func (e *StoppedError) Error() string {

@@ -24,6 +24,7 @@ const (
 	dataFolder   = ".terraform"
 	lockFile     = ".terraform.lock.hcl"
 	stateFile    = "terraform.tfstate"
+	asideFile    = "plural.tfstate" // the state while init runs, which would ask about it
 	erroredFile  = "errored.tfstate"
 	planFile     = "plural.tfplan"
 	inputsFile   = "plural.tfvars.json"
@@ -42,7 +43,7 @@ func unpack(files fs.FS, root *os.Root) error {
 		return err
 	}
 	for _, entry := range there {
-		if !slices.Contains([]string{dataFolder, lockFile, stateFile, erroredFile}, entry.Name()) {
+		if !slices.Contains([]string{dataFolder, lockFile, stateFile, asideFile, erroredFile}, entry.Name()) {
 			if err := root.RemoveAll(entry.Name()); err != nil {
 				return err
 			}
@@ -79,7 +80,7 @@ func reserved(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	base := path.Base(name)
 	return slices.Contains(strings.Split(name, "/"), dataFolder) || base == stateFile || strings.HasPrefix(base, stateFile+".") ||
-		slices.Contains([]string{erroredFile, planFile, inputsFile, secretsFile, backendConfig}, first)
+		slices.Contains([]string{asideFile, erroredFile, planFile, inputsFile, secretsFile, backendConfig}, first)
 }
 
 // write puts a file of ours into the module's folder, for this user alone.

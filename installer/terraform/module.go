@@ -91,7 +91,8 @@ func (t *Tool) Prepare(ctx context.Context, m Module, log io.Writer) (_ *Work, e
 	for name := range m.SecretBackend {
 		w.log.keep(m.Backend[name])
 	}
-	if err := os.MkdirAll(w.module(), 0o700); err != nil {
+	// Terraform makes its state for everybody to read, so the folder around it is shut, whoever made it.
+	if err := errors.Join(os.MkdirAll(w.module(), 0o700), os.Chmod(m.Dir, 0o700)); err != nil { //nolint:gosec // a folder
 		return nil, fmt.Errorf("prepare terraform: %w", err)
 	}
 	if w.hold, err = take(ctx, m.Dir, w.log); err != nil {
@@ -138,30 +139,37 @@ func (w *Work) lay(m Module) error {
 		return fmt.Errorf("prepare terraform: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	found, err := readIf(root, stateFile)
-	if err != nil {
-		return err
-	}
-	backup, err := readIf(root, stateFile+".backup")
-	if err != nil {
-		return err
-	}
-	kept, err := newest(m.State, found, filepath.Join(w.module(), stateFile), len(bytes.TrimSpace(backup)) > 0)
-	if err != nil {
-		return err
+	kept := m.State
+	for _, name := range []string{asideFile, stateFile} {
+		found, err := readIf(root, name)
+		if err != nil {
+			return err
+		}
+		backup, err := readIf(root, name+".backup")
+		if err != nil {
+			return err
+		}
+		if kept, err = newest(kept, found, filepath.Join(w.module(), name), len(bytes.TrimSpace(backup)) > 0); err != nil {
+			return err
+		}
 	}
 	known, err := read(kept)
 	if err != nil {
 		return err
 	}
 	known.secrets(w.log.keep)
+	if known != nil {
+		if err := replace.File(root, asideFile, kept, 0o600); err != nil {
+			return fmt.Errorf("keep terraform state: %w", err)
+		}
+	}
+	if err := w.remove(stateFile); err != nil {
+		return fmt.Errorf("keep terraform state: %w", err)
+	}
 	if err := unpack(m.Files, root); err != nil {
 		return fmt.Errorf("unpack terraform module: %w", err)
 	}
-	if known == nil {
-		return nil
-	}
-	return replace.File(root, stateFile, kept, 0o600)
+	return nil
 }
 
 func readIf(root *os.Root, name string) ([]byte, error) {
@@ -247,13 +255,17 @@ func backendOf(module string) (string, error) {
 	return noted.Backend.Type, nil
 }
 
-// settle brings to the backend what lies here: the state of a module that had none before, and one that could not be
+// settle puts the state where the module looks for it. To a backend it brings what lies here: the state of a module that had none before, and one that could not be
 // written there when it should have been. Terraform refuses one that is older, or of other things.
 func (w *Work) settle(ctx context.Context) error {
 	if !w.HasBackend() {
+		err := os.Rename(filepath.Join(w.module(), asideFile), filepath.Join(w.module(), stateFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("put terraform state in its place: %w", err)
+		}
 		return nil
 	}
-	for _, name := range []string{stateFile, erroredFile} {
+	for _, name := range []string{asideFile, erroredFile} {
 		raw, err := os.ReadFile(filepath.Join(w.module(), name)) //nolint:gosec // the caller's own folder
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

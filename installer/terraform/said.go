@@ -138,6 +138,9 @@ func lockOf(detail string) *LockedError {
 			told[name] = strings.TrimSpace(value)
 		}
 	}
+	if other := regexp.MustCompile(`already locked: ID=(\S+)`).FindStringSubmatch(detail); other != nil {
+		return &LockedError{ID: other[1], Who: "somebody"} // the rest is what was asked for, and not what is there
+	}
 	if told["ID"] == "" {
 		return nil
 	}

@@ -3,6 +3,7 @@ package terraform
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -30,7 +31,7 @@ type steps []struct {
 
 func (s *state) String() string { return fmt.Sprintf("lineage %s, serial %d", s.Lineage, s.Serial) }
 
-// read is a state; nil where there is none.
+// read is a state; nil where there is none, which a backend may tell as one of no lineage.
 func read(raw []byte) (*state, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -39,8 +40,11 @@ func read(raw []byte) (*state, error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("read terraform state: %w", err)
 	}
-	if s.Lineage == "" {
-		return nil, fmt.Errorf("read terraform state: it has no lineage")
+	switch {
+	case s.Lineage == "" && len(s.Resources)+len(s.Outputs) == 0:
+		return nil, nil
+	case s.Lineage == "":
+		return nil, errors.New("read terraform state: it has no lineage")
 	}
 	return &s, nil
 }

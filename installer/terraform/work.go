@@ -187,7 +187,7 @@ func (w *Work) Unlock(ctx context.Context, id string) error {
 
 // Forget removes the state from the folder: the caller has put it where it is kept.
 func (w *Work) Forget() error {
-	if err := w.remove(stateFile, stateFile+".backup"); err != nil {
+	if err := w.remove(stateFile, asideFile, stateFile+".backup"); err != nil {
 		return fmt.Errorf("forget terraform state: %w", err)
 	}
 	return nil

@@ -69,3 +69,13 @@ func Address(tb testing.TB) string {
 	tb.Skip("SKIPPED, NOT TESTED: this machine has no address but loopback, so an API server proxies to nothing here")
 	return ""
 }
+
+// Terraform is the path of terraform or tofu: the one that PLURAL_TERRAFORM names, or terraform on PATH. Where there is
+// none the test is skipped, or fails, as with a program.
+func Terraform(tb testing.TB) string {
+	tb.Helper()
+	if named := os.Getenv("PLURAL_TERRAFORM"); named != "" {
+		return Program(tb, named, "it, or unset PLURAL_TERRAFORM")
+	}
+	return Program(tb, "terraform", "terraform, or make .tools/tofu and let PLURAL_TERRAFORM name that")
+}
