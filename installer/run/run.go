@@ -87,7 +87,7 @@ type Outcome struct {
 	Err error
 	// Waited are the needs that were not done, of a task that was not reached; none when the run was stopped before.
 	Waited     []string
-	Began, End time.Time
+	Begin, End time.Time
 }
 
 // Report is what became of all tasks, in the order in which they were given.
@@ -244,7 +244,7 @@ func (l *loop) next() int {
 
 func (l *loop) start(ctx context.Context, task int) {
 	t, outcome := l.tasks[task], &l.report.Tasks[task]
-	outcome.Began = time.Now()
+	outcome.Begin = time.Now()
 	l.running++
 	l.reporter.Start(t.ID)
 	go func() { // run waits for its end

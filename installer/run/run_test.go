@@ -52,8 +52,8 @@ func TestTheSidesOfADiamondRunAtOnce(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, o := range report.Tasks {
-		if o.Began.IsZero() || o.End.Before(o.Began) {
-			t.Errorf("%s has the times %v and %v", o.ID, o.Began, o.End)
+		if o.Begin.IsZero() || o.End.Before(o.Begin) {
+			t.Errorf("%s has the times %v and %v", o.ID, o.Begin, o.End)
 		}
 	}
 }
