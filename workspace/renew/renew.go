@@ -9,10 +9,11 @@
 package renew
 
 import (
-	"context"
-	"errors"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 
-	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
@@ -44,12 +45,6 @@ type Result struct {
 	Message string
 }
 
-// Wants are what a fleet's installations ask for, each with the version that it has.
-func Wants(f *fleet.Fleet, lock *lockfile.Lock) []solve.Want { return nil }
-
-// Changes are the picks that are not as the lock has them.
-func Changes(lock *lockfile.Lock, s *solve.Solution) []Change { return nil }
-
 // Agreement is what somebody has to agree to before an installation has a version.
 type Agreement struct {
 	Installation, From, To string
@@ -57,16 +52,52 @@ type Agreement struct {
 	Breaking []packages.Breaking
 }
 
-// NeedsAgreement says whether an upgrade to a version of a package waits for somebody, and why. Approved are the versions that
-// somebody has agreed to.
+// NeedsAgreement says whether an upgrade to a version of a package waits for somebody, and why; nil when it does not. Approved
+// are the versions that somebody has agreed to: the new one, or each of those that break on the way.
 func NeedsAgreement(next *packages.Package, installation, from string, approved []string) *Agreement {
-	return nil
+	a := &Agreement{Installation: installation, From: from, To: next.Spec.Version}
+	if from == "" || from == a.To || slices.Contains(approved, a.To) {
+		return nil
+	}
+	for _, b := range next.BreakingFrom(from) {
+		if !slices.Contains(approved, b.Since) {
+			a.Breaking = append(a.Breaking, b)
+		}
+	}
+	if len(a.Breaking) == 0 && !next.Spec.NeedsApproval {
+		return nil
+	}
+	return a
 }
 
-// Plan takes changes into the repository of a world. What people have changed in a package's files is kept; the version that
-// they changed is found in the catalogs. Errors are those of the catalogs, of compose and of fleet.Load, and *BaseError.
-func Plan(ctx context.Context, w *compose.World, set *catalog.Set, want []Change) (*Result, error) {
-	return nil, errors.ErrUnsupported
+// Wants are what a fleet's installations ask for, each with the version that it has, sorted by name.
+func Wants(f *fleet.Fleet, lock *lockfile.Lock) []solve.Want {
+	wants := make([]solve.Want, len(f.Installations))
+	for i := range f.Installations {
+		in := &f.Installations[i]
+		wants[i] = solve.Want{
+			Name: in.PackageName(), As: in.Metadata.Name, Range: in.Spec.Version, Catalog: in.Spec.Catalog, By: in.Position.File,
+		}
+		if e, ok := lock.Entry(in.Metadata.Name); ok && e.Package == in.PackageName() {
+			wants[i].Locked = e.Version
+			wants[i].Catalog = cmp.Or(in.Spec.Catalog, e.Catalog)
+		}
+	}
+	return wants
+}
+
+// Changes are the picks that are not as the lock has them, in the picks' order.
+func Changes(lock *lockfile.Lock, s *solve.Solution) []Change {
+	var changes []Change
+	for i := range s.Picks {
+		p := &s.Picks[i]
+		e, ok := lock.Entry(p.As)
+		if ok && e.Package == p.Name && e.Catalog == p.Catalog && e.Version == p.Version && maps.Equal(e.Requires, p.Satisfies) {
+			continue
+		}
+		changes = append(changes, Change{p.As, p.Name, p.Catalog, p.Version, p.Satisfies})
+	}
+	return changes
 }
 
 // BaseError says that people changed a package's files, and that the version which they changed is found nowhere any more.
@@ -77,7 +108,7 @@ type BaseError struct {
 
 // Error names the version.
 func (e *BaseError) Error() string {
-	return "the files of " + e.Installation + " were changed, and " + e.Package + " " + e.Version + ", which they were made from, is in no catalog any more"
+	return fmt.Sprintf("files of %s were changed since %s %s, which no catalog has any more: %v", compose.Payload(e.Installation), e.Package, e.Version, e.Err)
 }
 
 // Fix says what to do.
