@@ -3,6 +3,7 @@ package vault_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -311,5 +312,37 @@ func TestMemoryKnowsWhatWasOpenedAndNothingElse(t *testing.T) {
 	v, _ = open()
 	if got, _, err := v.Keep("secrets/a", []byte("one"), stored); err != nil || !bytes.Equal(got, stored) {
 		t.Errorf("with a spoilt memory: %v", err)
+	}
+}
+
+func TestAViewOpensWhatThePersonCanOpen(t *testing.T) {
+	r := newRepository(t)
+	files := fstest.MapFS{
+		"secrets/a": {Data: sealed(t, r.vault(r.alice), "secrets/a", "one")},
+		"secrets/b": {Data: []byte("in clear")}, // as it is in a work tree
+		"plain":     {Data: []byte("plain")},
+	}
+	opened, closed := r.vault(r.alice).FS(files), r.vault(identity(t)).FS(files)
+	for name, want := range map[string]string{"secrets/a": "one", "secrets/b": "in clear", "plain": "plain"} {
+		for how, read := range map[string]func() ([]byte, error){
+			"read": func() ([]byte, error) { return fs.ReadFile(opened, name) },
+			"opened": func() ([]byte, error) {
+				f, err := opened.Open(name)
+				if err != nil {
+					return nil, err
+				}
+				return io.ReadAll(f)
+			},
+		} {
+			if got, err := read(); err != nil || string(got) != want {
+				t.Errorf("%s %s: %q %v", name, how, got, err)
+			}
+		}
+	}
+	if got, err := fs.ReadFile(closed, "secrets/a"); err != nil || !seal.IsSealed(got) {
+		t.Errorf("a stranger reads %q %v", got, err)
+	}
+	if entries, err := fs.ReadDir(opened, "secrets"); err != nil || len(entries) != 2 {
+		t.Errorf("%v %v", entries, err)
 	}
 }
