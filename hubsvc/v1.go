@@ -10,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/hubsvc/join"
 	"github.com/pluralsh/plural/hubsvc/live"
 	"github.com/pluralsh/plural/internal/person"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -17,7 +18,7 @@ import (
 
 // apiRoutes describe all of /v1.
 func apiRoutes() [][]openapi.Route {
-	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), live.APIRoutes()}
+	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), live.APIRoutes(), join.APIRoutes()}
 }
 
 // apiOptions are what people's tools are served with.

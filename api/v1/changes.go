@@ -51,14 +51,15 @@ type Connection struct {
 // ChangeKind is the name of one kind of a stream's events, and of the list that they change.
 type ChangeKind string
 
-// Kinds of events of GET /v1/stream. The data of the first three is Changes of their type, of ChangedSources that of Source;
-// of ChangedSummary it is a Summary, of Happened Changes of Event. Reset says that changes were missed: what is shown has to
+// Kinds of events of GET /v1/stream. The data of the first three is Changes of their type, of ChangedSources that of Source,
+// of ChangedUpgrades that of Upgrade; of ChangedSummary it is a Summary, of Happened Changes of Event. Reset says that changes were missed: what is shown has to
 // be listed again; its data is an Error.
 const (
 	ChangedDeployments ChangeKind = "deployments"
 	ChangedClusters    ChangeKind = "clusters"
 	ChangedServices    ChangeKind = "services"
 	ChangedSources     ChangeKind = "sources"
+	ChangedUpgrades    ChangeKind = "upgrades"
 	ChangedSummary     ChangeKind = "summary"
 	Happened           ChangeKind = "events"
 	Reset              ChangeKind = "reset"
@@ -67,7 +68,7 @@ const (
 // Words are all kinds that can be asked for.
 func (ChangeKind) Words() []string {
 	return []string{
-		string(ChangedDeployments), string(ChangedClusters), string(ChangedServices), string(ChangedSources),
+		string(ChangedDeployments), string(ChangedClusters), string(ChangedServices), string(ChangedSources), string(ChangedUpgrades),
 		string(ChangedSummary), string(Happened),
 	}
 }

@@ -38,6 +38,8 @@ type View interface {
 	Services(paging.Query) (*v1.List[v1.Service], error)
 	Deployments(paging.Query) (*v1.List[v1.Deployment], error)
 	ListSources(paging.Query) (*v1.List[v1.Source], error)
+	ListUpgrades(paging.Query) (*v1.List[v1.Upgrade], error)
+	Upgrade(name string) (v1.Upgrade, bool)
 	Events(paging.Query) (*v1.List[v1.Event], error)
 }
 
@@ -124,6 +126,8 @@ func (a *API) Routes(mux *http.ServeMux) {
 	get("/v1/deployments/{cluster}/{service}", a.deployment)
 	get("/v1/sources", list(a.View.ListSources))
 	get("/v1/sources/{name}", one("source", a.source))
+	get("/v1/upgrades", list(a.View.ListUpgrades))
+	get("/v1/upgrades/{name}", one("package", a.View.Upgrade))
 	get("/v1/events", list(a.View.Events))
 	mux.HandleFunc("GET /v1/stream", a.stream)
 	mux.HandleFunc("GET /v1/openapi.json", a.document)

@@ -47,6 +47,12 @@ func serve(t *testing.T, clusters int, change func(*api.Options)) *hub {
 		Desired: fixed(desired(clusters)), Report: h.report, Now: time.Now, StaleAfter: time.Hour,
 		Received: func(c string) (int64, bool) { r, ok := h.report(c); return r.GetReceivedUnixMs(), ok },
 		Sources:  sources,
+		Upgrades: func() []v1.Upgrade {
+			return []v1.Upgrade{{
+				Installation: "front", Package: "web", Catalog: "builtin", Version: "1.0.0", Newest: "1.1.0", Policy: "manual", State: v1.UpgradeAvailable,
+				Reasons: []v1.UpgradeReason{{Code: v1.ReasonManual, Message: "its policy leaves upgrades to people", Fix: "plural package upgrade front --to 1.1.0"}},
+			}}
+		},
 	})
 	document, err := openapi.Document("v1.2.3", api.APIRoutes(), api.MeRoutes())
 	if err != nil {

@@ -30,6 +30,9 @@ func APIRoutes() []openapi.Route {
 		get("/v1/sources", "Upstream repositories, by name", v1.List[v1.Source]{},
 			listQuery("name, source, kind, url, ref, owner, error", "name, kind, age, failures")...),
 		get("/v1/sources/{name}", "One upstream repository; _ is the installation repo", v1.Source{}),
+		get("/v1/upgrades", "Installations of packages, where they stand and what they wait for", v1.List[v1.Upgrade]{},
+			listQuery("installation, name, package, catalog, version, target, policy, state, reason", "installation, package, state")...),
+		get("/v1/upgrades/{name}", "One installation, where it stands and what it waits for", v1.Upgrade{}),
 		get("/v1/events", "What happened lately, the newest first", v1.List[v1.Event]{},
 			listQuery("cluster, service, reason, warning, message", "newest")...),
 		{
@@ -38,7 +41,8 @@ func APIRoutes() []openapi.Route {
 			Events: map[string]any{
 				string(v1.ChangedDeployments): v1.Changes[v1.Deployment]{}, string(v1.ChangedClusters): v1.Changes[v1.Cluster]{},
 				string(v1.ChangedServices): v1.Changes[v1.Service]{}, string(v1.ChangedSources): v1.Changes[v1.Source]{},
-				string(v1.ChangedSummary): v1.Summary{}, string(v1.Happened): v1.Changes[v1.Event]{}, string(v1.Reset): v1.Error{},
+				string(v1.ChangedUpgrades): v1.Changes[v1.Upgrade]{},
+				string(v1.ChangedSummary):  v1.Summary{}, string(v1.Happened): v1.Changes[v1.Event]{}, string(v1.Reset): v1.Error{},
 			},
 		},
 		{

@@ -30,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -109,6 +110,14 @@ const ManifestsPath = "/join/"
 func (d *Door) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ManifestsPath+"{file}", d.limited(d.manifests))
 	mux.HandleFunc("POST "+api.JoinPath, d.limited(d.exchange))
+}
+
+// APIRoutes describe those that are below /v1.
+func APIRoutes() []openapi.Route {
+	return []openapi.Route{{
+		Method: http.MethodPost, Path: api.JoinPath, Summary: "Exchange a join token for a registration, as a cluster's agent does",
+		Body: api.JoinRequest{}, Response: api.JoinAnswer{}, Open: true,
+	}}
 }
 
 // limited answers a bounded number of requests of each address.

@@ -29,7 +29,9 @@ const (
 )
 
 // Signed is the message of a commit that carries an action out, as the hub's own.
-func Signed(message string) string { return strings.TrimRight(message, "\n") + "\n" + byTrailer + hub + "\n" }
+func Signed(message string) string {
+	return strings.TrimRight(message, "\n") + "\n" + byTrailer + hub + "\n"
+}
 
 // Message is that of a commit that takes a move back.
 func (a *Action) Message() string {

@@ -41,8 +41,9 @@ type changes struct {
 	counted bool
 	// wake is closed when there is more to read.
 	wake chan struct{}
-	// sources are what was seen of them last.
-	sources map[string]string
+	// sources and upgrades are what was seen of them last.
+	sources  map[string]string
+	upgrades map[string]v1.Upgrade
 }
 
 func newChanges() changes {
@@ -108,6 +109,7 @@ type Follower struct {
 	clusters    filter.Filter[line]
 	services    filter.Filter[v1.Service]
 	sources     filter.Filter[v1.Source]
+	upgrades    filter.Filter[v1.Upgrade]
 	events      filter.Filter[v1.Event]
 }
 
@@ -146,6 +148,7 @@ func (f *Follower) parse(filters func(v1.ChangeKind) string) (err error) {
 	read(v1.ChangedClusters, func(s string) (err error) { f.clusters, err = filter.Parse(s, clusterSchema()); return })
 	read(v1.ChangedServices, func(s string) (err error) { f.services, err = filter.Parse(s, serviceSchema()); return })
 	read(v1.ChangedSources, func(s string) (err error) { f.sources, err = filter.Parse(s, sourceSchema()); return })
+	read(v1.ChangedUpgrades, func(s string) (err error) { f.upgrades, err = filter.Parse(s, upgradeSchema()); return })
 	read(v1.Happened, func(s string) (err error) { f.events, err = filter.Parse(s, eventSchema()); return })
 	return err
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,28 @@ func (v *View) lookAtSources() {
 		}
 	}
 	v.changes.sources = now
+}
+
+// lookAtUpgrades notes which installations stand otherwise than before.
+func (v *View) lookAtUpgrades() {
+	now := map[string]v1.Upgrade{}
+	for _, u := range v.Upgrades() {
+		now[u.Installation] = u
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.changes.upgrades
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if !reflect.DeepEqual(before[name], now[name]) {
+			v.changes.add(change{kind: v1.ChangedUpgrades, service: name})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := now[name]; !ok {
+			v.changes.add(change{kind: v1.ChangedUpgrades, service: name})
+		}
+	}
+	v.changes.upgrades = now
 }
 
 // Events that are alike within sameFor are told once; keptEvents are the newest that are kept.

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // listing is how one kind of items is listed.
@@ -130,6 +131,12 @@ func (v *View) Services(q paging.Query) (*v1.List[v1.Service], error) {
 func (v *View) ListSources(q paging.Query) (*v1.List[v1.Source], error) {
 	_, since, _ := v.sight()
 	return page(listing[v1.Source]{table: sourceTable(), schema: sourceSchema()}, q, since, slices.Values(v.Sources()), itself)
+}
+
+// ListUpgrades lists installations with where they stand, by name.
+func (v *View) ListUpgrades(q paging.Query) (*v1.List[v1.Upgrade], error) {
+	_, since, _ := v.sight()
+	return page(listing[v1.Upgrade]{table: upgradeTable(), schema: upgradeSchema()}, q, since, slices.Values(v.Upgrades()), itself)
 }
 
 // happened is an event with its number.
@@ -292,6 +299,39 @@ func sourceSchema() filter.Schema[v1.Source] {
 			"error": {Get: func(s v1.Source) string { return s.Error }},
 		},
 		Names: []func(v1.Source) string{name},
+	}
+}
+
+func upgradeTable() paging.Table[v1.Upgrade] {
+	return paging.Table[v1.Upgrade]{
+		Columns: map[string]paging.Column[v1.Upgrade]{
+			"installation": {Text: func(u v1.Upgrade) string { return u.Installation }},
+			"package":      {Text: func(u v1.Upgrade) string { return u.Package }},
+			"state":        {Text: func(u v1.Upgrade) string { return string(u.State) }},
+		},
+		ID: []string{"installation"},
+	}
+}
+
+func upgradeSchema() filter.Schema[v1.Upgrade] {
+	name := func(u v1.Upgrade) string { return u.Installation }
+	return filter.Schema[v1.Upgrade]{
+		Fields: map[string]filter.Field[v1.Upgrade]{
+			"installation": {Get: name, Fixed: true}, "name": {Get: name, Fixed: true},
+			"package": {Get: func(u v1.Upgrade) string { return u.Package }},
+			"catalog": {Get: func(u v1.Upgrade) string { return u.Catalog }},
+			"version": {Get: func(u v1.Upgrade) string { return u.Version }},
+			"target":  {Get: func(u v1.Upgrade) string { return u.Target }},
+			"policy":  {Get: func(u v1.Upgrade) string { return u.Policy }, Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor}},
+			"state":   {Get: func(u v1.Upgrade) string { return string(u.State) }, Words: v1.UpgradeState("").Words()},
+			"reason": {Get: func(u v1.Upgrade) string {
+				if len(u.Reasons) == 0 {
+					return ""
+				}
+				return string(u.Reasons[0].Code)
+			}},
+		},
+		Names: []func(v1.Upgrade) string{name},
 	}
 }
 

@@ -78,6 +78,7 @@ func (v *View) Run(ctx context.Context) error {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	v.lookAtSources()
+	v.lookAtUpgrades()
 	for {
 		v.settled()
 		v.mu.Unlock()
@@ -87,6 +88,7 @@ func (v *View) Run(ctx context.Context) error {
 		case <-v.news.wake:
 		case <-again.C:
 			v.lookAtSources()
+			v.lookAtUpgrades()
 		}
 	}
 }

@@ -16,6 +16,7 @@ type current struct {
 	cluster line
 	service v1.Service
 	source  v1.Source
+	upgrade v1.Upgrade
 	event   v1.Event
 }
 
@@ -44,6 +45,9 @@ func (v *View) current(number uint64, ch change, now time.Time) current {
 				c.source, c.gone = s, false
 			}
 		}
+	case v1.ChangedUpgrades:
+		upgrade, ok := v.changes.upgrades[ch.service]
+		c.upgrade, c.gone = upgrade, !ok
 	case v1.Happened:
 		event, ok := v.events.at(ch.event)
 		c.event, c.gone = event, !ok
@@ -58,7 +62,7 @@ type step struct {
 	todo     []current
 	figures  *v1.Summary
 
-	deployments, clusters, services, sources, events gathered
+	deployments, clusters, services, sources, upgrades, events gathered
 }
 
 // gathered is what there is to say of one kind.
@@ -98,6 +102,8 @@ func (s *step) of(kind v1.ChangeKind) *gathered {
 		return &s.services
 	case v1.ChangedSources:
 		return &s.sources
+	case v1.ChangedUpgrades:
+		return &s.upgrades
 	case v1.Happened:
 		return &s.events
 	case v1.ChangedSummary, v1.Reset:
@@ -129,6 +135,8 @@ func (s *step) add(c *current) {
 		gather(&s.services, c.change.service, c.gone || !f.services.Match(c.service), c.service)
 	case v1.ChangedSources:
 		gather(&s.sources, c.change.service, c.gone || !f.sources.Match(c.source), c.source)
+	case v1.ChangedUpgrades:
+		gather(&s.upgrades, c.change.service, c.gone || !f.upgrades.Match(c.upgrade), c.upgrade)
 	case v1.Happened:
 		if !c.gone && f.events.Match(c.event) {
 			s.events.item(c.event)
@@ -148,7 +156,7 @@ func gather(into *gathered, name string, gone bool, value any) {
 func (s *step) parts() []v1.StreamEvent {
 	var parts []v1.StreamEvent
 	for _, kind := range [...]v1.ChangeKind{
-		v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSources, v1.Happened,
+		v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSources, v1.ChangedUpgrades, v1.Happened,
 	} {
 		if g := s.of(kind); g.bytes > 0 {
 			parts = append(parts, v1.StreamEvent{Kind: kind, Data: encode(g.Changes)})

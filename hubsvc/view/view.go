@@ -32,13 +32,15 @@ type Desired struct {
 	Refused []v1.Problem
 }
 
-// Options are what a view joins. All must be set but Event.
+// Options are what a view joins. All must be set but Upgrades and Event.
 type Options struct {
 	Desired func() *Desired
 	// Report is a cluster's newest report, Received when it came: that of a repeated one too, in Unix milliseconds.
 	Report   func(cluster string) (*api.Report, bool)
 	Received func(cluster string) (int64, bool)
 	Sources  func() []v1.Source
+	// Upgrades are where installations stand, sorted.
+	Upgrades func() []v1.Upgrade
 	Now      func() time.Time
 	// StaleAfter is how long a cluster may be silent before what is known of it counts as old.
 	StaleAfter time.Duration
@@ -63,6 +65,9 @@ type View struct {
 func New(o Options) *View {
 	if o.Event == nil {
 		o.Event = func(v1.Event) {}
+	}
+	if o.Upgrades == nil {
+		o.Upgrades = func() []v1.Upgrade { return nil }
 	}
 	return &View{Options: o, reader: reader{maphash.MakeSeed()}, news: newNews(), changes: newChanges()}
 }
@@ -180,6 +185,43 @@ func (v *View) Targets(service string) ([]string, bool) {
 		}
 	}
 	return names, true
+}
+
+// Upgrade is where one installation stands.
+func (v *View) Upgrade(name string) (v1.Upgrade, bool) {
+	for _, u := range v.Upgrades() {
+		if u.Installation == name {
+			return u, true
+		}
+	}
+	return v1.Upgrade{}, false
+}
+
+// Stand is how a service is on one cluster that it is meant for.
+type Stand struct {
+	Cluster string
+	Phase   v1.Phase
+	// Quarantined says that what is wanted failed a test that gates.
+	Quarantined bool
+	Message     string
+}
+
+// Stands are how a service is on the clusters that it is meant for, by name.
+func (v *View) Stands(service string) []Stand {
+	v.settled()
+	defer v.mu.Unlock()
+	tally := v.index.services[service]
+	if tally == nil {
+		return nil
+	}
+	var out []Stand
+	for _, c := range tally.rows() {
+		if want := c.row.want; want != nil {
+			failed := c.row.fact != nil && want.Key != "" && c.row.fact.quarantined.Value() == want.Key
+			out = append(out, Stand{c.entry.name(), c.row.phase, failed, clip(c.row.said(), maxMessage)})
+		}
+	}
+	return out
 }
 
 // Waiting are the tokens of a service's deletions that wait for somebody, on all clusters however many there are.
