@@ -1,0 +1,288 @@
+package release_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pluralsh/plural/agent"
+	"github.com/pluralsh/plural/agent/object"
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc"
+	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/internal/faultproxy"
+)
+
+// everything is one service of each kind: plain manifests with a sealed secret, a kustomization into a namespace that is not
+// there, a chart with hooks, definitions and a release record, whose templates ask what the cluster can do.
+func (w *world) everything() {
+	w.Helper()
+	w.seals("secrets/db.yaml", "password: "+password+"\n")
+	w.service("plain", "{source: {path: apps/plain}, namespace: NS, secrets: [{name: db, from: secrets/db.yaml}]}")
+	w.write("apps/plain/web.yaml", web("plain"))
+	w.write("apps/plain/cm.yaml.tmpl", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\ndata: {service: '{{ .service.name }}'}\n")
+
+	w.service("built", "{source: {path: apps/built}, namespace: new-ID, dependsOn: [{service: plain-ID}]}")
+	w.write("apps/built/kustomization.yaml", "resources: [cm.yaml]\nnamePrefix: a-\n")
+	w.write("apps/built/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: built}\ndata: {a: b}\n")
+
+	w.service("chart", "{source: {path: apps/chart}, namespace: NS, helm: {record: true, values: {color: blue}}}")
+	w.chart("apps/chart")
+}
+
+func (w *world) chart(at string) {
+	w.write(at+"/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n")
+	w.write(at+"/values.yaml", "color: red\n")
+	w.write(at+"/crds/things.yaml", `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.ID.example.com}
+spec:
+  group: ID.example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`)
+	w.write(at+"/templates/thing.yaml", "apiVersion: ID.example.com/v1\nkind: Thing\nmetadata: {name: one}\nspec: {color: {{ .Values.color }}}\n")
+	w.write(at+"/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: chart}\n"+
+		"data: {version: {{ .Capabilities.KubeVersion.Version }}, things: '{{ .Capabilities.APIVersions.Has \"ID.example.com/v1\" }}'}\n")
+	w.write(at+"/templates/web.yaml", web("chart"))
+	for _, hook := range []string{"pre-install,pre-upgrade", "post-install"} {
+		name, _, _ := strings.Cut(hook, ",")
+		w.write(at+"/templates/"+name+".yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: "+name+", annotations: {helm.sh/hook: '"+hook+"'}}\n"+
+			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: main}]}}}\n")
+	}
+}
+
+func web(name string) string {
+	return `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ` + name + `}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: ` + name + `}}
+  template:
+    metadata: {labels: {app: ` + name + `}}
+    spec: {containers: [{name: main, image: main}]}
+`
+}
+
+// seen is all that the world's services have in the cluster, inventories included, by name, with its version.
+func (w *world) seen() map[string]string {
+	w.Helper()
+	found := map[string]string{}
+	for _, kind := range []struct{ group, resource, namespace string }{
+		{"", "configmaps", w.kube.Namespace}, {"", "secrets", w.kube.Namespace}, {"apps", "deployments", w.kube.Namespace},
+		{"batch", "jobs", w.kube.Namespace}, {w.id + ".example.com", "things", w.kube.Namespace},
+		{"apiextensions.k8s.io", "customresourcedefinitions", ""}, {"", "configmaps", "new-" + w.id}, {"", "configmaps", object.SystemNamespace},
+	} {
+		list, err := w.kube.Dynamic.Resource(gvr(kind.group, "v1", kind.resource)).Namespace(kind.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			owner := o.GetLabels()[object.ServiceLabel]
+			ours := strings.HasSuffix(owner, "-"+w.id) || o.GetNamespace() == object.SystemNamespace && strings.Contains(o.GetName(), w.id)
+			if ours {
+				found[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
+			}
+		}
+	}
+	return found
+}
+
+// hub serves the repo, and returns its address and its word on whether all of it is applied and healthy.
+func (w *world) hub() (url string, converged func() bool) {
+	w.Helper()
+	dir := w.TempDir()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		w.Fatal(err)
+	}
+	url = "http://" + address
+	started := make(chan struct{})
+	o := hubsvc.Options{
+		Data: filepath.Join(dir, "data"), Listen: address, URL: url, TokenFile: filepath.Join(dir, "token"), Repo: "file://" + w.root, Branch: "main",
+		Interval: 50 * time.Millisecond, AllowFile: true, CacheBytes: 64 << 20, Log: slog.New(starts{slog.DiscardHandler, started}),
+		Terms: gateway.Terms{PollInterval: 200 * time.Millisecond, ReportInterval: 200 * time.Millisecond},
+	}
+	w.background(func(ctx context.Context) error { return hubsvc.Run(ctx, o) })
+	select {
+	case <-started:
+	case <-time.After(time.Minute):
+		w.Fatal("the hub does not start")
+	}
+	token, err := os.ReadFile(o.TokenFile)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return url, func() bool {
+		request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, url+"/v1/status", nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		var status v1.Status
+		err = json.NewDecoder(response.Body).Decode(&status)
+		if len(status.Refused) > 0 {
+			w.Fatalf("the hub refuses the commit: %+v", status.Refused)
+		}
+		return err == nil && status.Converged()
+	}
+}
+
+// starts closes a channel when a hub says that it has started.
+type starts struct {
+	slog.Handler
+	started chan struct{}
+}
+
+func (s starts) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s starts) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "hub started" {
+		close(s.started)
+	}
+	return nil
+}
+
+// background runs something until the test ends.
+func (w *world) background(run func(ctx context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// agent is a real one, behind a proxy of its own.
+func (w *world) agent() *faultproxy.Proxy {
+	w.Helper()
+	proxy, err := faultproxy.New(w.Context(), w.kube.RESTConfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = proxy.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		w.Fatal(err)
+	}
+	o := agent.Options{
+		Kube: proxy.Config(), Dir: w.TempDir(), RenderCommand: []string{self, "render-child"}, HealthCommand: []string{self, "health-child"},
+		Log: slog.New(slog.NewTextHandler(logs{w}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	w.background(func(ctx context.Context) error { return agent.Run(ctx, o) })
+	return proxy
+}
+
+// logs is the test's log as a writer.
+type logs struct{ *world }
+
+func (l logs) Write(text []byte) (int, error) {
+	l.Logf("%s", strings.TrimSpace(string(text)))
+	return len(text), nil
+}
+
+func TestAnAgentThatBeginsAfterwardsWritesNothing(t *testing.T) {
+	for name, registered := range map[string]bool{"registered before": true, "registered afterwards": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.everything()
+			w.commit()
+			url, converged := w.hub()
+			if registered {
+				w.register(url)
+			}
+			list, renderer := w.wanted()
+			if len(list) != 3 {
+				t.Fatalf("%d deployments", len(list))
+			}
+			for _, service := range []string{"plain", "built", "chart"} {
+				for i := range list {
+					if list[i].Service != w.name(service) {
+						continue
+					}
+					if list[i].Hold != nil {
+						t.Fatal(list[i].Hold)
+					}
+					outcome, err := w.cluster.Apply(t.Context(), &list[i], renderer, w.tell)
+					if err != nil {
+						t.Fatalf("%v\n%s", err, strings.Join(w.told, "\n"))
+					}
+					t.Logf("%s: %d objects, changed %v", service, outcome.Objects, sortedKeys(outcome.Changed))
+				}
+			}
+			if err := w.cluster.Settle(t.Context(), w.tell); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range w.told {
+				if strings.Contains(text, password) {
+					t.Errorf("it tells the secret: %s", text)
+				}
+			}
+			before := w.seen()
+			if len(before) < 12 {
+				t.Errorf("seen: %v", sortedKeys(before))
+			}
+			if !registered {
+				w.register(url)
+			}
+			proxy := w.agent()
+			w.eventually("the fleet has converged", converged)
+			if diff := cmp.Diff(before, w.seen()); diff != "" {
+				t.Errorf("objects changed (-before +after):\n%s", diff)
+			}
+			if writes := w.writes(proxy, 0); len(writes) > 0 {
+				t.Errorf("the agent has sent:\n%s", strings.Join(writes, "\n"))
+			}
+		})
+	}
+}
+
+func TestASecondReleaseWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.everything()
+	for _, service := range []string{"plain", "built", "chart"} {
+		w.mustApply(service)
+	}
+	before, beyond := w.seen(), len(w.proxy.Requests())
+	w.connect()
+	for _, service := range []string{"plain", "built", "chart"} {
+		if outcome := w.mustApply(service); len(outcome.Changed) > 0 {
+			t.Errorf("%s: changed %v", service, outcome.Changed)
+		}
+	}
+	if writes := w.writes(w.proxy, beyond); len(writes) > 0 {
+		t.Errorf("it has sent:\n%s", strings.Join(writes, "\n"))
+	}
+	if diff := cmp.Diff(before, w.seen()); diff != "" {
+		t.Errorf("objects changed (-before +after):\n%s", diff)
+	}
+}
