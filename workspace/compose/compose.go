@@ -12,15 +12,20 @@ package compose
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
 )
 
-// World is one state of an installation repo. It is read only, and safe for concurrent use.
+// World is one state of an installation repo. It is read only, and safe for concurrent use; what it has read it remembers.
 type World struct {
 	Fleet *fleet.Fleet
 	// Repo is the repository's root, with sealed files opened as far as there are keys.
@@ -34,7 +39,8 @@ type World struct {
 	Blind bool
 
 	mu     sync.Mutex // guards what follows
-	loaded map[string]*loaded
+	loaded map[string]func() (*loaded, error)
+	policy func() (*policy.Policy, error)
 }
 
 // Values are outputs by name, those that are secret apart.
@@ -82,7 +88,7 @@ type Step struct {
 	Services     []fleet.Service
 	Wait         *packages.Wait
 	// Digest changes when what the step does changes. It is empty while that cannot be told: the step waits, or a sealed file
-	// that it reads is not committed yet.
+	// that it reads is not committed as it should be.
 	Digest string
 }
 
@@ -93,48 +99,220 @@ const (
 	Wait      = "wait"
 )
 
-// loaded is a package in the repo with its expressions compiled.
-type loaded struct{}
-
-// LockedError says that a sealed file is needed that nobody here opens.
-type LockedError struct{ Path string }
-
-// Error names the file.
-func (e *LockedError) Error() string { return "\"" + e.Path + "\" is sealed, and was not opened" }
-
-// Fix says what to do.
-func (e *LockedError) Fix() string { return "plural crypto unlock" }
-
-// MissingError says that questions have no answer.
-type MissingError struct {
-	Installation string
-	Questions    []packages.Question
-}
-
-// Error names the questions.
-func (e *MissingError) Error() string { return e.Installation }
-
 // Installation composes one installation, and whatever it has to know of those that it depends on. What is wrong with a
-// package is a fleet.Errors with places in its payload's files.
+// package or its answers is a fleet.Errors with places in the repo, or one of the errors of this package.
 func Installation(w *World, name string, known Outputs) (*Composed, error) {
-	return nil, errors.ErrUnsupported
+	r, err := (&composer{w: w, known: known, done: map[string]*result{}}).installation(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.composed, nil
 }
 
 // All composes every installation of the fleet, each after those that it depends on. The error joins what is wrong with single
-// ones, which are left out.
-func All(w *World, known Outputs) ([]*Composed, error) { return nil, errors.ErrUnsupported }
-
-// Vendor is a package as it lies in the repo: packages/NAME/payload/**. What git or the sealing would not keep as it is, is an
-// error.
-func Vendor(payload fs.FS, name string) (map[string][]byte, error) {
-	return nil, errors.ErrUnsupported
+// ones, which are left out together with those that depend on them.
+func All(w *World, known Outputs) ([]*Composed, error) {
+	c := &composer{w: w, known: known, done: map[string]*result{}}
+	for i := range w.Fleet.Installations {
+		if _, err := c.installation(w.Fleet.Installations[i].Metadata.Name); err != nil {
+			continue // it is among the faults, or what it depends on is
+		}
+	}
+	return c.order, errors.Join(c.faults...)
 }
 
-// Upgrade merges the changes from base to next, two versions of a package, into the payload of an installation, which people
-// may have changed. It returns what has to be written, with nil for what has to be removed, and the files in conflict.
-func Upgrade(repo fs.FS, name string, base, next fs.FS) (changes map[string][]byte, conflicts []string, err error) {
-	return nil, nil, errors.ErrUnsupported
+// composer composes installations, each once.
+type composer struct {
+	w     *World
+	known Outputs
+	done  map[string]*result
+	// order are those that could be composed; faults say why others could not.
+	order  []*Composed
+	faults []error
+	// open are the installations that are being composed, each for the one before it.
+	open []string
 }
 
-// Payload is the folder of an installation's package in the repo.
-func Payload(name string) string { return "packages/" + name + "/payload" }
+// result is what others have to know of a composed installation.
+type result struct {
+	composed *Composed
+	err      error
+	outputs  map[string]output
+	// services are those that are, or will be, in the fleet; waiting are steps without which there are none yet.
+	services []fleet.Service
+	waiting  []string
+	// shut are sealed files that could not be opened.
+	shut []string
+}
+
+// output is one of a package's own.
+type output struct {
+	value   any
+	secret  bool
+	files   []string // sealed ones that it comes from
+	waiting []string
+}
+
+// installation composes one, and before it those that it depends on.
+func (c *composer) installation(name string) (*result, error) {
+	if r, ok := c.done[name]; ok {
+		return r, r.err
+	}
+	if at := slices.Index(c.open, name); at >= 0 {
+		return nil, &fleet.Error{
+			Position: fleet.Position{File: lockfile.File},
+			Message:  "packages depend on each other: " + strings.Join(append(slices.Clone(c.open[at:]), name), " -> "),
+			Fix:      "plural package remove one of them, or choose another for its dependency",
+		}
+	}
+	c.open = append(c.open, name)
+	r := &result{outputs: map[string]output{}}
+	r.err = c.compose(name, r)
+	c.open = c.open[:len(c.open)-1]
+	c.done[name] = r
+	switch blocked := new(blockedError); {
+	case errors.As(r.err, &blocked):
+		r.err = blocked.err
+	case r.err != nil:
+		c.faults = append(c.faults, r.err)
+	}
+	if r.err != nil {
+		return r, r.err
+	}
+	c.order = append(c.order, r.composed)
+	return r, nil
+}
+
+// blockedError says that an installation depends on one that cannot be composed.
+type blockedError struct{ err error }
+
+func (e *blockedError) Error() string { return e.err.Error() }
+
+// compose fills the result.
+func (c *composer) compose(name string, r *result) error {
+	in, ok := c.w.Fleet.Installation(name)
+	if !ok {
+		return &UnknownError{Installation: name}
+	}
+	l, err := c.w.load(name)
+	if err != nil {
+		return err
+	}
+	entry, err := c.w.locked(in, l)
+	if err != nil {
+		return err
+	}
+	one := &installing{composer: c, in: in, loaded: l, result: r, scope: &scope{vars: c.w.facts(name, l.pkg)}}
+	r.composed = &Composed{
+		Name: name, Package: l.pkg, Version: l.pkg.Spec.Version, PayloadDigest: l.digest,
+		Protected: in.Spec.Protected || l.pkg.Spec.Protected, Files: map[string][]byte{},
+	}
+	return firstError(
+		func() error { return one.dependencies(entry) },
+		one.answers,
+		one.readOutputs,
+		one.steps,
+		one.ownOutputs,
+		one.files,
+	)
+}
+
+func firstError(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installing is the composition of one installation.
+type installing struct {
+	*composer
+	in     *fleet.Installation
+	loaded *loaded
+	result *result
+	scope  *scope
+	// upon are the results of those that it depends on.
+	upon []*result
+	// given is what each step gave, as far as it is known.
+	given map[string]Values
+	// services are those of each step that has one.
+	services map[string]fleet.Service
+	// documents are what services.yaml holds, by step.
+	documents map[string][]byte
+	// sealed are the wanted sealed files; a nil content stays as it is.
+	sealed map[string][]byte
+}
+
+// name is the installation's.
+func (i *installing) name() string { return i.in.Metadata.Name }
+
+// path is that of a file of the installation.
+func (i *installing) path(file string) string { return "packages/" + i.name() + "/" + file }
+
+// dependencies composes what the installation depends on, and lets expressions see their outputs.
+func (i *installing) dependencies(entry *lockfile.Entry) error {
+	seen := map[string]any{}
+	i.scope.vars["packages"] = seen
+	for n := range i.loaded.pkg.Spec.Dependencies {
+		d := &i.loaded.pkg.Spec.Dependencies[n]
+		by := entry.Requires[d.Key()]
+		outputs := map[string]any{}
+		seen[d.Key()] = map[string]any{"outputs": outputs}
+		if by == "" {
+			if d.Optional {
+				continue
+			}
+			return &LockError{Installation: i.name(), Message: fmt.Sprintf("nothing satisfies its dependency %q", d.Key())}
+		}
+		r, err := i.installation(by)
+		if err != nil {
+			return &blockedError{err}
+		}
+		if !slices.Contains(i.result.composed.DependsOn, by) {
+			i.result.composed.DependsOn = append(i.result.composed.DependsOn, by)
+			i.upon = append(i.upon, r)
+		}
+		i.scope.shut = append(i.scope.shut, r.shut...)
+		for _, name := range slices.Sorted(maps.Keys(r.outputs)) {
+			o := r.outputs[name]
+			at := []string{"packages", d.Key(), "outputs", name}
+			if len(o.waiting) > 0 {
+				i.scope.unknown = append(i.scope.unknown, pending{at, o.waiting})
+				continue
+			}
+			outputs[name] = o.value
+			if o.secret {
+				i.scope.secrets = append(i.scope.secrets, origin{at, o.files})
+			}
+		}
+	}
+	return nil
+}
+
+// facts are what expressions know besides answers and outputs.
+func (w *World) facts(name string, p *packages.Package) map[string]any {
+	ws := &w.Fleet.Workspace
+	facts := map[string]any{
+		"workspace": map[string]any{
+			"name": ws.Metadata.Name, "hubURL": ws.Spec.Hub.URL, "repoURL": ws.Spec.Repo.URL, "branch": ws.Spec.Repo.Branch,
+		},
+		"self":         map[string]any{"name": p.Metadata.Name, "version": p.Spec.Version},
+		"installation": map[string]any{"name": name},
+	}
+	cluster := map[string]any{"name": "", "tags": map[string]any{}, "parameters": map[string]any{}}
+	if c, ok := w.Fleet.Cluster(ws.Spec.Management); ok {
+		cluster = map[string]any{"name": c.Metadata.Name, "tags": texts(c.Spec.Tags), "parameters": texts(c.Spec.Parameters)}
+	}
+	facts["cluster"] = cluster
+	return facts
+}
+
+func texts(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for key, value := range m {
+		out[key] = value
+	}
+	return out
+}
