@@ -19,11 +19,16 @@ import (
 	"github.com/pluralsh/plural/workspace/packages"
 )
 
+// Past finds the files of a package as they were in an installation before people changed them, by their digest, in an older
+// state of the repository. The error is fs.ErrNotExist where there is none.
+type Past func(ctx context.Context, installation, digest string) (fs.FS, error)
+
 // Plan takes changes into the repository of a world. What people have changed in a package's files is kept; the version that
-// they changed is found in the catalogs. Errors are those of the catalogs, of compose and of fleet.Load, and *BaseError.
-func Plan(ctx context.Context, w *compose.World, set *catalog.Set, want []Change) (*Result, error) {
+// they changed is found in the catalogs or, when past is not nil, there. Errors are those of the catalogs, of compose and of
+// fleet.Load, and *BaseError.
+func Plan(ctx context.Context, w *compose.World, set *catalog.Set, want []Change, past Past) (*Result, error) {
 	p := &planning{
-		world: w, set: set, lock: &lockfile.Lock{Packages: slices.Clone(w.Lock.Packages)},
+		world: w, set: set, past: past, lock: &lockfile.Lock{Packages: slices.Clone(w.Lock.Packages)},
 		result: &Result{Changes: map[string][]byte{}},
 	}
 	touched := map[string]bool{}
@@ -67,6 +72,7 @@ func Generate(w *compose.World, installations ...string) (map[string][]byte, err
 type planning struct {
 	world  *compose.World
 	set    *catalog.Set
+	past   Past
 	lock   *lockfile.Lock
 	result *Result
 	moves  []move
@@ -153,10 +159,16 @@ func (p *planning) base(ctx context.Context, old lockfile.Entry) (fs.FS, error) 
 		return ours, nil
 	}
 	payload, err := p.set.Open(ctx, old.Catalog, old.Package, old.Version, old.Digest)
-	if err != nil {
-		return nil, &BaseError{old.Name, old.Package, old.Version, err}
+	if err == nil {
+		return payload.Files, nil
 	}
-	return payload.Files, nil
+	if p.past != nil {
+		before, pastErr := p.past(ctx, old.Name, old.Digest)
+		if pastErr == nil || !errors.Is(pastErr, fs.ErrNotExist) {
+			return before, pastErr
+		}
+	}
+	return nil, &BaseError{old.Name, old.Package, old.Version, err}
 }
 
 func (p *planning) writeLock() error {
