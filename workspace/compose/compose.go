@@ -159,11 +159,13 @@ func (c *composer) installation(name string) (*result, error) {
 		return r, r.err
 	}
 	if at := slices.Index(c.open, name); at >= 0 {
-		return nil, &fleet.Error{
+		err := fleet.Errors{{
 			Position: fleet.Position{File: lockfile.File},
 			Message:  "packages depend on each other: " + strings.Join(append(slices.Clone(c.open[at:]), name), " -> "),
 			Fix:      "plural package remove one of them, or choose another for its dependency",
-		}
+		}}
+		c.faults = append(c.faults, err)
+		return nil, err
 	}
 	c.open = append(c.open, name)
 	r := &result{outputs: map[string]output{}}

@@ -35,6 +35,8 @@ type reading struct {
 	// secret says that something of it is, and files are where it comes from.
 	secret bool
 	files  []string
+	// called are paths of what is called secret, and comes from nothing that is.
+	called [][]string
 }
 
 func (s *scope) reads(refs []expr.Ref) reading {
@@ -49,6 +51,9 @@ func (s *scope) reads(refs []expr.Ref) reading {
 			if ref.Touches(o.path...) {
 				r.secret = true
 				r.files = append(r.files, o.files...)
+				if len(o.files) == 0 {
+					r.called = append(r.called, o.path)
+				}
 			}
 		}
 	}

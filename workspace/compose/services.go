@@ -313,7 +313,8 @@ func (i *installing) needed(p *part, seen map[string]bool, each func(fleet.Servi
 	}
 }
 
-// covers says whether a selector picks every cluster that another picks, now and later.
+// covers says whether a selector picks every cluster that another picks. Of one that picks by tags that is known only where both
+// say the same: another cluster may come.
 func (i *installing) covers(all, some fleet.Selector) bool {
 	if reflect.DeepEqual(all, some) {
 		return true
@@ -388,6 +389,9 @@ func (i *installing) sealValues(p *part, s *Step, doc *document, got evaluated) 
 			return i.loaded.fault(p.field(dotted(p.raw, leaf)), "put it into the values of a chart, or into parameters",
 				"a secret would stand in clear in the Service's %s", strings.TrimPrefix(dotted(p.raw, leaf), "spec."))
 		}
+	}
+	if values, ok := helm["values"].(map[string]any); ok && len(values) == 0 {
+		delete(helm, "values")
 	}
 	file := i.path(s.Name + secretValues)
 	if helm != nil {

@@ -172,8 +172,12 @@ func (i *installing) terraform(p *part, s *Step, got evaluated) error {
 	for _, name := range s.SecretInputs {
 		shown["inputs"].(map[string]any)[name] = p.raw["inputs"].(map[string]any)[name] // as it is written, with its expressions
 	}
+	var called []any // it is no secret to who reads the repo
+	for _, path := range got.called {
+		called = append(called, at(i.scope.vars, path))
+	}
 	var err error
-	s.Digest, err = i.digest(p, s.Kind, []string{m.Path}, got.files, shown)
+	s.Digest, err = i.digest(p, s.Kind, []string{m.Path}, got.files, shown, called)
 	return err
 }
 
