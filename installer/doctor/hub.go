@@ -1,0 +1,306 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+const (
+	// expiring is how soon a certificate must end to be worth a warning.
+	expiring = 14 * 24 * time.Hour
+	// maxHealth bounds what is read of a hub's answer about its health, in bytes.
+	maxHealth = 4 << 10
+)
+
+// hubs are the checks of the hub, and of what it says of agents.
+func (x *exam) hubs() []Check {
+	return []Check{
+		{Group: "hub", Name: "name", Before: true, Run: x.hubName},
+		{Group: "hub", Name: "repo's host", Before: true, Run: x.repoHost},
+		{Group: "hub", Name: "health", Run: x.health},
+		{Group: "hub", Name: "certificate", Run: x.certificate},
+		{Group: "hub", Name: "clock", Run: x.hubClock},
+		{Group: "hub", Name: "log-in", Run: x.login},
+		{Group: "hub", Name: "version", Run: x.hubVersion},
+		{Group: "hub", Name: "commit", Run: x.served},
+		{Group: "hub", Name: "agents", Run: x.agents},
+	}
+}
+
+const noHub = "nothing says where the hub is: spec.hub.url in plural.yaml, --hub, PLURAL_HUB"
+
+// hubName looks the hub's name up.
+func (x *exam) hubName(ctx context.Context) Result {
+	if x.HubURL == "" {
+		return skipped(noHub)
+	}
+	return lookUp(ctx, x.HubURL, "let DNS name the hub's address, or correct spec.hub.url in plural.yaml")
+}
+
+// repoHost looks up from where the hub fetches.
+func (x *exam) repoHost(ctx context.Context) Result {
+	w := x.manifest(ctx)
+	if w == nil || w.Spec.Repo.URL == "" {
+		return skipped("plural.yaml does not say where the hub fetches the repo from")
+	}
+	return lookUp(ctx, w.Spec.Repo.URL, "correct spec.repo.url in plural.yaml, or the DNS of this network")
+}
+
+func lookUp(ctx context.Context, address, fix string) Result {
+	at, proxied := hostPort(address)
+	host, _, err := net.SplitHostPort(at)
+	switch {
+	case at == "" || err != nil:
+		return skipped("its address names no host")
+	case net.ParseIP(host) != nil:
+		return ok("%s is an address", host)
+	case proxied:
+		return skipped("a proxy looks up %s", host)
+	}
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return because(err, fmt.Sprintf("the name %q has no address", host), fix)
+	}
+	return ok("%s is %s", host, some(found))
+}
+
+// reply is a hub's answer about its health.
+type reply struct {
+	status int
+	text   string
+	clock  clock
+	tls    *tls.ConnectionState // nil without TLS
+}
+
+// askHub asks whether the hub is ready, as nobody.
+func (x *exam) askHub(ctx context.Context) (*reply, error) {
+	if x.HubURL == "" {
+		return nil, errors.New(noHub)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if len(x.HubCA) > 0 && !pool.AppendCertsFromPEM(x.HubCA) {
+		return nil, errors.New("the file of PLURAL_CA_FILE holds no certificate")
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(x.HubURL, "/")+"/readyz", nil)
+	if err != nil {
+		return nil, err
+	}
+	sent := x.Now()
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		var transport *url.Error
+		if errors.As(err, &transport) {
+			err = transport.Err // the address is told already
+		}
+		return nil, err
+	}
+	defer answer.Body.Close()
+	r := &reply{status: answer.StatusCode, clock: newClock(answer, sent, x.Now()), tls: answer.TLS}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxHealth))
+	r.text = strings.TrimSpace(string(text))
+	return r, err
+}
+
+func (x *exam) health(ctx context.Context) Result {
+	if x.HubURL == "" {
+		return skipped(noHub)
+	}
+	r, err := x.hub(ctx)
+	var invalid x509.CertificateInvalidError
+	var unknown x509.UnknownAuthorityError
+	var named x509.HostnameError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return because(err, "the hub's certificate has ended", "renew it where the hub, or its ingress, has it from")
+	case errors.As(err, &unknown):
+		return because(err, "nobody that this machine trusts has signed the hub's certificate", "let PLURAL_CA_FILE name the authority's certificate")
+	case errors.As(err, &named):
+		return because(err, "the hub's certificate is for another name", "correct spec.hub.url, or the certificate")
+	case err != nil:
+		return because(err, "the hub at "+x.HubURL+" cannot be reached", "see that it runs: kubectl -n plural-system get pods; and that this is its address")
+	case r.status != http.StatusOK:
+		fault := fail("plural logs hub", "the hub is not ready: it answers %d", r.status)
+		fault.Cause = fmt.Sprintf("%.300s", r.text)
+		return fault
+	}
+	return ok("%s is ready", x.HubURL)
+}
+
+// answered is the hub's answer; without one the result says why a check is skipped.
+func (x *exam) answered(ctx context.Context) (*reply, Result) {
+	if x.HubURL == "" {
+		return nil, skipped(noHub)
+	}
+	r, err := x.hub(ctx)
+	if err != nil {
+		return nil, skipped("the hub cannot be reached")
+	}
+	return r, Result{State: OK}
+}
+
+func (x *exam) certificate(ctx context.Context) Result {
+	r, why := x.answered(ctx)
+	if r == nil {
+		return why
+	}
+	if r.tls == nil || len(r.tls.PeerCertificates) == 0 {
+		if host, _ := hostPort(x.HubURL); loopback(host) {
+			return skipped("the hub is on this machine, and speaks without TLS")
+		}
+		return warn("give the hub TLS, or an ingress that has it", "the hub speaks without TLS: whoever is on the way can read the tokens of people and agents")
+	}
+	end := r.tls.PeerCertificates[0].NotAfter
+	if left := end.Sub(x.Now()); left < expiring {
+		return warn("renew it", "the hub's certificate ends in %s", plural(int(left/(24*time.Hour)), "day", "days"))
+	}
+	return ok("the hub's certificate is good until %s", end.UTC().Format(time.DateOnly))
+}
+
+func loopback(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func (x *exam) hubClock(ctx context.Context) Result {
+	r, why := x.answered(ctx)
+	if r == nil {
+		return why
+	}
+	return r.clock.judge("the hub's")
+}
+
+func (x *exam) login(ctx context.Context) Result {
+	if r, why := x.answered(ctx); r == nil {
+		return why
+	}
+	if x.Hub == nil {
+		return skipped("there is no way to ask the hub")
+	}
+	me, err := x.Hub.Me(ctx)
+	if err != nil {
+		r := because(err, "the hub does not know you", "plural auth login")
+		r.State = Warn
+		return r
+	}
+	return ok("the hub knows you as %s", me.Name)
+}
+
+// askStatus asks how the fleet is.
+func (x *exam) askStatus(ctx context.Context) (*v1.Status, error) {
+	if x.Hub == nil {
+		return nil, errors.New("there is no way to ask the hub")
+	}
+	return x.Hub.Status(ctx)
+}
+
+// told is what the hub says of the fleet; without an answer the result says why a check is skipped.
+func (x *exam) told(ctx context.Context) (*v1.Status, Result) {
+	if r, why := x.answered(ctx); r == nil {
+		return nil, why
+	}
+	s, err := x.status(ctx)
+	if err != nil {
+		return nil, skipped("the hub does not tell you how the fleet is")
+	}
+	return s, Result{State: OK}
+}
+
+func (x *exam) hubVersion(ctx context.Context) Result {
+	s, why := x.told(ctx)
+	if s == nil {
+		return why
+	}
+	switch {
+	case s.Version == x.Version:
+		return ok("hub and plural are version %s", x.Version)
+	case major(s.Version) != major(x.Version):
+		return fail("use a plural of the hub's version, or upgrade the hub: plural package upgrade hub", "the hub is version %s, and this plural %s", s.Version, x.Version)
+	}
+	return warn("use a plural of the hub's version, or upgrade the hub: plural package upgrade hub", "the hub is version %s, and this plural %s", s.Version, x.Version)
+}
+
+// major is the first number of a version; what is no release is of any.
+func major(version string) string {
+	number, _, found := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if !found {
+		return ""
+	}
+	return number
+}
+
+func (x *exam) served(ctx context.Context) Result {
+	s, why := x.told(ctx)
+	if s == nil {
+		return why
+	}
+	switch {
+	case len(s.Refused) > 0:
+		r := fail("plural validate, then commit and push what mends it", "the hub refuses commit %.7s, and serves %.7s", s.Head.ID, s.Commit.ID)
+		r.Cause = s.Refused[0].Message
+		return r
+	case s.Commit.ID == "":
+		return fail("plural logs hub", "the hub has no commit to serve")
+	}
+	return ok("the hub serves commit %.7s", s.Commit.ID)
+}
+
+// agents goes by what the hub heard of them.
+func (x *exam) agents(ctx context.Context) Result {
+	s, why := x.told(ctx)
+	if s == nil {
+		return why
+	}
+	list, err := x.Hub.Clusters(ctx)
+	if err != nil {
+		return because(err, "the hub does not list the clusters", "")
+	}
+	var silent, unregistered, other []string
+	for i := range list.Items {
+		c := &list.Items[i]
+		switch {
+		case c.Phase == v1.Unregistered:
+			unregistered = append(unregistered, c.Name)
+		case c.Phase == v1.Stale, c.LastReport == nil:
+			silent = append(silent, c.Name+" ("+since(x.Now(), c.LastReport)+")")
+		case c.AgentVersion != "" && c.AgentVersion != s.Version:
+			other = append(other, c.Name+" ("+c.AgentVersion+")")
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		return fail("see that their agents run and reach the hub: kubectl -n plural-system logs deployment/plural-agent", "agents do not report: %s", some(silent))
+	case len(unregistered) > 0:
+		return warn("plural cluster register "+unregistered[0], "clusters without an agent: %s", some(unregistered))
+	case len(other) > 0:
+		return warn("plural package upgrade agent", "agents of another version than the hub's %s: %s", s.Version, some(other))
+	case len(list.Items) == 0:
+		return skipped("the fleet has no clusters")
+	}
+	return ok("%s", plural(len(list.Items), "agent reports", "agents report"))
+}
+
+func since(now time.Time, at *time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return now.Sub(*at).Round(time.Second).String() + " ago"
+}
