@@ -25,6 +25,7 @@ import (
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/cryptocmd"
+	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/hub"
 	"github.com/pluralsh/plural/cli/initcmd"
@@ -147,7 +148,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
 		up.NewCmdUp(f, nil),
-		up.NewCmdDown(f),
+		up.NewCmdDown(f), deploy.NewCmdDeploy(f),
 		local.NewCmdLocal(f),
 		hub.NewCmdHub(f),
 		agentCommands(f),

@@ -106,6 +106,11 @@ func (o *initOptions) begin(ctx context.Context, repo *workspace.Repo) error {
 	return nil
 }
 
+// Person is what somebody is called among the members of a repository in dir, when nobody says otherwise.
+func Person(ctx context.Context, f *cmdutil.Factory, dir string) (string, error) {
+	return (&initOptions{change: change{f: f}}).person(ctx, dir)
+}
+
 // Begin is plural crypto init, without a word, in a repository that another command has just made. It returns the
 // commit's id, and the files that it made, sorted.
 func Begin(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo) (commit string, made []string, err error) {

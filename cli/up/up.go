@@ -30,20 +30,26 @@ type options struct {
 	clusters []string
 	chosen   bool // clusters were named, and are not the default
 	port     int
+	existing existingOptions
 }
 
 // NewCmdUp is `plural up`.
 func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:     "up --local [DIR]",
-		Short:   "Bring up a fleet on this machine",
+		Use:     "up {--local | --context CONTEXT} [DIR]",
+		Short:   "Bring up a fleet, here or on a cluster that is there",
 		GroupID: cmdutil.GroupStart,
-		Long: "Bring up a fleet on this machine: a hub, a management cluster, two more, and an installation repo in DIR\n" +
-			"(default ./fleet) that they follow. The clusters are real Kubernetes API servers with simulated nodes: no\n" +
-			"containers run. Run it again to go on where it was interrupted.",
-		Example: cmdutil.Example("plural up --local", "plural up --local ./demo --port 9000"),
-		Args:    cmdutil.AtMost(1),
+		Long: "Bring up a fleet, with its installation repo in DIR (default ./fleet). Run it again to go on where it was interrupted.\n\n" +
+			"With --local everything is on this machine: a hub, a management cluster, two more. The clusters are real Kubernetes API\n" +
+			"servers with simulated nodes: no containers run.\n\n" +
+			"With --context the hub and an agent are installed on the cluster of that context: the repo is made and pushed to where\n" +
+			"the hub fetches it from, the cluster gets its keys, the packages hub and agent are added to the repo and deployed. From\n" +
+			"then on they are services like any other. plural cluster register brings in more clusters.",
+		Example: cmdutil.Example("plural up --local", "plural up --local ./demo --port 9000",
+			"plural up --context prod --hub-url https://hub.example.com --github acme/fleet",
+			"plural up --context prod --hub-url https://hub.example.com --repo-url https://git.example.com/fleet.git --repo-credentials ./credentials --set hub.replicas=3 --no-input --yes"),
+		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir, o.chosen = dirOf(f, args), cmd.Flags().Changed("clusters")
 			if runF != nil {
@@ -56,6 +62,21 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	flags.BoolVar(&o.local, "local", false, "make the clusters on this machine")
 	flags.StringVar(&o.name, "name", "", "the workspace's `NAME` (default the folder's)")
 	flags.StringSliceVar(&o.clusters, "clusters", []string{"mgmt", "edge-1", "edge-2"}, "the clusters' `NAMES`, the management cluster first; without it, those of the last up")
+	e := &o.existing
+	flags.StringVar(&e.context, "context", "", "install on the cluster of this kubeconfig `CONTEXT`")
+	flags.StringVar(&e.kubeconfig, "kubeconfig", "", "with --context: the kubeconfig `FILE` (default as for kubectl)")
+	flags.StringVar(&e.cluster, "cluster", "", "with --context: what the fleet calls that cluster, its `NAME` (default mgmt)")
+	flags.StringVar(&e.hubURL, "hub-url", "", "with --context: the `URL` by which agents and people will reach the hub")
+	flags.StringVar(&e.repoURL, "repo-url", "", "with --context: the `URL` from which the hub fetches the repo")
+	flags.StringVar(&e.github, "github", "", "with --context: make the repo on GitHub as `OWNER/NAME`, with a deploy key and a webhook for the hub")
+	flags.StringVar(&e.read, "repo-credentials", "", "with --context: the `FOLDER` with what the hub reads the repo with, a file each, as for plural hub serve")
+	flags.StringVar(&e.push, "edit-credentials", "", "with --context: the `FOLDER` with what the hub pushes with, when it is to commit what people ask for")
+	flags.StringVar(&e.hubCA, "hub-ca", "", "with --context: the `FILE` with the certificates to trust for the hub, PEM (default the system's)")
+	flags.StringVar(&e.tlsCert, "tls-cert", "", "with --context: the certificate `FILE` of a hub that ends TLS itself, PEM")
+	flags.StringVar(&e.tlsKey, "tls-key", "", "with --context: that certificate's key `FILE`, PEM")
+	flags.StringArrayVar(&e.set, "set", nil, "with --context: an answer to a package's question, `PACKAGE.NAME=VALUE`; may be repeated")
+	flags.StringVar(&e.answers, "answers", "", "with --context: answers by package from this YAML `FILE`; - is stdin")
+	cmd.MarkFlagsMutuallyExclusive("local", "context")
 	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use")
 	return cmd
 }
@@ -73,8 +94,14 @@ func dirOf(f *cmdutil.Factory, args []string) string {
 
 func run(ctx context.Context, o *options) error {
 	f := o.factory
+	if o.existing.context != "" {
+		return o.upExisting(ctx)
+	}
 	if !o.local {
-		return &ui.Err{Msg: "where are the clusters to come from?", Fix: "plural up --local makes them on this machine"}
+		return &ui.Err{
+			Msg: "where are the clusters to come from?",
+			Fix: "plural up --local makes them on this machine, plural up --context CONTEXT takes one that is there",
+		}
 	}
 	programs, err := local.FindPrograms()
 	if err != nil {
@@ -149,47 +176,16 @@ func show(f *cmdutil.Factory, result *installer.Result, dir string) error {
 	if err != nil {
 		return err
 	}
-	return printer.Print(ui.View{
-		Value: outcome{result.Fleet.Repo, result.HubURL, result.Status},
-		Names: []string{"hub/" + result.HubURL},
+	return printer.Print(outcomeView(outcome{result.Fleet.Repo, result.HubURL, result.Status}, dir))
+}
+
+func outcomeView(o outcome, dir string) ui.View {
+	return ui.View{
+		Value: o,
+		Names: []string{"hub/" + o.Hub},
 		Screen: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "hub   %s\nrepo  %s\nnext  cd %s && plural status\n", result.HubURL, result.Fleet.Repo, dir)
+			_, err := fmt.Fprintf(w, "hub   %s\nrepo  %s\nnext  cd %s && plural status\n", o.Hub, o.Repo, dir)
 			return err
 		},
-	})
-}
-
-// NewCmdDown is `plural down`.
-func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
-	var keep bool
-	cmd := &cobra.Command{
-		Use:     "down [DIR]",
-		Short:   "Take a local fleet down",
-		GroupID: cmdutil.GroupStart,
-		Long: "Take a local fleet down: its processes end and its clusters are deleted. The installation repo in DIR (default:\n" +
-			"the one around the working directory, else ./fleet) and its origin stay.",
-		Example: cmdutil.Example("plural down", "plural down ./demo", "plural down --keep-clusters"),
-		Args:    cmdutil.AtMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := dirOf(f, args)
-			if repo, err := f.Repo(); err == nil && len(args) == 0 {
-				dir = repo.Root()
-			}
-			return down(cmd.Context(), f, dir, keep)
-		},
 	}
-	cmd.Flags().BoolVar(&keep, "keep-clusters", false, "end the processes, but keep the clusters' data for the next up")
-	return cmd
-}
-
-func down(ctx context.Context, f *cmdutil.Factory, dir string, keep bool) error {
-	at, err := local.Existing(dir)
-	if err != nil {
-		return err
-	}
-	if err := at.Down(ctx, keep); err != nil {
-		return err
-	}
-	f.Say("the fleet is down; the repo stays in %s", at.Repo)
-	return nil
 }

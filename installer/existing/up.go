@@ -54,9 +54,12 @@ type Options struct {
 	// Keys and Confirmed are the person's.
 	Keys      workspace.Keys
 	Confirmed trust.Store
-	// Origin makes the repo's origin where it is not there yet, and says what the hub reads it with; nil where there is
-	// nothing to make.
-	Origin func(ctx context.Context) (read map[string]string, err error)
+	// Origin makes the repo's origin where it is not there yet; nil where there is nothing to make.
+	Origin func(ctx context.Context) error
+	// Grant lets the hub read the repo, and says with what; it is asked while the hub has nothing. Nil: nobody grants.
+	Grant func(ctx context.Context) (read map[string]string, err error)
+	// Hook has the repo's host tell the hub of pushes, signed with the secret; nil where that is not wanted.
+	Hook func(ctx context.Context, secret string) error
 	// Seal begins to seal a repo that Up has just made.
 	Seal func(ctx context.Context, repo *workspace.Repo) error
 	// Packages sees to it that the repo has the packages of hub and agent, committed.
@@ -137,12 +140,8 @@ func (u *up) look(context.Context) (string, error) {
 // begin makes the installation repo with its origin, as far as it is not there.
 func (u *up) begin(ctx context.Context) (string, error) {
 	if u.Origin != nil {
-		read, err := u.Origin(ctx)
-		if err != nil {
+		if err := u.Origin(ctx); err != nil {
 			return "", err
-		}
-		if u.Read == nil {
-			u.Read = read
 		}
 	}
 	made, err := workspace.Init(ctx, workspace.Options{
@@ -319,13 +318,26 @@ func (u *up) read(path string) ([]byte, error) {
 
 // hub puts into the cluster what the hub is told beside git, and lets it open what is sealed for it.
 func (u *up) hub(ctx context.Context) (string, error) {
+	request := hubkeys.Request{Repo: u.Read, Edit: u.Push, TLSCert: u.TLSCert, TLSKey: u.TLSKey}
 	var err error
-	u.keys, err = hubkeys.Prepare(ctx, u.kube, hubkeys.Request{Repo: u.Read, Edit: u.Push, TLSCert: u.TLSCert, TLSKey: u.TLSKey})
-	if err != nil {
+	if u.keys, err = hubkeys.Prepare(ctx, u.kube, request); err != nil {
 		return "", err
+	}
+	if u.Grant != nil && !u.keys.HasRepo() {
+		if request.Repo, err = u.Grant(ctx); err != nil {
+			return "", err
+		}
+		if u.keys, err = hubkeys.Prepare(ctx, u.kube, request); err != nil {
+			return "", err
+		}
 	}
 	if u.keys.Changed() {
 		if err := u.keys.Install(ctx, u.kube); err != nil {
+			return "", err
+		}
+	}
+	if u.Hook != nil {
+		if err := u.Hook(ctx, u.keys.HookSecret()); err != nil {
 			return "", err
 		}
 	}

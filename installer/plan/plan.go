@@ -103,8 +103,7 @@ func (p *Plan) Count(a Action) int {
 	return n
 }
 
-// Only keeps what the named installations need: their own steps, and those before them. What is removed stays only when it is
-// named.
+// Only keeps the named installations' steps, with those before them: what they need or, of what is removed, what needs them.
 func (p *Plan) Only(installations []string) *Plan {
 	if len(installations) == 0 {
 		return p
@@ -117,9 +116,6 @@ func (p *Plan) Only(installations []string) *Plan {
 			continue
 		}
 		out.Steps = append(out.Steps, s)
-		if s.Action == Remove || s.Action == Keep {
-			continue
-		}
 		for _, need := range s.Needs {
 			wanted[need] = true
 		}

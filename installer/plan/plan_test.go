@@ -244,6 +244,13 @@ func TestOnlyBringsAlongWhatIsNeeded(t *testing.T) {
 	}
 }
 
+func TestOnlyTakesDownWhatNeedsTheNamedToo(t *testing.T) {
+	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
+	if got := lines(plan.Down(record).Only([]string{"left"})); !slices.Equal(got, []string{"remove top/app: down", "remove left/chart: down"}) {
+		t.Error(got)
+	}
+}
+
 // Whatever the packages are: each step comes after all that it needs, and once carried out, nothing is left to do.
 func TestEveryPlanIsInOrderAndIsDoneOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,214 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/cryptocmd"
+	"github.com/pluralsh/plural/cli/deploy"
+	"github.com/pluralsh/plural/cli/progress"
+	"github.com/pluralsh/plural/cli/ui"
+	installed "github.com/pluralsh/plural/installer/deploy"
+	"github.com/pluralsh/plural/installer/existing"
+	"github.com/pluralsh/plural/workspace"
+)
+
+// existingOptions are the flags about a cluster that is there already.
+type existingOptions struct {
+	context, kubeconfig string
+	cluster             string
+	hubURL, repoURL     string
+	hubCA               string
+	read, push          string
+	tlsCert, tlsKey     string
+	github              string
+	set                 []string
+	answers             string
+}
+
+// upExisting brings a fleet up on the cluster of a context.
+func (o *options) upExisting(ctx context.Context) error {
+	f := o.factory
+	work, stop, done := f.Patiently(ctx)
+	defer done()
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	wanted, err := o.wanted(work, config)
+	if err != nil {
+		return err
+	}
+	reporter := progress.New(f.IO, f.LogFormat, f.Now)
+	defer reporter.Close()
+	wanted.Reporter = reporter
+	wanted.Keys, wanted.Confirmed = f.Keys(), f.Confirmed()
+	wanted.Seal = func(ctx context.Context, repo *workspace.Repo) error {
+		_, _, err := cryptocmd.Begin(ctx, f, repo)
+		return err
+	}
+	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
+		return o.deploy(ctx, repo, reporter, stop)
+	}
+	wanted.Status = func(ctx context.Context, hub, token string) (*v1.Status, error) {
+		c, err := client.New(hub, token, f.Version)
+		if err != nil {
+			return nil, err
+		}
+		if wanted.HubCA != nil {
+			if err := c.Trust(wanted.HubCA); err != nil {
+				return nil, err
+			}
+		}
+		return c.Status(ctx)
+	}
+	result, err := existing.Up(work, *wanted)
+	reporter.Close()
+	if err != nil {
+		return o.explainExisting(work, err)
+	}
+	if err := f.Hosts().Save(result.HubURL, result.Token); err != nil {
+		return err
+	}
+	printer, err := f.Printer("table")
+	if err != nil {
+		return err
+	}
+	return printer.Print(outcomeView(outcome{result.Repo.Root(), result.HubURL, result.Status}, o.dir))
+}
+
+func (o *options) explainExisting(ctx context.Context, err error) error {
+	again := "run it again to go on"
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &ui.Err{Msg: "interrupted; what is done stays done", Fix: again, Code: ui.ExitInterrupted, Err: err}
+	}
+	explained := cmdutil.Explain(deploy.Explain(err))
+	var told *ui.Err
+	if errors.As(explained, &told) {
+		if told.Fix == "" {
+			told.Fix = "mend that and " + again
+		}
+		return told
+	}
+	return &ui.Err{Msg: "the fleet did not come up", Cause: err.Error(), Fix: "mend that and " + again, Err: err}
+}
+
+// config is the way to the cluster.
+func (o *options) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.existing.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.existing.context}).ClientConfig()
+	if err != nil {
+		return nil, &ui.Err{Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Err: err}
+	}
+	return config, nil
+}
+
+// wanted are the flags as what is to come up, with what people are asked where flags are missing.
+func (o *options) wanted(ctx context.Context, config *rest.Config) (*existing.Options, error) {
+	f, e := o.factory, o.existing
+	abs, err := filepath.Abs(o.dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the repo's folder: %w", err)
+	}
+	w := &existing.Options{Dir: abs, Name: cmp.Or(o.name, filepath.Base(abs)), Cluster: e.cluster, Config: config, HubURL: e.hubURL, RepoURL: e.repoURL}
+	if err := o.origin(w); err != nil {
+		return nil, err
+	}
+	if _, err := workspace.Find(abs); errors.Is(err, workspace.ErrNotFound) {
+		w.Cluster = cmp.Or(w.Cluster, "mgmt")
+		var questions []ui.Question
+		if w.HubURL == "" {
+			questions = append(questions, ui.Question{
+				Flag: "hub-url", Title: "By which URL will agents and people reach the hub?", Value: &w.HubURL, Check: workspace.CheckHubURL,
+				Help: "An Ingress or a load balancer leads it to the Service plural-system/plural-hub.",
+			})
+		}
+		if w.RepoURL == "" {
+			questions = append(questions, ui.Question{
+				Flag: "repo-url", Title: "From which URL does the hub fetch the installation repo?", Value: &w.RepoURL, Check: workspace.CheckRepoURL,
+				Help: "An empty repository on a git host. --github OWNER/NAME makes one.",
+			})
+		}
+		if len(questions) > 0 {
+			if err := f.Prompter().Ask(ctx, questions); err != nil {
+				return nil, err
+			}
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	for _, file := range []struct {
+		flag, name string
+		to         *[]byte
+	}{{"hub-ca", e.hubCA, &w.HubCA}, {"tls-cert", e.tlsCert, &w.TLSCert}, {"tls-key", e.tlsKey, &w.TLSKey}} {
+		if file.name == "" {
+			continue
+		}
+		if *file.to, err = os.ReadFile(file.name); err != nil {
+			return nil, fmt.Errorf("--%s: %w", file.flag, err)
+		}
+	}
+	for _, folder := range []struct {
+		flag, name string
+		to         *map[string]string
+	}{{"repo-credentials", e.read, &w.Read}, {"edit-credentials", e.push, &w.Push}} {
+		if folder.name == "" {
+			continue
+		}
+		if *folder.to, err = readFolder(folder.name); err != nil {
+			return nil, fmt.Errorf("--%s: %w", folder.flag, err)
+		}
+	}
+	w.Person, err = cryptocmd.Person(ctx, f, abs)
+	return w, err
+}
+
+// readFolder is the content of a folder's files.
+func readFolder(name string) (map[string]string, error) {
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(name, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files, nil
+}
+
+// deploy puts the repo's packages into place, on the cluster of the context.
+func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter progress.Reporter, stop <-chan struct{}) error {
+	w, err := cmdutil.Manifest(repo)
+	if err != nil {
+		return err
+	}
+	d, err := deploy.OpenFor(ctx, o.factory, repo, reporter, deploy.Choice{
+		Stop: stop, Kubeconfig: o.existing.kubeconfig, Contexts: []string{w.Spec.Management + "=" + o.existing.context},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err = d.Run(ctx, "plural up"); errors.Is(err, installed.ErrNothing) {
+		return nil
+	}
+	return err
+}

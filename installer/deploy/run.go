@@ -1,0 +1,331 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/installer/journal"
+	"github.com/pluralsh/plural/installer/ledger"
+	"github.com/pluralsh/plural/installer/plan"
+	"github.com/pluralsh/plural/installer/release"
+	"github.com/pluralsh/plural/installer/run"
+	"github.com/pluralsh/plural/workspace/compose"
+)
+
+// runner is one run under way.
+type runner struct {
+	*Deploy
+	held    *ledger.Held
+	journal *journal.Journal
+	reach   map[string]*rest.Config
+
+	committing sync.Mutex // there is one branch
+	mu         sync.Mutex // guards what follows
+	clusters   map[string]*release.Cluster
+	digests    map[plan.ID]string
+}
+
+// releasing is how long the lock may take to be given back when the run itself is over.
+const releasing = 30 * time.Second
+
+// MovedError says that the plan is not the one that was shown.
+type MovedError struct{}
+
+// Error says so.
+func (e *MovedError) Error() string {
+	return "somebody else deployed meanwhile: the plan is not the one that was shown"
+}
+
+// Fix says what to do.
+func (e *MovedError) Fix() string { return "look at the new plan: run the command again" }
+
+// Run carries the plan out. Another plan is made once nobody else can write the record; where that is not the one that was
+// shown, the error is a *MovedError and nothing was done. Without anything to do the error is ErrNothing. What was not done is
+// in a *run.IncompleteError.
+func (d *Deploy) Run(ctx context.Context, purpose string) (*run.Report, error) {
+	shown := d.plan
+	if !shown.Changes() {
+		return &run.Report{}, ErrNothing
+	}
+	head, err := d.Repo.Head()
+	if err != nil {
+		return nil, err
+	}
+	held, err := d.ledger.Acquire(ctx, ledger.Lock{Purpose: purpose, Commit: head})
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Deploy: d, held: held, clusters: map[string]*release.Cluster{}, digests: map[plan.ID]string{}}
+	report, err := r.all(ctx, shown)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasing)
+	defer cancel()
+	return report, errors.Join(err, held.Release(ctx))
+}
+
+func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error) {
+	r.record = r.held.Record()
+	if err := r.replan(ctx); err != nil {
+		return nil, err
+	}
+	if !same(shown, r.plan) {
+		return nil, &MovedError{}
+	}
+	var err error
+	if r.journal, err = journal.Open(r.Dir); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.journal.Close() }() // what it holds is on disk
+	if err := r.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if r.reach, err = r.Reach(r.world.clusters()); err != nil {
+		return nil, err
+	}
+	defer r.disconnect()
+	report, err := run.Run(ctx, r.tasks(), run.Options{Parallel: r.Parallel, Reporter: r.Reporter, Stop: r.Stop})
+	if err != nil {
+		return report, err
+	}
+	for name, cluster := range r.clusters { // what no service has taken over by now is nobody's
+		if err := cluster.Settle(ctx, func(string) {}); err != nil {
+			return report, fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return report, r.journal.Clear(r.held.Lock.ID)
+}
+
+// same says whether two plans do the same.
+func same(a, b *plan.Plan) bool {
+	return slices.EqualFunc(a.Steps, b.Steps, func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
+}
+
+// outcome is what the journal keeps of a step that is done, for the record.
+type outcome struct {
+	Installation ledger.Installation `json:"installation"` // without steps
+	Step         *ledger.Step        `json:"step,omitempty"`
+	// File is what belongs to it in the record.
+	File    string `json:"file,omitempty"`
+	Content []byte `json:"content,omitempty"`
+}
+
+// catchUp brings into the record what an earlier run on this machine did and could not write there any more.
+func (r *runner) catchUp(ctx context.Context) error {
+	caught := false
+	for _, id := range r.journal.Runs() {
+		if id == r.held.Lock.ID {
+			continue
+		}
+		for task, raw := range r.journal.Finished(id) {
+			var done outcome
+			if err := json.Unmarshal(raw, &done); err != nil {
+				return fmt.Errorf("read journal of %s: %w", task, err)
+			}
+			was := r.done(plan.ID(task))
+			if done.Step == nil || was != nil && !was.Finished.Before(done.Step.Finished) {
+				continue
+			}
+			if err := r.write(ctx, plan.ID(task), done); err != nil {
+				return err
+			}
+			caught = true
+		}
+		if err := r.journal.Clear(id); err != nil {
+			return err
+		}
+	}
+	if caught {
+		r.record = r.held.Record()
+		return r.replan(ctx)
+	}
+	return nil
+}
+
+// tasks are the plan's steps that are taken.
+func (r *runner) tasks() []run.Task {
+	taken := map[plan.ID]bool{}
+	for i := range r.plan.Steps {
+		if s := &r.plan.Steps[i]; s.Action == plan.Run || s.Action == plan.Remove {
+			taken[s.ID] = true
+		}
+	}
+	var tasks []run.Task
+	for i := range r.plan.Steps {
+		s := r.plan.Steps[i]
+		r.digests[s.ID] = s.Digest
+		if !taken[s.ID] {
+			continue
+		}
+		task := run.Task{ID: string(s.ID), Do: func(ctx context.Context, t *run.Progress) error {
+			if s.Action == plan.Remove {
+				return r.remove(ctx, s, t)
+			}
+			return r.take(ctx, s, t)
+		}}
+		for _, need := range s.Needs {
+			if taken[need] {
+				task.Needs = append(task.Needs, string(need))
+			}
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// take takes one step, once all that it needs is done.
+func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
+	if err := r.journal.Begin(r.held.Lock.ID, string(s.ID)); err != nil {
+		return err
+	}
+	c, step, err := r.world.compose(s.ID)
+	if err != nil {
+		return err
+	}
+	if len(step.Waiting) > 0 {
+		return fmt.Errorf("%s gave no outputs", step.Waiting[0])
+	}
+	commit, err := r.commit(ctx, "Deploy "+string(s.ID), c.Files)
+	if err != nil {
+		return err
+	}
+	if len(c.Files) > 0 { // what git keeps of the sealed files among them is known now
+		if c, step, err = r.world.compose(s.ID); err != nil {
+			return err
+		}
+	}
+	done := &ledger.Step{Kind: step.Kind, Needs: step.Needs, Commit: commit, By: r.held.Lock.Holder}
+	result := outcome{Step: done}
+	var given *compose.Values // of a step that gives outputs
+	switch {
+	case step.Terraform != nil:
+		given, err = r.terraform(ctx, s.ID, step, &result, t)
+	case step.Wait != nil:
+		given, err = r.wait(ctx, step, c, commit, t)
+	default:
+		err = r.services(ctx, step, commit, done, t)
+	}
+	if err != nil {
+		return err
+	}
+	if done.Commit, err = r.keepOutputs(ctx, s.ID, given, commit); err != nil {
+		return err
+	}
+	done.Digest, done.Parts = r.settle(&s, step.Digest)
+	done.Finished = time.Now().UTC()
+	result.Installation = r.about(c)
+	if err := r.finish(ctx, s.ID, result); err != nil {
+		return err
+	}
+	if step.Terraform == nil {
+		return nil
+	}
+	return os.RemoveAll(r.moduleDir(s.ID)) // the state lies there in clear, and is in the record now
+}
+
+// finish writes down that a step is done: on this machine first, which takes no network, then in the record.
+func (r *runner) finish(ctx context.Context, id plan.ID, result outcome) error {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	if err := r.journal.End(r.held.Lock.ID, string(id), raw); err != nil {
+		return err
+	}
+	return r.write(ctx, id, result)
+}
+
+// write puts what became of a step into the record.
+func (r *runner) write(ctx context.Context, id plan.ID, result outcome) error {
+	files := map[string][]byte{}
+	if result.File != "" {
+		files[result.File] = result.Content
+	}
+	return r.held.Update(ctx, func(record *ledger.Record) {
+		name, step := id.Installation(), id.Step()
+		was := record.Installations[name]
+		if result.Step == nil { // taken down
+			if was != nil {
+				delete(was.Steps, step)
+				if len(was.Steps) == 0 {
+					delete(record.Installations, name)
+				}
+			}
+			return
+		}
+		now := result.Installation
+		now.Steps = map[string]*ledger.Step{}
+		if was != nil {
+			now.Steps = was.Steps
+		}
+		now.Steps[step] = result.Step
+		record.Installations[name] = &now
+	}, files)
+}
+
+// about is what the record says of an installation as it is now.
+func (r *runner) about(c *compose.Composed) ledger.Installation {
+	return ledger.Installation{
+		Package: c.Package.Metadata.Name, Version: c.Version, PayloadDigest: c.PayloadDigest, DependsOn: c.DependsOn,
+		Protected: c.Protected,
+	}
+}
+
+// commit makes generated files what they should be, in git, where the hub sees them, and returns the commit that has them.
+func (r *runner) commit(ctx context.Context, message string, files map[string][]byte) (string, error) {
+	r.committing.Lock()
+	defer r.committing.Unlock()
+	return r.world.commit(ctx, message, files)
+}
+
+// keepOutputs makes what a step gave readable for those after it, by way of git.
+func (r *runner) keepOutputs(ctx context.Context, id plan.ID, given *compose.Values, commit string) (string, error) {
+	if given == nil {
+		return commit, nil
+	}
+	files, err := compose.Learn(r.world.now().files, id.Installation(), id.Step(), *given)
+	if err != nil {
+		return "", err
+	}
+	return r.commit(ctx, "Keep the outputs of "+string(id), files)
+}
+
+// settle is the step's digest, now that all is known which it has read.
+func (r *runner) settle(s *plan.Step, inputs string) (string, map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Settle(inputs, func(need plan.ID) string { return r.digests[need] })
+	r.digests[s.ID] = s.Digest
+	return s.Digest, s.Parts
+}
+
+// cluster is the way to a cluster from this machine, if there is one.
+func (r *runner) cluster(name string) (*release.Cluster, error) {
+	config, ok := r.reach[name]
+	if !ok {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.clusters[name]; c != nil {
+		return c, nil
+	}
+	c, err := release.Connect(name, config, release.Options{Auth: r.world.agent(name), DeferPrune: true})
+	if err != nil {
+		return nil, err
+	}
+	r.clusters[name] = c
+	return c, nil
+}
+
+func (r *runner) disconnect() {
+	for _, c := range r.clusters {
+		c.Close()
+	}
+}

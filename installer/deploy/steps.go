@@ -1,0 +1,424 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/installer/ledger"
+	"github.com/pluralsh/plural/installer/plan"
+	"github.com/pluralsh/plural/installer/preview"
+	"github.com/pluralsh/plural/installer/probe"
+	"github.com/pluralsh/plural/installer/run"
+	"github.com/pluralsh/plural/installer/terraform"
+	"github.com/pluralsh/plural/workspace/compose"
+	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// NoWayError says that nobody puts services on a cluster: no agent of it reports, and this machine has no way to it.
+type NoWayError struct{ Cluster, Service string }
+
+// Error names both.
+func (e *NoWayError) Error() string {
+	return fmt.Sprintf("nobody can put %s on cluster %s: no agent of it reports to the hub, and this machine knows no way to it", e.Service, e.Cluster)
+}
+
+// Fix says what to do.
+func (e *NoWayError) Fix() string {
+	return fmt.Sprintf("plural deploy --context %s=CONTEXT, or plural cluster register %s", e.Cluster, e.Cluster)
+}
+
+// aside bounds how many clusters are worked on at once by one step.
+const aside = 4
+
+// services has a step's services put on their clusters.
+func (r *runner) services(ctx context.Context, step *compose.Step, commit string, done *ledger.Step, t *run.Progress) error {
+	state, err := offline.Open(r.Repo, commit)
+	if err != nil {
+		return err
+	}
+	renderer, err := preview.New(state.Taken(), r.Identities)
+	if err != nil {
+		return err
+	}
+	done.Services, done.Namespaces = map[string][]string{}, map[string]string{}
+	resolver := resolve.New()
+	byCluster := map[string][]*resolve.Deployment{}
+	for i := range step.Services {
+		service := &step.Services[i]
+		name := service.Metadata.Name
+		for j := range state.Fleet.Clusters {
+			cluster := &state.Fleet.Clusters[j]
+			if !service.Spec.Clusters.Matches(cluster) {
+				continue
+			}
+			deployments, err := resolver.For(state.Fleet, cluster.Metadata.Name, state)
+			if err != nil {
+				return err
+			}
+			at := slices.IndexFunc(deployments, func(d resolve.Deployment) bool { return d.Service == name })
+			if at < 0 {
+				return fmt.Errorf("service %s is not in commit %.12s", name, commit)
+			}
+			byCluster[cluster.Metadata.Name] = append(byCluster[cluster.Metadata.Name], &deployments[at])
+			done.Services[name] = append(done.Services[name], cluster.Metadata.Name)
+			done.Namespaces[name] = deployments[at].Namespace
+		}
+		if len(done.Services[name]) == 0 {
+			t.Detail(name + " is for no cluster")
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(aside)
+	for cluster, deployments := range byCluster {
+		group.Go(func() error {
+			for _, d := range deployments {
+				if err := r.place(ctx, commit, d, renderer, func(text string) { t.Detail(cluster + ": " + text) }); err != nil {
+					return fmt.Errorf("cluster %s: %w", cluster, err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// place sees to it that a deployment is well on its cluster.
+func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment, renderer *preview.Renderer, told func(string)) error {
+	heard, err := r.heard(ctx, d.Cluster)
+	if err != nil {
+		return err
+	}
+	if heard {
+		return r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster, Key: d.Key}, told)
+	}
+	cluster, err := r.cluster(d.Cluster)
+	switch {
+	case err != nil:
+		return err
+	case cluster == nil:
+		return &NoWayError{Cluster: d.Cluster, Service: d.Service}
+	case d.Hold != nil:
+		return &HeldError{Service: d.Service, Problem: d.Hold}
+	}
+	_, err = cluster.Apply(ctx, d, renderer, told)
+	return err
+}
+
+// HeldError says why a service cannot be put anywhere.
+type HeldError struct {
+	Service string
+	Problem *resolve.Problem
+}
+
+// Error says what is wrong, and where.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("service %s: %s: %s", e.Service, e.Problem.Position, e.Problem.Message)
+}
+
+// heard says whether the hub hears from a cluster's agent.
+func (r *runner) heard(ctx context.Context, cluster string) (bool, error) {
+	if r.Hub == nil {
+		return false, nil
+	}
+	return r.Hub.Hears(ctx, cluster)
+}
+
+// wait waits for what a step waits for.
+func (r *runner) wait(ctx context.Context, step *compose.Step, c *compose.Composed, commit string, t *run.Progress) (*compose.Values, error) {
+	target := probe.Target{
+		Config: r.reach[r.world.management()],
+		Services: func(ctx context.Context, names []string) error {
+			return r.wellAll(ctx, c, names, commit, t)
+		},
+	}
+	outputs, err := probe.Wait(ctx, step.Wait, target, t.Detail)
+	if err != nil || step.Wait.Object == nil {
+		return nil, err
+	}
+	given := &compose.Values{Plain: map[string]any{}, Secret: map[string]any{}}
+	for name, value := range outputs {
+		if slices.Contains(step.Wait.Object.SecretOutputs, name) {
+			given.Secret[name] = value
+			continue
+		}
+		given.Plain[name] = value
+	}
+	return given, nil
+}
+
+// wellAll waits until the services of a package's steps are well on all their clusters, as far as a hub can tell: what was put
+// somewhere from here was well when its step ended.
+func (r *runner) wellAll(ctx context.Context, c *compose.Composed, steps []string, commit string, t *run.Progress) error {
+	for _, name := range steps {
+		was := r.held.Record().Installations[c.Name]
+		if was == nil || was.Steps[name] == nil {
+			continue
+		}
+		for service, clusters := range was.Steps[name].Services {
+			for _, cluster := range clusters {
+				if heard, err := r.heard(ctx, cluster); err != nil || !heard {
+					return err
+				}
+				if err := r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: service, Cluster: cluster}, t.Detail); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// moduleDir is where a step's module works on this machine.
+func (r *runner) moduleDir(id plan.ID) string {
+	return filepath.Join(r.Dir, "terraform", id.Installation(), id.Step())
+}
+
+// statePath is where a module's state would lie in the installation repo: sealing binds a file to its place. It lies in the
+// record instead.
+func statePath(id plan.ID) string {
+	return "packages/" + id.Installation() + "/" + id.Step() + ".tfstate.secret.yaml"
+}
+
+// stateFile is where a module's state lies in the record.
+func stateFile(id plan.ID) string { return "sealed/" + statePath(id) }
+
+// prepare readies a module, with the newest state there is.
+func (r *runner) prepare(ctx context.Context, id plan.ID, tool *terraform.Tool, step *compose.Step, files fs.FS, state string, t *run.Progress) (*terraform.Work, error) {
+	m := step.Terraform
+	module := terraform.Module{
+		Files: files, Dir: r.moduleDir(id), Inputs: m.Inputs, Secret: map[string]bool{}, Backend: m.Backend,
+		AllowDestroy: m.AllowDestroy || r.AllowDestroy,
+	}
+	for _, name := range step.SecretInputs {
+		module.Secret[name] = true
+	}
+	if state != "" {
+		sealed, err := r.ledger.File(ctx, state)
+		if err != nil {
+			return nil, err
+		}
+		if module.State, err = r.world.open(statePath(id), sealed); err != nil {
+			return nil, err
+		}
+	}
+	return tool.Prepare(ctx, module, &lines{told: t.Detail})
+}
+
+// terraform runs a module. Its state goes into the record also when it failed half-way.
+func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, result *outcome, t *run.Progress) (*compose.Values, error) {
+	tool := r.tools[id]
+	if tool == nil {
+		var err error
+		if tool, err = r.Tool(ctx, terraform.Want{Product: terraform.Product(step.Terraform.Product), Version: step.Terraform.Version}); err != nil {
+			return nil, err
+		}
+	}
+	state := ""
+	if was := r.done(id); was != nil {
+		state = was.State
+	}
+	files, err := r.world.payload(id.Installation(), step.Terraform.Path)
+	if err != nil {
+		return nil, err
+	}
+	work, err := r.prepare(ctx, id, tool, step, files, state, t)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = work.Close() }() // it holds a lock, which ends with the process at the latest
+	if !work.HasBackend() {             // before anything is made whose state could not be kept
+		if err := r.world.sealable(statePath(id)); err != nil {
+			return nil, err
+		}
+	}
+	summary, err := work.Plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.Detail(fmt.Sprintf("%d to add, %d to change, %d to replace, %d to destroy", summary.Add, summary.Change, summary.Replace, summary.Destroy))
+	made, failed := work.Apply(ctx)
+	if made != nil && made.State != nil {
+		sealed, err := r.world.seal(statePath(id), made.State)
+		if err != nil {
+			return nil, errors.Join(failed, err)
+		}
+		result.File, result.Content = stateFile(id), sealed
+		if failed != nil {
+			return nil, errors.Join(failed, r.keepState(ctx, id, sealed))
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if result.File != "" {
+		result.Step.State = result.File
+	}
+	result.Step.Product, result.Step.Version = string(tool.Product), tool.Version
+	given := &compose.Values{Plain: map[string]any{}, Secret: map[string]any{}}
+	for name, output := range made.Outputs {
+		if output.Secret {
+			given.Secret[name] = output.Value
+		} else {
+			given.Plain[name] = output.Value
+		}
+	}
+	return given, nil
+}
+
+// keepState puts the state of a module that failed into the record, as a step that is not done: it has no digest.
+func (r *runner) keepState(ctx context.Context, id plan.ID, sealed []byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasing)
+	defer cancel()
+	c, step, err := r.world.compose(id)
+	if err != nil {
+		return err
+	}
+	half := &ledger.Step{Kind: step.Kind, Needs: step.Needs, By: r.held.Lock.Holder, State: stateFile(id)}
+	if was := r.done(id); was != nil {
+		kept := *was
+		half = &kept
+		half.Digest, half.State = "", stateFile(id)
+	}
+	if half.Commit == "" {
+		if half.Commit, err = r.Repo.Head(); err != nil {
+			return err
+		}
+	}
+	return r.write(ctx, id, outcome{Installation: r.about(c), Step: half, File: stateFile(id), Content: sealed})
+}
+
+// lines tells whole lines as they come.
+type lines struct{ told func(string) }
+
+func (l *lines) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		if text := strings.TrimSpace(string(line)); text != "" {
+			l.told(text)
+		}
+	}
+	return len(p), nil
+}
+
+// remove takes down what one step did.
+func (r *runner) remove(ctx context.Context, s plan.Step, t *run.Progress) error {
+	if err := r.journal.Begin(r.held.Lock.ID, string(s.ID)); err != nil {
+		return err
+	}
+	was := r.done(s.ID)
+	var err error
+	switch {
+	case len(was.Services) > 0:
+		err = r.removeServices(ctx, was, t)
+	case was.Kind == "terraform":
+		err = r.destroy(ctx, s.ID, was, t)
+	}
+	if err != nil {
+		return err
+	}
+	return r.finish(ctx, s.ID, outcome{})
+}
+
+// LeftoversError says what a removal had to leave.
+type LeftoversError struct{ Left []string }
+
+// Error lists it.
+func (e *LeftoversError) Error() string {
+	return "left in place, for this machine knows no way there: " + strings.Join(e.Left, "; ")
+}
+
+// Fix says what to do.
+func (e *LeftoversError) Fix() string {
+	return "name the way, --context CLUSTER=CONTEXT, and run it again"
+}
+
+func (r *runner) removeServices(ctx context.Context, was *ledger.Step, t *run.Progress) error {
+	var unreached []string
+	kept := 0
+	for service, clusters := range was.Services {
+		wanted := r.world.wanted(service)
+		for _, name := range clusters {
+			told := func(text string) { t.Detail(name + ": " + text) }
+			if wanted != nil && wanted(name) && !r.Down {
+				continue // another step has it now
+			}
+			cluster, err := r.cluster(name)
+			if err != nil {
+				return err
+			}
+			heard, err := r.heard(ctx, name)
+			switch {
+			case err != nil && cluster == nil:
+				return err
+			case heard && !r.Down:
+				if err := r.Hub.Gone(ctx, service, name, told); err != nil {
+					return err
+				}
+			case cluster == nil:
+				unreached = append(unreached, fmt.Sprintf("%s on cluster %s", service, name))
+			default:
+				left, err := cluster.Remove(ctx, service, was.Namespaces[service], told)
+				if err != nil {
+					return fmt.Errorf("cluster %s: %w", name, err)
+				}
+				kept += len(left.Kept)
+			}
+		}
+	}
+	if len(unreached) > 0 {
+		return &LeftoversError{Left: unreached}
+	}
+	if kept > 0 {
+		t.Result(fmt.Sprintf("%d objects are kept", kept))
+	}
+	return nil
+}
+
+// destroy takes down what a module made, with the module as it was carried out.
+func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, t *run.Progress) error {
+	then, err := openWorld(ctx, r.Repo, was.Commit)
+	if err != nil {
+		return err
+	}
+	_, step, err := then.compose(id)
+	if err != nil {
+		return err
+	}
+	tool, err := r.Tool(ctx, terraform.Want{Product: terraform.Product(was.Product)})
+	if err != nil {
+		return err
+	}
+	files, err := then.payload(id.Installation(), step.Terraform.Path)
+	if err != nil {
+		return err
+	}
+	work, err := r.prepare(ctx, id, tool, step, files, was.State, t)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = work.Close() }() // it holds a lock, which ends with the process at the latest
+	made, failed := work.Destroy(ctx)
+	if failed != nil {
+		if made != nil && made.State != nil {
+			sealed, err := r.world.seal(statePath(id), made.State)
+			if err == nil {
+				half := *was
+				err = r.write(context.WithoutCancel(ctx), id, outcome{
+					Installation: *r.record.Installations[id.Installation()], Step: &half, File: stateFile(id), Content: sealed,
+				})
+			}
+			return errors.Join(failed, err)
+		}
+		return failed
+	}
+	return os.RemoveAll(r.moduleDir(id))
+}
