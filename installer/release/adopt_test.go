@@ -40,46 +40,6 @@ func (w *world) everything() {
 	w.chart("apps/chart")
 }
 
-func (w *world) chart(at string) {
-	w.write(at+"/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n")
-	w.write(at+"/values.yaml", "color: red\n")
-	w.write(at+"/crds/things.yaml", `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.ID.example.com}
-spec:
-  group: ID.example.com
-  scope: Namespaced
-  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`)
-	w.write(at+"/templates/thing.yaml", "apiVersion: ID.example.com/v1\nkind: Thing\nmetadata: {name: one}\nspec: {color: {{ .Values.color }}}\n")
-	w.write(at+"/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: chart}\n"+
-		"data: {version: {{ .Capabilities.KubeVersion.Version }}, things: '{{ .Capabilities.APIVersions.Has \"ID.example.com/v1\" }}'}\n")
-	w.write(at+"/templates/web.yaml", web("chart"))
-	for _, hook := range []string{"pre-install,pre-upgrade", "post-install"} {
-		name, _, _ := strings.Cut(hook, ",")
-		w.write(at+"/templates/"+name+".yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: "+name+", annotations: {helm.sh/hook: '"+hook+"'}}\n"+
-			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: main}]}}}\n")
-	}
-}
-
-func web(name string) string {
-	return `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: ` + name + `}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: ` + name + `}}
-  template:
-    metadata: {labels: {app: ` + name + `}}
-    spec: {containers: [{name: main, image: main}]}
-`
-}
-
 // seen is all that the world's services have in the cluster, inventories included, by name, with its version.
 func (w *world) seen() map[string]string {
 	w.Helper()

@@ -151,10 +151,13 @@ func final(reason apply.Reason) bool {
 
 // solution is what helps against an object's error: the engine's own word, or what the reason and the words tell.
 func solution(err *apply.Error) string {
-	if err.Fix != "" {
+	id := err.Object
+	switch {
+	case err.Reason == apply.HookFailed:
+		return fmt.Sprintf("kubectl logs -n %s %s/%s; %s", id.Namespace, strings.ToLower(id.Kind), id.Name, err.Fix)
+	case err.Fix != "":
 		return err.Fix
 	}
-	id := err.Object
 	switch err.Reason {
 	case apply.Denied, apply.Unavailable, apply.Unexpected:
 		return advice(err.Message, id.Namespace)
@@ -162,10 +165,6 @@ func solution(err *apply.Error) string {
 		return "correct the manifest"
 	case apply.OutOfBounds:
 		return "name the namespace under spec.allowedNamespaces, or move the object"
-	case apply.HookFailed:
-		return fmt.Sprintf("kubectl logs -n %s %s/%s", id.Namespace, strings.ToLower(id.Kind), id.Name)
-	case apply.MissingKind:
-		return "install what defines " + id.Kind + " first, and name its service under spec.dependsOn"
 	case apply.NamespaceTerminating:
 		return fmt.Sprintf("see what keeps the namespace: kubectl get namespace %s -o jsonpath='{.status.conditions}'", id.Namespace)
 	}

@@ -64,7 +64,7 @@ func TestWhatStandsInTheWayIsNamedWithWhatHelps(t *testing.T) {
 			file: strings.Replace(web("one"), "replicas: 1", "replicas: many", 1), reason: "Invalid", object: "Deployment.apps NS/one", said: "replicas", fix: "correct the manifest",
 		},
 		"a kind that nobody defines": {
-			file: "apiVersion: ID.example.com/v1\nkind: Nothing\nmetadata: {name: one}\n", reason: "MissingKind", object: "Nothing.ID.example.com", fix: "install what defines Nothing",
+			file: "apiVersion: ID.example.com/v1\nkind: Nothing\nmetadata: {name: one}\n", reason: "MissingKind", object: "Nothing.ID.example.com", fix: "install its CustomResourceDefinition",
 		},
 		"an account that may do nothing": {
 			spec: "namespace: NS, serviceAccount: default", file: cm, reason: "Forbidden", object: "ConfigMap NS/one", said: "cannot", fix: "grant that account",

@@ -25,6 +25,8 @@ type Leftovers struct {
 	Kept []Left
 	// Stuck objects did not go.
 	Stuck []Left
+	// Notes say what somebody may wonder about, such as hooks that did not run.
+	Notes []string
 }
 
 // Left is one object, and why it is still there.
@@ -91,6 +93,7 @@ type removal struct {
 	told func(string)
 	hide func(string) string // nil: nothing was opened for it
 	kept map[string]string   // reasons by object
+	said Outcome // its notes
 	// stuck is the last pass's, refused says that something of it is refused for good.
 	stuck   []Left
 	refused bool
@@ -155,6 +158,9 @@ func (c *Cluster) untilGone(ctx context.Context, asked apply.Removal, r *removal
 // take notes what a pass left.
 func (r *removal) take(result *apply.Result) {
 	r.stuck, r.refused = nil, false
+	for _, note := range result.Notes {
+		r.said.note([]string{r.hide(note)})
+	}
 	for i := range result.Objects {
 		o := &result.Objects[i]
 		name := o.ID().String()
@@ -189,7 +195,7 @@ func (r *removal) take(result *apply.Result) {
 }
 
 func (r *removal) leftovers() *Leftovers {
-	out := &Leftovers{Stuck: r.stuck}
+	out := &Leftovers{Stuck: r.stuck, Notes: r.said.Notes}
 	for name, reason := range r.kept {
 		out.Kept = append(out.Kept, Left{name, reason})
 	}
