@@ -289,11 +289,13 @@ func (r *runner) keepOutputs(ctx context.Context, id plan.ID, given *compose.Val
 	if given == nil {
 		return commit, nil
 	}
+	r.committing.Lock() // another step's outputs stand in the same file
+	defer r.committing.Unlock()
 	files, err := compose.Learn(r.world.now().files, id.Installation(), id.Step(), *given)
 	if err != nil {
 		return "", err
 	}
-	return r.commit(ctx, "Keep the outputs of "+string(id), files)
+	return r.world.commit(ctx, "Keep the outputs of "+string(id), files)
 }
 
 // settle is the step's digest, now that all is known which it has read.

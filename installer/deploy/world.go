@@ -77,7 +77,10 @@ func (w *world) load(commit string) error {
 		return err
 	}
 	snap := state.Taken()
-	v := view{commit: commit, time: snap.Commit().Time, state: state, files: &opened{base: snap.FS(), vault: w.vault}}
+	v := view{commit: commit, time: snap.Commit().Time, state: state, files: snap.FS()}
+	if w.vault != nil {
+		v.files = w.vault.FS(v.files)
+	}
 	lock, err := lockfile.Load(v.files)
 	if err != nil {
 		return err
