@@ -112,6 +112,7 @@ func Installation(w *World, name string, known Outputs) (*Composed, error) {
 // All composes every installation of the fleet, each after those that it depends on. The error joins what is wrong with single
 // ones, which are left out together with those that depend on them.
 func All(w *World, known Outputs) ([]*Composed, error) {
+	w.loadAll()
 	c := &composer{w: w, known: known, done: map[string]*result{}}
 	for i := range w.Fleet.Installations {
 		if _, err := c.installation(w.Fleet.Installations[i].Metadata.Name); err != nil {

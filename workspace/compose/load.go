@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/workspace/expr"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -43,6 +46,19 @@ type part struct {
 	tree *expr.Tree
 	// fields lead from paths in raw to those in the package's document, the longest first.
 	fields [][2]string
+}
+
+// loadAll reads the packages of all installations at once. What is wrong with one is told again when it is composed.
+func (w *World) loadAll() {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range w.Fleet.Installations {
+		group.Go(func() error {
+			_, _ = w.load(w.Fleet.Installations[i].Metadata.Name)
+			return nil
+		})
+	}
+	_ = group.Wait() // each returns nil
 }
 
 // load reads an installation's package, once.

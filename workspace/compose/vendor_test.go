@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -172,8 +173,11 @@ func fleetOf(n int) fstest.MapFS {
 
 // BenchmarkCompose composes a fleet of 500 packages from nothing but its files.
 func BenchmarkCompose(b *testing.B) {
-	repo := fleetOf(500)
-	var took float64
+	dir := b.TempDir()
+	if err := os.CopyFS(dir, fleetOf(500)); err != nil {
+		b.Fatal(err)
+	}
+	repo := os.DirFS(dir)
 	for b.Loop() {
 		b.StopTimer()
 		w := world(b, repo)
@@ -183,8 +187,7 @@ func BenchmarkCompose(b *testing.B) {
 			b.Fatal(len(all), err)
 		}
 	}
-	took = b.Elapsed().Seconds() * 1000 / float64(b.N)
-	fmt.Printf("bench compose_500_packages_ms %.0f ms\n", took)
+	fmt.Printf("bench compose_500_packages_ms %.0f ms\n", b.Elapsed().Seconds()*1000/float64(b.N))
 }
 
 func TestAFleetOfManyPackagesComposesInOrder(t *testing.T) {
