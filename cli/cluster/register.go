@@ -25,7 +25,7 @@ type registerOptions struct {
 	tags                map[string]string
 	message             string
 	noCommit            bool
-	print               bool
+	print, noAgent      bool
 }
 
 func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
@@ -37,7 +37,8 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 			"Keys for its agent are made: the private halves go into the secret plural-system/plural-agent of the cluster, the\n" +
 			"public halves into clusters/NAME.yaml, which is committed and pushed. Where the repository is sealed, the same commit\n" +
 			"lets the cluster open what is sealed for the groups that its tags select. A cluster that is registered already gets\n" +
-			"fresh keys, and its old ones are good for nothing once the hub has seen the commit.\n\n" +
+			"fresh keys, and its old ones are good for nothing once the hub has seen the commit. Then the agent is put there, where a\n" +
+			"package of the repo does that for the cluster.\n\n" +
 			"With --print nothing here touches the cluster: one line is printed, for whoever is the cluster's administrator to paste\n" +
 			"within a quarter of an hour. It holds a token that is good once, for this cluster; the agent that it starts makes its own\n" +
 			"keys, and the hub commits them. The hub has to run with --edits.",
@@ -59,6 +60,7 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")
 	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
 	flags.BoolVar(&o.noCommit, "no-commit", false, "write the file, but leave the commit to you")
+	flags.BoolVar(&o.noAgent, "no-agent", false, "leave the agent's installation to you")
 	flags.BoolVar(&o.print, "print", false, "print a line that registers the cluster where it is pasted")
 	for _, here := range []string{"kubeconfig", "context", "no-commit"} {
 		cmd.MarkFlagsMutuallyExclusive("print", here)
@@ -151,8 +153,11 @@ func (o *registerOptions) finish(ctx context.Context, c *change) error {
 	if err != nil {
 		return err
 	}
-	o.factory.Say("cluster %s is registered at %s; now run its agent there: plural agent run", o.name, cmdutil.ShortCommit(commit))
-	return nil
+	o.factory.Say("cluster %s is registered at %s", o.name, cmdutil.ShortCommit(commit))
+	if o.noAgent {
+		return nil
+	}
+	return o.putAgent(ctx, c.repo)
 }
 
 func (o *registerOptions) kube() (dynamic.Interface, error) {
