@@ -150,25 +150,28 @@ func (c *cluster) apply(objects []*unstructured.Unstructured) {
 	}
 }
 
-// delete takes objects away, and waits until they and their pods are gone.
+// delete takes objects away until they and their pods are gone: the controller that aggregates roles makes one again that it was
+// about to write.
 func (c *cluster) delete(objects []*unstructured.Unstructured) {
 	c.Helper()
 	ctx := context.WithoutCancel(c.Context())
-	for _, o := range slices.Backward(objects) {
-		how := metav1.DeletePropagationBackground
-		if _, workload, _ := unstructured.NestedMap(o.Object, "spec", "template"); workload {
-			how = metav1.DeletePropagationForeground // with its pods
+	c.eventually("all of it is gone", func() bool {
+		left := 0
+		for _, o := range slices.Backward(objects) {
+			how := metav1.DeletePropagationBackground
+			if _, workload, _ := unstructured.NestedMap(o.Object, "spec", "template"); workload {
+				how = metav1.DeletePropagationForeground // with its pods
+			}
+			err := c.of(o).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &how})
+			if !apierrors.IsNotFound(err) {
+				left++
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				c.Errorf("delete %s %s: %v", o.GetKind(), o.GetName(), err)
+			}
 		}
-		if err := c.of(o).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &how}); err != nil && !apierrors.IsNotFound(err) {
-			c.Errorf("delete %s %s: %v", o.GetKind(), o.GetName(), err)
-		}
-	}
-	for _, o := range objects {
-		c.eventually(o.GetKind()+" "+o.GetName()+" is gone", func() bool {
-			_, err := c.of(o).Get(ctx, o.GetName(), metav1.GetOptions{})
-			return apierrors.IsNotFound(err)
-		})
-	}
+		return left == 0
+	})
 }
 
 func (c *cluster) eventually(what string, is func() bool) {
