@@ -98,6 +98,11 @@ func (o Options) check() error {
 	return errors.Join(CheckName(o.Name), CheckHubURL(o.HubURL), CheckRepoURL(o.RepoURL), CheckBranch(o.Branch))
 }
 
+// values are what the scaffold is filled in with.
+func (o Options) values() map[string]string {
+	return map[string]string{"name": o.Name, "hubURL": o.HubURL, "repoURL": o.RepoURL, "management": o.Management, "branch": o.Branch}
+}
+
 // Init makes opts.Dir an installation repo: a git repository with the scaffold and one commit. What stands there is
 // left alone, but for the managed blocks in .gitignore and .gitattributes; a second run changes nothing.
 func Init(ctx context.Context, opts Options) (*Result, error) {
@@ -115,9 +120,7 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 	if opts.Branch == "" && head != nil {
 		opts.Branch = head.branch.Short()
 	}
-	files, err := templates.Render(templates.Installation, map[string]string{
-		"name": opts.Name, "hubURL": opts.HubURL, "repoURL": opts.RepoURL, "management": opts.Management, "branch": opts.Branch,
-	})
+	files, err := templates.Render(templates.Installation, opts.values())
 	if err != nil {
 		return nil, err
 	}
@@ -265,8 +268,16 @@ func (result *Result) write(files []templates.File) ([]edit, error) {
 		case unchanged, foreign:
 			result.Unchanged = append(result.Unchanged, f.Path)
 		}
-		if done != foreign {
-			ours = append(ours, e)
+		if done == foreign {
+			continue
+		}
+		ours = append(ours, e)
+		if !f.Block {
+			keep := provide(pristine(f.Path), f.Content)
+			if _, err := keep.write(root); err != nil {
+				return nil, err
+			}
+			ours = append(ours, keep)
 		}
 	}
 	return ours, nil

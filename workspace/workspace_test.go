@@ -71,7 +71,11 @@ func TestInitKeepsWhatIsChangedStagedAndUntracked(t *testing.T) {
 		t.Error(diff)
 	}
 	committed := strings.Fields(gitIn(t, dir, "show", "--format=", "--name-only", "HEAD"))
-	want := []string{".gitattributes", ".gitignore", "clusters/README.md", "plural.yaml", "services/README.md", "sources/README.md"}
+	want := []string{
+		".gitattributes", ".gitignore",
+		".plural/scaffold/clusters/README.md", ".plural/scaffold/plural.yaml", ".plural/scaffold/services/README.md", ".plural/scaffold/sources/README.md",
+		"clusters/README.md", "plural.yaml", "services/README.md", "sources/README.md",
+	}
 	if diff := cmp.Diff(want, committed); diff != "" {
 		t.Error(diff)
 	}
@@ -480,4 +484,26 @@ func read(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func TestWriteChangesTheWorkTreeAlone(t *testing.T) {
+	dir := t.TempDir()
+	initAt(t, Options{Dir: dir, Name: "demo"})
+	r, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := gitIn(t, dir, "rev-parse", "HEAD")
+	if err := r.Write(map[string][]byte{"packages/web/values.yaml": []byte("a: 1\n"), "README.md": nil}); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, dir, "packages/web/values.yaml") != "a: 1\n" || gitIn(t, dir, "rev-parse", "HEAD") != head {
+		t.Error("not written, or committed")
+	}
+	if got := gitIn(t, dir, "status", "--porcelain"); got != "D README.md\n?? packages/" {
+		t.Errorf("status %q", got)
+	}
+	if err := r.Write(map[string][]byte{"../x": nil}); err == nil {
+		t.Error("a path outside is written")
+	}
 }
