@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/clusters"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/sharing"
@@ -80,7 +80,7 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kube, err := o.kube()
+	kube, way, err := o.kube()
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,9 @@ func (o *registerOptions) run(ctx context.Context) error {
 	}
 	if err := prepared.Install(ctx, kube); err != nil {
 		return err
+	}
+	if err := (clusters.Ways{Root: c.repo.Root(), Config: o.factory.ConfigDir()}).Remember(o.name, way); err != nil {
+		o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, o.name)
 	}
 	return o.finish(ctx, c)
 }
@@ -160,12 +163,12 @@ func (o *registerOptions) finish(ctx context.Context, c *change) error {
 	return o.putAgent(ctx, c.repo)
 }
 
-func (o *registerOptions) kube() (dynamic.Interface, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
+// kube is the cluster that is to be registered, and how it is reached.
+func (o *registerOptions) kube() (dynamic.Interface, clusters.Way, error) {
+	config, way, err := clusters.Named(o.kubeconfig, o.context)
 	if err != nil {
-		return nil, &ui.Err{Msg: "no cluster to register", Cause: err.Error(), Fix: "--kubeconfig FILE, --context CONTEXT", Err: err}
+		return nil, way, &ui.Err{Msg: "no cluster to register", Cause: err.Error(), Fix: "--kubeconfig FILE, --context CONTEXT", Err: err}
 	}
-	return dynamic.NewForConfig(config)
+	kube, err := dynamic.NewForConfig(config)
+	return kube, way, err
 }

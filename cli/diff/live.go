@@ -19,8 +19,8 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/live"
 	"github.com/pluralsh/plural/installer/preview"
+	"github.com/pluralsh/plural/installer/release"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -53,6 +53,7 @@ func (o options) ask(ctx context.Context, repo *workspace.Repo, s *sides) (*live
 		_, ok := s.after.Fleet.Cluster(name)
 		return !ok
 	})
+	o.live.Config = o.f.ConfigDir()
 	configs, err := o.live.Reach(repo.Root(), clusters)
 	if err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func (q *questions) service(ctx context.Context, engine *apply.Engine, renderer 
 	changes, err := engine.Diff(ctx, apply.Request{
 		Service: d.Service, Namespace: d.Namespace, Key: d.Key, Heal: true, Prune: d.Prune, Budget: d.DeletionBudget,
 		Objects:  func(context.Context) ([]*unstructured.Unstructured, error) { return made.All(), nil },
-		Policies: live.Policies(d),
+		Policies: release.Policies(d),
 	})
 	if err != nil {
 		return err

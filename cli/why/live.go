@@ -50,6 +50,7 @@ func (s *search) askClusters(ctx context.Context) error {
 	}
 	slices.Sort(clusters)
 	clusters = slices.Compact(clusters)
+	s.live.Config = s.f.ConfigDir()
 	configs, err := s.live.Reach(s.repo.Root(), clusters)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ type removal struct {
 	told func(string)
 	hide func(string) string // nil: nothing was opened for it
 	kept map[string]string   // reasons by object
-	said Outcome // its notes
+	said Outcome             // its notes
 	// stuck is the last pass's, refused says that something of it is refused for good.
 	stuck   []Left
 	refused bool
