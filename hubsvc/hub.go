@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -96,6 +97,7 @@ type hub struct {
 	people   *auth.People
 	agents   *auth.Agents
 	reaching reaching
+	upgrades *upgrading
 	registry *prometheus.Registry
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
@@ -230,7 +232,9 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		Desired: func() *view.Desired { return &h.planner.plan().desired },
 		Report:  h.state.Report, Received: h.state.Received, Sources: h.sources, Now: time.Now,
 		StaleAfter: max(3*h.Terms.ReportInterval, 10*time.Second), Version: buildinfo.Version(), Event: h.tell,
+		Upgrades: func() []v1.Upgrade { return h.upgrades.all() },
 	})
+	h.upgrades = h.newUpgrading()
 	if h.people, err = auth.NewPeople(h.TokenFile, h.planner.person, time.Now); err != nil {
 		return err
 	}
@@ -270,6 +274,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group.Go(func() error { return h.editions.Run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
 	group.Go(func() error { return h.view.Run(ctx) })
+	group.Go(func() error { return h.upgrades.run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
 	group.Go(func() error { return h.serve(server, d.main) })
 	group.Go(func() error {

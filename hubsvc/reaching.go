@@ -146,6 +146,7 @@ func (h *hub) part(ctx context.Context) {
 // something new to run are told.
 func (h *hub) moved(before, now *plan) {
 	h.view.Planned()
+	h.upgrades.look()
 	if before.desired.Served.ID != now.desired.Served.ID {
 		h.reaching.channels.Recheck()
 		h.reaching.kube.Recheck()

@@ -231,48 +231,45 @@ func firstLines(err error) string {
 	return strings.Join(lines[:min(len(lines), mostLines)], " ")
 }
 
-// universe is what there is, with what is installed: a catalog may have withdrawn it.
-func (d *decision) universe() solve.Choosing { return withInstalled{d.Universe, d} }
+// universe is what there is. Where a catalog cannot be read, what is installed stays possible, so that one that is away keeps only
+// its own packages from moving.
+func (d *decision) universe() solve.Choosing { return forgiving{d.Universe, d} }
 
-type withInstalled struct {
+type forgiving struct {
 	solve.Choosing
 	d *decision
 }
 
-func (w withInstalled) Versions(name string) ([]solve.Version, error) {
-	list, err := w.Choosing.Versions(name)
-	if err != nil {
-		return nil, err
+// Versions implements solve.Universe.
+func (f forgiving) Versions(name string) ([]solve.Version, error) {
+	if list, err := f.Choosing.Versions(name); err == nil {
+		return list, nil
 	}
-	return w.with(list, "", name), nil
+	return f.installed("", name), nil
 }
 
-func (w withInstalled) VersionsFrom(catalog, name string) ([]solve.Version, error) {
-	list, err := w.Choosing.VersionsFrom(catalog, name)
-	if err != nil {
-		return nil, err
+// VersionsFrom implements solve.Choosing.
+func (f forgiving) VersionsFrom(catalog, name string) ([]solve.Version, error) {
+	if list, err := f.Choosing.VersionsFrom(catalog, name); err == nil {
+		return list, nil
 	}
-	return w.with(list, catalog, name), nil
+	return f.installed(catalog, name), nil
 }
 
-func (w withInstalled) with(list []solve.Version, from, name string) []solve.Version {
-	for _, s := range w.d.list {
-		if s.pkg == nil || s.entry.Package != name || from != "" && s.entry.Catalog != from || slices.ContainsFunc(list, func(v solve.Version) bool {
-			return v.Name == name && v.Version == s.entry.Version
-		}) {
+func (f forgiving) installed(catalog, name string) []solve.Version {
+	var list []solve.Version
+	for _, s := range f.d.list {
+		if s.pkg == nil || s.entry.Package != name || catalog != "" && s.entry.Catalog != catalog {
 			continue
 		}
-		mine := solve.Version{
-			Name: name, Version: s.entry.Version, Catalog: s.entry.Catalog, Provides: s.pkg.Spec.Provides, Dependencies: s.pkg.Spec.Dependencies,
+		if !slices.ContainsFunc(list, func(v solve.Version) bool { return v.Version == s.entry.Version }) {
+			list = append(list, solve.Version{
+				Name: name, Version: s.entry.Version, Catalog: s.entry.Catalog, Provides: s.pkg.Spec.Provides, Dependencies: s.pkg.Spec.Dependencies,
+			})
 		}
-		at := slices.IndexFunc(list, func(v solve.Version) bool {
-			other, own := versions.Parse(v.Version), versions.Parse(mine.Version)
-			return other != nil && own != nil && other.LessThan(own)
-		})
-		if at < 0 {
-			at = len(list)
-		}
-		list = slices.Insert(slices.Clone(list), at, mine)
 	}
+	slices.SortFunc(list, func(a, b solve.Version) int {
+		return versions.Compare(versions.Parse(b.Version), versions.Parse(a.Version))
+	})
 	return list
 }

@@ -41,7 +41,7 @@ type Facts struct {
 	Lock  *lockfile.Lock
 	// Installed is the package that an installation has now.
 	Installed func(installation string) (*packages.Package, error)
-	// Versions are those of a package, the newest first, and Universe what solve asks.
+	// Versions are those of a package, the newest first, and Universe what solve asks: it knows what is installed, too.
 	Versions func(catalog, name string) ([]catalog.Entry, error)
 	Universe solve.Choosing
 	// Cells are what an installation has on clusters.
@@ -154,6 +154,7 @@ func (d *decision) add(i *fleet.Installation) {
 		return
 	}
 	if s.entries, err = d.Versions(entry.Catalog, entry.Package); err != nil {
+		s.entries = nil
 		s.because(v1.ReasonCatalog, fmt.Sprintf("catalog %s cannot be read: %v", entry.Catalog, err), "")
 	}
 }

@@ -1,0 +1,106 @@
+package hubsvc
+
+import (
+	"fmt"
+	"io/fs"
+	"net/url"
+
+	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/workspace/catalog"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// catalogs are where the fleet's packages are found, as this replica has them.
+type catalogs struct {
+	repos     *gitagent.Set
+	upstreams *upstreams
+	// kept are those of the last look, by name: what a catalog has read of a commit is not read again.
+	kept map[string]keptCatalog
+}
+
+type keptCatalog struct {
+	version string
+	catalog catalog.Catalog
+}
+
+// of are the catalogs of a commit, in the order in which they are asked. One that cannot be opened is an error, so that no later one
+// stands in for it.
+func (c *catalogs) of(now *candidate) (*catalog.Set, error) {
+	kept := map[string]keptCatalog{}
+	list := make([]catalog.Catalog, 0, len(now.fleet.Workspace.Spec.Catalogs)+1)
+	for i := range now.fleet.Workspace.Spec.Catalogs {
+		ref := &now.fleet.Workspace.Spec.Catalogs[i]
+		version, open, err := c.one(now, ref)
+		if err != nil {
+			return nil, fmt.Errorf("catalog %s: %w", ref.Name, err)
+		}
+		k, ok := c.kept[ref.Name]
+		if !ok || k.version != version {
+			if k.catalog, err = open(); err != nil {
+				return nil, fmt.Errorf("catalog %s: %w", ref.Name, err)
+			}
+			k.version = version
+		}
+		kept[ref.Name] = k
+		list = append(list, k.catalog)
+	}
+	k, ok := c.kept[fleet.BuiltinCatalog]
+	if !ok {
+		k = keptCatalog{catalog: catalog.Folder(fleet.BuiltinCatalog, templates.Catalog())}
+	}
+	kept[fleet.BuiltinCatalog] = k
+	c.kept = kept
+	return catalog.All(append(list, k.catalog)...), nil
+}
+
+// one says which state of a catalog is the newest, and how it is opened.
+func (c *catalogs) one(now *candidate, ref *fleet.CatalogRef) (version string, open func() (catalog.Catalog, error), err error) {
+	if ref.Source == "" {
+		return now.id() + "/" + ref.Path, folder(ref, now.snapshot.FS()), nil
+	}
+	s, ok := now.fleet.Source(ref.Source)
+	if !ok {
+		return "", nil, fmt.Errorf("there is no source %q", ref.Source)
+	}
+	if s.Spec.OCI != nil {
+		a, err := c.upstreams.approach(s, now)
+		if err != nil {
+			return "", nil, err
+		}
+		return s.URL() + a.version(nil), func() (catalog.Catalog, error) { return c.registry(ref.Name, s, &a) }, nil
+	}
+	snap, err := c.repos.Snapshot(c.upstreams.want(s, now).ID, s.Spec.Git.Ref)
+	if err != nil {
+		return "", nil, err
+	}
+	return snap.Commit().ID + "/" + ref.Path, folder(ref, snap.FS()), nil
+}
+
+func folder(ref *fleet.CatalogRef, files fs.FS) func() (catalog.Catalog, error) {
+	return func() (catalog.Catalog, error) {
+		if ref.Path == "" {
+			return catalog.Folder(ref.Name, files), nil
+		}
+		below, err := fs.Sub(files, ref.Path)
+		if err != nil {
+			return nil, err
+		}
+		return catalog.Folder(ref.Name, below), nil
+	}
+}
+
+// registry is a catalog in an OCI repository.
+func (c *catalogs) registry(name string, s *fleet.Source, a *approach) (catalog.Catalog, error) {
+	verify, err := a.images()
+	if err != nil {
+		return nil, err
+	}
+	address, err := url.Parse(s.URL())
+	if err != nil {
+		return nil, err
+	}
+	return catalog.OCI(name, catalog.OCIOptions{
+		URL: s.URL(), Credentials: a.credentials, PlainHTTP: isLoopback(address.Hostname()) && len(a.credentials.CA) == 0, Verify: verify,
+	})
+}

@@ -1,0 +1,392 @@
+package hubsvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/hubsvc/upgrade"
+	"github.com/pluralsh/plural/internal/poll"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/catalog"
+	"github.com/pluralsh/plural/workspace/compose"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/lockfile"
+	"github.com/pluralsh/plural/workspace/packages"
+	"github.com/pluralsh/plural/workspace/renew"
+)
+
+// upgrading moves installations to newer versions of their packages. Every replica decides, from the same facts, so that each can
+// show where all stands; the one that edits the fleet acts.
+type upgrading struct {
+	*hub
+	catalogs catalogs
+	memory   *upgrade.Memory
+	wake     chan struct{}
+	shown    atomic.Pointer[[]v1.Upgrade]
+	commits  *prometheus.CounterVec
+
+	// Only the goroutine of run touches what follows.
+	history  history
+	branches proposals
+	failed   map[string]failure
+}
+
+// failure is why an action was not carried out. It is tried again, since what keeps it may end without a trace here.
+type failure struct {
+	reason v1.UpgradeReason
+	until  time.Time
+}
+
+// How long an action rests that cannot be put together, and one that could not be pushed.
+const (
+	restUnfit = 10 * time.Minute
+	restAway  = time.Minute
+)
+
+func (h *hub) newUpgrading() *upgrading {
+	u := &upgrading{
+		hub: h, catalogs: catalogs{repos: h.repos, upstreams: h.planner.upstreams}, memory: upgrade.NewMemory(time.Now()),
+		wake: make(chan struct{}, 1), failed: map[string]failure{},
+		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plural_hub_upgrade_commits_total", Help: "Commits that move installations of packages, by what they do.",
+		}, []string{"action", "outcome"}),
+	}
+	u.shown.Store(new([]v1.Upgrade))
+	h.registry.MustRegister(u.commits, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "plural_hub_upgrades_stuck", Help: "Installations whose upgrade waits for a person, or was taken back.",
+	}, u.stuck))
+	return u
+}
+
+// all are all installations, with where they stand.
+func (u *upgrading) all() []v1.Upgrade { return *u.shown.Load() }
+
+func (u *upgrading) stuck() float64 {
+	n := 0
+	for _, each := range u.all() {
+		if each.State == v1.UpgradeBlocked || each.State == v1.UpgradeReverted {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// lookAgain is the wait between two looks when nothing has changed that the hub is told of: clocks go on, and so do registries.
+const lookAgain = 15 * time.Second
+
+// run decides, and acts, until ctx ends.
+func (u *upgrading) run(ctx context.Context) error {
+	follower, err := u.view.Follow("", []v1.ChangeKind{v1.ChangedDeployments}, func(v1.ChangeKind) string { return "" })
+	if err != nil {
+		return err
+	}
+	interval := min(lookAgain, max(u.Interval, 100*time.Millisecond))
+	err = poll.Loop{Interval: interval, Jitter: 0.1, MaxBackoff: time.Minute}.Run(ctx, u.wake, func(ctx context.Context) error {
+		for changed := true; changed; { // what they are is read from the view
+			select {
+			case <-follower.Wait():
+				follower.Next()
+			default:
+				changed = false
+			}
+		}
+		return u.turn(ctx)
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// look has the next turn come now.
+func (u *upgrading) look() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// turn decides once and carries out what can be done now. One commit is made of what is served; what comes after it is decided when
+// that is.
+func (u *upgrading) turn(ctx context.Context) error {
+	now := u.candidate()
+	if now == nil || len(now.fleet.Installations) == 0 {
+		u.show(nil)
+		return nil
+	}
+	facts, set, err := u.facts(ctx, now)
+	if err != nil {
+		u.Log.Warn("upgrades cannot be decided; they stay where they are", "error", err)
+		return err
+	}
+	u.memory.Note(facts)
+	decision := upgrade.Decide(facts)
+	u.show(decision.Upgrades)
+	if u.Edits == nil || !u.edits() {
+		return nil
+	}
+	for i := range decision.Actions {
+		a := &decision.Actions[i]
+		committed, err := u.act(ctx, now, set, a)
+		if err != nil {
+			return err
+		}
+		if committed && a.Branch == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// candidate is the commit that is served, as far as it is here.
+func (u *upgrading) candidate() *candidate {
+	plan := u.planner.plan()
+	if plan.desired.Served.ID == "" {
+		return nil
+	}
+	snap, err := u.repos.At(u.planner.upstreams.own.ID, plan.desired.Served.ID)
+	if err != nil {
+		return nil
+	}
+	return &candidate{&plan.desired.Fleet, snap}
+}
+
+// facts are what is decided on.
+func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, *catalog.Set, error) {
+	files := now.snapshot.FS()
+	lock, err := lockfile.Load(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := u.catalogs.of(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	universe, err := renew.Known(&compose.World{Fleet: now.fleet, Repo: files, Lock: lock}, set.Universe(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &upgrade.Facts{
+		Now: time.Now(), Fleet: now.fleet, Lock: lock, Universe: universe, Memory: u.memory, Closed: u.closed(), Failed: u.failures(),
+		Installed: func(installation string) (*packages.Package, error) {
+			below, err := fs.Sub(files, compose.Payload(installation))
+			if err != nil {
+				return nil, err
+			}
+			return packages.Load(below)
+		},
+		Versions: func(from, name string) ([]catalog.Entry, error) {
+			entries, _, err := set.Versions(ctx, from, name)
+			return entries, err
+		},
+		Cells: u.cells(now.fleet),
+	}
+	if u.Edits == nil || !moves(now.fleet) {
+		return f, set, nil
+	}
+	if f.Past, err = u.history.of(ctx, u.hub, now.id()); err != nil && f.Closed == nil {
+		f.Closed = &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "waits for the history of the installation repo: " + people(err)}
+	}
+	f.Branches = u.branches.of(ctx, u.hub, now.fleet)
+	return f, set, nil
+}
+
+// people is an error as far as it is for people: the rest is for the log.
+func people(err error) string {
+	if errors.Is(err, errMoved) {
+		return errMoved.Error()
+	}
+	return errNoCommit.Error()
+}
+
+// moves says whether the hub moves any installation by itself.
+func moves(f *fleet.Fleet) bool {
+	return slices.ContainsFunc(f.Installations, func(i fleet.Installation) bool {
+		return i.Spec.Upgrade.Policy != "" && i.Spec.Upgrade.Policy != fleet.UpgradeManual
+	})
+}
+
+// closed is why the hub commits nothing now, if it does not.
+func (u *upgrading) closed() *v1.UpgradeReason {
+	if refused := new(api.Refused); errors.As(u.hub.commits("start the hub with --edits, or: plural package upgrade, in a clone"), &refused) {
+		return &v1.UpgradeReason{Code: v1.ReasonReadOnly, Message: refused.Message, Fix: refused.Fix}
+	}
+	desired := &u.planner.plan().desired
+	switch {
+	case len(desired.Refused) > 0:
+		return &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "the newest commit of the installation repo is refused", Fix: "mend it: plural status"}
+	case desired.Head.ID != desired.Served.ID:
+		return &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "the newest commit of the installation repo is not served yet"}
+	}
+	return nil
+}
+
+func (u *upgrading) failures() map[string]v1.UpgradeReason {
+	out := map[string]v1.UpgradeReason{}
+	for key, f := range u.failed {
+		if time.Now().After(f.until) {
+			delete(u.failed, key)
+			continue
+		}
+		out[key] = f.reason
+	}
+	return out
+}
+
+// cells gives what installations have on clusters, as the view has it.
+func (u *upgrading) cells(f *fleet.Fleet) func(string) []upgrade.Cell {
+	services := map[string][]string{}
+	for i := range f.Services {
+		s := &f.Services[i]
+		if rest, ok := strings.CutPrefix(s.Position.File, "packages/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			services[name] = append(services[name], s.Metadata.Name)
+		}
+	}
+	known := map[string][]upgrade.Cell{}
+	return func(installation string) []upgrade.Cell {
+		if cells, ok := known[installation]; ok {
+			return cells
+		}
+		var cells []upgrade.Cell
+		for _, service := range services[installation] {
+			for _, s := range u.view.Stands(service) {
+				cells = append(cells, upgrade.Cell{Service: service, Cluster: s.Cluster, Phase: s.Phase, Quarantined: s.Quarantined, Message: s.Message})
+			}
+		}
+		known[installation] = cells
+		return cells
+	}
+}
+
+// show lets people see where all stands, and tells them of what has changed.
+func (u *upgrading) show(list []v1.Upgrade) {
+	before := map[string]v1.Upgrade{}
+	for _, each := range u.all() {
+		before[each.Installation] = each
+	}
+	if list == nil {
+		list = []v1.Upgrade{}
+	}
+	u.shown.Store(&list)
+	for i := range list {
+		was, known := before[list[i].Installation]
+		if event, ok := told(&was, &list[i]); known && ok {
+			u.announce(event)
+		}
+	}
+}
+
+// told is what happened between two states of an installation, for people.
+func told(was, is *v1.Upgrade) (v1.Event, bool) {
+	e := v1.Event{Time: time.Now(), Service: is.Installation}
+	why := ""
+	if len(is.Reasons) > 0 {
+		why = is.Reasons[0].Message
+	}
+	switch {
+	case was.State == is.State && was.Version == is.Version:
+		return e, false
+	case is.State == v1.UpgradeRolling:
+		e.Reason, e.Message = "UpgradeBegun", fmt.Sprintf("%s %s -> %s", is.Installation, is.From, is.Version)
+	case was.State == v1.UpgradeRolling && was.Version == is.Version:
+		e.Reason, e.Message = "UpgradeDone", is.Installation+" "+is.Version+" is healthy"
+	case is.State == v1.UpgradeReverted:
+		e.Reason, e.Warning, e.Message = "UpgradeTakenBack", true, is.Installation+": "+why
+	case is.State == v1.UpgradeProposed:
+		e.Reason, e.Message = "UpgradeProposed", is.Installation+" "+is.Target+": "+why
+	case is.State == v1.UpgradeBlocked:
+		e.Reason, e.Warning, e.Message = "UpgradeBlocked", true, is.Installation+" "+is.Newest+": "+why
+	case is.State == v1.UpgradeWaiting && was.State != v1.UpgradeReady:
+		e.Reason, e.Message = "UpgradeWaits", is.Installation+" "+is.Target+": "+why
+	default:
+		return e, false
+	}
+	return e, true
+}
+
+// history is what the hub has done before, as the installation repo says.
+type history struct {
+	commit string
+	past   []upgrade.Move
+}
+
+// historyDepth is how many commits are looked at: an upgrade is judged while it is young.
+const historyDepth = 100
+
+// errMoved says that the installation repo is not at the commit that is served any more.
+var errMoved = errors.New("the installation repo has moved on")
+
+// of are the moves before a commit, which must be the tip.
+func (y *history) of(ctx context.Context, h *hub, commit string) ([]upgrade.Move, error) {
+	if y.commit == commit {
+		return y.past, nil
+	}
+	var past []upgrade.Move
+	err := h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		return remote.Look(ctx, historyDepth, func(tip *workspace.Tip) error {
+			if tip.ID != commit {
+				return errMoved
+			}
+			commits, err := tip.Past()
+			for _, c := range commits {
+				if m, ok := upgrade.Past(c.ID, c.Message, c.Time); ok {
+					past = append(past, m)
+				}
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	y.commit, y.past = commit, past
+	return past, nil
+}
+
+// proposals are the branches that wait for somebody to merge them.
+type proposals struct {
+	names  map[string]string
+	looked time.Time
+	urls   map[string]string
+}
+
+// branchesEvery is the wait between two looks at the branches.
+const branchesEvery = 30 * time.Second
+
+// of are the branches that are there, with the addresses of their pull requests as far as this process opened them. While they cannot
+// be listed, those before are.
+func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) map[string]string {
+	if !slices.ContainsFunc(f.Installations, func(i fleet.Installation) bool { return i.Spec.Upgrade.Propose == fleet.ProposePullRequest }) {
+		return nil
+	}
+	if time.Since(p.looked) < min(branchesEvery, max(h.Interval, time.Second)) {
+		return p.names
+	}
+	err := h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		found, err := remote.Branches(ctx, upgrade.BranchPrefix)
+		if err != nil {
+			return err
+		}
+		p.names = make(map[string]string, len(found))
+		for _, name := range found {
+			p.names[name] = p.urls[name]
+		}
+		return nil
+	})
+	if err != nil {
+		h.Log.Warn("branches of proposals cannot be listed", "error", err)
+	}
+	p.looked = time.Now()
+	return p.names
+}
