@@ -1,0 +1,277 @@
+package charts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/installer/hubkeys"
+	"github.com/pluralsh/plural/installer/register"
+	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/internal/podrun"
+	"github.com/pluralsh/plural/templates"
+)
+
+// fleet is an installation repo whose hub and agent run in a cluster, as their charts say.
+type fleet struct {
+	*cluster
+	node       *podrun.Node
+	hub, token string
+	repo       string // the work tree
+	bin        string
+}
+
+// hubImage and agentImage are what the charts name by themselves.
+const (
+	hubImage   = "ghcr.io/pluralsh/plural"
+	agentImage = "ghcr.io/pluralsh/plural-agent"
+)
+
+// install has hub and agent run, the hub with what v says besides.
+func install(t *testing.T, v values) *fleet {
+	t.Helper()
+	f := &fleet{cluster: newCluster(t), bin: binaries(t)}
+	needs.Program(t, "git", "git")
+	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: []podrun.Program{
+		{Image: hubImage, Command: []string{filepath.Join(f.bin, "plural")}, Args: []string{"--with-parent"}},
+		{Image: agentImage, Command: []string{filepath.Join(f.bin, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		{Image: agentImage + ":none"},
+		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
+	}})
+	f.hub = "http://" + f.node.ServiceAddress(identity.Namespace, "plural-hub", 80)
+	origin := f.begin()
+
+	keys, err := hubkeys.Prepare(t.Context(), f.kube, hubkeys.Request{})
+	if err == nil {
+		err = keys.Install(t.Context(), f.kube)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.token = keys.Token()
+	merge(v, values{"repo": values{"url": "file://" + origin}, "extraArgs": []any{"--allow-file-sources", "--interval=1s", "--poll-interval=1s"}})
+	hub, err := chart(t, "hub", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := chart(t, "agent", agentValues("0.1.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.apply(append(hub, agent...))
+	t.Cleanup(func() {
+		f.T = t
+		f.delete(append(hub, agent...))
+	})
+	return f
+}
+
+func agentValues(tag string) values {
+	return values{"progressDeadlineSeconds": 15, "image": values{"tag": tag}}
+}
+
+// binaries is the folder of the built programs.
+func binaries(t *testing.T) string {
+	t.Helper()
+	bin, err := filepath.Abs("../../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"plural", "plural-agent"} {
+		needs.Program(t, filepath.Join(bin, program), "by make build")
+	}
+	return bin
+}
+
+// begin makes the repo, in which the cluster is registered and the agent is a service, and gives its origin.
+func (f *fleet) begin() string {
+	f.Helper()
+	dir := f.TempDir()
+	origin := filepath.Join(dir, "origin.git")
+	f.repo = filepath.Join(dir, "fleet")
+	f.run("", "git", "init", "-q", "--bare", "-b", "main", origin)
+	f.run("", "git", "clone", "-q", origin, f.repo)
+	prepared, err := register.Prepare(register.Request{Cluster: "mgmt", HubURL: f.hub}, nil)
+	if err == nil {
+		err = prepared.Install(f.Context(), f.kube)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.write("clusters/mgmt.yaml", prepared.File)
+	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {hub: {url: \""+f.hub+"\"}}\n"))
+	files, err := fs.Sub(templates.Catalog(), "agent")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(f.repo, "agent"), files); err != nil {
+		f.Fatal(err)
+	}
+	f.agent("0.1.0")
+	f.push()
+	return origin
+}
+
+// agent writes the Service that the package's step comes to, with an image's tag.
+func (f *fleet) agent(tag string) {
+	f.Helper()
+	text, err := os.ReadFile(filepath.Join(f.repo, "agent", "package.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var pkg struct {
+		Spec struct {
+			Steps []struct{ Service struct{ Spec values } }
+		}
+	}
+	if err := yaml.Unmarshal(text, &pkg); err != nil {
+		f.Fatal(err)
+	}
+	spec := pkg.Spec.Steps[0].Service.Spec
+	spec["source"] = values{"path": "agent/chart"}
+	spec["clusters"] = values{"names": []string{"mgmt"}}
+	spec["helm"] = values{"release": "plural-agent", "values": agentValues(tag)}
+	service, err := yaml.Marshal(values{"apiVersion": "plural.sh/v1alpha1", "kind": "Service", "metadata": values{"name": "agent"}, "spec": spec})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.write("services/agent.yaml", service)
+}
+
+func (f *fleet) write(name string, content []byte) {
+	f.Helper()
+	path := filepath.Join(f.repo, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fleet) push() {
+	f.Helper()
+	f.run(f.repo, "git", "add", "-A")
+	f.run(f.repo, "git", "commit", "-q", "-m", "Change")
+	f.run(f.repo, "git", "push", "-q", "origin", "HEAD:main")
+}
+
+func (f *fleet) run(dir, program string, args ...string) string {
+	f.Helper()
+	out, err := f.command(dir, program, args...).CombinedOutput()
+	if err != nil {
+		f.Fatalf("%s %v: %v\n%s", program, args, err, out)
+	}
+	return string(out)
+}
+
+func (f *fleet) command(dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(f.Context()), program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
+		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com", "PLURAL_HUB="+f.hub, "PLURAL_TOKEN="+f.token, "NO_COLOR=1")
+	return cmd
+}
+
+// service is what the hub says of the agent's service on the cluster.
+func (f *fleet) service() (s struct{ Phase, Message, Key, Applied string }) {
+	out, err := f.command(f.repo, filepath.Join(f.bin, "plural"), "service", "get", "agent", "-o", "json").Output()
+	if err != nil {
+		return s
+	}
+	var answer struct {
+		Deployments []struct{ Phase, Message, Key, AppliedKey string }
+	}
+	if json.Unmarshal(out, &answer) == nil && len(answer.Deployments) == 1 {
+		d := answer.Deployments[0]
+		s.Phase, s.Message, s.Key, s.Applied = d.Phase, d.Message, d.Key, d.AppliedKey
+	}
+	return s
+}
+
+func TestHubAndAgentRunFromTheirChartsAndFindEachOther(t *testing.T) {
+	f := install(t, values{})
+	f.runs("plural-hub", 1)
+	f.eventually("the agent takes itself in, and is well", func() bool {
+		s := f.service()
+		return s.Phase == "healthy" && s.Key == s.Applied
+	})
+	if out := f.run(f.repo, filepath.Join(f.bin, "plural"), "status", "--exit-code"); !strings.Contains(out, "mgmt") {
+		t.Errorf("plural status says %s", out)
+	}
+	for _, pod := range f.pods("plural-agent") {
+		if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
+			t.Errorf("the agent was started again %d times", restarts)
+		}
+		if strings.Contains(f.node.Log(identity.Namespace, pod.Name), f.token) {
+			t.Error("the hub's token is in the agent's log")
+		}
+	}
+}
+
+func TestAnAgentThatDoesNotStartIsGoneBackFrom(t *testing.T) {
+	f := install(t, values{})
+	f.eventually("the agent is well", func() bool { s := f.service(); return s.Phase == "healthy" && s.Key == s.Applied })
+	before := f.pods("plural-agent")[0].Name
+	for _, tag := range []string{"none", "crash"} {
+		t.Run(tag, func(t *testing.T) {
+			f.T = t
+			f.agent(tag)
+			f.push()
+			f.eventually("the new agent is tried", func() bool { return f.image() == agentImage+":"+tag })
+			f.eventually("the former agent is back", func() bool { return f.image() == agentImage+":0.1.0" })
+			f.eventually("people are told why", func() bool {
+				s := f.service()
+				return s.Phase == "failed" && strings.Contains(s.Message, "the new agent did not become ready")
+			})
+			if pods := f.pods("plural-agent"); len(pods) != 1 || pods[0].Name != before {
+				t.Errorf("the former agent was replaced: %d pods", len(pods))
+			}
+		})
+	}
+}
+
+// image is what the agent's Deployment names.
+func (f *fleet) image() string {
+	object, err := f.resource("apps/v1", "Deployment", identity.Namespace).Get(f.Context(), "plural-agent", metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	image, _, _ := unstructured.NestedString(containers[0].(values), "image")
+	return image
+}
+
+func TestThreeReplicasOfAHubServeAndGoOnWithoutOne(t *testing.T) {
+	f := install(t, values{"replicas": 3})
+	f.runs("plural-hub", 3)
+	f.eventually("the agent is well", func() bool { s := f.service(); return s.Phase == "healthy" && s.Key == s.Applied })
+	f.node.Kill(identity.Namespace, "plural-hub-0")
+	f.write("services/more.yaml", bytes.ReplaceAll([]byte(more), []byte("NAMESPACE"), []byte(f.Namespace)))
+	f.write("apps/more/config.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n"))
+	f.push()
+	start := time.Now()
+	f.eventually("the others deliver", func() bool {
+		_, err := f.resource("v1", "ConfigMap", f.Namespace).Get(f.Context(), "more", metav1.GetOptions{})
+		return err == nil
+	})
+	t.Logf("a commit arrived %s after a replica was killed", time.Since(start).Round(100*time.Millisecond))
+}
+
+const more = `apiVersion: plural.sh/v1alpha1
+kind: Service
+metadata: {name: more}
+spec: {source: {path: apps/more}, namespace: NAMESPACE, clusters: {names: [mgmt]}}
+`
