@@ -47,6 +47,7 @@ type options struct {
 	file     string
 	noCommit bool
 	noSeal   bool
+	upgrade  bool
 }
 
 // NewCmdInit is `plural init`.
@@ -61,16 +62,24 @@ func NewCmdInit(f *cmdutil.Factory) *cobra.Command {
 DIR becomes a git repository with the files that every fleet has. Secrets in it
 are sealed, for you and your clusters. In a repository that is there already only what is missing is added;
 .gitignore and .gitattributes get a managed block, and nothing else is touched.
-Running it again changes nothing. Without a name it asks, on a terminal.`,
+Running it again changes nothing. Without a name it asks, on a terminal.
+
+With --upgrade, what a newer plural would write is merged into the files that
+the repo began with, and committed. Where you changed the same lines, both stand
+there between git's conflict markers, and nothing is committed.`,
 		Example: cmdutil.Example(
 			"plural init fleet --name demo",
 			"plural init --name demo --hub-url https://hub.example.com --repo-url https://git.example.com/fleet.git",
-			"plural init fleet --answers answers.yaml"),
+			"plural init fleet --answers answers.yaml",
+			"plural init --upgrade"),
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.dir = f.WorkDir()
 			if len(args) > 0 {
 				opts.dir = args[0]
+			}
+			if opts.upgrade {
+				return upgrade(cmd.Context(), opts)
 			}
 			return run(cmd.Context(), opts)
 		},
@@ -83,6 +92,10 @@ Running it again changes nothing. Without a name it asks, on a terminal.`,
 	flags.StringVar(&opts.file, "answers", "", "read name, hubURL, repoURL, branch from this YAML `FILE`; - is stdin")
 	flags.BoolVar(&opts.noCommit, "no-commit", false, "leave the files uncommitted, and nothing sealed")
 	flags.BoolVar(&opts.noSeal, "no-seal", false, "do not begin to seal secrets: plural crypto init does it later")
+	flags.BoolVar(&opts.upgrade, "upgrade", false, "merge what is new into the files that the repo began with")
+	for _, other := range []string{"name", "hub-url", "repo-url", "branch", "answers", "no-commit", "no-seal"} {
+		cmd.MarkFlagsMutuallyExclusive("upgrade", other)
+	}
 	return cmd
 }
 
