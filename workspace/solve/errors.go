@@ -1,6 +1,9 @@
 package solve
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // ConflictError says that no versions fit together, and why.
 type ConflictError struct {
@@ -17,10 +20,14 @@ func (e *ConflictError) Error() string {
 	for _, reason := range e.Reasons {
 		b.WriteString("\n  " + reason)
 	}
-	if len(e.Fixes) > 0 {
-		b.WriteString("\nwhat would help:")
+	b.WriteString("\nwhat would help:")
+	if len(e.Fixes) == 0 {
+		b.WriteString("\n  another range of versions in one of these files")
 	}
-	for _, fix := range e.Fixes {
+	for i, fix := range e.Fixes {
+		if i > 0 {
+			fix = "or " + fix
+		}
 		b.WriteString("\n  " + fix)
 	}
 	return b.String()
@@ -40,17 +47,36 @@ func (e *CycleError) Error() string {
 
 // UnknownError says that no catalog has a package, or a name that packages provide.
 type UnknownError struct {
-	// Name is what was asked for, By who asked.
-	Name, By string
-	// Near is the known name that it may be a slip of; empty when there is none.
-	Near string
+	// Name is what was asked for, By who asked. Catalog is the only one that was looked in; empty is all.
+	Name, Catalog, By string
+	// Elsewhere is a catalog that does have it, Near the known name that it may be a slip of; empty when there is none.
+	Elsewhere, Near string
 }
 
 // Error names the package and who asked.
 func (e *UnknownError) Error() string {
-	text := e.By + " asks for " + e.Name + ", which is in no catalog"
-	if e.Near != "" {
+	where := "no catalog has"
+	if e.Catalog != "" {
+		where = "the catalog " + e.Catalog + " does not have"
+	}
+	text := fmt.Sprintf("%s asks for %s, which %s", e.By, e.Name, where)
+	switch {
+	case e.Elsewhere != "":
+		return text + ": the catalog " + e.Elsewhere + " has it"
+	case e.Near != "":
 		return text + ": did you mean " + e.Near + "?"
 	}
-	return text + ": see `plural package search` for what there is"
+	return text + ": plural package search lists what there is"
 }
+
+// RangeError says that what somebody asks for is no range of versions.
+type RangeError struct {
+	By, Name string
+	Err      error
+}
+
+// Error says who asks for what.
+func (e *RangeError) Error() string { return fmt.Sprintf("%s asks for %s: %v", e.By, e.Name, e.Err) }
+
+// Unwrap is the cause.
+func (e *RangeError) Unwrap() error { return e.Err }

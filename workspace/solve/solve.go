@@ -3,17 +3,13 @@
 // It refuses to know where packages are found, and what is done with those that it picks: a [Universe] tells it of versions,
 // and what comes out is a list.
 //
-// Every installation is a slot that holds one version, and every dependency a rule about slots. [Solve] gives each slot the
-// newest version that breaks no rule, in the order in which slots come up; what it learns from a dead end keeps it from
+// Every installation is a slot that holds one version or none, and every dependency a rule about slots. [Solve] gives each
+// slot the best version that breaks no rule, in the order in which slots come up; what it learns from a dead end keeps it from
 // walking into the like of it again. When nothing fits, the rules that cannot hold together are cut down to the fewest that
 // still cannot, and told as a [ConflictError].
 package solve
 
-import (
-	"errors"
-
-	"github.com/pluralsh/plural/workspace/packages"
-)
+import "github.com/pluralsh/plural/workspace/packages"
 
 // Version is one version of a package that a catalog has.
 type Version struct {
@@ -39,11 +35,15 @@ type Choosing interface {
 	VersionsFrom(catalog, name string) ([]Version, error)
 }
 
+// Naming is a Universe that can list what it has, so that a slip of a name can be told.
+type Naming interface{ Names() []string }
+
 // Want is something that somebody asks for.
 type Want struct {
 	// Name is the package's, or one that packages provide.
 	Name string
-	// As is the installation's name; empty is the package's. Installations of one package may have different versions.
+	// As is the installation's name; empty is the package's. Installations of one package may have different versions. It does
+	// not count when Name is no package's.
 	As string
 	// Range is one of versions; empty is any stable one.
 	Range string
@@ -74,10 +74,20 @@ type Solution struct {
 	Picks []Pick
 }
 
-// Solve picks versions for what is wanted and all that it needs: the newest that fit, except that a version in locked, by
-// the name of the installation, stays as long as it fits, even where nobody wants it by name. Of several packages that would
-// do, one that is there anyway is taken, else one that is locked, else the first. Errors are those of the Universe, a
-// *ConflictError, a *CycleError or an *UnknownError.
+// Solve picks versions for what is wanted and all that it needs. Wants get their best version in the order in which they are
+// given, then what they need does: the best is what is locked, by the want or in locked by the name of the installation, then the
+// newest. Of several packages that would do, one that is there anyway is taken, else one that is locked, else the first that
+// is named. A pre-release counts when a want's range includes it, or it is locked.
+//
+// Errors are those of the Universe, a *ConflictError, a *CycleError, an *UnknownError, a
+// *RangeError or ErrTooHard.
 func Solve(wants []Want, u Universe, locked map[string]string) (*Solution, error) {
-	return nil, errors.ErrUnsupported
+	s, core, err := solve(wants, u, locked, searchEffort)
+	if err != nil {
+		return nil, err
+	}
+	if core != nil {
+		return nil, s.explain(core)
+	}
+	return s.solution()
 }

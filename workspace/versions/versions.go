@@ -6,6 +6,7 @@
 package versions
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -88,7 +89,7 @@ func (e *GoneError) Error() string {
 // taken, so that the answer depends on the list's content only.
 func (r Range) Newest(list []string, inUse string) (string, error) {
 	picked, err := r.pick(list)
-	if v, w := parse(picked), parse(inUse); err == nil && v != nil && w != nil && v.LessThan(w) {
+	if v, w := Parse(picked), Parse(inUse); err == nil && v != nil && w != nil && v.LessThan(w) {
 		return "", &GoneError{InUse: inUse, Newest: picked}
 	}
 	return picked, err
@@ -100,7 +101,7 @@ func (r Range) pick(list []string) (string, error) {
 		if text == r.text && text != "" {
 			return text, nil
 		}
-		v := parse(text)
+		v := Parse(text)
 		if v == nil {
 			continue
 		}
@@ -127,10 +128,30 @@ func (r Range) has(v *semver.Version) bool {
 	return r.constraint.Check(v)
 }
 
-// Is says whether a text is a version.
-func Is(text string) bool { return parse(text) != nil }
+// Has says whether a version is in the range. An admitted pre-release, which somebody has asked for by name, counts like any
+// other version.
+func (r Range) Has(v *semver.Version, admitted bool) bool {
+	if !admitted || r.has(v) {
+		return r.has(v)
+	}
+	if r.constraint == nil {
+		return true
+	}
+	every := *r.constraint
+	every.IncludePrerelease = true
+	return every.Check(v)
+}
 
-func parse(text string) *semver.Version {
+// Is says whether a text is a version.
+func Is(text string) bool { return Parse(text) != nil }
+
+// Compare orders versions from the oldest to the newest, and those that differ in build metadata alone by their texts.
+func Compare(a, b *semver.Version) int {
+	return cmp.Or(a.Compare(b), strings.Compare(a.Original(), b.Original()))
+}
+
+// Parse reads a version; nil is none.
+func Parse(text string) *semver.Version {
 	if len(text) > maxLength {
 		return nil
 	}
@@ -144,11 +165,6 @@ func parse(text string) *semver.Version {
 	return v
 }
 
-func less(a, b *semver.Version) bool {
-	if c := a.Compare(b); c != 0 {
-		return c < 0
-	}
-	return a.Original() < b.Original()
-}
+func less(a, b *semver.Version) bool { return Compare(a, b) < 0 }
 
 func clip(text string) string { return text[:min(len(text), 64)] }

@@ -89,3 +89,27 @@ func TestAnOlderVersionIsNotTakenForOneThatIsGone(t *testing.T) {
 		t.Error("Is")
 	}
 }
+
+func TestAPreReleaseThatIsAdmittedCountsLikeAnyOther(t *testing.T) {
+	for _, tc := range []struct {
+		text, version string
+		plain, rated  bool
+	}{
+		{"", "1.0.0", true, true},
+		{"", "1.0.0-rc.1", false, true},
+		{">=1", "2.0.0-rc.1", false, true},
+		{">=2", "2.0.0-rc.1", false, false},
+		{"<2", "2.0.0-rc.1", false, true},
+		{">=2.0.0-0", "2.0.0-rc.1", true, true},
+		{"^1", "2.1.0", false, false},
+	} {
+		r, err := ParseRange(tc.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := Parse(tc.version)
+		if plain, admitted := r.Has(v, false), r.Has(v, true); plain != tc.plain || admitted != tc.rated {
+			t.Errorf("%q has %s: %v, and admitted %v", tc.text, tc.version, plain, admitted)
+		}
+	}
+}
