@@ -16,6 +16,7 @@ func addGroups(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: cmdutil.GroupStart, Title: "Start"},
 		&cobra.Group{ID: cmdutil.GroupFleet, Title: "Fleet"},
+		&cobra.Group{ID: cmdutil.GroupCatalog, Title: "Catalog"},
 		&cobra.Group{ID: cmdutil.GroupSecrets, Title: "Secrets"},
 		&cobra.Group{ID: cmdutil.GroupAccess, Title: "Access"},
 		&cobra.Group{ID: cmdutil.GroupLocal, Title: "Local"},

@@ -27,12 +27,14 @@ import (
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/diff"
+	"github.com/pluralsh/plural/cli/doctor"
 	"github.com/pluralsh/plural/cli/hub"
 	"github.com/pluralsh/plural/cli/initcmd"
 	"github.com/pluralsh/plural/cli/kube"
 	"github.com/pluralsh/plural/cli/kubectl"
 	"github.com/pluralsh/plural/cli/local"
 	"github.com/pluralsh/plural/cli/logs"
+	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/rendercmd"
 	"github.com/pluralsh/plural/cli/secret"
 	"github.com/pluralsh/plural/cli/service"
@@ -139,6 +141,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		cluster.NewCmdCluster(f),
 		service.NewCmdService(f),
 		source.NewCmdSource(f),
+		pkg.NewCmdPackage(f),
 		cryptocmd.NewCmdCrypto(f),
 		secret.NewCmdSecret(f),
 		auth.NewCmdAuth(f),
@@ -147,6 +150,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		logs.NewCmdLogs(f),
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
+		doctor.NewCmdDoctor(f),
 		up.NewCmdUp(f, nil),
 		up.NewCmdDown(f), deploy.NewCmdDeploy(f),
 		local.NewCmdLocal(f),

@@ -1,17 +1,20 @@
 // Package change owns how a change of the installation repo is carried out on a person's machine.
 //
-// It refuses to know what is changed: a change is one file as it was and as it will be. How far it is carried, from a look at
+// It refuses to know what is changed: a change is files as they were and as they will be. How far it is carried, from a look at
 // it to a commit that is pushed, the person's flags say, which are the same for every command.
 package change
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -19,7 +22,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/replace"
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
 )
@@ -51,17 +54,36 @@ type Made struct {
 
 // CarryOut makes the change, as far as is wanted, with this message where the person gave none.
 func (m *Making) CarryOut(ctx context.Context, repo *workspace.Repo, c *amend.Change, message string) (Made, error) {
-	diff := udiff.Unified("a/"+c.File, "b/"+c.File, string(c.Before), string(c.After))
-	if m.DryRun {
-		_, err := io.WriteString(m.Factory.IO.Out, diff)
+	return m.carryOut(ctx, repo, map[string][]byte{c.File: c.After}, diff(c.File, c.Before, c.After), message)
+}
+
+// CarryOutFiles is CarryOut for several files: path to content as people read it, nil for one to be removed. Of files that are
+// sealed it shows only that they change, and of those for which fold says a title, how many there are. fold may be nil.
+func (m *Making) CarryOutFiles(
+	ctx context.Context, repo *workspace.Repo, files map[string][]byte, fold func(path string) string, message string,
+) (Made, error) {
+	shown, err := show(repo, files, fold)
+	if err != nil {
 		return Made{}, err
 	}
-	m.Factory.Say("%s", strings.TrimSuffix(diff, "\n"))
+	return m.carryOut(ctx, repo, files, shown, message)
+}
+
+func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[string][]byte, shown, message string) (Made, error) {
+	if m.DryRun {
+		_, err := io.WriteString(m.Factory.IO.Out, shown)
+		return Made{}, err
+	}
+	m.Factory.Say("%s", strings.TrimSuffix(shown, "\n"))
 	if m.noCommit {
-		err := m.write(repo, c)
+		err := repo.Write(files)
+		if err == nil {
+			names := strings.Join(tops(files), " ")
+			m.Factory.Say("changed %s; commit it: git add %s && git commit", names, names)
+		}
 		return Made{Written: err == nil}, err
 	}
-	commit, err := repo.Commit(ctx, cmp.Or(m.message, message), map[string][]byte{c.File: c.After})
+	commit, err := repo.Commit(ctx, cmp.Or(m.message, message), files)
 	if err != nil {
 		return Made{}, err
 	}
@@ -81,29 +103,77 @@ func (m *Making) CarryOut(ctx context.Context, repo *workspace.Repo, c *amend.Ch
 	return Made{Written: true, Pushed: pushed}, nil
 }
 
-// newFile is the mode of a file that is not there yet.
-const newFile fs.FileMode = 0o644
+// diff is one file's change. A file that was not there, or will not be, is /dev/null as in git.
+func diff(file string, before, after []byte) string {
+	old, next := "a/"+file, "b/"+file
+	if before == nil {
+		old = "/dev/null"
+	}
+	if after == nil {
+		next = "/dev/null"
+	}
+	return udiff.Unified(old, next, string(before), string(after))
+}
 
-// write changes the work tree alone.
-func (m *Making) write(repo *workspace.Repo, c *amend.Change) error {
+// show is what changes in several files.
+func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) string) (string, error) {
+	vault, err := repo.Vault(files)
+	if err != nil && !errors.Is(err, policy.ErrNone) {
+		return "", err
+	}
 	root, err := os.OpenRoot(repo.Root())
 	if err != nil {
-		return fmt.Errorf("open installation repo: %w", err)
+		return "", fmt.Errorf("open installation repo: %w", err)
 	}
 	defer root.Close()
-	mode := newFile
-	info, err := root.Stat(c.File)
-	switch {
-	case err == nil:
-		mode = info.Mode().Perm()
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("look at %q: %w", c.File, err)
+	var b strings.Builder
+	folded := map[string]int{}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if vault != nil {
+			sealed, err := vault.Must(path)
+			if err != nil {
+				return "", err
+			}
+			if sealed {
+				fmt.Fprintf(&b, "%s: sealed, so its change is not shown\n", path)
+				continue
+			}
+		}
+		if fold != nil && fold(path) != "" {
+			folded[fold(path)]++
+			continue
+		}
+		before, err := fs.ReadFile(root.FS(), path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read %q: %w", path, err)
+		}
+		if bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(files[path], 0) >= 0 {
+			fmt.Fprintf(&b, "%s: binary\n", path)
+			continue
+		}
+		b.WriteString(diff(path, before, files[path]))
 	}
-	if err := replace.File(root, c.File, c.After, mode); err != nil {
-		return fmt.Errorf("write %q: %w", c.File, err)
+	for _, title := range slices.Sorted(maps.Keys(folded)) {
+		fmt.Fprintf(&b, "%s: %d files\n", title, folded[title])
 	}
-	m.Factory.Say("changed %s; commit it: git add %s && git commit", c.File, c.File)
-	return nil
+	return b.String(), nil
+}
+
+// tops are the fewest paths that name all files: the files, or what folders of packages they are in.
+func tops(files map[string][]byte) []string {
+	const shown = 4
+	names := slices.Sorted(maps.Keys(files))
+	if len(names) <= shown {
+		return names
+	}
+	var all []string
+	for _, name := range names {
+		top, _, _ := strings.Cut(name, "/")
+		if !slices.Contains(all, top) {
+			all = append(all, top)
+		}
+	}
+	return all
 }
 
 // Explained sets the fix of a change that cannot be made apart.

@@ -16,6 +16,7 @@ import (
 const (
 	GroupStart   = "start"
 	GroupFleet   = "fleet"
+	GroupCatalog = "catalog"
 	GroupSecrets = "secrets"
 	GroupAccess  = "access"
 	GroupLocal   = "local"

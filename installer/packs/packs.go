@@ -90,6 +90,8 @@ type Held struct {
 type Proposal struct {
 	// Picks are what was asked for with all that it needs, each after what it needs.
 	Picks []Pick
+	// Asked are the installations that were asked for, in the picks' order.
+	Asked []string
 	// Held are newer versions that were left out.
 	Held []Held
 
@@ -133,11 +135,10 @@ func (s *Shelf) Add(ctx context.Context, wanted ...Wanted) (*Proposal, error) {
 		return nil, err
 	}
 	p := &Proposal{shelf: s, files: map[string][]byte{}}
-	asked, err := p.describe(solution, wanted)
-	if err != nil {
+	if p.Asked, err = p.describe(solution, wanted); err != nil {
 		return nil, err
 	}
-	return p, p.take(ctx, solution, asked)
+	return p, p.take(ctx, solution)
 }
 
 func spell(w Wanted) string {
@@ -198,13 +199,13 @@ func (p *Proposal) describe(solution *solve.Solution, wanted []Wanted) ([]string
 }
 
 // take makes a solution the proposal: of its picks, those that are among the asked, or needed by them, or changed.
-func (p *Proposal) take(ctx context.Context, solution *solve.Solution, asked []string) error {
+func (p *Proposal) take(ctx context.Context, solution *solve.Solution) error {
 	var err error
 	if p.world, err = p.shelf.with(p.files); err != nil {
 		return err
 	}
 	p.changes = renew.Changes(p.shelf.World.Lock, solution)
-	closure := closureOf(solution, asked)
+	closure := closureOf(solution, p.Asked)
 	for i := range solution.Picks {
 		pick := Pick{Pick: solution.Picks[i]}
 		e, installed := p.shelf.World.Lock.Entry(pick.As)
@@ -390,11 +391,11 @@ func (s *Shelf) proposal(ctx context.Context, wants []solve.Want, asked []string
 	if err != nil {
 		return nil, err
 	}
-	p := &Proposal{shelf: s, files: map[string][]byte{}}
+	p := &Proposal{Asked: asked, shelf: s, files: map[string][]byte{}}
 	if _, err := p.describe(solution, nil); err != nil {
 		return nil, err
 	}
-	return p, p.take(ctx, solution, asked)
+	return p, p.take(ctx, solution)
 }
 
 // gently goes as far as nobody has to agree. Each turn takes the versions away that somebody would have to agree to.

@@ -84,8 +84,14 @@ func (k *known) with(list []solve.Version, name, catalog string) []solve.Version
 			list = append(list, v)
 		}
 	}
+	rank := map[string]int{} // packages stay in the order in which they came
+	for i := range list {
+		if _, ok := rank[list[i].Name]; !ok {
+			rank[list[i].Name] = i
+		}
+	}
 	slices.SortStableFunc(list, func(a, b solve.Version) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), newer(a.Version, b.Version))
+		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), newer(a.Version, b.Version))
 	})
 	return list
 }

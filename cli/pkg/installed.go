@@ -1,0 +1,244 @@
+package pkg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/packs"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/versions"
+)
+
+// installed is what the repo has of a package.
+type installed struct {
+	Name    string `json:"name"`
+	Package string `json:"package"`
+	Version string `json:"version"`
+	Catalog string `json:"catalog"`
+	// Range is what the repo asks for.
+	Range    string            `json:"range,omitempty"`
+	Requires map[string]string `json:"requires,omitempty"`
+	Policy   string            `json:"policy"`
+}
+
+// list is what the repo has, by name.
+func (d *desk) list() []installed {
+	all := []installed{}
+	for i := range d.World.Fleet.Installations {
+		in := &d.World.Fleet.Installations[i]
+		one := installed{
+			Name: in.Metadata.Name, Package: in.PackageName(), Range: in.Spec.Version,
+			Policy: cmp.Or(in.Spec.Upgrade.Policy, fleet.UpgradeManual),
+		}
+		if e, ok := d.World.Lock.Entry(in.Metadata.Name); ok {
+			one.Version, one.Catalog, one.Requires = e.Version, e.Catalog, e.Requires
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func newCmdList(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List what the installation repo has of packages",
+		Example: cmdutil.Example("plural package list", "plural pkg list -o name"),
+		Args:    cmdutil.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			printer, err := f.Printer("")
+			if err != nil {
+				return err
+			}
+			d, err := open(f)
+			if err != nil {
+				return err
+			}
+			list := d.list()
+			rows, names := make([][]string, len(list)), make([]string, len(list))
+			for i, p := range list {
+				rows[i] = []string{p.Name, p.Package, cmdutil.OrDash(p.Version), cmp.Or(p.Range, "any"), cmdutil.OrDash(p.Catalog), p.Policy}
+				names[i] = "package/" + p.Name
+			}
+			columns := []ui.Column{{Name: "NAME"}, {Name: "PACKAGE"}, {Name: "VERSION"}, {Name: "ASKED"}, {Name: "CATALOG"}, {Name: "UPGRADES"}}
+			return printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
+		},
+	}
+}
+
+func newCmdGraph(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "graph",
+		Short:   "Show which package needs which",
+		Long:    "Show which package needs which, as plural.lock has it. With -o dot it is a graph that Graphviz draws.",
+		Example: cmdutil.Example("plural package graph", "plural package graph -o dot | dot -Tsvg > packages.svg"),
+		Args:    cmdutil.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			d, err := open(f)
+			if err != nil {
+				return err
+			}
+			if f.Output == "dot" {
+				return dot(f.IO.Out, d.list())
+			}
+			printer, err := f.Printer("")
+			if err != nil {
+				return err
+			}
+			list := d.list()
+			var rows [][]string
+			for _, p := range list {
+				needs := []string{}
+				for _, dependency := range slices.Sorted(maps.Keys(p.Requires)) {
+					needs = append(needs, edge(dependency, p.Requires[dependency]))
+				}
+				rows = append(rows, []string{p.Name, cmdutil.OrDash(p.Version), cmdutil.OrDash(strings.Join(needs, ", "))})
+			}
+			return printer.Print(ui.View{Value: list, Columns: []ui.Column{{Name: "NAME"}, {Name: "VERSION"}, {Name: "NEEDS"}}, Rows: rows})
+		},
+	}
+}
+
+// edge is what stands for a dependency, with the dependency's name where that is another.
+func edge(dependency, by string) string {
+	if dependency == by {
+		return by
+	}
+	return by + " (as " + dependency + ")"
+}
+
+// dot writes the graph for Graphviz. Names are quoted: they come from files.
+func dot(w io.Writer, list []installed) error {
+	var b strings.Builder
+	b.WriteString("digraph packages {\n")
+	for _, p := range list {
+		fmt.Fprintf(&b, "  %s [label=%s];\n", strconv.Quote(p.Name), strconv.Quote(strings.TrimSpace(p.Name+" "+p.Version)))
+		for _, dependency := range slices.Sorted(maps.Keys(p.Requires)) {
+			label := ""
+			if by := p.Requires[dependency]; by != dependency {
+				label = fmt.Sprintf(" [label=%s]", strconv.Quote(dependency))
+			}
+			fmt.Fprintf(&b, "  %s -> %s%s;\n", strconv.Quote(p.Name), strconv.Quote(p.Requires[dependency]), label)
+		}
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// outdated is an installation for which there is something newer.
+type outdated struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Fits is what plural package upgrade would bring; Newest what the catalog has.
+	Fits   string `json:"fits"`
+	Newest string `json:"newest"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func newCmdOutdated(f *cmdutil.Factory) *cobra.Command {
+	var exitCode bool
+	cmd := &cobra.Command{
+		Use:   "outdated",
+		Short: "List packages that have newer versions, and what keeps them from those",
+		Example: cmdutil.Example(
+			"plural package outdated",
+			"plural package outdated --exit-code"),
+		Args: cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := showOutdated(cmd.Context(), f)
+			if err == nil && exitCode && len(list) > 0 {
+				return ui.Silent(ui.ExitDiffers)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "end with 2 when something is outdated")
+	return cmd
+}
+
+func showOutdated(ctx context.Context, f *cmdutil.Factory) ([]outdated, error) {
+	printer, err := f.Printer("")
+	if err != nil {
+		return nil, err
+	}
+	d, err := open(f)
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.outdated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, names := make([][]string, len(list)), make([]string, len(list))
+	for i, o := range list {
+		rows[i] = []string{o.Name, o.Version, o.Fits, o.Newest, cmdutil.OrDash(o.Reason)}
+		names[i] = "package/" + o.Name
+	}
+	if len(list) == 0 && printer.Human() {
+		f.Say("every package is at its newest version")
+		return nil, nil
+	}
+	columns := []ui.Column{{Name: "NAME"}, {Name: "VERSION"}, {Name: "FITS"}, {Name: "NEWEST"}, {Name: "REASON"}}
+	return list, printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
+}
+
+func (d *desk) outdated(ctx context.Context) ([]outdated, error) {
+	proposal, err := d.Upgrade(ctx, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	fits, held := map[string]string{}, map[string]packs.Held{}
+	for _, pick := range proposal.Changed() {
+		fits[pick.As] = pick.Version
+	}
+	for _, h := range proposal.Held {
+		held[h.Installation] = h
+	}
+	list := []outdated{}
+	for _, p := range d.list() {
+		entries, _, err := d.Catalogs.Versions(ctx, p.Catalog, p.Package)
+		if err != nil {
+			return nil, err
+		}
+		newest := newestOf(entries)
+		if newest == nil || p.Version == "" {
+			continue
+		}
+		o := outdated{Name: p.Name, Version: p.Version, Fits: cmp.Or(fits[p.Name], p.Version), Newest: newest.Version}
+		if !isNewer(o.Newest, o.Version) && o.Fits == o.Version {
+			continue
+		}
+		o.Reason = d.reason(p, o, held)
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// reason is why an installation does not have the newest version.
+func (d *desk) reason(p installed, o outdated, held map[string]packs.Held) string {
+	if h, ok := held[p.Name]; ok {
+		return h.Why + ": " + h.Instead
+	}
+	switch r, err := versions.ParseRange(p.Range); {
+	case o.Fits == o.Newest:
+		return "plural package upgrade " + p.Name
+	case err == nil && p.Range != "" && !r.Has(versions.Parse(o.Newest), false):
+		return fmt.Sprintf("the repo asks for %s", p.Range)
+	}
+	return "other packages need another version: plural package upgrade " + p.Name + " --to " + o.Newest + " says which"
+}
+
+func isNewer(a, b string) bool {
+	va, vb := versions.Parse(a), versions.Parse(b)
+	return va != nil && vb != nil && va.GreaterThan(vb)
+}
