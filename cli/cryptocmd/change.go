@@ -97,7 +97,7 @@ func (c *change) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self, err := program()
+	self, err := Program()
 	if err != nil {
 		return err
 	}

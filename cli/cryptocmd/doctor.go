@@ -223,7 +223,7 @@ func (o *doctorOptions) attributes(repo *workspace.Repo) check {
 // clone looks at git's settings. A clone that is locked on purpose, or was never unlocked, needs none.
 func (o *doctorOptions) clone(ctx context.Context, c *clone) check {
 	const name = "git's settings"
-	self, err := program()
+	self, err := Program()
 	if err != nil {
 		return failing(name, err)
 	}

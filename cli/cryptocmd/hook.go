@@ -147,7 +147,7 @@ func (o *hookOptions) follow(ctx context.Context, repo *gitcmd.Repo) error {
 	if err != nil {
 		return err
 	}
-	self, err := program()
+	self, err := Program()
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/pluralsh/plural/crypto/gitsetup"
 )
 
-// program is the absolute path by which git is to run this program: the one that it was started by, for a symbolic link
+// Program is the absolute path by which git is to run this program: the one that it was started by, for a symbolic link
 // stays right when what it points at is replaced by a newer version.
-func program() (string, error) {
+func Program() (string, error) {
 	name := os.Args[0]
 	if !strings.ContainsRune(name, filepath.Separator) {
 		found, err := exec.LookPath(name)
@@ -28,7 +28,7 @@ func program() (string, error) {
 
 // setUp lets git seal and open in this clone.
 func setUp(ctx context.Context, repo *gitcmd.Repo) error {
-	self, err := program()
+	self, err := Program()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}

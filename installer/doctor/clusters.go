@@ -31,6 +31,9 @@ const (
 	newestMinor = 38
 )
 
+// lookYourself is what to do when an API server gives no answer that can be used.
+const lookYourself = "see what it answers to others: kubectl get --raw /readyz"
+
 // maxVersion bounds an API server's answer about its version, in bytes.
 const maxVersion = 64 << 10
 
@@ -129,7 +132,7 @@ func (c *cluster) reachable(ctx context.Context) Result {
 func (c *cluster) versionOf(_ context.Context, p *pulse) Result {
 	switch {
 	case p.minor == 0:
-		return warn("", "%q tells no version", p.version)
+		return warn(lookYourself, "%q tells no version", p.version)
 	case p.minor < brokenMinor:
 		return fail("upgrade the cluster", "Kubernetes %s has no Pod Security admission, which is from 1.%d on", p.version, brokenMinor)
 	case p.minor < oldestMinor || p.minor > newestMinor:
@@ -179,7 +182,7 @@ func rights() []right {
 func (c *cluster) permissions(ctx context.Context, _ *pulse) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
-		return because(err, "the API server cannot be asked", "")
+		return because(err, "the API server cannot be asked", lookYourself)
 	}
 	const fix = "use a context that may do it; whoever administers the cluster can bind you to cluster-admin for the install"
 	all, err := allowed(ctx, client, right{"*", "*", "*", ""})
@@ -241,7 +244,7 @@ func (c *cluster) podSecurity(ctx context.Context, _ *pulse) Result {
 func (c *cluster) get(ctx context.Context, kind schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, Result) {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
-		return nil, because(err, "the API server cannot be asked", "")
+		return nil, because(err, "the API server cannot be asked", lookYourself)
 	}
 	found, err := client.Resource(kind).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -250,7 +253,7 @@ func (c *cluster) get(ctx context.Context, kind schema.GroupVersionResource, nam
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return nil, skipped("you may not look at it")
 	case err != nil:
-		return nil, because(err, "the API server cannot be asked", "")
+		return nil, because(err, "the API server cannot be asked", lookYourself)
 	}
 	return found, Result{State: OK}
 }
@@ -259,14 +262,14 @@ func (c *cluster) get(ctx context.Context, kind schema.GroupVersionResource, nam
 func (c *cluster) storage(ctx context.Context, _ *pulse) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
-		return because(err, "the API server cannot be asked", "")
+		return because(err, "the API server cannot be asked", lookYourself)
 	}
 	list, err := client.Resource(schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return skipped("you may not look at storage classes")
 	case err != nil:
-		return because(err, "the API server does not list storage classes", "")
+		return because(err, "the API server does not list storage classes", lookYourself)
 	}
 	for _, class := range list.Items {
 		if class.GetAnnotations()["storageclass.kubernetes.io/is-default-class"] == "true" {
@@ -281,7 +284,7 @@ func (c *cluster) storage(ctx context.Context, _ *pulse) Result {
 func (c *cluster) registered(ctx context.Context, _ *pulse) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
-		return because(err, "the API server cannot be asked", "")
+		return because(err, "the API server cannot be asked", lookYourself)
 	}
 	there, err := identity.Read(ctx, client)
 	var none *identity.Missing

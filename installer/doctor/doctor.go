@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
+	"filippo.io/age"
 	"k8s.io/client-go/rest"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/crypto/identities"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -102,16 +102,17 @@ type Env struct {
 	NoRepo error
 	// NoInput keeps git from asking for passwords.
 	NoInput bool
-	// Identities are the person's keys.
-	Identities identities.Source
+	// Identities are the person's keys. It may be called more than once.
+	Identities func() ([]age.Identity, error)
 	// Clusters are those that this machine reaches, by name. NoClusters says why it reaches none.
 	Clusters   map[string]*rest.Config
 	NoClusters error
 	// HubURL is where the hub is meant to be, empty when nothing says; HubCA holds PEM certificates to trust for it besides the
-	// system's; Hub asks it as the person.
+	// system's; Hub asks it as the person. NoHub says why it cannot be asked.
 	HubURL string
 	HubCA  []byte
 	Hub    Hub
+	NoHub  error
 	// Folders are those in which this program writes, besides the repo.
 	Folders []string
 	// Now is the clock; nil is the system's.

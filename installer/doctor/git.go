@@ -232,12 +232,13 @@ func (x *exam) pushed(ctx context.Context) Result {
 
 // deployments looks at the record of what was deployed.
 func (x *exam) deployments(ctx context.Context) Result {
-	if _, err := x.repo(ctx); err != nil {
+	c, err := x.repo(ctx)
+	if err != nil {
 		return skipped("%v", err)
 	}
 	l, err := ledger.Open(x.Repo)
 	if err != nil {
-		return because(err, "the record of deployments cannot be read", "")
+		return because(err, "the record of deployments cannot be read", "git fetch "+c.remote+" "+ledger.Ref+" says why")
 	}
 	l.NoInput = true
 	record, err := l.Read(ctx)
@@ -246,7 +247,7 @@ func (x *exam) deployments(ctx context.Context) Result {
 	case errors.As(err, &away):
 		return skipped("remote %q cannot be asked", away.Remote)
 	case err != nil:
-		return because(err, "the record of deployments cannot be read", "")
+		return because(err, "the record of deployments cannot be read", "git fetch "+c.remote+" "+ledger.Ref+" says why")
 	case record.Lock != nil:
 		locked := &ledger.LockedError{Lock: *record.Lock}
 		return warn(locked.Fix(), "%s", locked.Error())

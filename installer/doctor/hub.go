@@ -25,9 +25,15 @@ const (
 
 // hubs are the checks of the hub, and of what it says of agents.
 func (x *exam) hubs() []Check {
+	host := Check{Group: "hub", Name: "repo's host", Before: true, Run: x.repoHost}
+	if x.HubURL == "" {
+		return []Check{{Group: "hub", Name: "name", Before: true, Run: func(context.Context) Result {
+			return skipped("nothing says where the hub is: spec.hub.url in plural.yaml, --hub, PLURAL_HUB")
+		}}, host}
+	}
 	return []Check{
 		{Group: "hub", Name: "name", Before: true, Run: x.hubName},
-		{Group: "hub", Name: "repo's host", Before: true, Run: x.repoHost},
+		host,
 		{Group: "hub", Name: "health", Run: x.health},
 		{Group: "hub", Name: "certificate", Run: x.certificate},
 		{Group: "hub", Name: "clock", Run: x.hubClock},
@@ -38,13 +44,8 @@ func (x *exam) hubs() []Check {
 	}
 }
 
-const noHub = "nothing says where the hub is: spec.hub.url in plural.yaml, --hub, PLURAL_HUB"
-
 // hubName looks the hub's name up.
 func (x *exam) hubName(ctx context.Context) Result {
-	if x.HubURL == "" {
-		return skipped(noHub)
-	}
 	return lookUp(ctx, x.HubURL, "let DNS name the hub's address, or correct spec.hub.url in plural.yaml")
 }
 
@@ -85,8 +86,8 @@ type reply struct {
 
 // askHub asks whether the hub is ready, as nobody.
 func (x *exam) askHub(ctx context.Context) (*reply, error) {
-	if x.HubURL == "" {
-		return nil, errors.New(noHub)
+	if x.NoHub != nil {
+		return nil, x.NoHub
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -120,9 +121,6 @@ func (x *exam) askHub(ctx context.Context) (*reply, error) {
 }
 
 func (x *exam) health(ctx context.Context) Result {
-	if x.HubURL == "" {
-		return skipped(noHub)
-	}
 	r, err := x.hub(ctx)
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
@@ -146,9 +144,6 @@ func (x *exam) health(ctx context.Context) Result {
 
 // answered is the hub's answer; without one the result says why a check is skipped.
 func (x *exam) answered(ctx context.Context) (*reply, Result) {
-	if x.HubURL == "" {
-		return nil, skipped(noHub)
-	}
 	r, err := x.hub(ctx)
 	if err != nil {
 		return nil, skipped("the hub cannot be reached")
@@ -271,7 +266,7 @@ func (x *exam) agents(ctx context.Context) Result {
 	}
 	list, err := x.Hub.Clusters(ctx)
 	if err != nil {
-		return because(err, "the hub does not list the clusters", "")
+		return because(err, "the hub does not list the clusters", "plural status")
 	}
 	var silent, unregistered, other []string
 	for i := range list.Items {

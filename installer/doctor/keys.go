@@ -35,7 +35,7 @@ func (x *exam) seals() (bool, error) {
 
 func (x *exam) identity(context.Context) Result {
 	const fix = "plural crypto init makes one, plural crypto import FILE takes one over"
-	ids, err := x.Identities.Load()
+	ids, err := x.Identities()
 	if err != nil {
 		return because(err, "your identities cannot be used", fix)
 	}
@@ -60,12 +60,12 @@ func (x *exam) guard(ctx context.Context) Result {
 	}
 	repo, err := gitcmd.Find(ctx, x.Repo.Root())
 	if err != nil {
-		return because(err, "git's settings cannot be read", "")
+		return because(err, "git's settings cannot be read", "git config --list says why")
 	}
 	found, err := gitsetup.Inspect(ctx, repo, x.Program)
 	switch {
 	case err != nil:
-		return because(err, "git's settings cannot be read", "")
+		return because(err, "git's settings cannot be read", "git config --list says why")
 	case found.Locked:
 		return ok("the clone is locked: its work tree holds what git does")
 	case found.Obstacle != nil:
