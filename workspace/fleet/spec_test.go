@@ -91,12 +91,31 @@ func TestTheExamplesOfNotificationsLoad(t *testing.T) {
 	}
 }
 
+func TestTheExamplesOfInstallationsLoad(t *testing.T) {
+	files := examples(t, "installation.md")
+	for name, text := range map[string]string{
+		"sources/all.yaml":  "kind: Source\nmetadata: {name: platform}\nspec: {git: {url: \"https://example.org\"}}\n---\napiVersion: plural.sh/v1alpha1\nkind: Source\nmetadata: {name: packages}\nspec: {oci: {url: \"oci://example.org/packages\"}}\n",
+		"clusters/all.yaml": "kind: Cluster\nmetadata: {name: home}\n---\napiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: edge-1}\n",
+	} {
+		files[name] = &fstest.MapFile{Data: []byte("apiVersion: plural.sh/v1alpha1\n" + text)}
+	}
+	f, err := Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dns, ok := f.Installation("dns")
+	if !ok || dns.PackageName() != "external-dns" || len(f.Installations) < 3 || len(f.Workspace.Spec.Catalogs) != 2 {
+		t.Errorf("%d installations: are the examples found?", len(f.Installations))
+	}
+}
+
 // TestTheSpecKnowsEveryField looks for the name of every field of a kind in its reference.
 func TestTheSpecKnowsEveryField(t *testing.T) {
 	for page, kinds := range map[string][]reflect.Type{
-		"service.md": {reflect.TypeFor[ServiceSpec]()},
-		"access.md":  {reflect.TypeFor[UserSpec](), reflect.TypeFor[RoleSpec](), reflect.TypeFor[RoleBindingSpec]()},
-		"notify.md":  {reflect.TypeFor[SinkSpec](), reflect.TypeFor[RouteSpec]()},
+		"service.md":      {reflect.TypeFor[ServiceSpec]()},
+		"access.md":       {reflect.TypeFor[UserSpec](), reflect.TypeFor[RoleSpec](), reflect.TypeFor[RoleBindingSpec]()},
+		"notify.md":       {reflect.TypeFor[SinkSpec](), reflect.TypeFor[RouteSpec]()},
+		"installation.md": {reflect.TypeFor[InstallationSpec](), reflect.TypeFor[CatalogRef]()},
 	} {
 		text, err := os.ReadFile("../../docs/spec/" + page)
 		if err != nil {
