@@ -36,7 +36,7 @@ func (f *fetch) take(ctx context.Context, d ocispec.Descriptor) (string, error) 
 	if commit, ok := f.made[d.Digest.String()]; ok {
 		return commit, nil
 	}
-	manifest, err := f.manifest(ctx, d)
+	manifest, err := f.Manifest(ctx, d)
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ func (f *fetch) take(ctx context.Context, d ocispec.Descriptor) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	packed, err := f.blob(ctx, layer, archive.DefaultLimits().Packed)
+	packed, err := f.Blob(ctx, layer, archive.DefaultLimits().Packed)
 	if err != nil {
 		return "", fmt.Errorf("layer %s: %w", short(layer.Digest.String()), err)
 	}
@@ -69,8 +69,8 @@ func (f *fetch) take(ctx context.Context, d ocispec.Descriptor) (string, error) 
 	return commit, nil
 }
 
-// manifest reads the manifest of one artifact.
-func (f *fetch) manifest(ctx context.Context, d ocispec.Descriptor) (ocispec.Manifest, error) {
+// Manifest reads the manifest of one artifact, which its digest vouches for.
+func (r *Repository) Manifest(ctx context.Context, d ocispec.Descriptor) (ocispec.Manifest, error) {
 	var m ocispec.Manifest
 	switch d.MediaType {
 	case ocispec.MediaTypeImageManifest, dockerImage:
@@ -83,13 +83,13 @@ func (f *fetch) manifest(ctx context.Context, d ocispec.Descriptor) (ocispec.Man
 	if err := checkDescriptor(d, maxManifest); err != nil {
 		return m, fmt.Errorf("manifest: %w", err)
 	}
-	body, err := f.repo.Manifests().Fetch(ctx, d)
+	body, err := r.repo.Manifests().Fetch(ctx, d)
 	if err != nil {
-		return m, fmt.Errorf("manifest: %w", f.readable(err))
+		return m, fmt.Errorf("manifest: %w", r.readable(err))
 	}
 	text, err := readAll(body, d)
 	if err != nil {
-		return m, fmt.Errorf("manifest: %w", f.readable(err))
+		return m, fmt.Errorf("manifest: %w", r.readable(err))
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("manifest: %w", err)
@@ -97,18 +97,18 @@ func (f *fetch) manifest(ctx context.Context, d ocispec.Descriptor) (ocispec.Man
 	return m, nil
 }
 
-// blob reads a layer of at most so many bytes.
-func (f *fetch) blob(ctx context.Context, d ocispec.Descriptor, most int64) ([]byte, error) {
+// Blob reads a blob of at most so many bytes, which its digest vouches for.
+func (r *Repository) Blob(ctx context.Context, d ocispec.Descriptor, most int64) ([]byte, error) {
 	if err := checkDescriptor(d, most); err != nil {
 		return nil, err
 	}
-	body, err := f.repo.Blobs().Fetch(ctx, d)
+	body, err := r.repo.Blobs().Fetch(ctx, d)
 	if err != nil {
-		return nil, f.readable(err)
+		return nil, r.readable(err)
 	}
 	data, err := readAll(body, d)
 	if err != nil {
-		return nil, f.readable(err)
+		return nil, r.readable(err)
 	}
 	return data, nil
 }

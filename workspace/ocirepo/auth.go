@@ -51,24 +51,24 @@ func fromDockerConfig(ref registry.Reference, config []byte) (auth.Credential, e
 }
 
 // readable says what a library means without the URLs that it asked, which may let others in, and with a fix.
-func (u *upstream) readable(err error) error {
+func (r *Repository) readable(err error) error {
 	var response *errcode.ErrorResponse
 	var wrapped *url.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errdef.ErrNotFound):
-		return &outbound.StatusError{Code: http.StatusNotFound, Host: u.repo.Reference.Registry, Keys: u.shown.Keys()}
+		return &outbound.StatusError{Code: http.StatusNotFound, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
 	case errors.As(err, &response):
-		status := &outbound.StatusError{Code: response.StatusCode, Host: response.URL.Host, Keys: u.shown.Keys()}
+		status := &outbound.StatusError{Code: response.StatusCode, Host: response.URL.Host, Keys: r.shown.Keys()}
 		if len(response.Errors) > 0 {
 			return fmt.Errorf("%w (%.60q)", status, response.Errors[0].Code)
 		}
 		return status
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return &outbound.StatusError{Code: http.StatusUnauthorized, Host: u.repo.Reference.Registry, Keys: u.shown.Keys()}
+		return &outbound.StatusError{Code: http.StatusUnauthorized, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
 	case errors.As(err, &wrapped):
-		return fmt.Errorf("ask %s: %w", u.repo.Reference.Registry, wrapped.Err)
+		return fmt.Errorf("ask %s: %w", r.repo.Reference.Registry, wrapped.Err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// Package ocirepo owns the reading of OCI repositories: charts and other artifacts in a registry.
+// Package ocirepo owns the conversation with OCI repositories: charts and other artifacts in a registry.
 //
 // It refuses to know what an artifact's files mean and who is trusted to sign one: a [signed.Image] says that. A ref is
 // a tag, a range of versions over the tags, a digest ("sha256:..."), or empty for the newest version that is no
@@ -10,19 +10,14 @@
 //
 // A tag that has moved is followed, and when it is a version's the tip says so. A version that is gone is never
 // followed down to an older one: going back is for people to ask for, by name.
+//
+// A [Repository] is the same conversation for those who keep no mirror, and for those who push.
 package ocirepo
 
 import (
 	"context"
-	"fmt"
-	"strings"
-
-	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/pluralsh/plural/crypto/signed"
-	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
@@ -39,63 +34,16 @@ type Options struct {
 	Verify signed.Image
 }
 
-// upstream is one repository; what it remembers saves requests only.
-type upstream struct {
-	options Options
-	repo    *remote.Repository
-	// shown are the credentials that a refusal may be about.
-	shown   outbound.Credentials
-	counter *outbound.Counter
-	// verified holds the digests that Verify has let pass.
-	verified map[string]bool
-}
+// upstream is one repository as mirrors ask it.
+type upstream struct{ *Repository }
 
 // New makes an Upstream of a repository. It asks the server nothing yet.
 func New(o Options) (mirror.Upstream, error) {
-	ref, err := parseURL(o.URL, o.PlainHTTP)
+	r, err := Open(o)
 	if err != nil {
-		return nil, fmt.Errorf("OCI repository: %w", err)
+		return nil, err
 	}
-	u := &upstream{options: o, shown: o.Credentials, counter: &outbound.Counter{}, verified: map[string]bool{}}
-	u.shown.CA = nil
-	credential, err := credentialFor(ref, o.Credentials)
-	if err != nil {
-		return nil, fmt.Errorf("OCI repository %s: %w", o.URL, err)
-	}
-	// The registry's protocol decides when which form of the credentials is shown, so the client below has none.
-	client, err := outbound.Client(outbound.Options{
-		Credentials: outbound.Credentials{CA: o.Credentials.CA}, Counter: u.counter, OtherHosts: true,
-		MaxBytes: archive.DefaultLimits().Packed + 1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("OCI repository %s: %w", o.URL, err)
-	}
-	u.repo = &remote.Repository{
-		Reference: ref, PlainHTTP: o.PlainHTTP,
-		Client:          &auth.Client{Client: client, Cache: auth.NewCache(), Credential: credential, ClientID: "plural"},
-		TagListPageSize: tagPage, TagListMaxPages: tagPages, ReferrerListMaxPages: 4, MaxMetadataBytes: maxManifest,
-	}
-	return u, nil
-}
-
-// parseURL takes oci://HOST/PATH.
-func parseURL(raw string, plainHTTP bool) (registry.Reference, error) {
-	full, err := outbound.ParseURL(raw, "oci")
-	if err != nil {
-		return registry.Reference{}, err
-	}
-	ref := registry.Reference{Registry: full.Host, Repository: strings.Trim(full.Path, "/")}
-	switch {
-	case full.User != nil:
-		return ref, fmt.Errorf("URL %q: credentials do not belong into it", outbound.Redact(raw))
-	case strings.ContainsAny(ref.Repository, ":@"):
-		return ref, fmt.Errorf("URL %q: the tag or digest belongs into the ref, not into the URL", raw)
-	case full.RawQuery != "" || full.Fragment != "" || ref.ValidateRegistry() != nil || ref.ValidateRepository() != nil:
-		return ref, fmt.Errorf("URL %q: write oci://HOST/PATH, in lower case", raw)
-	case plainHTTP && !outbound.Loopback(full.Hostname()):
-		return ref, fmt.Errorf("URL %q: HTTP without TLS is for this machine only", raw)
-	}
-	return ref, nil
+	return &upstream{r}, nil
 }
 
 // Traffic implements mirror.Upstream.
@@ -123,9 +71,4 @@ func (u *upstream) Fetch(ctx context.Context, refs []string, into mirror.Receive
 		return mirror.Answer{}, u.clean(f.silent)
 	}
 	return answer, nil
-}
-
-// clean keeps secrets out of what a library made of a URL.
-func (u *upstream) clean(err error) error {
-	return outbound.RedactError(err, nil, u.options.Credentials)
 }

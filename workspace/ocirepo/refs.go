@@ -65,7 +65,7 @@ func (f *fetch) tip(ctx context.Context, ref string, last mirror.Tip) (mirror.Ti
 	if err != nil {
 		return mirror.Tip{}, err
 	}
-	if err := f.verify(ctx, now.descriptor); err != nil {
+	if err := f.Verify(ctx, now.descriptor); err != nil {
 		return mirror.Tip{}, fmt.Errorf("%s is not taken: %w", now.revision(), err)
 	}
 	tip := mirror.Tip{ID: now.digest(), Commit: last.Commit, Revision: now.revision()}
@@ -88,7 +88,7 @@ func (f *fetch) tip(ctx context.Context, ref string, last mirror.Tip) (mirror.Ti
 // held says that a ref is a digest, which names the same for ever, and that nothing is left to do for it.
 func (f *fetch) held(ref string, last mirror.Tip) bool {
 	return strings.HasPrefix(ref, "sha256:") && last.ID == ref && f.into.Complete(last.Commit) &&
-		(f.options.Verify == nil || f.verified[ref])
+		f.believes(ref)
 }
 
 // resolve asks what a ref names.
@@ -167,13 +167,7 @@ func (f *fetch) newest(ctx context.Context, ref string, last mirror.Tip) (string
 func versionOf(tag string) string { return strings.Replace(tag, "_", "+", 1) }
 
 func (f *fetch) listTags(ctx context.Context) error {
-	tags := []string{}
-	err := f.repo.Tags(ctx, "", func(page []string) error {
-		if tags = append(tags, page...); len(tags) > maxTags {
-			return fmt.Errorf("the registry lists more than %d tags: name one of them", maxTags)
-		}
-		return nil
-	})
+	tags, err := f.list(ctx)
 	if err = f.heard(err); err != nil {
 		return err
 	}

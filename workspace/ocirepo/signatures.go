@@ -27,45 +27,57 @@ const (
 // errEnough ends a list of referrers; what was found by then is judged.
 var errEnough = errors.New("enough")
 
-// verify asks who signed a manifest, once for each digest.
-func (f *fetch) verify(ctx context.Context, d ocispec.Descriptor) error {
+// Verify asks who signed a manifest, once for each digest. Without somebody to ask, everything is believed.
+func (r *Repository) Verify(ctx context.Context, d ocispec.Descriptor) error {
 	digest := d.Digest.String()
-	if f.options.Verify == nil || f.verified[digest] {
+	if r.believes(digest) {
 		return nil
 	}
-	s := &signatures{fetch: f, left: maxSignatureBytes}
+	s := &signatures{Repository: r, left: maxSignatureBytes}
 	if err := s.simple(ctx, d); err != nil {
 		return fmt.Errorf("signatures: %w", err)
 	}
 	// Not every registry knows how to list referrers, and none needs to where the old form is enough.
 	unlisted := s.bundles(ctx, d)
-	if err := f.options.Verify.Verify(ctx, digest, s.found); err != nil {
+	if err := r.options.Verify.Verify(ctx, digest, s.found); err != nil {
 		if unlisted != nil {
 			return fmt.Errorf("%w (and sigstore bundles cannot be listed: %w)", err, unlisted)
 		}
 		return err
 	}
-	f.verified[digest] = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verified[digest] = true
 	return nil
 }
 
+// believes says that nobody has to be asked about a digest, any more.
+func (r *Repository) believes(digest string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.options.Verify == nil || r.verified[digest]
+}
+
 type signatures struct {
-	*fetch
+	*Repository
 	found signed.Signatures
 	// left is in bytes.
 	left int64
 }
 
+// SignatureTag is where cosign kept the signatures of a manifest up to its version 2.
+func SignatureTag(digest string) string { return strings.Replace(digest, ":", "-", 1) + ".sig" }
+
 // simple fetches what cosign stored up to its version 2: layers of the manifest under the tag sha256-HEX.sig.
 func (s *signatures) simple(ctx context.Context, d ocispec.Descriptor) error {
-	at, err := s.repo.Resolve(ctx, strings.Replace(d.Digest.String(), ":", "-", 1)+".sig")
+	at, err := s.repo.Resolve(ctx, SignatureTag(d.Digest.String()))
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return s.readable(err)
 	}
-	manifest, err := s.manifest(ctx, at)
+	manifest, err := s.Manifest(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -92,7 +104,7 @@ func (s *signatures) full() bool { return len(s.found.Simple)+len(s.found.Bundle
 
 // piece fetches a payload or a bundle.
 func (s *signatures) piece(ctx context.Context, layer ocispec.Descriptor) ([]byte, error) {
-	data, err := s.blob(ctx, layer, s.left)
+	data, err := s.Blob(ctx, layer, s.left)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +139,7 @@ func (s *signatures) bundles(ctx context.Context, d ocispec.Descriptor) error {
 }
 
 func (s *signatures) bundle(ctx context.Context, referrer ocispec.Descriptor) error {
-	manifest, err := s.manifest(ctx, referrer)
+	manifest, err := s.Manifest(ctx, referrer)
 	if err != nil {
 		return err
 	}
