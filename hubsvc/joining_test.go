@@ -1,7 +1,11 @@
 package hubsvc
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,10 +14,18 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	agentidentity "github.com/pluralsh/plural/agent/identity"
+	agentjoin "github.com/pluralsh/plural/agent/join"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto"
+	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -206,5 +218,57 @@ func TestAHubThatOnlyReadsSaysHowAClusterJoinsInstead(t *testing.T) {
 		if err := json.Unmarshal([]byte(said), &refused); err != nil || code != http.StatusForbidden || !strings.Contains(refused.Fix, "plural cluster register edge") {
 			t.Errorf("%s: %d %s", name, code, said)
 		}
+	}
+}
+
+// The whole way between a hub, git and a cluster: what the hub hands out is applied, the agent makes keys and exchanges the token,
+// the hub commits, and knows the agent from then on.
+func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
+	kube := kubetest.Start(t)
+	hub, o, _ := editing(t, nil)
+	raw := fleet.NewJoinToken()
+	o.push(map[string]string{
+		"plural.yaml":        strings.Replace(workspaceFile(""), "https://hub.example.com", hub.url, 1),
+		"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute)),
+	})
+	hub.served(o)
+	code, text := hub.do(http.MethodGet, "/join/edge.yaml?token="+raw, "", nil)
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, text)
+	}
+	secrets := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(agentidentity.Namespace)
+	namespaces := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	for decoder := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		switch options := (metav1.ApplyOptions{FieldManager: "plural", Force: true}); obj.GetKind() {
+		case "Namespace":
+			_, err = namespaces.Apply(t.Context(), obj.GetName(), obj, options)
+		case "Secret":
+			_, err = secrets.Apply(t.Context(), obj.GetName(), obj, options)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	joined, err := agentjoin.Registration(t.Context(), agentjoin.Options{
+		Client: kube.Dynamic, UserAgent: "plural-agent/test", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil || joined.Cluster != "edge" || joined.HubURL != hub.url {
+		t.Fatalf("%s at %s: %v", joined.Cluster, joined.HubURL, err)
+	}
+	bearer, err := token.NewSigner(joined.Identity.Auth(), "edge", hub.url, time.Now).Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the hub knows the agent", func() bool {
+		code, _ := hub.do(http.MethodGet, api.PollPath, bearer, nil)
+		return code == http.StatusOK
+	})
+	if _, err := secrets.Get(t.Context(), agentjoin.SecretName, metav1.GetOptions{}); err == nil {
+		t.Error("the token is still in the cluster")
 	}
 }
