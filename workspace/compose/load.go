@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -116,7 +115,7 @@ func sums(files fs.FS) (map[string]string, error) {
 			at := fleet.Position{File: one.Path, Line: line}
 			return nil, fleet.Errors{{Position: at, Message: "merge conflict in the file", Fix: "finish the merge and remove the markers"}}
 		}
-		all[one.Path] = hash(text) + strconv.FormatBool(one.Exec)
+		all[one.Path] = hash(text)
 	}
 	return all, nil
 }

@@ -49,11 +49,11 @@ func TestWhatTheRepoWouldNotKeepIsNotVendored(t *testing.T) {
 		want  string
 	}{
 		"sealed":         {fstest.MapFS{"a/b.secret.yaml": file("x")}, "a/b.secret.yaml: it would be sealed"},
-		"ignored":        {fstest.MapFS{"a/.gitignore": file("x")}, "a/.gitignore: it would hide files"},
+		"ignored":        {fstest.MapFS{"a/.gitignore": file("x")}, "a/.gitignore: a file of git itself"},
 		"attributes":     {fstest.MapFS{".gitattributes": file("x")}, ".gitattributes: a file of git itself"},
-		"executable":     {fstest.MapFS{"run.sh": {Data: []byte("x"), Mode: 0o755}}, "run.sh: the installation repo keeps no executable files: chmod -x"},
+		"executable":     {fstest.MapFS{"run.sh": {Data: []byte("x"), Mode: 0o755}}, "run.sh: an executable, which the installation repo does not keep as one: chmod -x"},
 		"link":           {fstest.MapFS{"l": {Data: []byte("/etc"), Mode: fs.ModeSymlink}}, "l: not a regular file"},
-		"large":          {fstest.MapFS{"l": file(strings.Repeat("x", maxVendored+1))}, "larger than 3 MiB"},
+		"large":          {fstest.MapFS{"l": file(strings.Repeat("x", packages.MaxContent+1))}, "larger than 3 MiB"},
 		"alike":          {fstest.MapFS{"A.yaml": file("x"), "a.yaml": file("y")}, `not every machine can tell it from "A.yaml"`},
 		"hostile name":   {fstest.MapFS{"a\nb": file("x")}, "characters that cannot be shown"},
 		"Windows":        {fstest.MapFS{`a\b`: file("x")}, "not every machine can hold"},

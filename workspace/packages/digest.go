@@ -22,23 +22,24 @@ import (
 const (
 	MaxFiles = 10_000
 	MaxBytes = 64 << 20 // in all files together
-	maxPath  = 512
+	// MaxContent is one file's: what changes files in an installation repo takes no larger ones.
+	MaxContent = 3 << 20
+	maxPath    = 512
 )
 
 // Content is one file of a package.
 type Content struct {
 	// Path is slash-separated, from the package's root.
 	Path string
-	// Exec says that it is executable.
-	Exec bool
 	Size int64
 }
 
 // Contents lists every file of a package, sorted by path. What cannot be part of one is a fleet.Errors: links and other
-// things that are no files, names that some machine could not hold or read otherwise, and git's own files, which would mean
-// something to the repository that the package is copied into.
+// things that are no files, names that some machine could not hold or read otherwise, and what the repository that the package
+// is copied into would not keep as it is: git's own files, executables, files that would be sealed.
 func Contents(files fs.FS) ([]Content, error) {
 	faults := &strict.Faults{}
+	folded := map[string]string{}
 	var list []Content
 	var total int64
 	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
@@ -61,7 +62,10 @@ func Contents(files fs.FS) ([]Content, error) {
 			return err
 		}
 		total += info.Size()
-		list = append(list, Content{name, info.Mode()&0o111 != 0, info.Size()})
+		list = append(list, Content{name, info.Size()})
+		if message, fix := unfit(name, info, folded); message != "" {
+			faults.Add(fleet.Position{File: name}, fix, "%s", message)
+		}
 		if len(list) > MaxFiles || total > MaxBytes {
 			faults.Add(fleet.Position{File: name}, "leave out what the package does not need", "the package holds more than %d files, or more than %d MiB", MaxFiles, MaxBytes>>20)
 			return fs.SkipAll
@@ -76,6 +80,24 @@ func Contents(files fs.FS) ([]Content, error) {
 	}
 	slices.SortFunc(list, func(a, b Content) int { return strings.Compare(a.Path, b.Path) })
 	return list, nil
+}
+
+// unfit says why a file cannot be kept as it is. folded are the files before it, by their names in lower case.
+func unfit(name string, info fs.FileInfo, folded map[string]string) (message, fix string) {
+	lower := strings.ToLower(name)
+	other, clash := folded[lower]
+	folded[lower] = name
+	switch {
+	case clash:
+		return fmt.Sprintf("not every machine can tell it from %s", strict.Quote(other)), "rename one of them"
+	case info.Mode()&0o111 != 0:
+		return "an executable, which the installation repo does not keep as one", "chmod -x, and call it by its interpreter: sh FILE"
+	case info.Size() > MaxContent:
+		return fmt.Sprintf("it is larger than %d MiB", MaxContent>>20), "fetch it where it is used"
+	case strings.HasSuffix(lower, ".secret.yaml") || strings.HasSuffix(lower, ".secret.yml"):
+		return "it would be sealed in the installation repo, and a package is no secret", "ask for secrets by questions of type secret, and rename it"
+	}
+	return "", ""
 }
 
 func skip(e fs.DirEntry) error {
@@ -96,14 +118,13 @@ func nameFault(name string) (message, fix string) {
 		return "a path that is too long", fmt.Sprintf("use at most %d bytes", maxPath)
 	}
 	switch strings.ToLower(base) {
-	case ".git", ".gitattributes", ".gitmodules":
-		return "a file of git itself, which would change how the installation repo is read", "remove it"
+	case ".git", ".gitattributes", ".gitmodules", ".gitignore":
+		return "a file of git itself, which would change how the installation repo is read, or what git sees of it", "remove it"
 	}
 	return "", ""
 }
 
-// Digest is "sha256:" and a hash over every file of a package: its path, whether it is executable, and its content. It says
-// what Contents says.
+// Digest is "sha256:" and a hash over every file of a package: its path and its content. Its errors are those of Contents.
 func Digest(files fs.FS) (string, error) {
 	list, err := Contents(files)
 	if err != nil {
@@ -117,11 +138,6 @@ func Digest(files fs.FS) (string, error) {
 			return "", err
 		}
 		field(total, c.Path)
-		mode := "-"
-		if c.Exec {
-			mode = "x"
-		}
-		field(total, mode)
 		field(total, string(sum))
 	}
 	return "sha256:" + hex.EncodeToString(total.Sum(nil)), nil

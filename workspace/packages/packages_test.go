@@ -3,6 +3,7 @@ package packages_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -168,8 +169,8 @@ func TestAdviceIsNoMistake(t *testing.T) {
 	}
 }
 
-func TestTheDigestIsOfPathsModesAndContents(t *testing.T) {
-	base := fstest.MapFS{"a": {Data: []byte("1")}, "b/c": {Data: []byte("2"), Mode: 0o755}}
+func TestTheDigestIsOfPathsAndContents(t *testing.T) {
+	base := fstest.MapFS{"a": {Data: []byte("1")}, "b/c": {Data: []byte("2")}}
 	digest := func(files fs.FS) string {
 		d, err := packages.Digest(files)
 		if err != nil {
@@ -186,7 +187,7 @@ func TestTheDigestIsOfPathsModesAndContents(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{"a": 0o640, "b/c": 0o700} {
+	for name, mode := range map[string]os.FileMode{"a": 0o640, "b/c": 0o600} {
 		if err := os.WriteFile(filepath.Join(dir, name), base[name].Data, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -197,9 +198,8 @@ func TestTheDigestIsOfPathsModesAndContents(t *testing.T) {
 	for name, other := range map[string]fstest.MapFS{
 		"content":    {"a": {Data: []byte("x")}, "b/c": base["b/c"]},
 		"name":       {"A": base["a"], "b/c": base["b/c"]},
-		"mode":       {"a": base["a"], "b/c": {Data: []byte("2")}},
 		"one less":   {"a": base["a"]},
-		"moved text": {"a": {Data: []byte("12")}, "b/c": {Mode: 0o755}},
+		"moved text": {"a": {Data: []byte("12")}, "b/c": {}},
 	} {
 		if digest(other) == want {
 			t.Errorf("another %s, the same digest", name)
@@ -219,10 +219,29 @@ func TestWhatNoPackageMayHoldIsRefused(t *testing.T) {
 		"a stream":         {"a:b": {}},
 		"no UTF-8":         {"a\xff": {}},
 		"a long path":      {strings.Repeat("a/", 300) + "b": {}},
-		"too much":         {"a": {Data: make([]byte, packages.MaxBytes+1)}},
+		"a large file":     {"a": {Data: make([]byte, packages.MaxContent+1)}},
+		"an executable":    {"a": {Mode: 0o755}},
+		"names alike":      {"a/B": {}, "A/b": {}},
+		"what is sealed":   {"a/b.secret.yaml": {}},
 	} {
 		_, err := packages.Digest(files)
-		if mistakes := (fleet.Errors)(nil); !errors.As(err, &mistakes) || strings.ContainsAny(err.Error(), "\n\u202e") {
+		if mistakes := (fleet.Errors)(nil); !errors.As(err, &mistakes) || strings.ContainsAny(err.Error(), "\u202e") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPackageHasAnEnd(t *testing.T) {
+	large := fstest.MapFS{}
+	for i := range packages.MaxBytes/packages.MaxContent + 1 {
+		large[fmt.Sprint(i)] = &fstest.MapFile{Data: make([]byte, packages.MaxContent)}
+	}
+	many := fstest.MapFS{}
+	for i := range packages.MaxFiles + 1 {
+		many[fmt.Sprint(i)] = &fstest.MapFile{}
+	}
+	for name, files := range map[string]fstest.MapFS{"large": large, "many": many} {
+		if _, err := packages.Contents(files); err == nil || !strings.Contains(err.Error(), "the package holds more than") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
