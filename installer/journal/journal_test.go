@@ -113,7 +113,11 @@ func TestAJournalThatWasCutOffAnywhereSaysWhatWasWrittenWhole(t *testing.T) {
 	must(t, err)
 	for cut := range len(text) + 1 {
 		lines := bytes.Count(text[:cut], []byte("\n"))
-		for _, torn := range [][]byte{text[:cut], append(bytes.Clone(text[:cut]), make([]byte, 100)...)} {
+		ends := [][]byte{text[:cut]}
+		if cut%16 == 0 { // what some file systems leave
+			ends = append(ends, append(bytes.Clone(text[:cut]), make([]byte, 100)...))
+		}
+		for _, torn := range ends {
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, fileName), torn, 0o600))
 			j := opened(t, dir)

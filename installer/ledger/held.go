@@ -47,7 +47,7 @@ func (h *Held) Record() *Record {
 
 // Update changes the record and puts files into it, and returns when the remote has it all. A file is named by the step that it
 // belongs to, as State, Inputs or part of Module, and goes when no step names it any more; nil takes one out. What goes below
-// sealed/ must be sealed.
+// sealed/ must be sealed; a module's files are to be given as git keeps them, since nobody seals them here.
 //
 // Updates that come while another one is being written are written together. The change may be called more than once, each
 // time on a record that does not have it: somebody may have broken the lock, and then the error is a *LostError. When ctx ends
