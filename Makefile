@@ -30,6 +30,13 @@ LOCALKUBE_SOURCES := $(shell find localkube -type f ! -name '*_test.go' ! -path 
 
 export PLURAL_LOCALKUBE := $(CURDIR)/bin/localkube
 
+# Tests of terraform modules take the program that PLURAL_TERRAFORM names, or terraform on PATH. Where there is neither they
+# take OpenTofu, which builds from source.
+ifeq ($(or $(PLURAL_TERRAFORM),$(shell command -v terraform)),)
+TERRAFORM := .tools/tofu
+export PLURAL_TERRAFORM := $(CURDIR)/$(TERRAFORM)
+endif
+
 GENERATORS := .tools/protoc-gen-go .tools/protoc-gen-go-grpc
 PROTOS     := api/plural.proto api/channel/channel.proto
 PROTOC     := protoc $(GENERATORS:%=--plugin=%) --go_opt=module=$(MODULE) --go-grpc_opt=module=$(MODULE)
@@ -66,7 +73,7 @@ test: build test-root test-localkube ## Run every test, race-enabled, against re
 # Much of the time is spent waiting, for elections and intervals: so four packages run side by side, however few processors.
 # What lies in test/ watches programs that were built for people, which the race detector says nothing of.
 .PHONY: test-root
-test-root: plural plural-agent bin/localkube .tools/kustomize
+test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
 	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
 		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/')
@@ -130,6 +137,15 @@ clean: ## Remove what make built.
 # What tests compare kustomize's output with.
 .tools/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum
 	cd tools/kustomize && go build -o ../../$@ sigs.k8s.io/kustomize/kustomize/v5
+
+# What tests run terraform modules with, where this machine has no terraform.
+TOFU := github.com/opentofu/opentofu
+.tools/tofu: tools/tofu/go.mod tools/tofu/go.sum
+	cd tools/tofu && go build -ldflags '-s -w -X $(TOFU)/version.dev=no' -o ../../$@ $(TOFU)/cmd/tofu
+
+# What stands for the providers of clouds in tests of terraform modules.
+.tools/terraform-provider-recorded: $(wildcard tools/recorded/*.go) tools/recorded/go.mod tools/recorded/go.sum
+	cd tools/recorded && go build -ldflags '-s -w' -o ../../$@ .
 
 .tools/protoc-gen-go: go.mod go.sum
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

@@ -33,7 +33,7 @@ func slow(dir string) string {
 resource "terraform_data" "first" {` + script("echo first >> made") + `
 }
 resource "terraform_data" "second" {
-  depends_on = [terraform_data.first]` + script("echo second >> made; echo begun > begun; cat go > /dev/null") + `
+  depends_on = [terraform_data.first]` + script("echo second >> made; echo begun > begun; read x < go || true") + `
 }
 resource "terraform_data" "third" {
   depends_on = [terraform_data.second]` + script("echo third >> made") + `
@@ -159,7 +159,8 @@ func TestARunThatIsKilledGoesOnAndTheNextOneWaitsForIt(t *testing.T) {
 	}
 }
 
-// What terraform was making when it was killed itself is not in its state. Nothing else is made again.
+// What terraform was making when it was killed itself is not in its state, and nothing else is made again. OpenTofu had
+// not yet written down what it made before.
 func TestARunWhoseTerraformIsKilledTooNeedsNoMending(t *testing.T) {
 	tool := find(t)
 	dir := gate(t)
@@ -193,8 +194,12 @@ func TestARunWhoseTerraformIsKilledTooNeedsNoMending(t *testing.T) {
 	if err := <-applied; err != nil {
 		t.Fatal(err)
 	}
-	if got := made(t, dir); got != "first second second third" {
-		t.Errorf("made %s", got)
+	want := "first second second third"
+	if tool.Product == terraform.OpenTofu {
+		want = "first second first second third"
+	}
+	if got := made(t, dir); got != want {
+		t.Errorf("made %s, want %s", got, want)
 	}
 }
 
@@ -251,7 +256,7 @@ func TestARunThatIsStoppedKeepsItsStateAndGoesOnLater(t *testing.T) {
 func TestARunThatDoesNotStopInTimeIsKilled(t *testing.T) {
 	tool := find(t)
 	dir := gate(t)
-	m := module(t, strings.Replace(slow(dir), "cat go", "trap '' INT TERM; cat go", 1))
+	m := module(t, strings.Replace(slow(dir), "read x", "trap '' INT TERM; read x", 1))
 	m.Grace = 1 // it is not asked twice
 	work, err := tool.Prepare(t.Context(), m, nil)
 	if err != nil {

@@ -97,8 +97,8 @@ func (h *hearing) failure(during string, exit error) error {
 		}
 	}
 	if first == nil {
-		last := h.other[max(0, len(h.other)-5):]
-		return &FailedError{During: during, Summary: exit.Error(), Detail: h.log.clean(strings.Join(last, "\n"))}
+		begin := h.other[:min(len(h.other), 8)] // of a crash, say, before its goroutines
+		return &FailedError{During: during, Summary: exit.Error(), Detail: h.log.clean(strings.Join(begin, " "))}
 	}
 	if first.Summary == "Error acquiring the state lock" {
 		if locked := lockOf(first.Detail); locked != nil {

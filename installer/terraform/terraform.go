@@ -8,7 +8,9 @@
 // JSON, never by text put together, and never by arguments. What terraform says goes to the log line by line, without
 // what is secret.
 //
-// Whoever is killed, nothing is made twice. Terraform writes to a file, so that it does not die of a reader that is gone;
-// where the system can tell it, it ends after the resource that it is at when this process is killed; and a lock on the
-// folder, which it inherits, makes the next run wait for it. What it left in the folder then counts, where that is newer.
+// When this process is killed nothing is made twice: terraform writes to a file, so that it does not die of a reader that
+// is gone, but does what it was told; and a lock on the folder, which it inherits, makes the next run wait for it. What
+// it left in the folder then counts, where that is newer. When terraform is killed too, what it was at may be missing in
+// its state, and is made again; OpenTofu, and either with a backend, may lose what it made in the last twenty seconds,
+// or since it began where it was shorter: that is how often they write.
 package terraform
