@@ -6,17 +6,18 @@
 // A [Catalog] lists packages and opens one version at a time. [Folder] reads any file system: an embedded one, a git commit's.
 // [OCI] reads one repository of a registry, which [Publish] writes. [All] puts catalogs in the order in which they are asked: a
 // package belongs to the first catalog that has its name, so that no later one can slip a newer version of it in. What
-// [Catalog.Open] gives was held against its digest.
+// [Catalog.Open] gives was read as a whole, and held against the digest that it was published with.
 package catalog
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/solve"
+	"github.com/pluralsh/plural/workspace/versions"
 )
 
 // Catalog is one place where packages are found. It is safe for concurrent use.
@@ -53,36 +54,65 @@ type Payload struct {
 	Digest string
 }
 
-// Folder is a catalog of NAME/package.yaml, or NAME/VERSION/package.yaml for several versions, in files.
-func Folder(name string, files fs.FS) Catalog { return nil }
-
-// OCI is a catalog in one repository of a registry.
-func OCI(name string, o OCIOptions) (Catalog, error) { return nil, errors.ErrUnsupported }
-
-// Set is several catalogs as one.
-type Set struct{ catalogs []Catalog }
-
-// All puts catalogs together, in the order in which they are asked.
-func All(catalogs ...Catalog) *Set { return &Set{catalogs} }
-
-// Catalogs are those of the set, in order.
-func (s *Set) Catalogs() []Catalog { return s.catalogs }
-
-// Packages are the names of all packages with the catalog that each comes from.
-func (s *Set) Packages(ctx context.Context) (map[string]string, error) {
-	return nil, errors.ErrUnsupported
+// NotFoundError says that a catalog has no such version, or no such package.
+type NotFoundError struct {
+	Catalog, Name, Version string
+	// Has are the versions that it has, the newest first.
+	Has []string
 }
 
-// Versions are those of one package, the newest first, from one catalog or, when that is empty, from the first that has it.
-func (s *Set) Versions(ctx context.Context, catalog, name string) ([]Entry, string, error) {
-	return nil, "", errors.ErrUnsupported
+// Error says what there is instead.
+func (e *NotFoundError) Error() string {
+	if len(e.Has) == 0 {
+		return fmt.Sprintf("catalog %s has no package %s: plural package search lists what there is", e.Catalog, e.Name)
+	}
+	return fmt.Sprintf("catalog %s has no %s %s: the newest that it has is %s", e.Catalog, e.Name, e.Version, e.Has[0])
 }
 
-// Open gives one version from one catalog or, when that is empty, from the first that has the package. A digest that is not
-// empty must be the package's, else the error is a *DigestError.
-func (s *Set) Open(ctx context.Context, catalog, name, version, digest string) (*Payload, error) {
-	return nil, errors.ErrUnsupported
+// DigestError says that a version is not what it was.
+type DigestError struct {
+	Catalog, Name, Version string
+	// Want is the digest that was expected, Have what came.
+	Want, Have string
 }
 
-// Universe is the set as solve asks it, until ctx ends.
-func (s *Set) Universe(ctx context.Context) solve.Choosing { return nil }
+// Error says what that means.
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("%s %s in catalog %s has changed: its digest is %s, and should be %s: a version never changes, so somebody "+
+		"has replaced it; ask whoever publishes it, and take another version", e.Name, e.Version, e.Catalog, e.Have, e.Want)
+}
+
+// CatalogError says which catalog could not be asked.
+type CatalogError struct {
+	Catalog string
+	Err     error
+}
+
+// Error names the catalog.
+func (e *CatalogError) Error() string { return fmt.Sprintf("catalog %s: %v", e.Catalog, e.Err) }
+
+// Unwrap is the cause.
+func (e *CatalogError) Unwrap() error { return e.Err }
+
+func failed(catalog string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &CatalogError{catalog, err}
+}
+
+// newestFirst sorts entries; what is no version comes last.
+func newestFirst(list []Entry) {
+	slices.SortStableFunc(list, func(a, b Entry) int {
+		v, w := versions.Parse(a.Version), versions.Parse(b.Version)
+		switch {
+		case v == nil && w == nil:
+			return 0
+		case v == nil:
+			return 1
+		case w == nil:
+			return -1
+		}
+		return versions.Compare(w, v)
+	})
+}
