@@ -60,7 +60,8 @@ fleet's clusters are looked at that a context has the name of.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().BoolVar(&o.before, "pre", false, "only what matters before an install")
-	cmd.Flags().StringArrayVar(&o.contexts, "context", nil, "look at the cluster of this kubeconfig `CONTEXT`; CLUSTER=CONTEXT gives it another name")
+	cmd.Flags().StringArrayVar(&o.contexts, "context", nil,
+		"look at the cluster of this kubeconfig `CONTEXT`; CLUSTER=CONTEXT gives it another name")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "read contexts from this `FILE` (default: as kubectl)")
 	return cmd
 }
@@ -87,7 +88,9 @@ func (o *options) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	view := ui.View{Value: r, Columns: []ui.Column{{Name: "CHECK"}, {Name: "STATE", Style: style}, {Name: "FOUND"}, {Name: "CAUSE"}, {Name: "FIX"}}}
+	view := ui.View{Value: r, Columns: []ui.Column{
+		{Name: "CHECK"}, {Name: "STATE", Style: style}, {Name: "FOUND"}, {Name: "CAUSE"}, {Name: "FIX"},
+	}}
 	for _, f := range r.Items {
 		switch f.State {
 		case doctor.Fail:
@@ -97,7 +100,9 @@ func (o *options) run(ctx context.Context) error {
 		case doctor.OK, doctor.Skipped:
 		}
 		view.Names = append(view.Names, "check/"+slug(f.Group)+"/"+slug(f.Name))
-		view.Rows = append(view.Rows, []string{f.Group + ": " + f.Name, string(f.State), f.Text, cmdutil.OrDash(f.Cause), cmdutil.OrDash(f.Fix)})
+		view.Rows = append(view.Rows, []string{
+			f.Group + ": " + f.Name, string(f.State), f.Text, cmdutil.OrDash(f.Cause), cmdutil.OrDash(f.Fix),
+		})
 	}
 	if o.f.IO.OutTTY {
 		view.Screen = func(w io.Writer) error { return o.screen(w, r) }
@@ -195,7 +200,8 @@ func (o *options) named() (map[string]*rest.Config, error) {
 		if !given {
 			kubeContext = name
 		}
-		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+		chosen := &clientcmd.ConfigOverrides{CurrentContext: kubeContext}
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, chosen).ClientConfig()
 		if err != nil {
 			return nil, fmt.Errorf("context %q: %w", kubeContext, err)
 		}

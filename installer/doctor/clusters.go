@@ -124,7 +124,8 @@ func (c *cluster) ask(ctx context.Context) (*pulse, error) {
 
 func (c *cluster) reachable(ctx context.Context) Result {
 	if _, err := c.alive(ctx); err != nil {
-		return because(err, "the API server at "+c.config.Host+" cannot be reached", "see that it runs, and that the context is right: kubectl cluster-info")
+		return because(err, "the API server at "+c.config.Host+" cannot be reached",
+			"see that it runs, and that the context is right: kubectl cluster-info")
 	}
 	return ok("%s answers", c.config.Host)
 }
@@ -136,8 +137,8 @@ func (c *cluster) versionOf(_ context.Context, p *pulse) Result {
 	case p.minor < brokenMinor:
 		return fail("upgrade the cluster", "Kubernetes %s has no Pod Security admission, which is from 1.%d on", p.version, brokenMinor)
 	case p.minor < oldestMinor || p.minor > newestMinor:
-		return warn("use a cluster, or a plural, of another version", "Kubernetes %s is not among the versions that this plural is meant for: 1.%d to 1.%d",
-			p.version, oldestMinor, newestMinor)
+		return warn("use a cluster, or a plural, of another version",
+			"Kubernetes %s is not among the versions that this plural is meant for: 1.%d to 1.%d", p.version, oldestMinor, newestMinor)
 	}
 	return ok("Kubernetes %s", p.version)
 }
@@ -214,7 +215,9 @@ func allowed(ctx context.Context, client dynamic.Interface, r right) (bool, erro
 	reviews := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
 	answer, err := client.Resource(reviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.verb, "group": r.group, "resource": r.resource, "namespace": r.namespace}},
+		"spec": map[string]any{"resourceAttributes": map[string]any{
+			"verb": r.verb, "group": r.group, "resource": r.resource, "namespace": r.namespace,
+		}},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
@@ -241,7 +244,9 @@ func (c *cluster) podSecurity(ctx context.Context, _ *pulse) Result {
 }
 
 // get is an object. Where there is none the result says so.
-func (c *cluster) get(ctx context.Context, kind schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, Result) {
+func (c *cluster) get(
+	ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
+) (*unstructured.Unstructured, Result) {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return nil, because(err, "the API server cannot be asked", lookYourself)
@@ -264,7 +269,8 @@ func (c *cluster) storage(ctx context.Context, _ *pulse) Result {
 	if err != nil {
 		return because(err, "the API server cannot be asked", lookYourself)
 	}
-	list, err := client.Resource(schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}).List(ctx, metav1.ListOptions{})
+	classes := schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
+	list, err := client.Resource(classes).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return skipped("you may not look at storage classes")
@@ -305,11 +311,13 @@ func (c *cluster) registered(ctx context.Context, _ *pulse) Result {
 			continue
 		}
 		if public := there.Identity.Public(); public.Auth != written.Spec.Agent.Auth || public.Age != written.Spec.Agent.Age {
-			return fail("plural cluster register "+there.Cluster, "the agent's keys in the cluster are not those of clusters/%s.yaml: the hub refuses it", there.Cluster)
+			return fail("plural cluster register "+there.Cluster,
+				"the agent's keys in the cluster are not those of clusters/%s.yaml: the hub refuses it", there.Cluster)
 		}
 		return ok("it is registered as %s, at %s", there.Cluster, there.HubURL)
 	}
-	return fail("plural cluster register "+there.Cluster, "the cluster is registered as %q, which the repo does not know", there.Cluster)
+	return fail("plural cluster register "+there.Cluster,
+		"the cluster is registered as %q, which the repo does not know", there.Cluster)
 }
 
 // clock is how far another machine's clock is from ours.

@@ -115,7 +115,8 @@ func (x *exam) payloads(ctx context.Context) Result {
 	}
 	switch {
 	case len(wrong) > 0:
-		r := fail("git checkout brings back what was changed; plural package add NAME brings what is missing", "%s and the packages do not fit together", lockfile.File)
+		r := fail("git checkout brings back what was changed; plural package add NAME brings what is missing",
+			"%s and the packages do not fit together", lockfile.File)
 		r.Cause = some(wrong)
 		return r
 	case len(left) > 0:
@@ -211,7 +212,8 @@ func (x *exam) catalogs(ctx context.Context) Result {
 	}
 	switch {
 	case len(away) > 0:
-		return because(reason, "catalogs cannot be reached: "+some(away), "see that their Sources name the right servers, and that those run")
+		return because(reason, "catalogs cannot be reached: "+some(away),
+			"see that their Sources name the right servers, and that those run")
 	case len(reached) == 0:
 		return skipped("there is only the builtin catalog, which needs no server")
 	}

@@ -192,7 +192,8 @@ func (x *exam) gitRemote(ctx context.Context) Result {
 	}
 	branches, err := x.remote(ctx)
 	if err != nil {
-		return because(err, fmt.Sprintf("remote %q cannot be asked", c.remote), "see that it can be reached, with your credentials: git ls-remote "+c.remote)
+		return because(err, fmt.Sprintf("remote %q cannot be asked", c.remote),
+			"see that it can be reached, with your credentials: git ls-remote "+c.remote)
 	}
 	return ok("%s answers, with %s", c.remote, plural(len(branches), "branch", "branches"))
 }

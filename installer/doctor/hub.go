@@ -129,11 +129,13 @@ func (x *exam) health(ctx context.Context) Result {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return because(err, "the hub's certificate has ended", "renew it where the hub, or its ingress, has it from")
 	case errors.As(err, &unknown):
-		return because(err, "nobody that this machine trusts has signed the hub's certificate", "let PLURAL_CA_FILE name the authority's certificate")
+		return because(err, "nobody that this machine trusts has signed the hub's certificate",
+			"let PLURAL_CA_FILE name the authority's certificate")
 	case errors.As(err, &named):
 		return because(err, "the hub's certificate is for another name", "correct spec.hub.url, or the certificate")
 	case err != nil:
-		return because(err, "the hub at "+x.HubURL+" cannot be reached", "see that it runs: kubectl -n plural-system get pods; and that this is its address")
+		return because(err, "the hub at "+x.HubURL+" cannot be reached",
+			"see that it runs: kubectl -n plural-system get pods; and that this is its address")
 	case r.status != http.StatusOK:
 		fault := fail("plural logs hub", "the hub is not ready: it answers %d", r.status)
 		fault.Cause = fmt.Sprintf("%.300s", r.text)
@@ -160,7 +162,8 @@ func (x *exam) certificate(ctx context.Context) Result {
 		if host, _ := hostPort(x.HubURL); loopback(host) {
 			return skipped("the hub is on this machine, and speaks without TLS")
 		}
-		return warn("give the hub TLS, or an ingress that has it", "the hub speaks without TLS: whoever is on the way can read the tokens of people and agents")
+		return warn("give the hub TLS, or an ingress that has it",
+			"the hub speaks without TLS: whoever is on the way can read the tokens of people and agents")
 	}
 	end := r.tls.PeerCertificates[0].NotAfter
 	if left := end.Sub(x.Now()); left < expiring {
@@ -224,13 +227,14 @@ func (x *exam) hubVersion(ctx context.Context) Result {
 	if s == nil {
 		return why
 	}
+	const fix = "use a plural of the hub's version, or upgrade the hub: plural package upgrade hub"
 	switch {
 	case s.Version == x.Version:
 		return ok("hub and plural are version %s", x.Version)
 	case major(s.Version) != major(x.Version):
-		return fail("use a plural of the hub's version, or upgrade the hub: plural package upgrade hub", "the hub is version %s, and this plural %s", s.Version, x.Version)
+		return fail(fix, "the hub is version %s, and this plural %s", s.Version, x.Version)
 	}
-	return warn("use a plural of the hub's version, or upgrade the hub: plural package upgrade hub", "the hub is version %s, and this plural %s", s.Version, x.Version)
+	return warn(fix, "the hub is version %s, and this plural %s", s.Version, x.Version)
 }
 
 // major is the first number of a version; what is no release is of any.
@@ -249,7 +253,8 @@ func (x *exam) served(ctx context.Context) Result {
 	}
 	switch {
 	case len(s.Refused) > 0:
-		r := fail("plural validate, then commit and push what mends it", "the hub refuses commit %.7s, and serves %.7s", s.Head.ID, s.Commit.ID)
+		r := fail("plural validate, then commit and push what mends it",
+			"the hub refuses commit %.7s, and serves %.7s", s.Head.ID, s.Commit.ID)
 		r.Cause = s.Refused[0].Message
 		return r
 	case s.Commit.ID == "":
@@ -282,7 +287,8 @@ func (x *exam) agents(ctx context.Context) Result {
 	}
 	switch {
 	case len(silent) > 0:
-		return fail("see that their agents run and reach the hub: kubectl -n plural-system logs deployment/plural-agent", "agents do not report: %s", some(silent))
+		return fail("see that their agents run and reach the hub: kubectl -n plural-system logs deployment/plural-agent",
+			"agents do not report: %s", some(silent))
 	case len(unregistered) > 0:
 		return warn("plural cluster register "+unregistered[0], "clusters without an agent: %s", some(unregistered))
 	case len(other) > 0:

@@ -71,7 +71,8 @@ func (x *exam) guard(ctx context.Context) Result {
 	case found.Obstacle != nil:
 		return because(found.Obstacle, "git's settings cannot be completed", "plural crypto doctor")
 	case len(found.Missing) > 0:
-		return fail("plural crypto unlock", "nothing keeps this clone's secrets from being committed in clear: missing are %s", strings.Join(found.Missing, ", "))
+		return fail("plural crypto unlock",
+			"nothing keeps this clone's secrets from being committed in clear: missing are %s", strings.Join(found.Missing, ", "))
 	}
 	return ok("git seals what must be sealed")
 }

@@ -35,7 +35,8 @@ func (x *exam) disk(context.Context) Result {
 		}
 		var stat syscall.Statfs_t
 		if err := syscall.Statfs(at, &stat); err != nil {
-			return because(fmt.Errorf("statfs: %w", err), fmt.Sprintf("the free space of %q is unknown", at), "see that you may read and write it")
+			return because(fmt.Errorf("statfs: %w", err), fmt.Sprintf("the free space of %q is unknown", at),
+				"see that you may read and write it")
 		}
 		if left := stat.Bavail * uint64(stat.Bsize); worst == "" || left < free { //nolint:gosec // a block's size is positive
 			worst, free = at, left

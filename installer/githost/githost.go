@@ -10,6 +10,7 @@ package githost
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -37,8 +38,8 @@ func (r Repository) path(rest string) string {
 	return "repos/" + url.PathEscape(r.Owner) + "/" + url.PathEscape(r.Name) + rest
 }
 
-// Parse is the repository that a remote's address names; ok is false for an address that is none of a GitHub's. Aliases of hosts in
-// the person's SSH configuration are looked up.
+// Parse is the repository that a remote's address names; ok is false for an address that is none of a GitHub's. Aliases of
+// hosts in the person's SSH configuration are looked up.
 func Parse(remote string) (r Repository, ok bool) {
 	address, ok := normal(remote)
 	if !ok {
@@ -77,7 +78,8 @@ func normal(remote string) (*url.URL, bool) {
 }
 
 func isGitHub(host string) bool {
-	return host == "github.com" || auth.IsTenancy(host) || slices.ContainsFunc(auth.KnownHosts(), func(known string) bool { return strings.EqualFold(known, host) })
+	return host == "github.com" || auth.IsTenancy(host) ||
+		slices.ContainsFunc(auth.KnownHosts(), func(known string) bool { return strings.EqualFold(known, host) })
 }
 
 // New says how a repository is made that is not there yet.
@@ -104,7 +106,8 @@ func (c *Client) Create(ctx context.Context, n New) (created bool, err error) {
 	if !strings.EqualFold(me.Login, c.repository.Owner) {
 		path = "orgs/" + url.PathEscape(c.repository.Owner) + "/repos"
 	}
-	err = c.send(ctx, doing, "POST", path, map[string]any{"name": c.repository.Name, "private": !n.Public, "description": n.Description}, nil)
+	wanted := map[string]any{"name": c.repository.Name, "private": !n.Public, "description": n.Description}
+	err = c.send(ctx, doing, http.MethodPost, path, wanted, nil)
 	if taken(err) { // by somebody else a moment ago, or it is one that the token does not show
 		if exists, again := c.exists(ctx); again != nil || exists {
 			return false, again

@@ -149,7 +149,8 @@ func (c *Client) Webhook(ctx context.Context, h Hook) (changed bool, err error) 
 		return err == nil, err
 	}
 	found := hooks[at]
-	right := found.Active && found.Config.ContentType == "json" && found.Config.InsecureSSL == "0" && slices.Contains(found.Events, "push")
+	right := found.Active && found.Config.ContentType == "json" && found.Config.InsecureSSL == "0" &&
+		slices.Contains(found.Events, "push")
 	if right && !h.Renew {
 		return false, nil
 	}

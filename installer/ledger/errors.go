@@ -49,7 +49,8 @@ type LostError struct {
 func (e *LostError) Error() string {
 	text := fmt.Sprintf("somebody has taken away lock %s, which this run held", e.Lock.ID)
 	if e.Now != nil {
-		text += fmt.Sprintf("; %s has locked the fleet now (host %s, process %d, lock %s)", e.Now.Holder, e.Now.Host, e.Now.PID, e.Now.ID)
+		text += fmt.Sprintf("; %s has locked the fleet now (host %s, process %d, lock %s)",
+			e.Now.Holder, e.Now.Host, e.Now.PID, e.Now.ID)
 	}
 	return text
 }
@@ -96,7 +97,8 @@ func (e *RefusedError) Fix() string {
 	if e.Remote == "" {
 		return "see that you may write into the clone's .git folder"
 	}
-	return "let its server take pushes to refs/plural/* from you (write access, no rule against refs outside of refs/heads), or keep the fleet on one that does"
+	return "let its server take pushes to refs/plural/* from you (write access, no rule against refs outside of refs/heads), " +
+		"or keep the fleet on one that does"
 }
 
 // Unwrap is what git said.

@@ -104,7 +104,8 @@ func (c *clone) once(ctx context.Context, env []string, input []byte, args ...st
 		return stdout.Bytes(), false, nil
 	}
 	const most = 1000
-	failed := &gitcmd.Error{Command: args[0], Stderr: fmt.Sprintf("%.*s", most, strings.TrimSpace(stderr.String())), Code: -1, Err: err}
+	said := fmt.Sprintf("%.*s", most, strings.TrimSpace(stderr.String()))
+	failed := &gitcmd.Error{Command: args[0], Stderr: said, Code: -1, Err: err}
 	if ctx.Err() != nil {
 		failed.Err = context.Cause(ctx)
 	}
@@ -126,7 +127,8 @@ func (c *clone) asking(ctx context.Context) []string {
 	if os.Getenv("SSH_ASKPASS") == "" {
 		env = append(env, "SSH_ASKPASS=false") // the program that says no
 	}
-	if _, own, err := c.Config(ctx, "core.sshCommand"); err == nil && !own && os.Getenv("GIT_SSH_COMMAND") == "" && os.Getenv("GIT_SSH") == "" {
+	_, own, err := c.Config(ctx, "core.sshCommand")
+	if err == nil && !own && os.Getenv("GIT_SSH_COMMAND") == "" && os.Getenv("GIT_SSH") == "" {
 		env = append(env, "GIT_SSH_COMMAND=ssh -oBatchMode=yes")
 	}
 	return env
@@ -211,8 +213,8 @@ func (c *clone) publish(ctx context.Context, old, next string) error {
 		_, err := c.git(ctx, nil, nil, "update-ref", "-m", "plural", Ref, next, expected)
 		return err
 	}
-	out, err := c.git(ctx, c.asking(ctx), nil, "push", "--porcelain", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-		"--force-with-lease="+Ref+":"+old, c.remote, next+":"+Ref)
+	out, err := c.git(ctx, c.asking(ctx), nil, "push", "--porcelain", "--quiet", "--no-verify", "--no-follow-tags",
+		"--recurse-submodules=no", "--force-with-lease="+Ref+":"+old, c.remote, next+":"+Ref)
 	if err != nil {
 		return because(out, err)
 	}
@@ -317,5 +319,8 @@ func (c *clone) person(ctx context.Context) (name, email string) {
 
 func (c *clone) identity(ctx context.Context) []string {
 	name, email := c.person(ctx)
-	return []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + email, "GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email}
+	return []string{
+		"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + email,
+		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email,
+	}
 }

@@ -159,7 +159,10 @@ func Run(ctx context.Context, tasks []Task, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{graph: g, reporter: o.Reporter, slots: o.Parallel, ends: make(chan end, len(tasks)), report: &Report{Tasks: make([]Outcome, len(tasks))}}
+	l := &loop{
+		graph: g, reporter: o.Reporter, slots: o.Parallel, ends: make(chan end, len(tasks)),
+		report: &Report{Tasks: make([]Outcome, len(tasks))},
+	}
 	if l.reporter == nil {
 		l.reporter = silent{}
 	}
@@ -279,11 +282,12 @@ func (l *loop) end(e end) {
 func (l *loop) conclude() {
 	for i := range l.report.Tasks {
 		outcome := &l.report.Tasks[i]
-		if outcome.State != NotReached {
+		if outcome.State == Done {
 			continue
 		}
-		if l.missing[i] == 0 {
-			l.report.Stopped = true
+		l.report.Stopped = l.stopped
+		if outcome.State == Failed {
+			continue
 		}
 		for _, need := range l.tasks[i].Needs {
 			if l.report.Tasks[l.index[need]].State != Done {
@@ -306,7 +310,10 @@ type graph struct {
 
 func newGraph(tasks []Task) (*graph, error) {
 	n := len(tasks)
-	g := &graph{tasks: slices.Clone(tasks), index: make(map[string]int, n), needed: make([][]int, n), missing: make([]int, n), way: make([]int, n)}
+	g := &graph{
+		tasks: slices.Clone(tasks), index: make(map[string]int, n),
+		needed: make([][]int, n), missing: make([]int, n), way: make([]int, n),
+	}
 	for i, t := range tasks {
 		if _, twice := g.index[t.ID]; twice {
 			return nil, &GraphError{text: fmt.Sprintf("there are two tasks %q", t.ID)}
