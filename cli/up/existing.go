@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
@@ -20,6 +19,7 @@ import (
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
 	installed "github.com/pluralsh/plural/installer/deploy"
+	"github.com/pluralsh/plural/installer/clusters"
 	"github.com/pluralsh/plural/installer/existing"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -35,6 +35,8 @@ type existingOptions struct {
 	github              string
 	set                 []string
 	answers             string
+	// way is how the cluster is reached, once that is known.
+	way clusters.Way
 }
 
 // upExisting brings a fleet up on the cluster of a context.
@@ -106,12 +108,11 @@ func (o *options) explainExisting(ctx context.Context, err error) error {
 
 // config is the way to the cluster.
 func (o *options) config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.existing.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.existing.context}).ClientConfig()
+	config, way, err := clusters.Named(o.existing.kubeconfig, o.existing.context)
 	if err != nil {
 		return nil, &ui.Err{Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Err: err}
 	}
+	o.existing.way = way
 	return config, nil
 }
 
@@ -200,6 +201,10 @@ func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter pro
 	w, err := cmdutil.Manifest(repo)
 	if err != nil {
 		return err
+	}
+	ways := clusters.Ways{Root: repo.Root(), Config: o.factory.ConfigDir()}
+	if err := ways.Remember(w.Spec.Management, o.existing.way); err != nil {
+		o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, w.Spec.Management)
 	}
 	d, err := deploy.OpenFor(ctx, o.factory, repo, reporter, deploy.Choice{
 		Stop: stop, Kubeconfig: o.existing.kubeconfig, Contexts: []string{w.Spec.Management + "=" + o.existing.context},
