@@ -95,16 +95,7 @@ func (s *Shelf) Set(name string, given map[string]any, unset []string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	world, err := s.with(changes)
-	if err != nil {
-		return nil, err
-	}
-	generated, err := renew.Generate(world, name)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(generated, changes)
-	return generated, nil
+	return changes, renew.Generate(s.World, s.World.Lock, changes, name)
 }
 
 // Installed is the package of an installation, as it lies in the repo.

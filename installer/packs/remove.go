@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
@@ -77,25 +78,11 @@ func (s *Shelf) Remove(names ...string) (*Removal, error) {
 			return nil, err
 		}
 	}
-	return r, s.generate(lock, left, r.Changes)
-}
-
-// generate composes what did without a package anew.
-func (s *Shelf) generate(lock *lockfile.Lock, names []string, changes map[string][]byte) error {
-	world, err := s.with(changes)
-	if err != nil {
-		return err
+	if len(left) > 0 {
+		return r, renew.Generate(s.World, lock, r.Changes, left...)
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	world = &compose.World{Fleet: world.Fleet, Repo: world.Repo, Lock: lock, Blind: world.Blind}
-	generated, err := renew.Generate(world, names...)
-	if err != nil {
-		return err
-	}
-	maps.Copy(changes, generated)
-	return nil
+	_, err = fleet.Load(overlay.New(s.World.Repo, r.Changes))
+	return r, err
 }
 
 // removable refuses what is protected.

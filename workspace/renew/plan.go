@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/catalog"
@@ -52,9 +55,9 @@ func Plan(ctx context.Context, w *compose.World, set *catalog.Set, want []Change
 	return p.result, nil
 }
 
-// Generate composes installations anew, with those that depend on them, as when their answers have changed. None named means
-// every one.
-func Generate(w *compose.World, installations ...string) (map[string][]byte, error) {
+// Generate adds to changes of a world's repository what follows from them for installations, and for those that depend on them:
+// they are composed anew. None named means every one. The lock is the one that goes with the changes.
+func Generate(w *compose.World, lock *lockfile.Lock, changes map[string][]byte, installations ...string) error {
 	touched := map[string]bool{}
 	for _, name := range installations {
 		touched[name] = true
@@ -64,8 +67,7 @@ func Generate(w *compose.World, installations ...string) (map[string][]byte, err
 			touched[w.Fleet.Installations[i].Metadata.Name] = true
 		}
 	}
-	changes := map[string][]byte{}
-	return changes, generate(w, w.Lock, touched, changes)
+	return generate(w, lock, touched, changes)
 }
 
 // planning is one Plan under way.
@@ -186,24 +188,83 @@ func (p *planning) writeLock() error {
 	return nil
 }
 
-// generate adds to changes what follows from them for the touched installations, and for those that depend on these.
 func generate(w *compose.World, lock *lockfile.Lock, touched map[string]bool, changes map[string][]byte) error {
-	repo := overlay.New(w.Repo, changes)
+	spread(lock, touched)
+	during := maps.Clone(changes)
+	for name := range touched {
+		if err := loosen(w.Repo, name, during); err != nil {
+			return err
+		}
+	}
+	repo := overlay.New(w.Repo, during)
 	loaded, err := fleet.Load(repo)
 	if err != nil {
 		return err
 	}
 	next := &compose.World{Fleet: loaded, Repo: repo, Lock: lock, Blind: w.Blind}
-	spread(lock, touched)
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		composed, err := compose.Installation(next, name, nil)
 		if err != nil {
 			return err
 		}
-		maps.Copy(changes, composed.Files)
+		for path, text := range composed.Files {
+			if err := settle(w.Repo, changes, path, text); err != nil {
+				return err
+			}
+		}
 	}
 	_, err = fleet.Load(overlay.New(w.Repo, changes))
 	return err
+}
+
+// settle makes a file a change where the repository has it otherwise.
+func settle(repo fs.FS, changes map[string][]byte, path string, text []byte) error {
+	before, err := fs.ReadFile(repo, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		before = nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if (before == nil) == (text == nil) && bytes.Equal(before, text) {
+		delete(changes, path)
+		return nil
+	}
+	changes[path] = text
+	return nil
+}
+
+// loosen lets the Services that an installation had wait for nobody until they are composed anew: those that they wait for may be
+// there no longer.
+func loosen(repo fs.FS, name string, during map[string][]byte) error {
+	file := "packages/" + name + "/services.yaml"
+	text, err := fs.ReadFile(repo, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var document map[string]any
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil // somebody changed it by hand: who reads the fleet says where
+		}
+		if spec, ok := document["spec"].(map[string]any); ok {
+			delete(spec, "dependsOn")
+		}
+		if err := encoder.Encode(document); err != nil {
+			return fmt.Errorf("write %s: %w", file, err)
+		}
+	}
+	during[file] = out.Bytes()
+	return nil
 }
 
 // spread touches whatever depends on what is touched.
