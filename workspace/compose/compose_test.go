@@ -233,28 +233,26 @@ func show(all []*Composed, err error) string {
 	if err != nil {
 		line("error: %v", err)
 		for _, one := range flat(err) {
-			if e, ok := one.(interface{ Fix() string }); ok {
-				line("fix: %s", e.Fix())
+			var fixed interface{ Fix() string }
+			if errors.As(one, &fixed) {
+				line("fix: %s", fixed.Fix())
 			}
 		}
 	}
 	return b.String()
 }
 
+// flat are the single errors of a joined one.
 func flat(err error) []error {
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		var all []error
-		for _, one := range e.Unwrap() {
-			all = append(all, flat(one)...)
-		}
-		return all
-	case interface{ Unwrap() error }:
-		if _, ok := err.(interface{ Fix() string }); !ok && e.Unwrap() != nil {
-			return flat(e.Unwrap())
-		}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
 	}
-	return []error{err}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, flat(one)...)
+	}
+	return all
 }
 
 func list(word string, names []string) string {

@@ -143,8 +143,9 @@ func (w *World) locked(in *fleet.Installation, l *loaded) (*lockfile.Entry, erro
 		return nil, &LockError{name, "it is not there"}
 	case l.pkg.Metadata.Name != in.PackageName():
 		return nil, fleet.Errors{{
-			Position: in.Place("spec.package"), Message: fmt.Sprintf("the package %q is installed, and that in %s is %q", in.PackageName(), Payload(name), l.pkg.Metadata.Name),
-			Fix: "plural package remove " + name + ", then add what you want",
+			Position: in.Place("spec.package"),
+			Message:  fmt.Sprintf("the package %q is installed, and that in %s is %q", in.PackageName(), Payload(name), l.pkg.Metadata.Name),
+			Fix:      "plural package remove " + name + ", then add what you want",
 		}}
 	case entry.Version != l.pkg.Spec.Version:
 		return nil, &LockError{name, fmt.Sprintf("it has version %s, and what lies in %s is %s", entry.Version, Payload(name), l.pkg.Spec.Version)}

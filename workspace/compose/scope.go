@@ -153,7 +153,9 @@ func (i *installing) answers() error {
 	}
 	for name, value := range secret {
 		if _, twice := given[name]; twice {
-			return fleet.Errors{{Position: secretFields[name], Message: fmt.Sprintf("%q is answered in values.yaml too", name), Fix: "remove one of them"}}
+			return fleet.Errors{{
+				Position: secretFields[name], Message: fmt.Sprintf("%q is answered in values.yaml too", name), Fix: "remove one of them",
+			}}
 		}
 		given[name] = value
 		fields[name] = secretFields[name]
@@ -187,7 +189,8 @@ func (w *World) mapping(name string) (values map[string]any, fields map[string]f
 	case seal.IsSealed(text):
 		return nil, nil, true, &LockedError{name}
 	case len(text) > fleet.MaxFile:
-		return nil, nil, true, fleet.Errors{{Position: fleet.Position{File: name}, Message: fmt.Sprintf("file is larger than %d MiB", fleet.MaxFile>>20)}}
+		at := fleet.Position{File: name}
+		return nil, nil, true, fleet.Errors{{Position: at, Message: fmt.Sprintf("file is larger than %d MiB", fleet.MaxFile>>20)}}
 	}
 	values, fields, err = parseMapping(name, text)
 	return values, fields, true, err
@@ -278,7 +281,8 @@ func last(path []string) string {
 // badAnswers sets the place of each answer that will not do before it.
 func (i *installing) badAnswers(err error, fields map[string]fleet.Position) error {
 	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
 		all = joined.Unwrap()
 	}
 	var faults []error

@@ -101,7 +101,8 @@ func (i *installing) service(p *part, s *Step, got evaluated) error {
 	i.services[s.Name], i.documents[s.Name] = *service, text
 	i.result.services = append(i.result.services, *service)
 	s.Services = []fleet.Service{*service}
-	s.Digest, err = i.digest(p, s.Kind, nil, i.sealedOf(s.Name, service), string(text), i.clustersOf(service), i.w.Fleet.Workspace.Spec.Defaults, i.w.Fleet.Workspace.Spec.Health)
+	ws := &i.w.Fleet.Workspace.Spec // its defaults and rules are the service's too
+	s.Digest, err = i.digest(p, s.Kind, nil, i.sealedOf(s.Name, service), string(text), i.clustersOf(service), ws.Defaults, ws.Health)
 	return err
 }
 
@@ -221,7 +222,8 @@ func plainParameters(i *installing, p *part, spec map[string]any) error {
 			parameters[name] = fmt.Sprint(v)
 		case string:
 		default:
-			return i.loaded.fault(p.field("spec.parameters."+name), "give it a default, or leave it out by a condition", "the parameter %q is %s, and must be a text, a number or a truth", name, describe(v))
+			return i.loaded.fault(p.field("spec.parameters."+name), "give it a default, or leave it out by a condition",
+				"the parameter %q is %s, and must be a text, a number or a truth", name, describe(v))
 		}
 	}
 	return nil

@@ -151,7 +151,8 @@ func (i *installing) waitingServices(p *part) []string {
 func (i *installing) terraform(p *part, s *Step, got evaluated) error {
 	for _, leaf := range got.leaves {
 		if leaf[0] != "inputs" {
-			return i.loaded.fault(p.field(dotted(p.raw, leaf)), "give it to the program by its environment", "a secret in %s, which terraform keeps in clear", leaf[0])
+			return i.loaded.fault(p.field(dotted(p.raw, leaf)), "give it to the program by its environment",
+				"a secret in %s, which terraform keeps in clear", leaf[0])
 		}
 		s.SecretInputs = append(s.SecretInputs, leaf[1])
 	}
@@ -184,7 +185,8 @@ func (i *installing) terraform(p *part, s *Step, got evaluated) error {
 // wait takes an evaluated wait up.
 func (i *installing) wait(p *part, s *Step, got evaluated) error {
 	if len(got.leaves) > 0 {
-		return i.loaded.fault(p.field(dotted(p.raw, got.leaves[0])), "wait for something that can be told without it", "a secret in what is waited for, which is shown")
+		return i.loaded.fault(p.field(dotted(p.raw, got.leaves[0])), "wait for something that can be told without it",
+			"a secret in what is waited for, which is shown")
 	}
 	value, ok := got.value.(map[string]any)
 	if !ok {
@@ -212,7 +214,8 @@ func (i *installing) decode(p *part, from map[string]any, into any, free ...stri
 	var wrong *json.UnmarshalTypeError
 	switch err := json.Unmarshal(text, into); {
 	case errors.As(err, &wrong):
-		return i.loaded.fault(p.field(wrong.Field), "correct the expression", "%s must be %s, and its expression gives %s", wrong.Field, wrong.Type, wrong.Value)
+		return i.loaded.fault(p.field(wrong.Field), "correct the expression",
+			"%s must be %s, and its expression gives %s", wrong.Field, wrong.Type, wrong.Value)
 	case err != nil:
 		return i.loaded.fault(p.field(""), "", "%v", err)
 	}

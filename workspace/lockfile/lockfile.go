@@ -106,7 +106,8 @@ func Parse(text []byte) (*Lock, error) {
 		return nil, &Error{Message: fmt.Sprintf("it is larger than %d MiB", maxSize>>20), Fix: restore}
 	}
 	if line := conflictMarker(text); line > 0 {
-		return nil, &Error{Line: line, Message: "merge conflict in the file", Fix: "take either side, then resolve anew: git checkout --theirs " + File + " && plural package upgrade"}
+		fix := "take either side, then resolve anew: git checkout --theirs " + File + " && plural package upgrade"
+		return nil, &Error{Line: line, Message: "merge conflict in the file", Fix: fix}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -117,7 +118,8 @@ func Parse(text []byte) (*Lock, error) {
 	case err != nil:
 		return nil, malformed(err)
 	case d.APIVersion != fleet.APIVersion:
-		return nil, &Error{Message: fmt.Sprintf("unknown apiVersion %.40q", d.APIVersion), Fix: "it may be of a newer plural: use that one; or " + restore}
+		fix := "it may be of a newer plural: use that one; or " + restore
+		return nil, &Error{Message: fmt.Sprintf("unknown apiVersion %.40q", d.APIVersion), Fix: fix}
 	case d.Kind != kind:
 		return nil, &Error{Message: fmt.Sprintf("unknown kind %.40q", d.Kind), Fix: restore}
 	}
