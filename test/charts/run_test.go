@@ -31,6 +31,7 @@ type fleet struct {
 	hub, token string
 	repo       string // the work tree
 	bin        string
+	values     values // of the hub's chart
 }
 
 // hubImage and agentImage are what the charts name by themselves.
@@ -47,6 +48,7 @@ func install(t *testing.T, v values) *fleet {
 	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: []podrun.Program{
 		{Image: hubImage, Command: []string{filepath.Join(f.bin, "plural")}, Args: []string{"--with-parent"}},
 		{Image: agentImage, Command: []string{filepath.Join(f.bin, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		{Image: hubImage + ":crash", Command: []string{"/bin/false"}},
 		{Image: agentImage + ":none"},
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
 	}})
@@ -62,6 +64,7 @@ func install(t *testing.T, v values) *fleet {
 	}
 	f.token = keys.Token()
 	merge(v, values{"repo": values{"url": "file://" + origin}, "extraArgs": []any{"--allow-file-sources", "--interval=1s", "--poll-interval=1s"}})
+	f.values = v
 	hub, err := chart(t, "hub", v)
 	if err != nil {
 		t.Fatal(err)
@@ -112,22 +115,24 @@ func (f *fleet) begin() string {
 	}
 	f.write("clusters/mgmt.yaml", prepared.File)
 	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {hub: {url: \""+f.hub+"\"}}\n"))
-	files, err := fs.Sub(templates.Catalog(), "agent")
-	if err != nil {
-		f.Fatal(err)
+	for _, name := range []string{"hub", "agent"} {
+		files, err := fs.Sub(templates.Catalog(), name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(f.repo, name), files); err != nil {
+			f.Fatal(err)
+		}
 	}
-	if err := os.CopyFS(filepath.Join(f.repo, "agent"), files); err != nil {
-		f.Fatal(err)
-	}
-	f.agent("0.1.0")
+	f.service("agent", agentValues("0.1.0"))
 	f.push()
 	return origin
 }
 
-// agent writes the Service that the package's step comes to, with an image's tag.
-func (f *fleet) agent(tag string) {
+// service writes the Service that a package's first step comes to, with the chart's values.
+func (f *fleet) service(name string, v values) {
 	f.Helper()
-	text, err := os.ReadFile(filepath.Join(f.repo, "agent", "package.yaml"))
+	text, err := os.ReadFile(filepath.Join(f.repo, name, "package.yaml"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -140,14 +145,17 @@ func (f *fleet) agent(tag string) {
 		f.Fatal(err)
 	}
 	spec := pkg.Spec.Steps[0].Service.Spec
-	spec["source"] = values{"path": "agent/chart"}
+	spec["source"] = values{"path": name + "/chart"}
 	spec["clusters"] = values{"names": []string{"mgmt"}}
-	spec["helm"] = values{"release": "plural-agent", "values": agentValues(tag)}
-	service, err := yaml.Marshal(values{"apiVersion": "plural.sh/v1alpha1", "kind": "Service", "metadata": values{"name": "agent"}, "spec": spec})
+	spec["helm"] = values{"release": "plural-" + name, "values": v}
+	for _, test := range spec["tests"].([]any) {
+		test.(values)["retries"] = 4 // no test has minutes
+	}
+	service, err := yaml.Marshal(values{"apiVersion": "plural.sh/v1alpha1", "kind": "Service", "metadata": values{"name": name}, "spec": spec})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.write("services/agent.yaml", service)
+	f.write("services/"+name+".yaml", service)
 }
 
 func (f *fleet) write(name string, content []byte) {
@@ -185,9 +193,13 @@ func (f *fleet) command(dir, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// service is what the hub says of the agent's service on the cluster.
-func (f *fleet) service() (s struct{ Phase, Message, Key, Applied string }) {
-	out, err := f.command(f.repo, filepath.Join(f.bin, "plural"), "service", "get", "agent", "-o", "json").Output()
+// seen is what the hub says of a service on the cluster.
+type seen struct{ Phase, Message, Key, Applied string }
+
+func (s seen) well() bool { return s.Phase == "healthy" && s.Key == s.Applied }
+
+func (f *fleet) seen(service string) (s seen) {
+	out, err := f.command(f.repo, filepath.Join(f.bin, "plural"), "service", "get", service, "-o", "json").Output()
 	if err != nil {
 		return s
 	}
@@ -204,10 +216,7 @@ func (f *fleet) service() (s struct{ Phase, Message, Key, Applied string }) {
 func TestHubAndAgentRunFromTheirChartsAndFindEachOther(t *testing.T) {
 	f := install(t, values{})
 	f.runs("plural-hub", 1)
-	f.eventually("the agent takes itself in, and is well", func() bool {
-		s := f.service()
-		return s.Phase == "healthy" && s.Key == s.Applied
-	})
+	f.eventually("the agent takes itself in, and is well", func() bool { return f.seen("agent").well() })
 	if out := f.run(f.repo, filepath.Join(f.bin, "plural"), "status", "--exit-code"); !strings.Contains(out, "mgmt") {
 		t.Errorf("plural status says %s", out)
 	}
@@ -223,17 +232,17 @@ func TestHubAndAgentRunFromTheirChartsAndFindEachOther(t *testing.T) {
 
 func TestAnAgentThatDoesNotStartIsGoneBackFrom(t *testing.T) {
 	f := install(t, values{})
-	f.eventually("the agent is well", func() bool { s := f.service(); return s.Phase == "healthy" && s.Key == s.Applied })
+	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
 	before := f.pods("plural-agent")[0].Name
 	for _, tag := range []string{"none", "crash"} {
 		t.Run(tag, func(t *testing.T) {
 			f.T = t
-			f.agent(tag)
+			f.service("agent", agentValues(tag))
 			f.push()
-			f.eventually("the new agent is tried", func() bool { return f.image() == agentImage+":"+tag })
-			f.eventually("the former agent is back", func() bool { return f.image() == agentImage+":0.1.0" })
+			f.eventually("the new agent is tried", func() bool { return f.image("Deployment", "plural-agent") == agentImage+":"+tag })
+			f.eventually("the former agent is back", func() bool { return f.image("Deployment", "plural-agent") == agentImage+":0.1.0" })
 			f.eventually("people are told why", func() bool {
-				s := f.service()
+				s := f.seen("agent")
 				return s.Phase == "failed" && strings.Contains(s.Message, "the new agent did not become ready")
 			})
 			if pods := f.pods("plural-agent"); len(pods) != 1 || pods[0].Name != before {
@@ -243,9 +252,38 @@ func TestAnAgentThatDoesNotStartIsGoneBackFrom(t *testing.T) {
 	}
 }
 
-// image is what the agent's Deployment names.
-func (f *fleet) image() string {
-	object, err := f.resource("apps/v1", "Deployment", identity.Namespace).Get(f.Context(), "plural-agent", metav1.GetOptions{})
+func TestAnAgentReplacesItself(t *testing.T) {
+	f := install(t, values{})
+	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
+	before := f.pods("plural-agent")[0].Name
+	f.service("agent", agentValues("0.1.1"))
+	f.push()
+	f.eventually("the new agent is alone, and well", func() bool {
+		pods := f.pods("plural-agent")
+		return len(pods) == 1 && pods[0].Name != before && pods[0].Spec.Containers[0].Image == agentImage+":0.1.1" && f.seen("agent").well()
+	})
+}
+
+func TestAHubThatDoesNotStartIsGoneBackFrom(t *testing.T) {
+	f := install(t, values{})
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("the agent takes the hub in", func() bool { return f.seen("hub").well() })
+	bad := values{"image": values{"tag": "crash"}}
+	merge(bad, f.values)
+	f.service("hub", bad)
+	f.push()
+	f.eventually("the new hub is tried", func() bool { return f.image("StatefulSet", "plural-hub") == hubImage+":crash" })
+	f.eventually("the former hub is back", func() bool { return f.image("StatefulSet", "plural-hub") == hubImage+":0.1.0" })
+	f.eventually("it serves, and says why", func() bool {
+		s := f.seen("hub")
+		return s.Phase == "failed" && strings.Contains(s.Message, "not every replica of the new hub became ready")
+	})
+}
+
+// image is what a workload names.
+func (f *fleet) image(kind, name string) string {
+	object, err := f.resource("apps/v1", kind, identity.Namespace).Get(f.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -257,7 +295,7 @@ func (f *fleet) image() string {
 func TestThreeReplicasOfAHubServeAndGoOnWithoutOne(t *testing.T) {
 	f := install(t, values{"replicas": 3})
 	f.runs("plural-hub", 3)
-	f.eventually("the agent is well", func() bool { s := f.service(); return s.Phase == "healthy" && s.Key == s.Applied })
+	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
 	f.node.Kill(identity.Namespace, "plural-hub-0")
 	f.write("services/more.yaml", bytes.ReplaceAll([]byte(more), []byte("NAMESPACE"), []byte(f.Namespace)))
 	f.write("apps/more/config.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n"))
