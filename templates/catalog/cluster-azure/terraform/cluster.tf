@@ -44,7 +44,8 @@ resource "azurerm_kubernetes_cluster" "this" {
     for_each = length(var.api_cidrs) > 0 ? [var.api_cidrs] : []
 
     content {
-      authorized_ip_ranges = api_server_access_profile.value
+      # Nodes come from the NAT gateway.
+      authorized_ip_ranges = concat(api_server_access_profile.value, ["${azurerm_public_ip.nat.ip_address}/32"])
     }
   }
 
@@ -86,8 +87,8 @@ resource "azurerm_kubernetes_cluster" "this" {
   }
 
   lifecycle {
-    # Azure upgrades patches by itself, and whoever scales the cluster has the say.
-    ignore_changes = [kubernetes_version, default_node_pool[0].node_count, default_node_pool[0].orchestrator_version]
+    # Azure upgrades nodes after the control plane, and whoever scales the cluster has the say.
+    ignore_changes = [default_node_pool[0].node_count, default_node_pool[0].orchestrator_version]
 
     precondition {
       condition     = var.node_max >= var.node_min

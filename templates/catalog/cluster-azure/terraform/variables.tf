@@ -34,8 +34,8 @@ variable "kubernetes_version" {
   default     = null
 
   validation {
-    condition     = var.kubernetes_version == null || can(regex("^1\\.[0-9]{2}(\\.[0-9]+)?$", var.kubernetes_version))
-    error_message = "A version is written like 1.34 or 1.34.1."
+    condition     = var.kubernetes_version == null || can(regex("^1\\.[0-9]{2}$", var.kubernetes_version))
+    error_message = "A version is written like 1.34: Azure takes the newest patch, and upgrades it."
   }
 }
 
