@@ -3,12 +3,12 @@ package hubsvc
 import (
 	"fmt"
 	"io/fs"
-	"net/url"
 
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/templates"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/upstream"
 )
 
 // catalogs are where the fleet's packages are found, as this replica has them.
@@ -64,11 +64,11 @@ func (c *catalogs) one(now *candidate, ref *fleet.CatalogRef) (version string, o
 		return "", nil, fmt.Errorf("there is no source %q", ref.Source)
 	}
 	if s.Spec.OCI != nil {
-		a, err := c.upstreams.approach(s, now)
+		a, err := c.upstreams.access(s, now)
 		if err != nil {
 			return "", nil, err
 		}
-		return s.URL() + a.version(nil), func() (catalog.Catalog, error) { return c.registry(ref.Name, s, &a) }, nil
+		return s.URL() + versionOfAccess(a, nil), func() (catalog.Catalog, error) { return registry(ref.Name, a) }, nil
 	}
 	snap, err := c.repos.Snapshot(c.upstreams.want(s, now).ID, s.Spec.Git.Ref)
 	if err != nil {
@@ -91,16 +91,10 @@ func folder(ref *fleet.CatalogRef, files fs.FS) func() (catalog.Catalog, error) 
 }
 
 // registry is a catalog in an OCI repository.
-func (c *catalogs) registry(name string, s *fleet.Source, a *approach) (catalog.Catalog, error) {
-	verify, err := a.images()
+func registry(name string, a *upstream.Access) (catalog.Catalog, error) {
+	o, err := a.Repository()
 	if err != nil {
 		return nil, err
 	}
-	address, err := url.Parse(s.URL())
-	if err != nil {
-		return nil, err
-	}
-	return catalog.OCI(name, catalog.OCIOptions{
-		URL: s.URL(), Credentials: a.credentials, PlainHTTP: isLoopback(address.Hostname()) && len(a.credentials.CA) == 0, Verify: verify,
-	})
+	return catalog.OCI(name, o)
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
-// propose asks for a branch to be merged, where the repository's host has pull requests that are known here. The branch is there
-// without it, and people are told of that.
-func (u *upgrading) propose(ctx context.Context, a *upgrade.Action) {
+// propose asks for a branch to be merged, where the repository's host has pull requests that are known here, and gives the address of
+// that. The branch is there without it.
+func (u *upgrading) propose(ctx context.Context, a *upgrade.Action) string {
 	c := u.Edits.Credentials
 	host, err := githubOf(u.Repo)
 	if err != nil || cmp.Or(c.Bearer, c.Password) == "" {
 		u.Log.Info("a branch waits to be merged; no pull request is opened for it", "branch", a.Branch)
-		return
+		return ""
 	}
 	title := make([]string, len(a.Changes))
 	for i, change := range a.Changes {
@@ -37,12 +37,8 @@ func (u *upgrading) propose(ctx context.Context, a *upgrade.Action) {
 	})
 	if err != nil {
 		u.Log.Warn("a branch waits to be merged, and no pull request could be opened for it", "branch", a.Branch, "error", err)
-		return
 	}
-	if u.branches.urls == nil {
-		u.branches.urls = map[string]string{}
-	}
-	u.branches.urls[a.Branch], u.branches.looked = address, time.Time{}
+	return address
 }
 
 // github is a repository on GitHub, by its API.

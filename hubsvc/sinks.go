@@ -59,7 +59,7 @@ func (p *planner) sink(files fs.FS, s *fleet.Sink) (notify.Sink, error) {
 
 // sinkSecret is one value of a sealed file. Only its errors leave: none repeats it.
 func (p *planner) sinkSecret(files fs.FS, name, key string) (string, error) {
-	_, flat, err := p.upstreams.unsealed(files, name)
+	flat, err := p.upstreams.unsealed(files, name)
 	if err != nil {
 		return "", err
 	}

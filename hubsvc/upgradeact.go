@@ -44,6 +44,7 @@ func (u *upgrading) act(ctx context.Context, now *candidate, set *catalog.Set, a
 	cannot := new(unfit)
 	switch {
 	case errors.Is(err, errMoved):
+		u.replica.hint(u.planner.upstreams.own.ID)
 		return false, nil // decided anew once that is served
 	case ctx.Err() != nil:
 		return false, ctx.Err()
@@ -60,7 +61,7 @@ func (u *upgrading) act(ctx context.Context, now *candidate, set *catalog.Set, a
 	u.commits.WithLabelValues(what, "done").Inc()
 	u.Log.Info("packages are moved", "action", what, "changes", a.Key(), "commit", commit, "branch", a.Branch)
 	if a.Branch != "" {
-		u.propose(ctx, a)
+		u.branches.add(a.Branch, u.propose(ctx, a))
 	}
 	return true, nil
 }

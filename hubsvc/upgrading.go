@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -194,9 +195,12 @@ func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, 
 	if u.Edits == nil || !moves(now.fleet) {
 		return f, set, nil
 	}
-	if f.Past, err = u.history.of(ctx, u.hub, now.id()); err != nil && f.Closed == nil {
-		f.Closed = &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "waits for the history of the installation repo: " + people(err)}
+	if f.Closed == nil {
+		if err := u.history.read(ctx, u.hub, now.id()); err != nil {
+			f.Closed = &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "waits for the history of the installation repo: " + people(err)}
+		}
 	}
+	f.Past = u.history.past
 	f.Branches = u.branches.of(ctx, u.hub, now.fleet)
 	return f, set, nil
 }
@@ -327,10 +331,10 @@ const historyDepth = 100
 // errMoved says that the installation repo is not at the commit that is served any more.
 var errMoved = errors.New("the installation repo has moved on")
 
-// of are the moves before a commit, which must be the tip.
-func (y *history) of(ctx context.Context, h *hub, commit string) ([]upgrade.Move, error) {
+// read reads the moves before a commit, which must be the tip. What was read before stays until it can.
+func (y *history) read(ctx context.Context, h *hub, commit string) error {
 	if y.commit == commit {
-		return y.past, nil
+		return nil
 	}
 	var past []upgrade.Move
 	err := h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
@@ -347,11 +351,14 @@ func (y *history) of(ctx context.Context, h *hub, commit string) ([]upgrade.Move
 			return err
 		})
 	})
+	if errors.Is(err, errMoved) {
+		h.replica.hint(h.planner.upstreams.own.ID)
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	y.commit, y.past = commit, past
-	return past, nil
+	return nil
 }
 
 // proposals are the branches that wait for somebody to merge them.
@@ -359,6 +366,19 @@ type proposals struct {
 	names  map[string]string
 	looked time.Time
 	urls   map[string]string
+}
+
+// add notes a branch that is there from now on.
+func (p *proposals) add(name, url string) {
+	names := maps.Clone(p.names) // those before were given away
+	if names == nil {
+		names = map[string]string{}
+	}
+	names[name] = url
+	if p.names = names; p.urls == nil {
+		p.urls = map[string]string{}
+	}
+	p.urls[name] = url
 }
 
 // branchesEvery is the wait between two looks at the branches.

@@ -277,7 +277,6 @@ func (d *decision) canaries(s *standing) []v1.UpgradeReason {
 				since = d.Now
 			}
 			until := since.Add(soak).UTC()
-			d.again(until)
 			r.Code, r.Until = v1.ReasonSoak, &until
 			r.Message = fmt.Sprintf("canary %s has been healthy for %s of %s", name, short(d.Now.Sub(since)), short(soak))
 		default:
@@ -307,7 +306,6 @@ func (d *decision) window(s *standing) *v1.UpgradeReason {
 	r := &v1.UpgradeReason{Code: v1.ReasonWindow, Message: "outside of its window"}
 	if at, ok := nextOpening(policy, d.Now); ok {
 		until := at.UTC()
-		d.again(until)
 		r.Until = &until
 		r.Message += " until " + at.Format("Mon 15:04 MST")
 	}

@@ -138,7 +138,6 @@ func (d *decision) judge(m *Move, of []*standing) {
 		}
 	}
 	if why == "" {
-		d.again(end)
 		return
 	}
 	if d.Closed != nil {

@@ -92,8 +92,6 @@ type Decision struct {
 	Upgrades []v1.Upgrade
 	// Actions are what can be done now, in order; all of them are about the commit that the facts are of.
 	Actions []Action
-	// Next is when to look again though nothing has changed; zero: never.
-	Next time.Time
 }
 
 // Decide decides.
@@ -114,7 +112,6 @@ type decision struct {
 	list    []*standing // by name
 	by      map[string]*standing
 	actions []Action
-	next    time.Time
 }
 
 // standing is one installation.
@@ -165,15 +162,8 @@ func (s *standing) because(code v1.UpgradeCode, message, fix string) *v1.Upgrade
 	return &s.out.Reasons[len(s.out.Reasons)-1]
 }
 
-// again has the decision made once more at a moment.
-func (d *decision) again(at time.Time) {
-	if at.After(d.Now) && (d.next.IsZero() || at.Before(d.next)) {
-		d.next = at
-	}
-}
-
 func (d *decision) result() *Decision {
-	out := &Decision{Actions: d.actions, Next: d.next}
+	out := &Decision{Actions: d.actions}
 	for _, s := range d.list {
 		if s.out.State == "" {
 			s.out.State = s.state()
