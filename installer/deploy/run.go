@@ -195,6 +195,11 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	if err != nil {
 		return err
 	}
+	if len(c.Files) > 0 { // a sealed file stands in digests by what git keeps of it, which it does only now
+		if c, step, err = r.world.compose(s.ID); err != nil {
+			return err
+		}
+	}
 	if len(c.Files) > 0 { // what git keeps of the sealed files among them is known now
 		if c, step, err = r.world.compose(s.ID); err != nil {
 			return err
@@ -217,7 +222,7 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	if done.Commit, err = r.keepOutputs(ctx, s.ID, given, commit); err != nil {
 		return err
 	}
-	done.Digest, done.Parts = r.settle(&s, step.Digest)
+	done.Digest, done.Parts = r.settle(&s, step.Digest, r.world.targets([]*compose.Composed{c})[s.ID])
 	done.Finished = time.Now().UTC()
 	result.Installation = r.about(c)
 	if err := r.finish(ctx, s.ID, result); err != nil {
@@ -299,10 +304,10 @@ func (r *runner) keepOutputs(ctx context.Context, id plan.ID, given *compose.Val
 }
 
 // settle is the step's digest, now that all is known which it has read.
-func (r *runner) settle(s *plan.Step, inputs string) (string, map[string]string) {
+func (r *runner) settle(s *plan.Step, inputs string, clusters []string) (string, map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Settle(inputs, func(need plan.ID) string { return r.digests[need] })
+	s.Settle(inputs, clusters, func(need plan.ID) string { return r.digests[need] })
 	r.digests[s.ID] = s.Digest
 	return s.Digest, s.Parts
 }

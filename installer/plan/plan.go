@@ -59,18 +59,18 @@ type Step struct {
 	// Digest is empty as long as Waiting is not.
 	Digest string `json:"-"`
 
-	tool     string
-	clusters []string
+	tool string
 }
 
-// Settle makes the digest, of what the step itself reads and the digests of the steps that it needs.
-func (s *Step) Settle(inputs string, of func(need ID) string) {
+// Settle makes the digest, of what the step itself reads, the clusters that it is for, and the digests of the steps that it
+// needs.
+func (s *Step) Settle(inputs string, clusters []string, of func(need ID) string) {
 	digests := make([]string, 0, len(s.Needs))
 	for _, need := range s.Needs {
 		digests = append(digests, string(need)+"="+of(need))
 	}
 	slices.Sort(digests)
-	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool, "clusters": strings.Join(s.clusters, " ")}
+	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool, "clusters": strings.Join(clusters, " ")}
 	s.Digest = digest(s.Parts["inputs"], s.Parts["needs"], s.Parts["tool"], s.Parts["clusters"])
 }
 
@@ -194,9 +194,9 @@ func (m *making) installation(c *compose.Composed) error {
 		for _, id := range step.Waiting {
 			s.Waiting = append(s.Waiting, ID(id))
 		}
-		s.tool, s.clusters = m.facts.Tools[s.ID], m.facts.Clusters[s.ID]
+		s.tool = m.facts.Tools[s.ID]
 		if len(s.Waiting) == 0 {
-			s.Settle(step.Digest, func(need ID) string { return m.steps[need].Digest })
+			s.Settle(step.Digest, m.facts.Clusters[s.ID], func(need ID) string { return m.steps[need].Digest })
 		}
 		m.decide(c, s)
 		m.list = append(m.list, s)
