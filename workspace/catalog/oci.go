@@ -16,7 +16,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/ocirepo"
 	"github.com/pluralsh/plural/workspace/outbound"
@@ -40,26 +39,14 @@ const (
 	atOnce = 8
 )
 
-// OCIOptions name one repository of a registry.
-type OCIOptions struct {
-	// URL is oci://HOST/PATH, without a tag.
-	URL string
-	// Credentials are shown to the URL's own host, and to the server that it names for log-ins.
-	Credentials outbound.Credentials
-	// PlainHTTP speaks HTTP without TLS, on this machine only.
-	PlainHTTP bool
-	// Verify is asked about every version: one that nobody vouches for cannot be used. Nil asks nobody.
-	Verify signed.Image
-}
-
-func (o OCIOptions) open() (*ocirepo.Repository, error) {
-	return ocirepo.Open(ocirepo.Options{URL: o.URL, Credentials: o.Credentials, PlainHTTP: o.PlainHTTP, Verify: o.Verify})
-}
+// OCIOptions name one repository of a registry. Their Verify is asked about every version: one that nobody vouches for cannot
+// be used.
+type OCIOptions = ocirepo.Options
 
 // OCI is a catalog in one repository of a registry: a tag NAME_VERSION for each version, with _ for + in a version. Other
 // tags are passed over.
 func OCI(name string, o OCIOptions) (Catalog, error) {
-	repo, err := o.open()
+	repo, err := ocirepo.Open(o)
 	if err != nil {
 		return nil, failed(name, err)
 	}

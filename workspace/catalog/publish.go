@@ -63,7 +63,7 @@ func Publish(ctx context.Context, files fs.FS, o PublishOptions) (*Published, er
 	if err != nil {
 		return nil, err
 	}
-	repo, err := o.open()
+	repo, err := ocirepo.Open(o.OCIOptions)
 	if err != nil {
 		return nil, err
 	}
