@@ -18,8 +18,8 @@ import (
 	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
-	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/clusters"
+	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/existing"
 	"github.com/pluralsh/plural/workspace"
 )
