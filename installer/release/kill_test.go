@@ -116,6 +116,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 
 }
 
 func TestAnInstallerThatIsKilledAtAnyWriteGoesOnAndRunsHooksOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("victim", "{source: {path: apps/victim}, namespace: NS, renderer: raw, sync: {deletionBudget: 100%}}")
 	runs := w.countJobs()

@@ -84,6 +84,7 @@ func TestWhatStandsInTheWayIsNamedWithWhatHelps(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.options.Timeout = 20 * time.Second
 			if row.reason == "Progressing" || !final(row.reason) {
