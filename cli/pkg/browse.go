@@ -177,8 +177,12 @@ func show(ctx context.Context, f *cmdutil.Factory, text, from string) error {
 func (s shown) screen(f *cmdutil.Factory, w io.Writer) error {
 	spec := &s.Spec
 	facts := [][]string{
-		{"version", spec.Version}, {"description", cmdutil.OrDash(spec.Description)}, {"home", cmdutil.OrDash(spec.Home)},
-		{"catalog", s.Catalog}, {"digest", cmdutil.OrDash(s.Digest)}, {"versions", strings.Join(s.Versions, ", ")},
+		{"version", spec.Version},
+		{"description", cmdutil.OrDash(spec.Description)},
+		{"home", cmdutil.OrDash(spec.Home)},
+		{"catalog", s.Catalog},
+		{"digest", cmdutil.OrDash(s.Digest)},
+		{"versions", strings.Join(s.Versions, ", ")},
 	}
 	for _, p := range spec.Provides {
 		facts = append(facts, []string{"provides", strings.TrimSpace(p.Name + " " + p.Version)})

@@ -289,11 +289,11 @@ func TestWhatBreaksWaitsForAgreement(t *testing.T) {
 	// cache 2 breaks, so the newest below it is the best that nobody has to agree to.
 	delete(w.files, "packages/cache/package.yaml")
 	w.files["packages/cache/package.yaml"] = []byte("# ours\napiVersion: plural.sh/v1alpha1\nkind: Installation\nmetadata: {name: cache}\n")
-	p, err := w.shelf().Upgrade(context.Background(), nil, "1.0.0")
-	if err == nil {
+	if _, err := w.shelf().Upgrade(context.Background(), nil, "1.0.0"); err == nil {
 		t.Error("a version for every package")
 	}
-	if p, err = w.shelf().Upgrade(context.Background(), []string{"cache"}, "1.0.0"); err != nil {
+	p, err := w.shelf().Upgrade(context.Background(), []string{"cache"}, "1.0.0")
+	if err != nil {
 		t.Fatal(err)
 	}
 	w.plan(p)

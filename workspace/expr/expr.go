@@ -107,7 +107,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // MissingError says that an expression refers to something that is not there.
 type MissingError = boundcel.MissingError
 
-// language is made once: it is the same for every expression.
+// language is made once: it takes longer than the expressions do.
+//
+//nolint:gochecknoglobals // it never changes
 var language = sync.OnceValues(func() (*cel.Env, error) { return boundcel.Environment(Names()...) })
 
 // Compile reads the expressions of a tree of map[string]any, []any and scalars, as decoded from YAML or JSON. Errors are

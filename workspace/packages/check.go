@@ -32,9 +32,10 @@ var (
 	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	// identifier is a name that expressions write after a dot.
 	identifier = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]*$`)
-	// celWords are the identifiers that CEL keeps for itself, also after a dot.
-	celWords = []string{"false", "in", "null", "true"}
 )
+
+// celWords are the identifiers that CEL keeps for itself, also after a dot.
+func celWords() []string { return []string{"false", "in", "null", "true"} }
 
 // checker checks one package.
 type checker struct {
@@ -83,7 +84,7 @@ func (c *checker) variable(field, name string) {
 		c.Fault(field, fmt.Sprintf("use at most %d characters", maxName), "name %s is too long", strict.Quote(name))
 	case !identifier.MatchString(name):
 		c.Fault(field, "use a letter, then letters, digits and _", "name %s cannot be written in an expression", strict.Quote(name))
-	case slices.Contains(celWords, name):
+	case slices.Contains(celWords(), name):
 		c.Fault(field, "use another name", "%s is a word of the expressions themselves", strict.Quote(name))
 	}
 }

@@ -47,8 +47,11 @@ func (c *checker) oneKind(field string, s *Step) {
 		name  string
 		there bool
 	}{
-		{StepTerraform, s.Terraform != nil}, {StepHelm, s.Helm != nil}, {StepManifests, s.Manifests != nil},
-		{StepService, s.Service != nil}, {StepWait, s.Wait != nil},
+		{StepTerraform, s.Terraform != nil},
+		{StepHelm, s.Helm != nil},
+		{StepManifests, s.Manifests != nil},
+		{StepService, s.Service != nil},
+		{StepWait, s.Wait != nil},
 	} {
 		if k.there {
 			has = append(has, k.name)
@@ -152,7 +155,9 @@ func (c *checker) helm(field string, h *Helm) {
 	}
 }
 
-// conditions is the language of what a wait step looks at.
+// conditions is the language of what a wait step looks at. It is made once: it takes longer than the expressions do.
+//
+//nolint:gochecknoglobals // it never changes
 var conditions = sync.OnceValues(func() (*cel.Env, error) { return boundcel.Environment("object") })
 
 func (c *checker) wait(field string, w *Wait) {

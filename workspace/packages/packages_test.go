@@ -78,7 +78,7 @@ func TestAFolderWithoutAPackageIsToldSo(t *testing.T) {
 		"no YAML":   {"package.yaml": {Data: []byte("a: [\n")}},
 	} {
 		_, err := packages.Load(files)
-		if mistakes := (fleet.Errors)(nil); !errors.As(err, &mistakes) {
+		if mistakes := fleet.Errors(nil); !errors.As(err, &mistakes) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -225,7 +225,7 @@ func TestWhatNoPackageMayHoldIsRefused(t *testing.T) {
 		"what is sealed":   {"a/b.secret.yaml": {}},
 	} {
 		_, err := packages.Digest(files)
-		if mistakes := (fleet.Errors)(nil); !errors.As(err, &mistakes) || strings.ContainsAny(err.Error(), "\u202e") {
+		if mistakes := fleet.Errors(nil); !errors.As(err, &mistakes) || strings.ContainsAny(err.Error(), "\u202e") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -263,7 +263,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(lintErr)
 		}
 		if err != nil {
-			if mistakes := (fleet.Errors)(nil); !errors.As(err, &mistakes) {
+			if mistakes := fleet.Errors(nil); !errors.As(err, &mistakes) {
 				t.Fatalf("%v", err)
 			}
 			return

@@ -79,7 +79,7 @@ func TestTheSchemaTakesWhatTheReaderTakes(t *testing.T) {
 func TestTheSchemaRefusesWhatTheReaderRefuses(t *testing.T) {
 	compiled := compile(t)
 	for name, document := range map[string]string{
-		"an unknown field": head + "  versoin: 1.2.3\n",
+		"an unknown field": head + "  vresion: 1.2.3\n",
 		"a missing name":   strings.Replace(head, "{name: web}", "{}", 1),
 		"another kind":     strings.Replace(head, "kind: Package", "kind: Service", 1),
 		"a wrong type":     head + "  questions: [{name: a, type: text}]\n",
