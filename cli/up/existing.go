@@ -16,12 +16,15 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/deploy"
+	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/clusters"
 	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/existing"
+	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // existingOptions are the flags about a cluster that is there already.
@@ -59,6 +62,9 @@ func (o *options) upExisting(ctx context.Context) error {
 	wanted.Seal = func(ctx context.Context, repo *workspace.Repo) error {
 		_, _, err := cryptocmd.Begin(ctx, f, repo)
 		return err
+	}
+	wanted.Packages = func(ctx context.Context, repo *workspace.Repo) error {
+		return pkg.Ensure(ctx, f, repo, hubAndAgent(), o.existing.set, o.existing.answers)
 	}
 	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
 		return o.deploy(ctx, repo, reporter, stop)
@@ -216,4 +222,10 @@ func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter pro
 		return nil
 	}
 	return err
+}
+
+// hubAndAgent are the packages that make a fleet. Clusters with the tag agent=none run their agent some other way.
+func hubAndAgent() []packs.Wanted {
+	all := fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "agent", Operator: "NotIn", Values: []string{"none"}}}}
+	return []packs.Wanted{{Name: "hub"}, {Name: agentPackage, Clusters: all}}
 }

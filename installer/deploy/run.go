@@ -27,7 +27,7 @@ type runner struct {
 	journal *journal.Journal
 	reach   map[string]*rest.Config
 
-	committing sync.Mutex // there is one branch
+	committing sync.Mutex // guards the branch
 	mu         sync.Mutex // guards what follows
 	clusters   map[string]*release.Cluster
 	digests    map[plan.ID]string
@@ -184,26 +184,9 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	if err := r.journal.Begin(r.held.Lock.ID, string(s.ID)); err != nil {
 		return err
 	}
-	c, step, err := r.world.compose(s.ID)
+	c, step, commit, err := r.generate(ctx, s.ID)
 	if err != nil {
 		return err
-	}
-	if len(step.Waiting) > 0 {
-		return fmt.Errorf("%s gave no outputs", step.Waiting[0])
-	}
-	commit, err := r.commit(ctx, "Deploy "+string(s.ID), c.Files)
-	if err != nil {
-		return err
-	}
-	if len(c.Files) > 0 { // a sealed file stands in digests by what git keeps of it, which it does only now
-		if c, step, err = r.world.compose(s.ID); err != nil {
-			return err
-		}
-	}
-	if len(c.Files) > 0 { // what git keeps of the sealed files among them is known now
-		if c, step, err = r.world.compose(s.ID); err != nil {
-			return err
-		}
 	}
 	done := &ledger.Step{Kind: step.Kind, Needs: step.Needs, Commit: commit, By: r.held.Lock.Holder}
 	result := outcome{Step: done}
@@ -232,6 +215,24 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 		return nil
 	}
 	return os.RemoveAll(r.moduleDir(s.ID)) // the state lies there in clear, and is in the record now
+}
+
+// generate makes what a step's package generates a commit, and returns the step as that has it.
+func (r *runner) generate(ctx context.Context, id plan.ID) (*compose.Composed, *compose.Step, string, error) {
+	r.committing.Lock() // there is one branch, and other steps of the package generate the same files
+	defer r.committing.Unlock()
+	c, step, err := r.world.compose(id)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if len(step.Waiting) > 0 {
+		return nil, nil, "", fmt.Errorf("%s gave no outputs", step.Waiting[0])
+	}
+	commit, err := r.world.commit(ctx, "Deploy "+string(id), c.Files)
+	if err == nil && len(c.Files) > 0 { // a sealed file stands in digests by what git keeps of it, which it does only now
+		c, step, err = r.world.compose(id)
+	}
+	return c, step, commit, err
 }
 
 // finish writes down that a step is done: on this machine first, which takes no network, then in the record.
@@ -280,13 +281,6 @@ func (r *runner) about(c *compose.Composed) ledger.Installation {
 		Package: c.Package.Metadata.Name, Version: c.Version, PayloadDigest: c.PayloadDigest, DependsOn: c.DependsOn,
 		Protected: c.Protected,
 	}
-}
-
-// commit makes generated files what they should be, in git, where the hub sees them, and returns the commit that has them.
-func (r *runner) commit(ctx context.Context, message string, files map[string][]byte) (string, error) {
-	r.committing.Lock()
-	defer r.committing.Unlock()
-	return r.world.commit(ctx, message, files)
 }
 
 // keepOutputs makes what a step gave readable for those after it, by way of git.

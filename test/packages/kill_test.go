@@ -158,7 +158,7 @@ func moments() []moment {
 		inTerraform(),
 		inRequest("before an object is applied", http.MethodPatch, `/configmaps/(left|right)\?`, false),
 		inRequest("when an object was applied and nobody heard", http.MethodPatch, `/configmaps/(left|right)\?`, true),
-		inRequest("before an inventory is written", http.MethodPost, `/namespaces/plural-system/configmaps`, true),
+		inRequest("before an inventory is written", http.MethodPost, `/configmaps(\?|$)`, true),
 		inHook("in the middle of taking the lock", "pre-receive", "refs/plural/deployments", 1),
 		inHook("when the lock was taken", "post-receive", "refs/plural/deployments", 1),
 		inHook("in the middle of writing the record", "pre-receive", "refs/plural/deployments", 2),
