@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -227,6 +228,20 @@ func TestHubAndAgentRunFromTheirChartsAndFindEachOther(t *testing.T) {
 		if strings.Contains(f.node.Log(identity.Namespace, pod.Name), f.token) {
 			t.Error("the hub's token is in the agent's log")
 		}
+	}
+
+	keys, err := hubkeys.Prepare(t.Context(), f.kube, hubkeys.Request{Rotate: []hubkeys.Part{hubkeys.Token, hubkeys.Replicas}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(keys.Install(t.Context(), f.kube), keys.Restart(t.Context(), f.kube)); err != nil {
+		t.Fatal(err)
+	}
+	former := f.token
+	f.token = keys.Token()
+	f.eventually("the hub takes its new token", func() bool { return f.seen("agent").well() })
+	if f.token = former; f.seen("agent").well() {
+		t.Error("the hub takes its former token")
 	}
 }
 
