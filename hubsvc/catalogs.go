@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 
@@ -24,23 +25,22 @@ type keptCatalog struct {
 	catalog catalog.Catalog
 }
 
-// of are the catalogs of a commit, in the order in which they are asked. One that cannot be opened is an error, so that no later one
-// stands in for it.
-func (c *catalogs) of(now *candidate) (*catalog.Set, error) {
+// of are the catalogs of a commit, in the order in which they are asked. One that cannot be opened is there all the same, so that no
+// later one stands in for it: whoever asks it is told why.
+func (c *catalogs) of(now *candidate) *catalog.Set {
 	kept := map[string]keptCatalog{}
 	list := make([]catalog.Catalog, 0, len(now.fleet.Workspace.Spec.Catalogs)+1)
 	for i := range now.fleet.Workspace.Spec.Catalogs {
 		ref := &now.fleet.Workspace.Spec.Catalogs[i]
 		version, open, err := c.one(now, ref)
-		if err != nil {
-			return nil, fmt.Errorf("catalog %s: %w", ref.Name, err)
-		}
 		k, ok := c.kept[ref.Name]
-		if !ok || k.version != version {
-			if k.catalog, err = open(); err != nil {
-				return nil, fmt.Errorf("catalog %s: %w", ref.Name, err)
-			}
+		if err == nil && (!ok || k.version != version) {
 			k.version = version
+			k.catalog, err = open()
+		}
+		if err != nil {
+			list = append(list, &unreadable{ref.Name, err})
+			continue
 		}
 		kept[ref.Name] = k
 		list = append(list, k.catalog)
@@ -51,7 +51,23 @@ func (c *catalogs) of(now *candidate) (*catalog.Set, error) {
 	}
 	kept[fleet.BuiltinCatalog] = k
 	c.kept = kept
-	return catalog.All(append(list, k.catalog)...), nil
+	return catalog.All(append(list, k.catalog)...)
+}
+
+// unreadable is a catalog that cannot be opened now.
+type unreadable struct {
+	name string
+	err  error
+}
+
+func (u *unreadable) Name() string { return u.name }
+
+func (u *unreadable) Packages(context.Context) ([]string, error) { return nil, u.err }
+
+func (u *unreadable) Versions(context.Context, string) ([]catalog.Entry, error) { return nil, u.err }
+
+func (u *unreadable) Open(context.Context, string, string) (*catalog.Payload, error) {
+	return nil, u.err
 }
 
 // one says which state of a catalog is the newest, and how it is opened.

@@ -37,9 +37,10 @@ type upgrading struct {
 	commits  *prometheus.CounterVec
 
 	// Only the goroutine of run touches what follows.
-	history  history
-	branches proposals
-	failed   map[string]failure
+	installed installed
+	history   history
+	branches  proposals
+	failed    map[string]failure
 }
 
 // failure is why an action was not carried out. It is tried again, since what keeps it may end without a trace here.
@@ -169,23 +170,14 @@ func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, 
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := u.catalogs.of(now)
-	if err != nil {
-		return nil, nil, err
-	}
+	set := u.catalogs.of(now)
 	universe, err := renew.Known(&compose.World{Fleet: now.fleet, Repo: files, Lock: lock}, set.Universe(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
 	f := &upgrade.Facts{
 		Now: time.Now(), Fleet: now.fleet, Lock: lock, Universe: universe, Memory: u.memory, Closed: u.closed(), Failed: u.failures(),
-		Installed: func(installation string) (*packages.Package, error) {
-			below, err := fs.Sub(files, compose.Payload(installation))
-			if err != nil {
-				return nil, err
-			}
-			return packages.Load(below)
-		},
+		Installed: func(installation string) (*packages.Package, error) { return u.installed.read(now, installation) },
 		Versions: func(from, name string) ([]catalog.Entry, error) {
 			entries, _, err := set.Versions(ctx, from, name)
 			return entries, err
@@ -203,6 +195,30 @@ func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, 
 	f.Past = u.history.past
 	f.Branches = u.branches.of(ctx, u.hub, now.fleet)
 	return f, set, nil
+}
+
+// installed are the packages of one commit, each read once.
+type installed struct {
+	commit string
+	known  map[string]*packages.Package
+}
+
+func (i *installed) read(now *candidate, installation string) (*packages.Package, error) {
+	if i.commit != now.id() {
+		i.commit, i.known = now.id(), map[string]*packages.Package{}
+	}
+	if p, ok := i.known[installation]; ok {
+		return p, nil
+	}
+	text, err := fs.ReadFile(now.snapshot.FS(), compose.Payload(installation)+"/"+packages.File)
+	if err != nil {
+		return nil, err
+	}
+	p, err := packages.Parse(text)
+	if err == nil {
+		i.known[installation] = p
+	}
+	return p, err
 }
 
 // people is an error as far as it is for people: the rest is for the log.

@@ -305,3 +305,14 @@ func TestUpgradesAreFollowedOnTheStream(t *testing.T) {
 		t.Error("nothing is seen")
 	}
 }
+
+// A catalog that is away keeps its own packages where they are, and says why.
+func TestACatalogThatIsAwayIsSaid(t *testing.T) {
+	u := newUpgradable(t, minorPolicy, nil, packageFile("web", "1.0.0", ""))
+	u.reports()
+	u.until("nothing is newer", "web", "1.0.0 current")
+	u.fleet.push(map[string]string{
+		"sources/packages.yaml": header + "kind: Source\nmetadata: {name: packages}\nspec: {git: {url: \"" + u.catalog.url() + ".gone\", ref: main}}\n",
+	})
+	u.until("it says so", "web", "1.0.0 waiting [catalog: catalog main cannot be read: ")
+}
