@@ -72,7 +72,7 @@ type Upgrade struct {
 	After []string `yaml:"after,omitempty" json:"after,omitempty"`
 	// Soak is how long those must have been healthy at it: "1h". Empty means not at all.
 	Soak string `yaml:"soak,omitempty" json:"soak,omitempty"`
-	// Deadline is how long an upgrade may take to become healthy before it is taken back: "30m". Empty means thirty minutes.
+	// Deadline is how long an upgrade may take to become healthy before it is taken back: "30m". Empty means fifteen minutes.
 	Deadline string `yaml:"deadline,omitempty" json:"deadline,omitempty"`
 	// Skip are versions that are never proposed.
 	Skip []string `yaml:"skip,omitempty" json:"skip,omitempty" scalar:"number"`
@@ -154,7 +154,7 @@ func clock(text string) (time.Duration, bool) {
 }
 
 // DefaultDeadline is how long an upgrade may take where nothing else is said.
-const DefaultDeadline = 30 * time.Minute
+const DefaultDeadline = 15 * time.Minute
 
 // SoakTime is Soak, as it was checked when the fleet was read.
 func (u *Upgrade) SoakTime() time.Duration {
