@@ -32,6 +32,7 @@ export PLURAL_LOCALKUBE := $(CURDIR)/bin/localkube
 
 # Tests of terraform modules take the program that PLURAL_TERRAFORM names, or terraform on PATH. Where there is neither they
 # take OpenTofu, which builds from source.
+TERRAFORM :=
 ifeq ($(or $(PLURAL_TERRAFORM),$(shell command -v terraform)),)
 TERRAFORM := .tools/tofu
 export PLURAL_TERRAFORM := $(CURDIR)/$(TERRAFORM)

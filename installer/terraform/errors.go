@@ -57,8 +57,8 @@ type FailedError struct {
 	Summary, Detail string
 	// More is how many other errors there were; the log has them all.
 	More int
-	// Fix is what would help, where that is known.
-	Fix string
+	// Solution is what would help, where that is known.
+	Solution string
 }
 
 // StoppedError says that terraform was asked to stop and did; what it had made is in the state.
@@ -82,32 +82,47 @@ type StateError struct {
 
 // InputError says that an input cannot be given to the module.
 type InputError struct {
-	Name, Cause, Fix string
+	Name, Cause, Solution string
 }
 
+// Error says which program is missed, and what is here in its place.
 func (e *MissingError) Error() string {
 	name := string(e.Product)
 	if e.Product == Any {
 		name = "terraform or tofu"
 	}
-	fix := "install it, or let PLURAL_TERRAFORM name the program"
 	switch {
 	case e.Instead != nil:
-		return fmt.Sprintf("find %s: only %s %s is here (%s), and the module asks for %s: %s",
-			name, e.Instead.Product, e.Instead.Version, e.Instead.Path, name, fix)
+		return fmt.Sprintf("find %s: only %s %s is here (%s), and the module asks for %s",
+			name, e.Instead.Product, e.Instead.Version, e.Instead.Path, name)
 	case e.Path != "":
-		return fmt.Sprintf("find %s: PLURAL_TERRAFORM is %q: %v: let it name a program of terraform or tofu, or unset it", name, e.Path, e.Cause)
+		return fmt.Sprintf("find %s: %s is %q: %v", name, variable, e.Path, e.Cause)
 	}
-	return fmt.Sprintf("find %s: it is not on PATH: %s", name, fix)
+	return fmt.Sprintf("find %s: it is not on PATH", name)
 }
 
+// Fix says what to do.
+func (e *MissingError) Fix() string {
+	if e.Path != "" && e.Instead == nil {
+		return "let " + variable + " name a program of terraform or tofu, or unset it"
+	}
+	return "install it, or let " + variable + " name the program"
+}
+
+// Unwrap says why the program that is named is none.
 func (e *MissingError) Unwrap() error { return e.Cause }
 
+// Error says which version is here.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("find %s: %s is version %s, and the module asks for %s: install one in that range, or let PLURAL_TERRAFORM name it",
-		e.Tool.Product, e.Tool.Path, e.Tool.Version, e.Want)
+	return fmt.Sprintf("find %s: %s is version %s, and the module asks for %s", e.Tool.Product, e.Tool.Path, e.Tool.Version, e.Want)
 }
 
+// Fix says what to do.
+func (e *VersionError) Fix() string {
+	return "install one in that range, or let " + variable + " name it"
+}
+
+// Error says who has the lock.
 func (e *LockedError) Error() string {
 	since, operation := "", ""
 	if !e.Since.IsZero() {
@@ -116,19 +131,30 @@ func (e *LockedError) Error() string {
 	if e.Operation != "" {
 		operation = strings.ToLower(strings.TrimPrefix(e.Operation, "OperationType")) + ", "
 	}
-	return fmt.Sprintf("lock terraform state: %s holds it%s (%slock %s): wait for it; "+
-		"if that process is gone, unlock by that id", e.Who, since, operation, e.ID)
+	return fmt.Sprintf("lock terraform state: %s holds it%s (%slock %s)", e.Who, since, operation, e.ID)
 }
 
+// Fix says what to do.
+func (e *LockedError) Fix() string {
+	return "wait for it; if that process is gone: terraform force-unlock " + e.ID
+}
+
+// Error names what would be destroyed.
 func (e *DestroyError) Error() string {
 	const shown = 5
 	list := strings.Join(e.Addresses[:min(shown, len(e.Addresses))], ", ")
 	if more := len(e.Addresses) - shown; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("apply terraform plan: it would destroy %s: if that is meant, let the step say allowDestroy: true", list)
+	return "apply terraform plan: it would destroy " + list
 }
 
+// Fix says how to say that it is meant.
+func (e *DestroyError) Fix() string {
+	return "if that is meant: --allow-destroy, or allowDestroy: true in the package's step"
+}
+
+// Error is the first of terraform's errors, in one line.
 func (e *FailedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "terraform %s: ", e.During)
@@ -144,11 +170,11 @@ func (e *FailedError) Error() string {
 	if e.More > 0 {
 		fmt.Fprintf(&b, " (and %d more errors)", e.More)
 	}
-	if e.Fix != "" {
-		b.WriteString(": " + e.Fix)
-	}
 	return b.String()
 }
+
+// Fix says what to do; it is empty where that is not known.
+func (e *FailedError) Fix() string { return e.Solution }
 
 // gist is the first paragraph of the detail in one line, without the lines of source that may stand before it.
 func (e *FailedError) gist() string {
@@ -164,21 +190,39 @@ func (e *FailedError) gist() string {
 	return ""
 }
 
+// Error says what the state has.
 func (e *StoppedError) Error() string {
 	if e.Killed {
-		return fmt.Sprintf("terraform %s: it did not stop in time and was killed: what it was making may be missing in its state: "+
-			"look for it, and run again", e.During)
+		return fmt.Sprintf("terraform %s: it did not stop in time and was killed: what it was making may be missing in its state", e.During)
 	}
-	return fmt.Sprintf("terraform %s: stopped, and the state has what was made: run again to go on", e.During)
+	return fmt.Sprintf("terraform %s: stopped, and the state has what was made", e.During)
 }
 
+// Fix says what to do.
+func (e *StoppedError) Fix() string {
+	if e.Killed {
+		return "look for what it was making, and run again"
+	}
+	return "run again to go on"
+}
+
+// Unwrap says why it was stopped.
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
+// Error names both states.
 func (e *StateError) Error() string {
-	return fmt.Sprintf("pick terraform state: the one kept (%s) and the one in %s (%s) %s: "+
-		"see which is true, and remove that file if it is the other", e.Kept, e.File, e.Found, e.Cause)
+	return fmt.Sprintf("pick terraform state: the one kept (%s) and the one in %s (%s) %s", e.Kept, e.File, e.Found, e.Cause)
 }
 
-func (e *InputError) Error() string {
-	return fmt.Sprintf("terraform input %q: %s: %s", e.Name, e.Cause, e.Fix)
+// Fix says what to do.
+func (e *StateError) Fix() string {
+	return "see which is true, and remove " + e.File + " if it is the other"
 }
+
+// Error names the input.
+func (e *InputError) Error() string {
+	return fmt.Sprintf("terraform input %q: %s", e.Name, e.Cause)
+}
+
+// Fix says what to do.
+func (e *InputError) Fix() string { return e.Solution }

@@ -51,7 +51,7 @@ func TestAnInputWithoutAVariableIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	m.Inputs = map[string]any{"text": "x", "txet": "y"}
 	result, err := prepared(t, m, &lines{}).Apply(t.Context())
 	const want = `terraform input "txet": the module has no such variable: name one that it has: text`
-	if err == nil || err.Error() != want || result.State != nil {
+	if err == nil || told(err) != want || result.State != nil {
 		t.Fatalf("got %v, state %s", err, result.State)
 	}
 }
@@ -139,8 +139,9 @@ resource "terraform_data" "b" {}`)
 
 	work := prepared(t, m, &lines{})
 	result, err := work.Apply(t.Context())
-	const want = "apply terraform plan: it would destroy terraform_data.a, terraform_data.b: if that is meant, let the step say allowDestroy: true"
-	if !errors.As(err, new(*terraform.DestroyError)) || err.Error() != want {
+	const want = "apply terraform plan: it would destroy terraform_data.a, terraform_data.b: " +
+		"if that is meant: --allow-destroy, or allowDestroy: true in the package's step"
+	if !errors.As(err, new(*terraform.DestroyError)) || told(err) != want {
 		t.Fatalf("got %v", err)
 	}
 	if diff := cmp.Diff(before.State, result.State); diff != "" {

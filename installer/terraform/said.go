@@ -39,6 +39,7 @@ type diagnostic struct {
 // hearing tells the log what terraform says, and gathers its errors.
 type hearing struct {
 	log    *journal
+	known  bool // what is planned has been told already
 	errors []diagnostic
 	other  []string // what is no JSON, of which a crash is made
 }
@@ -52,7 +53,7 @@ func (h *hearing) json(line []byte) {
 		return
 	}
 	switch {
-	case m.Type == "version" || m.Type == "outputs" || m.Type == "refresh_start":
+	case m.Type == "version" || m.Type == "outputs" || m.Type == "refresh_start" || h.known && m.Type == "planned_change":
 	case m.Diagnostic == nil:
 		h.log.say(m.Message)
 	default:
@@ -67,11 +68,15 @@ func (h *hearing) json(line []byte) {
 	}
 }
 
-// text hears a line of a command that has no JSON: errors there begin a line, and go on to the next one.
+// text hears a line of a command that has no JSON: errors there begin a line, and go on to the next one. Of the rest the log
+// gets the steps, and not the advice for people who run terraform by hand.
 func (h *hearing) text(line []byte) {
 	text := strings.TrimRight(strings.TrimLeft(string(line), "│╷╵ "), "\r ")
-	h.log.say(text)
 	summary, isError := strings.CutPrefix(text, "Error: ")
+	if isError || len(h.errors) > 0 && h.errors[len(h.errors)-1].Severity == "error" ||
+		strings.HasPrefix(text, "Initializing ") || strings.HasPrefix(text, "- ") && len(h.errors) == 0 {
+		h.log.say(text)
+	}
 	switch {
 	case isError:
 		h.errors = append(h.errors, diagnostic{Severity: "error", Summary: summary})
@@ -108,7 +113,7 @@ func (h *hearing) failure(during string, exit error) error {
 	detail := strings.TrimSpace(first.Detail)
 	return &FailedError{
 		During: during, Address: h.log.clean(first.Address), Place: first.place(), More: count - 1,
-		Summary: h.log.clean(first.Summary), Detail: h.log.clean(detail), Fix: fix(first.Summary + "\n" + strings.Join(strings.Fields(detail), " ")),
+		Summary: h.log.clean(first.Summary), Detail: h.log.clean(detail), Solution: fix(first.Summary + "\n" + strings.Join(strings.Fields(detail), " ")),
 	}
 }
 

@@ -163,7 +163,7 @@ func (w *Work) Apply(ctx context.Context) (*Result, error) {
 	if plan.Empty {
 		return w.result(ctx, w.remove(planFile))
 	}
-	heard := &hearing{log: w.log}
+	heard := &hearing{log: w.log, known: true}
 	err := w.failed("apply", heard, w.run(ctx, "apply", []string{"apply", "-json", "-auto-approve", planFile}, heard.json))
 	return w.result(ctx, errors.Join(err, w.remove(planFile)))
 }

@@ -9,6 +9,10 @@
 //
 // A TYPE is written as in terraform: string, list(string), list(object({data=string})). Flags are required, optional,
 // computed, sensitive and deprecated. Values are what is made up for computed attributes, where it matters.
+//
+// Whether they are the provider's own is told where that can be had, in a folder that requires it and nothing else:
+//
+//	terraform init && terraform providers schema -json | terraform-provider-recorded compare aws.json
 package main
 
 import (
@@ -28,6 +32,13 @@ import (
 )
 
 func main() {
+	if asked, err := comparing(os.Args); asked {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(os.Args[0]), "terraform-provider-"), "_")
 	s, err := load(filepath.Join(os.Getenv("RECORDED_SCHEMAS"), name+".json"))
 	if err == nil {
