@@ -51,10 +51,10 @@ func TestFindTakesTheProgramThatAModuleAsksFor(t *testing.T) {
 			"find terraform: only tofu 1.12.6 is here (DIR/mine), and the module asks for terraform: install it, or let PLURAL_TERRAFORM name the program"},
 		"named, and nowhere": {nil, "nowhere", terraform.Want{}, "",
 			`find terraform or tofu: PLURAL_TERRAFORM is "nowhere": exec: "nowhere": executable file not found in $PATH: ` +
-				"let it name a program of terraform or tofu, or unset it"},
+				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it"},
 		"named, and something else": {map[string]string{"mine": "kubectl v1"}, "mine", terraform.Want{}, "",
 			`find terraform or tofu: PLURAL_TERRAFORM is "mine": DIR/mine does not say that it is Terraform or OpenTofu: ` +
-				"let it name a program of terraform or tofu, or unset it"},
+				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestInitThatFailsSaysWhatWouldHelp(t *testing.T) {
 			}
 			_, err := tool.Prepare(t.Context(), m, nil)
 			var failed *terraform.FailedError
-			if !errors.As(err, &failed) || !strings.HasPrefix(strings.ReplaceAll(err.Error(), mirror, "MIRROR"), test.want) || failed.Fix() == "" {
+			if !errors.As(err, &failed) || !strings.HasPrefix(strings.ReplaceAll(told(err), mirror, "MIRROR"), test.want) || failed.Fix() == "" {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
 		})

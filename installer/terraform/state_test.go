@@ -42,10 +42,10 @@ func TestTheNewestStateCounts(t *testing.T) {
 		"a run was killed before it made anything": {kept: nil, found: []byte{}, want: ""},
 		"they are of other things": {kept: state(t, a, 3, "kept"), found: state(t, b, 9, "found"),
 			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (lineage " + b + ", serial 9) " +
-				"are not of the same things: see which is true, and remove that file if it is the other"},
+				"are not of the same things: see which is true, and remove FILE if it is the other"},
 		"neither followed the other": {kept: state(t, a, 3, "kept"), found: state(t, a, 3, "found"),
 			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (lineage " + a + ", serial 3) " +
-				"differ, and neither followed the other: see which is true, and remove that file if it is the other"},
+				"differ, and neither followed the other: see which is true, and remove FILE if it is the other"},
 		"torn": {kept: state(t, a, 3, "kept"), found: []byte(`{"version": 4, "lin`),
 			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (not readable) cannot be compared: "},
 		"emptied": {kept: state(t, a, 3, "kept"), found: []byte{}, backup: true,
@@ -68,7 +68,7 @@ func TestTheNewestStateCounts(t *testing.T) {
 			work, err := find(t).Prepare(t.Context(), m, nil)
 			if test.fails != "" {
 				var unclear *terraform.StateError
-				if !errors.As(err, &unclear) || !strings.HasPrefix(strings.ReplaceAll(err.Error(), file, "FILE"), test.fails) {
+				if !errors.As(err, &unclear) || !strings.HasPrefix(strings.ReplaceAll(told(err), file, "FILE"), test.fails) {
 					t.Errorf("got  %v\nwant %s", err, test.fails)
 				}
 				return

@@ -3,6 +3,7 @@ package terraform_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -53,6 +54,18 @@ func find(t *testing.T) *terraform.Tool {
 		t.Fatal(err)
 	}
 	return tool
+}
+
+// told is an error as people read it: with what helps behind it.
+func told(err error) string {
+	var known interface {
+		error
+		Fix() string
+	}
+	if errors.As(err, &known) && known.Fix() != "" {
+		return err.Error() + ": " + known.Fix()
+	}
+	return err.Error()
 }
 
 // files are those of a module.
