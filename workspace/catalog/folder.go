@@ -167,10 +167,14 @@ func holdsPackage(files fs.FS, place string) (bool, error) {
 
 // subfolders are the names of folders in a folder; none when it is not there.
 func subfolders(files fs.FS, of string) ([]string, error) {
-	entries, err := fs.ReadDir(files, of)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := fs.Stat(files, of)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(files, of)
 	if err != nil {
 		return nil, err
 	}

@@ -43,8 +43,7 @@ const (
 // be used.
 type OCIOptions = ocirepo.Options
 
-// OCI is a catalog in one repository of a registry: a tag NAME_VERSION for each version, with _ for + in a version. Other
-// tags are passed over.
+// OCI is a catalog in one repository of a registry: a tag NAME_VERSION for each version. Other tags are passed over.
 func OCI(name string, o OCIOptions) (Catalog, error) {
 	repo, err := ocirepo.Open(o)
 	if err != nil {
@@ -81,12 +80,11 @@ type artifact struct {
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // tagOf is where a version is published.
-func tagOf(name, version string) string { return name + "_" + strings.ReplaceAll(version, "+", "_") }
+func tagOf(name, version string) string { return name + "_" + version }
 
 // parseTag undoes tagOf.
 func parseTag(tag string) (name, version string, ok bool) {
 	name, version, ok = strings.Cut(tag, "_")
-	version = strings.Replace(version, "_", "+", 1)
 	return name, version, ok && nameForm.MatchString(name) && versions.Is(version)
 }
 

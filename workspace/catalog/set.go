@@ -134,11 +134,11 @@ func (u *universe) Versions(name string) ([]solve.Version, error) {
 			if owners[other] != c.Name() {
 				continue
 			}
-			all, err := u.VersionsFrom(c.Name(), other)
+			list, from, err := u.ask(c.Name(), other)
 			if err != nil {
 				return nil, err
 			}
-			for _, v := range all {
+			for _, v := range usable(list, other, from) {
 				if slices.ContainsFunc(v.Provides, func(p packages.Provided) bool { return p.Name == name }) {
 					providers = append(providers, v)
 				}
@@ -154,6 +154,15 @@ func (u *universe) VersionsFrom(catalog, name string) ([]solve.Version, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := usable(list, name, from)
+	if len(all) == 0 && len(list) > 0 { // it would be said that nobody has it
+		return nil, failed(from, list[0].Problem)
+	}
+	return all, nil
+}
+
+// usable are the versions that have no problem, as solve knows them.
+func usable(list []Entry, name, from string) []solve.Version {
 	var all []solve.Version
 	for _, e := range list {
 		if e.Problem == nil {
@@ -163,10 +172,7 @@ func (u *universe) VersionsFrom(catalog, name string) ([]solve.Version, error) {
 			})
 		}
 	}
-	if len(all) == 0 && len(list) > 0 { // it would be said that nobody has it
-		return nil, failed(from, list[0].Problem)
-	}
-	return all, nil
+	return all
 }
 
 // Names implements solve.Naming.
