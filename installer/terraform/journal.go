@@ -22,6 +22,8 @@ const hidden = "[redacted]"
 type journal struct {
 	mu      sync.Mutex // guards all below
 	out     io.Writer
+	told    func(string) // hears what a person waits for; nil is nobody
+	warned  map[string]bool
 	secrets []string
 	hide    *strings.Replacer
 	given   []string // those of the inputs, as they are
@@ -31,7 +33,7 @@ func newJournal(out io.Writer) *journal {
 	if out == nil {
 		out = io.Discard
 	}
-	return &journal{out: out, hide: strings.NewReplacer()}
+	return &journal{out: out, hide: strings.NewReplacer(), warned: map[string]bool{}}
 }
 
 // keep hides a value, and all that it is made of, from now on: as it is, and as programs commonly write it.
@@ -86,8 +88,33 @@ func (j *journal) has(value any) bool {
 	return found
 }
 
-// say writes a text, each of its lines by one Write.
+// say writes a text, each of its lines by one Write, and tells its first line.
 func (j *journal) say(text string) {
+	j.note(text)
+	if j.told == nil {
+		return
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(j.clean(text)), "\n")
+	if first = strings.TrimSpace(first); first != "" {
+		j.told(first)
+	}
+}
+
+// warn is say, but tells nobody twice: a plan and its apply have the same warnings.
+func (j *journal) warn(text string) {
+	j.mu.Lock()
+	again := j.warned[text]
+	j.warned[text] = true
+	j.mu.Unlock()
+	if again {
+		j.note(text)
+		return
+	}
+	j.say(text)
+}
+
+// note writes a text without telling it.
+func (j *journal) note(text string) {
 	text = j.clean(text)
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -40,6 +40,8 @@ type Module struct {
 	State []byte
 	// AllowDestroy lets Apply destroy and replace.
 	AllowDestroy bool
+	// Told hears in a line what a person waits for; nil is nobody. The log of Prepare gets much more.
+	Told func(text string)
 	// Grace is how long terraform may take to stop once it was asked to, before it is killed; zero is five minutes.
 	Grace time.Duration
 	// Cache is where providers are kept for all modules; empty is plural/terraform in this user's cache folder.
@@ -77,6 +79,7 @@ func (t *Tool) Prepare(ctx context.Context, m Module, log io.Writer) (_ *Work, e
 		tool: *t, dir: m.Dir, log: newJournal(log), grace: cmp.Or(m.Grace, grace), allowed: m.AllowDestroy,
 		inputs: map[string]any{}, secret: map[string]any{},
 	}
+	w.log.told = m.Told
 	for _, name := range slices.Sorted(maps.Keys(m.Inputs)) {
 		if err := sayable(name, m.Inputs[name]); err != nil {
 			return nil, err

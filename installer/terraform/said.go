@@ -15,6 +15,22 @@ type message struct {
 	Message    string      `json:"@message"`
 	Type       string      `json:"type"`
 	Diagnostic *diagnostic `json:"diagnostic"`
+	Hook       struct {
+		Elapsed float64 `json:"elapsed_seconds"`
+	} `json:"hook"`
+}
+
+// tells says whether a message is what a person waits for; all of them stand in the log.
+func (m *message) tells() bool {
+	switch m.Type {
+	case "planned_change", "resource_drift", "change_summary": // the summary of the plan has them
+		return false
+	case "refresh_complete", "provision_start", "provision_progress", "provision_complete":
+		return false
+	case "apply_progress": // comes every ten seconds
+		return int(m.Hook.Elapsed)%60 == 0
+	}
+	return true
 }
 
 // diagnostic is an error or a warning.
@@ -36,7 +52,7 @@ type diagnostic struct {
 	} `json:"snippet"`
 }
 
-// hearing tells the log what terraform says, and gathers its errors.
+// hearing tells the log what terraform says, and whoever waits what matters of it; and it gathers the errors.
 type hearing struct {
 	log    *journal
 	known  bool // what is planned has been told already
@@ -49,22 +65,27 @@ func (h *hearing) json(line []byte) {
 	var m message
 	if json.Unmarshal(line, &m) != nil {
 		h.other = append(h.other, string(line))
-		h.log.say(string(line))
+		h.log.note(string(line))
 		return
 	}
 	switch {
 	case m.Type == "version" || m.Type == "outputs" || m.Type == "refresh_start" || h.known && m.Type == "planned_change":
-	case m.Diagnostic == nil:
+	case m.Diagnostic == nil && m.tells():
 		h.log.say(m.Message)
+	case m.Diagnostic == nil:
+		h.log.note(m.Message)
 	default:
-		if m.Diagnostic.Severity == "error" {
-			h.errors = append(h.errors, *m.Diagnostic)
-		}
 		text := strings.TrimSpace(m.Message)
 		if m.Diagnostic.Address != "" {
 			text += ": " + m.Diagnostic.Address
 		}
-		h.log.say(text + "\n" + m.Diagnostic.Detail)
+		text += "\n" + m.Diagnostic.Detail
+		if m.Diagnostic.Severity == "error" { // what becomes the error is told by that
+			h.errors = append(h.errors, *m.Diagnostic)
+			h.log.note(text)
+			return
+		}
+		h.log.warn(text)
 	}
 }
 
@@ -75,7 +96,10 @@ func (h *hearing) text(line []byte) {
 	summary, isError := strings.CutPrefix(text, "Error: ")
 	if isError || len(h.errors) > 0 && h.errors[len(h.errors)-1].Severity == "error" ||
 		strings.HasPrefix(text, "Initializing ") || strings.HasPrefix(text, "- ") && len(h.errors) == 0 {
-		h.log.say(text)
+		h.log.note(text)
+	}
+	if strings.HasPrefix(text, "- Installing ") && len(h.errors) == 0 && h.log.told != nil { // which may take minutes
+		h.log.told(strings.TrimPrefix(text, "- "))
 	}
 	switch {
 	case isError:
