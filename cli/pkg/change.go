@@ -66,11 +66,11 @@ func (o *setOptions) run(ctx context.Context, name string, args []string) error 
 	}
 	all, err := parsed(p, texts[name], values[name])
 	if err != nil {
-		return cmdutil.Problems("the answers", wrong(name, err))
+		return unanswered(wrong(name, err))
 	}
 	changes, err := d.Set(name, all, o.unset)
 	if isAnswer(err) {
-		return cmdutil.Problems("the answers", wrong(name, err))
+		return unanswered(wrong(name, err))
 	}
 	if err != nil {
 		return err

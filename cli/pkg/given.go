@@ -135,6 +135,9 @@ func parsed(p *packages.Package, texts map[string]string, values map[string]any)
 		}
 		all[name] = value
 	}
+	if len(faults) > 0 {
+		faults = append(faults, p.Unasked(all)...) // all at once
+	}
 	return all, errors.Join(faults...)
 }
 
@@ -171,7 +174,7 @@ func (g *given) answer(ctx context.Context, p *packs.Proposal, main string) erro
 		problems = append(problems, ui.Problem{Where: name, Message: "answers for a package that does not change", Fix: "plural package set " + name})
 	}
 	if len(problems) > 0 {
-		return cmdutil.Problems("the answers", problems)
+		return unanswered(problems)
 	}
 	for _, pick := range p.Changed() {
 		if err := p.Answer(pick, answers[pick.As]); err != nil {
@@ -190,6 +193,15 @@ func merged(texts map[string]map[string]string, values map[string]map[string]any
 		all[name] = true
 	}
 	return all
+}
+
+// unanswered is the error about questions that nothing answers, or not as they ask.
+func unanswered(problems []ui.Problem) error {
+	what := "a question has no good answer"
+	if len(problems) > 1 {
+		what = fmt.Sprintf("%d questions have no good answer", len(problems))
+	}
+	return &ui.Err{Msg: what, Problems: problems}
 }
 
 func isAnswer(err error) bool {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -143,6 +145,8 @@ type outdated struct {
 	Fits   string `json:"fits"`
 	Newest string `json:"newest"`
 	Reason string `json:"reason,omitempty"`
+	// Hub is what the hub says of it, if one can be asked.
+	Hub *v1.Upgrade `json:"hub,omitempty"`
 }
 
 func newCmdOutdated(f *cmdutil.Factory) *cobra.Command {
@@ -179,6 +183,8 @@ func showOutdated(ctx context.Context, f *cmdutil.Factory) ([]outdated, error) {
 	if err != nil {
 		return nil, err
 	}
+	hubSays(ctx, f, list)
+	defer sayHub(f, list)
 	rows, names := make([][]string, len(list)), make([]string, len(list))
 	for i, o := range list {
 		rows[i] = []string{o.Name, o.Version, o.Fits, o.Newest, cmdutil.OrDash(o.Reason)}
@@ -235,7 +241,45 @@ func (d *desk) reason(p installed, o outdated, held map[string]packs.Held) strin
 	case err == nil && p.Range != "" && !r.Has(versions.Parse(o.Newest), false):
 		return fmt.Sprintf("the repo asks for %s", p.Range)
 	}
-	return "other packages need another version: plural package upgrade " + p.Name + " --to " + o.Newest + " says which"
+	if by := d.heldBy(p, o.Newest); by != "" {
+		return by
+	}
+	return "it does not fit the others: plural package upgrade " + p.Name + " --to " + o.Newest + " says why"
+}
+
+// heldBy names the packages that need an installation at another version than the newest.
+func (d *desk) heldBy(p installed, newest string) string {
+	var by []string
+	for i := range d.World.Lock.Packages {
+		e := &d.World.Lock.Packages[i]
+		for dependency, stands := range e.Requires {
+			if stands != p.Name {
+				continue
+			}
+			needs, err := d.Installed(e.Name)
+			if err != nil {
+				continue // whoever composes it says what is wrong
+			}
+			for n := range needs.Spec.Dependencies {
+				if dep := &needs.Spec.Dependencies[n]; dep.Key() == dependency && !takes(dep, p.Package, newest) {
+					by = append(by, fmt.Sprintf("%s %s needs %s", e.Name, e.Version, dependencyText(dep)))
+				}
+			}
+		}
+	}
+	return strings.Join(by, "; ")
+}
+
+// takes says whether a version of a package would do for a dependency. One that it is not asked for by its own name would, as far
+// as can be told here.
+func takes(d *packages.Dependency, name, version string) bool {
+	for _, c := range d.Choices() {
+		r, err := versions.ParseRange(c.Version)
+		if c.Package != name || err != nil || r.Has(versions.Parse(version), false) {
+			return true
+		}
+	}
+	return false
 }
 
 func isNewer(a, b string) bool {

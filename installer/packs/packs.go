@@ -351,7 +351,7 @@ func (s *Shelf) Upgrade(ctx context.Context, names []string, to string) (*Propos
 			if err := inRange(in, to); err != nil {
 				return nil, err
 			}
-			wants[i].Range = "=" + to
+			wants[i].Range, wants[i].By = "="+to, fmt.Sprintf("plural package upgrade %s --to %s", names[0], to)
 		}
 	}
 	if to != "" {

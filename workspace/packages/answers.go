@@ -54,7 +54,7 @@ func (p *Package) Answers(given, facts map[string]any) (*Answers, error) {
 			faults = append(faults, err)
 		}
 	}
-	faults = append(faults, p.unasked(given)...)
+	faults = append(faults, p.Unasked(given)...)
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -137,8 +137,8 @@ func (q *Question) initial(vars map[string]any) (any, error) {
 	return value, nil
 }
 
-// unasked are answers to what the package does not ask.
-func (p *Package) unasked(given map[string]any) []error {
+// Unasked are an *AnswerError for each answer to what the package does not ask.
+func (p *Package) Unasked(given map[string]any) []error {
 	var known []string
 	for i := range p.Spec.Questions {
 		known = append(known, p.Spec.Questions[i].Name)
