@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +83,11 @@ func made(t *testing.T, dir string) string {
 func start(t *testing.T, m terraform.Module, dir string) *exec.Cmd {
 	t.Helper()
 	source := t.TempDir()
-	if err := os.WriteFile(filepath.Join(source, "main.tf"), []byte(slow(dir)), 0o600); err != nil {
+	text, err := fs.ReadFile(m.Files, "main.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "main.tf"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	victim := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test
@@ -200,6 +205,40 @@ func TestARunWhoseTerraformIsKilledTooNeedsNoMending(t *testing.T) {
 	}
 	if got := made(t, dir); got != want {
 		t.Errorf("made %s, want %s", got, want)
+	}
+}
+
+// A daemon that a script has started holds the folder's lock, and does not end with terraform.
+func TestADaemonThatAKilledRunLeftStopsNobody(t *testing.T) {
+	tool := find(t)
+	dir := gate(t)
+	if err := unix.Mkfifo(filepath.Join(dir, "stay"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := module(t, strings.Replace(slow(dir), "echo begun", "setsid sh -c 'read x < stay' < /dev/null > /dev/null 2>&1 & echo begun", 1))
+	m.Cache = filepath.Join(m.Dir, "cache")
+	victim := start(t, m, dir)
+	defer func() { // the daemon ends
+		if err := os.WriteFile(filepath.Join(dir, "stay"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	kill(t, victim)
+	if err := syscall.Kill(runs(t, m), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	m.Files = files("")
+	m.AllowDestroy = true
+	applied(t, m)
+	work, err := tool.Prepare(t.Context(), m, nil) // and the lock is one again
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = work.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tool.Prepare(ctx, m, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 
