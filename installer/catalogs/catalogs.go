@@ -64,9 +64,6 @@ func Open(f *fleet.Fleet, files fs.FS, o Options) (*catalog.Set, error) {
 }
 
 func open(f *fleet.Fleet, files fs.FS, ref fleet.CatalogRef, o Options) (catalog.Catalog, error) {
-	if ref.Source == "" {
-		return folder(ref, files, "the installation repo")
-	}
 	s, ok := f.Source(ref.Source)
 	if !ok {
 		return nil, fmt.Errorf("there is no source %q: write sources/%s.yaml", ref.Source, ref.Source)
@@ -81,13 +78,13 @@ func open(f *fleet.Fleet, files fs.FS, ref fleet.CatalogRef, o Options) (catalog
 	return nil, fmt.Errorf("source %s is a Helm repository, which holds charts and no packages: use one of git or OCI", ref.Source)
 }
 
-// folder is a catalog in a folder of files.
-func folder(ref fleet.CatalogRef, files fs.FS, of string) (catalog.Catalog, error) {
+// folder is a catalog in a folder of a source's files.
+func folder(ref fleet.CatalogRef, files fs.FS) (catalog.Catalog, error) {
 	if ref.Path == "" {
 		return catalog.Folder(ref.Name, files), nil
 	}
 	if info, err := fs.Stat(files, ref.Path); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("there is no folder %s in %s: mend path in spec.catalogs of plural.yaml", ref.Path, of)
+		return nil, fmt.Errorf("there is no folder %s in source %s: mend path in spec.catalogs of plural.yaml", ref.Path, ref.Source)
 	}
 	below, err := fs.Sub(files, ref.Path)
 	if err != nil {

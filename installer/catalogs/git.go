@@ -59,7 +59,7 @@ func (g *git) open(ctx context.Context) (catalog.Catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", g.ref.Source, err)
 	}
-	c, err := folder(g.ref, snap.FS(), "source "+g.ref.Source)
+	c, err := folder(g.ref, snap.FS())
 	if err == nil && asked != nil && g.options.Stale != nil {
 		g.options.Stale(Stale{Catalog: g.ref.Name, Fetched: m.Fetched(), Err: asked})
 	}
