@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,7 +134,7 @@ func (o *options) wanted(ctx context.Context, config *rest.Config) (*existing.Op
 	if err := o.origin(w); err != nil {
 		return nil, err
 	}
-	if _, err := workspace.Find(abs); errors.Is(err, workspace.ErrNotFound) {
+	if _, err := os.Stat(filepath.Join(abs, workspace.Manifest)); errors.Is(err, fs.ErrNotExist) {
 		w.Cluster = cmp.Or(w.Cluster, "mgmt")
 		var questions []ui.Question
 		if w.HubURL == "" {
@@ -154,7 +155,7 @@ func (o *options) wanted(ctx context.Context, config *rest.Config) (*existing.Op
 			}
 		}
 	} else if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look for the installation repo: %w", err)
 	}
 	for _, file := range []struct {
 		flag, name string
@@ -178,8 +179,8 @@ func (o *options) wanted(ctx context.Context, config *rest.Config) (*existing.Op
 			return nil, fmt.Errorf("--%s: %w", folder.flag, err)
 		}
 	}
-	w.Person, err = cryptocmd.Person(ctx, f, abs)
-	return w, err
+	w.Person = func(ctx context.Context) (string, error) { return cryptocmd.Person(ctx, f, abs) }
+	return w, nil
 }
 
 // readFolder is the content of a folder's files.

@@ -26,6 +26,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
@@ -45,8 +46,8 @@ type Options struct {
 	HubURL, RepoURL string
 	// HubCA holds PEM certificates to trust for the hub; empty means the system's.
 	HubCA []byte
-	// Person is who begins, as a member of the repo's groups is called.
-	Person string
+	// Person says what who begins is called among the members of the repo's groups.
+	Person func(ctx context.Context) (string, error)
 	// Credentials are what the hub reads, and pushes to, the repo with, by the names of files in a credentials folder.
 	Read, Push map[string]string
 	// TLSCert and TLSKey are PEM, for a hub that ends TLS itself.
@@ -122,9 +123,6 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 
 // look sees whether the cluster answers, before anything is made.
 func (u *up) look(context.Context) (string, error) {
-	if err := workspace.CheckName(u.Cluster); err != nil {
-		return "", fmt.Errorf("cluster %w", err)
-	}
 	client, err := discovery.NewDiscoveryClientForConfig(u.Config)
 	if err != nil {
 		return "", err
@@ -134,7 +132,7 @@ func (u *up) look(context.Context) (string, error) {
 		return "", err
 	}
 	u.kube, err = dynamic.NewForConfig(u.Config)
-	return fmt.Sprintf("%s, Kubernetes %s", u.Cluster, version.GitVersion), err
+	return "Kubernetes " + version.GitVersion, err
 }
 
 // begin makes the installation repo with its origin, as far as it is not there.
@@ -145,7 +143,7 @@ func (u *up) begin(ctx context.Context) (string, error) {
 		}
 	}
 	made, err := workspace.Init(ctx, workspace.Options{
-		Dir: u.Dir, Name: u.Name, HubURL: u.HubURL, RepoURL: u.RepoURL, Management: u.Cluster,
+		Dir: u.Dir, Name: u.Name, HubURL: u.HubURL, RepoURL: u.RepoURL,
 	})
 	if err != nil {
 		return "", err
@@ -165,6 +163,9 @@ func (u *up) begin(ctx context.Context) (string, error) {
 	}
 	if err := u.settle(w); err != nil {
 		return "", err
+	}
+	if err := workspace.CheckName(u.Cluster); err != nil { // it becomes a file's name
+		return "", fmt.Errorf("cluster %w", err)
 	}
 	branch := w.Spec.Repo.Branch
 	if branch == "" {
@@ -223,6 +224,7 @@ func (u *up) settle(w *fleet.Workspace) error {
 		switch {
 		case field.has == "" && *field.given == "":
 			return &ManifestError{Field: field.name, Wanted: "..."}
+		case field.has == "" && field.given == &u.Cluster: // it is written when there is such a cluster
 		case field.has == "":
 			return &ManifestError{Field: field.name, Wanted: *field.given}
 		case *field.given == "":
@@ -254,6 +256,9 @@ func (u *up) register(ctx context.Context) (string, error) {
 		return "", err
 	}
 	changes := map[string][]byte{path: prepared.File}
+	if changes[workspace.Manifest], err = u.managed(); err != nil {
+		return "", err
+	}
 	message := "Register cluster " + u.Cluster
 	if u.editor == nil {
 		if err := prepared.Install(ctx, u.kube); err != nil {
@@ -276,6 +281,15 @@ func (u *up) register(ctx context.Context) (string, error) {
 	}
 	_, err = u.repo.Push(ctx)
 	return u.Cluster, err
+}
+
+// managed is plural.yaml with the management cluster's name.
+func (u *up) managed() ([]byte, error) {
+	text, err := u.read(workspace.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	return values.Set(workspace.Manifest, text, "spec.management", []byte(u.Cluster), values.String)
 }
 
 // registered says whether the cluster's agent is the one that the repo knows.
@@ -352,7 +366,11 @@ func (u *up) hub(ctx context.Context) (string, error) {
 	if u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed); err != nil {
 		return "", err
 	}
-	plan, err := hubkeys.Join(u.editor, recipient, u.Person)
+	person, err := u.Person(ctx)
+	if err != nil {
+		return "", err
+	}
+	plan, err := hubkeys.Join(u.editor, recipient, person)
 	if err != nil {
 		return "", err
 	}

@@ -49,14 +49,34 @@ func Start(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatalf("start API server: %v", err)
 	}
-	config := rest.CopyConfig(shared.config)
+	return view(t, shared)
+}
+
+// StartApart returns an API server of the test's own, which ends with it: for tests that leave their mark on a whole cluster.
+func StartApart(t testing.TB) *Cluster {
+	t.Helper()
+	own, err := startServer()
+	if errors.Is(err, errNoProgram) && os.Getenv("CI") == "" {
+		t.Skipf("NOT RUN: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("start API server: %v", err)
+	}
+	t.Cleanup(func() { _ = own.lifeline.Close() }) // it removes its folder by itself
+	return view(t, own)
+}
+
+// view is a test's view of a server, with a namespace of its own.
+func view(t testing.TB, on *server) *Cluster {
+	t.Helper()
+	config := rest.CopyConfig(on.config)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatalf("create client: %v", err)
 	}
 	cluster := &Cluster{
 		RESTConfig: config,
-		Kubeconfig: shared.kubeconfig,
+		Kubeconfig: on.kubeconfig,
 		Namespace:  namespaceName(t.Name()),
 		Dynamic:    client,
 	}
