@@ -4,6 +4,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -281,23 +282,40 @@ func Explain(err error) error {
 	if !errors.As(err, &incomplete) {
 		return err
 	}
-	told := &ui.Err{Msg: incomplete.Error(), Fix: "mend that and run the command again: what is done stays done", Err: err}
-	if incomplete.Report.Stopped {
+	report := incomplete.Report
+	failed, left := len(report.In(run.Failed)), len(report.In(run.NotReached))
+	told := &ui.Err{
+		Msg: fmt.Sprintf("%d of %d steps failed", failed, len(report.Tasks)),
+		Fix: "mend that and run the command again: what is done stays done", Err: err,
+	}
+	if left > 0 {
+		told.Msg += fmt.Sprintf(", %d were not reached", left)
+	}
+	if report.Stopped {
 		told.Code, told.Fix = ui.ExitInterrupted, "run the command again to go on"
 	}
-	for _, o := range incomplete.Report.Tasks {
-		if o.Err == nil {
-			continue
+	for _, o := range report.Tasks {
+		if o.Err != nil {
+			told.Problems = append(told.Problems, problem(o.ID, o.Err))
 		}
-		problem := ui.Problem{Where: o.ID, Message: o.Err.Error()}
-		var fixed interface {
-			error
-			Fix() string
-		}
-		if errors.As(o.Err, &fixed) {
-			problem.Fix = fixed.Fix()
-		}
-		told.Problems = append(told.Problems, problem)
+	}
+	var unreleased *deploy.UnreleasedError
+	if errors.As(err, &unreleased) {
+		told.Problems = append(told.Problems, problem("", unreleased))
 	}
 	return told
+}
+
+// problem is why a step failed, as people are told it.
+func problem(step string, err error) ui.Problem {
+	p := ui.Problem{Where: step, Message: err.Error()}
+	var told *ui.Err
+	if errors.As(cmdutil.Explain(err), &told) {
+		p.Message, p.Fix = told.Error(), told.Fix
+		for _, each := range told.Problems {
+			p.Message += "; " + each.Message
+			p.Fix = cmp.Or(p.Fix, each.Fix)
+		}
+	}
+	return p
 }

@@ -108,6 +108,8 @@ type Deploy struct {
 	record *ledger.Record
 	plan   *plan.Plan
 	tools  map[plan.ID]*terraform.Tool
+	// missing says why a step has no tool.
+	missing map[plan.ID]error
 }
 
 // DirtyError says that what is to be deployed is not committed.
@@ -205,15 +207,17 @@ func (d *Deploy) replan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tools, err := d.findTools(ctx, composed)
+	made, err := plan.Of(composed, d.record, plan.Facts{Tools: d.findTools(ctx, composed), Clusters: d.world.targets(composed)})
 	if err != nil {
 		return err
 	}
-	made, err := plan.Of(composed, d.record, plan.Facts{Tools: tools, Clusters: d.world.targets(composed)})
-	if err != nil {
-		return err
+	made = made.Only(d.Only)
+	for i := range made.Steps { // before anything is done
+		if s := &made.Steps[i]; s.Action == plan.Run && d.missing[s.ID] != nil {
+			return fmt.Errorf("%s: %w", s.ID, d.missing[s.ID])
+		}
 	}
-	d.plan = made.Only(d.Only)
+	d.plan = made
 	return nil
 }
 
@@ -239,9 +243,9 @@ func (d *Deploy) ahead() error {
 }
 
 // findTools finds what each terraform step is run with, and says so for the plan. One that is not there is an error only when
-// the step has to be taken, so it gets no version here.
-func (d *Deploy) findTools(ctx context.Context, composed []*compose.Composed) (map[plan.ID]string, error) {
-	d.tools = map[plan.ID]*terraform.Tool{}
+// the step has to be taken.
+func (d *Deploy) findTools(ctx context.Context, composed []*compose.Composed) map[plan.ID]string {
+	d.tools, d.missing = map[plan.ID]*terraform.Tool{}, map[plan.ID]error{}
 	versions := map[plan.ID]string{}
 	found := map[terraform.Want]*terraform.Tool{}
 	for _, c := range composed {
@@ -256,20 +260,20 @@ func (d *Deploy) findTools(ctx context.Context, composed []*compose.Composed) (m
 			tool, err := found[want], error(nil)
 			if tool == nil {
 				tool, err = d.Tool(ctx, want)
-				found[want] = tool
 			}
 			if err != nil {
+				d.missing[id] = err
 				if was := d.done(id); was != nil && was.Product != "" { // the record says what it was made with
 					versions[id] = was.Product + " " + was.Version
-					continue
 				}
-				return nil, fmt.Errorf("%s: %w", id, err)
+				continue
 			}
+			found[want] = tool
 			d.tools[id] = tool
 			versions[id] = string(tool.Product) + " " + tool.Version
 		}
 	}
-	return versions, nil
+	return versions
 }
 
 func (d *Deploy) done(id plan.ID) *ledger.Step {

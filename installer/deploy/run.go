@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -31,6 +32,7 @@ type runner struct {
 	mu         sync.Mutex // guards what follows
 	clusters   map[string]*release.Cluster
 	digests    map[plan.ID]string
+	owing      map[plan.ID]outcome // steps whose deletions wait for all others, as they will be done
 }
 
 // releasing is how long the lock may take to be given back when the run itself is over.
@@ -46,6 +48,20 @@ func (e *MovedError) Error() string {
 
 // Fix says what to do.
 func (e *MovedError) Fix() string { return "look at the new plan: run the command again" }
+
+// UnreleasedError says that the lock on the fleet could not be given back.
+type UnreleasedError struct{ Err error }
+
+// Error says why.
+func (e *UnreleasedError) Error() string { return "give the lock on the fleet back: " + e.Err.Error() }
+
+// Unwrap is why.
+func (e *UnreleasedError) Unwrap() error { return e.Err }
+
+// Fix says what to do.
+func (e *UnreleasedError) Fix() string {
+	return "run the command again in this clone, which takes the lock over"
+}
 
 // Run carries the plan out. Another plan is made once nobody else can write the record; where that is not the one that was
 // shown, the error is a *MovedError and nothing was done. Without anything to do the error is ErrNothing. What was not done is
@@ -63,11 +79,16 @@ func (d *Deploy) Run(ctx context.Context, purpose string) (*run.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{Deploy: d, held: held, clusters: map[string]*release.Cluster{}, digests: map[plan.ID]string{}}
+	r := &runner{
+		Deploy: d, held: held, clusters: map[string]*release.Cluster{}, digests: map[plan.ID]string{}, owing: map[plan.ID]outcome{},
+	}
 	report, err := r.all(ctx, shown)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasing)
 	defer cancel()
-	return report, errors.Join(err, held.Release(ctx))
+	if left := held.Release(ctx); left != nil && !errors.As(err, new(*ledger.LostError)) { // one that was lost is not there
+		err = errors.Join(err, &UnreleasedError{left})
+	}
+	return report, err
 }
 
 func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error) {
@@ -94,12 +115,25 @@ func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error)
 	if err != nil {
 		return report, err
 	}
-	for name, cluster := range r.clusters { // what no service has taken over by now is nobody's
-		if err := cluster.Settle(ctx, func(string) {}); err != nil {
-			return report, fmt.Errorf("cluster %s: %w", name, err)
-		}
+	if err := r.settleAll(ctx); err != nil {
+		return report, err
 	}
 	return report, r.journal.Clear(r.held.Lock.ID)
+}
+
+// settleAll deletes from clusters what no service has taken over, now that all of them are applied: it is nobody's.
+func (r *runner) settleAll(ctx context.Context) error {
+	for _, cluster := range r.clusters {
+		if err := cluster.Settle(ctx, func(string) {}); err != nil {
+			return err
+		}
+	}
+	for id, result := range r.owing {
+		if err := r.finish(ctx, id, result); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // same says whether two plans do the same.
@@ -191,13 +225,17 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	done := &ledger.Step{Kind: step.Kind, Needs: step.Needs, Commit: commit, By: r.held.Lock.Holder}
 	result := outcome{Step: done}
 	var given *compose.Values // of a step that gives outputs
+	owes := false
 	switch {
 	case step.Terraform != nil:
-		given, err = r.terraform(ctx, s.ID, step, &result, t)
+		err = r.logged(s.ID, func(log io.Writer) (err error) {
+			given, err = r.terraform(ctx, s.ID, step, &result, log, t)
+			return err
+		})
 	case step.Wait != nil:
 		given, err = r.wait(ctx, step, c, commit, t)
 	default:
-		err = r.services(ctx, step, commit, done, t)
+		owes, err = r.services(ctx, step, commit, done, t)
 	}
 	if err != nil {
 		return err
@@ -208,6 +246,14 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	done.Digest, done.Parts = r.settle(&s, step.Digest, r.world.targets([]*compose.Composed{c})[s.ID])
 	done.Finished = time.Now().UTC()
 	result.Installation = r.about(c)
+	if owes { // as long as that is so, another run has to take the step again
+		r.mu.Lock()
+		r.owing[s.ID] = result
+		r.mu.Unlock()
+		half := *done
+		half.Digest = ""
+		result.Step = &half
+	}
 	if err := r.finish(ctx, s.ID, result); err != nil {
 		return err
 	}

@@ -1,15 +1,16 @@
 package deploy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -40,15 +41,16 @@ func (e *NoWayError) Fix() string {
 // aside bounds how many clusters are worked on at once by one step.
 const aside = 4
 
-// services has a step's services put on their clusters.
-func (r *runner) services(ctx context.Context, step *compose.Step, commit string, done *ledger.Step, t *run.Progress) error {
+// services has a step's services put on their clusters, and says whether something is to be deleted there once all other steps
+// are done.
+func (r *runner) services(ctx context.Context, step *compose.Step, commit string, done *ledger.Step, t *run.Progress) (owes bool, err error) {
 	state, err := offline.Open(r.Repo, commit)
 	if err != nil {
-		return err
+		return false, err
 	}
 	renderer, err := preview.New(state.Taken(), r.Identities)
 	if err != nil {
-		return err
+		return false, err
 	}
 	done.Services, done.Namespaces = map[string][]string{}, map[string]string{}
 	resolver := resolve.New()
@@ -63,11 +65,11 @@ func (r *runner) services(ctx context.Context, step *compose.Step, commit string
 			}
 			deployments, err := resolver.For(state.Fleet, cluster.Metadata.Name, state)
 			if err != nil {
-				return err
+				return false, err
 			}
 			at := slices.IndexFunc(deployments, func(d resolve.Deployment) bool { return d.Service == name })
 			if at < 0 {
-				return fmt.Errorf("service %s is not in commit %.12s", name, commit)
+				return false, fmt.Errorf("service %s is not in commit %.12s", name, commit)
 			}
 			byCluster[cluster.Metadata.Name] = append(byCluster[cluster.Metadata.Name], &deployments[at])
 			done.Services[name] = append(done.Services[name], cluster.Metadata.Name)
@@ -79,39 +81,45 @@ func (r *runner) services(ctx context.Context, step *compose.Step, commit string
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(aside)
+	var some atomic.Bool
 	for cluster, deployments := range byCluster {
 		group.Go(func() error {
 			for _, d := range deployments {
-				if err := r.place(ctx, commit, d, renderer, func(text string) { t.Detail(cluster + ": " + text) }); err != nil {
-					return fmt.Errorf("cluster %s: %w", cluster, err)
+				owes, err := r.place(ctx, commit, d, renderer, func(text string) { t.Detail(cluster + ": " + text) })
+				if err != nil {
+					return err
+				}
+				if owes {
+					some.Store(true)
 				}
 			}
 			return nil
 		})
 	}
-	return group.Wait()
+	err = group.Wait()
+	return some.Load(), err
 }
 
-// place sees to it that a deployment is well on its cluster.
-func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment, renderer *preview.Renderer, told func(string)) error {
+// place sees to it that a deployment is well on its cluster, but for what is to be deleted there later.
+func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment, renderer *preview.Renderer, told func(string)) (owes bool, err error) {
 	heard, err := r.heard(ctx, d.Cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if heard {
-		return r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster, Key: d.Key}, told)
+		return false, r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster, Key: d.Key}, told)
 	}
 	cluster, err := r.cluster(d.Cluster)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case cluster == nil:
-		return &NoWayError{Cluster: d.Cluster, Service: d.Service}
+		return false, &NoWayError{Cluster: d.Cluster, Service: d.Service}
 	case d.Hold != nil:
-		return &HeldError{Service: d.Service, Problem: d.Hold}
+		return false, &HeldError{Service: d.Service, Problem: d.Hold}
 	}
-	_, err = cluster.Apply(ctx, d, renderer, told)
-	return err
+	done, err := cluster.Apply(ctx, d, renderer, told)
+	return err == nil && done.Deferred, err
 }
 
 // HeldError says why a service cannot be put anywhere.
@@ -124,6 +132,9 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("service %s: %s: %s", e.Service, e.Problem.Position, e.Problem.Message)
 }
+
+// Fix says what to do, where that is known.
+func (e *HeldError) Fix() string { return e.Problem.Fix }
 
 // heard says whether the hub hears from a cluster's agent.
 func (r *runner) heard(ctx context.Context, cluster string) (bool, error) {
@@ -193,11 +204,13 @@ func statePath(id plan.ID) string {
 func stateFile(id plan.ID) string { return "sealed/" + statePath(id) }
 
 // prepare readies a module, with the newest state there is.
-func (r *runner) prepare(ctx context.Context, id plan.ID, tool *terraform.Tool, step *compose.Step, files fs.FS, state string, t *run.Progress) (*terraform.Work, error) {
+func (r *runner) prepare(
+	ctx context.Context, id plan.ID, tool *terraform.Tool, step *compose.Step, files fs.FS, state string, log io.Writer, t *run.Progress,
+) (*terraform.Work, error) {
 	m := step.Terraform
 	module := terraform.Module{
 		Files: files, Dir: r.moduleDir(id), Inputs: m.Inputs, Secret: map[string]bool{}, Backend: m.Backend,
-		AllowDestroy: m.AllowDestroy || r.AllowDestroy,
+		AllowDestroy: m.AllowDestroy || r.AllowDestroy, Told: t.Detail,
 	}
 	for _, name := range step.SecretInputs {
 		module.Secret[name] = true
@@ -211,18 +224,45 @@ func (r *runner) prepare(ctx context.Context, id plan.ID, tool *terraform.Tool, 
 			return nil, err
 		}
 	}
-	return tool.Prepare(ctx, module, &lines{told: t.Detail})
+	return tool.Prepare(ctx, module, log)
+}
+
+// LoggedError is a failure of which a file tells more.
+type LoggedError struct {
+	Err error
+	Log string
+}
+
+// Error names the file.
+func (e *LoggedError) Error() string { return e.Err.Error() + " (all that it said: " + e.Log + ")" }
+
+// Unwrap is the failure.
+func (e *LoggedError) Unwrap() error { return e.Err }
+
+// logged keeps what terraform says in a step, without what is secret, in a file that stays when it fails.
+func (r *runner) logged(id plan.ID, do func(log io.Writer) error) error {
+	name := r.moduleDir(id) + ".log"
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return fmt.Errorf("keep the log of %s: %w", id, err)
+	}
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // our own folder
+	if err != nil {
+		return fmt.Errorf("keep the log of %s: %w", id, err)
+	}
+	err = do(log)
+	closed := log.Close()
+	switch {
+	case errors.As(err, new(*terraform.FailedError)):
+		return &LoggedError{Err: err, Log: name}
+	case err != nil:
+		return err
+	}
+	return errors.Join(closed, os.Remove(name))
 }
 
 // terraform runs a module. Its state goes into the record also when it failed half-way.
-func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, result *outcome, t *run.Progress) (*compose.Values, error) {
-	tool := r.tools[id]
-	if tool == nil {
-		var err error
-		if tool, err = r.Tool(ctx, terraform.Want{Product: terraform.Product(step.Terraform.Product), Version: step.Terraform.Version}); err != nil {
-			return nil, err
-		}
-	}
+func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, result *outcome, log io.Writer, t *run.Progress) (*compose.Values, error) {
+	tool := r.tools[id] // it is there: the plan would have been refused
 	state := ""
 	if was := r.done(id); was != nil {
 		state = was.State
@@ -231,7 +271,7 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 	if err != nil {
 		return nil, err
 	}
-	work, err := r.prepare(ctx, id, tool, step, files, state, t)
+	work, err := r.prepare(ctx, id, tool, step, files, state, log, t)
 	if err != nil {
 		return nil, err
 	}
@@ -297,18 +337,6 @@ func (r *runner) keepState(ctx context.Context, id plan.ID, sealed []byte) error
 	return r.write(ctx, id, outcome{Installation: r.about(c), Step: half, File: stateFile(id), Content: sealed})
 }
 
-// lines tells whole lines as they come.
-type lines struct{ told func(string) }
-
-func (l *lines) Write(p []byte) (int, error) {
-	for line := range bytes.Lines(p) {
-		if text := strings.TrimSpace(string(line)); text != "" {
-			l.told(text)
-		}
-	}
-	return len(p), nil
-}
-
 // remove takes down what one step did.
 func (r *runner) remove(ctx context.Context, s plan.Step, t *run.Progress) error {
 	if err := r.journal.Begin(r.held.Lock.ID, string(s.ID)); err != nil {
@@ -320,7 +348,7 @@ func (r *runner) remove(ctx context.Context, s plan.Step, t *run.Progress) error
 	case len(was.Services) > 0:
 		err = r.removeServices(ctx, was, t)
 	case was.Kind == "terraform":
-		err = r.destroy(ctx, s.ID, was, t)
+		err = r.logged(s.ID, func(log io.Writer) error { return r.destroy(ctx, s.ID, was, log, t) })
 	}
 	if err != nil {
 		return err
@@ -368,7 +396,7 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, t *run.Pr
 			default:
 				left, err := cluster.Remove(ctx, service, was.Namespaces[service], told)
 				if err != nil {
-					return fmt.Errorf("cluster %s: %w", name, err)
+					return err
 				}
 				kept += len(left.Kept)
 			}
@@ -384,7 +412,7 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, t *run.Pr
 }
 
 // destroy takes down what a module made, with the module as it was carried out.
-func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, t *run.Progress) error {
+func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log io.Writer, t *run.Progress) error {
 	then, err := openWorld(ctx, r.Repo, was.Commit)
 	if err != nil {
 		return err
@@ -401,7 +429,7 @@ func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, t *r
 	if err != nil {
 		return err
 	}
-	work, err := r.prepare(ctx, id, tool, step, files, was.State, t)
+	work, err := r.prepare(ctx, id, tool, step, files, was.State, log, t)
 	if err != nil {
 		return err
 	}

@@ -135,6 +135,14 @@ func (e *CycleError) Error() string {
 	return "these wait for each other: " + strings.Join(e.Path, " -> ")
 }
 
+// Fix says what to do.
+func (e *CycleError) Fix() string {
+	if strings.Contains(e.Path[0], "/") {
+		return "take one of them out of the needs of the next, in the package.yaml that has these steps"
+	}
+	return "take one of them out of the dependencies of another, in its package.yaml below packages/, or remove it: plural package remove " + e.Path[0]
+}
+
 // Of compares what is wanted with what was done. Composed installations may come in any order; dependencies among them that
 // are not there are for others to complain about.
 func Of(wanted []*compose.Composed, done *ledger.Record, facts Facts) (*Plan, error) {
@@ -236,6 +244,8 @@ func (m *making) decide(c *compose.Composed, s *Step) {
 func (m *making) reason(c *compose.Composed, s *Step, was *ledger.Step) string {
 	from := m.done.Installations[c.Name].Version
 	switch {
+	case was.Digest == "":
+		return "it was not finished"
 	case from != c.Version:
 		return fmt.Sprintf("version %s -> %s", from, c.Version)
 	case was.Parts["tool"] != s.Parts["tool"]:
