@@ -307,6 +307,21 @@ func (f *fleet) image(kind, name string) string {
 	return image
 }
 
+func TestAHubOfOneReplicaBecomesOneOfThree(t *testing.T) {
+	f := install(t, values{})
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("the agent takes the hub in", func() bool { return f.seen("hub").well() })
+	f.values["replicas"] = 3
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("three replicas are well", func() bool { return len(f.pods("plural-hub")) == 3 && f.seen("hub").well() })
+	f.values["replicas"] = 1
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("one replica is well", func() bool { return len(f.pods("plural-hub")) == 1 && f.seen("hub").well() })
+}
+
 func TestThreeReplicasOfAHubServeAndGoOnWithoutOne(t *testing.T) {
 	f := install(t, values{"replicas": 3})
 	f.runs("plural-hub", 3)
