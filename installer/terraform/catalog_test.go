@@ -218,9 +218,11 @@ func folder(t *testing.T, name string) fs.FS {
 // provider is the program that stands for the real ones.
 func provider(t *testing.T) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	return needs.Program(t, filepath.Join(filepath.Dir(here), "..", "..", ".tools", "terraform-provider-recorded"),
-		"it by make .tools/terraform-provider-recorded")
+	path, err := filepath.Abs("../../.tools/terraform-provider-recorded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return needs.Program(t, path, "it by make .tools/terraform-provider-recorded")
 }
 
 // recorded is a package's only step, with a mirror that has the recorded provider under the real one's address.
