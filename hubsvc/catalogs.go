@@ -72,9 +72,6 @@ func (u *unreadable) Open(context.Context, string, string) (*catalog.Payload, er
 
 // one says which state of a catalog is the newest, and how it is opened.
 func (c *catalogs) one(now *candidate, ref *fleet.CatalogRef) (version string, open func() (catalog.Catalog, error), err error) {
-	if ref.Source == "" {
-		return now.id() + "/" + ref.Path, folder(ref, now.snapshot.FS()), nil
-	}
 	s, ok := now.fleet.Source(ref.Source)
 	if !ok {
 		return "", nil, fmt.Errorf("there is no source %q", ref.Source)
