@@ -38,7 +38,10 @@ func (s *solver) solution() (*Solution, error) {
 	}
 	for _, at := range slices.Sorted(maps.Keys(picks)) {
 		for _, n := range s.needs(at) {
-			if to := s.beside(at, n, picks); n.Optional && to >= 0 {
+			if !n.Optional {
+				continue
+			}
+			if to := s.beside(at, n, picks); to >= 0 {
 				needs[at] = append(needs[at], to)
 				picks[at].Satisfies[n.Key()] = s.slots.list[to].as
 			}
