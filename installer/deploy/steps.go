@@ -300,6 +300,7 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 	if failed != nil {
 		return nil, failed
 	}
+	t.Result(changed(summary))
 	if result.File != "" {
 		result.Step.State = result.File
 	}
@@ -313,6 +314,20 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 		}
 	}
 	return given, nil
+}
+
+// changed says what a plan that was carried out has done.
+func changed(s *terraform.Summary) string {
+	var parts []string
+	for _, each := range []struct {
+		count int
+		what  string
+	}{{s.Add, "added"}, {s.Change, "changed"}, {s.Replace, "replaced"}, {s.Destroy, "destroyed"}} {
+		if each.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", each.count, each.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // keepState puts the state of a module that failed into the record, as a step that is not done: it has no digest.

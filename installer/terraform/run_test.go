@@ -209,6 +209,59 @@ func TestFailuresNameResourcePlaceAndCause(t *testing.T) {
 	}
 }
 
+func TestAMistakeThatStopsInitIsToldWithItsPlace(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"no such block": {"\nresurce \"terraform_data\" \"it\" {}\n",
+			"terraform init: main.tf:2: Unsupported block type: Blocks of type \"resurce\" are not expected here. Did you mean \"resource\"?"},
+		"no end":      {"resource \"terraform_data\" \"it\" {\n", "terraform init: main.tf:1: Unclosed configuration block: There is no closing brace for this block"},
+		"two of them": {"check \"a\" {}\ncheck \"b\" {}\n", "terraform init: main.tf:1: Zero assert blocks: Check blocks must have at least one assert block (and 1 more errors)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := find(t).Prepare(t.Context(), module(t, test.text), nil)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAPersonIsToldWhatMattersAndTheLogHasTheRest(t *testing.T) {
+	m := module(t, `
+resource "terraform_data" "a" {
+  count = 3
+  provisioner "local-exec" { command = "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done" }
+}
+check "it" {
+  assert {
+    condition     = terraform_data.a[0].id == ""
+    error_message = "of many lines\nmore\nand more"
+  }
+}`)
+	var told []string
+	m.Told = func(text string) { told = append(told, text) }
+	log := &lines{}
+	work, err := find(t).Prepare(t.Context(), m, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := work.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range told {
+		if strings.Contains(line, "line ") || strings.Contains(line, "more") || strings.Contains(line, "\n") {
+			t.Errorf("told %q", line)
+		}
+	}
+	if warnings := strings.Count(strings.Join(told, "\n"), "Warning: "); warnings > 2 || len(told) > 3+3+2+1 { // one of the plan, one of what came
+		t.Errorf("told\n%s", strings.Join(told, "\n"))
+	}
+	for _, line := range []string{"line 9", "and more"} {
+		if !strings.Contains(log.text.String(), line) {
+			t.Errorf("the log has no %q:\n%s", line, log.text.String())
+		}
+	}
+}
+
 func TestWhatWasMadeBeforeAFailureIsInTheState(t *testing.T) {
 	m := module(t, `
 resource "terraform_data" "first" {}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -39,18 +40,24 @@ type diagnostic struct {
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail"`
 	Address  string `json:"address"`
-	Range    *struct {
-		Filename string `json:"filename"`
-		Start    struct {
-			Line int `json:"line"`
-		} `json:"start"`
-	} `json:"range"`
-	Snippet *struct {
+	Range    *place `json:"range"`
+	Snippet  *struct {
 		Values []struct {
 			Traversal string `json:"traversal"`
 		} `json:"values"`
 	} `json:"snippet"`
 }
+
+// place is where in a module a diagnostic points.
+type place struct {
+	Filename string `json:"filename"`
+	Start    struct {
+		Line int `json:"line"`
+	} `json:"start"`
+}
+
+// onLine is how a diagnostic without JSON names its place.
+var onLine = regexp.MustCompile(`^on (\S+) line (\d+)`)
 
 // hearing tells the log what terraform says, and whoever waits what matters of it; and it gathers the errors.
 type hearing struct {
@@ -109,19 +116,26 @@ func (h *hearing) text(line []byte) {
 	case len(h.errors) > 0:
 		last := &h.errors[len(h.errors)-1]
 		last.Detail += text + "\n"
+		if on := onLine.FindStringSubmatch(text); on != nil && last.Range == nil {
+			last.Range = &place{Filename: on[1]}
+			last.Range.Start.Line, _ = strconv.Atoi(on[2]) // digits
+		}
 	}
 }
 
 // failure is the error that the first of terraform's makes, with what secret things it says hidden.
 func (h *hearing) failure(during string, exit error) error {
 	var first *diagnostic
-	count := 0
+	count, told := 0, map[string]bool{} // init says the same twice
 	for i, d := range h.errors {
 		if d.Severity != "error" {
 			continue
 		}
-		count++
-		if first == nil || first.Summary == "execution halted" {
+		if again := d.Summary + "\n" + strings.TrimSpace(d.Detail); !d.empty() && !told[again] {
+			told[again] = true
+			count++
+		}
+		if first == nil || first.empty() {
 			first = &h.errors[i]
 		}
 	}
@@ -136,9 +150,15 @@ func (h *hearing) failure(during string, exit error) error {
 	}
 	detail := strings.TrimSpace(first.Detail)
 	return &FailedError{
-		During: during, Address: h.log.clean(first.Address), Place: first.place(), More: count - 1,
-		Summary: h.log.clean(first.Summary), Detail: h.log.clean(detail), Solution: fix(first.Summary + "\n" + strings.Join(strings.Fields(detail), " ")),
+		During: during, Address: h.log.clean(first.Address), Place: first.place(), More: max(count-1, 0),
+		Summary: h.log.clean(first.Summary), Detail: h.log.clean(detail),
+		Solution: fix(first.Summary + "\n" + strings.Join(strings.Fields(detail), " ")),
 	}
+}
+
+// empty says of an error that it only says that there are others.
+func (d *diagnostic) empty() bool {
+	return d.Summary == "execution halted" || strings.Contains(d.Summary, " encountered problems during initialisation")
 }
 
 // place is where the author of the module, or who gave the inputs, has to look.
