@@ -340,7 +340,9 @@ func TestAStateThatSomebodyElseHasLockedSaysWho(t *testing.T) {
 	if !strings.Contains(locked.Who, "@") || locked.Since.IsZero() || len(locked.ID) != 36 || locked.Operation != "OperationTypeApply" {
 		t.Errorf("got %+v", locked)
 	}
-	if want := fmt.Sprintf("lock terraform state: %s holds it since %s (apply, lock %s)", locked.Who, locked.Since.Format(time.RFC3339), locked.ID); !strings.HasPrefix(err.Error(), want) {
+	want := fmt.Sprintf("lock terraform state: %s holds it since %s (apply, lock %s)",
+		locked.Who, locked.Since.Format(time.RFC3339), locked.ID)
+	if !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	release(t, dir)

@@ -258,8 +258,9 @@ func backendOf(module string) (string, error) {
 	return noted.Backend.Type, nil
 }
 
-// settle puts the state where the module looks for it. To a backend it brings what lies here: the state of a module that had none before, and one that could not be
-// written there when it should have been. Terraform refuses one that is older, or of other things.
+// settle puts the state where the module looks for it. To a backend it brings what lies here: the state of a module that had
+// none before, and one that could not be written there when it should have been. Terraform refuses one that is older, or of
+// other things.
 func (w *Work) settle(ctx context.Context) error {
 	if !w.HasBackend() {
 		err := os.Rename(filepath.Join(w.module(), asideFile), filepath.Join(w.module(), stateFile))

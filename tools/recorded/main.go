@@ -5,7 +5,8 @@
 // provider is, terraform-provider-NAME, and reads NAME.json from the folder that RECORDED_SCHEMAS names:
 //
 //	{"provider": BLOCK, "resources": {TYPE: BLOCK}, "data": {TYPE: BLOCK}}
-//	BLOCK: {"attributes": {NAME: "TYPE FLAG..."}, "blocks": {NAME: {"nesting": "list", "min": 1, "max": 1, ...BLOCK}}, "values": {NAME: JSON}}
+//	BLOCK: {"attributes": {NAME: "TYPE FLAG..."}, "values": {NAME: JSON},
+//	        "blocks": {NAME: {"nesting": "list", "min": 1, "max": 1, ...BLOCK}}}
 //
 // A TYPE is written as in terraform: string, list(string), list(object({data=string})). Flags are required, optional,
 // computed, sensitive and deprecated. Values are what is made up for computed attributes, where it matters.
@@ -191,8 +192,11 @@ func parse(text string) (t tftypes.Type, rest string, err error) {
 	return nil, "", fmt.Errorf("%q is no type", kind)
 }
 
+// maker gives the value of a computed attribute, of which an example may be recorded.
+type maker func(name string, t tftypes.Type, recorded json.RawMessage) (tftypes.Value, error)
+
 // fill gives each computed attribute that has no value what made says.
-func (b block) fill(value tftypes.Value, made func(name string, t tftypes.Type, example json.RawMessage) (tftypes.Value, error)) (tftypes.Value, error) {
+func (b block) fill(value tftypes.Value, made maker) (tftypes.Value, error) {
 	if value.IsNull() || !value.IsKnown() {
 		return value, nil
 	}
@@ -221,7 +225,7 @@ func (b block) fill(value tftypes.Value, made func(name string, t tftypes.Type, 
 }
 
 // fillAll is fill for a nested block, of which there may be several.
-func (b block) fillAll(value tftypes.Value, made func(string, tftypes.Type, json.RawMessage) (tftypes.Value, error)) (tftypes.Value, error) {
+func (b block) fillAll(value tftypes.Value, made maker) (tftypes.Value, error) {
 	if b.Nesting == "single" || value.IsNull() || !value.IsKnown() {
 		return b.fill(value, made)
 	}
