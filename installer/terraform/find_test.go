@@ -106,7 +106,7 @@ func TestInitThatFailsSaysWhatWouldHelp(t *testing.T) {
   filesystem_mirror { path = "MIRROR" }
 }`, want: "terraform init: Failed to query available provider packages: Could not retrieve the list of available versions for provider " +
 			"example.com/nobody/nothing: provider example.com/nobody/nothing was not found in any of the search locations: "},
-		"another version of terraform": {module: `terraform { required_version = ">= 99" }`, want: "terraform init: Unsupported Terraform Core version: This configuration does not support Terraform version ",
+		"another version of terraform": {module: `terraform { required_version = ">= 99" }`, want: "terraform init: main.tf:1: Unsupported Terraform Core version: This configuration does not support Terraform version ",
 			tofu: unread},
 		"settings without a backend": {module: "", backend: map[string]any{"bucket": "x"},
 			want: "terraform init: the step gives backend settings, and the module has no backend block: add one to the module"},
