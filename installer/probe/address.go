@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/pluralsh/plural/workspace/packages"
@@ -81,16 +82,11 @@ func failure(err error) (seen, solution string) {
 	return "it does not answer: " + cause(err), "see that what serves it runs, and that this machine has a way to it"
 }
 
-// cause is an error without what net/http puts before it.
+// cause is an error without the request that net/http puts before it.
 func cause(err error) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
-		if _, network := err.(*net.OpError); network {
-			return err.Error()
-		}
-		err = inner
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
 	}
+	return err.Error()
 }

@@ -73,9 +73,12 @@ type Cluster struct {
 	stop      context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
-	waiting map[string]chan struct{}
+	works   map[string]*work
 	applied map[string]*release
 }
+
+// work is that on one service. Who does it holds turn; news has a value when objects of the service changed.
+type work struct{ turn, news chan struct{} }
 
 // Connect connects to no one yet: an unreachable API server shows in the first call. The config is copied. Whoever connects
 // calls Close.
@@ -83,7 +86,7 @@ func Connect(name string, config *rest.Config, o Options) (*Cluster, error) {
 	o.fill()
 	c := &Cluster{
 		name: name, config: rest.CopyConfig(config), options: o, stop: func() {},
-		waiting: map[string]chan struct{}{}, applied: map[string]*release{},
+		works: map[string]*work{}, applied: map[string]*release{},
 	}
 	if _, err := rest.HTTPClientFor(c.config); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
@@ -146,7 +149,7 @@ func (c *Cluster) answers(ctx context.Context, told func(string)) error {
 	}
 	away := outage{cluster: c, told: told}
 	for {
-		_, err := client.ServerVersion()
+		_, err := client.ServerVersionWithContext(ctx)
 		if err == nil {
 			return nil
 		}
@@ -187,39 +190,33 @@ func (c *Cluster) dispatch(ctx context.Context) {
 		}
 		for _, service := range c.engine.Take() {
 			c.mu.Lock()
-			news := c.waiting[service]
+			at := c.works[service]
 			c.mu.Unlock()
+			if at == nil {
+				continue
+			}
 			select {
-			case news <- struct{}{}:
-			default: // nobody waits, or is to look anyway
+			case at.news <- struct{}{}:
+			default: // there is news already
 			}
 		}
 	}
 }
 
-// listen has the channel sent on when objects of the service changed. One call at a time works on a service; another waits in
-// turn for as long as ctx lasts.
+// listen has the channel sent on when objects of the service changed, once whoever else works on the service has ended.
 func (c *Cluster) listen(ctx context.Context, service string) (news <-chan struct{}, end func(), err error) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		c.mu.Lock()
-		if c.waiting[service] == nil {
-			news := make(chan struct{}, 1)
-			c.waiting[service] = news
-			c.mu.Unlock()
-			return news, func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				delete(c.waiting, service)
-			}, nil
-		}
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-tick.C:
-		}
+	c.mu.Lock()
+	at := c.works[service]
+	if at == nil {
+		at = &work{turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+		c.works[service] = at
+	}
+	c.mu.Unlock()
+	select {
+	case at.turn <- struct{}{}:
+		return at.news, func() { <-at.turn }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
 	}
 }
 
@@ -236,7 +233,7 @@ func (c *Cluster) capabilities(ctx context.Context, fresh bool) (capable, error)
 	if err != nil {
 		return capable{}, fmt.Errorf("connect to cluster %s: %w", c.name, err)
 	}
-	version, err := client.ServerVersion()
+	version, err := client.ServerVersionWithContext(ctx)
 	if err != nil {
 		return capable{}, fmt.Errorf("ask cluster %s for its version: %w", c.name, err)
 	}
@@ -257,37 +254,49 @@ type outage struct {
 	cluster *Cluster
 	told    func(string)
 	since   time.Time
+	last    error
 }
 
 // over says that it answered.
-func (o *outage) over() { o.since = time.Time{} }
+func (o *outage) over() { o.since, o.last = time.Time{}, nil }
 
 // again waits before the next try, or says why there is none.
 func (o *outage) again(ctx context.Context, err error) error {
-	if refused(err) {
+	switch {
+	case ctx.Err() != nil:
+		return o.ended(ctx)
+	case refused(err):
 		return &RefusedError{Cluster: o.cluster.name, Err: err}
-	}
-	if o.since.IsZero() {
+	case o.since.IsZero():
 		o.since = time.Now()
 	}
+	o.last = err
 	elsewhere := errors.Is(err, inventory.ErrConflict) // it answers: another process was faster
 	if hopeless(err) || !elsewhere && time.Since(o.since) >= o.cluster.options.Patience {
-		return o.final(err)
+		return o.final()
 	}
 	o.told("trying again: " + oneLine(err.Error()))
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return o.final(err)
+		return o.ended(ctx)
 	case <-timer.C:
 		return nil
 	}
 }
 
-func (o *outage) final(err error) error {
-	if unanswered(err) {
-		return &UnreachableError{Cluster: o.cluster.name, Host: o.cluster.config.Host, Err: err}
+// ended is the error when nobody waits any longer: the outage, when that is what took the time.
+func (o *outage) ended(ctx context.Context) error {
+	if o.last != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return o.final()
 	}
-	return fmt.Errorf("cluster %s: %w", o.cluster.name, err)
+	return fmt.Errorf("cluster %s: %w", o.cluster.name, context.Cause(ctx))
+}
+
+func (o *outage) final() error {
+	if unanswered(o.last) {
+		return &UnreachableError{Cluster: o.cluster.name, Host: o.cluster.config.Host, Err: o.last}
+	}
+	return fmt.Errorf("cluster %s: %w", o.cluster.name, o.last)
 }

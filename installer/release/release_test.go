@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/object"
@@ -242,5 +243,27 @@ func TestNobodyWaitsLongerThanTheyWantTo(t *testing.T) {
 	var told *release.NotReadyError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &told) || told.Object == "" {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestWhoeverInterruptsAnOutageIsNotToldOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.service("app", "{source: {path: apps/app}, namespace: NS, renderer: raw}")
+	w.write("apps/app/cm.yaml", cm)
+	d, renderer := w.deployment("app")
+	cluster, err := release.Connect(clusterName, &rest.Config{Host: "https://127.0.0.1:1"}, release.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = cluster.Apply(ctx, d, renderer, func(text string) {
+		if strings.Contains(text, "trying again") {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
