@@ -33,7 +33,8 @@ func (u *upgrading) propose(ctx context.Context, a *upgrade.Action) string {
 	}
 	address, err := host.open(ctx, cmp.Or(c.Bearer, c.Password), pull{
 		Title: "Upgrade " + strings.Join(title, ", "), Head: a.Branch, Base: u.Branch,
-		Body: "Proposed by the hub by the policy in packages/" + a.Changes[0].Installation + "/package.yaml. Delete the branch to have it proposed anew.",
+		Body: "Proposed by the hub by the policy in packages/" + a.Changes[0].Installation +
+			"/package.yaml. Delete the branch to have it proposed anew.",
 	})
 	if err != nil {
 		u.Log.Warn("a branch waits to be merged, and no pull request could be opened for it", "branch", a.Branch, "error", err)
@@ -88,7 +89,8 @@ func (g *github) open(ctx context.Context, token string, p pull) (string, error)
 	}
 	request.Header.Set("Accept", "application/vnd.github+json")
 	request.Header.Set("Content-Type", "application/json")
-	client, err := outbound.Client(outbound.Options{For: request.URL, Credentials: outbound.Credentials{Bearer: token}, MaxBytes: githubAnswer})
+	credentials := outbound.Credentials{Bearer: token}
+	client, err := outbound.Client(outbound.Options{For: request.URL, Credentials: credentials, MaxBytes: githubAnswer})
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +112,8 @@ func (g *github) open(ctx context.Context, token string, p pull) (string, error)
 		return "", fmt.Errorf("open pull request: read the answer: %w", err)
 	}
 	if response.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("open pull request: GitHub answered %s: %.200q: may the credential open pull requests?", response.Status, said.Message)
+		return "", fmt.Errorf("open pull request: GitHub answered %s: %.200q: may the credential open pull requests?",
+			response.Status, said.Message)
 	}
 	return said.URL, nil
 }

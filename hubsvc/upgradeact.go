@@ -85,11 +85,14 @@ func (u *upgrading) forward(ctx context.Context, tip *workspace.Tip, set *catalo
 	result, err := renew.Plan(ctx, world, set, changes, pastOf(tip))
 	take := "plural package upgrade " + strings.Join(names, " ")
 	if err != nil {
-		return nil, &unfit{v1.UpgradeReason{Code: v1.ReasonPlan, Message: "it cannot be put together: " + oneLine(err), Fix: fixOf(err, take)}}
+		return nil, &unfit{v1.UpgradeReason{
+			Code: v1.ReasonPlan, Message: "it cannot be put together: " + oneLine(err), Fix: fixOf(err, take),
+		}}
 	}
 	if len(result.Conflicts) > 0 {
 		return nil, &unfit{v1.UpgradeReason{
-			Code: v1.ReasonConflict, Message: "what was changed here and what the new version changes conflict in " + strings.Join(result.Conflicts, ", "), Fix: take,
+			Code: v1.ReasonConflict, Message: "what was changed here and what the new version changes conflict in " + strings.Join(result.Conflicts, ", "),
+			Fix: take,
 		}}
 	}
 	return &workspace.Plan{Files: result.Changes, Message: upgrade.Signed(result.Message)}, nil

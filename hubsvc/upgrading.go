@@ -238,13 +238,16 @@ func moves(f *fleet.Fleet) bool {
 
 // closed is why the hub commits nothing now, if it does not.
 func (u *upgrading) closed() *v1.UpgradeReason {
-	if refused := new(api.Refused); errors.As(u.hub.commits("start the hub with --edits, or: plural package upgrade, in a clone"), &refused) {
+	err := u.hub.commits("start the hub with --edits, or: plural package upgrade, in a clone")
+	if refused := new(api.Refused); errors.As(err, &refused) {
 		return &v1.UpgradeReason{Code: v1.ReasonReadOnly, Message: refused.Message, Fix: refused.Fix}
 	}
 	desired := &u.planner.plan().desired
 	switch {
 	case len(desired.Refused) > 0:
-		return &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "the newest commit of the installation repo is refused", Fix: "mend it: plural status"}
+		return &v1.UpgradeReason{
+			Code: v1.ReasonBehind, Message: "the newest commit of the installation repo is refused", Fix: "mend it: plural status",
+		}
 	case desired.Head.ID != desired.Served.ID:
 		return &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "the newest commit of the installation repo is not served yet"}
 	}
@@ -281,7 +284,9 @@ func (u *upgrading) cells(f *fleet.Fleet) func(string) []upgrade.Cell {
 		var cells []upgrade.Cell
 		for _, service := range services[installation] {
 			for _, s := range u.view.Stands(service) {
-				cells = append(cells, upgrade.Cell{Service: service, Cluster: s.Cluster, Phase: s.Phase, Quarantined: s.Quarantined, Message: s.Message})
+				cells = append(cells, upgrade.Cell{
+					Service: service, Cluster: s.Cluster, Phase: s.Phase, Quarantined: s.Quarantined, Message: s.Message,
+				})
 			}
 		}
 		known[installation] = cells
@@ -403,7 +408,8 @@ const branchesEvery = 30 * time.Second
 // of are the branches that are there, with the addresses of their pull requests as far as this process opened them. While they cannot
 // be listed, those before are.
 func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) map[string]string {
-	if !slices.ContainsFunc(f.Installations, func(i fleet.Installation) bool { return i.Spec.Upgrade.Propose == fleet.ProposePullRequest }) {
+	proposes := func(i fleet.Installation) bool { return i.Spec.Upgrade.Propose == fleet.ProposePullRequest }
+	if !slices.ContainsFunc(f.Installations, proposes) {
 		return nil
 	}
 	if time.Since(p.looked) < min(branchesEvery, max(h.Interval, time.Second)) {

@@ -111,7 +111,8 @@ func (o Options) read(ctx context.Context) (*invitation, bool, error) {
 	i := &invitation{secret: secret, token: field(keyToken)}
 	i.Cluster, i.HubURL, i.HubCA, i.Repository = field(keyCluster), field(keyHubURL), []byte(field(keyHubCA)), field(keyRepository)
 	if i.Cluster == "" || i.HubURL == "" || i.token == "" {
-		return nil, false, fmt.Errorf("secret %s/%s lacks cluster, hub-url or token: run plural cluster register --print again", identity.Namespace, SecretName)
+		return nil, false, fmt.Errorf("secret %s/%s lacks cluster, hub-url or token: run plural cluster register --print again",
+			identity.Namespace, SecretName)
 	}
 	if field(keyAuth) == "" {
 		return i, true, nil
@@ -192,7 +193,8 @@ func (o Options) keep(ctx context.Context, i *invitation) (err error) {
 
 // clear takes away what was joined by. What stays is told, and does no harm: the token was used.
 func (o Options) clear(ctx context.Context) {
-	bindings := o.Client.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"})
+	kind := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+	bindings := o.Client.Resource(kind)
 	err := secrets(o).Delete(ctx, SecretName, metav1.DeleteOptions{})
 	if err == nil || apierrors.IsNotFound(err) {
 		err = bindings.Namespace(identity.Namespace).Delete(ctx, bindingName, metav1.DeleteOptions{})

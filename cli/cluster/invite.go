@@ -108,6 +108,7 @@ func (o *registerOptions) sayGroups(c *change, tags map[string]string) {
 		return
 	}
 	if groups := c.editor.Vault().Policy().GroupsOf(o.name, tags); len(groups) > 0 {
-		o.factory.Say("it belongs to the groups %s: once it has joined, let a member run git pull && plural crypto share cluster/%s", ui.Clean(strings.Join(groups, ", ")), o.name)
+		o.factory.Say("it belongs to the groups %s: once it has joined, let a member run git pull && plural crypto share cluster/%s",
+			ui.Clean(strings.Join(groups, ", ")), o.name)
 	}
 }

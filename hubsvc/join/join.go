@@ -84,7 +84,7 @@ var ErrNotGood = errors.New("the token is not good")
 // Door lets clusters in that show a join token. It is safe for concurrent use.
 type Door struct {
 	Options
-	limits    limits
+	limits    *limits
 	exchanges *prometheus.CounterVec
 
 	mu   sync.Mutex           // guards used
@@ -147,7 +147,8 @@ func Sender(r *http.Request) string {
 func (d *Door) notFound(w http.ResponseWriter) {
 	d.exchanges.WithLabelValues("refused").Inc()
 	refuse(w, http.StatusNotFound, v1.Error{
-		Message: "no cluster waits for this token: it is not the cluster's, was used, or has expired", Fix: "make a new one: plural cluster register NAME --print",
+		Message: "no cluster waits for this token: it is not the cluster's, was used, or has expired",
+		Fix:     "make a new one: plural cluster register NAME --print",
 	})
 }
 

@@ -19,14 +19,17 @@ const (
 
 // limits are how often each address may still try.
 type limits struct {
-	mu      *sync.Mutex // guards what follows
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
 	senders map[string]*rate.Limiter
 	others  *rate.Limiter
-	now     func() time.Time
+	// swept is when those were forgotten last that may try as often as anybody.
+	swept time.Time
 }
 
-func newLimits(now func() time.Time) limits {
-	return limits{new(sync.Mutex), map[string]*rate.Limiter{}, allowance(), now}
+func newLimits(now func() time.Time) *limits {
+	return &limits{now: now, senders: map[string]*rate.Limiter{}, others: allowance()}
 }
 
 func allowance() *rate.Limiter { return rate.NewLimiter(rate.Every(each), burst) }
@@ -37,7 +40,7 @@ func (l *limits) allow(sender string) bool {
 	now, name := l.now(), network(sender)
 	limiter, known := l.senders[name]
 	if !known {
-		if len(l.senders) >= maxSenders {
+		if len(l.senders) >= maxSenders && now.Sub(l.swept) >= time.Second {
 			l.forget(now)
 		}
 		if limiter = l.others; len(l.senders) < maxSenders {
@@ -50,6 +53,7 @@ func (l *limits) allow(sender string) bool {
 
 // forget drops those whose allowance is whole again.
 func (l *limits) forget(now time.Time) {
+	l.swept = now
 	for name, limiter := range l.senders {
 		if limiter.TokensAt(now) >= burst {
 			delete(l.senders, name)

@@ -60,20 +60,15 @@ func (d *decision) unsolved(err error) {
 // judgeVersions leaves out what the policy does not take by itself, with the reasons.
 func (d *decision) judgeVersions(s *standing) {
 	now := versions.Parse(s.entry.Version)
-	wanted, err := versions.ParseRange(s.Spec.Version)
-	if now == nil || err != nil {
-		return // the fleet's reader has refused it
-	}
 	for i := range s.entries {
 		e := &s.entries[i]
-		v := versions.Parse(e.Version)
-		if v == nil || e.Problem != nil || !now.LessThan(v) || !wanted.Has(v, now.Prerelease() != "" && sameCore(now, v)) {
+		if !s.eligible(e) {
 			continue
 		}
 		if s.out.Newest == "" {
 			s.out.Newest = e.Version
 		}
-		if reason := s.refuses(now, v, e); reason != nil {
+		if reason := s.refuses(now, versions.Parse(e.Version), e); reason != nil {
 			reason.Version = e.Version
 			s.excluded[e.Version] = *reason
 		}
@@ -95,7 +90,8 @@ func (s *standing) refuses(now, v *semver.Version, e *catalog.Entry) *v1.Upgrade
 			return s.reverted
 		}
 		return &v1.UpgradeReason{
-			Code: v1.ReasonSkipped, Message: e.Version + " is skipped, as packages/" + s.name() + "/package.yaml says", Fix: "take it out of spec.upgrade.skip there",
+			Code: v1.ReasonSkipped, Message: e.Version + " is skipped, as packages/" + s.name() + "/package.yaml says",
+			Fix: "take it out of spec.upgrade.skip there",
 		}
 	}
 	if a := renew.NeedsAgreement(e.Package, s.name(), s.entry.Version, s.Spec.Approved); a != nil {
@@ -110,7 +106,8 @@ func (s *standing) refuses(now, v *semver.Version, e *catalog.Entry) *v1.Upgrade
 		return &v1.UpgradeReason{Code: v1.ReasonManual, Message: "its policy leaves upgrades to people", Fix: take}
 	case v.Major() != now.Major(), policy == fleet.UpgradePatch && v.Minor() != now.Minor():
 		return &v1.UpgradeReason{
-			Code: v1.ReasonPolicy, Message: fmt.Sprintf("its policy, %s, does not go from %s to %s", policy, s.entry.Version, e.Version), Fix: take,
+			Code: v1.ReasonPolicy, Message: fmt.Sprintf("its policy, %s, does not go from %s to %s", policy, s.entry.Version, e.Version),
+			Fix: take,
 		}
 	}
 	return nil
@@ -170,7 +167,10 @@ func (s *standing) candidates() (string, bool) {
 func (s *standing) eligible(e *catalog.Entry) bool {
 	now, v := versions.Parse(s.entry.Version), versions.Parse(e.Version)
 	wanted, err := versions.ParseRange(s.Spec.Version)
-	return now != nil && v != nil && err == nil && e.Problem == nil && now.LessThan(v) && wanted.Has(v, now.Prerelease() != "" && sameCore(now, v))
+	if now == nil || v == nil || err != nil || e.Problem != nil {
+		return false
+	}
+	return now.LessThan(v) && wanted.Has(v, now.Prerelease() != "" && sameCore(now, v))
 }
 
 // newcomers leaves out the versions that need a package which is not installed, and says whether there were any: adding one is for
@@ -264,7 +264,8 @@ func (f forgiving) installed(catalog, name string) []solve.Version {
 		}
 		if !slices.ContainsFunc(list, func(v solve.Version) bool { return v.Version == s.entry.Version }) {
 			list = append(list, solve.Version{
-				Name: name, Version: s.entry.Version, Catalog: s.entry.Catalog, Provides: s.pkg.Spec.Provides, Dependencies: s.pkg.Spec.Dependencies,
+				Name: name, Version: s.entry.Version, Catalog: s.entry.Catalog,
+				Provides: s.pkg.Spec.Provides, Dependencies: s.pkg.Spec.Dependencies,
 			})
 		}
 	}

@@ -172,7 +172,9 @@ func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
 			for _, s := range unit {
 				s.out.Branch, s.out.URL = a.Branch, url
 			}
-			return []v1.UpgradeReason{{Code: v1.ReasonReview, Message: "branch " + a.Branch + " waits for somebody to merge it", Fix: "review it, and merge it"}}
+			return []v1.UpgradeReason{{
+				Code: v1.ReasonReview, Message: "branch " + a.Branch + " waits for somebody to merge it", Fix: "review it, and merge it",
+			}}
 		}
 	}
 	if d.Closed != nil {
@@ -213,8 +215,9 @@ func (s *standing) deploys(a *Action) *v1.UpgradeReason {
 	for i := range p.Spec.Steps {
 		if p.Spec.Steps[i].Terraform != nil {
 			return &v1.UpgradeReason{
-				Code: v1.ReasonDeploy, Message: s.pick + " runs terraform (step " + p.Spec.Steps[i].Name + "), which the hub does not", Version: s.pick,
-				Fix: "plural package upgrade " + s.name() + " --to " + s.pick + " && plural deploy",
+				Code: v1.ReasonDeploy, Message: s.pick + " runs terraform (step " + p.Spec.Steps[i].Name + "), which the hub does not",
+				Version: s.pick,
+				Fix:     "plural package upgrade " + s.name() + " --to " + s.pick + " && plural deploy",
 			}
 		}
 	}
@@ -257,7 +260,8 @@ func (d *decision) canaries(s *standing) []v1.UpgradeReason {
 		canary := d.by[name]
 		if canary == nil {
 			reasons = append(reasons, v1.UpgradeReason{
-				Code: v1.ReasonCanary, Installation: name, Version: s.pick, Message: "waits for canary " + name + ", which is not in plural.lock", Fix: "plural package upgrade " + name,
+				Code: v1.ReasonCanary, Installation: name, Version: s.pick, Message: "waits for canary " + name + ", which is not in plural.lock",
+				Fix: "plural package upgrade " + name,
 			})
 			continue
 		}

@@ -128,7 +128,8 @@ func (d *decision) judge(m *Move, of []*standing) {
 			continue
 		}
 		s.rolling, s.out.State = true, v1.UpgradeRolling
-		r := s.because(v1.ReasonRolling, fmt.Sprintf("%s %s is not healthy on %s yet: %s", s.name(), s.entry.Version, bad.Cluster, bad.said()), "")
+		not := fmt.Sprintf("%s %s is not healthy on %s yet: %s", s.name(), s.entry.Version, bad.Cluster, bad.said())
+		r := s.because(v1.ReasonRolling, not, "")
 		r.Installation, r.Version, r.Service, r.Cluster, r.Until = s.name(), s.entry.Version, bad.Service, bad.Cluster, &end
 		switch {
 		case bad.Quarantined:

@@ -147,7 +147,8 @@ func (d *decision) add(i *fleet.Installation) {
 	d.list, d.by[s.name()] = append(d.list, s), s
 	var err error
 	if s.pkg, err = d.Installed(s.name()); err != nil {
-		s.because(v1.ReasonPlan, "the package in packages/"+s.name()+"/payload cannot be read: "+err.Error(), "plural package lint packages/"+s.name()+"/payload")
+		payload := "packages/" + s.name() + "/payload"
+		s.because(v1.ReasonPlan, "the package in "+payload+" cannot be read: "+err.Error(), "plural package lint "+payload)
 		return
 	}
 	if s.entries, err = d.Versions(entry.Catalog, entry.Package); err != nil {
@@ -182,7 +183,8 @@ func (s *standing) state() v1.UpgradeState {
 	switch s.out.Reasons[0].Code {
 	case v1.ReasonManual, v1.ReasonPolicy, v1.ReasonApproval, v1.ReasonSkipped:
 		return v1.UpgradeAvailable
-	case v1.ReasonWindow, v1.ReasonOrder, v1.ReasonUnhealthy, v1.ReasonCanary, v1.ReasonSoak, v1.ReasonBehind, v1.ReasonRolling, v1.ReasonCatalog:
+	case v1.ReasonWindow, v1.ReasonOrder, v1.ReasonUnhealthy, v1.ReasonCanary, v1.ReasonSoak, v1.ReasonBehind, v1.ReasonRolling,
+		v1.ReasonCatalog:
 		return v1.UpgradeWaiting
 	case v1.ReasonReview:
 		return v1.UpgradeProposed

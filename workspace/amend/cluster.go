@@ -47,7 +47,9 @@ func Joined(repo fs.FS, cluster string, keys fleet.AgentKeys) (*Change, error) {
 		return nil, err
 	}
 	if now, ok := after.Cluster(cluster); !ok || now.Spec.Agent != keys || now.Spec.Join != nil {
-		return nil, &Error{fmt.Sprintf("the keys of cluster %q cannot be changed by a program", cluster), "register it by hand: plural cluster register " + cluster}
+		return nil, &Error{
+			fmt.Sprintf("the keys of cluster %q cannot be changed by a program", cluster), "register it by hand: plural cluster register " + cluster,
+		}
 	}
 	return c, nil
 }
@@ -84,7 +86,10 @@ func Skipped(repo fs.FS, installation, version string) (*Change, error) {
 		return nil, err
 	}
 	if now, ok := after.Installation(installation); !ok || strings.Join(now.Spec.Upgrade.Skip, " ") != strings.Join(list, " ") {
-		return nil, &Error{fmt.Sprintf("the policy of installation %q cannot be changed by a program", installation), "add " + version + " to spec.upgrade.skip by hand"}
+		return nil, &Error{
+			fmt.Sprintf("the policy of installation %q cannot be changed by a program", installation),
+			"add " + version + " to spec.upgrade.skip by hand",
+		}
 	}
 	return c, nil
 }
