@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
 // pushAttempts bounds how often Push catches up with others who push at the same time; in each round one of them wins.
@@ -52,17 +53,25 @@ func (r *Repo) Push(ctx context.Context) (string, error) {
 			return h.commit.Hash.String(), nil
 		}
 		theirs, err := h.fetch(ctx, remote)
-		if err != nil {
-			return "", errors.Join(refused, err)
+		if err != nil { // the same as before: the remote is away
+			return "", unpushed(refused, "see that %s can be reached, with your credentials: git ls-remote %[1]s", remote)
 		}
 		if ahead, err := contains(h.commit, theirs); err != nil || ahead {
-			return "", errors.Join(refused, err)
+			return "", errors.Join(unpushed(refused, "see that you may push to that branch: git push %s %s", remote, h.branch.Short()), err)
 		}
 		if err := r.replay(h, theirs); err != nil {
 			return "", err
 		}
 	}
 	return "", errors.New("push: others kept pushing at the same time; try again")
+}
+
+// unpushed is why the remote does not have a commit, with what helps; what is refused already knows that itself.
+func unpushed(err error, fix string, args ...any) error {
+	if errors.As(err, new(*Error)) {
+		return err
+	}
+	return &Error{Message: err.Error(), Fix: fmt.Sprintf(fix, args...), Err: err}
 }
 
 // HasRemote says whether there is a remote that Push would send the current branch to.
@@ -98,21 +107,44 @@ func (h *head) remote() string {
 
 func (h *head) push(ctx context.Context, remote string) error {
 	spec := config.RefSpec(h.branch + ":" + h.branch)
-	err := h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}})
+	var said saying
+	err := h.admitted(ctx, remote, func(auth transport.AuthMethod) error {
+		return h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
+	})
 	switch {
 	case err == nil || errors.Is(err, git.NoErrAlreadyUpToDate):
 		return nil
 	case errors.Is(err, git.ErrRemoteNotFound):
 		return refuse("git remote add "+remote+" URL", "there is no remote %q to push to", remote)
 	}
-	return fmt.Errorf("push branch %q to %q: %w", h.branch.Short(), remote, err)
+	return fmt.Errorf("push branch %q to %q: %w%s", h.branch.Short(), remote, err, said.text())
+}
+
+// saying is what a server says, such as why its hook declines; no more of it than somebody reads.
+type saying struct{ words []byte }
+
+func (s *saying) Write(p []byte) (int, error) {
+	const most = 500
+	s.words = append(s.words, p[:min(len(p), max(most-len(s.words), 0))]...)
+	return len(p), nil
+}
+
+// text is that in one line, to stand behind an error.
+func (s *saying) text() string {
+	words := strings.Fields(string(s.words))
+	if len(words) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(words, " ")
 }
 
 // fetch is the commit that the branch has at the remote.
 func (h *head) fetch(ctx context.Context, remote string) (*object.Commit, error) {
 	tracking := plumbing.NewRemoteReferenceName(remote, h.branch.Short())
 	spec := config.RefSpec("+" + h.branch + ":" + tracking)
-	err := h.git.FetchContext(ctx, &git.FetchOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Tags: git.NoTags})
+	err := h.admitted(ctx, remote, func(auth transport.AuthMethod) error {
+		return h.git.FetchContext(ctx, &git.FetchOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Tags: git.NoTags, Auth: auth})
+	})
 	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
 		return nil, fmt.Errorf("fetch branch %q from %q: %w", h.branch.Short(), remote, err)
 	}

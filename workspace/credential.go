@@ -1,0 +1,88 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+// admitted does something with a remote of a person's clone. Where the remote wants to know who asks, it is done once more with what
+// the person's own git would say: git's credential helpers are asked, and hear what came of it.
+func (h *head) admitted(ctx context.Context, remote string, do func(transport.AuthMethod) error) error {
+	err := do(nil)
+	if !errors.Is(err, transport.ErrAuthenticationRequired) {
+		return err
+	}
+	address, known := h.address(remote)
+	if !known {
+		return err
+	}
+	filled, asked := credential(ctx, "fill", []byte("url="+address+"\n\n"))
+	if asked != nil {
+		return fmt.Errorf("%w: git's credential helpers have no answer for %s: %w", err, host(address), asked)
+	}
+	again := do(basic(filled))
+	outcome := "approve"
+	if errors.Is(again, transport.ErrAuthenticationRequired) {
+		outcome = "reject"
+	}
+	_, _ = credential(ctx, outcome, filled) // a helper that keeps nothing is asked again next time
+	return again
+}
+
+// address is the URL of a remote that is spoken to by HTTP.
+func (h *head) address(remote string) (string, bool) {
+	r, err := h.git.Remote(remote)
+	if err != nil || len(r.Config().URLs) == 0 {
+		return "", false
+	}
+	address := r.Config().URLs[0]
+	u, err := url.Parse(address)
+	return address, err == nil && (u.Scheme == "https" || u.Scheme == "http") && !strings.ContainsAny(address, "\n\x00")
+}
+
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the remote"
+	}
+	return u.Host
+}
+
+// credential runs git credential. What it asks and answers goes by pipes, so no other process of the machine sees it; nobody is asked
+// at the terminal, which may be drawn on.
+func credential(ctx context.Context, verb string, input []byte) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "git", "credential", verb)
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	cmd.Stdin = bytes.NewReader(input)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		said, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
+		return nil, errors.New(said)
+	}
+	return out, err
+}
+
+// basic is what git's credential helpers answered, as HTTP says it.
+func basic(filled []byte) *http.BasicAuth {
+	auth := &http.BasicAuth{}
+	for lines := bufio.NewScanner(bytes.NewReader(filled)); lines.Scan(); {
+		switch name, value, _ := strings.Cut(lines.Text(), "="); name {
+		case "username":
+			auth.Username = value
+		case "password":
+			auth.Password = value
+		}
+	}
+	return auth
+}
