@@ -1,0 +1,127 @@
+package guide
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/internal/podrun"
+)
+
+// stands has a name of the pages stand for something here.
+func (s *shell) stands(name, forWhat string) { s.replacements = append(s.replacements, [2]string{name, forWhat}) }
+
+// What opens the git host: a token that may read, and one that may push.
+const (
+	readToken = "fleet-reads"
+	pushToken = "fleet-pushes"
+)
+
+// gitHost has https://git.example.com/acme with empty repositories, of which those that are named after "public:" may be read by
+// everybody. The reader's git may push to all of them.
+func (s *shell) gitHost(repositories ...string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	var public []string
+	for _, name := range repositories {
+		name, open := strings.CutPrefix(name, "public:")
+		if open {
+			public = append(public, name)
+		}
+		bare := filepath.Join(dir, "acme", name+".git")
+		for _, args := range [][]string{{"init", "--quiet", "--bare", "--initial-branch=main", bare}, {"-C", bare, "config", "http.receivepack", "true"}} {
+			if out, err := exec.CommandContext(s.t.Context(), "git", args...).CombinedOutput(); err != nil {
+				s.t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	backend := &cgi.Handler{
+		Path: needs.Program(s.t, "git", "git"), Args: []string{"http-backend"}, Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir, "REMOTE_USER=ada"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, token, _ := r.BasicAuth()
+		writes := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
+		open := slices.ContainsFunc(public, func(name string) bool { return strings.HasPrefix(r.URL.Path, "/acme/"+name+".git/") })
+		if token != pushToken && (writes || token != readToken && !open) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(server.Close)
+	s.stands("https://git.example.com", server.URL)
+	s.write(".git-credentials", strings.Replace(server.URL, "http://", "http://ada:"+pushToken+"@", 1)+"\n")
+	s.env = append(s.env, "READ_TOKEN="+readToken, "PUSH_TOKEN="+pushToken)
+}
+
+// registry has localhost:5000, which wants no log-in.
+func (s *shell) registry() {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	s.t.Cleanup(server.Close)
+	s.stands("localhost:5000", strings.TrimPrefix(server.URL, "http://"))
+}
+
+// clusters are real API servers in the reader's kubeconfig, each under the name of its context; pods of hub and agent run as
+// processes of this machine. The first is where the hub comes to be, at the URL that pages give it.
+func (s *shell) clusters(hubURL string, contexts ...string) {
+	s.t.Helper()
+	merged := clientcmdapi.NewConfig()
+	for i, name := range contexts {
+		cluster := kubetest.StartApart(s.t)
+		node := podrun.Start(s.t, podrun.Options{Kube: cluster.RESTConfig, Programs: []podrun.Program{
+			{Image: "ghcr.io/pluralsh/plural", Command: []string{program(s.t, "plural")}, Args: []string{"--with-parent"}},
+			{Image: "ghcr.io/pluralsh/plural-agent", Command: []string{program(s.t, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		}})
+		if i == 0 {
+			s.stands(hubURL, "http://"+node.ServiceAddress("plural-system", "plural-hub", 80))
+		}
+		one, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		its := one.Contexts[one.CurrentContext]
+		merged.Clusters[name], merged.AuthInfos[name] = one.Clusters[its.Cluster], one.AuthInfos[its.AuthInfo]
+		merged.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	merged.CurrentContext = contexts[0]
+	if err := clientcmd.WriteToFile(*merged, filepath.Join(s.home, ".kube", "config")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fast has the hub of plural up look every second, where one in use waits for webhooks or some minutes.
+func (s *shell) fast() {
+	s.stands("--set hub.edits=true", "--set hub.edits=true --set hub.flags=--interval=1s,--poll-interval=1s,--report-interval=2s")
+}
+
+// downAfterwards ends the local fleets that a page leaves behind when it fails.
+func (s *shell) downAfterwards(dirs ...string) {
+	plural := program(s.t, "plural")
+	s.t.Cleanup(func() {
+		for _, dir := range dirs {
+			if _, err := os.Stat(filepath.Join(s.home, dir)); err != nil {
+				continue
+			}
+			ctx := context.WithoutCancel(s.t.Context())
+			cmd := exec.CommandContext(ctx, plural, "down", filepath.Join(s.home, dir))
+			cmd.Env, cmd.Dir = s.env, s.home
+			_ = cmd.Run() // it may be down
+		}
+	})
+}
