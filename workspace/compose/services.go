@@ -82,6 +82,7 @@ func (i *installing) service(p *part, s *Step, got evaluated) error {
 	}
 	if err := firstError(
 		func() error { return i.inPayload(p, spec) },
+		func() error { return i.ownSecrets(p, spec) },
 		func() error { return i.onClusters(spec) },
 		func() error { return i.sealValues(p, s, &doc, got) },
 		func() error { return plainParameters(i, p, spec) },
@@ -120,6 +121,21 @@ func (i *installing) serviceName(step string) string {
 	return i.name() + "-" + step
 }
 
+// ownSecrets refuses sealed files that are not the installation's: what lies elsewhere was sealed for others, and whoever writes
+// the package decides what becomes of it on the cluster.
+func (i *installing) ownSecrets(p *part, spec map[string]any) error {
+	list, _ := spec["secrets"].([]any)
+	for n := range list {
+		ref, _ := list[n].(map[string]any)
+		from, ok := ref["from"].(string)
+		if ok && !within(path.Clean(from), path.Clean(i.path(""))) { // the strict reader says of other values that they are no path
+			return i.loaded.fault(p.field(fmt.Sprintf("spec.secrets[%d].from", n)), "ask for it by a question of type secret",
+				"a package reads sealed files of its own installation only, and %q does not lie below %s", from, i.path(""))
+		}
+	}
+	return nil
+}
+
 // checkSources brings along a Source that the package needs and the fleet has not.
 func (i *installing) checkSources(p *part, spec map[string]any) error {
 	if p.step.Helm == nil || p.step.Helm.Source == nil || p.step.Helm.Source.New == nil {
@@ -135,11 +151,31 @@ func (i *installing) checkSources(p *part, spec map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fleet.ReadSources(file, text); err != nil {
+	sources, err := fleet.ReadSources(file, text)
+	if err != nil {
 		return i.impossible(p, "helm.source.new", err)
+	}
+	if message, fix := i.unwelcome(file, &sources[0].Spec); message != "" {
+		return i.loaded.fault(p.field("spec.source.name"), fix, "%s", message)
 	}
 	i.result.composed.Files[file] = text
 	return nil
+}
+
+// unwelcome says why a Source is not one that a package may bring: the hub would show a secret of the fleet to whomever the
+// package's author names, or read the hub's own disk; or a person keeps something else under that name.
+func (i *installing) unwelcome(file string, s *fleet.SourceSpec) (message, fix string) {
+	const write = "write the Source into the installation repo first"
+	_, err := fs.Stat(i.w.Repo, file)
+	switch {
+	case s.Auth != nil && s.Auth.Secret != "":
+		return "a package brings no Source that is shown a secret of the fleet", write
+	case s.Git != nil && strings.HasPrefix(s.Git.URL, "file:"):
+		return "a package brings no Source on the hub's own disk", write
+	case err == nil:
+		return fmt.Sprintf("the package would write the Source into %s, which holds something else", file), write
+	}
+	return "", ""
 }
 
 // inPayload makes paths within the package ones within the repo.
