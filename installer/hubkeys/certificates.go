@@ -43,7 +43,8 @@ func (k *Keys) certify(anew bool, now func() time.Time) (made bool, err error) {
 	}
 	leaf := &x509.Certificate{
 		Subject: pkix.Name{CommonName: SecretName}, DNSNames: replicaNames(), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	issuer, ok := authority.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
@@ -105,7 +106,8 @@ func issue(cert, issuer *x509.Certificate, by *ecdsa.PrivateKey, now time.Time) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
+	certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return certPEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
 
 func checkPair(cert, key []byte) error {

@@ -3,9 +3,9 @@
 // It refuses to know charts, terminals and how a hub comes to run. It commits nothing: that the hub may open what is sealed for
 // it is a plan, which the caller shows and carries out.
 //
-// Prepare reads the Secret plural-system/plural-hub, keeps what is there, makes what is missing, and touches nothing. Join makes
-// the public half of the hub's identity a member of the fleet. Install writes the Secret, and Restart has a hub that runs read it.
-// The hub's pods mount it; its keys are the names below.
+// Prepare reads the Secret plural-system/plural-hub, keeps what is there, makes what is missing, and touches nothing. Join
+// makes the public half of the hub's identity a member of the fleet. Install writes the Secret, and Restart has a hub that
+// runs read it. The hub's pods mount it; its keys are the names below.
 package hubkeys
 
 import (
@@ -112,13 +112,13 @@ func (k *Keys) Recipient() (string, error) { return recipient(k.data[keyIdentity
 // Made are the parts that were not there before, or were to be made anew.
 func (k *Keys) Made() []Part { return k.made }
 
-// HasRepo, HasEdit and HasTLS say what the hub will find: its chart has to be told of the last two.
+// HasRepo says whether there are credentials to fetch.
 func (k *Keys) HasRepo() bool { return len(credentials(k.data, prefixRepo)) > 0 }
 
-// HasEdit says whether there are credentials to push.
+// HasEdit says whether there are credentials to push: the chart's edits want them.
 func (k *Keys) HasEdit() bool { return len(credentials(k.data, prefixEdit)) > 0 }
 
-// HasTLS says whether there is a certificate for agents and people.
+// HasTLS says whether there is a certificate for agents and people: the chart's tls wants it.
 func (k *Keys) HasTLS() bool { return len(k.data[keyTLSCert]) > 0 }
 
 // Changed says whether Install has anything to write.

@@ -118,7 +118,9 @@ func (p *pod) data(ctx context.Context, plural, name string) (map[string][]byte,
 	return data, nil
 }
 
-func (p *pod) fromData(ctx context.Context, folder, plural, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+func (p *pod) fromData(
+	ctx context.Context, folder, plural, name string, items []corev1.KeyToPath, optional *bool, mode *int32,
+) error {
 	may := optional != nil && *optional
 	data, err := p.data(ctx, plural, name)
 	if err != nil && !may {
@@ -163,7 +165,8 @@ func (p *pod) token(ctx context.Context, want *corev1.ServiceAccountTokenProject
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
 		"metadata": map[string]any{"name": cmp.Or(p.object.Spec.ServiceAccountName, "default")},
 	}}
-	answer, err := p.kube.Resource(resourceOf("", "serviceaccounts")).Namespace(p.namespace).Create(ctx, request, metav1.CreateOptions{}, "token")
+	accounts := p.kube.Resource(resourceOf("", "serviceaccounts")).Namespace(p.namespace)
+	answer, err := accounts.Create(ctx, request, metav1.CreateOptions{}, "token")
 	if err != nil {
 		return "", fmt.Errorf("ask for a token of the service account: %w", err)
 	}

@@ -53,20 +53,23 @@ func (n *names) serve(ctx context.Context) error {
 		return err
 	}
 	n.at = listener.Addr().String()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return n.dial(ctx, address) }}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return n.dial(ctx, address) },
+	}
 	reverse := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host }, Transport: transport, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}
-	n.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handle := func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			reverse.ServeHTTP(w, r)
 			return
 		}
 		n.connect(w, r)
-	})}
+	}
+	n.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(handle)}
 	n.carrying.Go(func() {
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			n.node.log("podrun: proxy: %v", err)
@@ -204,7 +207,8 @@ func (n *names) endpoint(ctx context.Context, at place) (string, error) {
 	n.node.mu.Lock()
 	defer n.node.mu.Unlock()
 	for _, p := range n.node.pods { // in an order of chance
-		if p.namespace != at.namespace || !selector.Matches(labels.Set(p.object.Labels)) || !p.isReady() && !service.Spec.PublishNotReadyAddresses {
+		serves := p.namespace == at.namespace && selector.Matches(labels.Set(p.object.Labels))
+		if !serves || !p.isReady() && !service.Spec.PublishNotReadyAddresses {
 			continue
 		}
 		if port := p.port(service.Spec.Ports[where].TargetPort.String()); port > 0 {

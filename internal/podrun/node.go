@@ -92,7 +92,8 @@ func (n *Node) register(ctx context.Context) (stop func(context.Context) error, 
 
 func (n *Node) schedulable(ctx context.Context, node string, yes bool) error {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, !yes)
-	if _, err := n.kube.Resource(resourceOf("", "nodes")).Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	nodes := n.kube.Resource(resourceOf("", "nodes"))
+	if _, err := nodes.Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("close node %s to pods, or open it: %w", node, err)
 	}
 	return nil
@@ -106,7 +107,9 @@ func nodeStatus(now metav1.Time) corev1.NodeStatus {
 	status := corev1.NodeStatus{
 		Capacity: room, Allocatable: room,
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
-		NodeInfo:  corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: runtime.GOARCH, KubeletVersion: "v1.35.0", ContainerRuntimeVersion: "podrun://1"},
+		NodeInfo: corev1.NodeSystemInfo{
+			OperatingSystem: "linux", Architecture: runtime.GOARCH, KubeletVersion: "v1.35.0", ContainerRuntimeVersion: "podrun://1",
+		},
 	}
 	for kind, is := range map[corev1.NodeConditionType]corev1.ConditionStatus{
 		corev1.NodeReady: corev1.ConditionTrue, corev1.NodeMemoryPressure: corev1.ConditionFalse,

@@ -96,7 +96,8 @@ func (p *pod) wait(ctx context.Context, reason, message string) {
 	p.reason = reason + message
 	for _, c := range p.object.Spec.Containers {
 		p.states[c.Name] = &state{status: corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
 		}}
 	}
 	p.mu.Unlock()
@@ -187,7 +188,9 @@ func (p *pod) container(ctx context.Context, c *corev1.Container, folders map[st
 			s.restarts++
 			s.status.RestartCount, s.status.Ready, s.status.Started = s.restarts, false, new(false)
 			s.status.LastTerminationState = corev1.ContainerState{Terminated: ended}
-			s.status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: ended.Message}}
+			s.status.State = corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: ended.Message},
+			}
 		})
 		if sleep(ctx, pause) != nil {
 			return nil
@@ -222,7 +225,9 @@ func (p *pod) once(ctx context.Context, c *corev1.Container, program Program, re
 }
 
 // process runs a container's command to its end. It is asked to go when ctx ends, and ended when it does not.
-func (p *pod) process(ctx context.Context, c *corev1.Container, program Program, folders map[string]string, began func(*os.Process)) error {
+func (p *pod) process(
+	ctx context.Context, c *corev1.Container, program Program, folders map[string]string, began func(*os.Process),
+) error {
 	scene, err := p.scene(ctx, c, folders)
 	if err != nil {
 		return err
@@ -239,7 +244,8 @@ func (p *pod) process(ctx context.Context, c *corev1.Container, program Program,
 	for _, word := range program.Args {
 		argv = append(argv, expand(word, map[string]string{"KUBECONFIG": filepath.Join(p.dir, "kubeconfig")}))
 	}
-	log, err := os.OpenFile(filepath.Join(p.Dir, "logs", p.namespace+"_"+p.name+"_"+c.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	name := filepath.Join(p.Dir, "logs", p.namespace+"_"+p.name+"_"+c.Name+".log")
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

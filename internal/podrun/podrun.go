@@ -3,10 +3,10 @@
 // It refuses to know what the programs are: a Program says which images stand for which command, and a container of any other
 // image counts as running without anything being run. It isolates nothing, and is for tests alone.
 //
-// Start takes the place of the cluster's simulated nodes: they take no new pods, one node of its own does. From there on it plays
-// the kubelet: for each pod it makes the folders that the pod mounts, starts the commands with the pod's arguments and environment,
-// asks the pod's probes, starts again what ended, and writes down in the pod's status what came of it. What is mounted is as it was
-// when the pod started.
+// Start takes the place of the cluster's simulated nodes: they take no new pods, one node of its own does. From there on it
+// plays the kubelet: for each pod it makes the folders that the pod mounts, starts the commands with the pod's arguments and
+// environment, asks the pod's probes, starts again what ended, and writes down in the pod's status what came of it. What is
+// mounted is as it was when the pod started.
 //
 // Every port of a container is a port of 127.0.0.1 here, the same over restarts. Arguments that name one (":8080",
 // "--listen=:8080") get the port that it has here, and so do those that name a Service or a pod as HOST:PORT. URLs stay as they
@@ -195,7 +195,8 @@ func (n *Node) follow(ctx context.Context) {
 
 // settle has a pod run for each that is bound to the node, and none besides.
 func (n *Node) settle(ctx context.Context) error {
-	list, err := n.kube.Resource(resourceOf("", "pods")).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name, ResourceVersion: "0"})
+	here := metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name, ResourceVersion: "0"}
+	list, err := n.kube.Resource(resourceOf("", "pods")).List(ctx, here)
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}

@@ -56,7 +56,9 @@ func (p *pod) probe(ctx context.Context, c *corev1.Container, process *os.Proces
 func most(probe *corev1.Probe) int { return haste * int(cmp.Or(probe.FailureThreshold, 3)) }
 
 // ask asks a probe, if there is one, until ctx ends or who hears of its answers has heard enough. Failures are those in a row.
-func ask(ctx context.Context, probe *corev1.Probe, answers func(context.Context, *corev1.Probe) bool, more func(yes bool, failures int) bool) {
+func ask(
+	ctx context.Context, probe *corev1.Probe, answers func(context.Context, *corev1.Probe) bool, more func(yes bool, failures int) bool,
+) {
 	if probe == nil {
 		return
 	}

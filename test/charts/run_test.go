@@ -64,7 +64,10 @@ func install(t *testing.T, v values) *fleet {
 		t.Fatal(err)
 	}
 	f.token = keys.Token()
-	merge(v, values{"repo": values{"url": "file://" + origin}, "extraArgs": []any{"--allow-file-sources", "--interval=1s", "--poll-interval=1s"}})
+	merge(v, values{
+		"repo": values{"url": "file://" + origin}, "drain": values{"delaySeconds": 0, "graceSeconds": 1},
+		"extraArgs": []any{"--allow-file-sources", "--interval=1s", "--poll-interval=1s"},
+	})
 	f.values = v
 	hub, err := chart(t, "hub", v)
 	if err != nil {
