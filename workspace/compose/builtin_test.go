@@ -3,6 +3,7 @@ package compose
 import (
 	"errors"
 	"io/fs"
+	"regexp"
 	"testing"
 	"testing/fstest"
 
@@ -76,7 +77,7 @@ func answer(t *testing.T, repo fstest.MapFS, missing *MissingError) {
 		case packages.TypeMap:
 			plain[q.Name] = map[string]any{"a": "b"}
 		default:
-			plain[q.Name] = "a-project-1"
+			plain[q.Name] = text(t, &q)
 		}
 	}
 	for name, values := range map[string]map[string]any{"values.yaml": plain, "values.secret.yaml": secret} {
@@ -88,4 +89,17 @@ func answer(t *testing.T, repo fstest.MapFS, missing *MissingError) {
 			repo["packages/"+missing.Installation+"/"+name] = file(string(text))
 		}
 	}
+}
+
+// text is one that a question's pattern takes.
+func text(t *testing.T, q *packages.Question) string {
+	t.Helper()
+	pattern := regexp.MustCompile(q.Pattern)
+	for _, one := range []string{"a-project-1", "eu-central-1", "westeurope", "europe-west1", "00000000-0000-0000-0000-000000000000"} {
+		if pattern.MatchString(one) {
+			return one
+		}
+	}
+	t.Fatalf("no text here answers %q, whose pattern is %s", q.Name, q.Pattern)
+	return ""
 }
