@@ -297,6 +297,16 @@ func (r *replica) connected(n int) {
 	eventually(r.tb, fmt.Sprintf("%s holds %d connections", r.name, n), func() bool { return len(r.Connections()) == n })
 }
 
+// streams are those over all of the replica's connections: an agent that has but one replica holds a second connection there
+// until it notices, and what was begun meanwhile may go over either.
+func (r *replica) streams() int {
+	n := 0
+	for _, c := range r.Connections() {
+		n += c.Streams
+	}
+	return n
+}
+
 // reach is a route that ends with the test.
 func (r *replica) reach(cluster string) *tunnel.Route {
 	r.tb.Helper()

@@ -220,14 +220,14 @@ func TestCancellingReachesTheAgentOverAnotherReplica(t *testing.T) {
 		ended <- err
 	}()
 	eventually(t, "the call is under way", func() bool { return a.diffs.Load() == 1 })
-	if n := j.hubs[1].Connections()[0].Streams; n != 1 {
+	if n := j.hubs[1].streams(); n != 1 {
 		t.Errorf("%d streams are counted", n)
 	}
 	cancel()
 	if err := <-ended; status.Code(err) != codes.Canceled {
 		t.Errorf("the call: %v", err)
 	}
-	eventually(t, "the stream is gone", func() bool { return j.hubs[1].Connections()[0].Streams == 0 })
+	eventually(t, "the stream is gone", func() bool { return j.hubs[1].streams() == 0 })
 }
 
 func TestWhoHoldsTheOtherConnectionIsAskedWhenOneCannotBeReached(t *testing.T) {
@@ -410,7 +410,7 @@ func TestAReplicaThatLeavesEndsWhatIsWatchedFromOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are under way", func() bool { return j.hubs[1].Connections()[0].Streams == 2 })
+	eventually(t, "both are under way", func() bool { return j.hubs[1].streams() == 2 })
 	unary := make(chan error, 1)
 	go func() {
 		_, err := route.Diff(t.Context(), &channel.DiffRequest{Service: "slow"})
