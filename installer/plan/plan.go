@@ -77,6 +77,9 @@ func (s *Step) Settle(inputs string, clusters []string, of func(need ID) string)
 // Plan is what a deploy would do, in an order in which it can be done: first what is run, then what is removed.
 type Plan struct {
 	Steps []Step `json:"steps"`
+	// Protect are installations of which the record has to learn that they are protected from now on, or no longer are: it is
+	// what keeps them once they are gone from the repo.
+	Protect map[string]bool `json:"protect,omitempty"`
 }
 
 // Facts are what steps depend on beside what is written down.
@@ -89,7 +92,7 @@ type Facts struct {
 
 // Changes says whether there is anything to do.
 func (p *Plan) Changes() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action == Run || s.Action == Remove })
+	return len(p.Protect) > 0 || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action == Run || s.Action == Remove })
 }
 
 // Count is how many steps get this action.
@@ -110,6 +113,11 @@ func (p *Plan) Only(installations []string) *Plan {
 	}
 	wanted := map[ID]bool{}
 	out := &Plan{}
+	for name, protected := range p.Protect {
+		if slices.Contains(installations, name) {
+			out.protect(name, protected)
+		}
+	}
 	for i := len(p.Steps) - 1; i >= 0; i-- {
 		s := p.Steps[i]
 		if !wanted[s.ID] && !slices.Contains(installations, s.ID.Installation()) {
@@ -122,6 +130,13 @@ func (p *Plan) Only(installations []string) *Plan {
 	}
 	slices.Reverse(out.Steps)
 	return out
+}
+
+func (p *Plan) protect(name string, protected bool) {
+	if p.Protect == nil {
+		p.Protect = map[string]bool{}
+	}
+	p.Protect[name] = protected
 }
 
 // CycleError says that packages, or steps of one, wait for each other.
@@ -157,10 +172,17 @@ func Of(wanted []*compose.Composed, done *ledger.Record, facts Facts) (*Plan, er
 		}
 	}
 	out := &Plan{Steps: make([]Step, 0, len(m.list))}
+	stays := map[string]bool{}
 	for _, s := range m.list {
 		out.Steps = append(out.Steps, *s)
 	}
-	out.Steps = append(out.Steps, m.leaving()...)
+	for _, c := range ordered {
+		stays[c.Name] = true
+		if was := done.Installations[c.Name]; was != nil && was.Protected != c.Protected {
+			out.protect(c.Name, c.Protected)
+		}
+	}
+	out.Steps = append(out.Steps, m.leaving(stays)...)
 	return out, nil
 }
 
@@ -258,9 +280,11 @@ func (m *making) reason(c *compose.Composed, s *Step, was *ledger.Step) string {
 	return "what it reads changed"
 }
 
-// leaving are the steps that were taken and are wanted no longer, each after those that needed it.
-func (m *making) leaving() []Step {
+// leaving are the steps that were taken and are wanted no longer, each after those that needed it. What is protected stays, and of
+// an installation that is not wanted at all any more also what it needs.
+func (m *making) leaving(stays map[string]bool) []Step {
 	gone := map[ID]*Step{}
+	kept := protected(m.done, func(name string) bool { return !stays[name] })
 	for name, installation := range m.done.Installations {
 		for step, was := range installation.Steps {
 			id := NewID(name, step)
@@ -270,6 +294,8 @@ func (m *making) leaving() []Step {
 			s := &Step{ID: id, Kind: was.Kind, Action: Remove, Reason: "no longer wanted"}
 			if installation.Protected {
 				s.Action, s.Reason = Keep, "protected"
+			} else if by := kept[name]; by != "" {
+				s.Action, s.Reason = Keep, by
 			}
 			gone[id] = s
 		}
@@ -281,7 +307,7 @@ func (m *making) leaving() []Step {
 // that are named first go before all others.
 func Down(done *ledger.Record, first ...string) *Plan {
 	gone := map[ID]*Step{}
-	kept := protected(done)
+	kept := protected(done, func(string) bool { return true })
 	for name, installation := range done.Installations {
 		for step, was := range installation.Steps {
 			s := &Step{ID: NewID(name, step), Kind: was.Kind, Action: Remove, Reason: "down"}
@@ -304,8 +330,8 @@ func Down(done *ledger.Record, first ...string) *Plan {
 	return &Plan{Steps: takenDown(done, gone, first...)}
 }
 
-// protected says for each installation that has to stay why.
-func protected(done *ledger.Record) map[string]string {
+// protected says why installations have to stay: those that are protected themselves, as far as they count, and what they need.
+func protected(done *ledger.Record, counts func(name string) bool) map[string]string {
 	kept := map[string]string{}
 	var keep func(name, why string)
 	keep = func(name, why string) {
@@ -319,7 +345,7 @@ func protected(done *ledger.Record) map[string]string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(done.Installations)) {
-		if done.Installations[name].Protected {
+		if done.Installations[name].Protected && counts(name) {
 			kept[name] = ""
 			keep(name, "protected")
 		}

@@ -198,6 +198,48 @@ func TestWhatIsWantedNoLongerGoesInTheOppositeOrder(t *testing.T) {
 	}
 }
 
+func TestWhatAProtectedPackageNeedsStaysWithItWhenBothAreWantedNoLonger(t *testing.T) {
+	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
+	record.Installations["left"].Protected = true
+	want := []string{
+		"remove top/app: no longer wanted", "keep left/chart: protected", "remove right/chart: no longer wanted",
+		"keep base/cluster: needed by left, which is protected", "keep base/network: needed by left, which is protected",
+	}
+	got := lines(of(t, nil, record))
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatAProtectedPackageThatStaysNeedsNoLongerGoes(t *testing.T) {
+	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
+	record.Installations["left"].Protected = true
+	alone := pack("left", nil, "chart")
+	alone.Protected = true
+	if got := lines(of(t, []*compose.Composed{alone}, record)); !slices.Contains(got, "remove base/network: no longer wanted") {
+		t.Error(got)
+	}
+}
+
+func TestThatAPackageIsProtectedFromNowOnIsAChange(t *testing.T) {
+	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
+	all := diamond()
+	all[0].Protected = true
+	p := of(t, all, record)
+	if p.Count(plan.Run) != 0 || !p.Changes() || !p.Only([]string{"top"}).Changes() || p.Only([]string{"left"}).Changes() {
+		t.Errorf("%v, %v", lines(p), p.Protect)
+	}
+	record.Installations["top"].Protected = true
+	if p := of(t, all, record); p.Changes() {
+		t.Errorf("it is recorded, and yet: %v", p.Protect)
+	}
+	if p := of(t, diamond(), record); p.Protect["top"] || !p.Changes() {
+		t.Errorf("it is protected no longer, and yet: %v", p.Protect)
+	}
+}
+
 func TestAStepWhoseConditionEndsIsTakenDown(t *testing.T) {
 	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
 	all := diamond()
