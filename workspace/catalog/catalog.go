@@ -11,8 +11,10 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"slices"
 	"time"
 
@@ -88,8 +90,15 @@ type CatalogError struct {
 	Err     error
 }
 
-// Error names the catalog.
-func (e *CatalogError) Error() string { return fmt.Sprintf("catalog %s: %v", e.Catalog, e.Err) }
+// Error names the catalog, and says what to look at when nobody answered.
+func (e *CatalogError) Error() string {
+	text := fmt.Sprintf("catalog %s: %v", e.Catalog, e.Err)
+	var network *net.OpError
+	if errors.As(e.Err, &network) {
+		return text + ": is its server up, and reachable from here?"
+	}
+	return text
+}
 
 // Unwrap is the cause.
 func (e *CatalogError) Unwrap() error { return e.Err }

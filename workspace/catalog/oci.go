@@ -252,7 +252,8 @@ func (c *oci) read(ctx context.Context, d ocispec.Descriptor, a *artifact, name,
 		return fault(err)
 	}
 	if a.manifest.Config.MediaType != configType {
-		return fault(fmt.Errorf("it is no package: its config has the type %.80q; publish it by plural package publish", a.manifest.Config.MediaType))
+		return fault(fmt.Errorf("it is no package: its config has the type %.80q; publish it by plural package publish",
+			a.manifest.Config.MediaType))
 	}
 	config, err := c.repo.Blob(ctx, a.manifest.Config, packages.MaxFile)
 	if err != nil {

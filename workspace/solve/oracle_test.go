@@ -60,7 +60,7 @@ func (o *oracle) versions(as string) []Version {
 	}
 	slices.SortFunc(all, func(a, b Version) int {
 		if l := o.lockedAt(as); l == a.Version || l == b.Version {
-			return first(a.Version == l) - first(b.Version == l)
+			return rank(a.Version == l) - rank(b.Version == l)
 		}
 		return versions.Compare(versions.Parse(b.Version), versions.Parse(a.Version))
 	})

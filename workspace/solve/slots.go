@@ -211,7 +211,7 @@ func (all *slots) standing(name string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(at, func(a, b int) int { return first(all.list[a].as == name) - first(all.list[b].as == name) })
+	slices.SortStableFunc(at, func(a, b int) int { return rank(all.list[a].as == name) - rank(all.list[b].as == name) })
 	list, err := all.versions(name)
 	if err != nil {
 		return nil, err
@@ -234,7 +234,8 @@ func (all *slots) standing(name string) ([]int, error) {
 	return at, nil
 }
 
-func first(yes bool) int {
+// rank sorts what is so before what is not.
+func rank(yes bool) int {
 	if yes {
 		return 0
 	}
