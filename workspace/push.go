@@ -91,6 +91,30 @@ func (r *Repo) HasRemote() (bool, error) {
 	return err == nil, err
 }
 
+// Published says whether the remote has all commits of the current branch, as far as this clone knows.
+func (r *Repo) Published() (bool, error) {
+	g, err := r.open()
+	if err != nil {
+		return false, err
+	}
+	h, err := readHead(g)
+	if err != nil || h.commit == nil {
+		return false, err
+	}
+	ref, err := g.Reference(plumbing.NewRemoteReferenceName(h.remote(), h.branch.Short()), true)
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the remote's branch: %w", err)
+	}
+	theirs, err := g.CommitObject(ref.Hash())
+	if err != nil {
+		return false, fmt.Errorf("read commit %s: %w", ref.Hash(), err)
+	}
+	return contains(theirs, h.commit)
+}
+
 func conflict(fix, format string, args ...any) error {
 	return &Error{Message: fmt.Sprintf(format, args...), Fix: fix, Err: ErrConflict}
 }

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/adrg/xdg"
@@ -93,6 +95,9 @@ func (o *options) run(ctx context.Context) error {
 	defer reporter.Close()
 	made := d.Plan()
 	if o.dryRun {
+		if len(made.Steps) == 0 {
+			o.f.Say("nothing to do: the repo has no packages")
+		}
 		if err := printer.Print(PlanView(made)); err != nil {
 			return err
 		}
@@ -102,8 +107,15 @@ func (o *options) run(ctx context.Context) error {
 		return nil
 	}
 	if !made.Changes() {
+		if _, err := d.Run(work, "plural deploy"); !errors.Is(err, deploy.ErrNothing) {
+			return Explain(err)
+		}
 		o.f.Say("nothing to do: %d steps are as they should be", made.Count(plan.Unchanged))
 		return printer.Print(reportView(made, nil))
+	}
+	if err := d.Refused(work); err != nil {
+		ShowPlan(o.f, made)
+		return Explain(err)
 	}
 	if err := Agree(ctx, o.f, made); err != nil {
 		return err
@@ -172,7 +184,18 @@ func ShowPlan(f *cmdutil.Factory, p *plan.Plan) {
 		}
 		fmt.Fprintf(&text, "  %s %s (%s): %s\n", mark, s.ID, s.Kind, s.Reason)
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.Protect)) {
+		fmt.Fprintf(&text, "  %s %s: %s\n", marks[plan.Keep], name, protection(p, name))
+	}
 	f.Say("%s%d to run, %d to remove, %d unchanged", text.String(), p.Count(plan.Run), p.Count(plan.Remove), p.Count(plan.Unchanged))
+}
+
+// protection says what a plan changes about an installation's protection.
+func protection(p *plan.Plan, name string) string {
+	if p.Protect[name] {
+		return "protected from now on"
+	}
+	return "protected no longer"
 }
 
 // Agree shows a plan and asks whether it is meant.
@@ -181,7 +204,7 @@ func Agree(ctx context.Context, f *cmdutil.Factory, p *plan.Plan) error {
 	if f.Yes {
 		return nil
 	}
-	yes, err := f.Prompter().Confirm(ctx, "Do it?", "yes")
+	yes, err := f.Prompter().Confirm(ctx, "Do it?", "--yes")
 	if err != nil {
 		return err
 	}
@@ -201,6 +224,10 @@ func PlanView(p *plan.Plan) ui.View {
 		s := &p.Steps[i]
 		rows = append(rows, []string{string(s.ID), s.Kind, string(s.Action), cmdutil.OrDash(s.Reason)})
 		names = append(names, "step/"+string(s.ID))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Protect)) {
+		rows = append(rows, []string{name, cmdutil.OrDash(""), "record", protection(p, name)})
+		names = append(names, "package/"+name)
 	}
 	return ui.View{
 		Value:   p,
@@ -279,17 +306,24 @@ func Tell(f *cmdutil.Factory, printer *ui.Printer, p *plan.Plan, report *run.Rep
 // Explain makes one error of all steps that failed.
 func Explain(err error) error {
 	var incomplete *run.IncompleteError
-	if !errors.As(err, &incomplete) {
+	var unsettled *deploy.UnsettledError
+	switch {
+	case errors.As(err, &unsettled):
+		told := &ui.Err{
+			Msg: "what nothing asks for any more is still there", Fix: "mend that and run the command again: what is done stays done", Err: err,
+		}
+		for _, each := range unsettled.Errs {
+			told.Problems = append(told.Problems, problem("", each))
+		}
+		return told
+	case !errors.As(err, &incomplete):
 		return err
 	}
 	report := incomplete.Report
 	failed, left := len(report.In(run.Failed)), len(report.In(run.NotReached))
 	told := &ui.Err{
-		Msg: fmt.Sprintf("%d of %d steps failed", failed, len(report.Tasks)),
+		Msg: fmt.Sprintf("%d of %d steps failed, %d not reached", failed, len(report.Tasks), left),
 		Fix: "mend that and run the command again: what is done stays done", Err: err,
-	}
-	if left > 0 {
-		told.Msg += fmt.Sprintf(", %d were not reached", left)
 	}
 	if report.Stopped {
 		told.Code, told.Fix = ui.ExitInterrupted, "run the command again to go on"

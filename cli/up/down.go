@@ -104,6 +104,9 @@ func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error 
 		return printer.Print(deploy.PlanView(d.Plan()))
 	}
 	if !d.Plan().Changes() {
+		if _, err := d.Run(work, "plural down"); !errors.Is(err, installed.ErrNothing) {
+			return deploy.Explain(err)
+		}
 		o.f.Say("nothing is deployed")
 		return nil
 	}

@@ -197,7 +197,7 @@ func (d *Deploy) Record() *ledger.Record { return d.record }
 // replan compares the world with the record.
 func (d *Deploy) replan(ctx context.Context) error {
 	if d.Down {
-		d.plan = plan.Down(d.record, d.First...).Only(d.Only)
+		d.plan = plan.Down(d.guarded(), d.First...).Only(d.Only)
 		return nil
 	}
 	if err := d.ahead(); err != nil {
@@ -219,6 +219,65 @@ func (d *Deploy) replan(ctx context.Context) error {
 	}
 	d.plan = made
 	return nil
+}
+
+// guarded is the record with what the repo protects and the record does not know of yet.
+func (d *Deploy) guarded() *ledger.Record {
+	out := &ledger.Record{Installations: maps.Clone(d.record.Installations), Lock: d.record.Lock}
+	for name, was := range out.Installations {
+		if in, ok := d.world.now().state.Fleet.Installation(name); ok && in.Spec.Protected {
+			is := *was
+			is.Protected = true
+			out.Installations[name] = &is
+		}
+	}
+	return out
+}
+
+// DestroyError says what terraform would destroy although nobody has asked for that.
+type DestroyError struct{ Steps []plan.ID }
+
+// Error names the steps.
+func (e *DestroyError) Error() string {
+	names := make([]string, len(e.Steps))
+	for i, id := range e.Steps {
+		names[i] = string(id)
+	}
+	return "no package has " + strings.Join(names, ", ") + " any more, and terraform would destroy all that was made there"
+}
+
+// Fix says what to do.
+func (e *DestroyError) Fix() string {
+	return "if that is meant: --allow-destroy; if not, see what took it away: git log packages/" + e.Steps[0].Installation()
+}
+
+// Refused says why the plan is not carried out as it is, if it is not: a step that is gone, perhaps because a new version of a
+// package calls it otherwise, is no reason to destroy what it made. Going down is one.
+func (d *Deploy) Refused(ctx context.Context) error {
+	if d.AllowDestroy || d.Down {
+		return nil
+	}
+	refused := &DestroyError{}
+	for i := range d.plan.Steps {
+		s := &d.plan.Steps[i]
+		if s.Action == plan.Remove && s.Kind == compose.Terraform && !d.mayGo(ctx, s.ID) {
+			refused.Steps = append(refused.Steps, s.ID)
+		}
+	}
+	if len(refused.Steps) == 0 {
+		return nil
+	}
+	return refused
+}
+
+// mayGo says whether a step that is gone said, when it was taken, that what it makes may be destroyed.
+func (d *Deploy) mayGo(ctx context.Context, id plan.ID) bool {
+	then, err := openWorld(ctx, d.Repo, d.done(id).Commit)
+	if err != nil {
+		return false
+	}
+	_, step, err := then.compose(id)
+	return err == nil && step.Terraform != nil && step.Terraform.AllowDestroy
 }
 
 // ahead refuses a clone that does not have what was deployed.

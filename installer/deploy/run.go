@@ -1,13 +1,16 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +52,17 @@ func (e *MovedError) Error() string {
 // Fix says what to do.
 func (e *MovedError) Fix() string { return "look at the new plan: run the command again" }
 
+// UnsettledError says that all steps were taken, and that what they leave behind on clusters is still there.
+type UnsettledError struct{ Errs []error }
+
+// Error says what it is.
+func (e *UnsettledError) Error() string {
+	return "take away what nothing asks for any more: " + strings.ReplaceAll(errors.Join(e.Errs...).Error(), "\n", "; ")
+}
+
+// Unwrap is each of them.
+func (e *UnsettledError) Unwrap() []error { return e.Errs }
+
 // UnreleasedError says that the lock on the fleet could not be given back.
 type UnreleasedError struct{ Err error }
 
@@ -69,7 +83,10 @@ func (e *UnreleasedError) Fix() string {
 func (d *Deploy) Run(ctx context.Context, purpose string) (*run.Report, error) {
 	shown := d.plan
 	if !shown.Changes() {
-		return &run.Report{}, ErrNothing
+		return &run.Report{}, cmp.Or(d.giveBack(ctx), ErrNothing)
+	}
+	if err := d.Refused(ctx); err != nil {
+		return nil, err
 	}
 	head, err := d.Repo.Head()
 	if err != nil {
@@ -91,8 +108,28 @@ func (d *Deploy) Run(ctx context.Context, purpose string) (*run.Report, error) {
 	return report, err
 }
 
+// giveBack releases the lock that an earlier run in this clone did not live to release: without anything to do, nobody would.
+func (d *Deploy) giveBack(ctx context.Context) error {
+	if d.record.Lock == nil {
+		return nil
+	}
+	held, err := d.ledger.Acquire(ctx, ledger.Lock{Purpose: "give a lock back"})
+	if errors.As(err, new(*ledger.LockedError)) {
+		return nil // somebody else is at work
+	}
+	if err != nil {
+		return err
+	}
+	return held.Release(ctx)
+}
+
 func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error) {
 	r.record = r.held.Record()
+	if !r.Down {
+		if err := r.world.publish(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.replan(ctx); err != nil {
 		return nil, err
 	}
@@ -105,6 +142,12 @@ func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error)
 	}
 	defer func() { _ = r.journal.Close() }() // what it holds is on disk
 	if err := r.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.Refused(ctx); err != nil { // what was caught up with may have to go, which nobody was shown
+		return nil, err
+	}
+	if err := r.protect(ctx); err != nil {
 		return nil, err
 	}
 	if r.reach, err = r.Reach(r.world.clusters()); err != nil {
@@ -121,12 +164,36 @@ func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error)
 	return report, r.journal.Clear(r.held.Lock.ID)
 }
 
+// protect tells the record what is protected, before anything else is done.
+func (r *runner) protect(ctx context.Context) error {
+	if len(r.plan.Protect) == 0 {
+		return nil
+	}
+	err := r.held.Update(ctx, func(record *ledger.Record) {
+		for name, protected := range r.plan.Protect {
+			if was := record.Installations[name]; was != nil {
+				was.Protected = protected
+			}
+		}
+	}, nil)
+	r.record = r.held.Record()
+	return err
+}
+
 // settleAll deletes from clusters what no service has taken over, now that all of them are applied: it is nobody's.
 func (r *runner) settleAll(ctx context.Context) error {
-	for _, cluster := range r.clusters {
-		if err := cluster.Settle(ctx, func(string) {}); err != nil {
-			return err
+	unsettled := &UnsettledError{}
+	for _, name := range slices.Sorted(maps.Keys(r.clusters)) {
+		switch err := r.clusters[name].Settle(ctx, func(string) {}).(type) { //nolint:errorlint // what it has joined is told apart
+		case nil:
+		case interface{ Unwrap() []error }:
+			unsettled.Errs = append(unsettled.Errs, err.Unwrap()...)
+		default:
+			unsettled.Errs = append(unsettled.Errs, err)
 		}
+	}
+	if len(unsettled.Errs) > 0 {
+		return unsettled
 	}
 	for id, result := range r.owing {
 		if err := r.finish(ctx, id, result); err != nil {
@@ -138,7 +205,7 @@ func (r *runner) settleAll(ctx context.Context) error {
 
 // same says whether two plans do the same.
 func same(a, b *plan.Plan) bool {
-	return slices.EqualFunc(a.Steps, b.Steps, func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
+	return maps.Equal(a.Protect, b.Protect) && slices.EqualFunc(a.Steps, b.Steps, func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
 }
 
 // outcome is what the journal keeps of a step that is done, for the record.

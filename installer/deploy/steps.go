@@ -177,8 +177,12 @@ func (r *runner) wellAll(ctx context.Context, c *compose.Composed, steps []strin
 		}
 		for service, clusters := range was.Steps[name].Services {
 			for _, cluster := range clusters {
-				if heard, err := r.heard(ctx, cluster); err != nil || !heard {
+				heard, err := r.heard(ctx, cluster)
+				if err != nil {
 					return err
+				}
+				if !heard {
+					continue
 				}
 				if err := r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: service, Cluster: cluster}, t.Detail); err != nil {
 					return err
@@ -294,7 +298,11 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 		}
 		result.File, result.Content = stateFile(id), sealed
 		if failed != nil {
-			return nil, errors.Join(failed, r.keepState(ctx, id, sealed))
+			err := r.keepState(ctx, id, sealed)
+			if err == nil { // it lies in the folder in clear
+				err = work.Forget()
+			}
+			return nil, errors.Join(failed, err)
 		}
 	}
 	if failed != nil {
@@ -344,11 +352,7 @@ func (r *runner) keepState(ctx context.Context, id plan.ID, sealed []byte) error
 		half = &kept
 		half.Digest, half.State = "", stateFile(id)
 	}
-	if half.Commit == "" {
-		if half.Commit, err = r.Repo.Head(); err != nil {
-			return err
-		}
-	}
+	half.Commit = r.world.now().commit // the module that knows all that is in the state
 	return r.write(ctx, id, outcome{Installation: r.about(c), Step: half, File: stateFile(id), Content: sealed})
 }
 
@@ -361,7 +365,7 @@ func (r *runner) remove(ctx context.Context, s plan.Step, t *run.Progress) error
 	var err error
 	switch {
 	case len(was.Services) > 0:
-		err = r.removeServices(ctx, was, t)
+		err = r.removeServices(ctx, was, r.record.Installations[s.ID.Installation()].Package == agentPackage, t)
 	case was.Kind == "terraform":
 		err = r.logged(s.ID, func(log io.Writer) error { return r.destroy(ctx, s.ID, was, log, t) })
 	}
@@ -384,7 +388,11 @@ func (e *LeftoversError) Fix() string {
 	return "name the way, --context CLUSTER=CONTEXT, and run it again"
 }
 
-func (r *runner) removeServices(ctx context.Context, was *ledger.Step, t *run.Progress) error {
+// agentPackage puts agents on clusters. They leave themselves alone when their service goes, since an agent that deletes itself
+// never comes to the end of it: so it is for us to take them away.
+const agentPackage = "agent"
+
+func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bool, t *run.Progress) error {
 	var unreached []string
 	kept := 0
 	for service, clusters := range was.Services {
@@ -402,14 +410,18 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, t *run.Pr
 			switch {
 			case err != nil && cluster == nil:
 				return err
-			case heard && !r.Down:
+			case heard && !r.Down && !agents:
 				if err := r.Hub.Gone(ctx, service, name, told); err != nil {
 					return err
 				}
 			case cluster == nil:
 				unreached = append(unreached, fmt.Sprintf("%s on cluster %s", service, name))
 			default:
-				left, err := cluster.Remove(ctx, service, was.Namespaces[service], told)
+				remove := cluster.Remove
+				if agents {
+					remove = cluster.Uproot
+				}
+				left, err := remove(ctx, service, was.Namespaces[service], told)
 				if err != nil {
 					return err
 				}
@@ -436,6 +448,9 @@ func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log 
 	if err != nil {
 		return err
 	}
+	if step.Terraform == nil {
+		return fmt.Errorf("what terraform was given at commit %.12s is not known any more", was.Commit)
+	}
 	tool, err := r.Tool(ctx, terraform.Want{Product: terraform.Product(was.Product)})
 	if err != nil {
 		return err
@@ -458,6 +473,9 @@ func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log 
 				err = r.write(context.WithoutCancel(ctx), id, outcome{
 					Installation: *r.record.Installations[id.Installation()], Step: &half, File: stateFile(id), Content: sealed,
 				})
+			}
+			if err == nil { // it lies in the folder in clear
+				err = work.Forget()
 			}
 			return errors.Join(failed, err)
 		}

@@ -240,6 +240,23 @@ func (w *world) commit(ctx context.Context, message string, files map[string][]b
 	return commit, w.load(commit)
 }
 
+// publish lets the remote have the commits that only this clone has: others, and the hub, must be able to find what was deployed,
+// and once it is recorded it can no longer be made anew on top of theirs.
+func (w *world) publish(ctx context.Context) error {
+	remote, err := w.repo.HasRemote()
+	if err != nil || !remote {
+		return err
+	}
+	if published, err := w.repo.Published(); err != nil || published {
+		return err
+	}
+	commit, err := w.repo.Push(ctx)
+	if err != nil || commit == w.now().commit {
+		return err
+	}
+	return w.load(commit)
+}
+
 // UnsealableError says that something secret would have to be kept, and nothing seals it.
 type UnsealableError struct {
 	Path   string
