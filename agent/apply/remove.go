@@ -23,6 +23,8 @@ type Removal struct {
 	Service, Namespace string
 	// Objects is asked for the render that was applied last, for its hooks of removal; nil: there is none.
 	Objects func(ctx context.Context) ([]*unstructured.Unstructured, error)
+	// Outright takes away also what the service was to leave behind.
+	Outright bool
 }
 
 // removalPrefix begins what hooks of a removal run for in place of a revision.
@@ -73,6 +75,7 @@ func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
 }
 
 func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
+	p.inv.Orphan = p.inv.Orphan && !removal.Outright
 	p.inv.Key = "" // who asks for the service again finds that something may be missing
 	if err := p.save(ctx); err != nil {
 		return p.result, err

@@ -71,6 +71,11 @@ func (c *Cluster) Remove(ctx context.Context, service, namespace string, told fu
 	return c.remove(ctx, apply.Removal{Service: service, Namespace: namespace}, &removal{told: changes(told)})
 }
 
+// Uproot is Remove for a service that was to leave its objects behind: they go too.
+func (c *Cluster) Uproot(ctx context.Context, service, namespace string, told func(text string)) (*Leftovers, error) {
+	return c.remove(ctx, apply.Removal{Service: service, Namespace: namespace, Outright: true}, &removal{told: changes(told)})
+}
+
 // Retire is Remove for a deployment that can still be rendered, so that its hooks of deletion run.
 func (c *Cluster) Retire(ctx context.Context, d *resolve.Deployment, r *preview.Renderer, told func(text string)) (*Leftovers, error) {
 	asked := apply.Removal{Service: d.Service, Namespace: d.Namespace}

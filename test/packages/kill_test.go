@@ -50,7 +50,7 @@ func held(file string) string {
 	return fmt.Sprintf("touch %s.come; while [ -e %s ]; do sleep 0.05; done", file, file)
 }
 
-func (w *world) exists(name string) bool { _, err := os.Stat(name); return err == nil }
+func (o *operator) exists(name string) bool { _, err := os.Stat(name); return err == nil }
 
 // atLine kills when the journal has that many lines.
 func atLine(n int) moment {

@@ -85,6 +85,24 @@ func TestAFleetComesUpOnAClusterThatIsThereAndTakesInAnother(t *testing.T) {
 	if got := done(o.deployHere()); len(got) != 0 {
 		t.Errorf("left to do after registering: %v", got)
 	}
+
+	// All of it goes, agents first, and the repo stays.
+	if _, said, err := o.try(program(t, "plural"), "down", "--confirm=other"); err == nil || !strings.Contains(said, "--confirm=fleet") {
+		t.Errorf("another name took the fleet down: %v\n%s", err, said)
+	}
+	o.plural("down", "--confirm=fleet")
+	for _, on := range []*kubetest.Cluster{mgmt, edge} {
+		for _, resource := range []schema.GroupVersionResource{statefulSets, deployments} {
+			list, err := on.Dynamic.Resource(resource).Namespace("plural-system").List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 0 {
+				t.Errorf("%d %s are left, %v", len(list.Items), resource.Resource, err)
+			}
+		}
+	}
+	if !o.exists(filepath.Join(o.dir, "plural.yaml")) {
+		t.Error("the repo is gone")
+	}
+	o.plural("down", "--confirm=fleet") // finds nothing
 }
 
 // contexts makes a kubeconfig of others, a context each.
