@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -25,6 +26,9 @@ func (h *head) admitted(ctx context.Context, remote string, do func(transport.Au
 	address, known := h.address(remote)
 	if !known {
 		return err
+	}
+	if auth := h.configured(ctx, address); auth != nil {
+		return do(auth)
 	}
 	filled, asked := credential(ctx, "fill", []byte("url="+address+"\n\n"))
 	if asked != nil {
@@ -56,6 +60,36 @@ func host(address string) string {
 		return "the remote"
 	}
 	return u.Host
+}
+
+// configured is what git's configuration adds to requests for an address, to say who asks: a CI leaves it in the clone that it
+// makes. Nil for nothing.
+func (h *head) configured(ctx context.Context, address string) transport.AuthMethod {
+	work, err := h.git.Worktree()
+	if err != nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "git", "config", "--get-urlmatch", "http.extraheader", address)
+	cmd.Dir = work.Filesystem.Root()
+	out, err := cmd.Output()
+	if err != nil { // there is none
+		return nil
+	}
+	name, value, _ := strings.Cut(strings.TrimSpace(string(out)), ":")
+	scheme, token, _ := strings.Cut(strings.TrimSpace(value), " ")
+	switch {
+	case !strings.EqualFold(name, "authorization"):
+		return nil
+	case strings.EqualFold(scheme, "bearer"):
+		return &http.TokenAuth{Token: token}
+	}
+	both, err := base64.StdEncoding.DecodeString(token)
+	if err != nil {
+		return nil
+	}
+	auth := &http.BasicAuth{}
+	auth.Username, auth.Password, _ = strings.Cut(string(both), ":")
+	return auth
 }
 
 // credential runs git credential. What it asks and answers goes by pipes, so no other process of the machine sees it; nobody is asked

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -48,14 +49,17 @@ func TestPushAsksGitsCredentialHelpersWhereTheRemoteAsksWhoItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		name, helper, kept, wrong string
+		name, helper, kept, header, wrong string
 	}{
 		{name: "nobody knows a password", wrong: "git's credential helpers have no answer for 127.0.0.1"},
 		{name: "the password is wrong", helper: "store", kept: "old-password", wrong: "authentication required"},
 		{name: "a helper has the password", helper: "store", kept: password},
+		{name: "the configuration has it", header: "AUTHORIZATION: basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+password))},
+		{name: "the configuration has a wrong one", header: "AUTHORIZATION: basic " + base64.StdEncoding.EncodeToString([]byte("x:y")), wrong: "authentication required"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			u.git(u.work, "config", "--global", "--replace-all", "credential.helper", tc.helper)
+			u.git(u.work, "config", "--replace-all", "http."+url+".extraheader", tc.header)
 			kept := filepath.Join(home, ".git-credentials")
 			if err := os.WriteFile(kept, []byte(strings.Replace(strings.TrimSuffix(url, "/origin.git"), "http://", "http://ann:"+tc.kept+"@", 1)+"\n"), 0o600); err != nil {
 				t.Fatal(err)

@@ -107,8 +107,8 @@ func (o *registerOptions) sayGroups(c *change, tags map[string]string) {
 	if c.editor == nil {
 		return
 	}
-	if groups := c.editor.Vault().Policy().GroupsOf(o.name, tags); len(groups) > 0 {
-		o.factory.Say("it belongs to the groups %s: once it has joined, let a member run git pull && plural crypto share cluster/%s",
-			ui.Clean(strings.Join(groups, ", ")), o.name)
+	for _, group := range c.editor.Vault().Policy().GroupsOf(o.name, tags) {
+		o.factory.Say("it belongs to the group %s: once it has joined, let a member run git pull && plural crypto share cluster/%s --group %[1]s",
+			ui.Clean(group), o.name)
 	}
 }

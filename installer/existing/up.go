@@ -416,7 +416,7 @@ func (u *up) converge(ctx context.Context) (string, error) {
 				return "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", head, p.File, p.Line, p.Message)
 			}
 			if u.status.Converged() && u.status.Commit.ID == head && u.status.Clusters.Total() > 0 {
-				return fmt.Sprintf("%d clusters, %d services at %.7s", u.status.Clusters.Total(), u.status.Services.Total(), head), nil
+				return fmt.Sprintf("%s, %s at %.7s", counted(u.status.Clusters.Total(), "cluster"), counted(u.status.Services.Total(), "service"), head), nil
 			}
 			last = fmt.Errorf("%d of %d deployments are healthy", u.status.Deployments[v1.Healthy], u.status.Deployments.Total())
 			u.Reporter.Detail("converged", last.Error())
@@ -427,4 +427,12 @@ func (u *up) converge(ctx context.Context) (string, error) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// counted is "1 cluster", "2 clusters".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
