@@ -346,7 +346,9 @@ func (s *Shelf) Upgrade(ctx context.Context, names []string, to string) (*Propos
 			continue
 		}
 		wants[i].Locked = ""
-		wants[i].Catalog = in.Spec.Catalog
+		if in.Spec.Catalog == "" && !s.has(wants[i].Catalog) {
+			wants[i].Catalog = "" // the one that it came from is gone; as long as that is there, no other one stands in for it
+		}
 		if to != "" {
 			if err := inRange(in, to); err != nil {
 				return nil, err
@@ -447,6 +449,11 @@ func without(text string, a *renew.Agreement) string {
 		parts[i] = strings.TrimSpace(parts[i]) + ", " + cut
 	}
 	return strings.Join(parts, " || ")
+}
+
+// has says whether a catalog is asked.
+func (s *Shelf) has(name string) bool {
+	return slices.ContainsFunc(s.Catalogs.Catalogs(), func(c catalog.Catalog) bool { return c.Name() == name })
 }
 
 // known checks that installations are there.

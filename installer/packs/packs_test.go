@@ -254,6 +254,40 @@ func TestAnUpgradeKeepsWhatPeopleChanged(t *testing.T) {
 	}
 }
 
+func TestAnUpgradeStaysWithTheCatalogThatThePackageCameFrom(t *testing.T) {
+	w := start(t)
+	w.add(web(), wanted("web@1.0.0"))
+	delete(w.files, "packages/web/package.yaml")
+	w.files["packages/web/package.yaml"] = []byte("apiVersion: plural.sh/v1alpha1\nkind: Installation\nmetadata: {name: web}\n")
+	text := strings.Replace(string(w.catalog["web/1.0.0/package.yaml"].Data), "version: 1.0.0", "version: 1.0.9", 1)
+	theirs := fstest.MapFS{
+		"web/package.yaml": {Data: []byte(text)}, "web/manifests/web.yaml": w.catalog["web/1.0.0/manifests/web.yaml"],
+	}
+	shelf := w.shelf()
+	shelf.Catalogs = catalog.All(catalog.Folder("theirs", theirs), catalog.Folder("main", w.catalog))
+	p, err := shelf.Upgrade(context.Background(), []string{"web"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pick := range p.Changed() {
+		if pick.Catalog != "main" {
+			t.Errorf("%s %s comes from %s", pick.As, pick.Version, pick.Catalog)
+		}
+	}
+	for path, file := range w.catalog {
+		if strings.HasPrefix(path, "cache/") {
+			theirs[path] = file
+		}
+	}
+	shelf.Catalogs = catalog.All(catalog.Folder("theirs", theirs))
+	if p, err = shelf.Upgrade(context.Background(), nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	if changed := p.Changed(); !slices.ContainsFunc(changed, func(pick *packs.Pick) bool { return pick.As == "web" && pick.Version == "1.0.9" }) {
+		t.Errorf("the catalog is gone, and yet: %v", changed)
+	}
+}
+
 func TestChangesOfTheSameLinesAreConflicts(t *testing.T) {
 	w := start(t)
 	newest := maps.Clone(w.catalog)
@@ -385,6 +419,12 @@ func TestAPackageThatOthersNeedStays(t *testing.T) {
 	}
 	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]), "\n") + "\nspec: {protected: true}\n")
 	if _, err := w.shelf().Remove("cache"); err == nil || !strings.Contains(err.Error(), "is protected") {
+		t.Errorf("%v", err)
+	}
+	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]), "\nspec: {protected: true}\n"))
+	payload := "packages/cache/payload/package.yaml"
+	w.files[payload] = []byte(strings.Replace(string(w.files[payload]), "spec:\n", "spec:\n  protected: true\n", 1))
+	if _, err := w.shelf().Remove("cache"); err == nil || !strings.Contains(err.Error(), "is protected by its package") {
 		t.Errorf("%v", err)
 	}
 	if _, err := w.shelf().Remove("nothing"); err == nil {

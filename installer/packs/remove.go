@@ -94,7 +94,15 @@ func (s *Shelf) removable(name string) error {
 			"take spec.protected out there, and commit that",
 		}
 	}
-	return nil
+	p, err := s.installed(name)
+	if err != nil || !p.Spec.Protected {
+		return nil //nolint:nilerr // a package that cannot be read any more must be removable
+	}
+	file := compose.Payload(name) + "/" + packages.File
+	return &Error{
+		fmt.Sprintf("%s is protected by its package, at %s", name, file),
+		"take spec.protected out there, and commit that",
+	}
 }
 
 // neededBy are the installations besides names that a package is a dependency of, those that can do without it apart.

@@ -55,7 +55,9 @@ func TestWhatAStepMadeIsNotDestroyedForBeingGoneUnlessThatIsMeant(t *testing.T) 
 func TestWhatThePackageSaysMayBeDestroyedGoesWithItsStep(t *testing.T) {
 	w := newWorld(t)
 	trace := w.network("network")
-	w.edit("packages/net/payload/package.yaml", func(s string) string { return strings.Replace(s, "path: module", "path: module, allowDestroy: true", 1) })
+	w.edit("packages/net/payload/package.yaml", func(s string) string {
+		return strings.Replace(s, "path: module", "path: module, allowDestroy: true", 1)
+	})
 	w.commit("Let it be destroyed")
 	w.deploy()
 	w.run("git", "rm", "-rq", "packages/net")

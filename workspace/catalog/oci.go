@@ -57,7 +57,8 @@ type oci struct {
 	repo *ocirepo.Repository
 	now  func() time.Time
 	mu   sync.Mutex
-	// look is what the registry said last, entries what its manifests hold, by digest, which never changes. Guarded by mu.
+	// look is what the registry said last, entries what its manifests hold, by tag and digest, which together never change: what is
+	// good under its own tag is not under another. Guarded by mu.
 	look    *look
 	entries map[string]*artifact
 }
@@ -193,8 +194,9 @@ func (c *oci) version(ctx context.Context, l *look, name, version string) (*arti
 	if err != nil {
 		return nil, err
 	}
+	key := tagOf(name, version) + "@" + d.Digest.String()
 	c.mu.Lock()
-	known := c.entries[d.Digest.String()]
+	known := c.entries[key]
 	c.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -216,7 +218,7 @@ func (c *oci) version(ctx context.Context, l *look, name, version string) (*arti
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries[d.Digest.String()] = a
+	c.entries[key] = a
 	return a, nil
 }
 
