@@ -92,7 +92,7 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 .PHONY: bench
 bench: build .tools/remotedialer ## Measure; prints lines of the form "bench NAME VALUE UNIT".
 	PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
-		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve
+		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages
 
 .PHONY: scale
 scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 12 minutes.

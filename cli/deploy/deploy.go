@@ -178,7 +178,7 @@ func ShowPlan(f *cmdutil.Factory, p *plan.Plan) {
 	var text strings.Builder
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		mark, ok := marks[s.Action]
+		mark, ok := marks()[s.Action]
 		if !ok {
 			continue
 		}
@@ -214,7 +214,10 @@ func Agree(ctx context.Context, f *cmdutil.Factory, p *plan.Plan) error {
 	return nil
 }
 
-var marks = map[plan.Action]string{plan.Run: "+", plan.Remove: "-", plan.Keep: "="}
+// marks set off the steps about which something is done, or on purpose not done.
+func marks() map[plan.Action]string {
+	return map[plan.Action]string{plan.Run: "+", plan.Remove: "-", plan.Keep: "="}
+}
 
 // PlanView is a plan as it is printed.
 func PlanView(p *plan.Plan) ui.View {

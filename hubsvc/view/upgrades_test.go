@@ -63,7 +63,8 @@ func TestAServiceStandsOnEachClusterThatItIsMeantFor(t *testing.T) {
 	w.says("b", 0, &agentapi.ServiceReport{Service: "web", Key: "k2", QuarantinedKey: "k2", Phase: agentapi.Phase_FAILED, Message: "smoke"})
 	got := w.view().Stands("web")
 	want := []view.Stand{
-		{Cluster: "a", Phase: v1.Healthy}, {Cluster: "b", Phase: v1.Failed, Quarantined: true, Message: "smoke"},
+		{Cluster: "a", Phase: v1.Healthy},
+		{Cluster: "b", Phase: v1.Failed, Quarantined: true, Message: "smoke"},
 		{Cluster: "c", Phase: v1.Pending, Message: "its agent has not reported yet"},
 	}
 	for i := range want {

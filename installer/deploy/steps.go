@@ -158,7 +158,7 @@ func (r *runner) wait(ctx context.Context, step *compose.Step, c *compose.Compos
 	}
 	given := &compose.Values{Plain: map[string]any{}, Secret: map[string]any{}}
 	for name, value := range outputs {
-		if slices.Contains(step.Wait.Object.SecretOutputs, name) {
+		if step.Wait.Object.Secret(name) {
 			given.Secret[name] = value
 			continue
 		}
@@ -249,7 +249,7 @@ func (r *runner) logged(id plan.ID, do func(log io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("keep the log of %s: %w", id, err)
 	}
-	log, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // our own folder
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("keep the log of %s: %w", id, err)
 	}

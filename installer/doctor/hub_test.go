@@ -9,8 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -41,7 +40,7 @@ func certified(t *testing.T, handler http.Handler, end time.Time, names ...strin
 	must(t, err)
 	server = httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -156,12 +155,14 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 		"other major": {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
 		"refused commit": {
 			fleetOf{status: &v1.Status{Commit: good, Head: v1.Commit{ID: "baad000000"}, Refused: []v1.Problem{{Message: "services/a.yaml: no such field"}}}},
-			"hub/commit", Fail, []string{"refuses commit baad000", "serves c0ffee0", "no such field", "plural validate"},
+			"hub/commit", Fail,
+			[]string{"refuses commit baad000", "serves c0ffee0", "no such field", "plural validate"},
 		},
 		"nothing served": {fleetOf{status: &v1.Status{}}, "hub/commit", Fail, []string{"no commit"}},
 		"silent agent": {
 			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Stale, LastReport: &old}, {Name: "edge-2", Phase: v1.Healthy, LastReport: &fresh}}},
-			"hub/agents", Fail, []string{"edge-1 (1h0m0s ago)", "deployment/plural-agent"},
+			"hub/agents", Fail,
+			[]string{"edge-1 (1h0m0s ago)", "deployment/plural-agent"},
 		},
 		"no agent":  {fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Unregistered}}}, "hub/agents", Warn, []string{"plural cluster register edge-1"}},
 		"old agent": {fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.0", LastReport: &fresh}}}, "hub/agents", Warn, []string{"edge-1 (1.1.0)"}},

@@ -38,7 +38,7 @@ func (x *exam) disk(context.Context) Result {
 			return because(fmt.Errorf("statfs: %w", err), fmt.Sprintf("the free space of %q is unknown", at),
 				"see that you may read and write it")
 		}
-		if left := stat.Bavail * uint64(stat.Bsize); worst == "" || left < free { //nolint:gosec // a block's size is positive
+		if left := stat.Bavail * uint64(stat.Bsize); worst == "" || left < free {
 			worst, free = at, left
 		}
 	}

@@ -107,8 +107,13 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 		name string
 		do   func(context.Context) (string, error)
 	}{
-		{"cluster", u.look}, {"repo", u.begin}, {"registered", u.register}, {"hub keys", u.hub}, {"packages", u.packages},
-		{"deployed", u.deploy}, {"converged", u.converge},
+		{"cluster", u.look},
+		{"repo", u.begin},
+		{"registered", u.register},
+		{"hub keys", u.hub},
+		{"packages", u.packages},
+		{"deployed", u.deploy},
+		{"converged", u.converge},
 	} {
 		o.Reporter.Start(step.name)
 		text, err := step.do(ctx)
@@ -405,7 +410,7 @@ func (u *up) converge(ctx context.Context) (string, error) {
 	}
 	ticker := time.NewTicker(looking)
 	defer ticker.Stop()
-	last := errors.New("the hub was not asked")
+	var last error
 	for {
 		if u.status, err = u.Status(ctx, u.HubURL, u.keys.Token()); err != nil {
 			last = err

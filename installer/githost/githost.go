@@ -27,8 +27,10 @@ type Repository struct{ Host, Owner, Name string }
 // String is HOST/OWNER/NAME.
 func (r Repository) String() string { return r.Host + "/" + r.Owner + "/" + r.Name }
 
-// SSH and HTTPS are the addresses that git takes.
+// SSH is the address by which git reaches it with a key.
 func (r Repository) SSH() string { return "git@" + r.Host + ":" + r.Owner + "/" + r.Name + ".git" }
+
+// HTTPS is the address by which git reaches it with a token.
 func (r Repository) HTTPS() string {
 	return "https://" + r.Host + "/" + r.Owner + "/" + r.Name + ".git"
 }

@@ -67,7 +67,7 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string {
-	return fmt.Sprintf("ask remote %q for the record of deployments: %v", e.Remote, e.Err)
+	return fmt.Sprintf("ask remote %q for the record of deployments: %s", e.Remote, gist(e.Err))
 }
 
 // Fix is what can be done about it.
@@ -87,9 +87,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.Remote == "" {
-		return fmt.Sprintf("write the record of deployments to %s: %v", Ref, e.Err)
+		return fmt.Sprintf("write the record of deployments to %s: %s", Ref, gist(e.Err))
 	}
-	return fmt.Sprintf("remote %q refuses %s, where the record of deployments lies: %v", e.Remote, Ref, e.Err)
+	return fmt.Sprintf("remote %q refuses %s, where the record of deployments lies: %s", e.Remote, Ref, gist(e.Err))
 }
 
 // Fix is what can be done about it.
@@ -103,3 +103,19 @@ func (e *RefusedError) Fix() string {
 
 // Unwrap is what git said.
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// gist is what git said in one line, without what it says of every failure.
+func gist(err error) string {
+	var told []string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "", strings.HasPrefix(line, "error: failed to push some refs"),
+			line == "fatal: Could not read from remote repository.",
+			line == "Please make sure you have the correct access rights", line == "and the repository exists.":
+			continue
+		}
+		told = append(told, line)
+	}
+	return strings.Join(told, "; ")
+}

@@ -90,7 +90,7 @@ func (c *clone) git(ctx context.Context, env []string, input []byte, args ...str
 }
 
 func (c *clone) once(ctx context.Context, env []string, input []byte, args ...string) (out []byte, interrupted bool, err error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // our own arguments, no shell
 	cmd.Dir = c.Top
 	if c.Bare {
 		cmd.Dir = c.GitDir

@@ -278,7 +278,7 @@ func (c *clone) arrange(ctx context.Context, s *sight, r revision, text []byte) 
 
 // pause waits a little, longer each time, so that those who wait for the same thing do not come back together.
 func pause(ctx context.Context, attempt int) error {
-	timer := time.NewTimer(time.Duration(attempt)*50*time.Millisecond + rand.N(100*time.Millisecond)) //nolint:gosec // no secret
+	timer := time.NewTimer(time.Duration(attempt)*50*time.Millisecond + rand.N(100*time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

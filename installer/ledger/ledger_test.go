@@ -27,6 +27,9 @@ import (
 	"github.com/pluralsh/plural/workspace"
 )
 
+// say tells the test that started this process.
+func say(words ...any) { fmt.Println(words...) } //nolint:forbidigo // its standard output is what that test reads
+
 // TestMain is also the process that is killed: it acquires the lock, says so, and records a step when it is told to.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("LEDGER_CHILD")
@@ -35,13 +38,13 @@ func TestMain(m *testing.M) {
 	}
 	held, err := open(dir).Acquire(context.Background(), Lock{Purpose: "plural deploy"})
 	if err != nil {
-		fmt.Println(err)
+		say(err)
 		os.Exit(1)
 	}
-	fmt.Println("holds", held.Lock.ID)
+	say("holds", held.Lock.ID)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	fmt.Println("updates")
-	fmt.Println(held.Update(context.Background(), step("app", "child"), nil))
+	say("updates")
+	say(held.Update(context.Background(), step("app", "child"), nil))
 }
 
 func open(dir string) *Ledger {

@@ -361,5 +361,5 @@ func BenchmarkPlan500Packages(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	fmt.Printf("bench plan_500_packages_ms %.2f ms\n", float64(b.Elapsed().Microseconds())/float64(b.N)/1000)
+	fmt.Printf("bench plan_500_packages_ms %.2f ms\n", float64(b.Elapsed().Microseconds())/float64(b.N)/1000) //nolint:forbidigo // what make bench reads
 }

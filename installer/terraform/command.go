@@ -34,7 +34,7 @@ func (w *Work) run(ctx context.Context, during string, args []string, line func(
 		return fmt.Errorf("terraform %s: %w", during, err)
 	}
 	defer func() { _ = said.Close() }()
-	command := exec.Command(w.tool.Path, args...) //nolint:gosec,noctx // the program that was found; ctx asks before it kills
+	command := exec.Command(w.tool.Path, args...) //nolint:noctx // the program that was found; ctx asks before it kills
 	command.Dir = w.module()
 	command.Env = environment(w.env)
 	command.Stdout, command.Stderr = said, said
@@ -92,7 +92,7 @@ func (w *Work) watch(ctx context.Context, pid int, ended <-chan error, lines *re
 // unnamed is a file to write and read that goes with the last process that has it.
 func unnamed(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "said")
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600) //nolint:gosec // the caller's own folder
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

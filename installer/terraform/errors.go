@@ -184,10 +184,20 @@ func (e *FailedError) gist() string {
 			continue
 		}
 		if len(words) > 0 {
-			return strings.TrimSuffix(strings.Join(words, " "), ".")
+			return middleOut(strings.TrimSuffix(strings.Join(words, " "), "."))
 		}
 	}
 	return ""
+}
+
+// middleOut shortens what is long, such as all that a script has said: what matters stands at either end.
+func middleOut(text string) string {
+	const side = 300
+	runes := []rune(text)
+	if len(runes) <= 2*side {
+		return text
+	}
+	return string(runes[:side]) + " ... " + string(runes[len(runes)-side:])
 }
 
 // Error says what the state has.

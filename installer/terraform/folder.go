@@ -137,7 +137,7 @@ func (w *Work) caches(m Module) (*cache, error) {
 
 // take has the folder of providers for one init: terraform does not guard it against two.
 func (c *cache) take(ctx context.Context, log *journal) (release func(), err error) {
-	file, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // this user's own folder
+	file, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock folder of providers: %w", err)
 	}

@@ -95,7 +95,7 @@ func (t *Tool) Prepare(ctx context.Context, m Module, log io.Writer) (_ *Work, e
 		w.log.keep(m.Backend[name])
 	}
 	// Terraform makes its state for everybody to read, so the folder around it is shut, whoever made it.
-	if err := errors.Join(os.MkdirAll(w.module(), 0o700), os.Chmod(m.Dir, 0o700)); err != nil { //nolint:gosec // a folder
+	if err := errors.Join(os.MkdirAll(w.module(), 0o700), os.Chmod(m.Dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("prepare terraform: %w", err)
 	}
 	if w.hold, err = take(ctx, m.Dir, w.log); err != nil {
@@ -236,7 +236,7 @@ func (w *Work) hear(ctx context.Context, during string, args []string) (*hearing
 // backendOf reads what terraform has noted of the module's backend. A local one without a path is none: its state lies
 // where that of a module without a backend does.
 func backendOf(module string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(module, dataFolder, stateFile)) //nolint:gosec // the caller's own folder
+	raw, err := os.ReadFile(filepath.Join(module, dataFolder, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -328,7 +328,7 @@ output "own" {
 func TestFilesAreForTheirUserAlone(t *testing.T) {
 	m := module(t, echo)
 	m.Inputs = map[string]any{"text": "x"}
-	if err := os.MkdirAll(m.Dir, 0o755); err != nil { //nolint:gosec // that is the test
+	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	applied(t, m)

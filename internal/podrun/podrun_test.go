@@ -45,7 +45,7 @@ func TestArgumentsAreWhatTheyAreOnThisMachine(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	if n.service("ns", "web", 80) != n.service("ns", "web", 80) || n.pod("ns", "web-0", 8080) != own {
+	if first := n.service("ns", "web", 80); first != n.service("ns", "web", 80) || n.pod("ns", "web-0", 8080) != own {
 		t.Error("an address changes")
 	}
 }
