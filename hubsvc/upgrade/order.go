@@ -206,18 +206,23 @@ func sick(s *standing, bad *Cell, sentence string) v1.UpgradeReason {
 	}
 }
 
-// deploys says that a version has steps that only people run. A branch is for people anyway.
+// deploys says that a version, or the one before it, has steps that only people run: a step that is gone wants to be taken down. A
+// branch is for people anyway.
 func (s *standing) deploys(a *Action) *v1.UpgradeReason {
-	p := s.at(s.pick)
-	if p == nil || a.Branch != "" {
+	if a.Branch != "" {
 		return nil
 	}
-	for i := range p.Spec.Steps {
-		if p.Spec.Steps[i].Terraform != nil {
-			return &v1.UpgradeReason{
-				Code: v1.ReasonDeploy, Message: s.pick + " runs terraform (step " + p.Spec.Steps[i].Name + "), which the hub does not",
-				Version: s.pick,
-				Fix:     "plural package upgrade " + s.name() + " --to " + s.pick + " && plural deploy",
+	for _, p := range []*packages.Package{s.at(s.pick), s.pkg} {
+		if p == nil {
+			continue
+		}
+		for i := range p.Spec.Steps {
+			if p.Spec.Steps[i].Terraform != nil {
+				return &v1.UpgradeReason{
+					Code: v1.ReasonDeploy, Message: p.Spec.Version + " runs terraform (step " + p.Spec.Steps[i].Name + "), which the hub does not",
+					Version: s.pick,
+					Fix:     "plural package upgrade " + s.name() + " --to " + s.pick + " && plural deploy",
+				}
 			}
 		}
 	}

@@ -258,6 +258,9 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 		"it runs terraform": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0 terraform").installs("web", "web", "1.0.0", minor)
 		}, "web 1.0.0 -> 1.1.0: blocked\n  deploy: 1.1.0 runs terraform (step infra), which the hub does not\n"},
+		"it ran terraform, which would have to destroy what it made": {func(w *world) {
+			w.has("web 1.0.0 terraform", "web 1.1.0").installs("web", "web", "1.0.0", minor)
+		}, "web 1.0.0 -> 1.1.0: blocked\n  deploy: 1.0.0 runs terraform (step infra), which the hub does not\n"},
 		"the hub only reads": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
 			w.closed = &v1.UpgradeReason{Code: v1.ReasonReadOnly, Message: "this hub only reads the installation repo"}

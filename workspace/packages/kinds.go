@@ -1,6 +1,10 @@
 package packages
 
-import "github.com/pluralsh/plural/workspace/fleet"
+import (
+	"slices"
+
+	"github.com/pluralsh/plural/workspace/fleet"
+)
 
 // The structs below are the format: a field without omitempty must be written, and not empty; any other field is
 // unknown. The strict decoder reads both from the yaml tags, and Schema reads the doc comments besides. Every text below a
@@ -314,8 +318,14 @@ type WaitObject struct {
 	Condition string `yaml:"condition,omitempty" json:"condition,omitempty"`
 	// Outputs are CEL over object, without ${}, by the names under which later steps read them.
 	Outputs map[string]string `yaml:"outputs,omitempty" json:"outputs,omitempty"`
-	// SecretOutputs are the names of outputs that are secrets.
+	// SecretOutputs are the names of outputs that are secrets. All that is read from a Kubernetes Secret is one without being
+	// called so.
 	SecretOutputs []string `yaml:"secretOutputs,omitempty" json:"secretOutputs,omitempty"`
+}
+
+// Secret says whether an output is one.
+func (o *WaitObject) Secret(output string) bool {
+	return o.Kind == "Secret" && o.APIVersion == "v1" || slices.Contains(o.SecretOutputs, output)
 }
 
 // Output is something that others may read.

@@ -281,3 +281,15 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsReadFromASecretIsOne(t *testing.T) {
+	for output, want := range map[string]map[string]bool{"called": {"v1 ConfigMap": true, "v1 Secret": true, "acme.io/v1 Secret": true}, "other": {"v1 Secret": true}} {
+		for _, kind := range []string{"v1 ConfigMap", "v1 Secret", "acme.io/v1 Secret"} {
+			o := packages.WaitObject{SecretOutputs: []string{"called"}}
+			o.APIVersion, o.Kind, _ = strings.Cut(kind, " ")
+			if got := o.Secret(output); got != want[kind] {
+				t.Errorf("%s of a %s: %v", output, kind, got)
+			}
+		}
+	}
+}
