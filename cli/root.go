@@ -82,7 +82,12 @@ func run(ctx context.Context, f *cmdutil.Factory, args []string) int {
 		return int(ui.ExitOK)
 	}
 	if errors.Is(context.Cause(ctx), errTimeout) && (errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded)) {
-		err = &ui.Err{Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Code: ui.ExitPending}
+		late := &ui.Err{Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Code: ui.ExitPending, Err: err}
+		var told *ui.Err
+		if errors.As(err, &told) { // what it was at
+			late.Problems = told.Problems
+		}
+		err = late
 	}
 	tell(f, err)
 	return int(ui.CodeOf(cmdutil.Explain(err)))

@@ -185,7 +185,7 @@ func ShowPlan(f *cmdutil.Factory, p *plan.Plan) {
 		fmt.Fprintf(&text, "  %s %s (%s): %s\n", mark, s.ID, s.Kind, s.Reason)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Protect)) {
-		fmt.Fprintf(&text, "  %s %s: %s\n", marks[plan.Keep], name, protection(p, name))
+		fmt.Fprintf(&text, "  %s %s: %s\n", marks()[plan.Keep], name, protection(p, name))
 	}
 	f.Say("%s%d to run, %d to remove, %d unchanged", text.String(), p.Count(plan.Run), p.Count(plan.Remove), p.Count(plan.Unchanged))
 }

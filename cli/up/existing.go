@@ -117,7 +117,12 @@ func (o *options) explainExisting(ctx context.Context, err error) error {
 func (o *options) config() (*rest.Config, error) {
 	config, way, err := clusters.Named(o.existing.kubeconfig, o.existing.context)
 	if err != nil {
-		return nil, &ui.Err{Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Err: err}
+		told := &ui.Err{Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Err: err}
+		var known *clusters.ContextError
+		if errors.As(err, &known) && known.Solution != "" {
+			told.Fix = known.Solution
+		}
+		return nil, told
 	}
 	o.existing.way = way
 	return config, nil

@@ -67,8 +67,9 @@ type Cluster struct {
 	options Options
 	scripts *lua.Scripts // nil when they are the caller's
 
-	beginning sync.Mutex // held by who begins; guards engine until it is set
+	beginning sync.Mutex // held by who begins; guards engine until it is set, and away
 	engine    *apply.Engine
+	away      silence
 	running   sync.WaitGroup
 	stop      context.CancelFunc
 
@@ -113,14 +114,28 @@ func (c *Cluster) Close() {
 	}
 }
 
-// begin finds out which cluster this is, once, and starts to watch it.
+// silence is that of an API server which was waited for in vain.
+type silence struct {
+	err  error
+	till time.Time
+}
+
+// begin finds out which cluster this is, once, and starts to watch it. Who comes while somebody waits for its API server in
+// vain does not wait once more.
 func (c *Cluster) begin(ctx context.Context, told func(string)) error {
+	came := time.Now()
 	c.beginning.Lock()
 	defer c.beginning.Unlock()
-	if c.engine != nil {
+	switch {
+	case c.engine != nil:
 		return nil
+	case c.away.till.After(came):
+		return c.away.err
 	}
 	if err := c.answers(ctx, told); err != nil {
+		if ctx.Err() == nil { // it was not this caller's own end
+			c.away = silence{err, time.Now()}
+		}
 		return err
 	}
 	key, err := c.digestKey(ctx)

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/workspace/lockfile"
@@ -48,6 +50,14 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
+	t.Cleanup(func() { // other tests have services of the same names
+		for _, namespace := range []string{cluster.Namespace, object.SystemNamespace} {
+			maps := cluster.Dynamic.Resource(configMaps).Namespace(namespace)
+			if err := maps.DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	o := &operator{TB: t, home: t.TempDir(), kubeconfig: cluster.Kubeconfig}
 	o.origin, o.dir = filepath.Join(o.home, "origin.git"), filepath.Join(o.home, "fleet")
 	o.settle("ada")

@@ -90,14 +90,23 @@ type CatalogError struct {
 	Err     error
 }
 
-// Error names the catalog, and says what to look at when nobody answered.
-func (e *CatalogError) Error() string {
-	text := fmt.Sprintf("catalog %s: %v", e.Catalog, e.Err)
-	var network *net.OpError
-	if errors.As(e.Err, &network) {
-		return text + ": is its server up, and reachable from here?"
+// Error names the catalog.
+func (e *CatalogError) Error() string { return fmt.Sprintf("catalog %s: %v", e.Catalog, e.Err) }
+
+// Fix says what to look at: what the cause knows to help, or its server when that did not answer, or where it is named.
+func (e *CatalogError) Fix() string {
+	var known interface {
+		error
+		Fix() string
 	}
-	return text
+	var network *net.OpError
+	switch {
+	case errors.As(e.Err, &known) && known.Fix() != "":
+		return known.Fix()
+	case errors.As(e.Err, &network):
+		return "see that its server is up and reachable from here, and that its source below sources/ names the right one"
+	}
+	return "see spec.catalogs in plural.yaml and its source below sources/"
 }
 
 // Unwrap is the cause.

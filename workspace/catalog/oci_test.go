@@ -414,7 +414,9 @@ func TestARegistryThatIsAwayOrRefusesIsTold(t *testing.T) {
 	h.guard(nil)
 	c := h.catalog(t)
 	h.Close()
-	if _, err := c.Packages(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "connection refused: is its server up, and reachable from here?") {
+	var failed *CatalogError
+	if _, err := c.Packages(t.Context()); !errors.As(err, &failed) || !strings.HasSuffix(err.Error(), "connection refused") ||
+		!strings.Contains(failed.Fix(), "reachable from here") {
 		t.Errorf("%v", err)
 	}
 	_, err := Publish(t.Context(), content("web", "1.0.0", ""), PublishOptions{OCIOptions: h.options()})
