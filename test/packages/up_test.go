@@ -21,13 +21,19 @@ var (
 	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
+// What the packages hub and agent run.
+const (
+	hubImage   = "ghcr.io/pluralsh/plural"
+	agentImage = "ghcr.io/pluralsh/plural-agent"
+)
+
 // play has a cluster's pods of hub and agent run as processes of this machine.
-func play(t testing.TB, config *rest.Config) *podrun.Node {
+func play(t testing.TB, config *rest.Config, others ...podrun.Program) *podrun.Node {
 	t.Helper()
-	return podrun.Start(t, podrun.Options{Kube: config, Programs: []podrun.Program{
-		{Image: "ghcr.io/pluralsh/plural", Command: []string{program(t, "plural")}, Args: []string{"--with-parent"}},
-		{Image: "ghcr.io/pluralsh/plural-agent", Command: []string{program(t, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
-	}})
+	return podrun.Start(t, podrun.Options{Kube: config, Programs: append([]podrun.Program{
+		{Image: hubImage, Command: []string{program(t, "plural")}, Args: []string{"--with-parent"}},
+		{Image: agentImage, Command: []string{program(t, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+	}, others...)})
 }
 
 // From an empty cluster to a fleet of two, unattended: nobody is at a terminal.
