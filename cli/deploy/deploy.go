@@ -25,6 +25,7 @@ import (
 	"github.com/pluralsh/plural/installer/ledger"
 	"github.com/pluralsh/plural/installer/plan"
 	"github.com/pluralsh/plural/installer/run"
+	"github.com/pluralsh/plural/installer/terraform"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -98,7 +99,11 @@ func (o *options) run(ctx context.Context) error {
 		if len(made.Steps) == 0 {
 			o.f.Say("nothing to do: the repo has no packages")
 		}
-		if err := printer.Print(PlanView(made)); err != nil {
+		known, err := d.Foresee(work)
+		if err != nil {
+			return err
+		}
+		if err := printer.Print(PlanView(made, known)); err != nil {
 			return err
 		}
 		if o.exitCode && made.Changes() {
@@ -219,24 +224,53 @@ func marks() map[plan.Action]string {
 	return map[plan.Action]string{plan.Run: "+", plan.Remove: "-", plan.Keep: "="}
 }
 
-// PlanView is a plan as it is printed.
-func PlanView(p *plan.Plan) ui.View {
-	rows := make([][]string, 0, len(p.Steps))
-	names := make([]string, 0, len(p.Steps))
+// due is one step of a plan as programs read it.
+type due struct {
+	*plan.Step
+	// Terraform is what it would do, where that was asked and is known.
+	Terraform *foreseen `json:"terraform,omitempty"`
+}
+
+type foreseen struct {
+	Add     int                `json:"add"`
+	Change  int                `json:"change"`
+	Replace int                `json:"replace"`
+	Destroy int                `json:"destroy"`
+	Changes []terraform.Change `json:"changes,omitempty"`
+	Error   string             `json:"error,omitempty"`
+}
+
+func (f *foreseen) String() string {
+	if f == nil {
+		return "-"
+	}
+	if f.Error != "" {
+		return "cannot be told: " + f.Error
+	}
+	return fmt.Sprintf("%d to add, %d to change, %d to replace, %d to destroy", f.Add, f.Change, f.Replace, f.Destroy)
+}
+
+// PlanView is a plan as it is printed, with what terraform would do as far as that is known.
+func PlanView(p *plan.Plan, known map[plan.ID]deploy.Foreseen) ui.View {
+	list := make([]due, 0, len(p.Steps))
+	view := ui.View{Columns: []ui.Column{{Name: "STEP"}, {Name: "KIND"}, {Name: "ACTION"}, {Name: "REASON"}, {Name: "TERRAFORM"}}}
 	for i := range p.Steps {
-		s := &p.Steps[i]
-		rows = append(rows, []string{string(s.ID), s.Kind, string(s.Action), cmdutil.OrDash(s.Reason)})
-		names = append(names, "step/"+string(s.ID))
+		s := due{Step: &p.Steps[i]}
+		if f, ok := known[s.ID]; ok {
+			s.Terraform = &foreseen{}
+			switch {
+			case f.Err != nil:
+				s.Terraform.Error = f.Err.Error()
+			case f.Summary != nil:
+				s.Terraform = &foreseen{Add: f.Add, Change: f.Change, Replace: f.Replace, Destroy: f.Destroy, Changes: f.Changes}
+			}
+		}
+		list = append(list, s)
+		view.Rows = append(view.Rows, []string{string(s.ID), s.Kind, string(s.Action), cmdutil.OrDash(s.Reason), s.Terraform.String()})
+		view.Names = append(view.Names, "step/"+string(s.ID))
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Protect)) {
-		rows = append(rows, []string{name, cmdutil.OrDash(""), "record", protection(p, name)})
-		names = append(names, "package/"+name)
-	}
-	return ui.View{
-		Value:   p,
-		Columns: []ui.Column{{Name: "STEP"}, {Name: "KIND"}, {Name: "ACTION"}, {Name: "REASON"}},
-		Rows:    rows, Names: names,
-	}
+	view.Value = map[string][]due{"steps": list}
+	return view
 }
 
 // result is what came of one step, for programs.

@@ -101,7 +101,7 @@ func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error 
 	}
 	defer reporter.Close()
 	if o.dryRun {
-		return printer.Print(deploy.PlanView(d.Plan()))
+		return printer.Print(deploy.PlanView(d.Plan(), nil))
 	}
 	if !d.Plan().Changes() {
 		if _, err := d.Run(work, "plural down"); !errors.Is(err, installed.ErrNothing) {

@@ -208,23 +208,23 @@ func statePath(id plan.ID) string {
 func stateFile(id plan.ID) string { return "sealed/" + statePath(id) }
 
 // prepare readies a module, with the newest state there is.
-func (r *runner) prepare(
-	ctx context.Context, id plan.ID, tool *terraform.Tool, step *compose.Step, files fs.FS, state string, log io.Writer, t *run.Progress,
+func (d *Deploy) prepare(
+	ctx context.Context, id plan.ID, tool *terraform.Tool, step *compose.Step, files fs.FS, state, dir string, log io.Writer, told func(string),
 ) (*terraform.Work, error) {
 	m := step.Terraform
 	module := terraform.Module{
-		Files: files, Dir: r.moduleDir(id), Inputs: m.Inputs, Secret: map[string]bool{}, Backend: m.Backend,
-		AllowDestroy: m.AllowDestroy || r.AllowDestroy, Told: t.Detail,
+		Files: files, Dir: dir, Inputs: m.Inputs, Secret: map[string]bool{}, Backend: m.Backend,
+		AllowDestroy: m.AllowDestroy || d.AllowDestroy, Told: told,
 	}
 	for _, name := range step.SecretInputs {
 		module.Secret[name] = true
 	}
 	if state != "" {
-		sealed, err := r.ledger.File(ctx, state)
+		sealed, err := d.ledger.File(ctx, state)
 		if err != nil {
 			return nil, err
 		}
-		if module.State, err = r.world.open(statePath(id), sealed); err != nil {
+		if module.State, err = d.world.open(statePath(id), sealed); err != nil {
 			return nil, err
 		}
 	}
@@ -275,7 +275,7 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 	if err != nil {
 		return nil, err
 	}
-	work, err := r.prepare(ctx, id, tool, step, files, state, log, t)
+	work, err := r.prepare(ctx, id, tool, step, files, state, r.moduleDir(id), log, t.Detail)
 	if err != nil {
 		return nil, err
 	}
@@ -459,7 +459,7 @@ func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log 
 	if err != nil {
 		return err
 	}
-	work, err := r.prepare(ctx, id, tool, step, files, was.State, log, t)
+	work, err := r.prepare(ctx, id, tool, step, files, was.State, r.moduleDir(id), log, t.Detail)
 	if err != nil {
 		return err
 	}

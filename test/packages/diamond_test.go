@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,5 +185,31 @@ func (w *world) check10() {
 	w.Helper()
 	if got := w.data("left")["id"]; got != "net-10.0.0.0/8" {
 		w.Errorf("left: %s", got)
+	}
+}
+
+func TestADryRunSaysWhatTerraformWouldDoAndDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	trace := w.diamond()
+	refs := w.run("git", "ls-remote", w.origin)
+	var planned struct {
+		Steps []struct {
+			ID, Action string
+			Terraform  *struct{ Add, Change, Destroy int }
+		}
+	}
+	out := w.plural(append([]string{"deploy", "--dry-run", "-o", "json"}, w.reach()...)...)
+	if err := json.Unmarshal([]byte(out), &planned); err != nil {
+		t.Fatal(err)
+	}
+	if len(planned.Steps) != 5 || planned.Steps[0].Terraform == nil || planned.Steps[0].Terraform.Add != 1 {
+		t.Errorf("%s", out)
+	}
+	if w.exists(trace) || w.run("git", "ls-remote", w.origin) != refs {
+		t.Error("a dry run did something")
+	}
+	left, err := filepath.Glob(filepath.Join(w.home, ".state", "plural", "deploy", "*", "*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
