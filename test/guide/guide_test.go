@@ -28,7 +28,38 @@ var pages = map[string]struct {
 		s.gitHost("fleet", "public:packages")
 		s.fast()
 	}},
+	"kind.md": {
+		world: func(s *shell) {
+			s.clusters("http://192.0.2.10:30080", "kind-home", "kind-edge")
+			s.gitHost("fleet")
+			s.stands("--interval=10s", "--interval=1s,--poll-interval=1s,--report-interval=2s")
+		},
+		skipped: map[string]string{
+			"kind create cluster --name home --config kind.yaml":               noDocker,
+			"kind create cluster --name edge":                                  noDocker,
+			"kind load docker-image ghcr.io/pluralsh/plural:0.1.0 --name home": noDocker,
+			"kind delete cluster --name edge":                                  noDocker,
+			"kind delete cluster --name home":                                  noDocker,
+		},
+	},
+	"ci.md": {world: func(s *shell) {
+		s.clusters("https://hub.example.com", "prod")
+		s.gitHost("fleet")
+	}},
+	"packages.md": {
+		world: func(s *shell) {
+			s.registry()
+			s.downAfterwards("fleet")
+		},
+		skipped: map[string]string{"docker run -d -p 5000:5000 registry:3": noDocker},
+	},
+	"upgrades.md": {world: func(s *shell) {
+		s.gitHost("public:packages")
+		s.downAfterwards("fleet")
+	}},
 }
+
+const noDocker = "tests have no Docker, and something else in its place"
 
 // folder is where the pages are.
 var folder = filepath.Join("..", "..", "docs", "guide")
@@ -123,7 +154,7 @@ func follow(t *testing.T, s *shell, name string, do *step, skipped map[string]st
 			t.Logf("%s:%d: $ %s (%.1fs)\n%s", name, do.line, do.command, time.Since(began).Seconds(), printed)
 			return
 		}
-		if !looks.MatchString(do.command) || time.Since(began) > patience {
+		if !looks.MatchString(do.command) || time.Since(began) > coming {
 			if wrong {
 				t.Fatalf("%s:%d: $ %s\nended with %v\n%s", name, do.line, do.command, err, printed)
 			}

@@ -23,8 +23,12 @@ type shell struct {
 	replacements [][2]string
 }
 
-// patience is how long a command may take, and how long what it looks at may take to come about.
-const patience = 4 * time.Minute
+const (
+	// patience is how long a command may take.
+	patience = 4 * time.Minute
+	// coming is how long what a command looks at may take to come about.
+	coming = 2 * time.Minute
+)
 
 // newShell makes a home in which git knows its person, and the programs are on PATH.
 func newShell(t *testing.T) *shell {

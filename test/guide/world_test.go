@@ -3,7 +3,7 @@ package guide
 import (
 	"context"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -23,7 +23,9 @@ import (
 )
 
 // stands has a name of the pages stand for something here.
-func (s *shell) stands(name, forWhat string) { s.replacements = append(s.replacements, [2]string{name, forWhat}) }
+func (s *shell) stands(name, forWhat string) {
+	s.replacements = append(s.replacements, [2]string{name, forWhat})
+}
 
 // What opens the git host: a token that may read, and one that may push.
 const (
@@ -72,7 +74,7 @@ func (s *shell) gitHost(repositories ...string) {
 
 // registry has localhost:5000, which wants no log-in.
 func (s *shell) registry() {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
 	s.t.Cleanup(server.Close)
 	s.stands("localhost:5000", strings.TrimPrefix(server.URL, "http://"))
 }
