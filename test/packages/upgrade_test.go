@@ -33,6 +33,7 @@ var (
 const (
 	crashing = "0.3.0"
 	missing  = "0.3.1"
+	uneven   = "0.5.0" // crashes on the cluster edge alone
 )
 
 // bad are the images of versions that are of no use.
@@ -49,6 +50,7 @@ func bad() []podrun.Program {
 type kept struct {
 	*operator
 	mgmt, canary, edge *kubetest.Cluster
+	node               *podrun.Node // of mgmt
 	hub, token         string
 	catalog            string // a clone
 	// seen are the reasons that the hub gave for each installation, by code.
@@ -61,9 +63,9 @@ func newKept(t *testing.T) *kept {
 		operator: &operator{TB: t, home: t.TempDir()}, seen: map[string]map[v1.UpgradeCode]string{},
 		mgmt: kubetest.StartApart(t), canary: kubetest.StartApart(t), edge: kubetest.StartApart(t),
 	}
-	node := play(t, k.mgmt.RESTConfig, bad()...)
+	k.node = play(t, k.mgmt.RESTConfig, bad()...)
 	play(t, k.canary.RESTConfig, bad()...)
-	play(t, k.edge.RESTConfig, bad()...)
+	play(t, k.edge.RESTConfig, append(bad(), podrun.Program{Image: agentImage + ":" + uneven, Command: []string{"/bin/false"}})...)
 	k.origin, k.dir = filepath.Join(k.home, "origin.git"), filepath.Join(k.home, "fleet")
 	k.kubeconfig, k.catalog = filepath.Join(k.home, "kubeconfig"), filepath.Join(k.home, "catalog")
 	k.contexts(map[string]string{"prod": k.mgmt.Kubeconfig, "canary": k.canary.Kubeconfig, "far": k.edge.Kubeconfig})
@@ -72,7 +74,7 @@ func newKept(t *testing.T) *kept {
 	k.run("git", "init", "--quiet", "--bare", "--initial-branch=main", k.catalog+".git")
 	k.run("git", "clone", "--quiet", k.catalog+".git", k.catalog)
 	k.publish("0.1.0", "hub", "agent", "note")
-	k.hub = "http://" + node.ServiceAddress("plural-system", "plural-hub", 80)
+	k.hub = "http://" + k.node.ServiceAddress("plural-system", "plural-hub", 80)
 	k.begin()
 	return k
 }
@@ -277,7 +279,9 @@ func TestTheHubUpgradesAgentsAfterACanaryAndItselfAndGoesBackFromWhatIsBad(t *te
 	t.Run("an agent without an image stays on the canary, which goes back", func(t *testing.T) { k.badAgent(t, missing) })
 	t.Run("a good hub takes its own place", k.goodHub)
 	t.Run("a hub that crashes is gone back from, and answers again", k.badHub)
-	t.Run("the next good agent is taken after all that", func(t *testing.T) { k.nextAgent(t, "0.4.0") })
+	t.Run("the next good agent is taken, though the hub is killed meanwhile", k.goesOn)
+	t.Run("an agent that crashes on one cluster only is taken back on all but the canary", k.unevenAgent)
+	t.Run("people go on from what the hub did", k.people)
 }
 
 func (k *kept) goodAgent(t *testing.T) {
@@ -350,6 +354,10 @@ func (k *kept) badAgent(t *testing.T, version string) {
 		t.Errorf("%s is not skipped:\n%s", version, skip)
 	}
 	k.until(t, "agent", "0.2.0", v1.UpgradeWaiting)
+	until(t, "the canary is healthy", func() bool {
+		var cluster v1.Cluster
+		return k.get("/v1/clusters/canary", &cluster) && cluster.Phase == v1.Healthy
+	})
 }
 
 func (k *kept) goodHub(t *testing.T) {
@@ -372,10 +380,45 @@ func (k *kept) badHub(t *testing.T) {
 	runs(t, k.mgmt, "plural-hub", hubImage+":0.2.0")
 }
 
-func (k *kept) nextAgent(t *testing.T, version string) {
-	k.publish(version, "agent")
-	k.until(t, "agent", version, v1.UpgradeCurrent)
+func (k *kept) goesOn(t *testing.T) {
+	k.publish("0.4.0", "agent")
+	k.until(t, "agent-canary", "0.4.0", v1.UpgradeRolling)
+	k.node.Kill("plural-system", "plural-hub-0")
+	k.until(t, "agent", "0.4.0", v1.UpgradeCurrent)
 	for _, on := range []*kubetest.Cluster{k.mgmt, k.edge, k.canary} {
-		runs(t, on, "plural-agent", agentImage+":"+version)
+		runs(t, on, "plural-agent", agentImage+":0.4.0")
+	}
+}
+
+func (k *kept) unevenAgent(t *testing.T) {
+	k.publish(uneven, "agent")
+	k.until(t, "agent", uneven, v1.UpgradeRolling)
+	at := k.until(t, "agent", "0.4.0", v1.UpgradeReverted)
+	if why := at.Reasons[0].Message; !strings.Contains(why, uneven+" was taken back: agent "+uneven+" failed a test on edge") {
+		t.Errorf("the reason is %q", why)
+	}
+	for _, on := range []*kubetest.Cluster{k.mgmt, k.edge} {
+		runs(t, on, "plural-agent", agentImage+":0.4.0")
+	}
+	k.until(t, "agent-canary", uneven, v1.UpgradeCurrent)
+	runs(t, k.canary, "plural-agent", agentImage+":"+uneven)
+}
+
+// people take a package that is left to them, and deploy: what the hub did is neither undone nor in the way.
+func (k *kept) people(t *testing.T) {
+	k.run("git", "pull", "--quiet", "--rebase")
+	k.plural("package", "upgrade", "note", "--yes")
+	k.until(t, "note", "0.2.0", v1.UpgradeCurrent)
+	k.run("git", "pull", "--quiet", "--rebase")
+	for _, s := range k.deployHere() {
+		if s.Error != "" {
+			t.Errorf("%s %s: %s", s.Action, s.Step, s.Error)
+		}
+	}
+	if got := done(k.deployHere()); len(got) != 0 {
+		t.Errorf("left to do after deploying: %v", got)
+	}
+	for app, image := range map[string]string{"plural-agent": agentImage + ":0.4.0", "plural-hub": hubImage + ":0.2.0"} {
+		runs(t, k.mgmt, app, image)
 	}
 }
