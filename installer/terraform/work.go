@@ -33,11 +33,11 @@ type Summary struct {
 // Change is what happens to one resource or output.
 type Change struct {
 	// Address is a resource's, or "output.NAME".
-	Address string
+	Address string `json:"address"`
 	// Action is create, update, delete, replace, forget, read or import.
-	Action string
+	Action string `json:"action"`
 	// HalfMade says that the resource is replaced, or removed, because a run was stopped while it made it.
-	HalfMade bool
+	HalfMade bool `json:"halfMade,omitempty"`
 }
 
 // Destroys are the addresses of what a plan destroys or replaces. What was only half made is not among them.
