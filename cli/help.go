@@ -45,9 +45,13 @@ func setHelp(root *cobra.Command) {
 func writeFirstScreen(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "%s.\n", root.Short)
 	for _, group := range root.Groups() {
+		if group.ID == cmdutil.GroupTool {
+			writeNames(w, root, group)
+			continue
+		}
 		writeCommands(w, root, group)
 	}
-	fmt.Fprintln(w, "\nMore: plural COMMAND --help; plural help flags, environment or exit-codes")
+	fmt.Fprintln(w, "More: plural COMMAND --help; plural help flags, environment or exit-codes")
 }
 
 // writeCommands lists the commands of a group under its title, if there are any.
@@ -59,6 +63,17 @@ func writeCommands(w io.Writer, cmd *cobra.Command, group *cobra.Group) {
 			title = ""
 		}
 	}
+}
+
+// writeNames lists a group's commands by their names alone.
+func writeNames(w io.Writer, cmd *cobra.Command, group *cobra.Group) {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.GroupID == group.ID && c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	fmt.Fprintf(w, "%-9s%s\n", group.Title, strings.Join(names, ", "))
 }
 
 // writeHelp is the help of one command.

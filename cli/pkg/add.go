@@ -27,7 +27,7 @@ func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
 	o := &addOptions{f: f, given: given{f: f}, making: change.Making{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "add NAME[@RANGE]...",
-		Short: "Add packages to the installation repo, with all that they need",
+		Short: "Add packages to the repo, with all that they need",
 		Long: `Add packages to the installation repo, with all that they need.
 
 What fits together is shown before anything is done: each package that comes or

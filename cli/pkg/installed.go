@@ -82,7 +82,7 @@ func newCmdGraph(f *cmdutil.Factory) *cobra.Command {
 		Use:     "graph",
 		Short:   "Show which package needs which",
 		Long:    "Show which package needs which, as plural.lock has it. With -o dot it is a graph that Graphviz draws.",
-		Example: cmdutil.Example("plural package graph", "plural package graph -o dot | dot -Tsvg > packages.svg"),
+		Example: cmdutil.Example("plural package graph", "plural package graph -o dot"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			d, err := open(f)
@@ -153,7 +153,7 @@ func newCmdOutdated(f *cmdutil.Factory) *cobra.Command {
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "outdated",
-		Short: "List packages that have newer versions, and what keeps them from those",
+		Short: "List newer versions of packages, and what keeps them",
 		Example: cmdutil.Example(
 			"plural package outdated",
 			"plural package outdated --exit-code"),
