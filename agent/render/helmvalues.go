@@ -13,7 +13,6 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
-	sigs "sigs.k8s.io/yaml"
 )
 
 // chartValues is everything templates see at the top.
@@ -70,7 +69,7 @@ func givenValues(j *job) (map[string]any, error) {
 		}
 		for _, doc := range docs {
 			values := map[string]any{}
-			if err := sigs.Unmarshal(doc.json, &values); err != nil {
+			if err := json.Unmarshal(doc.json, &values); err != nil {
 				return nil, doc.invalid("values are not a mapping: %v", err)
 			}
 			merged = loader.MergeMaps(merged, values)

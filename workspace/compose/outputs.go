@@ -197,7 +197,7 @@ func (i *installing) ownOutputs() error {
 	for _, name := range slices.Sorted(maps.Keys(i.loaded.outputs)) {
 		written := i.loaded.pkg.Spec.Outputs[name]
 		// Who reads one that is locked is told; who does not, need not care.
-		got, err := i.scope.eval(written.Value, i.loaded.outputs[name], true)
+		got, err := i.scope.eval(written.Value, i.loaded.outputs[name], true, nil)
 		if err != nil {
 			return i.loaded.evaluation(&part{fields: [][2]string{{"", "spec.outputs." + name + ".value"}}}, err)
 		}
@@ -249,6 +249,20 @@ func (i *installing) outputFiles() error {
 
 // encode writes a value as YAML below a comment.
 func encode(header string, v any) ([]byte, error) {
+	switch of := v.(type) {
+	case document:
+		of.Spec, _ = legible(of.Spec).(map[string]any)
+		v = of
+	case kept:
+		steps := make(map[string]map[string]any, len(of.Steps))
+		for step, outputs := range of.Steps {
+			steps[step], _ = legible(outputs).(map[string]any)
+		}
+		of.Steps = steps
+		v = of
+	case map[string]any:
+		v = legible(of)
+	}
 	out := bytes.NewBufferString(header)
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
@@ -256,6 +270,30 @@ func encode(header string, v any) ([]byte, error) {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// legible is a tree whose texts can be read again when they are written: the library writes texts of several lines as blocks,
+// and those that begin with a line's end or a tab so that nobody reads them.
+func legible(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, item := range v {
+			out[key] = legible(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for n, item := range v {
+			out[n] = legible(item)
+		}
+		return out
+	case string:
+		if strings.HasPrefix(v, "\n") || strings.HasPrefix(v, "\t") || strings.HasPrefix(v, " ") {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: v}
+		}
+	}
+	return v
 }
 
 // want notes a file of the installation that is not in the repo as it should be; nil is one that should not be there.

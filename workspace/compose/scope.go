@@ -84,8 +84,11 @@ type evaluated struct {
 	leaves [][]string
 }
 
+// writing says how texts are written that have values of expressions in them: secret are the leaves that read a secret.
+type writing func(raw any, secret [][]string) func(path []string, parts []expr.Part) (string, error)
+
 // eval evaluates a tree, unless it has to wait. What reads a file that could not be opened is a *LockedError, or becomes nothing.
-func (s *scope) eval(raw any, t *expr.Tree, blind bool) (evaluated, error) {
+func (s *scope) eval(raw any, t *expr.Tree, blind bool, write writing) (evaluated, error) {
 	out := evaluated{reading: s.reads(t.Refs())}
 	if len(out.waiting) > 0 {
 		return out, nil
@@ -109,7 +112,11 @@ func (s *scope) eval(raw any, t *expr.Tree, blind bool) (evaluated, error) {
 		}
 	}
 	var err error
-	out.value, err = t.EvalHiding(s.vars, s.isSecret)
+	o := expr.Options{Secret: s.isSecret}
+	if write != nil {
+		o.Text = write(raw, out.leaves)
+	}
+	out.value, err = t.EvalWith(s.vars, o)
 	return out, err
 }
 

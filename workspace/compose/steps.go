@@ -63,7 +63,11 @@ func (i *installing) step(p *part, s *Step) error {
 		s.Waiting = waiting
 		return i.keepWaiting(p, s)
 	}
-	got, err := i.scope.eval(p.raw, p.tree, i.w.Blind)
+	var write writing
+	if s.Kind == Service {
+		write = braces
+	}
+	got, err := i.scope.eval(p.raw, p.tree, i.w.Blind, write)
 	if err != nil {
 		return i.evaluation(p, err)
 	}

@@ -143,13 +143,38 @@ func (t *Tree) Leaves() []Leaf { return t.leaves }
 // map[string]any. Maps and lists are new. A variable that is not given is an empty map. The error is an *Error, and may tell
 // values: who evaluates with secrets uses EvalHiding.
 func (t *Tree) Eval(vars map[string]any) (any, error) {
-	return t.EvalHiding(vars, func(Ref) bool { return false })
+	return t.EvalWith(vars, Options{})
 }
 
 // EvalHiding is Eval, whose error tells no value of an expression that reads something secret.
 func (t *Tree) EvalHiding(vars map[string]any, secret func(Ref) bool) (any, error) {
+	return t.EvalWith(vars, Options{Secret: secret})
+}
+
+// Options are what an evaluation needs besides the variables.
+type Options struct {
+	// Secret says what is secret: errors tell no value of an expression that reads it. nil: nothing is.
+	Secret func(Ref) bool
+	// Text writes the text at a path, which is not kept. It is called for every text that has something of an expression in
+	// it, those inside the lists and maps that an expression gives among them, for whoever reads texts as more than that and has
+	// to tell what their author wrote from what was put in. Keys of maps are not texts. nil: the parts are joined.
+	Text func(path []string, parts []Part) (string, error)
+}
+
+// Part is a part of a text: as its author wrote it, or as an expression gave it.
+type Part struct {
+	Text  string
+	Given bool
+}
+
+// EvalWith is Eval with options.
+func (t *Tree) EvalWith(vars map[string]any, o Options) (any, error) {
 	e := &evaluation{
-		vars: make(map[string]any, len(vars)), secret: secret, values: maxValues, text: maxText, end: time.Now().Add(maxTime),
+		vars: make(map[string]any, len(vars)), secret: o.Secret, write: o.Text,
+		values: maxValues, text: maxText, end: time.Now().Add(maxTime),
+	}
+	if e.secret == nil {
+		e.secret = func(Ref) bool { return false }
 	}
 	for _, name := range Names() {
 		e.vars[name] = map[string]any{}
@@ -197,6 +222,7 @@ type (
 	list   []node
 	text   struct {
 		at    string
+		path  []string
 		refs  []Ref
 		parts []piece
 	}
@@ -251,7 +277,7 @@ func (c *compiler) text(s string, path []string, at string) node {
 	if err != nil {
 		return fault(s, err)
 	}
-	t, leaf := &text{at: at}, Leaf{Path: path}
+	t, leaf := &text{at: at, path: path}, Leaf{Path: path}
 	for _, p := range parts {
 		if !p.code {
 			t.parts = append(t.parts, piece{text: p.text})

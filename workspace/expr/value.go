@@ -18,6 +18,7 @@ import (
 type evaluation struct {
 	vars         map[string]any
 	secret       func(Ref) bool
+	write        func([]string, []Part) (string, error)
 	values, text int
 	end          time.Time
 }
@@ -51,24 +52,76 @@ func (e *evaluation) node(n node) (any, error) {
 }
 
 func (e *evaluation) expressions(t *text) (any, error) {
-	var b strings.Builder
-	for _, p := range t.parts {
+	parts := make([]Part, len(t.parts))
+	for i, p := range t.parts {
+		parts[i] = Part{Text: p.text, Given: p.code != nil}
 		if p.code == nil {
-			b.WriteString(p.text)
 			continue
 		}
 		value, err := e.one(p)
 		if err == nil && len(t.parts) == 1 {
-			return value, nil
+			value, err = e.written(t.path, value)
+			if err == nil {
+				return value, nil
+			}
 		}
 		if err == nil {
-			err = writeText(&b, value)
+			parts[i].Text, err = textOf(value)
 		}
 		if err != nil {
 			return nil, &Error{t.at, p.text, e.hidden(t, err)}
 		}
 	}
+	if e.write != nil {
+		out, err := e.write(t.path, parts)
+		if err != nil {
+			return nil, &Error{t.at, t.source(), err}
+		}
+		return out, nil
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+	}
 	return b.String(), nil
+}
+
+// source is the text as it was written.
+func (t *text) source() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.code != nil {
+			b.WriteString("${" + p.text + "}")
+		} else {
+			b.WriteString(p.text)
+		}
+	}
+	return b.String()
+}
+
+// written has every text of what an expression gave written anew. The value is the evaluation's own.
+func (e *evaluation) written(path []string, value any) (any, error) {
+	if e.write == nil {
+		return value, nil
+	}
+	var err error
+	switch v := value.(type) {
+	case string:
+		return e.write(path, []Part{{v, true}})
+	case []any:
+		for i := range v {
+			if v[i], err = e.written(append(slices.Clip(path), strconv.Itoa(i)), v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			if v[key], err = e.written(append(slices.Clip(path), key), v[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
 }
 
 // errHidden stands for an error that may tell a secret.
@@ -99,19 +152,17 @@ func (e *evaluation) one(p piece) (any, error) {
 	return e.native(value, 0)
 }
 
-// writeText puts a value into a text.
-func writeText(b *strings.Builder, value any) error {
+// textOf is a value as it stands in a text.
+func textOf(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
-		b.WriteString(v)
+		return v, nil
 	case bool, int64, uint64:
-		fmt.Fprint(b, v)
+		return fmt.Sprint(v), nil
 	case float64:
-		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
-	default:
-		return shapeError("it gives %s, which has no place inside a text", kindOf(value))
+		return strconv.FormatFloat(v, 'g', -1, 64), nil
 	}
-	return nil
+	return "", shapeError("it gives %s, which has no place inside a text", kindOf(value))
 }
 
 // native is a value as a decoded tree has it.

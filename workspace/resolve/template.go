@@ -11,7 +11,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// Bounds of one template. With no loops in the language they bound its time too.
+// Bounds of one template, but for texts that it holds as {{ "..." }}. With no loops in the language they bound its time too.
 const (
 	maxTemplate = 4 << 10  // bytes of a text with {{ in it
 	maxOutput   = 64 << 10 // bytes of its result, and of every step on the way
@@ -32,8 +32,14 @@ func clusterScope(c *fleet.Cluster) scope {
 
 // compiled is a parsed template, or why it is none. It depends on the text alone.
 type compiled struct {
-	nodes []parse.Node
-	err   error
+	pieces []segment
+	err    error
+}
+
+// segment is a text that stays as it is, or, when it has a node, a piece of a template.
+type segment struct {
+	literal string
+	node    parse.Node
 }
 
 // templatePlace is what the parser puts before its message: the line inside a text helps nobody.
@@ -41,24 +47,44 @@ var templatePlace = regexp.MustCompile(`^template: template:\d+: `)
 
 // compile parses the language of parameters: text, fields, string literals and the functions below.
 func compile(text string) compiled {
-	if len(text) > maxTemplate {
-		return compiled{err: fmt.Errorf("template is longer than %d bytes", maxTemplate)}
+	var c compiled
+	code := 0
+	for found := true; found; {
+		var before, value string
+		before, value, text, found = cutLiteral(text)
+		if code += len(before); code > maxTemplate {
+			return compiled{err: fmt.Errorf("template is longer than %d bytes", maxTemplate)}
+		}
+		nodes, err := nodesOf(before)
+		if err != nil {
+			return compiled{err: err}
+		}
+		for _, node := range nodes {
+			c.pieces = append(c.pieces, segment{node: node})
+		}
+		c.pieces = append(c.pieces, segment{literal: value})
+	}
+	return c
+}
+
+func nodesOf(text string) ([]parse.Node, error) {
+	if text == "" {
+		return nil, nil
 	}
 	names := make(map[string]any)
 	for name := range functions() {
 		names[name] = true // only its presence counts
 	}
 	trees, err := parse.Parse("template", text, "{{", "}}", names)
-	if err != nil {
-		return compiled{err: errors.New(templatePlace.ReplaceAllString(err.Error(), ""))}
+	switch {
+	case err != nil:
+		return nil, errors.New(templatePlace.ReplaceAllString(err.Error(), ""))
+	case len(trees) > 1:
+		return nil, errors.New("define is not allowed")
+	case trees["template"] == nil || trees["template"].Root == nil:
+		return nil, nil
 	}
-	if len(trees) > 1 {
-		return compiled{err: errors.New("define is not allowed")}
-	}
-	if trees["template"] == nil || trees["template"].Root == nil {
-		return compiled{}
-	}
-	return compiled{nodes: trees["template"].Root.Nodes}
+	return trees["template"].Root.Nodes, nil
 }
 
 // value is what an expression gives: a text, a scope, or the complaint that a field is missing, which only default
@@ -83,12 +109,17 @@ func (c compiled) render(in scope) (string, error) {
 		return "", c.err
 	}
 	var out strings.Builder
-	for _, node := range c.nodes {
-		text, err := renderNode(node, in)
+	size := 0
+	for _, piece := range c.pieces {
+		out.WriteString(piece.literal)
+		if piece.node == nil {
+			continue
+		}
+		text, err := renderNode(piece.node, in)
 		if err != nil {
 			return "", err
 		}
-		if out.Len()+len(text) > maxOutput {
+		if size += len(text); size > maxOutput {
 			return "", errTooLong()
 		}
 		out.WriteString(text)

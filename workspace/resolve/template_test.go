@@ -53,6 +53,11 @@ func TestTemplates(t *testing.T) {
 		{in: `{{ .secrets.db.password | default "x" }}`, err: "known to the agent only"},
 		{in: `{{ index .secrets "db" }}`, err: "known to the agent only"},
 		{in: "{{ .cluster.name", err: "unclosed action"},
+		{in: `{{ .cluster.name | default "{{ \"a\" }}" }}{{ "}}" }}{{- " b" }}`, want: "eu-1}} b"},
+		{in: "{{/* {{ \"a\" }} */}}{{ `{{ \"b\" }}` }}", want: `{{ "b" }}`},
+		{in: `a {{- "b" -}} c`, want: "abc"},
+		{in: `a {{ "b" }} {{- .cluster.name -}} {{ "\u007b{" }}`, want: "a beu-1{{"},
+		{in: `{{ "` + strings.Repeat("{{", maxOutput) + `" }}`, want: strings.Repeat("{{", maxOutput)},
 		{in: strings.Repeat("a", maxTemplate) + "{{", err: "longer than 4096"},
 		{in: `{{ replace "" "` + strings.Repeat("a", 3000) + `" "` + strings.Repeat("b", 900) + `" }}`, err: "longer than 65536"},
 	} {
@@ -69,12 +74,22 @@ func TestTemplates(t *testing.T) {
 func FuzzTemplate(f *testing.F) {
 	f.Add(`{{ .cluster.tags.env | replace "" "aaaa" | quote | quote | upper }}`)
 	f.Add(`{{ default (index .cluster.tags "x") .cluster.name }}`)
+	f.Add(`{{ .x }}{{ "{{" }} {{- "a" -}} {{ "b" }}{{/* {{ "c" }} */}}`)
 	f.Add(`{{ range $i, $x := .cluster }}{{ template "x" . }}{{ end }}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		begin := time.Now()
 		out, err := compile(text).render(testScope())
-		if err == nil && len(out) > maxOutput {
+		if err == nil && len(out) > maxOutput+len(text) {
 			t.Errorf("%d bytes of output", len(out))
+		}
+		if whole, failed := nodesOf(text); failed == nil && len(text) <= maxTemplate {
+			var c compiled
+			for _, node := range whole {
+				c.pieces = append(c.pieces, segment{node: node})
+			}
+			if same, other := c.render(testScope()); (err == nil) != (other == nil) || same != out {
+				t.Errorf("%q, %v; with all texts parsed %q, %v", out, err, same, other)
+			}
 		}
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("took %v", took)

@@ -29,7 +29,9 @@ func (t templates) text(s, field string) (string, *Problem) {
 	c, ok := t.r.templates.get(s)
 	if !ok {
 		c = compile(s)
-		t.r.templates.set(s, c)
+		if len(s) <= maxTemplate { // many longer ones would fill the memory
+			t.r.templates.set(s, c)
+		}
 	}
 	out, err := c.render(t.scope)
 	if err != nil {
