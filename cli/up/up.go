@@ -75,7 +75,7 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	flags.StringVar(&e.tlsCert, "tls-cert", "", "with --context: the certificate `FILE` of a hub that ends TLS itself, PEM")
 	flags.StringVar(&e.tlsKey, "tls-key", "", "with --context: that certificate's key `FILE`, PEM")
 	flags.StringArrayVar(&e.set, "set", nil, "with --context: an answer to a package's question, `PACKAGE.NAME=VALUE`; may be repeated")
-	flags.StringVar(&e.answers, "answers", "", "with --context: answers by package from this YAML `FILE`; - is stdin")
+	flags.StringVar(&e.answers, "answers", "", "with --context: answers to packages' questions from this YAML `FILE`, PACKAGE.NAME: VALUE; - is stdin")
 	cmd.MarkFlagsMutuallyExclusive("local", "context")
 	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use")
 	return cmd
