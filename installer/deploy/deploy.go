@@ -12,6 +12,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,7 +57,9 @@ type Options struct {
 	// AllowDestroy lets terraform destroy what it made, where the package does not say that it may.
 	AllowDestroy bool
 	Parallel     int
-	Reporter     run.Reporter
+	// Patience is how long the hub may take to bring a service about, or away; zero means ten minutes.
+	Patience time.Duration
+	Reporter run.Reporter
 	// Stop, once it is closed, starts no more steps; those that run are waited for.
 	Stop <-chan struct{}
 	// Tool finds what runs terraform modules; nil means terraform.Find.
@@ -141,6 +144,7 @@ func Open(ctx context.Context, o Options) (*Deploy, error) {
 	if o.Tool == nil {
 		o.Tool = terraform.Find
 	}
+	o.Patience = cmp.Or(o.Patience, 10*time.Minute)
 	d := &Deploy{Options: o}
 	var err error
 	if d.world, err = openWorld(ctx, o.Repo, ""); err != nil {

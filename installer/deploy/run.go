@@ -150,7 +150,7 @@ func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error)
 	if err := r.protect(ctx); err != nil {
 		return nil, err
 	}
-	if r.reach, err = r.Reach(r.world.clusters()); err != nil {
+	if r.reach, err = r.Reach(r.clustersOf()); err != nil {
 		return nil, err
 	}
 	defer r.disconnect()
@@ -162,6 +162,19 @@ func (r *runner) all(ctx context.Context, shown *plan.Plan) (*run.Report, error)
 		return report, err
 	}
 	return report, r.journal.Clear(r.held.Lock.ID)
+}
+
+// clustersOf are the fleet's clusters, with those that left it while they had something.
+func (r *runner) clustersOf() []string {
+	names := r.world.clusters()
+	for _, installation := range r.record.Installations {
+		for _, step := range installation.Steps {
+			for _, clusters := range step.Services {
+				names = append(names, clusters...)
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // protect tells the record what is protected, before anything else is done.
@@ -302,7 +315,7 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	case step.Wait != nil:
 		given, err = r.wait(ctx, step, c, commit, t)
 	default:
-		owes, err = r.services(ctx, step, commit, done, t)
+		owes, err = r.services(ctx, s.ID, step, commit, done, t)
 	}
 	if err != nil {
 		return err

@@ -43,7 +43,9 @@ const aside = 4
 
 // services has a step's services put on their clusters, and says whether something is to be deleted there once all other steps
 // are done.
-func (r *runner) services(ctx context.Context, step *compose.Step, commit string, done *ledger.Step, t *run.Progress) (owes bool, err error) {
+func (r *runner) services(
+	ctx context.Context, id plan.ID, step *compose.Step, commit string, done *ledger.Step, t *run.Progress,
+) (owes bool, err error) {
 	state, err := offline.Open(r.Repo, commit)
 	if err != nil {
 		return false, err
@@ -79,11 +81,12 @@ func (r *runner) services(ctx context.Context, step *compose.Step, commit string
 			t.Detail(name + " is for no cluster")
 		}
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(aside)
 	var some atomic.Bool
 	for cluster, deployments := range byCluster {
 		group.Go(func() error {
+			ctx := working
 			for _, d := range deployments {
 				owes, err := r.place(ctx, commit, d, renderer, func(text string) { t.Detail(cluster + ": " + text) })
 				if err != nil {
@@ -96,8 +99,30 @@ func (r *runner) services(ctx context.Context, step *compose.Step, commit string
 			return nil
 		})
 	}
-	err = group.Wait()
-	return some.Load(), err
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	return some.Load(), r.removeServices(ctx, r.elsewhere(id, done), false, t)
+}
+
+// elsewhere is what a step put somewhere before and puts there no longer, as a step of its own. What stays on a cluster that has
+// left the fleet is nobody's business any more.
+func (r *runner) elsewhere(id plan.ID, now *ledger.Step) *ledger.Step {
+	gone := &ledger.Step{Services: map[string][]string{}}
+	was := r.done(id)
+	if was == nil {
+		return gone
+	}
+	gone.Namespaces = was.Namespaces
+	fleet := r.world.clusters()
+	for service, clusters := range was.Services {
+		for _, cluster := range clusters {
+			if slices.Contains(fleet, cluster) && !slices.Contains(now.Services[service], cluster) {
+				gone.Services[service] = append(gone.Services[service], cluster)
+			}
+		}
+	}
+	return gone
 }
 
 // place sees to it that a deployment is well on its cluster, but for what is to be deleted there later.
@@ -107,6 +132,8 @@ func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment
 		return false, err
 	}
 	if heard {
+		ctx, cancel := context.WithTimeout(ctx, r.Patience)
+		defer cancel()
 		return false, r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster, Key: d.Key}, told)
 	}
 	cluster, err := r.cluster(d.Cluster)
@@ -393,8 +420,8 @@ func (e *LeftoversError) Fix() string {
 const agentPackage = "agent"
 
 func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bool, t *run.Progress) error {
-	var unreached []string
-	kept := 0
+	var unreached, left []string
+	kept, fleet := 0, r.world.clusters()
 	for service, clusters := range was.Services {
 		wanted := r.world.wanted(service)
 		for _, name := range clusters {
@@ -411,9 +438,11 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bo
 			case err != nil && cluster == nil:
 				return err
 			case heard && !r.Down && !agents:
-				if err := r.Hub.Gone(ctx, service, name, told); err != nil {
+				if err := r.gone(ctx, service, name, told); err != nil {
 					return err
 				}
+			case cluster == nil && !slices.Contains(fleet, name):
+				left = append(left, fmt.Sprintf("%s is left on cluster %s, which is not in the fleet any more", service, name))
 			case cluster == nil:
 				unreached = append(unreached, fmt.Sprintf("%s on cluster %s", service, name))
 			default:
@@ -421,11 +450,11 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bo
 				if agents {
 					remove = cluster.Uproot
 				}
-				left, err := remove(ctx, service, was.Namespaces[service], told)
+				over, err := remove(ctx, service, was.Namespaces[service], told)
 				if err != nil {
 					return err
 				}
-				kept += len(left.Kept)
+				kept += len(over.Kept)
 			}
 		}
 	}
@@ -433,9 +462,19 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bo
 		return &LeftoversError{Left: unreached}
 	}
 	if kept > 0 {
-		t.Result(fmt.Sprintf("%d objects are kept", kept))
+		left = append(left, fmt.Sprintf("%d objects are kept", kept))
+	}
+	if len(left) > 0 {
+		t.Result(strings.Join(left, "; "))
 	}
 	return nil
+}
+
+// gone waits until the hub says that a cluster no longer has a service.
+func (r *runner) gone(ctx context.Context, service, cluster string, told func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	defer cancel()
+	return r.Hub.Gone(ctx, service, cluster, told)
 }
 
 // destroy takes down what a module made, with the module as it was carried out.

@@ -199,3 +199,36 @@ resource "terraform_data" "fails" {
 		t.Fatal(err)
 	}
 }
+
+func TestAServiceThatIsCalledOtherwiseLeavesNothingUnderItsFormerName(t *testing.T) {
+	w := newWorld(t)
+	w.app("db", nil)
+	w.commit("Install a database")
+	w.deploy()
+	w.edit("packages/db/payload/package.yaml", func(s string) string {
+		return strings.Replace(s, "name: app, manifests: {", "name: app, manifests: {name: renamed, ", 1)
+	})
+	w.edit("packages/db/payload/app/object.yaml", func(s string) string { return strings.Replace(s, "name: db", "name: db2", 1) })
+	w.commit("Call its service otherwise")
+	w.deploy()
+	if w.stands("db") || !w.stands("db2") {
+		t.Errorf("what the service of the former name had is there: %v, that of the new one: %v", w.stands("db"), w.stands("db2"))
+	}
+	if strings.Contains(w.record(), `"db": [`) {
+		t.Errorf("the record still has it:\n%s", w.record())
+	}
+}
+
+func TestWhatIsLeftOnAClusterThatLeftTheFleetStopsNobody(t *testing.T) {
+	w := newWorld(t)
+	w.write("clusters/edge.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: edge}\n")
+	w.app("db", nil)
+	w.edit("packages/db/package.yaml", func(s string) string { return s + "spec: {clusters: {names: [edge]}}\n" })
+	w.commit("Install a database elsewhere")
+	w.plural("deploy", "--yes", "--kubeconfig", w.kubeconfig, "--context", "edge=kubetest")
+	w.run("git", "rm", "-rq", "packages/db", "clusters/edge.yaml")
+	w.commit("Give the cluster away")
+	if got := done(w.deploy()); !slices.Equal(got, []string{"remove db/app"}) || !w.stands("db") {
+		t.Error(got)
+	}
+}
