@@ -18,7 +18,7 @@ import (
 // Apply makes the cluster hold what the request says, as far as it can in one pass, and returns what became of every
 // object. It waits for nothing to become healthy: the result says what it waits for, and Changed when to call again. What
 // is wrong with one object is in its result. An error means that the pass could not be carried through: the render failed,
-// the API server did not answer, somebody else applies this service, or ctx ended. Nothing was deleted then, and the next
+// the API server did not answer, somebody else applies this service (ErrContended), or ctx ended. Nothing was deleted then, and the next
 // call picks up from wherever this one stopped. The result is never nil, and holds what is known.
 func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 	limit, err := req.check()
@@ -30,6 +30,11 @@ func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 		return &Result{}, err
 	}
 	defer r.release()
+	return e.onTop(ctx, req.Service, r, func() (*Result, error) { return e.once(ctx, req, r, limit) })
+}
+
+// once is Apply on top of one state of the inventory.
+func (e *Engine) once(ctx context.Context, req Request, r *record, limit budget.Budget) (*Result, error) {
 	p, err := e.newPass(ctx, req, r)
 	if err != nil {
 		return &Result{}, err

@@ -11,8 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 )
+
+// ErrContended says that another engine kept writing the inventory of the service while this one worked on it. Nothing is
+// wrong with the service, and the next call goes on from what the other one has written.
+var ErrContended = inventory.ErrConflict
 
 // Reason is the state of an object that could not be applied or deleted.
 type Reason string

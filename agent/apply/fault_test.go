@@ -171,25 +171,3 @@ func TestAKindTheAgentMayNotTouchFailsAlone(t *testing.T) {
 
 	w.expect(w.apply(account, configMap("settings", "1")), "Forbidden ServiceAccount/robot", "created ConfigMap/settings")
 }
-
-func TestTwoPassesOfOneServiceAtOnceDoNotOverwriteEachOther(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(configMap("first", "1"))
-	var once atomic.Bool
-	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodPut && once.CompareAndSwap(false, true) {
-				w.apply(configMap("first", "1"), configMap("second", "1"))
-			}
-			return next.RoundTrip(r)
-		})
-	})
-
-	_, err := engine.Apply(t.Context(), w.request(configMap("third", "1")))
-
-	if err == nil || !strings.Contains(err.Error(), "somebody else applies this service") {
-		t.Errorf("error %v: want the second writer refused", err)
-	}
-	w.mustExist(configMap("first", "1"), configMap("second", "1"))
-}

@@ -77,7 +77,7 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 		return o
 	}
 	if err := p.journalHook(ctx, o.hookID, known); err != nil {
-		o.result = p.refuse(it, describe(it.id, err))
+		o.result = p.unrecorded(it, err)
 		return o
 	}
 	live, err := p.wire.create(ctx, p.target(it), it.body)
@@ -122,7 +122,7 @@ func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.
 		return o
 	}
 	if err := p.journalHook(ctx, o.hookID, known); err != nil {
-		o.result = p.refuse(it, describe(it.id, err))
+		o.result = p.unrecorded(it, err)
 		return o
 	}
 	return p.ended(ctx, it, o, known, facts, true)
@@ -180,7 +180,7 @@ func (p *pass) vanished(ctx context.Context, it item, o outcome, known inventory
 		known.State, known.Message = inventory.HookFailed, "it was deleted before it was seen to end"
 	}
 	if err := p.journalHook(ctx, o.hookID, known); err != nil {
-		o.result = p.refuse(it, describe(it.id, err))
+		o.result = p.unrecorded(it, err)
 		return o
 	}
 	return p.ended(ctx, it, o, known, last, false)

@@ -52,6 +52,9 @@ func outgoing(obj *unstructured.Unstructured, id object.ID, service, run string)
 		unstructured.RemoveNestedField(out.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(out.Object, "status")
+	if aggregated(out, id) {
+		unstructured.RemoveNestedField(out.Object, "rules")
+	}
 	out.SetName(id.Name)
 	if id.Namespace != "" {
 		out.SetNamespace(id.Namespace)
@@ -71,6 +74,13 @@ func outgoing(obj *unstructured.Unstructured, id object.ID, service, run string)
 		out.SetAnnotations(annotations)
 	}
 	return out
+}
+
+// aggregated says whether the cluster fills in an object's rules, from other roles. What a manifest says there, which is []
+// as a rule, would be taken from it at once, and given back by the next pass, for ever.
+func aggregated(obj *unstructured.Unstructured, id object.ID) bool {
+	_, found := obj.Object["aggregationRule"].(map[string]any)
+	return found && id.Group == "rbac.authorization.k8s.io" && id.Kind == "ClusterRole"
 }
 
 // encode writes an object down for the API server.

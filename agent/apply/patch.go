@@ -130,6 +130,15 @@ func (p *pass) refuse(it item, err *Error) ObjectResult {
 	return failed(it.gvk, it.id, err)
 }
 
+// unrecorded reports an object that was left alone since the inventory could not be written. That another engine wrote it
+// is no failure of the object: the pass ends for it, and the next one need not wait.
+func (p *pass) unrecorded(it item, err error) ObjectResult {
+	if errors.Is(err, ErrContended) {
+		return failed(it.gvk, it.id, describe(it.id, err))
+	}
+	return p.refuse(it, describe(it.id, err))
+}
+
 // heldBack is when to look again at what keeps objects from being tried, at first. Most of it is told by a watch sooner.
 const heldBack = 5 * time.Second
 
@@ -292,7 +301,7 @@ func (p *pass) mend(ctx context.Context, it item, entry inventory.Entry, facts o
 	}
 	entry.Recreating = facts.UID
 	if failure := p.journal(ctx, entry); failure != nil {
-		o.result = p.refuse(it, describe(it.id, failure))
+		o.result = p.unrecorded(it, failure)
 		return o
 	}
 	left, failure := p.wire.delete(ctx, p.target(it), facts.UID, facts.ResourceVersion)

@@ -203,6 +203,24 @@ func (p *pass) save(ctx context.Context) error {
 	return nil
 }
 
+// mostTurns bounds how often a pass is begun anew since another engine wrote the inventory meanwhile.
+const mostTurns = 4
+
+// onTop does a pass anew while another engine writes the inventory in the middle of it: what that one wrote is read, and counts.
+// The caller holds the record's turn.
+func (e *Engine) onTop(ctx context.Context, service string, r *record, pass func() (*Result, error)) (*Result, error) {
+	result, err := pass()
+	for turns := 1; turns < mostTurns && errors.Is(err, ErrContended) && ctx.Err() == nil; turns++ {
+		if unread := e.load(ctx, service, r); unread != nil {
+			return result, unread
+		}
+		before := result
+		result, err = pass()
+		result.include(before)
+	}
+	return result, err
+}
+
 // Times between two tries of an object.
 const (
 	firstRetry = 500 * time.Millisecond

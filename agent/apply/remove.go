@@ -62,6 +62,11 @@ func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
 		return &Result{}, err
 	}
 	defer r.release()
+	return e.onTop(ctx, removal.Service, r, func() (*Result, error) { return e.removeOnce(ctx, removal, r) })
+}
+
+// removeOnce is Remove on top of one state of the inventory.
+func (e *Engine) removeOnce(ctx context.Context, removal Removal, r *record) (*Result, error) {
 	if !r.inv.Stored() {
 		return &Result{Done: true}, e.forgetService(removal.Service)
 	}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -94,6 +95,29 @@ func (r *Result) again(d time.Duration) {
 	if d > 0 && (r.Retry == 0 || d < r.Retry) {
 		r.Retry = d
 	}
+}
+
+// include tells what an earlier turn of the pass did, as far as this one found it done.
+func (r *Result) include(earlier *Result) {
+	known := make(map[object.ID]*ObjectResult, len(r.Objects))
+	for i := range r.Objects {
+		known[r.Objects[i].ID()] = &r.Objects[i]
+	}
+	var gone []ObjectResult
+	for i := range earlier.Objects {
+		did := &earlier.Objects[i]
+		now := known[did.ID()]
+		switch {
+		case now == nil && did.Action == Deleted:
+			gone = append(gone, *did)
+		case now != nil && now.Action == Unchanged && (did.Action == Created || did.Action == Configured):
+			now.Action = did.Action
+		}
+	}
+	r.Objects = append(r.Objects, gone...)
+	r.Notes = append(r.Notes, earlier.Notes...)
+	slices.Sort(r.Notes)
+	r.Notes = slices.Compact(r.Notes)
 }
 
 func failed(gvk schema.GroupVersionKind, id object.ID, err *Error) ObjectResult {

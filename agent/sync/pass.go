@@ -127,7 +127,7 @@ func (p *pass) advance(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		r.phase, r.message, r.failed = api.Phase_FAILED, err.Error(), true
+		r.phase, r.message, r.failed = stopped(err, api.Phase_PROGRESSING), err.Error(), true
 		return
 	}
 	p.judge(ctx, d, applied)
@@ -188,10 +188,22 @@ func (p *pass) apply(ctx context.Context, d *api.Deployment) (*apply.Result, err
 	if unrendered != nil {
 		return nil, unrendered
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, apply.ErrContended):
+		return nil, apply.ErrContended
+	case err != nil:
 		return nil, errors.New(p.silence(ctx, d, err.Error()))
 	}
 	return result, nil
+}
+
+// stopped is the phase of a service that the engine could not carry through: nothing has failed where another engine is at
+// work on it, such as that of a person who deploys it.
+func stopped(err error, under api.Phase) api.Phase {
+	if errors.Is(err, apply.ErrContended) {
+		return under
+	}
+	return api.Phase_FAILED
 }
 
 // remove takes a service that nothing asks for out of the cluster.
@@ -199,7 +211,7 @@ func (p *pass) remove(ctx context.Context) {
 	r := &p.result
 	applied, err := p.Engine.Remove(ctx, apply.Removal{Service: r.service, Namespace: r.good.GetNamespace(), Objects: p.lastObjects})
 	if err != nil {
-		r.phase, r.message, r.failed = api.Phase_FAILED, p.silence(ctx, r.good, err.Error()), true
+		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
 		return
 	}
 	p.judge(ctx, r.good, applied)

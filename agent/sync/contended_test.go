@@ -1,0 +1,73 @@
+package sync_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/api"
+)
+
+// roundTrip is a transport made of one function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAServiceThatSomebodyElseWorksOnHasNotFailed(t *testing.T) {
+	w := newWorld(t)
+	others, err := dynamic.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inventories := others.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("plural-system")
+	var atWork atomic.Bool
+	var touched atomic.Int32
+	w.config = rest.CopyConfig(w.config)
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]; atWork.Load() && r.Method == http.MethodPut &&
+				strings.HasPrefix(name, "plural-inventory-") {
+				touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, touched.Add(1))
+				if _, err := inventories.Patch(r.Context(), name, types.MergePatchType, touch, metav1.PatchOptions{}); err != nil {
+					return nil, err
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	t.Cleanup(func() { atWork.Store(false) })
+	first := w.configMap("web", "one")
+	w.hub.asks("", first)
+	w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+
+	atWork.Store(true)
+	second := w.configMap("web", "two")
+	w.hub.asks("", second)
+	s := w.becomes(second, api.Phase_PROGRESSING)
+	if !strings.Contains(s.GetMessage(), "somebody else") {
+		t.Errorf("status = %v", s)
+	}
+	atWork.Store(false)
+	w.becomes(second, api.Phase_HEALTHY)
+
+	atWork.Store(true)
+	w.hub.asks("100%")
+	w.eventually("it is on its way out", func() bool { return w.hub.status("web").GetPhase() == api.Phase_REMOVING })
+	atWork.Store(false)
+	w.eventually("it is gone", func() bool { return w.hub.last() != nil && w.hub.status("web") == nil && w.live("web") == "" })
+	for _, r := range w.hub.said() {
+		if slices.ContainsFunc(r.GetServices(), func(s *api.ServiceReport) bool { return s.GetPhase() == api.Phase_FAILED }) {
+			t.Errorf("it was reported as failed: %v", r)
+		}
+	}
+}
