@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { _ = keep.Close() }()
-	var ready atomic.Bool
+	var ready readiness
 	group, working := errgroup.WithContext(ctx)
 	if o.Listen != "" {
 		if err := serve(working, group, o, &ready); err != nil {
@@ -80,14 +80,29 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
+// readiness says what the agent has heard from since it started. It is ready once that was its hub: one that cannot talk to it
+// does not take the place of one that can. What it has heard it does not forget, and its work waits for none of it: without its
+// hub it keeps the cluster as it was told last.
+type readiness struct{ cluster, hub atomic.Bool }
+
+// missing is what the agent waits for, or "".
+func (r *readiness) missing() string {
+	switch {
+	case r.hub.Load():
+		return ""
+	case r.cluster.Load():
+		return "waiting for the hub to answer"
+	}
+	return "waiting for the cluster's API server"
+}
+
 // work keeps the cluster under one registration after another.
-func work(ctx context.Context, o Options, keep *store.Store, ready *atomic.Bool) error {
+func work(ctx context.Context, o Options, keep *store.Store, ready *readiness) error {
 	for ctx.Err() == nil {
-		s, err := connect(ctx, o, keep)
+		s, err := connect(ctx, o, keep, ready)
 		if err != nil {
 			return err
 		}
-		ready.Store(true)
 		if err := s.run(ctx); err != nil {
 			return err
 		}
@@ -120,7 +135,7 @@ func retry[T any](ctx context.Context, log *slog.Logger, ask func(context.Contex
 }
 
 // serve answers health checks beside the agent's work.
-func serve(ctx context.Context, group *errgroup.Group, o Options, ready *atomic.Bool) error {
+func serve(ctx context.Context, group *errgroup.Group, o Options, ready *readiness) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
@@ -139,12 +154,12 @@ func serve(ctx context.Context, group *errgroup.Group, o Options, ready *atomic.
 	return nil
 }
 
-func healthHandler(ready *atomic.Bool) http.Handler {
+func healthHandler(ready *readiness) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready.Load() {
-			http.Error(w, "waiting for the cluster's API server", http.StatusServiceUnavailable)
+		if missing := ready.missing(); missing != "" {
+			http.Error(w, missing, http.StatusServiceUnavailable)
 		}
 	})
 	registry := prometheus.NewRegistry()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/render"
@@ -108,21 +111,80 @@ func TestTheAgentWaitsForItsRegistrationThenFollowsIt(t *testing.T) {
 	}
 }
 
-func TestHealthTellsWhetherTheClusterAnswered(t *testing.T) {
-	var ready atomic.Bool
-	server := httptest.NewServer(healthHandler(&ready))
-	defer server.Close()
-	for path, want := range map[string][2]int{"/healthz": {200, 200}, "/readyz": {503, 200}, "/metrics": {200, 200}, "/": {404, 404}} {
-		for i, now := range []bool{false, true} {
-			ready.Store(now)
-			response, err := http.Get(server.URL + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != want[i] {
-				t.Errorf("%s answers %d when ready is %t", path, response.StatusCode, now)
-			}
+func TestAnAgentIsReadyOnceItsHubHasAnswered(t *testing.T) {
+	kube := kubetest.Start(t)
+	poll, err := proto.Marshal(&api.Poll{Cluster: "edge-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers atomic.Bool
+	var polls atomic.Int64
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != api.PollPath:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case answers.Load():
+			_, _ = w.Write(poll)
+			polls.Add(1)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			polls.Add(1)
 		}
+	}))
+	t.Cleanup(hub.Close)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, kube, hub.URL)
+	listen := free.Addr().String()
+	_ = free.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{
+			Kube: kube.RESTConfig, Dir: t.TempDir(), RenderCommand: []string{self, "render-child"}, Listen: listen, Log: slog.New(slog.DiscardHandler),
+		})
+	}()
+	ask := func(path string) (status int, says string) {
+		response, err := http.Get("http://" + listen + path)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(body)
+	}
+	says := func(status int, text string) func() bool {
+		return func() bool {
+			got, body := ask("/readyz")
+			return got == status && strings.Contains(body, text)
+		}
+	}
+	eventually(t, "it waits for its hub", says(503, "hub"))
+	eventually(t, "the hub refuses it", func() bool { return polls.Load() > 1 })
+	if !says(503, "hub")() {
+		t.Error("an agent that its hub refuses is ready")
+	}
+	answers.Store(true)
+	eventually(t, "it is ready", says(200, ""))
+	refusing, refused := countingHub(t)
+	register(t, kube, refusing)
+	eventually(t, "another hub refuses it", func() bool { return refused.Load() > 0 })
+	if !says(200, "")() {
+		t.Error("what it was ready for it is no more")
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/": 404} {
+		if got, _ := ask(path); got != want {
+			t.Errorf("%s answers %d", path, got)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
 	}
 }

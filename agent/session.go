@@ -23,6 +23,7 @@ import (
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/agent/unseal"
+	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/buildinfo"
 )
@@ -52,7 +53,7 @@ type session struct {
 }
 
 // connect waits for the cluster's API server, and learns from it who this agent is.
-func connect(ctx context.Context, o Options, keep *store.Store) (*session, error) {
+func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness) (*session, error) {
 	kube := rest.CopyConfig(o.Kube)
 	kube.Timeout = 0 // each question has its own; a watch has no end
 	client, err := dynamic.NewForConfig(kube)
@@ -93,7 +94,7 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	s.capable.Store(&can)
 	renderer := &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins}
 	s.syncer = sync.New(sync.Options{
-		Hub: hub, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
+		Hub: listening{hub, &ready.hub}, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
 		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
 		Capabilities: can, NewCapabilities: s.can,
@@ -103,8 +104,24 @@ func connect(ctx context.Context, o Options, keep *store.Store) (*session, error
 	if s.people, err = newPeople(ctx, s, o, signer.Token); err != nil {
 		return nil, err
 	}
+	ready.cluster.Store(true)
 	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion, "version", buildinfo.Version())
 	return s, nil
+}
+
+// listening notes that the hub has answered.
+type listening struct {
+	*link.Hub
+	heard *atomic.Bool
+}
+
+// Poll asks the hub.
+func (l listening) Poll(ctx context.Context, etag string) (*api.Poll, string, string, error) {
+	poll, next, edition, err := l.Hub.Poll(ctx, etag)
+	if err == nil {
+		l.heard.Store(true)
+	}
+	return poll, next, edition, err
 }
 
 // capabilities asks the cluster what it can do.
