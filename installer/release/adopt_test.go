@@ -3,6 +3,7 @@ package release_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent"
 	"github.com/pluralsh/plural/agent/object"
@@ -65,8 +67,8 @@ func (w *world) seen() map[string]string {
 	return found
 }
 
-// hub serves the repo, and returns its address and its word on whether all of it is applied and healthy.
-func (w *world) hub() (url string, converged func() bool) {
+// hub serves the repo, and returns its address and what it says of the fleet, nil when it says nothing.
+func (w *world) hub() (url string, says func() *v1.Status) {
 	w.Helper()
 	dir := w.TempDir()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +96,7 @@ func (w *world) hub() (url string, converged func() bool) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return url, func() bool {
+	return url, func() *v1.Status {
 		request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, url+"/v1/status", nil)
 		if err != nil {
 			w.Fatal(err)
@@ -102,17 +104,21 @@ func (w *world) hub() (url string, converged func() bool) {
 		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false
+			return nil
 		}
 		defer response.Body.Close()
-		var status v1.Status
-		err = json.NewDecoder(response.Body).Decode(&status)
+		status := new(v1.Status)
+		if err := json.NewDecoder(response.Body).Decode(status); err != nil {
+			return nil
+		}
 		if len(status.Refused) > 0 {
 			w.Fatalf("the hub refuses the commit: %+v", status.Refused)
 		}
-		return err == nil && status.Converged()
+		return status
 	}
 }
+
+func converged(s *v1.Status) bool { return s != nil && s.Converged() }
 
 // starts closes a channel when a hub says that it has started.
 type starts struct {
@@ -176,7 +182,7 @@ func TestAnAgentThatBeginsAfterwardsWritesNothing(t *testing.T) {
 			w := newWorld(t)
 			w.everything()
 			w.commit()
-			url, converged := w.hub()
+			url, says := w.hub()
 			if registered {
 				w.register(url)
 			}
@@ -215,7 +221,7 @@ func TestAnAgentThatBeginsAfterwardsWritesNothing(t *testing.T) {
 				w.register(url)
 			}
 			proxy := w.agent()
-			w.eventually("the fleet has converged", converged)
+			w.eventually("the fleet has converged", func() bool { return converged(says()) })
 			if diff := cmp.Diff(before, w.seen()); diff != "" {
 				t.Errorf("objects changed (-before +after):\n%s", diff)
 			}
@@ -223,6 +229,100 @@ func TestAnAgentThatBeginsAfterwardsWritesNothing(t *testing.T) {
 				t.Errorf("the agent has sent:\n%s", strings.Join(writes, "\n"))
 			}
 		})
+	}
+}
+
+// A deployment that is slow to become healthy, with a role that the cluster itself goes on writing. Its agent, which is part of
+// it as a rule, is at work on it long before whoever deploys it is done waiting.
+func TestAnAgentThatBeginsBeforeTheReleaseIsHealthyWritesNothingAndNorDoesTheRelease(t *testing.T) {
+	w := newWorld(t)
+	w.service("slow", `{source: {path: apps/slow}, namespace: NS, health: [
+  {kind: ConfigMap, healthy: 'self.metadata.annotations.done == "yes"', message: '"turn " + self.metadata.annotations.turn'}]}`)
+	w.write("apps/slow/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: slow}\ndata: {a: b}\n")
+	w.write("apps/slow/web.yaml", web("slow"))
+	w.write("apps/slow/roles.yaml", `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: whole-ID}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {part-of: whole-ID}}]}
+rules: []
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: part-ID, labels: {part-of: whole-ID}}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+`)
+	roles := w.kube.Dynamic.Resource(gvr("rbac.authorization.k8s.io", "v1", "clusterroles"))
+	for _, name := range []string{"whole-", "part-"} {
+		t.Cleanup(func() { _ = roles.Delete(context.WithoutCancel(t.Context()), name+w.id, metav1.DeleteOptions{}) })
+	}
+	d, renderer := w.deployment("slow")
+	url, says := w.hub()
+	w.register(url)
+
+	told, done := make(chan string, 1000), make(chan error, 1)
+	go func() {
+		_, err := w.cluster.Apply(t.Context(), d, renderer, func(text string) { told <- text })
+		done <- err
+	}()
+	hears := func(what string) bool {
+		for len(told) > 0 {
+			if strings.Contains(<-told, what) {
+				return true
+			}
+		}
+		return false
+	}
+	w.eventually("nothing but the slow object is waited for", func() bool { return hears("3 of 4 objects") })
+	w.eventually("the role is filled in", func() bool {
+		role, err := roles.Get(t.Context(), "whole-"+w.id, metav1.GetOptions{})
+		rules, _ := role.Object["rules"].([]any)
+		return err == nil && len(rules) == 1
+	})
+	inventory := func() string {
+		name := "plural-inventory-" + w.name("slow")
+		found, err := w.kube.Dynamic.Resource(gvr("", "v1", "configmaps")).Namespace(object.SystemNamespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.GetResourceVersion()
+	}
+	before, beyond := inventory(), len(w.proxy.Requests())
+	proxy := w.agent()
+	w.eventually("the agent has taken over", func() bool {
+		s := says()
+		return s != nil && s.Deployments[v1.Progressing] == 1
+	})
+	for _, turn := range []string{"one", "two", "three", "four"} {
+		w.annotate("slow", "turn", turn)
+		w.eventually("the release has looked", func() bool { return hears("turn " + turn) })
+		w.eventually("the agent has looked", func() bool {
+			s := says()
+			return s != nil && len(s.Unhealthy) == 1 && strings.Contains(s.Unhealthy[0].Message, "turn "+turn)
+		})
+	}
+	w.annotate("slow", "done", "yes")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.eventually("the fleet has converged", func() bool { return converged(says()) })
+
+	if now := inventory(); now != before {
+		t.Errorf("the inventory is at %s, and was at %s", now, before)
+	}
+	if writes := w.writes(proxy, 0); len(writes) > 0 {
+		t.Errorf("the agent has sent:\n%s", strings.Join(writes, "\n"))
+	}
+	if writes := w.writes(w.proxy, beyond); len(writes) > 0 {
+		t.Errorf("the release has sent:\n%s", strings.Join(writes, "\n"))
+	}
+}
+
+// annotate is what somebody else writes on a ConfigMap.
+func (w *world) annotate(name, key, value string) {
+	w.Helper()
+	text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if _, err := w.of("", "configmaps").Patch(w.Context(), name, types.MergePatchType, text, metav1.PatchOptions{}); err != nil {
+		w.Fatal(err)
 	}
 }
 
