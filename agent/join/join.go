@@ -10,6 +10,7 @@ package join
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/identity"
@@ -193,13 +195,37 @@ func (o Options) keep(ctx context.Context, i *invitation) (err error) {
 
 // clear takes away what was joined by. What stays is told, and does no harm: the token was used.
 func (o Options) clear(ctx context.Context) {
-	kind := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
-	bindings := o.Client.Resource(kind)
 	err := secrets(o).Delete(ctx, SecretName, metav1.DeleteOptions{})
 	if err == nil || apierrors.IsNotFound(err) {
-		err = bindings.Namespace(identity.Namespace).Delete(ctx, bindingName, metav1.DeleteOptions{})
+		err = o.clearRights(ctx)
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		o.Log.Warn("what this cluster joined by stays behind", "error", err)
 	}
+}
+
+// clearRights takes away the binding, and with it the right to take away anything. So the Role is made the binding's own before:
+// Kubernetes collects it.
+func (o Options) clearRights(ctx context.Context) error {
+	of := func(resource string) dynamic.ResourceInterface {
+		kind := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
+		return o.Client.Resource(kind).Namespace(identity.Namespace)
+	}
+	bindings := of("rolebindings")
+	binding, err := bindings.Get(ctx, bindingName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	owned, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{
+		{APIVersion: binding.GetAPIVersion(), Kind: binding.GetKind(), Name: binding.GetName(), UID: binding.GetUID()},
+	}}})
+	if err != nil {
+		return err
+	}
+	// The Role is called as its binding is.
+	_, err = of("roles").Patch(ctx, bindingName, types.MergePatchType, owned, metav1.PatchOptions{FieldManager: "plural-join"})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return bindings.Delete(ctx, bindingName, metav1.DeleteOptions{})
 }

@@ -241,6 +241,10 @@ func (p *place) joins(h *hub) {
 	if _, err := p.Dynamic.Resource(resource("RoleBinding")).Namespace(identity.Namespace).Get(p.t.Context(), "plural-agent-join", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		p.t.Errorf("the right to join is still there: %v", err)
 	}
+	until(p.t, "the role by which it joined is collected", func() bool {
+		_, err := p.Dynamic.Resource(resource("Role")).Namespace(identity.Namespace).Get(p.t.Context(), "plural-agent-join", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 }
 
 // An agent that is killed anywhere on its way, or does not hear the hub's answer, becomes what the hub has registered: with the

@@ -116,7 +116,8 @@ func (Start) joinRole() (role, binding object) {
 	role = named(rbac+"/v1", "Role", namespace, joinRole, nil, object{"rules": []object{
 		rule("", "secrets", account, "get", "create", "patch"),
 		rule("", "secrets", secretName, "get", "update", "delete"),
-		rule(rbac, "rolebindings", joinRole, "delete"),
+		rule(rbac, "rolebindings", joinRole, "get", "delete"),
+		rule(rbac, "roles", joinRole, "patch"), // to have it go with its binding
 	}})
 	binding = named(rbac+"/v1", "RoleBinding", namespace, joinRole, nil, object{
 		"roleRef":  object{"apiGroup": rbac, "kind": "Role", "name": joinRole},
