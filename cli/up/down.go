@@ -22,7 +22,6 @@ type downOptions struct {
 	dir        string
 	keep       bool
 	dryRun     bool
-	packages   []string
 	kubeconfig string
 	contexts   []string
 	confirm    string
@@ -41,7 +40,8 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 			"Of a fleet on this machine the processes end and the clusters are deleted. Of any other, the packages that were deployed\n" +
 			"are taken down in the opposite order, agents first, so that nobody puts anything back: services are removed from the\n" +
 			"clusters that this machine reaches, terraform destroys what it made. What is protected stays, with all that it needs. What\n" +
-			"fails keeps nothing else from going, is listed, and is tried again by the next down.",
+			"fails keeps nothing else from going, is listed, and is tried again by the next down. A single package goes by\n" +
+			"plural package remove, with plural deploy after it.",
 		Example: cmdutil.Example("plural down", "plural down ./demo --keep-clusters", "plural down --context mgmt=prod --confirm=fleet"),
 		Args:    cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,6 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.keep, "keep-clusters", false, "of a fleet on this machine: end the processes, but keep the clusters' data for the next up")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be taken down, and take nothing down")
-	flags.StringSliceVar(&o.packages, "package", nil, "take only these `PACKAGES` down, and those that need them")
 	flags.StringVar(&o.confirm, "confirm", "", "the workspace's `NAME`: take its packages down without asking")
 	flags.StringArrayVar(&o.contexts, "context", nil, "reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read contexts from this `FILE` (default: as kubectl)")
@@ -94,7 +93,7 @@ func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error 
 		return err
 	}
 	d, reporter, err := deploy.Open(work, o.f, repo, deploy.Choice{
-		Down: true, First: agents, Only: o.packages, Stop: stop, Kubeconfig: o.kubeconfig, Contexts: o.contexts,
+		Down: true, First: agents, Stop: stop, Kubeconfig: o.kubeconfig, Contexts: o.contexts,
 	})
 	if err != nil {
 		return deploy.Explain(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/installer/plan"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/installer/probe"
+	"github.com/pluralsh/plural/installer/release"
 	"github.com/pluralsh/plural/installer/run"
 	"github.com/pluralsh/plural/installer/terraform"
 	"github.com/pluralsh/plural/workspace/compose"
@@ -446,11 +447,7 @@ func (r *runner) removeServices(ctx context.Context, was *ledger.Step, agents bo
 			case cluster == nil:
 				unreached = append(unreached, fmt.Sprintf("%s on cluster %s", service, name))
 			default:
-				remove := cluster.Remove
-				if agents {
-					remove = cluster.Uproot
-				}
-				over, err := remove(ctx, service, was.Namespaces[service], told)
+				over, err := r.takeAway(ctx, cluster, name, service, was, agents, told)
 				if err != nil {
 					return err
 				}
@@ -475,6 +472,30 @@ func (r *runner) gone(ctx context.Context, service, cluster string, told func(st
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	return r.Hub.Gone(ctx, service, cluster, told)
+}
+
+// takeAway removes a service from a cluster. Where the commit that it was put there by still says how it renders, its hooks of
+// deletion run.
+func (r *runner) takeAway(
+	ctx context.Context, from *release.Cluster, cluster, service string, was *ledger.Step, agent bool, told func(string),
+) (*release.Leftovers, error) {
+	if agent {
+		return from.Uproot(ctx, service, was.Namespaces[service], told)
+	}
+	state, err := offline.Open(r.Repo, was.Commit)
+	if err != nil {
+		return from.Remove(ctx, service, was.Namespaces[service], told)
+	}
+	deployments, err := resolve.New().For(state.Fleet, cluster, state)
+	at := slices.IndexFunc(deployments, func(d resolve.Deployment) bool { return d.Service == service })
+	if err != nil || at < 0 {
+		return from.Remove(ctx, service, was.Namespaces[service], told)
+	}
+	renderer, err := preview.New(state.Taken(), r.Identities)
+	if err != nil {
+		return nil, err
+	}
+	return from.Retire(ctx, &deployments[at], renderer, told)
 }
 
 // destroy takes down what a module made, with the module as it was carried out.
