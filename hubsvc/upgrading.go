@@ -189,6 +189,9 @@ func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, 
 	}
 	if f.Closed == nil {
 		if err := u.history.read(ctx, u.hub, now.id()); err != nil {
+			if !errors.Is(err, errMoved) {
+				u.Log.Warn("what was moved before cannot be read; upgrades wait for that", "commit", now.id(), "error", err)
+			}
 			f.Closed = &v1.UpgradeReason{Code: v1.ReasonBehind, Message: "waits for the history of the installation repo: " + people(err)}
 		}
 	}

@@ -134,7 +134,7 @@ func (k *kept) publish(version string, names ...string) {
 	k.Helper()
 	quicker := strings.NewReplacer(
 		"\n  version: 0.1.0\n", "\n  version: "+version+"\n", "minReadySeconds: 10", "minReadySeconds: 1", "minReadySeconds: 5", "minReadySeconds: 1",
-		"progressDeadlineSeconds: 120", "progressDeadlineSeconds: 10", "retries: 14", "retries: 2", "{delaySeconds: 5, graceSeconds: 30}",
+		"progressDeadlineSeconds: 120", "progressDeadlineSeconds: 8", "retries: 14", "retries: 4", "{delaySeconds: 5, graceSeconds: 30}",
 		"{delaySeconds: 0, graceSeconds: 1}",
 	)
 	for _, name := range names {
