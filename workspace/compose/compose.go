@@ -102,7 +102,7 @@ const (
 // Installation composes one installation, and whatever it has to know of those that it depends on. What is wrong with a
 // package or its answers is a fleet.Errors with places in the repo, or one of the errors of this package.
 func Installation(w *World, name string, known Outputs) (*Composed, error) {
-	r, err := (&composer{w: w, known: known, done: map[string]*result{}}).installation(name)
+	r, err := (&composer{w: w, known: known, done: map[string]*result{}, brought: map[string]*brought{}}).installation(name)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func Installation(w *World, name string, known Outputs) (*Composed, error) {
 // ones, which are left out together with those that depend on them.
 func All(w *World, known Outputs) ([]*Composed, error) {
 	w.loadAll()
-	c := &composer{w: w, known: known, done: map[string]*result{}}
+	c := &composer{w: w, known: known, done: map[string]*result{}, brought: map[string]*brought{}}
 	for i := range w.Fleet.Installations {
 		if _, err := c.installation(w.Fleet.Installations[i].Metadata.Name); err != nil {
 			continue // it is among the faults, or what it depends on is
@@ -130,6 +130,8 @@ type composer struct {
 	// order are those that could be composed; faults say why others could not.
 	order  []*Composed
 	faults []error
+	// brought are Sources that the fleet has not, by name.
+	brought map[string]*brought
 	// open are the installations that are being composed, each for the one before it.
 	open []string
 }

@@ -74,6 +74,7 @@ func (i *installing) service(p *part, s *Step, got evaluated) error {
 		return err
 	}
 	name, _ := value["name"].(string)
+	own := spec["clusters"] != nil
 	doc := document{APIVersion: fleet.APIVersion, Kind: "Service", Spec: spec, Metadata: fleet.Metadata{
 		Name: name, Labels: map[string]string{InstallationLabel: i.name(), StepLabel: s.Name},
 	}}
@@ -92,6 +93,11 @@ func (i *installing) service(p *part, s *Step, got evaluated) error {
 	service, text, err := i.encodeService(p, doc)
 	if err != nil {
 		return err
+	}
+	if own {
+		if err := i.staysOn(p, service.Spec.Clusters); err != nil {
+			return err
+		}
 	}
 	if names := i.waitsFor(p, service); len(names) > 0 {
 		addDependencies(spec, names)
@@ -136,15 +142,16 @@ func (i *installing) ownSecrets(p *part, spec map[string]any) error {
 	return nil
 }
 
-// checkSources brings along a Source that the package needs and the fleet has not.
+// checkSources brings along a Source that the package needs and the fleet has not. One that is there already must be of the same
+// upstream, or the package would run what it does not mean.
 func (i *installing) checkSources(p *part, spec map[string]any) error {
 	if p.step.Helm == nil || p.step.Helm.Source == nil || p.step.Helm.Source.New == nil {
 		return nil
 	}
 	source, _ := spec["source"].(map[string]any)
 	name, _ := source["name"].(string)
-	if _, there := i.w.Fleet.Source(name); there || !fs.ValidPath(name) || strings.Contains(name, "/") {
-		return nil
+	if !fs.ValidPath(name) || strings.Contains(name, "/") {
+		return nil // no Source has such a name, as the strict reader says of the Service
 	}
 	file := "sources/" + name + ".yaml"
 	text, err := encode("", document{fleet.APIVersion, "Source", fleet.Metadata{Name: name}, p.step.Helm.Source.New})
@@ -155,11 +162,61 @@ func (i *installing) checkSources(p *part, spec map[string]any) error {
 	if err != nil {
 		return i.impossible(p, "helm.source.new", err)
 	}
+	other, there := i.w.Fleet.Source(name)
+	if there {
+		file = fmt.Sprintf("%s:%d", other.Position.File, other.Position.Line)
+	} else if by := i.brought[name]; by != nil {
+		other, there, file = by.source, true, "package "+by.installation
+	}
+	if there && !serves(&other.Spec, &sources[0].Spec) {
+		return i.loaded.fault(p.field("spec.source.name"), "give the package's Source another name, or the other one",
+			"the package brings the Source %q of %s, and %s has one of that name of %s", name,
+			upstream(&sources[0].Spec), file, upstream(&other.Spec))
+	}
+	if there {
+		return nil
+	}
 	if message, fix := i.unwelcome(file, &sources[0].Spec); message != "" {
 		return i.loaded.fault(p.field("spec.source.name"), fix, "%s", message)
 	}
 	i.result.composed.Files[file] = text
+	i.brought[name] = &brought{i.name(), &sources[0]}
 	return nil
+}
+
+// brought is a Source that is about to be written for an installation.
+type brought struct {
+	installation string
+	source       *fleet.Source
+}
+
+// serves says whether a Source that is there does for one that is wanted. How it logs in, and how often it looks, is the fleet's.
+func serves(there, wanted *fleet.SourceSpec) bool {
+	return reflect.DeepEqual(there.Git, wanted.Git) && reflect.DeepEqual(there.Helm, wanted.Helm) &&
+		reflect.DeepEqual(there.OCI, wanted.OCI) && (wanted.Verify == nil || reflect.DeepEqual(there.Verify, wanted.Verify))
+}
+
+// upstream is what a Source fetches, in words.
+func upstream(s *fleet.SourceSpec) string {
+	var text, ref string
+	switch {
+	case s.Git != nil:
+		text, ref = "git "+s.Git.URL, s.Git.Ref
+	case s.OCI != nil:
+		text, ref = s.OCI.URL, s.OCI.Ref
+	case s.Helm != nil:
+		text = "helm " + s.Helm.URL
+	}
+	if ref != "" {
+		text += " at " + ref
+	}
+	if s.Verify != nil {
+		text += ", signed with " + strings.Join(s.Verify.Keys, ", ")
+		if s.Verify.Keyless != nil {
+			text += s.Verify.Keyless.Identity
+		}
+	}
+	return text
 }
 
 // unwelcome says why a Source is not one that a package may bring: the hub would show a secret of the fleet to whomever the
@@ -235,7 +292,7 @@ func (i *installing) onClusters(spec map[string]any) error {
 		return nil
 	}
 	picked := i.in.Spec.Clusters
-	if len(picked.Names)+len(picked.MatchLabels)+len(picked.MatchExpressions) == 0 {
+	if picksNone(picked) {
 		management := i.w.Fleet.Workspace.Spec.Management
 		if management == "" {
 			return fleet.Errors{{
@@ -247,6 +304,22 @@ func (i *installing) onClusters(spec map[string]any) error {
 	}
 	spec["clusters"] = tree(picked, nil)
 	return nil
+}
+
+// staysOn refuses clusters that a step picks by itself beyond those that the installation names: where a package goes is for
+// whoever installs it to say.
+func (i *installing) staysOn(p *part, own fleet.Selector) error {
+	if picksNone(i.in.Spec.Clusters) || i.covers(i.in.Spec.Clusters, own) {
+		return nil
+	}
+	where := i.in.Place("spec.clusters")
+	return i.loaded.fault(p.field("spec.clusters"),
+		fmt.Sprintf("widen spec.clusters in %s if that is meant, or leave clusters out of the step, which then goes where they say", where.File),
+		"the step %s picks clusters beyond those of its installation (%s:%d)", p.step.Name, where.File, where.Line)
+}
+
+func picksNone(s fleet.Selector) bool {
+	return len(s.Names)+len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
 // plainParameters makes numbers and truths texts, as templates read them.
@@ -351,10 +424,10 @@ func (i *installing) needed(p *part, seen map[string]bool, each func(fleet.Servi
 	}
 }
 
-// covers says whether a selector picks every cluster that another picks. Of one that picks by tags that is known only where both
-// say the same: another cluster may come.
+// covers says whether a selector picks every cluster that another picks. Of one that picks by tags that is known only where it
+// has all conditions of the other: another cluster may come.
 func (i *installing) covers(all, some fleet.Selector) bool {
-	if reflect.DeepEqual(all, some) {
+	if reflect.DeepEqual(all, some) || !picksNone(all) && narrows(all, some) {
 		return true
 	}
 	for _, name := range some.Names {
@@ -364,6 +437,27 @@ func (i *installing) covers(all, some fleet.Selector) bool {
 		}
 	}
 	return len(some.Names) > 0
+}
+
+// narrows says whether a selector has all conditions of another, and so picks nothing that the other does not.
+func narrows(all, some fleet.Selector) bool {
+	for _, name := range some.Names {
+		if len(all.Names) > 0 && !slices.Contains(all.Names, name) {
+			return false
+		}
+	}
+	for label, value := range all.MatchLabels {
+		if got, ok := some.MatchLabels[label]; !ok || got != value {
+			return false
+		}
+	}
+	for n := range all.MatchExpressions {
+		same := func(r fleet.Requirement) bool { return reflect.DeepEqual(r, all.MatchExpressions[n]) }
+		if !slices.ContainsFunc(some.MatchExpressions, same) {
+			return false
+		}
+	}
+	return len(all.Names) == 0 || len(some.Names) > 0
 }
 
 // addDependencies adds services to what a Service waits for already.
