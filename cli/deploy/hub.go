@@ -112,12 +112,22 @@ func (h *hub) Gone(ctx context.Context, service, cluster string, told func(strin
 		}
 		there := slices.ContainsFunc(d.Deployments, func(d v1.Deployment) bool { return d.Service == service })
 		if there {
-			told(service + " is being removed")
+			told(h.going(ctx, service))
 		}
 		return !there, nil
 	}, func() error {
 		return &deploy.NotHealthyError{Service: service, Cluster: cluster, Last: "it is still there"}
 	})
+}
+
+// going says why a service is still there.
+func (h *hub) going(ctx context.Context, service string) string {
+	status, err := h.client.Status(ctx)
+	if err != nil || len(status.Refused) == 0 {
+		return service + " is being removed"
+	}
+	p := status.Refused[0]
+	return fmt.Sprintf("%s stays for as long as the hub refuses commit %.7s: %s: %s", service, status.Head.ID, ui.Clean(p.Message), ui.Clean(p.Fix))
 }
 
 // passing lets a hub be away for a while: it may be what is being upgraded.

@@ -70,6 +70,7 @@ func (o *options) upExisting(ctx context.Context) error {
 	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
 		return o.deploy(ctx, repo, reporter, stop)
 	}
+	fetches := false
 	wanted.Status = func(ctx context.Context, hub, token string) (*v1.Status, error) {
 		c, err := client.New(hub, token, f.Version)
 		if err != nil {
@@ -79,6 +80,9 @@ func (o *options) upExisting(ctx context.Context) error {
 			if err := c.Trust(wanted.HubCA); err != nil {
 				return nil, err
 			}
+		}
+		if !fetches { // what was pushed while it came up, it would find at its interval too
+			fetches = c.Sync(ctx, v1.OwnSource) == nil
 		}
 		return c.Status(ctx)
 	}

@@ -16,9 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/sharing"
 )
 
@@ -90,10 +93,32 @@ func (b *bringUp) registerAll(ctx context.Context) (registered []string, err err
 		}
 		registered = append(registered, cluster)
 	}
+	if err := b.manage(files); err != nil {
+		return nil, err
+	}
 	if len(files) > 0 {
 		_, err = b.repo.Commit(ctx, "Register the local clusters", files)
 	}
 	return registered, err
+}
+
+// manage has the repo name the management cluster, where it names none: packages run there unless they say otherwise.
+func (b *bringUp) manage(files map[string][]byte) error {
+	root, err := os.OpenRoot(b.Repo)
+	if err != nil {
+		return fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	w, err := fleet.LoadWorkspace(root.FS())
+	if err != nil || w.Spec.Management != "" {
+		return err
+	}
+	text, err := root.ReadFile(workspace.Manifest)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", workspace.Manifest, err)
+	}
+	files[workspace.Manifest], err = values.Set(workspace.Manifest, text, "spec.management", []byte(b.Options.Clusters[0]), values.String)
+	return err
 }
 
 // isRegistered says whether the cluster knows its keys and this hub, and the repo knows the cluster. Otherwise the
