@@ -263,19 +263,26 @@ type choice struct {
 	set  values
 }
 
-// every is each combination of the choices, by a name that says which were made.
-func every(choices []choice) map[string]values {
+// pairs are combinations in which every two choices meet in all four ways: none, all, and each alone; besides them all but each.
+// They are by a name that says which were made.
+func pairs(choices []choice) map[string]values {
 	all := map[string]values{}
-	for bits := range 1 << len(choices) {
+	add := func(made func(i int) bool) {
 		var name []string
 		v := values{}
 		for i, c := range choices {
-			if bits&(1<<i) != 0 {
+			if made(i) {
 				name = append(name, c.name)
 				merge(v, c.set)
 			}
 		}
 		all[cmp.Or(strings.Join(name, " "), "plain")] = v
+	}
+	add(func(int) bool { return false })
+	add(func(int) bool { return true })
+	for one := range choices {
+		add(func(i int) bool { return i == one })
+		add(func(i int) bool { return i != one })
 	}
 	return all
 }
@@ -314,10 +321,10 @@ func TestEveryKindOfHubIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 			"image": values{"digest": "sha256:" + strings.Repeat("ab", 32), "pullSecrets": []any{"mirror"}},
 		}},
 	}
-	for _, name := range slices.Sorted(maps.Keys(every(choices))) {
+	for _, name := range slices.Sorted(maps.Keys(pairs(choices))) {
 		t.Run(name, func(t *testing.T) {
 			c.T = t
-			v := every(choices)[name]
+			v := pairs(choices)[name]
 			merge(v, values{"repo": values{"url": "https://git.example.com/fleet.git"}})
 			objects, err := chart(t, "hub", v)
 			if err != nil {
@@ -352,10 +359,10 @@ func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) 
 			"image": values{"tag": "1.2.3", "pullSecrets": []any{"mirror"}}, "priorityClassName": "system-cluster-critical",
 		}},
 	}
-	for _, name := range slices.Sorted(maps.Keys(every(choices))) {
+	for _, name := range slices.Sorted(maps.Keys(pairs(choices))) {
 		t.Run(name, func(t *testing.T) {
 			c.T = t
-			objects, err := chart(t, "agent", every(choices)[name])
+			objects, err := chart(t, "agent", pairs(choices)[name])
 			if err != nil {
 				t.Fatal(err)
 			}

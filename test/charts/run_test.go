@@ -248,14 +248,16 @@ func TestHubAndAgentRunFromTheirChartsAndFindEachOther(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotStartIsGoneBackFrom(t *testing.T) {
+func TestAnAgentThatDoesNotStartIsGoneBackFromAndOneThatDoesReplacesIt(t *testing.T) {
 	f := install(t, values{})
 	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
 	before := f.pods("plural-agent")[0].Name
 	for _, tag := range []string{"none", "crash"} {
 		t.Run(tag, func(t *testing.T) {
 			f.T = t
-			f.service("agent", agentValues(tag))
+			bad := agentValues(tag)
+			bad["progressDeadlineSeconds"] = 11 // just above minReadySeconds: it never will
+			f.service("agent", bad)
 			f.push()
 			f.eventually("the new agent is tried", func() bool { return f.image("Deployment", "plural-agent") == agentImage+":"+tag })
 			f.eventually("the former agent is back", func() bool { return f.image("Deployment", "plural-agent") == agentImage+":0.1.0" })
@@ -268,12 +270,7 @@ func TestAnAgentThatDoesNotStartIsGoneBackFrom(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAnAgentReplacesItself(t *testing.T) {
-	f := install(t, values{})
-	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
-	before := f.pods("plural-agent")[0].Name
+	f.T = t
 	f.service("agent", agentValues("0.1.1"))
 	f.push()
 	f.eventually("the new agent is alone, and well", func() bool {
