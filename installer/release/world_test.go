@@ -96,8 +96,8 @@ func newWorld(t *testing.T) *world {
 	w.git("config", "user.name", "Ada")
 	w.git("config", "user.email", "ada@example.com")
 	w.write("plural.yaml", document("Workspace", "demo", "{}"))
-	w.write("clusters/edge-1.yaml", document("Cluster", clusterName,
-		fmt.Sprintf("{agent: {auth: %q, age: %q}}", w.keys.Public().Auth, w.keys.Public().Age)))
+	w.raw("clusters/edge-1.yaml", []byte(document("Cluster", clusterName, // write might find NS or ID in a key
+		fmt.Sprintf("{agent: {auth: %q, age: %q}}", w.keys.Public().Auth, w.keys.Public().Age))))
 	w.connect()
 	return w
 }
