@@ -151,14 +151,6 @@ func TestAWayIsRememberedForOneCloneWithoutSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := w.Forget("edge-2"); err != nil {
-			t.Error(err)
-		}
-	}
-	if got, err := reached(t, w, "edge-2"); err != nil || len(got) > 0 {
-		t.Errorf("after it was forgotten: %v, %v", got, err)
-	}
 	if err := w.Remember("../edge", way); err == nil {
 		t.Error("a name that is a path is taken")
 	}

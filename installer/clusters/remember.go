@@ -103,18 +103,6 @@ func (w Ways) Remember(cluster string, way Way) error {
 	return nil
 }
 
-// Forget drops what is remembered of a cluster.
-func (w Ways) Forget(cluster string) error {
-	name, err := w.file(cluster)
-	if err != nil || name == "" {
-		return err
-	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the way to cluster %s: %w", cluster, err)
-	}
-	return nil
-}
-
 // remembered is the zero Way for a cluster that nothing is remembered of.
 func (w Ways) remembered(cluster string) (Way, error) {
 	var way Way

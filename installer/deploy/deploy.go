@@ -195,9 +195,6 @@ func (e *UnknownError) Fix() string {
 // Plan is what Run would do.
 func (d *Deploy) Plan() *plan.Plan { return d.plan }
 
-// Record is what was deployed before.
-func (d *Deploy) Record() *ledger.Record { return d.record }
-
 // replan compares the world with the record.
 func (d *Deploy) replan(ctx context.Context) error {
 	if d.Down {

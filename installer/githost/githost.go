@@ -3,22 +3,16 @@
 // It refuses to know other git servers, of which nothing is needed: whatever git can push to, and a hub can fetch from, holds a
 // fleet. It keeps nothing; private keys and secrets are its callers'.
 //
-// A remote's address names a repository, if its host is a GitHub: github.com, a tenant's on ghe.com, or a server that gh is
-// logged in to. Connect takes the token that gh has for that very host, and no other host is ever shown it. Each verb first
-// looks at what is there, makes what is missing, and can be called again.
+// A Repository names its host: github.com, a tenant's on ghe.com, or a server that gh is logged in to. Connect takes the token
+// that gh has for that very host, and no other host is ever shown it. Each verb first looks at what is there, makes what is
+// missing, and can be called again.
 package githost
 
 import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
-
-	"github.com/cli/go-gh/v2/pkg/auth"
-	"github.com/cli/go-gh/v2/pkg/repository"
-	"github.com/cli/go-gh/v2/pkg/ssh"
 )
 
 // Repository is one on a GitHub.
@@ -38,50 +32,6 @@ func (r Repository) HTTPS() string {
 // path is the repository's in the REST API, with a rest.
 func (r Repository) path(rest string) string {
 	return "repos/" + url.PathEscape(r.Owner) + "/" + url.PathEscape(r.Name) + rest
-}
-
-// Parse is the repository that a remote's address names; ok is false for an address that is none of a GitHub's. Aliases of
-// hosts in the person's SSH configuration are looked up.
-func Parse(remote string) (r Repository, ok bool) {
-	address, ok := normal(remote)
-	if !ok {
-		return Repository{}, false
-	}
-	found, err := repository.Parse(ssh.NewTranslator().Translate(address).String())
-	if err != nil {
-		return Repository{}, false
-	}
-	r = Repository{strings.ToLower(found.Host), found.Owner, found.Name}
-	if r.Host == "ssh.github.com" { // GitHub's SSH on the port of HTTPS
-		r.Host = "github.com"
-	}
-	word := regexp.MustCompile(`^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
-	return r, word.MatchString(r.Owner) && word.MatchString(r.Name) && isGitHub(r.Host)
-}
-
-// normal is an address as a URL, also one like git@host:owner/name.
-func normal(remote string) (*url.URL, bool) {
-	if !strings.Contains(remote, "://") {
-		host, path, ok := strings.Cut(remote, ":")
-		if !ok || strings.Contains(host, "/") { // a folder
-			return nil, false
-		}
-		remote = "ssh://" + host + "/" + strings.TrimPrefix(path, "/")
-	}
-	u, err := url.Parse(remote)
-	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"ssh", "git+ssh", "https", "http"}, u.Scheme) {
-		return nil, false
-	}
-	u.Host, u.User = u.Hostname(), nil // neither port nor credentials name a repository
-	if u.Scheme == "git+ssh" {
-		u.Scheme = "ssh"
-	}
-	return u, true
-}
-
-func isGitHub(host string) bool {
-	return host == "github.com" || auth.IsTenancy(host) ||
-		slices.ContainsFunc(auth.KnownHosts(), func(known string) bool { return strings.EqualFold(known, host) })
 }
 
 // New says how a repository is made that is not there yet.

@@ -43,15 +43,6 @@ func NewKey(comment string) (*Key, error) {
 	return &Key{Private: pem.EncodeToMemory(block), Public: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(authorized)))}, nil
 }
 
-// PublicHalf is the public half of a private key in PEM.
-func PublicHalf(private []byte) (string, error) {
-	signer, err := ssh.ParsePrivateKey(private)
-	if err != nil {
-		return "", fmt.Errorf("read private key: %w", err)
-	}
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
-}
-
 // DeployKey lets a key read the repository, and nothing else. A key that can write already is an error.
 func (c *Client) DeployKey(ctx context.Context, title, public string) (added bool, err error) {
 	const doing = "add the deploy key"

@@ -115,12 +115,6 @@ func (k *Keys) Made() []Part { return k.made }
 // HasRepo says whether there are credentials to fetch.
 func (k *Keys) HasRepo() bool { return len(credentials(k.data, prefixRepo)) > 0 }
 
-// HasEdit says whether there are credentials to push: the chart's edits want them.
-func (k *Keys) HasEdit() bool { return len(credentials(k.data, prefixEdit)) > 0 }
-
-// HasTLS says whether there is a certificate for agents and people: the chart's tls wants it.
-func (k *Keys) HasTLS() bool { return len(k.data[keyTLSCert]) > 0 }
-
 // Changed says whether Install has anything to write.
 func (k *Keys) Changed() bool {
 	return k.old == nil || !maps.EqualFunc(k.data, secretData(k.old), bytes.Equal)

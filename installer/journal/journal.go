@@ -48,13 +48,6 @@ const (
 	ended event = "end"
 )
 
-// Task names one task of one run.
-type Task struct {
-	Run, Task string
-	// Began is when it began.
-	Began time.Time
-}
-
 // BusyError says that another process has the journal.
 type BusyError struct{ File string }
 
@@ -255,20 +248,6 @@ func encode(l line) ([]byte, error) {
 		return nil, fmt.Errorf("write journal: task %q of run %q: %w", l.Task, l.Run, err)
 	}
 	return append(text, '\n'), nil
-}
-
-// Unfinished are the tasks that have begun and not ended, in the order in which they began.
-func (j *Journal) Unfinished() []Task {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var open []Task
-	for _, l := range j.lines {
-		open = slices.DeleteFunc(open, func(t Task) bool { return t.Run == l.Run && t.Task == l.Task })
-		if l.Event == began {
-			open = append(open, Task{l.Run, l.Task, l.At})
-		}
-	}
-	return open
 }
 
 // Finished is how the tasks of a run came out that have ended, and not begun again since.

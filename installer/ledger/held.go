@@ -199,9 +199,9 @@ func (h *Held) end() error {
 func checkFiles(files map[string][]byte) error {
 	for path, content := range files {
 		switch {
-		case !fs.ValidPath(path) || !strings.HasPrefix(path, sealedDir) && !strings.HasPrefix(path, moduleDir):
-			return fmt.Errorf("record %q: a file lies below %s or %s", path, sealedDir, moduleDir)
-		case content != nil && strings.HasPrefix(path, sealedDir) && !seal.IsSealed(content):
+		case !fs.ValidPath(path) || !strings.HasPrefix(path, sealedDir):
+			return fmt.Errorf("record %q: a file lies below %s", path, sealedDir)
+		case content != nil && !seal.IsSealed(content):
 			return fmt.Errorf("record %q: it is not sealed", path)
 		case len(content) > seal.MaxFile:
 			return fmt.Errorf("record %q: it is larger than %d MiB", path, seal.MaxFile>>20)

@@ -1,7 +1,7 @@
 // Package ledger owns the record of what was deployed of a fleet's packages.
 //
 // It refuses to know what a step is, and how one is taken or undone: plan compares the record with what is wanted, others do
-// what follows. It holds no secret in clear: a file for the record is refused unless it is sealed, or part of a module.
+// what follows. It holds no secret in clear: a file for the record is refused unless it is sealed.
 //
 // The record is a tree of its own in the installation repo's git repository, on a ref that no branch contains: one JSON file,
 // with files of steps beside it. The git program moves it, as the person that git knows; the work tree, the index and the
@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -98,39 +97,6 @@ func (l *Ledger) File(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %q from the record of deployments: %w", name, fs.ErrNotExist)
 	}
 	return c.read(ctx, at, name)
-}
-
-// Folder is all files below a folder of the record as it was read or written last, by their paths in it.
-func (l *Ledger) Folder(ctx context.Context, name string) (map[string][]byte, error) {
-	c, err := l.clone(ctx)
-	if err != nil {
-		return nil, err
-	}
-	files, err := c.files(ctx, l.known())
-	if err != nil {
-		return nil, err
-	}
-	blobs, err := c.Blobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = blobs.Close() }() // all answers have been read
-	contents := map[string][]byte{}
-	for path, f := range files {
-		inside, ok := strings.CutPrefix(path, name+"/")
-		if !ok {
-			continue
-		}
-		content, _, found, err := blobs.Get(f.oid)
-		if err == nil && !found {
-			err = errors.New("git does not have its content")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %q from the record of deployments: %w", path, err)
-		}
-		contents[inside] = content
-	}
-	return contents, nil
 }
 
 // sight is the record at one moment. It does not change.
@@ -252,13 +218,13 @@ func (c *clone) arrange(ctx context.Context, s *sight, r revision, text []byte) 
 	keeps := r.record.keeps()
 	now := map[string]file{}
 	for path, f := range was {
-		if given, replaced := r.files[path]; keeps(path) && (!replaced || given != nil) {
+		if given, replaced := r.files[path]; keeps[path] && (!replaced || given != nil) {
 			now[path] = f
 		}
 	}
 	put := map[string][]byte{recordFile: text}
 	for path, content := range r.files {
-		if content != nil && keeps(path) {
+		if content != nil && keeps[path] {
 			put[path] = content
 		}
 	}

@@ -172,22 +172,18 @@ func TestTheRecordComesBackAsItWasWritten(t *testing.T) {
 	state := sealed(t, "state")
 	full := func(r *Record) {
 		r.Installations["db"] = &Installation{
-			Package: "postgres", Version: "1.2.3", PayloadDigest: "sha256:00", Clusters: []string{"mgmt"}, DependsOn: []string{"net"}, Protected: true,
+			Package: "postgres", Version: "1.2.3", PayloadDigest: "sha256:00", DependsOn: []string{"net"}, Protected: true,
 			Steps: map[string]*Step{"net": {
 				Kind: "terraform", Digest: "d", Parts: map[string]string{"tool": "1.11.4"}, Needs: []string{"x"},
 				Finished: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), By: "Ada <ada@example.com>", Commit: "c0ffee",
 				Services: map[string][]string{"db": {"mgmt"}}, Namespaces: map[string]string{"db": "db"},
-				State: "sealed/db/net/state", Inputs: "sealed/db/net/inputs", Module: "modules/db-1", Product: "terraform", Version: "1.11.4",
+				State: "sealed/db/net/state", Product: "terraform", Version: "1.11.4",
 			}},
 		}
 	}
-	files := map[string][]byte{
-		"sealed/db/net/state": state, "sealed/db/net/inputs": state,
-		"modules/db-1/main.tf": []byte("# module"), "modules/db-1/sub/x.tf": []byte("# sub"),
-	}
 	held, err := open(ada).Acquire(t.Context(), Lock{Purpose: "plural deploy"})
 	must(t, err)
-	must(t, held.Update(t.Context(), full, files))
+	must(t, held.Update(t.Context(), full, map[string][]byte{"sealed/db/net/state": state}))
 	must(t, held.Release(t.Context()))
 
 	l := open(bob)
@@ -205,11 +201,6 @@ func TestTheRecordComesBackAsItWasWritten(t *testing.T) {
 	if _, err := l.File(t.Context(), "sealed/db/net/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	folder, err := l.Folder(t.Context(), "modules/db-1")
-	must(t, err)
-	if diff := cmp.Diff(map[string][]byte{"main.tf": []byte("# module"), "sub/x.tf": []byte("# sub")}, folder); diff != "" {
-		t.Error(diff)
-	}
 	for _, dir := range []string{ada, bob} {
 		if status := git(t, dir, "status", "--porcelain"); status != "?? plural.yaml" {
 			t.Errorf("the work tree or the index was touched: %q", status)
@@ -223,19 +214,20 @@ func TestFilesGoWithTheStepsThatTheyBelongTo(t *testing.T) {
 	must(t, err)
 	add := func(r *Record) {
 		step("a", "one")(r)
+		step("a", "two")(r)
 		r.Installations["a"].Steps["one"].State = "sealed/a/one"
-		r.Installations["a"].Steps["one"].Module = "modules/1"
+		r.Installations["a"].Steps["two"].State = "sealed/a/two"
 	}
 	must(t, held.Update(t.Context(), add, map[string][]byte{
-		"sealed/a/one": sealed(t, "x"), "modules/1/main.tf": []byte("#"), "modules/2/nobodys.tf": []byte("#"),
+		"sealed/a/one": sealed(t, "x"), "sealed/a/two": sealed(t, "y"), "sealed/a/nobodys": sealed(t, "z"),
 	}))
 	names := func() string {
 		return git(t, l.root, "ls-tree", "-r", "--name-only", Ref)
 	}
-	if got := names(); got != "modules/1/main.tf\nrecord.json\nsealed/a/one" {
+	if got := names(); got != "record.json\nsealed/a/one\nsealed/a/two" {
 		t.Errorf("the record holds %q", got)
 	}
-	must(t, held.Update(t.Context(), func(r *Record) { r.Installations["a"].Steps["one"].Module = "" }, nil))
+	must(t, held.Update(t.Context(), func(r *Record) { r.Installations["a"].Steps["two"].State = "" }, nil))
 	if got := names(); got != "record.json\nsealed/a/one" {
 		t.Errorf("the record holds %q", got)
 	}
@@ -250,6 +242,7 @@ func TestWhatIsNotSealedIsRefused(t *testing.T) {
 	must(t, err)
 	for path, content := range map[string][]byte{
 		"sealed/state": []byte(`{"version": 4}`), "other/file": []byte("x"), "record.json": []byte("{}"), "sealed/../x": nil, "/sealed/x": nil,
+		"modules/x": sealed(t, "x"),
 	} {
 		if err := held.Update(t.Context(), func(*Record) { t.Error("the record was changed") }, map[string][]byte{path: content}); err == nil {
 			t.Errorf("%q was taken", path)
@@ -667,8 +660,8 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 		"a path as name":  `{"format": 1, "installations": {"../x": {"steps": {}}}}`,
 		"nothing in it":   `{"format": 1, "installations": {"x": null}}`,
 		"no step":         `{"format": 1, "installations": {"x": {"steps": {"s": null}}}}`,
-		"a file in clear": `{"format": 1, "installations": {"x": {"steps": {"s": {"state": "modules/x"}}}}}`,
-		"a path outside":  `{"format": 1, "installations": {"x": {"steps": {"s": {"module": "modules/../x"}}}}}`,
+		"a file in clear": `{"format": 1, "installations": {"x": {"steps": {"s": {"state": "x"}}}}}`,
+		"a path outside":  `{"format": 1, "installations": {"x": {"steps": {"s": {"state": "sealed/../x"}}}}}`,
 		"a lock of none":  `{"format": 1, "lock": {"id": ""}}`,
 		"too much":        `{"format": 1, "x": "` + strings.Repeat("x", maxRecord) + `"}`,
 	} {

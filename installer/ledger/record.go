@@ -20,11 +20,9 @@ const (
 	maxSteps         = 1_000
 	maxName          = 253
 
-	// recordFile is the record's file in the tree that Ref names. Beside it are folders for what belongs to steps: sealed files,
-	// and modules in clear, which git holds in clear anyway.
+	// recordFile is the record's file in the tree that Ref names. Beside it is a folder for what belongs to steps: sealed files.
 	recordFile = "record.json"
 	sealedDir  = "sealed/"
-	moduleDir  = "modules/"
 )
 
 // Record is what was deployed of a fleet's packages, by the name of the installation.
@@ -39,8 +37,7 @@ type Installation struct {
 	Package string `json:"package"`
 	Version string `json:"version"`
 	// PayloadDigest is that of the payload as it was deployed.
-	PayloadDigest string   `json:"payloadDigest,omitempty"`
-	Clusters      []string `json:"clusters,omitempty"`
+	PayloadDigest string `json:"payloadDigest,omitempty"`
 	// DependsOn are the installations that this one needs: it goes before they do.
 	DependsOn []string `json:"dependsOn,omitempty"`
 	Protected bool     `json:"protected,omitempty"`
@@ -63,12 +60,9 @@ type Step struct {
 	// Services are the services that the step put somewhere, each with its clusters, and Namespaces where their inventories lie.
 	Services   map[string][]string `json:"services,omitempty"`
 	Namespaces map[string]string   `json:"namespaces,omitempty"`
-	// State is the file of the record that holds terraform's state, Inputs the one with what the module was given; both are
-	// sealed.
-	State  string `json:"state,omitempty"`
-	Inputs string `json:"inputs,omitempty"`
-	// Module is the folder of the record that holds the module as it was carried out, Product what carried it out: terraform, tofu.
-	Module  string `json:"module,omitempty"`
+	// State is the file of the record that holds terraform's state, sealed.
+	State string `json:"state,omitempty"`
+	// Product is what carried out the module: terraform, tofu.
 	Product string `json:"product,omitempty"`
 	// Version is the product's.
 	Version string `json:"version,omitempty"`
@@ -185,13 +179,8 @@ func (s *Step) check(name string) error {
 	if s == nil {
 		return fmt.Errorf("step %q is empty", name)
 	}
-	for _, file := range []string{s.State, s.Inputs} {
-		if file != "" && (!strings.HasPrefix(file, sealedDir) || !fs.ValidPath(file)) {
-			return fmt.Errorf("step %q: file %q does not lie below %s", name, file, sealedDir)
-		}
-	}
-	if s.Module != "" && (!strings.HasPrefix(s.Module, moduleDir) || !fs.ValidPath(s.Module)) {
-		return fmt.Errorf("step %q: folder %q does not lie below %s", name, s.Module, moduleDir)
+	if s.State != "" && (!strings.HasPrefix(s.State, sealedDir) || !fs.ValidPath(s.State)) {
+		return fmt.Errorf("step %q: file %q does not lie below %s", name, s.State, sealedDir)
 	}
 	return nil
 }
@@ -203,26 +192,13 @@ func checkName(name string) error {
 	return nil
 }
 
-// keeps says whether a file of the record belongs to any of its steps.
-func (r *Record) keeps() func(path string) bool {
-	files, folders := map[string]bool{}, []string{}
+// keeps are the files of the record that belong to any of its steps.
+func (r *Record) keeps() map[string]bool {
+	files := map[string]bool{}
 	for _, installation := range r.Installations {
 		for _, s := range installation.Steps {
-			files[s.State], files[s.Inputs] = true, true
-			if s.Module != "" {
-				folders = append(folders, s.Module+"/")
-			}
+			files[s.State] = true
 		}
 	}
-	return func(path string) bool {
-		if files[path] {
-			return true
-		}
-		for _, folder := range folders {
-			if strings.HasPrefix(path, folder) {
-				return true
-			}
-		}
-		return false
-	}
+	return files
 }
