@@ -252,6 +252,11 @@ func (svc *service) compose() {
 		}
 		svc.status.Tests = append(svc.status.Tests, r)
 	}
+	if svc.quarantined() && svc.found.GetKey() == svc.desired.GetKey() && svc.found.GetQuarantinedKey() == "" {
+		// What was found is from before the test failed, and the pass that goes back is not over: nobody may take it for healthy.
+		svc.status.Phase, svc.status.Message = api.Phase_FAILED, svc.memory.Reason
+		svc.status.QuarantinedKey = svc.memory.Quarantined
+	}
 	if !svc.healthy() {
 		return
 	}
