@@ -10,6 +10,7 @@ package existing
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -126,18 +129,53 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 	return &Result{Repo: u.repo, HubURL: u.HubURL, Token: u.keys.Token(), Status: u.status}, nil
 }
 
+// answering is how long the cluster's API server may take to say what it is.
+const answering = 30 * time.Second
+
+// UnreachableError says that the cluster's API server does not answer.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+// Error names the server.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("the API server at %s does not answer: %v", e.Server, e.Err)
+}
+
+// Fix says where to look.
+func (e *UnreachableError) Fix() string {
+	return "see that it is reachable from here (kubectl version), or name another --context"
+}
+
+// Unwrap is why.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
 // look sees whether the cluster answers, before anything is made.
-func (u *up) look(context.Context) (string, error) {
+func (u *up) look(ctx context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(u.Config)
 	if err != nil {
 		return "", err
 	}
-	version, err := client.ServerVersion()
-	if err != nil {
+	limited, cancel := context.WithTimeoutCause(ctx, answering, fmt.Errorf("no answer within %s", answering))
+	defer cancel()
+	text, err := client.RESTClient().Get().AbsPath("/version").Do(limited).Raw()
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case limited.Err() != nil:
+		return "", &UnreachableError{u.Config.Host, context.Cause(limited)}
+	case errors.As(err, new(apierrors.APIStatus)): // it answers, and refuses
 		return "", err
+	case err != nil:
+		return "", &UnreachableError{u.Config.Host, err}
+	}
+	var said version.Info
+	if err := json.Unmarshal(text, &said); err != nil {
+		return "", fmt.Errorf("read the version of the API server at %s: %w", u.Config.Host, err)
 	}
 	u.kube, err = dynamic.NewForConfig(u.Config)
-	return "Kubernetes " + version.GitVersion, err
+	return "Kubernetes " + said.GitVersion, err
 }
 
 // begin makes the installation repo with its origin, as far as it is not there.
@@ -224,7 +262,9 @@ func (u *up) settle(w *fleet.Workspace) error {
 		has   string
 		given *string
 	}{
-		{"spec.hub.url", w.Spec.Hub.URL, &u.HubURL}, {"spec.repo.url", w.Spec.Repo.URL, &u.RepoURL}, {"spec.management", w.Spec.Management, &u.Cluster},
+		{"spec.hub.url", w.Spec.Hub.URL, &u.HubURL},
+		{"spec.repo.url", w.Spec.Repo.URL, &u.RepoURL},
+		{"spec.management", w.Spec.Management, &u.Cluster},
 	} {
 		switch {
 		case field.has == "" && *field.given == "":
@@ -399,8 +439,40 @@ func (u *up) packages(ctx context.Context) (string, error) {
 
 func (u *up) deploy(ctx context.Context) (string, error) { return "", u.Deploy(ctx, u.repo) }
 
-// looking is the wait between two questions to the hub.
-const looking = time.Second
+const (
+	// looking is the wait between two questions to the hub.
+	looking = time.Second
+	// patience is how long the cluster may take to run what the newest commit asks for.
+	patience = 10 * time.Minute
+)
+
+// LateError says that the cluster does not run what the newest commit asks for.
+type LateError struct {
+	HubURL string
+	// Last is what the hub said last, or why it said nothing.
+	Last error
+	// Silent says that it was not the hub who said it: the hub did not answer.
+	Silent bool
+}
+
+// Error says what is the matter.
+func (e *LateError) Error() string {
+	if e.Silent {
+		return fmt.Sprintf("the hub at %s did not answer within %s: %v", e.HubURL, patience, e.Last)
+	}
+	return fmt.Sprintf("it took more than %s; the hub at %s said last: %v", patience, e.HubURL, e.Last)
+}
+
+// Fix says where to look.
+func (e *LateError) Fix() string {
+	if e.Silent {
+		return fmt.Sprintf("see that %s leads to the Service plural-system/plural-hub, and run it again", e.HubURL)
+	}
+	return "plural status and plural why SERVICE tell more; run it again to go on waiting"
+}
+
+// Unwrap is what was said last.
+func (e *LateError) Unwrap() error { return e.Last }
 
 // converge waits until the cluster runs what the newest commit asks for, as its hub says.
 func (u *up) converge(ctx context.Context) (string, error) {
@@ -408,30 +480,48 @@ func (u *up) converge(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	ticker := time.NewTicker(looking)
 	defer ticker.Stop()
-	var last error
+	late := &LateError{HubURL: u.HubURL}
 	for {
-		if u.status, err = u.Status(ctx, u.HubURL, u.keys.Token()); err != nil {
-			last = err
+		u.status, err = u.Status(limited, u.HubURL, u.keys.Token())
+		switch {
+		case limited.Err() != nil && late.Last != nil: // it was cut off
+		case err != nil:
+			late.Last, late.Silent = err, true
 			u.Reporter.Detail("converged", "the hub does not answer at "+u.HubURL)
-		} else {
+		default:
 			if u.status.Head.ID == head && len(u.status.Refused) > 0 {
 				p := u.status.Refused[0]
 				return "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", head, p.File, p.Line, p.Message)
 			}
 			if u.status.Converged() && u.status.Commit.ID == head && u.status.Clusters.Total() > 0 {
-				return fmt.Sprintf("%s, %s at %.7s", counted(u.status.Clusters.Total(), "cluster"), counted(u.status.Services.Total(), "service"), head), nil
+				clusters, services := counted(u.status.Clusters.Total(), "cluster"), counted(u.status.Services.Total(), "service")
+				return fmt.Sprintf("%s, %s at %.7s", clusters, services, head), nil
 			}
-			last = fmt.Errorf("%d of %d deployments are healthy", u.status.Deployments[v1.Healthy], u.status.Deployments.Total())
-			u.Reporter.Detail("converged", last.Error())
+			late.Last, late.Silent = said(u.status, head), false
+			u.Reporter.Detail("converged", late.Last.Error())
 		}
 		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("%w: %w", context.Cause(ctx), last)
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return "", fmt.Errorf("%w: %w", context.Cause(ctx), late.Last)
+			}
+			return "", late
 		case <-ticker.C:
 		}
 	}
+}
+
+// said is how far a hub says that the cluster is.
+func said(s *v1.Status, head string) error {
+	healthy := fmt.Sprintf("%d of %d deployments are healthy", s.Deployments[v1.Healthy], s.Deployments.Total())
+	if s.Commit.ID != head {
+		return fmt.Errorf("%s, at commit %.7s where %.7s is the newest", healthy, s.Commit.ID, head)
+	}
+	return errors.New(healthy)
 }
 
 // counted is "1 cluster", "2 clusters".

@@ -1,0 +1,118 @@
+package existing
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/installer/hubkeys"
+	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/workspace"
+)
+
+// quiet hears of steps, and says nothing.
+type quiet struct{}
+
+func (quiet) Start(string)          {}
+func (quiet) Detail(string, string) {}
+func (quiet) Done(string, string)   {}
+func (quiet) Fail(string, error)    {}
+
+func TestAClusterThatDoesNotAnswerIsNamedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		defer close(closed)
+		nowhere := func(context.Context, string, string) (net.Conn, error) {
+			<-closed
+			return nil, errors.New("closed")
+		}
+		u := &up{Options: Options{Config: &rest.Config{Host: "https://10.0.0.1:6443", Dial: nowhere}}}
+		begin := time.Now()
+		_, err := u.look(t.Context())
+		var unreachable *UnreachableError
+		if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "https://10.0.0.1:6443") || unreachable.Fix() == "" {
+			t.Errorf("error = %v", err)
+		}
+		if took := time.Since(begin); took != answering {
+			t.Errorf("it took %s", took)
+		}
+		stopped := errors.New("stopped")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(stopped) })
+		if _, err := u.look(ctx); !errors.Is(err, stopped) || time.Since(begin) > answering+2*time.Second {
+			t.Errorf("stopped: %v after %s", err, time.Since(begin))
+		}
+	})
+}
+
+func TestAClusterThatRefusesIsNotCalledSilent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	u := &up{Options: Options{Config: &rest.Config{Host: server.URL}}}
+	if _, err := u.look(t.Context()); err == nil || errors.As(err, new(*UnreachableError)) {
+		t.Errorf("refused: %v", err)
+	}
+	server.Close()
+	_, err := u.look(t.Context())
+	if !errors.As(err, new(*UnreachableError)) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestWaitingForTheFleetEndsWithWhatTheHubSaidLast(t *testing.T) {
+	needs.Program(t, "git", "git")
+	dir := t.TempDir()
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	for key, value := range map[string]string{"NAME": "Ada", "EMAIL": "ada@example.com"} {
+		t.Setenv("GIT_AUTHOR_"+key, value)
+		t.Setenv("GIT_COMMITTER_"+key, value)
+	}
+	made := workspace.Options{Dir: dir, Name: "demo", HubURL: "https://hub", RepoURL: "https://git/x.git"}
+	if _, err := workspace.Init(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	repo, err := workspace.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := errors.New("connection refused")
+	for name, test := range map[string]struct {
+		says  *v1.Status
+		fails error
+		want  string
+		mute  bool
+	}{
+		"an older commit": {
+			says: &v1.Status{Commit: v1.Commit{ID: "c0ffee0123"}}, want: "0 of 0 deployments are healthy, at commit c0ffee0",
+		},
+		"nothing": {fails: silent, want: "the hub at https://hub did not answer within 10m0s: connection refused", mute: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := &up{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
+					HubURL: "https://hub", Reporter: quiet{},
+					Status: func(context.Context, string, string) (*v1.Status, error) { return test.says, test.fails },
+				}}
+				begin := time.Now()
+				_, err := u.converge(t.Context())
+				var late *LateError
+				if !errors.As(err, &late) || late.Silent != test.mute || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error = %v", err)
+				}
+				if took := time.Since(begin); took != patience {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
