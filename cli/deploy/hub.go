@@ -61,7 +61,7 @@ func (h *hub) Hears(ctx context.Context, cluster string) (bool, error) {
 
 // Healthy implements deploy.Hub.
 func (h *hub) Healthy(ctx context.Context, w deploy.Wanted, told func(string)) error {
-	_ = h.client.Hint(ctx) // it only shortens the wait
+	_ = h.client.Sync(ctx, v1.OwnSource) // it only shortens the wait
 	last := "the hub has not looked yet"
 	return poll(ctx, func(ctx context.Context) (bool, error) {
 		status, err := h.client.Status(ctx)
@@ -104,7 +104,7 @@ func reached(served v1.Commit, w deploy.Wanted) bool {
 
 // Gone implements deploy.Hub.
 func (h *hub) Gone(ctx context.Context, service, cluster string, told func(string)) error {
-	_ = h.client.Hint(ctx) // it only shortens the wait
+	_ = h.client.Sync(ctx, v1.OwnSource) // it only shortens the wait
 	return poll(ctx, func(ctx context.Context) (bool, error) {
 		d, err := h.client.Cluster(ctx, cluster)
 		if err != nil {

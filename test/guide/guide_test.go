@@ -7,6 +7,7 @@
 package guide
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,7 +85,9 @@ func TestEveryPageOfTheGuideLeadsWhereItSays(t *testing.T) {
 			if !known {
 				t.Fatalf("%s is in no list of this test", file)
 			}
-			everyCommandRunsOrIsListed(t, p, about.skipped)
+			for _, fault := range unaccounted(p, about.skipped) {
+				t.Error(fault)
+			}
 			s := newShell(t)
 			about.world(s)
 			for _, r := range s.replacements {
@@ -105,24 +108,24 @@ func TestEveryPageOfTheGuideLeadsWhereItSays(t *testing.T) {
 // typed is a line that looks like something to type.
 var typed = regexp.MustCompile(`^\s*(?:- )?(?:run: )?((?:plural|kubectl|kind|git|docker|helm|terraform) .*)$`)
 
-// everyCommandRunsOrIsListed finds commands in blocks that are not run, unless a command that is run is the same: such as a
+// unaccounted finds commands in blocks that are not run, unless a command that is run is the same: such as a
 // CI's configuration, whose commands the page runs too.
-func everyCommandRunsOrIsListed(t *testing.T, p *page, skipped map[string]string) {
-	t.Helper()
+func unaccounted(p *page, skipped map[string]string) (faults []string) {
 	has := map[string]bool{}
 	for i := range p.steps {
 		has[p.steps[i].command] = true
 	}
 	for command := range skipped {
 		if !has[command] {
-			t.Errorf("the page does not have the command %q, which is listed as not run", command)
+			faults = append(faults, fmt.Sprintf("the page does not have the command %q, which is listed as not run", command))
 		}
 	}
 	for _, line := range p.others {
 		if m := typed.FindStringSubmatch(line); m != nil && !has[m[1]] {
-			t.Errorf("%q is in a block that is not run", m[1])
+			faults = append(faults, fmt.Sprintf("%q is in a block that is not run", m[1]))
 		}
 	}
+	return faults
 }
 
 // looks are commands that change nothing, so they are repeated until they print what is shown.

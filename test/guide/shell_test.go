@@ -33,6 +33,10 @@ const (
 // newShell makes a home in which git knows its person, and the programs are on PATH.
 func newShell(t *testing.T) *shell {
 	t.Helper()
+	for _, name := range []string{"git", "kubectl", "age-keygen"} { // what pages have their reader run besides
+		needs.Program(t, name, name)
+	}
+	needs.Terraform(t)
 	s := &shell{t: t, home: t.TempDir()}
 	s.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
