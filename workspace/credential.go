@@ -17,7 +17,8 @@ import (
 )
 
 // admitted does something with a remote of a person's clone. Where the remote wants to know who asks, it is done once more with what
-// the person's own git would say: git's credential helpers are asked, and hear what came of it.
+// the person's own git would say: what its configuration adds to requests, else what its credential helpers know, which hear what
+// came of it.
 func (h *head) admitted(ctx context.Context, remote string, do func(transport.AuthMethod) error) error {
 	err := do(nil)
 	if !errors.Is(err, transport.ErrAuthenticationRequired) {

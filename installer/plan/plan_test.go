@@ -131,12 +131,18 @@ func TestAChangeReachesWhatComesAfterAndNothingElse(t *testing.T) {
 		change func([]*compose.Composed)
 		want   []string
 	}{
-		{"a leaf", func(all []*compose.Composed) { all[0].Steps[0].Digest = "other" },
-			[]string{"unchanged base/network", "unchanged base/cluster", "unchanged left/chart", "unchanged right/chart", "run top/app: what it reads changed"}},
-		{"one side", func(all []*compose.Composed) { all[2].Steps[0].Digest = "other"; all[2].Version = "1.1.0" },
-			[]string{"unchanged base/network", "unchanged base/cluster", "run left/chart: version 1.0.0 -> 1.1.0", "unchanged right/chart", "run top/app: after left/chart"}},
-		{"the root", func(all []*compose.Composed) { all[3].Steps[1].Digest = "other" },
-			[]string{"unchanged base/network", "run base/cluster: what it reads changed", "run left/chart: after base/cluster", "run right/chart: after base/cluster", "run top/app: after left/chart"}},
+		{
+			"a leaf", func(all []*compose.Composed) { all[0].Steps[0].Digest = "other" },
+			[]string{"unchanged base/network", "unchanged base/cluster", "unchanged left/chart", "unchanged right/chart", "run top/app: what it reads changed"},
+		},
+		{
+			"one side", func(all []*compose.Composed) { all[2].Steps[0].Digest = "other"; all[2].Version = "1.1.0" },
+			[]string{"unchanged base/network", "unchanged base/cluster", "run left/chart: version 1.0.0 -> 1.1.0", "unchanged right/chart", "run top/app: after left/chart"},
+		},
+		{
+			"the root", func(all []*compose.Composed) { all[3].Steps[1].Digest = "other" },
+			[]string{"unchanged base/network", "run base/cluster: what it reads changed", "run left/chart: after base/cluster", "run right/chart: after base/cluster", "run top/app: after left/chart"},
+		},
 		{"outputs that went missing", func(all []*compose.Composed) {
 			all[2].Steps[0].Digest, all[2].Steps[0].Waiting = "", []string{"base/cluster"}
 		}, []string{"unchanged base/network", "unchanged base/cluster", "run left/chart: the outputs of base/cluster are not there", "unchanged right/chart", "run top/app: after left/chart"}},

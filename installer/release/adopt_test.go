@@ -47,9 +47,14 @@ func (w *world) seen() map[string]string {
 	w.Helper()
 	found := map[string]string{}
 	for _, kind := range []struct{ group, resource, namespace string }{
-		{"", "configmaps", w.kube.Namespace}, {"", "secrets", w.kube.Namespace}, {"apps", "deployments", w.kube.Namespace},
-		{"batch", "jobs", w.kube.Namespace}, {w.id + ".example.com", "things", w.kube.Namespace},
-		{"apiextensions.k8s.io", "customresourcedefinitions", ""}, {"", "configmaps", "new-" + w.id}, {"", "configmaps", object.SystemNamespace},
+		{"", "configmaps", w.kube.Namespace},
+		{"", "secrets", w.kube.Namespace},
+		{"apps", "deployments", w.kube.Namespace},
+		{"batch", "jobs", w.kube.Namespace},
+		{w.id + ".example.com", "things", w.kube.Namespace},
+		{"apiextensions.k8s.io", "customresourcedefinitions", ""},
+		{"", "configmaps", "new-" + w.id},
+		{"", "configmaps", object.SystemNamespace},
 	} {
 		list, err := w.kube.Dynamic.Resource(gvr(kind.group, "v1", kind.resource)).Namespace(kind.namespace).List(w.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -270,7 +270,7 @@ func (w *Work) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range []string{asideFile, erroredFile} {
-		raw, err := os.ReadFile(filepath.Join(w.module(), name)) //nolint:gosec // the caller's own folder
+		raw, err := os.ReadFile(filepath.Join(w.module(), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
