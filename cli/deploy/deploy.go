@@ -36,9 +36,11 @@ type options struct {
 	exitCode     bool
 	unlock       string
 	allowDestroy bool
-	parallel     int
-	kubeconfig   string
-	contexts     []string
+	// terraformUnlock is the lock of a terraform that is gone.
+	terraformUnlock string
+	parallel        int
+	kubeconfig      string
+	contexts        []string
 }
 
 // NewCmdDeploy is `plural deploy`.
@@ -66,6 +68,7 @@ one person deploys at a time: a second one is told who does.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and do nothing")
 	flags.BoolVar(&o.exitCode, "exit-code", false, "with --dry-run: end with 2 when there is something to do")
 	flags.StringVar(&o.unlock, "unlock", "", "take the lock with this `ID` away from a deploy that died on another machine")
+	flags.StringVar(&o.terraformUnlock, "terraform-unlock", "", "take the lock with this `ID` away from a terraform that died, and go on")
 	flags.BoolVar(&o.allowDestroy, "allow-destroy", false, "let terraform destroy or replace what it made")
 	flags.IntVar(&o.parallel, "parallel", 0, "how many steps run at once (default 8)")
 	flags.StringArrayVar(&o.contexts, "context", nil, "reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
@@ -88,7 +91,8 @@ func (o *options) run(ctx context.Context) error {
 	work, stop, done := o.f.Patiently(ctx)
 	defer done()
 	d, reporter, err := Open(work, o.f, repo, Choice{
-		Only: o.packages, AllowDestroy: o.allowDestroy, Parallel: o.parallel, Stop: stop, Kubeconfig: o.kubeconfig, Contexts: o.contexts,
+		Only: o.packages, AllowDestroy: o.allowDestroy, TerraformUnlock: o.terraformUnlock, Parallel: o.parallel, Stop: stop,
+		Kubeconfig: o.kubeconfig, Contexts: o.contexts,
 	})
 	if err != nil {
 		return Explain(err)
@@ -134,10 +138,12 @@ func (o *options) run(ctx context.Context) error {
 type Choice struct {
 	Only         []string
 	AllowDestroy bool
-	Parallel     int
-	Stop         <-chan struct{}
-	Kubeconfig   string
-	Contexts     []string
+	// TerraformUnlock is the id of a lock of a terraform that died.
+	TerraformUnlock string
+	Parallel        int
+	Stop            <-chan struct{}
+	Kubeconfig      string
+	Contexts        []string
 	// Down takes down what was deployed, installations in First before all others.
 	Down  bool
 	First []string
@@ -160,11 +166,15 @@ func OpenFor(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, repo
 	if err != nil {
 		return nil, err
 	}
-	ways := clusters.Ways{Root: repo.Root(), Config: f.ConfigDir(), Local: filepath.Join(xdg.StateHome, "plural", "local"), Kubeconfig: c.Kubeconfig, Contexts: c.Contexts}
+	ways := clusters.Ways{
+		Root: repo.Root(), Config: f.ConfigDir(), Local: filepath.Join(xdg.StateHome, "plural", "local"),
+		Kubeconfig: c.Kubeconfig, Contexts: c.Contexts,
+	}
 	return deploy.Open(ctx, deploy.Options{
 		Repo: repo, Dir: deploy.Dir(filepath.Join(xdg.StateHome, "plural", "deploy"), repo.Root()), Identities: f.Identities().Load,
 		Reach: ways.Reach, Hub: hub, NoInput: f.NoInput || !f.IO.InTTY,
-		Only: c.Only, AllowDestroy: c.AllowDestroy, Parallel: c.Parallel, Reporter: reporter, Stop: c.Stop, Down: c.Down, First: c.First,
+		Only: c.Only, AllowDestroy: c.AllowDestroy, TerraformUnlock: c.TerraformUnlock, Parallel: c.Parallel,
+		Reporter: reporter, Stop: c.Stop, Down: c.Down, First: c.First,
 	})
 }
 

@@ -87,7 +87,7 @@ func newCmdRemove(f *cmdutil.Factory) *cobra.Command {
 
 A package that others need stays, unless those are named too, and so does one that
 is protected. With the commit its Services are taken off their clusters by the
-agents; plural deploy takes down what terraform made for it.`,
+agents; plural deploy --allow-destroy takes down what terraform made for it.`,
 		Example: cmdutil.Example("plural package remove redis", "plural package remove web redis --dry-run"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -56,7 +56,9 @@ type Options struct {
 	First []string
 	// AllowDestroy lets terraform destroy what it made, where the package does not say that it may.
 	AllowDestroy bool
-	Parallel     int
+	// TerraformUnlock is the id of a lock on terraform's state that is taken away from its holder, who is gone.
+	TerraformUnlock string
+	Parallel        int
 	// Patience is how long the hub may take to bring a service about, or away; zero means ten minutes.
 	Patience time.Duration
 	Reporter run.Reporter

@@ -259,6 +259,15 @@ func (d *Deploy) prepare(
 	return tool.Prepare(ctx, module, log)
 }
 
+// unlock takes the lock away that terraform ran into, if it is the one that the person named.
+func (d *Deploy) unlock(ctx context.Context, work *terraform.Work, ran error) (unlocked bool, err error) {
+	var locked *terraform.LockedError
+	if d.TerraformUnlock == "" || !errors.As(ran, &locked) || locked.ID != d.TerraformUnlock {
+		return false, nil
+	}
+	return true, work.Unlock(ctx, locked.ID)
+}
+
 // LoggedError is a failure of which a file tells more.
 type LoggedError struct {
 	Err error
@@ -314,6 +323,11 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 		}
 	}
 	summary, err := work.Plan(ctx)
+	if unlocked, failed := r.unlock(ctx, work, err); failed != nil {
+		return nil, failed
+	} else if unlocked {
+		summary, err = work.Plan(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -525,6 +539,11 @@ func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log 
 	}
 	defer func() { _ = work.Close() }() // it holds a lock, which ends with the process at the latest
 	made, failed := work.Destroy(ctx)
+	if unlocked, err := r.unlock(ctx, work, failed); err != nil {
+		return errors.Join(failed, err)
+	} else if unlocked {
+		made, failed = work.Destroy(ctx)
+	}
 	if failed != nil {
 		if made != nil && made.State != nil {
 			sealed, err := r.world.seal(statePath(id), made.State)

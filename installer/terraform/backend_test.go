@@ -120,7 +120,7 @@ func TestABackendsLockGoesByItsID(t *testing.T) {
 	_, err = work.Plan(t.Context())
 	// Of this backend terraform tells no more than the id.
 	const want = "lock terraform state: somebody holds it (lock 5f3a8b52-7a9e-4f08-b9ae-5a60a1d6a001): " +
-		"wait for it; if that process is gone: terraform force-unlock 5f3a8b52-7a9e-4f08-b9ae-5a60a1d6a001"
+		"wait for it; if that process is gone: plural deploy --terraform-unlock 5f3a8b52-7a9e-4f08-b9ae-5a60a1d6a001"
 	if err == nil || told(err) != want {
 		t.Fatalf("got  %v\nwant %s", err, want)
 	}

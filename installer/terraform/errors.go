@@ -136,7 +136,7 @@ func (e *LockedError) Error() string {
 
 // Fix says what to do.
 func (e *LockedError) Fix() string {
-	return "wait for it; if that process is gone: terraform force-unlock " + e.ID
+	return "wait for it; if that process is gone: plural deploy --terraform-unlock " + e.ID
 }
 
 // Error names what would be destroyed.

@@ -555,7 +555,7 @@ func TestAStateThatAnotherTerraformHasLockedTellsWhoHasIt(t *testing.T) {
 	}
 	until(t, "terraform is at work", func() bool { return w.exists(hold + ".come") })
 	c := w.fails(1, append([]string{"deploy", "--yes"}, w.reach()...)...)
-	c.says(t, []string{"bad/tf", "lock terraform state", "holds it since 20", "apply, lock "}, []string{"wait for it", "terraform force-unlock "})
+	c.says(t, []string{"bad/tf", "lock terraform state", "holds it since 20", "apply, lock "}, []string{"wait for it", "plural deploy --terraform-unlock "})
 	if w.data("aside")["is"] != "there" {
 		t.Error("the package that has nothing to do with it was not deployed")
 	}
