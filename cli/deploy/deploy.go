@@ -68,10 +68,12 @@ one person deploys at a time: a second one is told who does.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and do nothing")
 	flags.BoolVar(&o.exitCode, "exit-code", false, "with --dry-run: end with 2 when there is something to do")
 	flags.StringVar(&o.unlock, "unlock", "", "take the lock with this `ID` away from a deploy that died on another machine")
-	flags.StringVar(&o.terraformUnlock, "terraform-unlock", "", "take the lock with this `ID` away from a terraform that died, and go on")
+	flags.StringVar(&o.terraformUnlock, "terraform-unlock", "",
+		"take the lock with this `ID` away from a terraform that died, and go on")
 	flags.BoolVar(&o.allowDestroy, "allow-destroy", false, "let terraform destroy or replace what it made")
 	flags.IntVar(&o.parallel, "parallel", 0, "how many steps run at once (default 8)")
-	flags.StringArrayVar(&o.contexts, "context", nil, "reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
+	flags.StringArrayVar(&o.contexts, "context", nil,
+		"reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read contexts from this `FILE` (default: as kubectl)")
 	return cmd
 }

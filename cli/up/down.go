@@ -53,10 +53,12 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.keep, "keep-clusters", false, "of a fleet on this machine: end the processes, but keep the clusters' data for the next up")
+	flags.BoolVar(&o.keep, "keep-clusters", false,
+		"of a fleet on this machine: end the processes, but keep the clusters' data for the next up")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be taken down, and take nothing down")
 	flags.StringVar(&o.confirm, "confirm", "", "the workspace's `NAME`: take its packages down without asking")
-	flags.StringArrayVar(&o.contexts, "context", nil, "reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
+	flags.StringArrayVar(&o.contexts, "context", nil,
+		"reach a cluster by this context, `CLUSTER=CONTEXT` (default: the one of its name)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read contexts from this `FILE` (default: as kubectl)")
 	return cmd
 }

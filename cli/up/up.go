@@ -61,21 +61,28 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.local, "local", false, "make the clusters on this machine")
 	flags.StringVar(&o.name, "name", "", "the workspace's `NAME` (default the folder's)")
-	flags.StringSliceVar(&o.clusters, "clusters", []string{"mgmt", "edge-1", "edge-2"}, "the clusters' `NAMES`, the management cluster first; without it, those of the last up")
+	flags.StringSliceVar(&o.clusters, "clusters", []string{"mgmt", "edge-1", "edge-2"},
+		"the clusters' `NAMES`, the management cluster first; without it, those of the last up")
 	e := &o.existing
 	flags.StringVar(&e.context, "context", "", "install on the cluster of this kubeconfig `CONTEXT`")
 	flags.StringVar(&e.kubeconfig, "kubeconfig", "", "with --context: the kubeconfig `FILE` (default as for kubectl)")
 	flags.StringVar(&e.cluster, "cluster", "", "with --context: what the fleet calls that cluster, its `NAME` (default mgmt)")
 	flags.StringVar(&e.hubURL, "hub-url", "", "with --context: the `URL` by which agents and people will reach the hub")
 	flags.StringVar(&e.repoURL, "repo-url", "", "with --context: the `URL` from which the hub fetches the repo")
-	flags.StringVar(&e.github, "github", "", "with --context: make the repo on GitHub as `OWNER/NAME`, with a deploy key and a webhook for the hub")
-	flags.StringVar(&e.read, "repo-credentials", "", "with --context: the `FOLDER` with what the hub reads the repo with, a file each, as for plural hub serve")
-	flags.StringVar(&e.push, "edit-credentials", "", "with --context: the `FOLDER` with what the hub pushes with, when it is to commit what people ask for")
-	flags.StringVar(&e.hubCA, "hub-ca", "", "with --context: the `FILE` with the certificates to trust for the hub, PEM (default the system's)")
+	flags.StringVar(&e.github, "github", "",
+		"with --context: make the repo on GitHub as `OWNER/NAME`, with a deploy key and a webhook for the hub")
+	flags.StringVar(&e.read, "repo-credentials", "",
+		"with --context: the `FOLDER` with what the hub reads the repo with, a file each, as for plural hub serve")
+	flags.StringVar(&e.push, "edit-credentials", "",
+		"with --context: the `FOLDER` with what the hub pushes with, when it is to commit what people ask for")
+	flags.StringVar(&e.hubCA, "hub-ca", "",
+		"with --context: the `FILE` with the certificates to trust for the hub, PEM (default the system's)")
 	flags.StringVar(&e.tlsCert, "tls-cert", "", "with --context: the certificate `FILE` of a hub that ends TLS itself, PEM")
 	flags.StringVar(&e.tlsKey, "tls-key", "", "with --context: that certificate's key `FILE`, PEM")
-	flags.StringArrayVar(&e.set, "set", nil, "with --context: an answer to a package's question, `PACKAGE.NAME=VALUE`; may be repeated")
-	flags.StringVar(&e.answers, "answers", "", "with --context: answers to packages' questions from this YAML `FILE`, PACKAGE.NAME: VALUE; - is stdin")
+	flags.StringArrayVar(&e.set, "set", nil,
+		"with --context: an answer to a package's question, `PACKAGE.NAME=VALUE`; may be repeated")
+	flags.StringVar(&e.answers, "answers", "",
+		"with --context: answers to packages' questions from this YAML `FILE`, PACKAGE.NAME: VALUE; - is stdin")
 	cmd.MarkFlagsMutuallyExclusive("local", "context")
 	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use")
 	return cmd
