@@ -214,6 +214,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.state, err = state.Open(state.Options{
 		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Self: h.replica.name(), Log: h.Log,
 		Changed: func(cluster string, repeated bool) { h.view.Reported(cluster, repeated) }, // nothing changes before run
+		Beat:    min(state.DefaultBeat, h.staleAfter()/3),                                   // or others take its clusters for silent
 	})
 	if err != nil {
 		return err
@@ -231,7 +232,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.view = view.New(view.Options{
 		Desired: func() *view.Desired { return &h.planner.plan().desired },
 		Report:  h.state.Report, Received: h.state.Received, Sources: h.sources, Now: time.Now,
-		StaleAfter: max(3*h.Terms.ReportInterval, 10*time.Second), Version: buildinfo.Version(), Event: h.tell,
+		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: h.tell,
 		Upgrades: func() []v1.Upgrade { return h.upgrades.all() },
 	})
 	h.upgrades = h.newUpgrading()
@@ -246,6 +247,9 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	registerMetrics(h.registry, h)
 	return nil
 }
+
+// staleAfter is how long a cluster may be silent before what is known of it counts as old.
+func (h *hub) staleAfter() time.Duration { return max(3*h.Terms.ReportInterval, 10*time.Second) }
 
 // edits says whether this replica publishes what is served.
 func (h *hub) edits() bool { return h.replica.owns(h.planner.upstreams.own.ID) }
