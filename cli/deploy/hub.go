@@ -127,7 +127,8 @@ func (h *hub) going(ctx context.Context, service string) string {
 		return service + " is being removed"
 	}
 	p := status.Refused[0]
-	return fmt.Sprintf("%s stays for as long as the hub refuses commit %.7s: %s: %s", service, status.Head.ID, ui.Clean(p.Message), ui.Clean(p.Fix))
+	return fmt.Sprintf("%s stays for as long as the hub refuses commit %.7s: %s: %s", service, status.Head.ID, ui.Clean(p.Message),
+		ui.Clean(p.Fix))
 }
 
 // passing lets a hub be away for a while: it may be what is being upgraded.

@@ -42,8 +42,9 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 			"clusters that this machine reaches, terraform destroys what it made. What is protected stays, with all that it needs. What\n" +
 			"fails keeps nothing else from going, is listed, and is tried again by the next down. A single package goes by\n" +
 			"plural package remove, with plural deploy after it.",
-		Example: cmdutil.Example("plural down", "plural down ./demo --keep-clusters", "plural down --context mgmt=prod --confirm=fleet"),
-		Args:    cmdutil.AtMost(1),
+		Example: cmdutil.Example("plural down", "plural down ./demo --keep-clusters",
+			"plural down --context mgmt=prod --confirm=fleet"),
+		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir = dirOf(f, args)
 			if repo, err := f.Repo(); err == nil && len(args) == 0 {

@@ -98,8 +98,9 @@ func TestAnAgentThatJoinsIsTheOneOfItsPackage(t *testing.T) {
 func TestAnAPIServerTakesWhatStartsAnAgent(t *testing.T) {
 	kube := kubetest.Start(t)
 	start := join.Start{
-		Cluster: "edge: [1]", Token: "plural_join_\n---\n\"", HubURL: "https://hub", HubCA: "PEM\n", Repository: strings.Repeat("3f", 16),
-		Image: "ghcr.io/pluralsh/plural-agent:1.2.3",
+		Cluster: "edge: [1]", Token: "plural_join_\n---\n\"", HubURL: "https://hub", HubCA: "PEM\n",
+		Repository: strings.Repeat("3f", 16),
+		Image:      "ghcr.io/pluralsh/plural-agent:1.2.3",
 	}
 	for _, obj := range started(t, start) {
 		gvr := obj.GroupVersionKind().GroupVersion().WithResource(strings.ToLower(obj.GetKind()) + "s")

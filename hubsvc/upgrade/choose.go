@@ -113,8 +113,8 @@ func (s *standing) refuses(now, v *semver.Version, e *catalog.Entry) *v1.Upgrade
 	return nil
 }
 
-// wants are all installations as solve is asked for them: those that may move to the newest of their candidates, the others as they
-// are. force is a version that one of them is to have, whatever its policy.
+// wants are all installations as solve is asked for them: those that may move to the newest of their candidates, the others as
+// they are. force is a version that one of them is to have, whatever its policy.
 func (d *decision) wants(force map[string]string) []solve.Want {
 	var wants []solve.Want
 	for _, s := range d.list {
@@ -173,8 +173,8 @@ func (s *standing) eligible(e *catalog.Entry) bool {
 	return now.LessThan(v) && wanted.Has(v, now.Prerelease() != "" && sameCore(now, v))
 }
 
-// newcomers leaves out the versions that need a package which is not installed, and says whether there were any: adding one is for
-// a person, who answers its questions.
+// newcomers leaves out the versions that need a package which is not installed, and says whether there were any: adding one is
+// for a person, who answers its questions.
 func (d *decision) newcomers(solution *solve.Solution) bool {
 	versionOf := map[string]string{}
 	for i := range solution.Picks {
@@ -231,8 +231,8 @@ func firstLines(err error) string {
 	return strings.Join(lines[:min(len(lines), mostLines)], " ")
 }
 
-// universe is what there is. Where a catalog cannot be read, what is installed stays possible, so that one that is away keeps only
-// its own packages from moving.
+// universe is what there is. Where a catalog cannot be read, what is installed stays possible, so that one that is away keeps
+// only its own packages from moving.
 func (d *decision) universe() solve.Choosing { return forgiving{d.Universe, d} }
 
 type forgiving struct {

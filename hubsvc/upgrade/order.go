@@ -12,8 +12,8 @@ import (
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
-// order makes commits of what was picked, each of which leaves a fleet whose packages fit together, and says of each what it waits
-// for.
+// order makes commits of what was picked, each of which leaves a fleet whose packages fit together, and says of each what it
+// waits for.
 func (d *decision) order() {
 	done := map[string]bool{}
 	for _, s := range d.list {
@@ -206,8 +206,8 @@ func sick(s *standing, bad *Cell, sentence string) v1.UpgradeReason {
 	}
 }
 
-// deploys says that a version, or the one before it, has steps that only people run: a step that is gone wants to be taken down. A
-// branch is for people anyway.
+// deploys says that a version, or the one before it, has steps that only people run: a step that is gone wants to be taken down.
+// A branch is for people anyway.
 func (s *standing) deploys(a *Action) *v1.UpgradeReason {
 	if a.Branch != "" {
 		return nil

@@ -107,8 +107,9 @@ func (d *decision) lookBack() {
 	}
 }
 
-// judge says how far a move got that is the last of all its installations, and whether it is taken back. One that was healthy once
-// is not: what happens later is not its doing. One that ended long before this process began to look is not known to have been.
+// judge says how far a move got that is the last of all its installations, and whether it is taken back. One that was healthy
+// once is not: what happens later is not its doing. One that ended long before this process began to look is not known to have
+// been.
 func (d *decision) judge(m *Move, of []*standing) {
 	deadline := time.Duration(0)
 	for _, s := range of {

@@ -41,7 +41,8 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, now: noon, catalog: map[string][]*packages.Package{}, bad: map[string]upgrade.Cell{}, memory: upgrade.NewMemory(noon.Add(-time.Hour))}
+	return &world{t: t, now: noon, catalog: map[string][]*packages.Package{}, bad: map[string]upgrade.Cell{},
+		memory: upgrade.NewMemory(noon.Add(-time.Hour))}
 }
 
 // has puts versions of a package into the catalog: a version, then what it needs, as in "web 2.0.0 cache>=2".
@@ -61,7 +62,8 @@ func (w *world) has(texts ...string) *world {
 			case at < 0:
 				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{Package: word})
 			default:
-				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{Package: word[:at], Version: strings.ReplaceAll(word[at:], ",", " ")})
+				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{Package: word[:at],
+					Version: strings.ReplaceAll(word[at:], ",", " ")})
 			}
 		}
 		w.catalog[words[0]] = append(w.catalog[words[0]], p)
@@ -133,7 +135,8 @@ func (w *world) facts() *upgrade.Facts {
 			if c, ok := w.bad[name]; ok {
 				return []upgrade.Cell{{Service: name, Cluster: "edge-1", Phase: v1.Healthy}, c}
 			}
-			return []upgrade.Cell{{Service: name, Cluster: "edge-1", Phase: v1.Healthy}, {Service: name, Cluster: "edge-2", Phase: v1.Healthy}}
+			return []upgrade.Cell{{Service: name, Cluster: "edge-1", Phase: v1.Healthy},
+				{Service: name, Cluster: "edge-2", Phase: v1.Healthy}}
 		},
 	}
 }
@@ -227,7 +230,8 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 			})
 		}, "web 1.0.0 -> 1.1.0: ready\ndo web 1.0.0 -> 1.1.0\n"},
 		"a dependency is not healthy": {func(w *world) {
-			w.has("cert-manager 1.4.2", "web 1.0.0 cert-manager", "web 1.1.0 cert-manager").installs("cert-manager", "cert-manager", "1.4.2", minor)
+			w.has("cert-manager 1.4.2", "web 1.0.0 cert-manager", "web 1.1.0 cert-manager").installs("cert-manager", "cert-manager",
+				"1.4.2", minor)
 			w.installs("web", "web", "1.0.0", minor)
 			w.sick("cert-manager", v1.Progressing, "1 of 2 replicas")
 		}, "cert-manager 1.4.2: current\nweb 1.0.0 -> 1.1.0: waiting\n" +
@@ -266,36 +270,43 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 			w.closed = &v1.UpgradeReason{Code: v1.ReasonReadOnly, Message: "this hub only reads the installation repo"}
 		}, "web 1.0.0 -> 1.1.0: blocked\n  readOnly: this hub only reads the installation repo\n"},
 		"a canary is behind": {func(w *world) {
-			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
+			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0",
+				fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 			w.installs("agent-canary", "agent", "1.0.0", minor)
 		}, "agent 1.0.0 -> 1.1.0: waiting\n  canary: waits for canary agent-canary to be at 1.1.0: it is at 1.0.0\nagent-canary 1.0.0 -> 1.1.0: ready\ndo agent-canary 1.0.0 -> 1.1.0\n"},
 		"a canary is not well": {func(w *world) {
-			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
+			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0",
+				fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 			w.installs("agent-canary", "agent", "1.1.0", minor)
 			w.sick("agent-canary", v1.Degraded, "crash loop")
 		}, "agent 1.0.0 -> 1.1.0: waiting\n  canary: waits for canary agent-canary 1.1.0 to be healthy on edge-2: agent-canary is degraded: crash loop\nagent-canary 1.1.0: current\n"},
 		"a canary is new": {func(w *world) {
-			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
+			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0",
+				fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 			w.installs("agent-canary", "agent", "1.1.0", minor)
 			w.decide()
 			w.now = w.now.Add(3 * time.Minute)
 		}, "agent 1.0.0 -> 1.1.0: waiting\n  soak: canary agent-canary has been healthy for 3m of 10m (until Fri 12:10)\nagent-canary 1.1.0: current\n"},
 		"a canary has been well for long enough": {func(w *world) {
-			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
+			w.has("agent 1.0.0", "agent 1.1.0").installs("agent", "agent", "1.0.0",
+				fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 			w.installs("agent-canary", "agent", "1.1.0", minor)
 			w.decide()
 			w.now = w.now.Add(10 * time.Minute)
 		}, "agent 1.0.0 -> 1.1.0: ready\nagent-canary 1.1.0: current\ndo agent 1.0.0 -> 1.1.0\n"},
 		"a pull request": {func(w *world) {
-			w.has("web 1.0.0", "web 1.1.0 terraform").installs("web", "web", "1.0.0", fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
+			w.has("web 1.0.0", "web 1.1.0 terraform").installs("web", "web", "1.0.0",
+				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
 		}, "web 1.0.0 -> 1.1.0: ready\ndo web 1.0.0 -> 1.1.0 on plural/upgrade/web-1.1.0\n"},
 		"a pull request that is there": {func(w *world) {
-			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
+			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0",
+				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
 			w.branches = map[string]string{"plural/upgrade/web-1.1.0": "https://github.com/x/y/pull/1"}
 		}, "web 1.0.0 -> 1.1.0: proposed\n  review: branch plural/upgrade/web-1.1.0 waits for somebody to merge it\n"},
 		"it cannot be put together": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
-			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {Code: v1.ReasonConflict, Message: "they conflict in packages/web/payload/x"}}
+			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {Code: v1.ReasonConflict,
+				Message: "they conflict in packages/web/payload/x"}}
 		}, "web 1.0.0 -> 1.1.0: blocked\n  conflict: they conflict in packages/web/payload/x\n"},
 		"the catalog is away": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0", "cache 1.0.0", "cache 1.1.0").installs("web", "web", "1.0.0", minor)

@@ -48,7 +48,8 @@ func newOrigin(t *testing.T) *origin {
 
 func (o *origin) git(args ...string) string {
 	o.t.Helper()
-	cmd := exec.CommandContext(o.t.Context(), "git", append([]string{"-c", "user.name=me", "-c", "user.email=me@example.com"}, args...)...)
+	cmd := exec.CommandContext(o.t.Context(), "git", append([]string{"-c", "user.name=me", "-c", "user.email=me@example.com"},
+		args...)...)
 	cmd.Dir = o.dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
@@ -133,7 +134,8 @@ func versions(t *testing.T, set *catalog.Set, name string) string {
 func TestPackagesComeFromGitAndFromTheProgramItself(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
-	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0"), "other/db/package.yaml": packageYAML("db", "1.0.0")})
+	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0"),
+		"other/db/package.yaml": packageYAML("db", "1.0.0")})
 	files, cache := gitRepo(o.url()), t.TempDir()
 	set := opened(t, files, Options{Cache: cache})
 	names, err := set.Packages(t.Context())
@@ -213,7 +215,8 @@ func TestWhatCannotBeACatalogIsTold(t *testing.T) {
 	}
 	f := &fleet.Fleet{
 		Workspace: fleet.Workspace{Spec: fleet.WorkspaceSpec{Catalogs: []fleet.CatalogRef{{Name: "charts", Source: "charts"}}}},
-		Sources:   []fleet.Source{{Metadata: fleet.Metadata{Name: "charts"}, Spec: fleet.SourceSpec{Helm: &fleet.HelmSource{URL: "https://charts.example.com"}}}},
+		Sources: []fleet.Source{{Metadata: fleet.Metadata{Name: "charts"},
+			Spec: fleet.SourceSpec{Helm: &fleet.HelmSource{URL: "https://charts.example.com"}}}},
 	}
 	if _, err := Open(f, repo(nil), Options{}); err == nil || !strings.Contains(err.Error(), "catalog charts: source charts is a Helm repository") {
 		t.Errorf("%v", err)
@@ -323,7 +326,8 @@ func TestARegistryIsLoggedInToWithWhatIsSealedForTheHub(t *testing.T) {
 	}
 	files, alice := safe(t)
 	files["plural.yaml"] = &fstest.MapFile{Data: []byte(workspaceYAML("{name: team, source: registry}"))}
-	files["sources/registry.yaml"] = &fstest.MapFile{Data: []byte(sourceYAML("registry", "{oci: {url: '"+url+"'}, auth: {secret: secrets/registry.yaml}}"))}
+	files["sources/registry.yaml"] = &fstest.MapFile{Data: []byte(sourceYAML("registry",
+		"{oci: {url: '"+url+"'}, auth: {secret: secrets/registry.yaml}}"))}
 	sealFor(t, files, "secrets/registry.yaml", "username: plural\npassword: "+password+"\nca.crt: |\n  "+strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n  ")+"\n")
 	mine := func() ([]age.Identity, error) { return []age.Identity{alice}, nil }
 	if got := versions(t, opened(t, files, Options{Cache: t.TempDir(), Identities: mine}), "web"); got != "team 1.0.0" {

@@ -218,7 +218,8 @@ func (r *runner) settleAll(ctx context.Context) error {
 
 // same says whether two plans do the same.
 func same(a, b *plan.Plan) bool {
-	return maps.Equal(a.Protect, b.Protect) && slices.EqualFunc(a.Steps, b.Steps, func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
+	return maps.Equal(a.Protect, b.Protect) && slices.EqualFunc(a.Steps, b.Steps,
+		func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
 }
 
 // outcome is what the journal keeps of a step that is done, for the record.

@@ -31,7 +31,8 @@ type NoWayError struct{ Cluster, Service string }
 
 // Error names both.
 func (e *NoWayError) Error() string {
-	return fmt.Sprintf("nobody can put %s on cluster %s: no agent of it reports to the hub, and this machine knows no way to it", e.Service, e.Cluster)
+	return fmt.Sprintf("nobody can put %s on cluster %s: no agent of it reports to the hub, and this machine knows no way to it",
+		e.Service, e.Cluster)
 }
 
 // Fix says what to do.
@@ -135,7 +136,8 @@ func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment
 	if heard {
 		ctx, cancel := context.WithTimeout(ctx, r.Patience)
 		defer cancel()
-		return false, r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster, Key: d.Key}, told)
+		return false, r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster,
+			Key: d.Key}, told)
 	}
 	cluster, err := r.cluster(d.Cluster)
 	switch {
@@ -331,7 +333,8 @@ func (r *runner) terraform(ctx context.Context, id plan.ID, step *compose.Step, 
 	if err != nil {
 		return nil, err
 	}
-	t.Detail(fmt.Sprintf("%d to add, %d to change, %d to replace, %d to destroy", summary.Add, summary.Change, summary.Replace, summary.Destroy))
+	t.Detail(fmt.Sprintf("%d to add, %d to change, %d to replace, %d to destroy", summary.Add, summary.Change, summary.Replace,
+		summary.Destroy))
 	made, failed := work.Apply(ctx)
 	if made != nil && made.State != nil {
 		sealed, err := r.world.seal(statePath(id), made.State)

@@ -117,7 +117,8 @@ func (b *bringUp) manage(files map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", workspace.Manifest, err)
 	}
-	files[workspace.Manifest], err = values.Set(workspace.Manifest, text, "spec.management", []byte(b.Options.Clusters[0]), values.String)
+	files[workspace.Manifest], err = values.Set(workspace.Manifest, text, "spec.management", []byte(b.Options.Clusters[0]),
+		values.String)
 	return err
 }
 
@@ -191,7 +192,8 @@ func (b *bringUp) letOperatorsIn(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	bindings := kube.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"})
+	bindings := kube.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
+		Resource: "clusterrolebindings"})
 	for _, file := range files {
 		binding := new(unstructured.Unstructured)
 		if err := yaml.UnmarshalStrict(file.Content, &binding.Object); err != nil {

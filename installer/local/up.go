@@ -191,7 +191,8 @@ func (b *bringUp) startClusters(ctx context.Context, step string) (string, error
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s (%s), simulated nodes: no containers run", count(len(b.Options.Clusters), "cluster"), strings.Join(b.Options.Clusters, ", ")), nil
+	return fmt.Sprintf("%s (%s), simulated nodes: no containers run", count(len(b.Options.Clusters), "cluster"),
+		strings.Join(b.Options.Clusters, ", ")), nil
 }
 
 // serves says whether a cluster is ready. Its file alone may be what a killed process left behind.
@@ -311,7 +312,8 @@ func (b *bringUp) converge(ctx context.Context, step string) (*v1.Status, string
 		p := status.Refused[0]
 		return status, "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", b.head, p.File, p.Line, p.Message)
 	}
-	return status, fmt.Sprintf("%s, %s at %.7s", count(status.Clusters.Total(), "cluster"), count(status.Services.Total(), "service"), b.head), nil
+	return status, fmt.Sprintf("%s, %s at %.7s", count(status.Clusters.Total(), "cluster"),
+		count(status.Services.Total(), "service"), b.head), nil
 }
 
 func count(n int, noun string) string {

@@ -417,11 +417,13 @@ func TestAPackageThatOthersNeedStays(t *testing.T) {
 			t.Errorf("%s is left", path)
 		}
 	}
-	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]), "\n") + "\nspec: {protected: true}\n")
+	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]),
+		"\n") + "\nspec: {protected: true}\n")
 	if _, err := w.shelf().Remove("cache"); err == nil || !strings.Contains(err.Error(), "is protected") {
 		t.Errorf("%v", err)
 	}
-	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]), "\nspec: {protected: true}\n"))
+	w.files["packages/cache/package.yaml"] = []byte(strings.TrimSuffix(string(w.files["packages/cache/package.yaml"]),
+		"\nspec: {protected: true}\n"))
 	payload := "packages/cache/payload/package.yaml"
 	w.files[payload] = []byte(strings.Replace(string(w.files[payload]), "spec:\n", "spec:\n  protected: true\n", 1))
 	if _, err := w.shelf().Remove("cache"); err == nil || !strings.Contains(err.Error(), "is protected by its package") {

@@ -19,8 +19,8 @@ import (
 // maxHistory is how many commits are looked at for older states of a package's files.
 const maxHistory = 20_000
 
-// History finds older states of packages' files among the commits before HEAD of the repository at root: a catalog that is part of
-// a program has no versions but its own.
+// History finds older states of packages' files among the commits before HEAD of the repository at root: a catalog that is part
+// of a program has no versions but its own.
 func History(root string) renew.Past {
 	return func(ctx context.Context, installation, digest string) (fs.FS, error) {
 		repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})

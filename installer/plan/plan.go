@@ -70,7 +70,8 @@ func (s *Step) Settle(inputs string, clusters []string, of func(need ID) string)
 		digests = append(digests, string(need)+"="+of(need))
 	}
 	slices.Sort(digests)
-	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool, "clusters": strings.Join(clusters, " ")}
+	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool,
+		"clusters": strings.Join(clusters, " ")}
 	s.Digest = digest(s.Parts["inputs"], s.Parts["needs"], s.Parts["tool"], s.Parts["clusters"])
 }
 
@@ -280,8 +281,8 @@ func (m *making) reason(c *compose.Composed, s *Step, was *ledger.Step) string {
 	return "what it reads changed"
 }
 
-// leaving are the steps that were taken and are wanted no longer, each after those that needed it. What is protected stays, and of
-// an installation that is not wanted at all any more also what it needs.
+// leaving are the steps that were taken and are wanted no longer, each after those that needed it. What is protected stays, and
+// of an installation that is not wanted at all any more also what it needs.
 func (m *making) leaving(stays map[string]bool) []Step {
 	gone := map[ID]*Step{}
 	kept := protected(m.done, func(name string) bool { return !stays[name] })

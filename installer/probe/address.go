@@ -38,7 +38,8 @@ func (p *probe) address(ctx context.Context, want *packages.WaitHTTP) error {
 		}
 		if ctx.Err() != nil || !again(ctx, pause) {
 			return &TimeoutError{
-				What: want.URL, Seen: cmp.Or(strings.TrimPrefix(p.seen, want.URL+": "), seen), After: p.limit, Solution: solution, Err: context.Cause(ctx),
+				What: want.URL, Seen: cmp.Or(strings.TrimPrefix(p.seen, want.URL+": "), seen),
+				After: p.limit, Solution: solution, Err: context.Cause(ctx),
 			}
 		}
 	}

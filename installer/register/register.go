@@ -96,8 +96,8 @@ type Invitation struct {
 	Expires time.Time
 }
 
-// Invite makes a join token for a cluster, in place of an older one. File is what stands in the cluster's file now, nil when there
-// is none. The cluster keeps the keys that it has until the token is used.
+// Invite makes a join token for a cluster, in place of an older one. File is what stands in the cluster's file now, nil when
+// there is none. The cluster keeps the keys that it has until the token is used.
 func Invite(r Request, file []byte, now time.Time) (*Invitation, error) {
 	if problems := validation.IsDNS1123Label(r.Cluster); len(problems) > 0 {
 		return nil, fmt.Errorf("cluster name %q: %s", r.Cluster, strings.Join(problems, ", "))

@@ -56,7 +56,8 @@ func (w *world) seen() map[string]string {
 		{"", "configmaps", "new-" + w.id},
 		{"", "configmaps", object.SystemNamespace},
 	} {
-		list, err := w.kube.Dynamic.Resource(gvr(kind.group, "v1", kind.resource)).Namespace(kind.namespace).List(w.Context(), metav1.ListOptions{})
+		list, err := w.kube.Dynamic.Resource(gvr(kind.group, "v1", kind.resource)).Namespace(kind.namespace).List(w.Context(),
+			metav1.ListOptions{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -87,7 +88,8 @@ func (w *world) hub() (url string, says func() *v1.Status) {
 	url = "http://" + address
 	started := make(chan struct{})
 	o := hubsvc.Options{
-		Data: filepath.Join(dir, "data"), Listen: address, URL: url, TokenFile: filepath.Join(dir, "token"), Repo: "file://" + w.root, Branch: "main",
+		Data: filepath.Join(dir, "data"), Listen: address, URL: url,
+		TokenFile: filepath.Join(dir, "token"), Repo: "file://" + w.root, Branch: "main",
 		Interval: 50 * time.Millisecond, AllowFile: true, CacheBytes: 64 << 20, Log: slog.New(starts{slog.DiscardHandler, started}),
 		Terms: gateway.Terms{PollInterval: 200 * time.Millisecond, ReportInterval: 200 * time.Millisecond},
 	}
@@ -166,8 +168,9 @@ func (w *world) agent() *faultproxy.Proxy {
 		w.Fatal(err)
 	}
 	o := agent.Options{
-		Kube: proxy.Config(), Dir: w.TempDir(), RenderCommand: []string{self, "render-child"}, HealthCommand: []string{self, "health-child"},
-		Log: slog.New(slog.NewTextHandler(logs{w}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Kube: proxy.Config(), Dir: w.TempDir(), RenderCommand: []string{self, "render-child"},
+		HealthCommand: []string{self, "health-child"},
+		Log:           slog.New(slog.NewTextHandler(logs{w}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	w.background(func(ctx context.Context) error { return agent.Run(ctx, o) })
 	return proxy
@@ -285,7 +288,8 @@ rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
 	})
 	inventory := func() string {
 		name := "plural-inventory-" + w.name("slow")
-		found, err := w.kube.Dynamic.Resource(gvr("", "v1", "configmaps")).Namespace(object.SystemNamespace).Get(t.Context(), name, metav1.GetOptions{})
+		found, err := w.kube.Dynamic.Resource(gvr("", "v1", "configmaps")).Namespace(object.SystemNamespace).Get(t.Context(), name,
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

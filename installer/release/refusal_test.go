@@ -61,7 +61,8 @@ func TestWhatStandsInTheWayIsNamedWithWhatHelps(t *testing.T) {
 			reason: "Immutable", object: "Deployment.apps NS/one", said: "immutable", fix: "plural.sh/recreate=allow",
 		},
 		"a field that is none": {
-			file: strings.Replace(web("one"), "replicas: 1", "replicas: many", 1), reason: "Invalid", object: "Deployment.apps NS/one", said: "replicas", fix: "correct the manifest",
+			file:   strings.Replace(web("one"), "replicas: 1", "replicas: many", 1),
+			reason: "Invalid", object: "Deployment.apps NS/one", said: "replicas", fix: "correct the manifest",
 		},
 		"a kind that nobody defines": {
 			file: "apiVersion: ID.example.com/v1\nkind: Nothing\nmetadata: {name: one}\n", reason: "MissingKind", object: "Nothing.ID.example.com", fix: "install its CustomResourceDefinition",
@@ -97,7 +98,8 @@ func TestWhatStandsInTheWayIsNamedWithWhatHelps(t *testing.T) {
 			if row.spec == "" {
 				row.spec = "namespace: NS"
 			}
-			w.service("app", "{source: {path: apps/app}, renderer: raw, "+strings.NewReplacer("NS", w.kube.Namespace, "ID", w.id).Replace(row.spec)+"}")
+			w.service("app", "{source: {path: apps/app}, renderer: raw, "+strings.NewReplacer("NS", w.kube.Namespace, "ID",
+				w.id).Replace(row.spec)+"}")
 			w.write("apps/app/all.yaml", row.file)
 			if row.later != "" {
 				w.mustApply("app")

@@ -187,7 +187,8 @@ func TestAServiceIsRemovedAndWhatStaysIsNamed(t *testing.T) {
 func TestARemovalThatIsStuckNamesTheFinalizersAndGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.service("app", "{source: {path: apps/app}, namespace: NS, renderer: raw}")
-	w.write("apps/app/all.yaml", cm+"---\n"+strings.Replace(cm, "name: one", "name: two, annotations: {argocd.argoproj.io/sync-wave: '1'}, finalizers: [example.com/stay]", 1))
+	w.write("apps/app/all.yaml", cm+"---\n"+strings.Replace(cm, "name: one",
+		"name: two, annotations: {argocd.argoproj.io/sync-wave: '1'}, finalizers: [example.com/stay]", 1))
 	w.mustApply("app")
 	w.options.Timeout = 2 * time.Second
 	w.connect()

@@ -219,7 +219,8 @@ func (c *Cluster) keepNamespace(ctx context.Context, name string, r *removal) {
 	if err != nil {
 		return
 	}
-	live, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, name, metav1.GetOptions{})
+	live, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, name,
+		metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (live.GetDeletionTimestamp() != nil || live.GetLabels()[object.ServiceLabel] != ""):
 	case err != nil:

@@ -144,7 +144,8 @@ func (w *world) write(name, text string) {
 // service writes a service of the cluster, and commits all there is.
 func (w *world) service(name, spec string) {
 	w.Helper()
-	w.write("services/"+name+".yaml", document("Service", w.name(name), strings.Replace(spec, "{", "{clusters: {names: [edge-1]}, ", 1)))
+	w.write("services/"+name+".yaml", document("Service", w.name(name),
+		strings.Replace(spec, "{", "{clusters: {names: [edge-1]}, ", 1)))
 }
 
 // name is a service's in the cluster.

@@ -135,7 +135,8 @@ func TestTheEndOfTheContextReachesTasksAndIsWaitedFor(t *testing.T) {
 	if !ended || !errors.Is(err, context.Canceled) || report.Tasks[0].State != Failed || report.Tasks[1].State != NotReached {
 		t.Errorf("%+v, %v", report, err)
 	}
-	report, err = Run(ctx, []Task{{ID: "a", Do: func(context.Context, *Progress) error { t.Error("it started"); return nil }}}, Options{})
+	report, err = Run(ctx, []Task{{ID: "a", Do: func(context.Context, *Progress) error { t.Error("it started"); return nil }}},
+		Options{})
 	if err == nil || !report.Stopped {
 		t.Errorf("a run whose context has ended: %+v, %v", report, err)
 	}
@@ -144,7 +145,8 @@ func TestTheEndOfTheContextReachesTasksAndIsWaitedFor(t *testing.T) {
 func TestTasksThatMakeNoOrderAreRefusedBeforeAnythingStarts(t *testing.T) {
 	do := func(context.Context, *Progress) error { t.Error("it started"); return nil }
 	for want, tasks := range map[string][]Task{
-		"tasks need each other: b -> c -> b":   {{ID: "z", Do: do}, {ID: "a", Needs: []string{"b"}, Do: do}, {ID: "b", Needs: []string{"c", "z"}, Do: do}, {ID: "c", Needs: []string{"b"}, Do: do}},
+		"tasks need each other: b -> c -> b": {{ID: "z", Do: do}, {ID: "a", Needs: []string{"b"}, Do: do},
+			{ID: "b", Needs: []string{"c", "z"}, Do: do}, {ID: "c", Needs: []string{"b"}, Do: do}},
 		"tasks need each other: a -> a":        {{ID: "a", Needs: []string{"a"}, Do: do}},
 		`task "a" needs "x", which is no task`: {{ID: "a", Needs: []string{"x"}, Do: do}},
 		`there are two tasks "a"`:              {{ID: "a", Do: do}, {ID: "a", Do: do}},

@@ -143,8 +143,9 @@ func TestPackagesOfClustersRefuseWhatMakesNoSense(t *testing.T) {
 		set  map[string]any
 		want string
 	}{
-		"more nodes at least than at most": {"cluster-aws", map[string]any{"nodeMin": 7, "nodeMax": 3}, "node_max (3) is less than node_min (7)"},
-		"addresses that are none":          {"cluster-gcp", map[string]any{"pods": "10.4.0.0/99"}, "It is a CIDR, such as 10.4.0.0/14"},
+		"more nodes at least than at most": {"cluster-aws", map[string]any{"nodeMin": 7, "nodeMax": 3},
+			"node_max (3) is less than node_min (7)"},
+		"addresses that are none": {"cluster-gcp", map[string]any{"pods": "10.4.0.0/99"}, "It is a CIDR, such as 10.4.0.0/14"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusters[test.pack]
@@ -195,7 +196,8 @@ func TestRecordedSchemasAreComparedWithTheProvidersOwn(t *testing.T) {
 			"the same": {"", "", ""},
 			"another":  {`"required":true`, `"optional":true`, "and the provider has required false, optional true"},
 		} {
-			compared := exec.CommandContext(t.Context(), provider(t), "compare", filepath.Join(m.Env["RECORDED_SCHEMAS"], c.provider+".json"))
+			compared := exec.CommandContext(t.Context(), provider(t), "compare",
+				filepath.Join(m.Env["RECORDED_SCHEMAS"], c.provider+".json"))
 			compared.Stdin = strings.NewReader(strings.Replace(string(own), test.from, test.to, 1))
 			out, err := compared.CombinedOutput()
 			if (err == nil) != (test.want == "") || !strings.Contains(string(out), test.want) {

@@ -91,7 +91,8 @@ func start(t *testing.T, m terraform.Module, dir string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	victim := exec.CommandContext(t.Context(), os.Args[0])
-	victim.Env = append(os.Environ(), "TERRAFORM_TEST_DIR="+m.Dir, "TERRAFORM_TEST_TOOL="+needs.Terraform(t), "TERRAFORM_TEST_MODULE="+source)
+	victim.Env = append(os.Environ(), "TERRAFORM_TEST_DIR="+m.Dir, "TERRAFORM_TEST_TOOL="+needs.Terraform(t),
+		"TERRAFORM_TEST_MODULE="+source)
 	victim.Stderr = t.Output()
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)

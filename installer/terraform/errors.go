@@ -203,7 +203,8 @@ func middleOut(text string) string {
 // Error says what the state has.
 func (e *StoppedError) Error() string {
 	if e.Killed {
-		return fmt.Sprintf("terraform %s: it did not stop in time and was killed: what it was making may be missing in its state", e.During)
+		return fmt.Sprintf("terraform %s: it did not stop in time and was killed: what it was making may be missing in its state",
+			e.During)
 	}
 	return fmt.Sprintf("terraform %s: stopped, and the state has what was made", e.During)
 }

@@ -65,7 +65,8 @@ func unpack(files fs.FS, root *os.Root) error {
 			return fmt.Errorf("%s: it is a link or no plain file: put its content in its place", name)
 		}
 		if count, size = count+1, size+info.Size(); count > maxFiles || size > maxBytes {
-			return fmt.Errorf("%s: the module has more than %d files or %d MiB: leave out what it does not need", name, maxFiles, maxBytes>>20)
+			return fmt.Errorf("%s: the module has more than %d files or %d MiB: leave out what it does not need", name, maxFiles,
+				maxBytes>>20)
 		}
 		content, err := fs.ReadFile(files, name)
 		if err != nil {

@@ -92,7 +92,8 @@ func TestTheNewestStateCounts(t *testing.T) {
 
 func TestWhatAnEarlierVersionOfTheModuleHadIsGone(t *testing.T) {
 	m := module(t, "")
-	m.Files = mapped(map[string]string{"main.tf": `output "x" { value = 1 }`, "old.tf": `output "old" { value = 1 }`, "sub/old.txt": "old"})
+	m.Files = mapped(map[string]string{"main.tf": `output "x" { value = 1 }`, "old.tf": `output "old" { value = 1 }`,
+		"sub/old.txt": "old"})
 	m.State = applied(t, m).State
 	m.Files = mapped(map[string]string{"main.tf": `output "x" { value = 1 }`})
 	want := map[string]terraform.Output{"x": {Value: int64(1)}}

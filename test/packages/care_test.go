@@ -37,7 +37,8 @@ func TestWhatAStepMadeIsNotDestroyedForBeingGoneUnlessThatIsMeant(t *testing.T) 
 	w.deploy()
 	trace := w.network("renamed")
 	refs := w.run("git", "ls-remote", w.origin)
-	w.fails(1, append([]string{"deploy", "--yes"}, w.reach()...)...).says(t, []string{"net/network", "destroy"}, []string{"--allow-destroy"})
+	w.fails(1, append([]string{"deploy", "--yes"}, w.reach()...)...).says(t, []string{"net/network", "destroy"},
+		[]string{"--allow-destroy"})
 	if w.exists(trace) {
 		t.Fatalf("it was refused, and terraform did this: %v", w.traced(trace))
 	}

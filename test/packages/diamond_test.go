@@ -132,7 +132,10 @@ func TestADiamondOfPackagesIsDeployedInOrderAndOnce(t *testing.T) {
 		t.Errorf("terraform made %v", got)
 	}
 
-	w.edit("packages/top/payload/app/top.yaml.tmpl", func(s string) string { return strings.Replace(s, "\ndata: {", "\ndata: {more: \"yes\", ", 1) })
+	w.edit("packages/top/payload/app/top.yaml.tmpl", func(s string) string {
+		return strings.Replace(s, "\ndata: {",
+			"\ndata: {more: \"yes\", ", 1)
+	})
 	w.commit("Change the top")
 	if got := done(w.deploy()); !slices.Equal(got, []string{"run top/app"}) {
 		t.Error(got)

@@ -125,7 +125,8 @@ func (w *world) module(text string) {
 
 // manifests is a package of one step with one manifest.
 func (w *world) manifests(text string) {
-	w.bench("  steps: [{name: app, manifests: {path: app, namespace: "+w.cluster.Namespace+"}}]\n", map[string]string{"app/bad.yaml": text})
+	w.bench("  steps: [{name: app, manifests: {path: app, namespace: "+w.cluster.Namespace+"}}]\n",
+		map[string]string{"app/bad.yaml": text})
 }
 
 // set changes a variable of the operator's environment; empty takes it out. It returns what undoes that.
@@ -197,12 +198,14 @@ func faults() []fault {
 				}
 				return w.set("PLURAL_TERRAFORM", old)
 			},
-			message: []string{"bad/tf", "0.1.0", "asks for >=1.1"}, fix: []string{"install one in that range", "PLURAL_TERRAFORM"}, before: true,
+			message: []string{"bad/tf", "0.1.0", "asks for >=1.1"}, fix: []string{"install one in that range",
+				"PLURAL_TERRAFORM"}, before: true,
 		},
 		{
 			name: "the package asks for another terraform",
 			breaks: func(w *world) func() {
-				w.bench("  steps: [{name: tf, terraform: {path: module, version: \">=99\"}}]\n", map[string]string{"module/main.tf": something})
+				w.bench("  steps: [{name: tf, terraform: {path: module, version: \">=99\"}}]\n",
+					map[string]string{"module/main.tf": something})
 				w.commit("Install")
 				return func() {
 					w.edit("packages/bad/payload/package.yaml", func(s string) string { return strings.Replace(s, ">=99", ">=1", 1) })
@@ -285,7 +288,8 @@ func faults() []fault {
 				w.commit("Install")
 				return func() {}
 			},
-			stuck: true, nowhere: true, message: []string{"after/app", "on cluster mgmt", "knows no way"}, fix: []string{"--context mgmt=CONTEXT"},
+			stuck: true, nowhere: true, message: []string{"after/app", "on cluster mgmt",
+				"knows no way"}, fix: []string{"--context mgmt=CONTEXT"},
 		},
 		{
 			name: "the cluster does not answer",
@@ -314,7 +318,8 @@ func faults() []fault {
 				w.commit("Install")
 				return w.kubeconfigOf(w.server(), clientcmdapi.AuthInfo{Token: "old"})
 			},
-			stuck: true, message: []string{"after/app", "cluster mgmt refuses", "credentials"}, fix: []string{"log in to the cluster again"},
+			stuck: true, message: []string{"after/app", "cluster mgmt refuses",
+				"credentials"}, fix: []string{"log in to the cluster again"},
 		},
 		{
 			name: "the origin is away",
@@ -390,7 +395,10 @@ func faults() []fault {
 				})
 				w.commit("Install")
 				return func() {
-					w.edit("packages/bad/payload/package.yaml", func(s string) string { return strings.Replace(s, "  dependencies: [{package: after}]\n", "", 1) })
+					w.edit("packages/bad/payload/package.yaml", func(s string) string {
+						return strings.Replace(s,
+							"  dependencies: [{package: after}]\n", "", 1)
+					})
 					w.edit("plural.lock", func(s string) string { return strings.Replace(s, "\n    requires: {after: after}", "", 1) })
 					w.commit("Mend")
 				}
@@ -437,8 +445,10 @@ func (w *world) server() clientcmdapi.Cluster {
 // token is that of a new service account, which may do nothing.
 func (w *world) token(name string) string {
 	w.Helper()
-	accounts := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(w.cluster.Namespace)
-	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": name}}}
+	accounts := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1",
+		Resource: "serviceaccounts"}).Namespace(w.cluster.Namespace)
+	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": name}}}
 	if _, err := accounts.Create(w.Context(), account, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
@@ -510,7 +520,8 @@ func TestASecondDeployIsToldWhoHasTheLockAndOneOfADeadRunIsTakenAway(t *testing.
 	m := inTerraform()
 	come := m.arm(w)
 	other := w.second()
-	cmd := other.command(context.WithoutCancel(t.Context()), program(t, "plural"), append([]string{"deploy", "--yes"}, other.reach()...)...)
+	cmd := other.command(context.WithoutCancel(t.Context()), program(t, "plural"),
+		append([]string{"deploy", "--yes"}, other.reach()...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -519,13 +530,15 @@ func TestASecondDeployIsToldWhoHasTheLockAndOneOfADeadRunIsTakenAway(t *testing.
 	c := w.fails(1, args...)
 	c.says(t, []string{"ada <ada@example.com> has locked the fleet since 20", `for "plural deploy"`, fmt.Sprintf("process %d", cmd.Process.Pid)},
 		[]string{"wait for it to end", "plural deploy --unlock "})
-	w.fails(1, "deploy", "--unlock", "another").says(t, []string{"ada <ada@example.com> has locked the fleet since 20"}, []string{"--unlock "})
+	w.fails(1, "deploy", "--unlock", "another").says(t, []string{"ada <ada@example.com> has locked the fleet since 20"},
+		[]string{"--unlock "})
 
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	m.after(w)
 	c = w.fails(1, args...)
-	c.says(t, []string{"that process is gone"}, []string{"run the command in the clone where that process ran", "plural deploy --unlock "})
+	c.says(t, []string{"that process is gone"}, []string{"run the command in the clone where that process ran",
+		"plural deploy --unlock "})
 	_, id, _ := strings.Cut(c.Fix, "--unlock ")
 	w.plural("deploy", "--unlock", id)
 	w.deploy()
@@ -555,7 +568,8 @@ func TestAStateThatAnotherTerraformHasLockedTellsWhoHasIt(t *testing.T) {
 	}
 	until(t, "terraform is at work", func() bool { return w.exists(hold + ".come") })
 	c := w.fails(1, append([]string{"deploy", "--yes"}, w.reach()...)...)
-	c.says(t, []string{"bad/tf", "lock terraform state", "holds it since 20", "apply, lock "}, []string{"wait for it", "plural deploy --terraform-unlock "})
+	c.says(t, []string{"bad/tf", "lock terraform state", "holds it since 20", "apply, lock "},
+		[]string{"wait for it", "plural deploy --terraform-unlock "})
 	if w.data("aside")["is"] != "there" {
 		t.Error("the package that has nothing to do with it was not deployed")
 	}
@@ -585,7 +599,10 @@ func TestACloneWithoutKeysIsToldWhatItLacks(t *testing.T) {
 func TestDeletionsThatWaitForAnotherPackageAreNotForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.manifests(configMap("bad", "is", "there"))
-	w.edit("packages/aside/payload/app/aside.yaml", func(s string) string { return s + "---\n" + configMap("surplus", "is", "there") })
+	w.edit("packages/aside/payload/app/aside.yaml", func(s string) string {
+		return s + "---\n" + configMap("surplus", "is",
+			"there")
+	})
 	w.commit("Install")
 	w.deploy()
 	w.edit("packages/aside/payload/app/aside.yaml", func(s string) string { s, _, _ = strings.Cut(s, "---\n"); return s })
@@ -626,7 +643,8 @@ func TestADownThatCannotGoOnListsWhatIsLeftAndTheNextGoesOn(t *testing.T) {
 		t.Fatal("something went though nobody agreed")
 	}
 	c := w.fails(8, append(down, "--confirm", "fleet")...)
-	c.says(t, []string{"20s", "bad/app", "cluster mgmt", "ConfigMap", "/bad", "finalizers", "example.com/nobody"}, []string{"finalizers", "again"})
+	c.says(t, []string{"20s", "bad/app", "cluster mgmt", "ConfigMap", "/bad", "finalizers", "example.com/nobody"},
+		[]string{"finalizers", "again"})
 	if !strings.Contains(c.said, "kept/app (service): protected") {
 		t.Errorf("that a package stays is not told:\n%s", c.said)
 	}
@@ -666,11 +684,14 @@ func TestWhereNobodyCanBeAskedTheErrorNamesTheFlag(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args, message, fix []string
 	}{
-		"deploy":                {append([]string{"deploy"}, w.reach()...), []string{"nobody can be asked"}, []string{"--yes"}},
-		"down":                  {append([]string{"down"}, w.reach()...), nil, nil},
-		"package add":           {[]string{"package", "add", "asking", "--yes"}, []string{"domain", "size", "key"}, []string{"--set domain=", "--set size=", "--answers"}},
-		"up without its flags":  {[]string{"up", filepath.Join(w.home, "new"), "--context", "kubetest", "--kubeconfig", w.kubeconfig}, []string{"--hub-url", "--repo-url"}, []string{"--hub-url", "--repo-url"}},
-		"up to no such context": {[]string{"up", filepath.Join(w.home, "new"), "--context", "nowhere", "--kubeconfig", w.kubeconfig}, []string{"nowhere"}, []string{"kubetest"}},
+		"deploy": {append([]string{"deploy"}, w.reach()...), []string{"nobody can be asked"}, []string{"--yes"}},
+		"down":   {append([]string{"down"}, w.reach()...), nil, nil},
+		"package add": {[]string{"package", "add", "asking", "--yes"}, []string{"domain", "size", "key"},
+			[]string{"--set domain=", "--set size=", "--answers"}},
+		"up without its flags": {[]string{"up", filepath.Join(w.home, "new"), "--context", "kubetest", "--kubeconfig", w.kubeconfig},
+			[]string{"--hub-url", "--repo-url"}, []string{"--hub-url", "--repo-url"}},
+		"up to no such context": {[]string{"up", filepath.Join(w.home, "new"), "--context", "nowhere", "--kubeconfig", w.kubeconfig},
+			[]string{"nowhere"}, []string{"kubetest"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := *w.operator
@@ -694,5 +715,6 @@ func TestACatalogWhoseRegistryIsAwayIsNamed(t *testing.T) {
 	w.write("sources/own.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Source\nmetadata: {name: own}\nspec:\n  oci: {url: \"oci://127.0.0.1:1/packages\"}\n")
 	w.edit("plural.yaml", func(s string) string { return s + "  catalogs: [{name: own, source: own}]\n" })
 	w.commit("Have a catalog")
-	w.fails(1, "package", "add", "redis", "--yes").says(t, []string{"own", "127.0.0.1:1", "connection refused"}, []string{"reachable from here"})
+	w.fails(1, "package", "add", "redis", "--yes").says(t, []string{"own", "127.0.0.1:1", "connection refused"},
+		[]string{"reachable from here"})
 }

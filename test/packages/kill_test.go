@@ -268,7 +268,8 @@ func TestTheFirstInterruptFinishesTheStepAndTheSecondStopsIt(t *testing.T) {
 			trace := w.diamond()
 			m := inTerraform()
 			come := m.arm(w)
-			cmd := w.command(context.WithoutCancel(t.Context()), program(t, "plural"), append([]string{"deploy", "--yes"}, w.reach()...)...)
+			cmd := w.command(context.WithoutCancel(t.Context()), program(t, "plural"),
+				append([]string{"deploy", "--yes"}, w.reach()...)...)
 			said := &heard{}
 			cmd.Stdout, cmd.Stderr = said, said
 			if err := cmd.Start(); err != nil {

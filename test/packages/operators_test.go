@@ -122,5 +122,6 @@ func BenchmarkDeployNoop50Packages(b *testing.B) {
 		writes++
 	}
 	//nolint:forbidigo // what make bench reads
-	fmt.Printf("bench deploy_noop_50_packages_ms %d ms\nbench deploy_noop_50_packages_writes %d\n", b.Elapsed().Milliseconds()/int64(b.N), writes)
+	fmt.Printf("bench deploy_noop_50_packages_ms %d ms\nbench deploy_noop_50_packages_writes %d\n",
+		b.Elapsed().Milliseconds()/int64(b.N), writes)
 }

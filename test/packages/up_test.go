@@ -32,7 +32,8 @@ func play(t testing.TB, config *rest.Config, others ...podrun.Program) *podrun.N
 	t.Helper()
 	return podrun.Start(t, podrun.Options{Kube: config, Programs: append([]podrun.Program{
 		{Image: hubImage, Command: []string{program(t, "plural")}, Args: []string{"--with-parent"}},
-		{Image: agentImage, Command: []string{program(t, "plural-agent")}, Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		{Image: agentImage, Command: []string{program(t, "plural-agent")},
+			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
 	}, others...)})
 }
 

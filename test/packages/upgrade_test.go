@@ -232,7 +232,8 @@ func (k *kept) log() string { return k.run("git", "-C", k.origin, "log", "--form
 // readyPods are the pods of a program that are ready, with their images.
 func readyPods(t *testing.T, on *kubetest.Cluster, app string) map[string]string {
 	t.Helper()
-	list, err := on.Dynamic.Resource(pods).Namespace("plural-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
+	list, err := on.Dynamic.Resource(pods).Namespace("plural-system").List(t.Context(),
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +342,8 @@ func (k *kept) badAgent(t *testing.T, version string) {
 		}
 		return k.stands("agent-canary").State == v1.UpgradeReverted
 	})
-	t.Logf("gone back from after %s; the canary was silent for %s at most", time.Since(start).Round(100*time.Millisecond), silent.Round(100*time.Millisecond))
+	t.Logf("gone back from after %s; the canary was silent for %s at most", time.Since(start).Round(100*time.Millisecond),
+		silent.Round(100*time.Millisecond))
 	if silent > 10*time.Second {
 		t.Errorf("the canary was silent for %s", silent)
 	}

@@ -73,7 +73,8 @@ func newWorld(t testing.TB) *world {
 func (o *operator) settle(name string) {
 	o.Helper()
 	o.env = append(slices.DeleteFunc(os.Environ(), func(s string) bool {
-		return strings.HasPrefix(s, "PLURAL_") && !strings.HasPrefix(s, "PLURAL_TERRAFORM") || strings.HasPrefix(s, "XDG_") || strings.HasPrefix(s, "HOME=") ||
+		return strings.HasPrefix(s, "PLURAL_") && !strings.HasPrefix(s, "PLURAL_TERRAFORM") || strings.HasPrefix(s,
+			"XDG_") || strings.HasPrefix(s, "HOME=") ||
 			strings.HasPrefix(s, "KUBECONFIG=")
 	}),
 		"HOME="+o.home, "XDG_CONFIG_HOME="+o.home+"/.config", "XDG_STATE_HOME="+o.home+"/.state", "XDG_CACHE_HOME="+o.home+"/.cache",
@@ -207,7 +208,8 @@ func (o *operator) install(name, spec string, files map[string]string, requires 
 	if err != nil {
 		o.Fatal(err)
 	}
-	lock.Set(lockfile.Entry{Name: name, Package: name, Catalog: "builtin", Version: head.Spec.Version, Digest: digest, Requires: requires})
+	lock.Set(lockfile.Entry{Name: name, Package: name, Catalog: "builtin", Version: head.Spec.Version, Digest: digest,
+		Requires: requires})
 	text, err := lock.Encode()
 	if err != nil {
 		o.Fatal(err)
