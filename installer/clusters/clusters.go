@@ -108,8 +108,10 @@ func (w Ways) chosen(known *clientcmdapi.Config, names []string) (map[string]str
 		case !ok || cluster == "" || context == "":
 			return nil, &ContextError{Message: fmt.Sprintf("cannot read --context %q", text), Solution: "--context CLUSTER=CONTEXT"}
 		case !slices.Contains(names, cluster):
-			return nil, &ContextError{Message: fmt.Sprintf("--context names cluster %q, which is not looked at", cluster),
-				Solution: "ls clusters/"}
+			return nil, &ContextError{
+				Message:  fmt.Sprintf("--context names cluster %q, which is not looked at", cluster),
+				Solution: "ls clusters/",
+			}
 		case known.Contexts[context] == nil:
 			return nil, unknown(known, context)
 		}

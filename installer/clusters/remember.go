@@ -37,8 +37,10 @@ func Named(kubeconfig, context string) (*rest.Config, Way, error) {
 		if config, err := rest.InClusterConfig(); err == nil {
 			return config, Way{}, nil
 		}
-		return nil, Way{}, &ContextError{Message: "no context is the current one",
-			Solution: "--context CONTEXT, or kubectl config use-context CONTEXT"}
+		return nil, Way{}, &ContextError{
+			Message:  "no context is the current one",
+			Solution: "--context CONTEXT, or kubectl config use-context CONTEXT",
+		}
 	}
 	if known.Contexts[context] == nil {
 		return nil, Way{}, unknown(known, context)

@@ -70,8 +70,10 @@ func (s *Step) Settle(inputs string, clusters []string, of func(need ID) string)
 		digests = append(digests, string(need)+"="+of(need))
 	}
 	slices.Sort(digests)
-	s.Parts = map[string]string{"inputs": inputs, "needs": digest(digests...), "tool": s.tool,
-		"clusters": strings.Join(clusters, " ")}
+	s.Parts = map[string]string{
+		"inputs": inputs, "needs": digest(digests...), "tool": s.tool,
+		"clusters": strings.Join(clusters, " "),
+	}
 	s.Digest = digest(s.Parts["inputs"], s.Parts["needs"], s.Parts["tool"], s.Parts["clusters"])
 }
 
