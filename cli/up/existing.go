@@ -139,8 +139,10 @@ func (o *options) wanted(ctx context.Context, config *rest.Config) (*existing.Op
 	if err != nil {
 		return nil, fmt.Errorf("find the repo's folder: %w", err)
 	}
-	w := &existing.Options{Dir: abs, Name: cmp.Or(o.name, filepath.Base(abs)), Cluster: e.cluster, Config: config, HubURL: e.hubURL,
-		RepoURL: e.repoURL}
+	w := &existing.Options{
+		Dir: abs, Name: cmp.Or(o.name, filepath.Base(abs)), Cluster: e.cluster, Config: config, HubURL: e.hubURL,
+		RepoURL: e.repoURL,
+	}
 	if err := o.origin(w); err != nil {
 		return nil, err
 	}

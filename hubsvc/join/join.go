@@ -195,8 +195,10 @@ func (d *Door) open(w http.ResponseWriter, cluster string) bool {
 func (d *Door) failed(w http.ResponseWriter, cluster string, err error) {
 	d.exchanges.WithLabelValues("failed").Inc()
 	d.Log.Error("a cluster could not join", "cluster", cluster, "error", err)
-	refuse(w, http.StatusServiceUnavailable, v1.Error{Message: "the hub could not register the cluster now; its log says why",
-		Fix: "try again"})
+	refuse(w, http.StatusServiceUnavailable, v1.Error{
+		Message: "the hub could not register the cluster now; its log says why",
+		Fix:     "try again",
+	})
 }
 
 // waits says whether a cluster waits for the token of a hash.

@@ -41,8 +41,10 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, now: noon, catalog: map[string][]*packages.Package{}, bad: map[string]upgrade.Cell{},
-		memory: upgrade.NewMemory(noon.Add(-time.Hour))}
+	return &world{
+		t: t, now: noon, catalog: map[string][]*packages.Package{}, bad: map[string]upgrade.Cell{},
+		memory: upgrade.NewMemory(noon.Add(-time.Hour)),
+	}
 }
 
 // has puts versions of a package into the catalog: a version, then what it needs, as in "web 2.0.0 cache>=2".
@@ -62,8 +64,10 @@ func (w *world) has(texts ...string) *world {
 			case at < 0:
 				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{Package: word})
 			default:
-				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{Package: word[:at],
-					Version: strings.ReplaceAll(word[at:], ",", " ")})
+				p.Spec.Dependencies = append(p.Spec.Dependencies, packages.Dependency{
+					Package: word[:at],
+					Version: strings.ReplaceAll(word[at:], ",", " "),
+				})
 			}
 		}
 		w.catalog[words[0]] = append(w.catalog[words[0]], p)
@@ -135,8 +139,10 @@ func (w *world) facts() *upgrade.Facts {
 			if c, ok := w.bad[name]; ok {
 				return []upgrade.Cell{{Service: name, Cluster: "edge-1", Phase: v1.Healthy}, c}
 			}
-			return []upgrade.Cell{{Service: name, Cluster: "edge-1", Phase: v1.Healthy},
-				{Service: name, Cluster: "edge-2", Phase: v1.Healthy}}
+			return []upgrade.Cell{
+				{Service: name, Cluster: "edge-1", Phase: v1.Healthy},
+				{Service: name, Cluster: "edge-2", Phase: v1.Healthy},
+			}
 		},
 	}
 }
@@ -305,8 +311,10 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 		}, "web 1.0.0 -> 1.1.0: proposed\n  review: branch plural/upgrade/web-1.1.0 waits for somebody to merge it\n"},
 		"it cannot be put together": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
-			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {Code: v1.ReasonConflict,
-				Message: "they conflict in packages/web/payload/x"}}
+			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {
+				Code:    v1.ReasonConflict,
+				Message: "they conflict in packages/web/payload/x",
+			}}
 		}, "web 1.0.0 -> 1.1.0: blocked\n  conflict: they conflict in packages/web/payload/x\n"},
 		"the catalog is away": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0", "cache 1.0.0", "cache 1.1.0").installs("web", "web", "1.0.0", minor)

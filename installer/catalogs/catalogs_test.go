@@ -134,8 +134,10 @@ func versions(t *testing.T, set *catalog.Set, name string) string {
 func TestPackagesComeFromGitAndFromTheProgramItself(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
-	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0"),
-		"other/db/package.yaml": packageYAML("db", "1.0.0")})
+	o.commit(map[string]string{
+		"catalog/web/package.yaml": packageYAML("web", "1.0.0"),
+		"other/db/package.yaml":    packageYAML("db", "1.0.0"),
+	})
 	files, cache := gitRepo(o.url()), t.TempDir()
 	set := opened(t, files, Options{Cache: cache})
 	names, err := set.Packages(t.Context())
@@ -215,8 +217,10 @@ func TestWhatCannotBeACatalogIsTold(t *testing.T) {
 	}
 	f := &fleet.Fleet{
 		Workspace: fleet.Workspace{Spec: fleet.WorkspaceSpec{Catalogs: []fleet.CatalogRef{{Name: "charts", Source: "charts"}}}},
-		Sources: []fleet.Source{{Metadata: fleet.Metadata{Name: "charts"},
-			Spec: fleet.SourceSpec{Helm: &fleet.HelmSource{URL: "https://charts.example.com"}}}},
+		Sources: []fleet.Source{{
+			Metadata: fleet.Metadata{Name: "charts"},
+			Spec:     fleet.SourceSpec{Helm: &fleet.HelmSource{URL: "https://charts.example.com"}},
+		}},
 	}
 	if _, err := Open(f, repo(nil), Options{}); err == nil || !strings.Contains(err.Error(), "catalog charts: source charts is a Helm repository") {
 		t.Errorf("%v", err)

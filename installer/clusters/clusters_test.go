@@ -76,20 +76,32 @@ func TestAClusterIsReachedByWhatIsNearestToThePerson(t *testing.T) {
 		"called like it":   {ways: clusters.Ways{Kubeconfig: file}, want: "edge-1 https://a.example"},
 		"in a local fleet": {ways: locally, want: "edge-1 https://local.example"},
 		"remembered":       {ways: remembering("admin@b"), want: "edge-1 https://b.example"},
-		"named": {ways: remembering("edge-1"), contexts: []string{"edge-1=admin@b"},
-			want: "edge-1 https://b.example"},
+		"named": {
+			ways: remembering("edge-1"), contexts: []string{"edge-1=admin@b"},
+			want: "edge-1 https://b.example",
+		},
 		"remembered, and gone": {ways: without(remembering("gone")), refused: `no longer there`, fix: "--context edge-1=CONTEXT"},
 		"of another file now":  {ways: remembering("gone"), want: "edge-1 https://a.example"},
-		"no such context": {ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=c"}, refused: `no context "c"`,
-			fix: "one of admin@b, broken, edge-1"},
-		"a cluster not wanted": {ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-3=admin@b"},
-			refused: `names cluster "edge-3"`, fix: "ls clusters/"},
-		"no cluster at all": {ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"admin@b"},
-			refused: "cannot read --context", fix: "CLUSTER=CONTEXT"},
-		"a context that is none": {ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=broken"},
-			refused: `context "broken"`, fix: "kubectl config view"},
-		"a file that is not here": {ways: clusters.Ways{Kubeconfig: filepath.Join(dir, "none")}, refused: "read kubeconfig",
-			fix: "kubectl config view"},
+		"no such context": {
+			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=c"}, refused: `no context "c"`,
+			fix: "one of admin@b, broken, edge-1",
+		},
+		"a cluster not wanted": {
+			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-3=admin@b"},
+			refused: `names cluster "edge-3"`, fix: "ls clusters/",
+		},
+		"no cluster at all": {
+			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"admin@b"},
+			refused: "cannot read --context", fix: "CLUSTER=CONTEXT",
+		},
+		"a context that is none": {
+			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=broken"},
+			refused: `context "broken"`, fix: "kubectl config view",
+		},
+		"a file that is not here": {
+			ways: clusters.Ways{Kubeconfig: filepath.Join(dir, "none")}, refused: "read kubeconfig",
+			fix: "kubectl config view",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.ways.Contexts = tt.contexts

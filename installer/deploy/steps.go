@@ -136,8 +136,10 @@ func (r *runner) place(ctx context.Context, commit string, d *resolve.Deployment
 	if heard {
 		ctx, cancel := context.WithTimeout(ctx, r.Patience)
 		defer cancel()
-		return false, r.Hub.Healthy(ctx, Wanted{Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster,
-			Key: d.Key}, told)
+		return false, r.Hub.Healthy(ctx, Wanted{
+			Commit: commit, Time: r.world.now().time, Service: d.Service, Cluster: d.Cluster,
+			Key: d.Key,
+		}, told)
 	}
 	cluster, err := r.cluster(d.Cluster)
 	switch {

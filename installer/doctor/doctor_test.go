@@ -57,8 +57,10 @@ func newHome(t *testing.T) *home {
 	h.git("push", "-q", "-u", "origin", "main")
 	repo, err := workspace.Find(h.dir)
 	must(t, err)
-	h.env = Env{Version: "1.2.3", Program: "/usr/bin/plural", Repo: repo,
-		Identities: func() ([]age.Identity, error) { return nil, nil }}
+	h.env = Env{
+		Version: "1.2.3", Program: "/usr/bin/plural", Repo: repo,
+		Identities: func() ([]age.Identity, error) { return nil, nil },
+	}
 	return h
 }
 
@@ -143,8 +145,10 @@ func TestASoundRepoHasNothingToComplainOf(t *testing.T) {
 }
 
 func TestWithoutARepoWhatNeedsNoneIsChecked(t *testing.T) {
-	env := Env{NoRepo: errors.New("this is not an installation repo"),
-		Identities: func() ([]age.Identity, error) { return nil, nil }}
+	env := Env{
+		NoRepo:     errors.New("this is not an installation repo"),
+		Identities: func() ([]age.Identity, error) { return nil, nil },
+	}
 	results := found(t, env, true)
 	is(t, results, "git/version", OK, "git 2.")
 	is(t, results, "git/remote", Skipped, "not an installation repo")
@@ -166,12 +170,16 @@ func TestWhatIsWrongWithGitIsTold(t *testing.T) {
 		"no name": {func(h *home) {
 			must(h.T, os.WriteFile(os.Getenv("GIT_CONFIG_GLOBAL"), []byte("[user]\n\temail = ada@example.com\n"), 0o600))
 		}, "git/identity", Warn, []string{"user.name", "git config --global"}},
-		"detached": {func(h *home) { h.git("checkout", "-q", "--detach") }, "git/work tree", Fail,
-			[]string{"detached", "git switch"}},
+		"detached": {
+			func(h *home) { h.git("checkout", "-q", "--detach") }, "git/work tree", Fail,
+			[]string{"detached", "git switch"},
+		},
 		"a new file": {func(h *home) { h.write("new", "x") }, "git/work tree", Warn, []string{"1 change", "git status"}},
 		"no remote":  {func(h *home) { h.git("remote", "remove", "origin") }, "git/remote", Warn, []string{"git remote add"}},
-		"remote away": {func(h *home) { must(h.T, os.Rename(h.origin, h.origin+"-away")) }, "git/remote", Fail,
-			[]string{"does not appear to be a git repository", "git ls-remote origin"}},
+		"remote away": {
+			func(h *home) { must(h.T, os.Rename(h.origin, h.origin+"-away")) }, "git/remote", Fail,
+			[]string{"does not appear to be a git repository", "git ls-remote origin"},
+		},
 		"away, so nothing follows": {
 			func(h *home) { must(h.T, os.Rename(h.origin, h.origin+"-away")) }, "git/pushed", Skipped, []string{"cannot be asked"},
 		},
@@ -187,8 +195,10 @@ func TestWhatIsWrongWithGitIsTold(t *testing.T) {
 			h.in(other, "commit", "-q", "--allow-empty", "-m", "theirs")
 			h.in(other, "push", "-q")
 		}, "git/pushed", Warn, []string{"git pull --rebase"}},
-		"a branch of its own": {func(h *home) { h.git("switch", "-q", "-c", "topic") }, "git/pushed", Warn,
-			[]string{"git push --set-upstream origin topic"}},
+		"a branch of its own": {
+			func(h *home) { h.git("switch", "-q", "-c", "topic") }, "git/pushed", Warn,
+			[]string{"git push --set-upstream origin topic"},
+		},
 		"somebody deploys": {func(h *home) {
 			l, err := ledger.Open(h.env.Repo)
 			must(h.T, err)

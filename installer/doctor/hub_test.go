@@ -39,8 +39,10 @@ func certified(t *testing.T, handler http.Handler, end time.Time, names ...strin
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
 	must(t, err)
 	server = httptest.NewUnstartedServer(handler)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion:   tls.VersionTLS12,
+	}
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -114,8 +116,10 @@ func TestWhatIsWrongWithAHubsConnectionIsTold(t *testing.T) {
 		"ends soon":         {ready(200, 0), 3*day + time.Hour, nil, true, "hub/certificate", Warn, []string{"ends in 3 days"}},
 		"unknown authority": {ready(200, 0), 90 * day, nil, false, "hub/health", Fail, []string{"PLURAL_CA_FILE"}},
 		"another name":      {ready(200, 0), 90 * day, []string{"hub.example.com"}, true, "hub/health", Fail, []string{"another name"}},
-		"not ready": {ready(503, 0), 90 * day, nil, true, "hub/health", Fail,
-			[]string{"503", "no commit has been fetched yet", "plural logs hub"}},
+		"not ready": {
+			ready(503, 0), 90 * day, nil, true, "hub/health", Fail,
+			[]string{"503", "no commit has been fetched yet", "plural logs hub"},
+		},
 		"clock a bit off": {ready(200, 10*time.Second), 90 * day, nil, true, "hub/clock", Warn, []string{"ahead", "NTP"}},
 		"clock far off":   {ready(200, -time.Hour), 90 * day, nil, true, "hub/clock", Fail, []string{"behind", "tokens are refused"}},
 	} {
@@ -149,29 +153,43 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 		state State
 		words []string
 	}{
-		"unknown person": {fleetOf{me: errors.New("token expired")}, "hub/log-in", Warn,
-			[]string{"token expired", "plural auth login"}},
+		"unknown person": {
+			fleetOf{me: errors.New("token expired")},
+			"hub/log-in", Warn,
+			[]string{"token expired", "plural auth login"},
+		},
 		"unknown, so nothing follows": {
 			fleetOf{me: errors.New("token expired")}, "hub/agents", Skipped, []string{"does not tell you"},
 		},
-		"newer hub": {fleetOf{status: &v1.Status{Version: "1.3.0"}}, "hub/version", Warn,
-			[]string{"1.3.0", "plural package upgrade hub"}},
+		"newer hub": {
+			fleetOf{status: &v1.Status{Version: "1.3.0"}},
+			"hub/version", Warn,
+			[]string{"1.3.0", "plural package upgrade hub"},
+		},
 		"other major": {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
 		"refused commit": {
-			fleetOf{status: &v1.Status{Commit: good, Head: v1.Commit{ID: "baad000000"},
-				Refused: []v1.Problem{{Message: "services/a.yaml: no such field"}}}},
+			fleetOf{status: &v1.Status{
+				Commit: good, Head: v1.Commit{ID: "baad000000"},
+				Refused: []v1.Problem{{Message: "services/a.yaml: no such field"}},
+			}},
 			"hub/commit", Fail,
 			[]string{"refuses commit baad000", "serves c0ffee0", "no such field", "plural validate"},
 		},
 		"nothing served": {fleetOf{status: &v1.Status{}}, "hub/commit", Fail, []string{"no commit"}},
 		"silent agent": {
-			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Stale, LastReport: &old},
-				{Name: "edge-2", Phase: v1.Healthy, LastReport: &fresh}}},
+			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{
+				{Name: "edge-1", Phase: v1.Stale, LastReport: &old},
+				{Name: "edge-2", Phase: v1.Healthy, LastReport: &fresh},
+			}},
 			"hub/agents", Fail,
 			[]string{"edge-1 (1h0m0s ago)", "deployment/plural-agent"},
 		},
-		"no agent": {fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Unregistered}}}, "hub/agents",
-			Warn, []string{"plural cluster register edge-1"}},
+		"no agent": {
+			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Unregistered}}},
+			"hub/agents",
+			Warn,
+			[]string{"plural cluster register edge-1"},
+		},
 		"old agent": {fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.0", LastReport: &fresh}}}, "hub/agents", Warn, []string{"edge-1 (1.1.0)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +237,10 @@ func TestAnAPIServersVersionAndClockAreJudged(t *testing.T) {
 				_, _ = w.Write([]byte(`{"major": "1", "minor": "` + tc.minor + `", "gitVersion": "v1.` + tc.minor + `.0"}`))
 			}))
 			t.Cleanup(server.Close)
-			env := Env{Clusters: map[string]*rest.Config{"a": {Host: server.URL}},
-				Identities: func() ([]age.Identity, error) { return nil, nil }}
+			env := Env{
+				Clusters:   map[string]*rest.Config{"a": {Host: server.URL}},
+				Identities: func() ([]age.Identity, error) { return nil, nil },
+			}
 			is(t, found(t, env, true), "cluster a/"+tc.check, tc.state, tc.words...)
 		})
 	}

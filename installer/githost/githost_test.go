@@ -141,8 +141,10 @@ func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answer(w, 422, invalid("Repository", "name", "name already exists on this account"))
 			return
 		}
-		g.repos[full] = map[string]any{"full_name": full, "private": body["private"], "description": body["description"],
-			"permissions": map[string]any{"admin": true}}
+		g.repos[full] = map[string]any{
+			"full_name": full, "private": body["private"], "description": body["description"],
+			"permissions": map[string]any{"admin": true},
+		}
 		answer(w, 201, g.repos[full])
 	case len(parts) == 3 && parts[0] == "repos" && g.repos[parts[1]+"/"+parts[2]] != nil:
 		answer(w, 200, g.repos[parts[1]+"/"+parts[2]])
@@ -306,8 +308,10 @@ func TestAWebhookIsFoundAgainAndMendedWhereItIsNotAsItShouldBe(t *testing.T) {
 	c := g.client("ada", "fleet")
 	_, err := c.Create(t.Context(), New{})
 	must(t, err)
-	g.hooks = []map[string]any{{"id": 1, "name": "web", "active": true, "events": []string{"push"},
-		"config": map[string]any{"url": "https://ci.example.com"}}}
+	g.hooks = []map[string]any{{
+		"id": 1, "name": "web", "active": true, "events": []string{"push"},
+		"config": map[string]any{"url": "https://ci.example.com"},
+	}}
 	h := Hook{URL: "https://hub.example.com/hooks/repo", Secret: "s3cret-s3cret"}
 	step := func(name string, want bool, writes ...string) {
 		t.Helper()
@@ -364,8 +368,10 @@ func TestEachRefusalIsToldWithItsCauseAndFix(t *testing.T) {
 				"repo, admin:repo_hook"),
 			`has the scopes "gist, read:org"`, "gh auth refresh --hostname github.com --scopes repo,admin:repo_hook",
 		},
-		"hidden by a missing scope": {404, "Not Found", header("X-Oauth-Scopes", "public_repo", "X-Accepted-Oauth-Scopes", "repo"),
-			"public_repo", "gh auth refresh"},
+		"hidden by a missing scope": {
+			404, "Not Found", header("X-Oauth-Scopes", "public_repo", "X-Accepted-Oauth-Scopes", "repo"),
+			"public_repo", "gh auth refresh",
+		},
 		"fine-grained token": {
 			403, "Resource not accessible by personal access token", header("X-Accepted-Github-Permissions", "administration=write"),
 			"lacks a permission", "administration=write",
@@ -375,10 +381,14 @@ func TestEachRefusalIsToldWithItsCauseAndFix(t *testing.T) {
 				"required; url=https://github.com/orgs/acme/sso?authorization_request=A"),
 			"single sign-on", "https://github.com/orgs/acme/sso?authorization_request=A",
 		},
-		"single sign-on elsewhere": {403, "x", header("X-Github-Sso", "required; url=https://evil.test/sso"), "single sign-on",
-			"authorize the token for the organization"},
-		"rate limit": {403, "API rate limit exceeded",
-			header("X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", "1767323045"), "rate limit", "2026-01-02T03:04:05Z"},
+		"single sign-on elsewhere": {
+			403, "x", header("X-Github-Sso", "required; url=https://evil.test/sso"), "single sign-on",
+			"authorize the token for the organization",
+		},
+		"rate limit": {
+			403, "API rate limit exceeded",
+			header("X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", "1767323045"), "rate limit", "2026-01-02T03:04:05Z",
+		},
 		"proxy":     {407, "Proxy Authentication Required", nil, "407", "HTTPS_PROXY"},
 		"not yours": {404, "Not Found", nil, "Not Found", "role Admin"},
 	} {

@@ -174,8 +174,10 @@ func TestCredentialsAreReplacedAsAWholeAndTakenAway(t *testing.T) {
 	install(t, kube, hubkeys.Request{
 		Repo: map[string]string{"username": "git", "password": "old"}, Edit: map[string]string{"bearerToken": "push"},
 	})
-	install(t, kube, hubkeys.Request{Repo: map[string]string{"identity": "KEY", "known_hosts": "host ssh-ed25519 AAAA"},
-		Edit: map[string]string{}})
+	install(t, kube, hubkeys.Request{
+		Repo: map[string]string{"identity": "KEY", "known_hosts": "host ssh-ed25519 AAAA"},
+		Edit: map[string]string{},
+	})
 	var got []string
 	for key := range stored(t, kube) {
 		if strings.HasPrefix(key, "repo.") || strings.HasPrefix(key, "edit.") {
@@ -302,8 +304,10 @@ type alice struct {
 }
 
 func (a *alice) keys() workspace.Keys {
-	return workspace.Keys{Identities: func() ([]age.Identity, error) { return []age.Identity{a.identity}, nil },
-		Confirmed: a.confirmed}
+	return workspace.Keys{
+		Identities: func() ([]age.Identity, error) { return []age.Identity{a.identity}, nil },
+		Confirmed:  a.confirmed,
+	}
 }
 
 func newAlice(t *testing.T) *alice {

@@ -192,8 +192,10 @@ func (b *bringUp) letOperatorsIn(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	bindings := kube.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
-		Resource: "clusterrolebindings"})
+	bindings := kube.Resource(schema.GroupVersionResource{
+		Group: "rbac.authorization.k8s.io", Version: "v1",
+		Resource: "clusterrolebindings",
+	})
 	for _, file := range files {
 		binding := new(unstructured.Unstructured)
 		if err := yaml.UnmarshalStrict(file.Content, &binding.Object); err != nil {

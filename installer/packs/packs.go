@@ -128,8 +128,10 @@ func (s *Shelf) Add(ctx context.Context, wanted ...Wanted) (*Proposal, error) {
 				fmt.Sprintf("plural package upgrade %s; for another of it: --as NAME", as),
 			}
 		}
-		wants = append(wants, solve.Want{Name: w.Name, As: w.As, Range: w.Range, Catalog: w.Catalog,
-			By: "plural package add " + spell(w)})
+		wants = append(wants, solve.Want{
+			Name: w.Name, As: w.As, Range: w.Range, Catalog: w.Catalog,
+			By: "plural package add " + spell(w),
+		})
 	}
 	solution, err := s.solve(ctx, wants)
 	if err != nil {

@@ -105,8 +105,10 @@ func lines(p *plan.Plan) []string {
 
 func TestAFirstDeployRunsEverythingInTheOrderOfDependencies(t *testing.T) {
 	p := of(t, diamond(), empty())
-	want := []string{"run base/network: new", "run base/cluster: new", "run left/chart: new", "run right/chart: new",
-		"run top/app: new"}
+	want := []string{
+		"run base/network: new", "run base/cluster: new", "run left/chart: new", "run right/chart: new",
+		"run top/app: new",
+	}
 	if diff := cmp.Diff(want, lines(p)); diff != "" {
 		t.Error(diff)
 	}
@@ -134,18 +136,24 @@ func TestAChangeReachesWhatComesAfterAndNothingElse(t *testing.T) {
 	}{
 		{
 			"a leaf", func(all []*compose.Composed) { all[0].Steps[0].Digest = "other" },
-			[]string{"unchanged base/network", "unchanged base/cluster", "unchanged left/chart", "unchanged right/chart",
-				"run top/app: what it reads changed"},
+			[]string{
+				"unchanged base/network", "unchanged base/cluster", "unchanged left/chart", "unchanged right/chart",
+				"run top/app: what it reads changed",
+			},
 		},
 		{
 			"one side", func(all []*compose.Composed) { all[2].Steps[0].Digest = "other"; all[2].Version = "1.1.0" },
-			[]string{"unchanged base/network", "unchanged base/cluster", "run left/chart: version 1.0.0 -> 1.1.0",
-				"unchanged right/chart", "run top/app: after left/chart"},
+			[]string{
+				"unchanged base/network", "unchanged base/cluster", "run left/chart: version 1.0.0 -> 1.1.0",
+				"unchanged right/chart", "run top/app: after left/chart",
+			},
 		},
 		{
 			"the root", func(all []*compose.Composed) { all[3].Steps[1].Digest = "other" },
-			[]string{"unchanged base/network", "run base/cluster: what it reads changed", "run left/chart: after base/cluster",
-				"run right/chart: after base/cluster", "run top/app: after left/chart"},
+			[]string{
+				"unchanged base/network", "run base/cluster: what it reads changed", "run left/chart: after base/cluster",
+				"run right/chart: after base/cluster", "run top/app: after left/chart",
+			},
 		},
 		{"outputs that went missing", func(all []*compose.Composed) {
 			all[2].Steps[0].Digest, all[2].Steps[0].Waiting = "", []string{"base/cluster"}
@@ -199,8 +207,10 @@ func TestAClusterThatIsNewRunsTheStepsThatAreForIt(t *testing.T) {
 func TestWhatIsWantedNoLongerGoesInTheOppositeOrder(t *testing.T) {
 	record := carriedOut(of(t, diamond(), empty()), diamond(), empty())
 	p := of(t, diamond()[3:], record)
-	want := []string{"unchanged base/network", "unchanged base/cluster", "remove top/app: no longer wanted",
-		"remove left/chart: no longer wanted", "remove right/chart: no longer wanted"}
+	want := []string{
+		"unchanged base/network", "unchanged base/cluster", "remove top/app: no longer wanted",
+		"remove left/chart: no longer wanted", "remove right/chart: no longer wanted",
+	}
 	if diff := cmp.Diff(want, lines(p)); diff != "" {
 		t.Error(diff)
 	}
@@ -280,8 +290,10 @@ func TestDownKeepsWhatIsProtectedAndWhatThatNeeds(t *testing.T) {
 }
 
 func TestACycleIsNamed(t *testing.T) {
-	_, err := plan.Of([]*compose.Composed{pack("a", []string{"b"}, "x"), pack("b", []string{"c"}, "x"),
-		pack("c", []string{"a"}, "x")}, empty(), plan.Facts{})
+	_, err := plan.Of([]*compose.Composed{
+		pack("a", []string{"b"}, "x"), pack("b", []string{"c"}, "x"),
+		pack("c", []string{"a"}, "x"),
+	}, empty(), plan.Facts{})
 	var cycle *plan.CycleError
 	if !errors.As(err, &cycle) || err.Error() != "these wait for each other: a -> b -> c -> a" {
 		t.Error(err)
@@ -319,8 +331,10 @@ func TestEveryPlanIsInOrderAndIsDoneOnce(t *testing.T) {
 				}
 			}
 			for k := range rapid.IntRange(0, 4).Draw(t, "steps") {
-				s := compose.Step{Name: fmt.Sprintf("s%d", k), Kind: compose.Service, Digest: rapid.String().Draw(t, "digest"),
-					Skipped: rapid.Bool().Draw(t, "skipped")}
+				s := compose.Step{
+					Name: fmt.Sprintf("s%d", k), Kind: compose.Service, Digest: rapid.String().Draw(t, "digest"),
+					Skipped: rapid.Bool().Draw(t, "skipped"),
+				}
 				if k > 0 && rapid.Bool().Draw(t, "needs") {
 					s.Needs = []string{fmt.Sprintf("s%d", rapid.IntRange(0, k-1).Draw(t, "need"))}
 				}

@@ -27,8 +27,10 @@ func TestParametersThatNobodyReadsMakeNoOtherInput(t *testing.T) {
 		"values that do not":   {"app/Chart.yaml", "parameters: {name: '{{ .cluster.name }}'}, helm: {values: {name: x}}", true},
 		"nothing of a cluster": {"app/cm.yaml.tmpl", "parameters: {name: x}", true},
 		"how they are deleted": {"app/cm.yaml", "sync: {prune: false}", true},
-		"tests with parameters": {"app/cm.yaml", "tests: [{name: t, http: {service: web, port: 80, path: '/{{ .cluster.name }}'}}]",
-			true},
+		"tests with parameters": {
+			"app/cm.yaml", "tests: [{name: t, http: {service: web, port: 80, path: '/{{ .cluster.name }}'}}]",
+			true,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

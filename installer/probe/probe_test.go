@@ -50,8 +50,10 @@ func TestAnAddressIsAskedUntilItAnswersAsItShould(t *testing.T) {
 			if tt.seen != "" {
 				timeout = "300ms"
 			}
-			_, err := probe.Wait(t.Context(), &packages.Wait{Timeout: timeout,
-				HTTP: &packages.WaitHTTP{URL: server.URL, Status: tt.want}}, probe.Target{}, nil)
+			_, err := probe.Wait(t.Context(), &packages.Wait{
+				Timeout: timeout,
+				HTTP:    &packages.WaitHTTP{URL: server.URL, Status: tt.want},
+			}, probe.Target{}, nil)
 			var late *probe.TimeoutError
 			switch {
 			case tt.seen == "" && (err != nil || asked.Load() != tt.asked):
@@ -164,8 +166,10 @@ func TestAnObjectIsWatchedUntilItsConditionHolds(t *testing.T) {
 	}
 	outputs, err := c.wait(packages.WaitObject{
 		Kind: "ConfigMap", Name: "one", Condition: "object.data.ready == 'yes'",
-		Outputs: map[string]string{"host": "object.data.host", "size": "int(object.data.size)", "all": "[object.data.host, 'x']",
-			"half": "0.5", "is": "true"},
+		Outputs: map[string]string{
+			"host": "object.data.host", "size": "int(object.data.size)", "all": "[object.data.host, 'x']",
+			"half": "0.5", "is": "true",
+		},
 	}, "1m", func(text string) {
 		told = append(told, text)
 		_, seen, _ := strings.Cut(text, ": ")
@@ -191,16 +195,26 @@ func TestWhatWasSeenLastIsToldWhenTimeIsOver(t *testing.T) {
 	}{
 		"not there":    {packages.WaitObject{Kind: "ConfigMap", Name: "two"}, "it is not there"},
 		"no such kind": {packages.WaitObject{Kind: "Nothing", Name: "one"}, "the cluster does not serve this kind"},
-		"not true": {packages.WaitObject{Kind: "ConfigMap", Name: "one", Condition: "object.data.ready == 'yes'"},
-			"its condition is not true yet"},
-		"its conditions": {packages.WaitObject{Kind: "Pod", Name: "one", Condition: "object.status.phase == 'Running'"},
-			"PodScheduled is False"},
-		"not yet": {packages.WaitObject{Kind: "ConfigMap", Name: "one", Condition: "object.status.ready"},
-			"no such key: status"},
-		"a secret": {packages.WaitObject{Kind: "Secret", Name: "one",
-			Outputs: map[string]string{"a": "int(string(base64(object.data.password)))"}}, ""},
-		"a secret's": {packages.WaitObject{Kind: "Secret", Name: "one",
-			Outputs: map[string]string{"a": "int(object.data.password)"}}, "output a is not there yet"},
+		"not true": {
+			packages.WaitObject{Kind: "ConfigMap", Name: "one", Condition: "object.data.ready == 'yes'"},
+			"its condition is not true yet",
+		},
+		"its conditions": {
+			packages.WaitObject{Kind: "Pod", Name: "one", Condition: "object.status.phase == 'Running'"},
+			"PodScheduled is False",
+		},
+		"not yet": {
+			packages.WaitObject{Kind: "ConfigMap", Name: "one", Condition: "object.status.ready"},
+			"no such key: status",
+		},
+		"a secret": {packages.WaitObject{
+			Kind: "Secret", Name: "one",
+			Outputs: map[string]string{"a": "int(string(base64(object.data.password)))"},
+		}, ""},
+		"a secret's": {packages.WaitObject{
+			Kind: "Secret", Name: "one",
+			Outputs: map[string]string{"a": "int(object.data.password)"},
+		}, "output a is not there yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.wait(tt.object, "2s", nil)

@@ -145,8 +145,12 @@ func TestTheEndOfTheContextReachesTasksAndIsWaitedFor(t *testing.T) {
 func TestTasksThatMakeNoOrderAreRefusedBeforeAnythingStarts(t *testing.T) {
 	do := func(context.Context, *Progress) error { t.Error("it started"); return nil }
 	for want, tasks := range map[string][]Task{
-		"tasks need each other: b -> c -> b": {{ID: "z", Do: do}, {ID: "a", Needs: []string{"b"}, Do: do},
-			{ID: "b", Needs: []string{"c", "z"}, Do: do}, {ID: "c", Needs: []string{"b"}, Do: do}},
+		"tasks need each other: b -> c -> b": {
+			{ID: "z", Do: do},
+			{ID: "a", Needs: []string{"b"}, Do: do},
+			{ID: "b", Needs: []string{"c", "z"}, Do: do},
+			{ID: "c", Needs: []string{"b"}, Do: do},
+		},
 		"tasks need each other: a -> a":        {{ID: "a", Needs: []string{"a"}, Do: do}},
 		`task "a" needs "x", which is no task`: {{ID: "a", Needs: []string{"x"}, Do: do}},
 		`there are two tasks "a"`:              {{ID: "a", Do: do}, {ID: "a", Do: do}},

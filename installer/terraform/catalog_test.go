@@ -95,12 +95,18 @@ func TestPackagesOfClustersPlanAndApply(t *testing.T) {
 
 func TestATypingErrorInAPackageOfAClusterIsFound(t *testing.T) {
 	for name, test := range map[string]struct{ file, from, to, want string }{
-		"cluster-aws": {"nodes.tf", "encrypted             = true", "encrypt               = true",
-			`nodes.tf:35: Unsupported argument: An argument named "encrypt" is not expected here`},
-		"cluster-gcp": {"cluster.tf", "enable_private_nodes    = true", `enable_private_nodes    = "yes"`,
-			"cluster.tf:67: Incorrect attribute value type: Inappropriate value for attribute \"enable_private_nodes\": a bool is required"},
-		"cluster-azure": {"cluster.tf", `    network_plugin      = "azure"` + "\n", "",
-			`cluster.tf:99: Missing required argument: The argument "network_plugin" is required, but no definition was found`},
+		"cluster-aws": {
+			"nodes.tf", "encrypted             = true", "encrypt               = true",
+			`nodes.tf:35: Unsupported argument: An argument named "encrypt" is not expected here`,
+		},
+		"cluster-gcp": {
+			"cluster.tf", "enable_private_nodes    = true", `enable_private_nodes    = "yes"`,
+			"cluster.tf:67: Incorrect attribute value type: Inappropriate value for attribute \"enable_private_nodes\": a bool is required",
+		},
+		"cluster-azure": {
+			"cluster.tf", `    network_plugin      = "azure"` + "\n", "",
+			`cluster.tf:99: Missing required argument: The argument "network_plugin" is required, but no definition was found`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clusters[name]
@@ -143,8 +149,11 @@ func TestPackagesOfClustersRefuseWhatMakesNoSense(t *testing.T) {
 		set  map[string]any
 		want string
 	}{
-		"more nodes at least than at most": {"cluster-aws", map[string]any{"nodeMin": 7, "nodeMax": 3},
-			"node_max (3) is less than node_min (7)"},
+		"more nodes at least than at most": {
+			"cluster-aws",
+			map[string]any{"nodeMin": 7, "nodeMax": 3},
+			"node_max (3) is less than node_min (7)",
+		},
 		"addresses that are none": {"cluster-gcp", map[string]any{"pods": "10.4.0.0/99"}, "It is a CIDR, such as 10.4.0.0/14"},
 	} {
 		t.Run(name, func(t *testing.T) {

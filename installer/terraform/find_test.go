@@ -31,33 +31,82 @@ func TestFindTakesTheProgramThatAModuleAsksFor(t *testing.T) {
 		want      terraform.Want
 		got, fail string
 	}{
-		"nothing": {nil, "", terraform.Want{}, "",
-			"find terraform or tofu: it is not on PATH: install it, or let PLURAL_TERRAFORM name the program"},
-		"no terraform": {nil, "", terraform.Want{Product: "terraform"}, "",
-			"find terraform: it is not on PATH: install it, or let PLURAL_TERRAFORM name the program"},
-		"any takes terraform": {map[string]string{"terraform": tf, "tofu": tofu}, "", terraform.Want{Product: "any"},
-			"terraform 1.11.4", ""},
+		"nothing": {
+			nil, "",
+			terraform.Want{},
+			"",
+			"find terraform or tofu: it is not on PATH: install it, or let PLURAL_TERRAFORM name the program",
+		},
+		"no terraform": {
+			nil, "",
+			terraform.Want{Product: "terraform"},
+			"",
+			"find terraform: it is not on PATH: install it, or let PLURAL_TERRAFORM name the program",
+		},
+		"any takes terraform": {
+			map[string]string{"terraform": tf, "tofu": tofu},
+			"",
+			terraform.Want{Product: "any"},
+			"terraform 1.11.4", "",
+		},
 		"any takes tofu": {map[string]string{"tofu": tofu}, "", terraform.Want{}, "tofu 1.12.6", ""},
-		"any takes what fits": {map[string]string{"terraform": tf, "tofu": tofu}, "", terraform.Want{Version: ">=1.12"},
-			"tofu 1.12.6", ""},
-		"tofu is asked for": {map[string]string{"terraform": tf, "tofu": tofu}, "", terraform.Want{Product: "tofu"},
-			"tofu 1.12.6", ""},
+		"any takes what fits": {
+			map[string]string{"terraform": tf, "tofu": tofu},
+			"",
+			terraform.Want{Version: ">=1.12"},
+			"tofu 1.12.6", "",
+		},
+		"tofu is asked for": {
+			map[string]string{"terraform": tf, "tofu": tofu},
+			"",
+			terraform.Want{Product: "tofu"},
+			"tofu 1.12.6", "",
+		},
 		"tofu behind its rival's name": {map[string]string{"terraform": tofu}, "", terraform.Want{Product: "tofu"}, "tofu 1.12.6", ""},
-		"tofu where terraform is asked for": {map[string]string{"tofu": tofu}, "", terraform.Want{Product: "terraform"}, "",
-			"find terraform: only tofu 1.12.6 is here (DIR/tofu), and the module asks for terraform: install it, or let PLURAL_TERRAFORM name the program"},
-		"too old": {map[string]string{"terraform": tf}, "", terraform.Want{Version: ">=1.12"}, "",
-			"find terraform: DIR/terraform is version 1.11.4, and the module asks for >=1.12: install one in that range, or let PLURAL_TERRAFORM name it"},
-		"too old for us": {map[string]string{"terraform": "Terraform v0.14.11"}, "", terraform.Want{}, "",
-			"find terraform: DIR/terraform is version 0.14.11, and the module asks for >=1.1.0-0: install one in that range, or let PLURAL_TERRAFORM name it"},
+		"tofu where terraform is asked for": {
+			map[string]string{"tofu": tofu},
+			"",
+			terraform.Want{Product: "terraform"},
+			"",
+			"find terraform: only tofu 1.12.6 is here (DIR/tofu), and the module asks for terraform: install it, or let PLURAL_TERRAFORM name the program",
+		},
+		"too old": {
+			map[string]string{"terraform": tf},
+			"",
+			terraform.Want{Version: ">=1.12"},
+			"",
+			"find terraform: DIR/terraform is version 1.11.4, and the module asks for >=1.12: install one in that range, or let PLURAL_TERRAFORM name it",
+		},
+		"too old for us": {
+			map[string]string{"terraform": "Terraform v0.14.11"},
+			"",
+			terraform.Want{},
+			"",
+			"find terraform: DIR/terraform is version 0.14.11, and the module asks for >=1.1.0-0: install one in that range, or let PLURAL_TERRAFORM name it",
+		},
 		"named": {map[string]string{"terraform": tf, "mine": tofu}, "mine", terraform.Want{}, "tofu 1.12.6", ""},
-		"named, and of the other product": {map[string]string{"terraform": tf, "mine": tofu}, "mine", terraform.Want{Product: "terraform"}, "",
-			"find terraform: only tofu 1.12.6 is here (DIR/mine), and the module asks for terraform: install it, or let PLURAL_TERRAFORM name the program"},
-		"named, and nowhere": {nil, "nowhere", terraform.Want{}, "",
+		"named, and of the other product": {
+			map[string]string{"terraform": tf, "mine": tofu},
+			"mine",
+			terraform.Want{Product: "terraform"},
+			"",
+			"find terraform: only tofu 1.12.6 is here (DIR/mine), and the module asks for terraform: install it, or let PLURAL_TERRAFORM name the program",
+		},
+		"named, and nowhere": {
+			nil, "nowhere",
+			terraform.Want{},
+			"",
 			`find terraform or tofu: PLURAL_TERRAFORM is "nowhere": exec: "nowhere": executable file not found in $PATH: ` +
-				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it"},
-		"named, and something else": {map[string]string{"mine": "kubectl v1"}, "mine", terraform.Want{}, "",
+				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it",
+		},
+		"named, and something else": {
+			map[string]string{"mine": "kubectl v1"},
+			"mine",
+			terraform.Want{},
+			"",
 			`find terraform or tofu: PLURAL_TERRAFORM is "mine": DIR/mine does not say that it is Terraform or OpenTofu: ` +
-				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it"},
+				"let PLURAL_TERRAFORM name a program of terraform or tofu, or unset it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -102,17 +151,23 @@ func TestInitThatFailsSaysWhatWouldHelp(t *testing.T) {
 		module, cli, want, tofu string
 		backend                 map[string]any
 	}{
-		"no network": {module: strings.ReplaceAll(asks, "example.com/nobody/nothing", "hashicorp/aws"), cli: "",
+		"no network": {
+			module: strings.ReplaceAll(asks, "example.com/nobody/nothing", "hashicorp/aws"), cli: "",
 			want: "terraform init: Failed to query available provider packages: Could not retrieve the list of available versions for provider hashicorp/aws: ",
-			tofu: "terraform init: Failed to resolve provider packages: Could not resolve provider hashicorp/aws: "},
+			tofu: "terraform init: Failed to resolve provider packages: Could not resolve provider hashicorp/aws: ",
+		},
 		"not in the mirror": {module: asks, cli: `provider_installation {
   filesystem_mirror { path = "MIRROR" }
 }`, want: "terraform init: Failed to query available provider packages: Could not retrieve the list of available versions for provider " +
 			"example.com/nobody/nothing: provider example.com/nobody/nothing was not found in any of the search locations: "},
-		"another version of terraform": {module: `terraform { required_version = ">= 99" }`, want: "terraform init: main.tf:1: Unsupported Terraform Core version: This configuration does not support Terraform version ",
-			tofu: unread},
-		"settings without a backend": {module: "", backend: map[string]any{"bucket": "x"},
-			want: "terraform init: the step gives backend settings, and the module has no backend block: add one to the module"},
+		"another version of terraform": {
+			module: `terraform { required_version = ">= 99" }`, want: "terraform init: main.tf:1: Unsupported Terraform Core version: This configuration does not support Terraform version ",
+			tofu: unread,
+		},
+		"settings without a backend": {
+			module: "", backend: map[string]any{"bucket": "x"},
+			want: "terraform init: the step gives backend settings, and the module has no backend block: add one to the module",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tool := find(t)

@@ -221,8 +221,10 @@ func (w *Work) initialise(ctx context.Context, backend map[string]any, cache *ca
 	}
 	w.backend, err = backendOf(w.module())
 	if err == nil && len(backend) > 0 && w.backend == "" {
-		return &FailedError{During: "init", Summary: "the step gives backend settings, and the module has no backend block",
-			Solution: "add one to the module, such as terraform { backend \"s3\" {} }, or take the settings out"}
+		return &FailedError{
+			During: "init", Summary: "the step gives backend settings, and the module has no backend block",
+			Solution: "add one to the module, such as terraform { backend \"s3\" {} }, or take the settings out",
+		}
 	}
 	return err
 }

@@ -211,8 +211,10 @@ func TestFailuresNameResourcePlaceAndCause(t *testing.T) {
 
 func TestAMistakeThatStopsInitIsToldWithItsPlace(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"no such block": {"\nresurce \"terraform_data\" \"it\" {}\n",
-			"terraform init: main.tf:2: Unsupported block type: Blocks of type \"resurce\" are not expected here. Did you mean \"resource\"?"},
+		"no such block": {
+			"\nresurce \"terraform_data\" \"it\" {}\n",
+			"terraform init: main.tf:2: Unsupported block type: Blocks of type \"resurce\" are not expected here. Did you mean \"resource\"?",
+		},
 		"no end":      {"resource \"terraform_data\" \"it\" {\n", "terraform init: main.tf:1: Unclosed configuration block: There is no closing brace for this block"},
 		"two of them": {"check \"a\" {}\ncheck \"b\" {}\n", "terraform init: main.tf:1: Zero assert blocks: Check blocks must have at least one assert block (and 1 more errors)"},
 	} {

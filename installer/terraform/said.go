@@ -202,19 +202,31 @@ func lockOf(detail string) *LockedError {
 // fix is what would help against what terraform says, where that is known.
 func fix(said string) string {
 	for _, known := range []struct{ said, fix string }{
-		{"could not connect to|no such host|connection refused|i/o timeout|request discovery document",
-			"check the network and its proxy, or let TF_CLI_CONFIG_FILE name a mirror of the providers"},
-		{"was not found in any of the search locations",
-			"put that provider into the mirror which the CLI configuration names, or let the module ask for one that is there"},
-		{"does not have a provider named|no available releases match",
-			"correct the source and version in the module's required_providers"},
-		{"Unsupported Terraform Core version|Unsupported OpenTofu Core version",
-			"install a version that the module's required_version allows, or let PLURAL_TERRAFORM name one"},
-		{"Module not installed|Unreadable module directory",
-			"a step's modules lie below its own path, or name a registry's version"},
-		{"No valid credential sources|could not find default credentials|unable to build authorizer|ExpiredToken|" +
-			"could not acquire access token|Please run 'az login'|building account",
-			"log in to the cloud with its own program, or set the variables that its provider reads, and run again"},
+		{
+			"could not connect to|no such host|connection refused|i/o timeout|request discovery document",
+			"check the network and its proxy, or let TF_CLI_CONFIG_FILE name a mirror of the providers",
+		},
+		{
+			"was not found in any of the search locations",
+			"put that provider into the mirror which the CLI configuration names, or let the module ask for one that is there",
+		},
+		{
+			"does not have a provider named|no available releases match",
+			"correct the source and version in the module's required_providers",
+		},
+		{
+			"Unsupported Terraform Core version|Unsupported OpenTofu Core version",
+			"install a version that the module's required_version allows, or let PLURAL_TERRAFORM name one",
+		},
+		{
+			"Module not installed|Unreadable module directory",
+			"a step's modules lie below its own path, or name a registry's version",
+		},
+		{
+			"No valid credential sources|could not find default credentials|unable to build authorizer|ExpiredToken|" +
+				"could not acquire access token|Please run 'az login'|building account",
+			"log in to the cloud with its own program, or set the variables that its provider reads, and run again",
+		},
 		{"Saved plan is stale", "somebody has changed the state since the plan: run again"},
 		{"Instance cannot be destroyed", "the module protects it: remove its prevent_destroy first, if that is meant"},
 	} {

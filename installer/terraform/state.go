@@ -107,8 +107,10 @@ func newest(kept, found []byte, file string, before bool) ([]byte, error) {
 	switch {
 	case theirs == nil && found != nil && before:
 		// Terraform makes an empty file before its first state, and empties one before each other.
-		return nil, &StateError{Kept: name(mine), Found: "empty", File: file,
-			Cause: "cannot be compared: terraform was killed while it wrote"}
+		return nil, &StateError{
+			Kept: name(mine), Found: "empty", File: file,
+			Cause: "cannot be compared: terraform was killed while it wrote",
+		}
 	case theirs == nil:
 		return kept, nil
 	case mine == nil:

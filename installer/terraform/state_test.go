@@ -33,23 +33,31 @@ func TestTheNewestStateCounts(t *testing.T) {
 		backup      bool
 		want, fails string
 	}{
-		"none":                                     {want: ""},
-		"only the kept one":                        {kept: state(t, a, 3, "kept"), want: "kept"},
-		"only the found one":                       {found: state(t, a, 3, "found"), want: "found"},
-		"the found one is newer":                   {kept: state(t, a, 3, "kept"), found: state(t, a, 4, "found"), want: "found"},
-		"the kept one is newer":                    {kept: state(t, a, 4, "kept"), found: state(t, a, 3, "found"), want: "kept"},
-		"both are the same":                        {kept: state(t, a, 3, "same"), found: state(t, a, 3, "same"), want: "same"},
-		"a run was killed before it made anything": {kept: nil, found: []byte{}, want: ""},
-		"they are of other things": {kept: state(t, a, 3, "kept"), found: state(t, b, 9, "found"),
+		"none":                            {want: ""},
+		"only the kept one":               {kept: state(t, a, 3, "kept"), want: "kept"},
+		"only the found one":              {found: state(t, a, 3, "found"), want: "found"},
+		"the found one is newer":          {kept: state(t, a, 3, "kept"), found: state(t, a, 4, "found"), want: "found"},
+		"the kept one is newer":           {kept: state(t, a, 4, "kept"), found: state(t, a, 3, "found"), want: "kept"},
+		"both are the same":               {kept: state(t, a, 3, "same"), found: state(t, a, 3, "same"), want: "same"},
+		"killed before anything was made": {kept: nil, found: []byte{}, want: ""},
+		"they are of other things": {
+			kept: state(t, a, 3, "kept"), found: state(t, b, 9, "found"),
 			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (lineage " + b + ", serial 9) " +
-				"are not of the same things: see which is true, and remove FILE if it is the other"},
-		"neither followed the other": {kept: state(t, a, 3, "kept"), found: state(t, a, 3, "found"),
+				"are not of the same things: see which is true, and remove FILE if it is the other",
+		},
+		"neither followed the other": {
+			kept: state(t, a, 3, "kept"), found: state(t, a, 3, "found"),
 			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (lineage " + a + ", serial 3) " +
-				"differ, and neither followed the other: see which is true, and remove FILE if it is the other"},
-		"torn": {kept: state(t, a, 3, "kept"), found: []byte(`{"version": 4, "lin`),
-			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (not readable) cannot be compared: "},
-		"emptied": {kept: state(t, a, 3, "kept"), found: []byte{}, backup: true,
-			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (empty) cannot be compared: "},
+				"differ, and neither followed the other: see which is true, and remove FILE if it is the other",
+		},
+		"torn": {
+			kept: state(t, a, 3, "kept"), found: []byte(`{"version": 4, "lin`),
+			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (not readable) cannot be compared: ",
+		},
+		"emptied": {
+			kept: state(t, a, 3, "kept"), found: []byte{}, backup: true,
+			fails: "pick terraform state: the one kept (lineage " + a + ", serial 3) and the one in FILE (empty) cannot be compared: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := module(t, "")
@@ -92,8 +100,10 @@ func TestTheNewestStateCounts(t *testing.T) {
 
 func TestWhatAnEarlierVersionOfTheModuleHadIsGone(t *testing.T) {
 	m := module(t, "")
-	m.Files = mapped(map[string]string{"main.tf": `output "x" { value = 1 }`, "old.tf": `output "old" { value = 1 }`,
-		"sub/old.txt": "old"})
+	m.Files = mapped(map[string]string{
+		"main.tf": `output "x" { value = 1 }`, "old.tf": `output "old" { value = 1 }`,
+		"sub/old.txt": "old",
+	})
 	m.State = applied(t, m).State
 	m.Files = mapped(map[string]string{"main.tf": `output "x" { value = 1 }`})
 	want := map[string]terraform.Output{"x": {Value: int64(1)}}

@@ -312,14 +312,18 @@ func TestEveryKindOfHubIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 	c := newCluster(t)
 	choices := []choice{
 		{"replicas", values{"replicas": 3}},
-		{"ingress", values{"ingress": values{"enabled": true, "host": "hub.example.com", "className": "nginx",
-			"tlsSecret": "hub-tls"}}},
+		{"ingress", values{"ingress": values{
+			"enabled": true, "host": "hub.example.com", "className": "nginx",
+			"tlsSecret": "hub-tls",
+		}}},
 		{"no-volume", values{"storage": values{"enabled": false}}},
 		{"tls", values{"tls": true, "service": values{"type": "LoadBalancer", "port": 443, "annotations": values{"a/b": "c"}}}},
 		{"edits", values{"edits": true, "url": "https://hub.example.com"}},
 		{"placed", values{
-			"nodeSelector": values{"kubernetes.io/os": "linux"}, "tolerations": []any{"dedicated=hub:NoSchedule", "gpu:NoExecute",
-				values{"operator": "Exists"}},
+			"nodeSelector": values{"kubernetes.io/os": "linux"}, "tolerations": []any{
+				"dedicated=hub:NoSchedule", "gpu:NoExecute",
+				values{"operator": "Exists"},
+			},
 			"networkPolicy": values{"enabled": false}, "extraArgs": []any{"--interval=1m"},
 			"image": values{"digest": "sha256:" + strings.Repeat("ab", 32), "pullSecrets": []any{"mirror"}},
 		}},
@@ -356,8 +360,10 @@ func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) 
 		{"no-reach", values{"permissions": values{"reach": false}}},
 		{"operators", values{"permissions": values{"operators": true}}},
 		{"volume", values{"persistence": values{"enabled": true, "storageClass": "standard"}}},
-		{"way-out", values{"proxy": values{"http": "http://proxy:3128", "noProxy": "10.0.0.0/8"},
-			"extraCA": "-----BEGIN CERTIFICATE-----\n"}},
+		{"way-out", values{
+			"proxy":   values{"http": "http://proxy:3128", "noProxy": "10.0.0.0/8"},
+			"extraCA": "-----BEGIN CERTIFICATE-----\n",
+		}},
 		{"placed", values{
 			"nodeSelector": values{"kubernetes.io/os": "linux"}, "tolerations": []any{"dedicated=system:NoSchedule"},
 			"image": values{"tag": "1.2.3", "pullSecrets": []any{"mirror"}}, "priorityClassName": "system-cluster-critical",
@@ -402,8 +408,11 @@ func TestChartsRefuseWhatCannotWork(t *testing.T) {
 	}{
 		"two replicas": {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "a hub has one, or three"},
 		"no repo":      {"hub", values{}, "which installation repo does the hub serve?"},
-		"no host": {"hub", values{"repo": values{"url": "x"}, "ingress": values{"enabled": true}},
-			"under which name is the hub reached?"},
+		"no host": {
+			"hub",
+			values{"repo": values{"url": "x"}, "ingress": values{"enabled": true}},
+			"under which name is the hub reached?",
+		},
 		"an account": {"agent", values{"permissions": values{"impersonate": []any{"deployer"}}}, `"deployer" is not NAMESPACE/NAME`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,8 +48,10 @@ func install(t *testing.T, v values) *fleet {
 	needs.Program(t, "git", "git")
 	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: []podrun.Program{
 		{Image: hubImage, Command: []string{filepath.Join(f.bin, "plural")}, Args: []string{"--with-parent"}},
-		{Image: agentImage, Command: []string{filepath.Join(f.bin, "plural-agent")},
-			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		{
+			Image: agentImage, Command: []string{filepath.Join(f.bin, "plural-agent")},
+			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"},
+		},
 		{Image: hubImage + ":crash", Command: []string{"/bin/false"}},
 		{Image: agentImage + ":none"},
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
@@ -156,8 +158,10 @@ func (f *fleet) service(name string, v values) {
 	for _, test := range spec["tests"].([]any) {
 		test.(values)["retries"] = 4 // no test has minutes
 	}
-	service, err := yaml.Marshal(values{"apiVersion": "plural.sh/v1alpha1", "kind": "Service", "metadata": values{"name": name},
-		"spec": spec})
+	service, err := yaml.Marshal(values{
+		"apiVersion": "plural.sh/v1alpha1", "kind": "Service", "metadata": values{"name": name},
+		"spec": spec,
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func (w *world) network(step string) (trace string) {
     command = "echo destroyed >> '${self.input}'"
   }
 }
-`}, nil)
+`,
+	}, nil)
 	w.commit("Install a network whose step is called " + step)
 	return trace
 }

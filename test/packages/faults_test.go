@@ -198,8 +198,10 @@ func faults() []fault {
 				}
 				return w.set("PLURAL_TERRAFORM", old)
 			},
-			message: []string{"bad/tf", "0.1.0", "asks for >=1.1"}, fix: []string{"install one in that range",
-				"PLURAL_TERRAFORM"}, before: true,
+			message: []string{"bad/tf", "0.1.0", "asks for >=1.1"}, fix: []string{
+				"install one in that range",
+				"PLURAL_TERRAFORM",
+			}, before: true,
 		},
 		{
 			name: "the package asks for another terraform",
@@ -288,8 +290,10 @@ func faults() []fault {
 				w.commit("Install")
 				return func() {}
 			},
-			stuck: true, nowhere: true, message: []string{"after/app", "on cluster mgmt",
-				"knows no way"}, fix: []string{"--context mgmt=CONTEXT"},
+			stuck: true, nowhere: true, message: []string{
+				"after/app", "on cluster mgmt",
+				"knows no way",
+			}, fix: []string{"--context mgmt=CONTEXT"},
 		},
 		{
 			name: "the cluster does not answer",
@@ -318,8 +322,10 @@ func faults() []fault {
 				w.commit("Install")
 				return w.kubeconfigOf(w.server(), clientcmdapi.AuthInfo{Token: "old"})
 			},
-			stuck: true, message: []string{"after/app", "cluster mgmt refuses",
-				"credentials"}, fix: []string{"log in to the cluster again"},
+			stuck: true, message: []string{
+				"after/app", "cluster mgmt refuses",
+				"credentials",
+			}, fix: []string{"log in to the cluster again"},
 		},
 		{
 			name: "the origin is away",
@@ -445,10 +451,14 @@ func (w *world) server() clientcmdapi.Cluster {
 // token is that of a new service account, which may do nothing.
 func (w *world) token(name string) string {
 	w.Helper()
-	accounts := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1",
-		Resource: "serviceaccounts"}).Namespace(w.cluster.Namespace)
-	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount",
-		"metadata": map[string]any{"name": name}}}
+	accounts := w.cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Version:  "v1",
+		Resource: "serviceaccounts",
+	}).Namespace(w.cluster.Namespace)
+	account := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": name},
+	}}
 	if _, err := accounts.Create(w.Context(), account, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
@@ -537,8 +547,10 @@ func TestASecondDeployIsToldWhoHasTheLockAndOneOfADeadRunIsTakenAway(t *testing.
 	_ = cmd.Wait()
 	m.after(w)
 	c = w.fails(1, args...)
-	c.says(t, []string{"that process is gone"}, []string{"run the command in the clone where that process ran",
-		"plural deploy --unlock "})
+	c.says(t, []string{"that process is gone"}, []string{
+		"run the command in the clone where that process ran",
+		"plural deploy --unlock ",
+	})
 	_, id, _ := strings.Cut(c.Fix, "--unlock ")
 	w.plural("deploy", "--unlock", id)
 	w.deploy()
@@ -686,12 +698,21 @@ func TestWhereNobodyCanBeAskedTheErrorNamesTheFlag(t *testing.T) {
 	}{
 		"deploy": {append([]string{"deploy"}, w.reach()...), []string{"nobody can be asked"}, []string{"--yes"}},
 		"down":   {append([]string{"down"}, w.reach()...), nil, nil},
-		"package add": {[]string{"package", "add", "asking", "--yes"}, []string{"domain", "size", "key"},
-			[]string{"--set domain=", "--set size=", "--answers"}},
-		"up without its flags": {[]string{"up", filepath.Join(w.home, "new"), "--context", "kubetest", "--kubeconfig", w.kubeconfig},
-			[]string{"--hub-url", "--repo-url"}, []string{"--hub-url", "--repo-url"}},
-		"up to no such context": {[]string{"up", filepath.Join(w.home, "new"), "--context", "nowhere", "--kubeconfig", w.kubeconfig},
-			[]string{"nowhere"}, []string{"kubetest"}},
+		"package add": {
+			[]string{"package", "add", "asking", "--yes"},
+			[]string{"domain", "size", "key"},
+			[]string{"--set domain=", "--set size=", "--answers"},
+		},
+		"up without its flags": {
+			[]string{"up", filepath.Join(w.home, "new"), "--context", "kubetest", "--kubeconfig", w.kubeconfig},
+			[]string{"--hub-url", "--repo-url"},
+			[]string{"--hub-url", "--repo-url"},
+		},
+		"up to no such context": {
+			[]string{"up", filepath.Join(w.home, "new"), "--context", "nowhere", "--kubeconfig", w.kubeconfig},
+			[]string{"nowhere"},
+			[]string{"kubetest"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := *w.operator

@@ -32,8 +32,10 @@ func play(t testing.TB, config *rest.Config, others ...podrun.Program) *podrun.N
 	t.Helper()
 	return podrun.Start(t, podrun.Options{Kube: config, Programs: append([]podrun.Program{
 		{Image: hubImage, Command: []string{program(t, "plural")}, Args: []string{"--with-parent"}},
-		{Image: agentImage, Command: []string{program(t, "plural-agent")},
-			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"}},
+		{
+			Image: agentImage, Command: []string{program(t, "plural-agent")},
+			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"},
+		},
 	}, others...)})
 }
 
@@ -50,8 +52,10 @@ func TestAFleetComesUpOnAClusterThatIsThereAndTakesInAnother(t *testing.T) {
 	o.run("git", "init", "--quiet", "--bare", "--initial-branch=main", o.origin)
 	hub := "http://" + node.ServiceAddress("plural-system", "plural-hub", 80)
 
-	up := []string{"up", o.dir, "--context", "prod", "--hub-url", hub, "--repo-url", "file://" + o.origin, "--yes",
-		"--set", "hub.flags=--allow-file-sources,--interval=1s,--poll-interval=1s,--report-interval=2s"}
+	up := []string{
+		"up", o.dir, "--context", "prod", "--hub-url", hub, "--repo-url", "file://" + o.origin, "--yes",
+		"--set", "hub.flags=--allow-file-sources,--interval=1s,--poll-interval=1s,--report-interval=2s",
+	}
 	o.plural(up...)
 
 	var status struct {

@@ -208,8 +208,10 @@ func (o *operator) install(name, spec string, files map[string]string, requires 
 	if err != nil {
 		o.Fatal(err)
 	}
-	lock.Set(lockfile.Entry{Name: name, Package: name, Catalog: "builtin", Version: head.Spec.Version, Digest: digest,
-		Requires: requires})
+	lock.Set(lockfile.Entry{
+		Name: name, Package: name, Catalog: "builtin", Version: head.Spec.Version, Digest: digest,
+		Requires: requires,
+	})
 	text, err := lock.Encode()
 	if err != nil {
 		o.Fatal(err)

@@ -286,8 +286,13 @@ func helmService(h *packages.Helm, at string) (map[string]any, [][2]string) {
 	spec := map[string]any{"source": source, "renderer": "helm", "helm": helm}
 	put(spec, "namespace", h.Namespace)
 	return map[string]any{"name": h.Name, "spec": spec}, [][2]string{
-		{"spec.source.ref", at + ".version"}, {"spec.source.name", at + ".source.name"}, {"spec.source.path", at + ".path"},
-		{"spec.helm", at}, {"spec.namespace", at + ".namespace"}, {"name", at + ".name"}, {"", at},
+		{"spec.source.ref", at + ".version"},
+		{"spec.source.name", at + ".source.name"},
+		{"spec.source.path", at + ".path"},
+		{"spec.helm", at},
+		{"spec.namespace", at + ".namespace"},
+		{"name", at + ".name"},
+		{"", at},
 	}
 }
 
@@ -299,8 +304,11 @@ func manifestsService(m *packages.Manifests, at string) (map[string]any, [][2]st
 		spec["parameters"] = m.Parameters
 	}
 	return map[string]any{"name": m.Name, "spec": spec}, [][2]string{
-		{"spec.source.path", at + ".path"}, {"spec.parameters", at + ".parameters"}, {"spec.namespace", at + ".namespace"},
-		{"name", at + ".name"}, {"", at},
+		{"spec.source.path", at + ".path"},
+		{"spec.parameters", at + ".parameters"},
+		{"spec.namespace", at + ".namespace"},
+		{"name", at + ".name"},
+		{"", at},
 	}
 }
 
