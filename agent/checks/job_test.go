@@ -183,16 +183,16 @@ func TestAJobOfAnotherTextOrKeyIsNotTakenForThisOne(t *testing.T) {
 
 func TestAJobOfOthersIsLeftAlone(t *testing.T) {
 	w := start(t)
-	w.target.Service = "web"
-	w.create("jobs", `{apiVersion: batch/v1, kind: Job, metadata: {name: plural-test-web-suite-01234567}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}`)
+	w.target.Service = "others" // no other test's: a sweep goes through all namespaces
+	w.create("jobs", `{apiVersion: batch/v1, kind: Job, metadata: {name: plural-test-others-suite-01234567}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}`)
 	got := w.try(checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, simulated)}, Retries: 3})
-	if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "no test of service \"web\" made it") {
+	if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "no test of service \"others\" made it") {
 		t.Errorf("result %+v", got)
 	}
-	if err := w.Sweep(t.Context(), "web", ""); err != nil {
+	if err := w.Sweep(t.Context(), "others", ""); err != nil {
 		t.Fatal(err)
 	}
-	if !w.exists("jobs", "plural-test-web-suite-01234567") {
+	if !w.exists("jobs", "plural-test-others-suite-01234567") {
 		t.Error("the Job is gone")
 	}
 }
