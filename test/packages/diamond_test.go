@@ -216,3 +216,21 @@ func TestADryRunSaysWhatTerraformWouldDoAndDoesNothing(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// Each of two modules waits until the other one is at work as well: one after the other, neither would come to its end.
+func TestPackagesThatDoNotNeedEachOtherAreDeployedSideBySide(t *testing.T) {
+	w := newWorld(t)
+	meet := func(mine, other string) map[string]string {
+		return map[string]string{"module/main.tf": `resource "terraform_data" "x" {
+  provisioner "local-exec" { command = "touch ` + w.home + "/" + mine + "; while [ ! -e " + w.home + "/" + other + ` ]; do sleep 0.05; done" }
+}
+`}
+	}
+	const spec = "  version: 1.0.0\n  steps: [{name: tf, terraform: {path: module}}]\n"
+	w.install("one", spec, meet("one.here", "two.here"), nil)
+	w.install("two", spec, meet("two.here", "one.here"), nil)
+	w.commit("Install two that wait for each other")
+	if got := done(w.deploy()); !slices.Equal(got, []string{"run one/tf", "run two/tf"}) {
+		t.Error(got)
+	}
+}
