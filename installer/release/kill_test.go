@@ -68,7 +68,11 @@ func (w *world) runInstaller(at int, after bool) (ended bool) {
 	var once sync.Once
 	var mu sync.Mutex
 	writes := 0
-	kill := func() { once.Do(func() { _ = cmd.Process.Kill() }) }
+	started := make(chan struct{})
+	kill := func() {
+		<-started
+		once.Do(func() { _ = cmd.Process.Kill() })
+	}
 	lift := w.proxy.Add(faultproxy.Rule{Fault: func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method == http.MethodGet {
 			next.ServeHTTP(rw, r)
@@ -88,7 +92,11 @@ func (w *world) runInstaller(at int, after bool) (ended bool) {
 		}
 	}})
 	defer lift()
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	close(started)
+	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
