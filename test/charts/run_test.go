@@ -271,8 +271,9 @@ func TestAnAgentThatDoesNotStartIsGoneBackFromAndOneThatDoesReplacesIt(t *testin
 				s := f.seen("agent")
 				return s.Phase == "failed" && strings.Contains(s.Message, "the new agent did not become ready")
 			})
-			if pods := f.pods("plural-agent"); len(pods) != 1 || pods[0].Name != before {
-				t.Errorf("the former agent was replaced: %d pods", len(pods))
+			f.eventually("the pods of the new agent are gone", func() bool { return len(f.pods("plural-agent")) == 1 })
+			if pods := f.pods("plural-agent"); pods[0].Name != before {
+				t.Errorf("the former agent was replaced by %s", pods[0].Name)
 			}
 		})
 	}
