@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -25,13 +24,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/identity"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/trust"
-	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/installer/hubkeys"
-	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/sharing"
@@ -132,25 +128,6 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 // answering is how long the cluster's API server may take to say what it is.
 const answering = 30 * time.Second
 
-// UnreachableError says that the cluster's API server does not answer.
-type UnreachableError struct {
-	Server string
-	Err    error
-}
-
-// Error names the server.
-func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("the API server at %s does not answer: %v", e.Server, e.Err)
-}
-
-// Fix says where to look.
-func (e *UnreachableError) Fix() string {
-	return "see that it is reachable from here (kubectl version), or name another --context"
-}
-
-// Unwrap is why.
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
 // look sees whether the cluster answers, before anything is made.
 func (u *up) look(ctx context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(u.Config)
@@ -236,39 +213,20 @@ func (u *up) manifest() (*fleet.Workspace, error) {
 	return fleet.LoadWorkspace(root.FS())
 }
 
-// ManifestError says what plural.yaml lacks, or has otherwise than it was asked for.
-type ManifestError struct{ Field, Has, Wanted string }
-
-// Error says it.
-func (e *ManifestError) Error() string {
-	if e.Has == "" {
-		return fmt.Sprintf("%s has no %s", workspace.Manifest, e.Field)
-	}
-	return fmt.Sprintf("%s says %s: %s, and %s was asked for", workspace.Manifest, e.Field, e.Has, e.Wanted)
-}
-
-// Fix says what to do.
-func (e *ManifestError) Fix() string {
-	if e.Has == "" {
-		return fmt.Sprintf("write %s: %s into %s", e.Field, e.Wanted, workspace.Manifest)
-	}
-	return fmt.Sprintf("leave the flag out, or change %s and commit it", workspace.Manifest)
-}
-
 // settle takes from plural.yaml what nobody gave, and refuses what it says otherwise.
 func (u *up) settle(w *fleet.Workspace) error {
 	for _, field := range []struct {
-		name  string
-		has   string
-		given *string
+		name, flag string
+		has        string
+		given      *string
 	}{
-		{"spec.hub.url", w.Spec.Hub.URL, &u.HubURL},
-		{"spec.repo.url", w.Spec.Repo.URL, &u.RepoURL},
-		{"spec.management", w.Spec.Management, &u.Cluster},
+		{"spec.hub.url", "--hub-url URL", w.Spec.Hub.URL, &u.HubURL},
+		{"spec.repo.url", "--repo-url URL", w.Spec.Repo.URL, &u.RepoURL},
+		{"spec.management", "--cluster NAME", w.Spec.Management, &u.Cluster},
 	} {
 		switch {
 		case field.has == "" && *field.given == "":
-			return &ManifestError{Field: field.name, Wanted: "..."}
+			return &ManifestError{Field: field.name, Flag: field.flag}
 		case field.has == "" && field.given == &u.Cluster: // it is written when there is such a cluster
 		case field.has == "":
 			return &ManifestError{Field: field.name, Wanted: *field.given}
@@ -279,84 +237,6 @@ func (u *up) settle(w *fleet.Workspace) error {
 		}
 	}
 	return nil
-}
-
-// register gives the cluster's agent its keys, unless it has those that the repo knows.
-func (u *up) register(ctx context.Context) (string, error) {
-	path := register.Path(u.Cluster)
-	file, err := u.read(path)
-	if err != nil {
-		return "", err
-	}
-	registered, err := u.registered(ctx, file)
-	if err != nil || registered {
-		return u.Cluster + " as it was", err
-	}
-	request := register.Request{Cluster: u.Cluster, HubURL: u.HubURL, HubCA: u.HubCA}
-	if u.editor != nil {
-		request.Repository = u.editor.Vault().Policy().Repository
-	}
-	prepared, err := register.Prepare(request, file)
-	if err != nil {
-		return "", err
-	}
-	changes := map[string][]byte{path: prepared.File}
-	if changes[workspace.Manifest], err = u.managed(); err != nil {
-		return "", err
-	}
-	message := "Register cluster " + u.Cluster
-	if u.editor == nil {
-		if err := prepared.Install(ctx, u.kube); err != nil {
-			return "", err
-		}
-		_, err = u.repo.Commit(ctx, message, changes)
-	} else {
-		plan, planned := u.editor.AddCluster(sharing.Cluster{Name: u.Cluster, Tags: prepared.Tags, Age: prepared.Age})
-		if planned != nil {
-			return "", planned
-		}
-		maps.Copy(plan.Changes, changes)
-		if err := prepared.Install(ctx, u.kube); err != nil {
-			return "", err
-		}
-		_, err = plan.Apply(ctx, message)
-	}
-	if err != nil {
-		return "", err
-	}
-	_, err = u.repo.Push(ctx)
-	return u.Cluster, err
-}
-
-// managed is plural.yaml with the management cluster's name.
-func (u *up) managed() ([]byte, error) {
-	text, err := u.read(workspace.Manifest)
-	if err != nil {
-		return nil, err
-	}
-	return values.Set(workspace.Manifest, text, "spec.management", []byte(u.Cluster), values.String)
-}
-
-// registered says whether the cluster's agent is the one that the repo knows.
-func (u *up) registered(ctx context.Context, file []byte) (bool, error) {
-	if file == nil {
-		return false, nil
-	}
-	known, err := identity.Read(ctx, u.kube)
-	if err != nil {
-		return false, nil //nolint:nilerr // one that cannot be read is made anew
-	}
-	root, err := os.OpenRoot(u.repo.Root())
-	if err != nil {
-		return false, fmt.Errorf("open installation repo: %w", err)
-	}
-	defer root.Close()
-	f, err := fleet.Load(root.FS())
-	if err != nil {
-		return false, err
-	}
-	c, ok := f.Cluster(u.Cluster)
-	return ok && known.Cluster == u.Cluster && known.HubURL == u.HubURL && c.Spec.Agent.Auth == known.Identity.Public().Auth, nil
 }
 
 func (u *up) read(path string) ([]byte, error) {
@@ -375,60 +255,6 @@ func (u *up) read(path string) ([]byte, error) {
 	return text, nil
 }
 
-// hub puts into the cluster what the hub is told beside git, and lets it open what is sealed for it.
-func (u *up) hub(ctx context.Context) (string, error) {
-	request := hubkeys.Request{Repo: u.Read, Edit: u.Push, TLSCert: u.TLSCert, TLSKey: u.TLSKey}
-	var err error
-	if u.keys, err = hubkeys.Prepare(ctx, u.kube, request); err != nil {
-		return "", err
-	}
-	if u.Grant != nil && !u.keys.HasRepo() {
-		if request.Repo, err = u.Grant(ctx); err != nil {
-			return "", err
-		}
-		if u.keys, err = hubkeys.Prepare(ctx, u.kube, request); err != nil {
-			return "", err
-		}
-	}
-	if u.keys.Changed() {
-		if err := u.keys.Install(ctx, u.kube); err != nil {
-			return "", err
-		}
-	}
-	if u.Hook != nil {
-		if err := u.Hook(ctx, u.keys.HookSecret()); err != nil {
-			return "", err
-		}
-	}
-	if u.editor == nil {
-		return "", nil
-	}
-	recipient, err := u.keys.Recipient()
-	if err != nil {
-		return "", err
-	}
-	// The registration may have changed who can open what.
-	if u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed); err != nil {
-		return "", err
-	}
-	person, err := u.Person(ctx)
-	if err != nil {
-		return "", err
-	}
-	plan, err := hubkeys.Join(u.editor, recipient, person)
-	if err != nil {
-		return "", err
-	}
-	if plan.Empty() {
-		return "as they were", nil
-	}
-	if _, err := plan.Apply(ctx, ""); err != nil {
-		return "", err
-	}
-	_, err = u.repo.Push(ctx)
-	return hubkeys.Namespace + "/" + hubkeys.SecretName, err
-}
-
 func (u *up) packages(ctx context.Context) (string, error) {
 	if err := u.Packages(ctx, u.repo); err != nil {
 		return "", err
@@ -445,34 +271,6 @@ const (
 	// patience is how long the cluster may take to run what the newest commit asks for.
 	patience = 10 * time.Minute
 )
-
-// LateError says that the cluster does not run what the newest commit asks for.
-type LateError struct {
-	HubURL string
-	// Last is what the hub said last, or why it said nothing.
-	Last error
-	// Silent says that it was not the hub who said it: the hub did not answer.
-	Silent bool
-}
-
-// Error says what is the matter.
-func (e *LateError) Error() string {
-	if e.Silent {
-		return fmt.Sprintf("the hub at %s did not answer within %s: %v", e.HubURL, patience, e.Last)
-	}
-	return fmt.Sprintf("it took more than %s; the hub at %s said last: %v", patience, e.HubURL, e.Last)
-}
-
-// Fix says where to look.
-func (e *LateError) Fix() string {
-	if e.Silent {
-		return fmt.Sprintf("see that %s leads to the Service plural-system/plural-hub, and run it again", e.HubURL)
-	}
-	return "plural status and plural why SERVICE tell more; run it again to go on waiting"
-}
-
-// Unwrap is what was said last.
-func (e *LateError) Unwrap() error { return e.Last }
 
 // converge waits until the cluster runs what the newest commit asks for, as its hub says.
 func (u *up) converge(ctx context.Context) (string, error) {

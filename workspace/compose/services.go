@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -28,12 +27,6 @@ const (
 	// who cannot open the file can tell whether it still is what it has to be.
 	recipeAnnotation = "plural.sh/sealed-values"
 )
-
-// mountFolder is where a chart from elsewhere sees sealed values.
-const mountFolder = "plural-values"
-
-// parametersSecret is the name under which templates find parameters that are secret: .secrets.parameters.NAME.
-const parametersSecret = "parameters"
 
 // document is one Service as it is written.
 type document struct {
@@ -127,114 +120,6 @@ func (i *installing) serviceName(step string) string {
 	return i.name() + "-" + step
 }
 
-// ownSecrets refuses sealed files that are not the installation's: what lies elsewhere was sealed for others, and whoever writes
-// the package decides what becomes of it on the cluster.
-func (i *installing) ownSecrets(p *part, spec map[string]any) error {
-	list, _ := spec["secrets"].([]any)
-	for n := range list {
-		ref, _ := list[n].(map[string]any)
-		from, ok := ref["from"].(string)
-		if ok && !within(path.Clean(from), path.Clean(i.path(""))) { // the strict reader says of other values that they are no path
-			return i.loaded.fault(p.field(fmt.Sprintf("spec.secrets[%d].from", n)), "ask for it by a question of type secret",
-				"a package reads sealed files of its own installation only, and %q does not lie below %s", from, i.path(""))
-		}
-	}
-	return nil
-}
-
-// checkSources brings along a Source that the package needs and the fleet has not. One that is there already must be of the same
-// upstream, or the package would run what it does not mean.
-func (i *installing) checkSources(p *part, spec map[string]any) error {
-	if p.step.Helm == nil || p.step.Helm.Source == nil || p.step.Helm.Source.New == nil {
-		return nil
-	}
-	source, _ := spec["source"].(map[string]any)
-	name, _ := source["name"].(string)
-	if !fs.ValidPath(name) || strings.Contains(name, "/") {
-		return nil // no Source has such a name, as the strict reader says of the Service
-	}
-	file := "sources/" + name + ".yaml"
-	text, err := encode("", document{fleet.APIVersion, "Source", fleet.Metadata{Name: name}, p.step.Helm.Source.New})
-	if err != nil {
-		return err
-	}
-	sources, err := fleet.ReadSources(file, text)
-	if err != nil {
-		return i.impossible(p, "helm.source.new", err)
-	}
-	other, there := i.w.Fleet.Source(name)
-	if there {
-		file = fmt.Sprintf("%s:%d", other.Position.File, other.Position.Line)
-	} else if by := i.brought[name]; by != nil {
-		other, there, file = by.source, true, "package "+by.installation
-	}
-	if there && !serves(&other.Spec, &sources[0].Spec) {
-		return i.loaded.fault(p.field("spec.source.name"), "give the package's Source another name, or the other one",
-			"the package brings the Source %q of %s, and %s has one of that name of %s", name,
-			upstream(&sources[0].Spec), file, upstream(&other.Spec))
-	}
-	if there {
-		return nil
-	}
-	if message, fix := i.unwelcome(file, &sources[0].Spec); message != "" {
-		return i.loaded.fault(p.field("spec.source.name"), fix, "%s", message)
-	}
-	i.result.composed.Files[file] = text
-	i.brought[name] = &brought{i.name(), &sources[0]}
-	return nil
-}
-
-// brought is a Source that is about to be written for an installation.
-type brought struct {
-	installation string
-	source       *fleet.Source
-}
-
-// serves says whether a Source that is there does for one that is wanted. How it logs in, and how often it looks, is the fleet's.
-func serves(there, wanted *fleet.SourceSpec) bool {
-	return reflect.DeepEqual(there.Git, wanted.Git) && reflect.DeepEqual(there.Helm, wanted.Helm) &&
-		reflect.DeepEqual(there.OCI, wanted.OCI) && (wanted.Verify == nil || reflect.DeepEqual(there.Verify, wanted.Verify))
-}
-
-// upstream is what a Source fetches, in words.
-func upstream(s *fleet.SourceSpec) string {
-	var text, ref string
-	switch {
-	case s.Git != nil:
-		text, ref = "git "+s.Git.URL, s.Git.Ref
-	case s.OCI != nil:
-		text, ref = s.OCI.URL, s.OCI.Ref
-	case s.Helm != nil:
-		text = "helm " + s.Helm.URL
-	}
-	if ref != "" {
-		text += " at " + ref
-	}
-	if s.Verify != nil {
-		text += ", signed with " + strings.Join(s.Verify.Keys, ", ")
-		if s.Verify.Keyless != nil {
-			text += s.Verify.Keyless.Identity
-		}
-	}
-	return text
-}
-
-// unwelcome says why a Source is not one that a package may bring: the hub would show a secret of the fleet to whomever the
-// package's author names, or read the hub's own disk; or a person keeps something else under that name.
-func (i *installing) unwelcome(file string, s *fleet.SourceSpec) (message, fix string) {
-	const write = "write the Source into the installation repo first"
-	_, err := fs.Stat(i.w.Repo, file)
-	switch {
-	case s.Auth != nil && s.Auth.Secret != "":
-		return "a package brings no Source that is shown a secret of the fleet", write
-	case s.Git != nil && strings.HasPrefix(s.Git.URL, "file:"):
-		return "a package brings no Source on the hub's own disk", write
-	case err == nil:
-		return fmt.Sprintf("the package would write the Source into %s, which holds something else", file), write
-	}
-	return "", ""
-}
-
 // inPayload makes paths within the package ones within the repo.
 func (i *installing) inPayload(p *part, spec map[string]any) error {
 	var bad error
@@ -284,42 +169,6 @@ func (i *installing) inPayload(p *part, spec map[string]any) error {
 		list(helm, "valuesFiles", "spec.helm.valuesFiles")
 	}
 	return bad
-}
-
-// onClusters gives a Service that says nothing of it the installation's clusters.
-func (i *installing) onClusters(spec map[string]any) error {
-	if spec["clusters"] != nil {
-		return nil
-	}
-	picked := i.in.Spec.Clusters
-	if picksNone(picked) {
-		management := i.w.Fleet.Workspace.Spec.Management
-		if management == "" {
-			return fleet.Errors{{
-				Position: i.w.Fleet.Workspace.Position, Message: fmt.Sprintf("package %s names no clusters, and there is no management cluster", i.name()),
-				Fix: fmt.Sprintf("write management: CLUSTER below spec, or clusters: {names: [CLUSTER]} into %s", i.in.Position.File),
-			}}
-		}
-		picked.Names = []string{management}
-	}
-	spec["clusters"] = tree(picked, nil)
-	return nil
-}
-
-// staysOn refuses clusters that a step picks by itself beyond those that the installation names: where a package goes is for
-// whoever installs it to say.
-func (i *installing) staysOn(p *part, own fleet.Selector) error {
-	if picksNone(i.in.Spec.Clusters) || i.covers(i.in.Spec.Clusters, own) {
-		return nil
-	}
-	where := i.in.Place("spec.clusters")
-	return i.loaded.fault(p.field("spec.clusters"),
-		fmt.Sprintf("widen spec.clusters in %s if that is meant, or leave clusters out of the step, which then goes where they say", where.File),
-		"the step %s picks clusters beyond those of its installation (%s:%d)", p.step.Name, where.File, where.Line)
-}
-
-func picksNone(s fleet.Selector) bool {
-	return len(s.Names)+len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
 // plainParameters makes numbers and truths texts, as templates read them.
@@ -424,42 +273,6 @@ func (i *installing) needed(p *part, seen map[string]bool, each func(fleet.Servi
 	}
 }
 
-// covers says whether a selector picks every cluster that another picks. Of one that picks by tags that is known only where it
-// has all conditions of the other: another cluster may come.
-func (i *installing) covers(all, some fleet.Selector) bool {
-	if reflect.DeepEqual(all, some) || !picksNone(all) && narrows(all, some) {
-		return true
-	}
-	for _, name := range some.Names {
-		c, ok := i.w.Fleet.Cluster(name)
-		if !ok || !all.Matches(c) {
-			return false
-		}
-	}
-	return len(some.Names) > 0
-}
-
-// narrows says whether a selector has all conditions of another, and so picks nothing that the other does not.
-func narrows(all, some fleet.Selector) bool {
-	for _, name := range some.Names {
-		if len(all.Names) > 0 && !slices.Contains(all.Names, name) {
-			return false
-		}
-	}
-	for label, value := range all.MatchLabels {
-		if got, ok := some.MatchLabels[label]; !ok || got != value {
-			return false
-		}
-	}
-	for n := range all.MatchExpressions {
-		same := func(r fleet.Requirement) bool { return reflect.DeepEqual(r, all.MatchExpressions[n]) }
-		if !slices.ContainsFunc(some.MatchExpressions, same) {
-			return false
-		}
-	}
-	return len(all.Names) == 0 || len(some.Names) > 0
-}
-
 // addDependencies adds services to what a Service waits for already.
 func addDependencies(spec map[string]any, names []string) {
 	list, _ := spec["dependsOn"].([]any)
@@ -473,161 +286,6 @@ func addDependencies(spec map[string]any, names []string) {
 		}
 	}
 	spec["dependsOn"] = list
-}
-
-// clustersOf are the facts of the clusters that a service goes to, which its texts may read.
-func (i *installing) clustersOf(s *fleet.Service) []any {
-	var all []any
-	for n := range i.w.Fleet.Clusters {
-		if c := &i.w.Fleet.Clusters[n]; s.Spec.Clusters.Matches(c) {
-			all = append(all, []any{c.Metadata.Name, c.Spec.Tags, c.Spec.Parameters})
-		}
-	}
-	return all
-}
-
-// sealedOf are the sealed files that a service reads.
-func (i *installing) sealedOf(step string, s *fleet.Service) []string {
-	var files []string
-	if _, ok := i.sealed[i.path(step+secretValues)]; ok {
-		files = append(files, i.path(step+secretValues))
-	}
-	for _, ref := range s.Spec.Secrets {
-		files = append(files, path.Clean(ref.From))
-	}
-	return sorted(files)
-}
-
-// sealValues takes secrets out of what is written in clear, into a sealed file that the agent adds.
-func (i *installing) sealValues(p *part, s *Step, doc *document, got evaluated) error {
-	if len(got.leaves) == 0 {
-		return nil
-	}
-	spec := doc.Spec
-	helm, _ := spec["helm"].(map[string]any)
-	secret := map[string]any{}
-	for _, leaf := range got.leaves {
-		switch {
-		case helm != nil && len(leaf) > 3 && slices.Equal(leaf[:3], []string{"spec", "helm", "values"}):
-			values, _ := helm["values"].(map[string]any)
-			take(values, secret, leaf[3:])
-		case helm == nil && len(leaf) == 3 && leaf[1] == "parameters":
-			parameters, _ := spec["parameters"].(map[string]any)
-			if v := parameters[leaf[2]]; v != nil {
-				secret[leaf[2]] = fmt.Sprint(v)
-			}
-			delete(parameters, leaf[2])
-		default:
-			return i.loaded.fault(p.field(dotted(p.raw, leaf)), "put it into the values of a chart, or into parameters",
-				"a secret would stand in clear in the Service's %s", strings.TrimPrefix(dotted(p.raw, leaf), "spec."))
-		}
-	}
-	if values, ok := helm["values"].(map[string]any); ok && len(values) == 0 {
-		delete(helm, "values")
-	}
-	file := i.path(s.Name + secretValues)
-	if helm != nil {
-		i.addValuesFile(spec, helm, file)
-	} else {
-		list, _ := spec["secrets"].([]any)
-		spec["secrets"] = append(list, map[string]any{"name": parametersSecret, "from": file, "templateOnly": true})
-	}
-	recipe, err := i.recipe(p, got)
-	if err != nil {
-		return err
-	}
-	doc.Metadata.Annotations = map[string]string{recipeAnnotation: recipe}
-	if shut := i.scope.locked(got.files); shut != "" {
-		return i.keepSealed(s.Name, file, recipe, shut)
-	}
-	i.sealed[file], err = encode("# Written by plural: the secret values of the step "+s.Name+". Do not edit it.\n", secret)
-	return err
-}
-
-// addValuesFile has the chart read a file of the installation repo, wherever the chart comes from.
-func (i *installing) addValuesFile(spec, helm map[string]any, file string) {
-	name := file
-	if source, _ := spec["source"].(map[string]any); source["name"] != nil && source["name"] != "" {
-		mounts, _ := spec["mounts"].([]any)
-		spec["mounts"] = append(mounts, map[string]any{"source": map[string]any{"path": file}, "at": mountFolder})
-		name = mountFolder + "/" + path.Base(file)
-	}
-	files, _ := helm["valuesFiles"].([]any)
-	helm["valuesFiles"] = append(files, name)
-}
-
-// keepSealed leaves a file that cannot be made anew as it is, where it was made from the same.
-func (i *installing) keepSealed(step, file, recipe, shut string) error {
-	old, err := fleet.ReadServices(i.path(servicesFile), i.documents[step])
-	if err != nil || len(old) != 1 || old[0].Metadata.Annotations[recipeAnnotation] != recipe {
-		return &LockedError{shut}
-	}
-	if _, err := fs.Stat(i.w.Repo, file); err != nil {
-		return &LockedError{shut}
-	}
-	i.sealed[file] = nil
-	return nil
-}
-
-// take moves the value at a path from one tree into another. A list goes as a whole: charts put no lists together.
-func take(from, into map[string]any, at []string) {
-	value, ok := from[at[0]]
-	if !ok {
-		return
-	}
-	below, isMap := value.(map[string]any)
-	if len(at) == 1 || !isMap {
-		into[at[0]] = value
-		delete(from, at[0])
-		return
-	}
-	next, ok := into[at[0]].(map[string]any)
-	if !ok {
-		next = map[string]any{}
-		into[at[0]] = next
-	}
-	take(below, next, at[1:])
-	if len(below) == 0 {
-		delete(from, at[0])
-	}
-}
-
-// recipe is a hash over all that secret values are made from, but for secrets.
-func (i *installing) recipe(p *part, got evaluated) (string, error) {
-	var parts []any
-	for _, leaf := range p.tree.Leaves() {
-		if !slices.ContainsFunc(got.leaves, func(l []string) bool { return slices.Equal(l, leaf.Path) }) {
-			continue
-		}
-		parts = append(parts, leaf.Path, at(p.raw, leaf.Path))
-		for _, ref := range leaf.Refs {
-			if r := i.scope.isSecret(ref); !r {
-				parts = append(parts, ref.Path, at(i.scope.vars, ref.Path))
-			}
-		}
-	}
-	sum, err := hashJSON(parts)
-	return strings.TrimPrefix(sum, "sha256:"), err
-}
-
-// at is what stands at a path of a tree, nil for nothing.
-func at(tree any, path []string) any {
-	for _, key := range path {
-		switch v := tree.(type) {
-		case map[string]any:
-			tree = v[key]
-		case []any:
-			tree = nil
-			for n := range v {
-				if fmt.Sprint(n) == key {
-					tree = v[n]
-				}
-			}
-		default:
-			return nil
-		}
-	}
-	return tree
 }
 
 // keysOf are a map's, sorted.
