@@ -183,10 +183,13 @@ func TestInitThatFailsSaysWhatWouldHelp(t *testing.T) {
 			if tool.Product == terraform.OpenTofu && test.tofu != "" {
 				test.want = test.tofu
 			}
-			if test.want == unread {
-				t.Skip("OpenTofu does not read required_version")
+			work, err := tool.Prepare(t.Context(), m, nil)
+			if test.want == unread { // OpenTofu does not read required_version
+				if err != nil || work.Close() != nil {
+					t.Errorf("%s minds what it does not read: %v", tool.Product, err)
+				}
+				return
 			}
-			_, err := tool.Prepare(t.Context(), m, nil)
 			var failed *terraform.FailedError
 			if !errors.As(err, &failed) || !strings.HasPrefix(strings.ReplaceAll(told(err), mirror, "MIRROR"), test.want) || failed.Fix() == "" {
 				t.Errorf("got  %v\nwant %s", err, test.want)
