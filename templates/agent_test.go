@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ type cluster struct {
 	mu   sync.Mutex
 	sent map[request]bool
 	// old makes the API server one that cannot stream lists.
-	old bool
+	old atomic.Bool
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -113,7 +114,7 @@ func newCluster(t *testing.T) *cluster {
 	c.agent.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			c.record(r)
-			if query := r.URL.Query(); c.old && query.Get("sendInitialEvents") != "" {
+			if query := r.URL.Query(); c.old.Load() && query.Get("sendInitialEvents") != "" {
 				query.Set("resourceVersionMatch", "Exact") // which may not be asked of a stream
 				r = r.Clone(r.Context())
 				r.URL.RawQuery = query.Encode()
@@ -332,7 +333,7 @@ spec:
 	later := config("later")
 	later.SetAnnotations(map[string]string{"config.kubernetes.io/depends-on": "apps/namespaces/" + c.Namespace + "/Deployment/foreign"})
 	for _, old := range []bool{false, true} {
-		c.old = old
+		c.old.Store(old) // watches of the engine before may still come back
 		service := c.Namespace
 		engine := c.engine()
 		c.sync(engine, c.request(service, "one", config("one"), web, later))
