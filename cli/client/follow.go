@@ -44,10 +44,19 @@ func (c *Client) Follow(ctx context.Context, f Following, each func(v1.StreamEve
 	if f.Connected == nil {
 		f.Connected = func(error) {}
 	}
-	pause := minPause
-	for {
+	return again(ctx, f.Connected, func() (bool, error) {
 		before := f.Since
 		err := c.follow(ctx, &f, each)
+		return f.Since != before, err
+	})
+}
+
+// again reads a stream with once until ctx ends, the hub refuses it, or whoever takes the events stops. In between it pauses, the
+// longer the more often nothing came. Of what ended a stream, broken is told.
+func again(ctx context.Context, broken func(error), once func() (came bool, err error)) error {
+	pause := minPause
+	for {
+		came, err := once()
 		var refused *Error
 		if stop := (*stopped)(nil); errors.As(err, &stop) {
 			return stop.err
@@ -58,8 +67,8 @@ func (c *Client) Follow(ctx context.Context, f Following, each func(v1.StreamEve
 		if errors.As(err, &refused) && refusedFor(refused.Status) {
 			return err
 		}
-		f.Connected(err)
-		if pause = min(2*pause, maxPause); f.Since != before {
+		broken(err)
+		if pause = min(2*pause, maxPause); came {
 			pause = minPause
 		}
 		select {
@@ -77,18 +86,25 @@ func (s *stopped) Error() string { return s.err.Error() }
 
 // follow reads one stream until it breaks. What it has read to the end stands in f.Since.
 func (c *Client) follow(ctx context.Context, f *Following, each func(v1.StreamEvent) error) error {
+	return c.events(ctx, "/v1/stream?"+f.query().Encode(), func() { f.Connected(nil) }, func(stream io.Reader, came func()) error {
+		return f.read(stream, came, each)
+	})
+}
+
+// events has read take in one stream until it breaks. That it is there is told to begun, and that something came, by read.
+func (c *Client) events(ctx context.Context, path string, begun func(), read func(stream io.Reader, came func()) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errors.New("nothing came for " + silence.String())) })
 	defer quiet.Stop()
-	target := c.base.String() + "/v1/stream?" + f.query().Encode()
-	resp, err := c.send(ctx, http.MethodGet, target, "text/event-stream", nil, &http.Client{Transport: c.http.Transport})
+	over := &http.Client{Transport: c.http.Transport}
+	resp, err := c.send(ctx, http.MethodGet, c.base.String()+path, "text/event-stream", nil, over)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	f.Connected(nil)
-	err = f.read(resp.Body, func() { quiet.Reset(silence) }, each)
+	begun()
+	err = read(resp.Body, func() { quiet.Reset(silence) })
 	if stop := (*stopped)(nil); errors.As(err, &stop) {
 		return err
 	}
