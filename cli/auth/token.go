@@ -36,7 +36,7 @@ type createOptions struct {
 }
 
 func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
-	o := &createOptions{Making: change.Making{Factory: f}}
+	o := &createOptions{Making: change.Making{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "create USER",
 		Short: "Make a token for a user, and commit its hash",
@@ -200,7 +200,7 @@ func noUser(name string) error {
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	m := &change.Making{Factory: f}
+	m := &change.Making{Factory: f, Unobserved: true}
 	cmd := &cobra.Command{
 		Use:   "delete USER NAME",
 		Short: "Take a token back",

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace"
@@ -31,9 +32,13 @@ import (
 type Making struct {
 	Factory *cmdutil.Factory
 	// DryRun shows the change and makes none.
-	DryRun           bool
-	message          string
-	noCommit, noPush bool
+	DryRun bool
+	// Wait says that Finish waits until what was pushed is observed.
+	Wait bool
+	// Unobserved is for changes of which no hub knows when they have their effect: there is no --wait.
+	Unobserved           bool
+	message              string
+	noCommit, noPush, pr bool
 }
 
 // Flags declares what a person may say of it.
@@ -42,12 +47,18 @@ func (m *Making) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&m.DryRun, "dry-run", false, "show the change, and make none")
 	flags.BoolVar(&m.noCommit, "no-commit", false, "change the file in the work tree only")
 	flags.BoolVar(&m.noPush, "no-push", false, "commit, but leave the push to you")
+	flags.BoolVar(&m.pr, "pr", false, "push the change as a branch of its own, and open a pull request")
+	if !m.Unobserved {
+		flags.BoolVar(&m.Wait, "wait", true, "wait until the change is observed")
+	}
 }
 
 // Made is how far a change was carried.
 type Made struct {
-	// Written says that the file is changed, by a commit or in the work tree; it may be when there is an error too.
+	// Written says that the change is made: by a commit, in the work tree, or as a branch; it may be when there is an error too.
 	Written bool
+	// Branch is the one that was pushed for others to merge, with the address of its pull request, if there is one.
+	Branch, PullRequest string
 	// Pushed is the commit that was pushed; empty when none was.
 	Pushed string
 }
@@ -101,6 +112,18 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 	}
 	m.Factory.Say("committed and pushed as %s", cmdutil.ShortCommit(pushed))
 	return Made{Written: true, Pushed: pushed}, nil
+}
+
+// Finish waits until what was made is observed, as far as the person wants it and there is something to wait for.
+func (m *Making) Finish(ctx context.Context, made Made, about observe.About) error {
+	if made.Pushed == "" || !m.Wait {
+		return nil
+	}
+	hub, err := m.Factory.HubClient()
+	if err != nil {
+		return err
+	}
+	return observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
 }
 
 // diff is one file's change. A file that was not there, or will not be, is /dev/null as in git.

@@ -24,7 +24,7 @@ type addOptions struct {
 }
 
 func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
-	o := &addOptions{f: f, given: given{f: f}, making: change.Making{Factory: f}}
+	o := &addOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "add NAME[@RANGE]...",
 		Short: "Add packages to the repo, with all that they need",

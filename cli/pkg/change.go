@@ -21,7 +21,7 @@ type setOptions struct {
 }
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
-	o := &setOptions{f: f, given: given{f: f}, making: change.Making{Factory: f}}
+	o := &setOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "set NAME [QUESTION=VALUE]...",
 		Short: "Change answers of a package",
@@ -79,7 +79,7 @@ func (o *setOptions) run(ctx context.Context, name string, args []string) error 
 }
 
 func newCmdRemove(f *cmdutil.Factory) *cobra.Command {
-	making := &change.Making{Factory: f}
+	making := &change.Making{Factory: f, Unobserved: true}
 	cmd := &cobra.Command{
 		Use:   "remove NAME...",
 		Short: "Take packages out of the installation repo",
@@ -133,7 +133,7 @@ type upgradeOptions struct {
 }
 
 func newCmdUpgrade(f *cmdutil.Factory) *cobra.Command {
-	o := &upgradeOptions{f: f, given: given{f: f}, making: change.Making{Factory: f}}
+	o := &upgradeOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "upgrade [NAME...]",
 		Short: "Bring packages to newer versions, as a commit",

@@ -24,7 +24,6 @@ type ackOptions struct {
 	removals string
 	commit   bool
 	making   change.Making
-	wait     bool
 }
 
 func newCmdAck(f *cmdutil.Factory) *cobra.Command {
@@ -62,7 +61,6 @@ nothing waits for any more are taken out of the file.`,
 	flags.StringVar(&o.removals, "cluster-removals", "", "agree to removals of whole services from this `CLUSTER`")
 	flags.BoolVar(&o.commit, "commit", false, "agree to what the newest commit takes away, for which the hub refuses it")
 	o.making.Flags(flags)
-	flags.BoolVar(&o.wait, "wait", true, "wait until the agreement is observed")
 	return cmd
 }
 
@@ -121,7 +119,7 @@ func (o *ackOptions) run(ctx context.Context) error {
 		return err
 	}
 	made, err := o.making.CarryOut(ctx, repo, planned, about.message())
-	if err != nil || made.Pushed == "" || !o.wait {
+	if err != nil || made.Pushed == "" || !o.making.Wait {
 		return err
 	}
 	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: made.Pushed}.wait(ctx)

@@ -2,58 +2,14 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 )
-
-const (
-	// lookEvery is the wait between two looks at the hub.
-	lookEvery = 500 * time.Millisecond
-	// settleTimeout is how long is waited where --timeout says nothing: a silent cluster must not keep a person waiting.
-	settleTimeout = 2 * time.Minute
-)
-
-// errUnsettled is why a wait ended that nobody bounded.
-var errUnsettled = errors.New("it was not observed in time")
-
-// await looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for.
-// When the time is over that is taken where --timeout says nothing, the error is what pending says.
-func await(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (done bool, err error), pending func() error) error {
-	if f.Timeout == 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, settleTimeout, errUnsettled)
-		defer cancel()
-	}
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		done, err := look(ctx)
-		var away *client.Unreachable
-		switch {
-		case errors.Is(context.Cause(ctx), errUnsettled):
-			return pending()
-		case err != nil && !errors.As(err, &away):
-			return err
-		case err == nil && done:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errUnsettled) {
-				return pending()
-			}
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
-}
 
 // settled waits until nothing that was agreed to waits any more.
 type settled struct {
@@ -68,7 +24,7 @@ type settled struct {
 func (s settled) wait(ctx context.Context) error {
 	_ = s.hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
 	var left []matter
-	err := await(ctx, s.f, func(ctx context.Context) (bool, error) {
+	err := observe.Until(ctx, s.f, func(ctx context.Context) (bool, error) {
 		now, err := s.look(ctx)
 		if err == nil {
 			left = now
@@ -87,7 +43,7 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refused(status, s.commit); err != nil {
+	if err := observe.Refused(status, s.commit); err != nil {
 		return nil, err
 	}
 	found, err := s.about.ask(ctx, s.hub)
@@ -99,21 +55,9 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 	}), nil
 }
 
-// refused is the error about a commit that the hub does not take.
-func refused(status *v1.Status, commit string) error {
-	if status.Head.ID != commit || len(status.Refused) == 0 {
-		return nil
-	}
-	var problems []ui.Problem
-	for _, p := range status.Refused {
-		problems = append(problems, cmdutil.HubProblem(p))
-	}
-	return cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
-}
-
 func (s settled) pending(left []matter) error {
 	told := &ui.Err{
-		Msg: fmt.Sprintf("the agreement is pushed as %s, and not observed after %s", cmdutil.ShortCommit(s.commit), settleTimeout),
+		Msg: fmt.Sprintf("the agreement is pushed as %s, and not observed after %s", cmdutil.ShortCommit(s.commit), observe.Timeout),
 		Fix: "see plural status; it is taken up when the clusters are heard of again", Code: ui.ExitPending,
 	}
 	for i := range left {

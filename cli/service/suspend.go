@@ -10,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/amend"
 )
@@ -22,7 +23,6 @@ type suspension struct {
 	on                    bool
 	done, nothing, commit string
 	making                change.Making
-	wait                  bool
 }
 
 func newCmdSuspend(f *cmdutil.Factory) *cobra.Command {
@@ -53,7 +53,6 @@ waits until the hub serves the commit.`,
 func newCmdSuspension(f *cmdutil.Factory, s suspension, cmd *cobra.Command) *cobra.Command {
 	s.f, s.making = f, change.Making{Factory: f}
 	s.making.Flags(cmd.Flags())
-	cmd.Flags().BoolVar(&s.wait, "wait", true, "wait until the hub serves the change")
 	cmd.Args = cmdutil.Exactly("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s.service = args[0]
@@ -76,7 +75,7 @@ func (s *suspension) run(ctx context.Context) error {
 		return nil
 	}
 	made, err := s.making.CarryOut(ctx, repo, planned, s.commit+s.service)
-	if err != nil || made.Pushed == "" || !s.wait {
+	if err != nil || made.Pushed == "" || !s.making.Wait {
 		return err
 	}
 	hub, err := s.f.HubClient()
@@ -89,19 +88,19 @@ func (s *suspension) run(ctx context.Context) error {
 // observe waits until the hub serves the commit, or a newer one that says the same.
 func (s *suspension) observe(ctx context.Context, hub *client.Client, commit string) error {
 	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
-	err := await(ctx, s.f, func(ctx context.Context) (bool, error) {
+	err := observe.Until(ctx, s.f, func(ctx context.Context) (bool, error) {
 		status, err := hub.Status(ctx)
 		if err != nil {
 			return false, err
 		}
-		if err := refused(status, commit); err != nil || status.Commit.ID == commit {
+		if err := observe.Refused(status, commit); err != nil || status.Commit.ID == commit {
 			return true, err
 		}
 		service, err := hub.Service(ctx, s.service)
 		return err == nil && s.on && service.Suspended, err
 	}, func() error {
 		return &ui.Err{
-			Msg: fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(commit), settleTimeout),
+			Msg: fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(commit), observe.Timeout),
 			Fix: "plural status", Code: ui.ExitPending,
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -65,7 +66,7 @@ func (o *syncOptions) run(ctx context.Context) error {
 	}
 	since := o.f.Now()
 	var now *v1.Service
-	err = await(ctx, o.f, func(ctx context.Context) (bool, error) {
+	err = observe.Until(ctx, o.f, func(ctx context.Context) (bool, error) {
 		found, err := o.look(ctx, hub)
 		if err != nil {
 			return false, err
@@ -146,7 +147,7 @@ func failed(s *v1.Service) error {
 
 func (o *syncOptions) pending(s *v1.Service) error {
 	told := &ui.Err{
-		Msg: fmt.Sprintf("%s is still under way after %s", o.service, settleTimeout),
+		Msg: fmt.Sprintf("%s is still under way after %s", o.service, observe.Timeout),
 		Fix: "plural service get " + o.service, Code: ui.ExitPending,
 	}
 	if s == nil {
