@@ -167,7 +167,7 @@ func (v *View) Events(q paging.Query) (*v1.List[v1.Event], error) {
 
 // of is a schema for what holds an item of another.
 func of[T, U any](s filter.Schema[U], get func(T) U) filter.Schema[T] {
-	out := filter.Schema[T]{Fields: map[string]filter.Field[T]{}}
+	out := filter.Schema[T]{Fields: map[string]filter.Field[T]{}, At: s.At}
 	for key, field := range s.Fields {
 		out.Fields[key] = filter.Field[T]{Get: func(t T) string { return field.Get(get(t)) }, Words: field.Words, Fixed: field.Fixed}
 	}
@@ -209,7 +209,7 @@ func cellSchema() filter.Schema[cell] {
 			},
 			"message": {Get: func(c cell) string { return c.row.said() }},
 		},
-		Names: []func(cell) string{service, cluster},
+		Names: []func(cell) string{service, cluster}, At: "cluster",
 		Tag:   func(c cell, name string) string { return c.entry.cluster.Spec.Tags[name] },
 	}
 }
@@ -239,7 +239,7 @@ func clusterSchema() filter.Schema[line] {
 			"agent":      {Get: func(l line) string { _, agent := l.versions(); return agent }},
 			"message":    {Get: func(l line) string { return l.cluster().Message }},
 		},
-		Names: []func(line) string{name},
+		Names: []func(line) string{name}, At: "cluster",
 		Tag:   func(l line, name string) string { return l.entry.cluster.Spec.Tags[name] },
 	}
 }
@@ -346,6 +346,6 @@ func eventSchema() filter.Schema[v1.Event] {
 			},
 			"message": {Get: func(e v1.Event) string { return e.Message }, Fixed: true},
 		},
-		Names: []func(v1.Event) string{service, cluster},
+		Names: []func(v1.Event) string{service, cluster}, At: "cluster",
 	}
 }

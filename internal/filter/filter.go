@@ -11,6 +11,10 @@
 //	env:                 there is no value
 //	!env:prod -web       a leading ! or - turns a term round
 //	"two words"          quotes, also message~"no image", keep spaces, commas and stars; \" and \\ stand for themselves
+//	^web- a|b pay.*api   a word with one of ^ $ | ( ) [ ] { } + ? \ or .* is a regular expression, looked for in names; /web/ is one too
+//	@prod-*              the cluster, as cluster:prod-*, wherever items are on one
+//	-l env=prod,tier!=db tags, as kubectl has them: all of them have to hold; env is one that is there, !env one that is not
+//	-f pymt              a name has these characters in this order
 package filter
 
 import (
@@ -34,6 +38,8 @@ type Schema[T any] struct {
 	Names []func(T) string
 	// Tag is the value of one of an item's tags; nil: items have none, and a key that is no field's is an error.
 	Tag func(item T, name string) string
+	// At is the key of the field that "@" stands for; empty: there is none.
+	At string
 }
 
 // Field is one value of an item.
@@ -118,14 +124,21 @@ func (t *term[T]) holds(item T) bool {
 
 func compile[T any](w word, schema Schema[T]) (term[T], error) {
 	t := term[T]{fits: w.patterns, not: w.not, fixed: true}
-	if w.key == "" {
+	if w.key == "" && !w.at {
 		t.values = schema.Names
 		return t, nil
 	}
 	key := strings.ToLower(w.key)
+	if w.at {
+		key = schema.At
+	}
 	field, ok := schema.Fields[key]
 	switch {
-	case ok:
+	case w.at && !ok:
+		return t, &Error{w.text, "nothing in this list is on one cluster", "leave it out"}
+	case schema.Tag == nil && (w.tag || strings.HasPrefix(key, "tag.")):
+		return t, &Error{w.text, "nothing in this list has tags", "leave it out; clusters have tags, and services on them by theirs"}
+	case ok && !w.tag:
 		if err := w.among(field.Words); err != nil {
 			return t, err
 		}
@@ -136,7 +149,7 @@ func compile[T any](w word, schema Schema[T]) (term[T], error) {
 		return t, &Error{w.text, "there is no key " + strconv.Quote(w.key), "the keys are " + keys}
 	}
 	name := w.key
-	if strings.HasPrefix(key, "tag.") {
+	if strings.HasPrefix(key, "tag.") && !w.tag {
 		name = w.key[len("tag."):]
 	}
 	t.values = []func(T) string{func(item T) string { return schema.Tag(item, name) }}

@@ -1,6 +1,9 @@
 package filter
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // pattern fits texts that have its parts in order, whatever lies between them. Unless it is loose, the first part stands at the
 // text's start, the last at its end.
@@ -9,6 +12,8 @@ type pattern struct {
 	loose bool
 	// wide says that there is more than ASCII in it.
 	wide bool
+	// expr, where it is set, is all that counts.
+	expr *regexp.Regexp
 }
 
 func newPattern(parts []string, loose bool) pattern {
@@ -22,6 +27,9 @@ func newPattern(parts []string, loose bool) pattern {
 
 // fits is on the path of every row of a fleet: it makes no copy of a text in ASCII.
 func (p *pattern) fits(text string) bool {
+	if p.expr != nil {
+		return p.expr.MatchString(text)
+	}
 	if p.wide {
 		text = strings.ToLower(text)
 	}
