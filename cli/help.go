@@ -51,7 +51,7 @@ func writeFirstScreen(w io.Writer, root *cobra.Command) {
 		}
 		writeCommands(w, root, group)
 	}
-	fmt.Fprintln(w, "More: plural COMMAND --help; plural help flags, environment or exit-codes")
+	fmt.Fprintln(w, "More: plural COMMAND --help; plural help environment, filters, keys, git, ...")
 }
 
 // writeCommands lists the commands of a group under its title, if there are any.
@@ -130,53 +130,4 @@ func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
 		}
 	})
 	return own
-}
-
-// topics are the help pages that belong to no command.
-func topics() []*cobra.Command {
-	return []*cobra.Command{
-		{
-			Use: "exit-codes", Short: "What the program ends with",
-			Long: `Exit codes.
-
-  0    it worked
-  1    it failed, or the command line makes no sense
-  2    differences, or an unhealthy fleet; only with --exit-code
-  4    the hub does not know who asks
-  8    --timeout ended before the work did
-  130  interrupted`,
-		},
-		{
-			Use: "environment", Short: "Environment variables",
-			Long: `Environment variables. A flag wins over a variable.
-
-  PLURAL_HUB         the hub's URL, as --hub
-  PLURAL_TOKEN       the token to show to the hub
-  PLURAL_TOKEN_FILE  a file that holds it
-  PLURAL_CA_FILE     certificates, PEM, by which to know a hub beside the
-                     system's
-  PLURAL_REPO        the installation repo, as --dir
-  PLURAL_CONFIG_DIR  where hosts.yaml and identities lie, instead of
-                     $XDG_CONFIG_HOME/plural
-
-  PLURAL_IDENTITY       the age identity that opens sealed files, and no other
-  PLURAL_IDENTITY_FILE  a file that holds it
-  PLURAL_IDENTITY_FD    the number of an open file descriptor with it
-  VISUAL, EDITOR        the editor of plural crypto edit
-
-  NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb   as everywhere
-  ACCESSIBLE         set: ask line by line, for screen readers
-  CI                 set: never ask
-  HTTPS_PROXY, HTTP_PROXY, NO_PROXY   the way to the hub`,
-		},
-		newFlagsTopic(),
-	}
-}
-
-func newFlagsTopic() *cobra.Command {
-	topic := &cobra.Command{Use: "flags", Short: "Flags of every command"}
-	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprintf(cmd.OutOrStdout(), "Flags of every command.\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
-	})
-	return topic
 }

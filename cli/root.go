@@ -164,7 +164,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		simcmd.NewCmdSim(f),
 		newCmdVersion(f),
 	)
-	root.AddCommand(topics()...)
+	root.AddCommand(topicCommands()...)
 	setHelp(root)
 	return root
 }

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// topic is a help page that belongs to no command. Its text is what `plural help NAME` prints, and what docs/help/NAME.md says:
+// paragraphs, with tables and examples indented.
+type topic struct{ name, short, text string }
+
+// topics are the help pages there are. The order is that of their list.
+func topics() []topic {
+	return []topic{
+		{"environment", "Environment variables, with what is set instead", environmentTopic},
+		{"formatting", "What -o, --jq and pipes do to what is printed", formattingTopic},
+		{"exit-codes", "What the program ends with", exitCodesTopic},
+		{"filters", "How rows of lists are picked", filtersTopic},
+		{"keys", "Keys of the console", keysTopic},
+		{"git", "How a change becomes a commit, and is taken back", gitTopic},
+	}
+}
+
+// topicCommands are the commands `plural help NAME`.
+func topicCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, t := range topics() {
+		commands = append(commands, &cobra.Command{Use: t.name, Short: t.short, Long: t.text})
+	}
+	return append(commands, newFlagsTopic())
+}
+
+func newFlagsTopic() *cobra.Command {
+	topic := &cobra.Command{Use: "flags", Short: "Flags of every command"}
+	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "Flags of every command.\n\n%s", cmd.Root().PersistentFlags().FlagUsagesWrapped(columns))
+	})
+	return topic
+}
+
+const exitCodesTopic = `Exit codes.
+
+  0    it worked
+  1    it failed, or the command line makes no sense
+  2    differences, an unhealthy fleet, or something outdated; only with
+       --exit-code
+  4    the hub does not know who asks
+  8    --timeout ended before the work did
+  130  interrupted
+
+plural kubectl, plural kube run and plugins end with the code of the program
+that they run. An error is told on stderr, as one JSON object with -o json or
+--jq, and then nothing is on stdout.`
+
+const environmentTopic = `Environment variables. A flag wins over a variable, a variable over what
+plural config has, and that over the default.
+
+  PLURAL_HUB         the hub's URL, as --hub. Between it and plural config
+                     stands what the installation repo says of its hub
+  PLURAL_TOKEN       the token to show to the hub
+  PLURAL_TOKEN_FILE  a file that holds it
+  PLURAL_CA_FILE     certificates, PEM, by which to know a hub beside the
+                     system's
+  PLURAL_REPO        the installation repo, as --dir
+  PLURAL_CONFIG_DIR  where config.yaml, hosts.yaml and identities lie, instead
+                     of $XDG_CONFIG_HOME/plural
+  PLURAL_CACHE_DIR   where copies of packages lie, instead of
+                     $XDG_CACHE_HOME/plural
+
+  PLURAL_OUTPUT               as plural config set output
+  PLURAL_COLOR                as plural config set color
+  PLURAL_PAGER, PAGER         the pager of long output: less -FRX
+  PLURAL_EDITOR, VISUAL, EDITOR   the editor of plural service edit and others
+  PLURAL_ASCII                set: no lines and marks beyond ASCII
+  PLURAL_NO_UPDATE_NOTIFIER   set: never look for a newer release
+
+  PLURAL_IDENTITY       the age identity that opens sealed files, and no other
+  PLURAL_IDENTITY_FILE  a file that holds it
+  PLURAL_IDENTITY_FD    the number of an open file descriptor with it
+
+  NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb   as everywhere
+  ACCESSIBLE         set: ask line by line, for screen readers
+  CI                 set: never ask, never look for a newer release
+  HTTPS_PROXY, HTTP_PROXY, NO_PROXY   the way to the hub
+
+Plugins, programs plural-NAME on PATH, are given PLURAL_HUB, PLURAL_REPO and
+PLURAL_PROGRAM, the path of this program.`
+
+const formattingTopic = `Output. People get tables on a terminal, cut to its width. Piped, the same
+rows come whole, separated by tabs and without a header. Results are on stdout,
+all else is on stderr.
+
+  -o table           what people read; wide has more columns
+  -o json, yaml      the types of the hub's API: docs/api/openapi.json.
+                     Fields are added, never renamed
+  -o name            kind/name, a line each
+  -o jsonpath=TEXT   as kubectl has it: jsonpath={.items[*].name}
+  -o template=TEXT   a Go template: template={{range .items}}{{.name}} {{end}}
+  --jq EXPRESSION    the JSON as jq picks it: --jq '.items[].name'
+
+Colors are for terminals: --color always or never decides otherwise, and so do
+NO_COLOR and CLICOLOR_FORCE. Color never says anything that words do not.
+
+  plural service list -o json
+  plural cluster list --jq '.items[] | select(.phase != "healthy") | .name'
+  plural service get podinfo -o jsonpath={.phase}`
+
+const filtersTopic = `Filters. They are terms with spaces between them, all of which have to hold.
+Case does not matter. The same ones work with --filter and in the console.
+
+  web                  a name contains the text
+  health:degraded      exactly this value
+  health:degraded,failed   one of them
+  cluster:prod-*       what begins so
+  message~image        the value contains the text
+  env:prod             any key that is no field is a tag of the cluster
+  env:                 there is no value
+  !env:prod, -web      the opposite
+  "two words"          quotes keep spaces, commas and stars
+
+  plural service list --filter 'health:degraded env:prod'`
+
+// keysTopic is told from the console's own key bindings.
+const keysTopic = `Keys of the console. Press ? in it: the help lists what works where you are,
+and enter there does it.`
+
+const gitTopic = `Git. The installation repo is the only source of what clusters run. A command
+that changes the fleet edits files of your clone, shows the difference, commits
+it, pushes it, and waits until the hub has observed the commit and the clusters
+run it.
+
+  -m, --message TEXT   the commit's message
+  --dry-run            show the difference, and change nothing
+  --no-commit          edit the files, and leave the commit to you
+  --no-push            commit, and leave the push to you
+  --pr                 push a branch, and open a pull request
+  --wait=false         do not wait for the clusters
+
+Files that you changed yourself are never part of such a commit. A push that
+somebody else was faster with is tried again on top of theirs.
+
+plural undo reverts the newest change of the fleet, and plural undo COMMIT
+another one, as a new commit that it shows first. History is never rewritten.
+
+  plural service set podinfo replicas=3
+  plural undo
+
+plural crypto init sets up git so that sealed files are opened in your clone and
+sealed on their way into a commit. plural crypto status says what is sealed, and
+for whom.`
