@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/pluralsh/plural/internal/needs"
@@ -37,7 +36,7 @@ func TestBranchMovesWholeAlsoInALinkedWorkTree(t *testing.T) {
 	second := plumbing.NewHash(run(main, "rev-parse", "HEAD"))
 	run(main, "pack-refs", "--all")
 
-	g, err := git.PlainOpenWithOptions(linked, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	g, err := (&Repo{root: linked}).open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +56,16 @@ func TestBranchMovesWholeAlsoInALinkedWorkTree(t *testing.T) {
 	}
 	if err := moveBranch(g, fresh, second, nil); !errors.Is(err, ErrMoved) {
 		t.Errorf("a branch that somebody else made: %v", err)
+	}
+	file := filepath.Join(main, ".git", "refs", "heads", "fresh")
+	if err := os.Link(file, filepath.Join(dir, "before")); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Storer.SetReference(plumbing.NewHashReference(fresh, second)); err != nil || run(main, "rev-parse", "fresh") != second.String() {
+		t.Errorf("a reference that go-git itself moves: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "before")); err != nil || string(text) != first.String()+"\n" {
+		t.Errorf("its file was written over: %q, %v", text, err)
 	}
 	run(main, "fsck", "--strict")
 	if left, _ := filepath.Glob(filepath.Join(main, ".git", "objects", "tmp_*")); len(left) > 0 {

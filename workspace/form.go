@@ -12,7 +12,6 @@ import (
 	"filippo.io/age"
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
@@ -228,9 +227,9 @@ func (r *Repo) GitDir() (string, error) {
 }
 
 func gitDir(g *git.Repository) (string, error) {
-	storage, ok := g.Storer.(*filesystem.Storage)
+	on, ok := g.Storer.(*storage)
 	if !ok {
 		return "", errors.New("the repository is not on disk")
 	}
-	return storage.Filesystem().Root(), nil
+	return on.Filesystem().Root(), nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // staged is git's index, held under git's own lock: no git command changes it meanwhile.
@@ -21,17 +20,17 @@ type staged struct {
 
 // lockIndex reads the index of g and takes its lock. The caller ends with save or release.
 func lockIndex(g *git.Repository) (*staged, error) {
-	storage, ok := g.Storer.(*filesystem.Storage)
+	on, ok := g.Storer.(*storage)
 	if !ok {
 		return nil, errors.New("lock git index: the repository is not on disk")
 	}
-	path := filepath.Join(storage.Filesystem().Root(), "index")
+	path := filepath.Join(on.Filesystem().Root(), "index")
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return nil, err
 	}
 	s := &staged{lock: lock, path: path}
-	if s.index, err = storage.Index(); err != nil {
+	if s.index, err = on.Index(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("read git index: %w", err)
 	}

@@ -210,6 +210,9 @@ func newGit(root string, opts Options) (*git.Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make git repository %q: %w", root, err)
 	}
+	if g, err = lasting(g); err != nil {
+		return nil, err
+	}
 	if opts.RepoURL == "" {
 		return g, nil
 	}

@@ -91,5 +91,5 @@ func (r *Repo) open() (*git.Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open git repository %q: %w", r.root, err)
 	}
-	return g, nil
+	return lasting(g)
 }
