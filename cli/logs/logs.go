@@ -1,23 +1,20 @@
 // Package logs owns `plural logs`.
 //
-// It refuses to know where the hub has lines from. A command asks the hub for one log, or for those of a service's pods on
-// all of its clusters, and prints them line by line, with whose each is where there are several.
+// It refuses to know how logs are read. A command asks for one log, or for those of a service's pods on all of its clusters, and
+// prints them line by line, with whose each is where there are several.
 package logs
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/logstream"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -85,76 +82,40 @@ func (o *options) run(ctx context.Context, subject string) error {
 		return err
 	}
 	out := &lines{streams: o.f.IO}
+	reader := logstream.Reader{
+		Hub: hub, Now: o.f.Now, Line: out.line, Problem: o.tell,
+		Options: logstream.Options{Follow: o.follow, Previous: o.previous, Container: o.container, Since: o.since, Tail: o.tail},
+	}
+	of := logstream.Of{Hub: subject == "hub", Clusters: o.clusters}
 	switch {
 	case service:
-		return newReader(o, hub, name, out).run(ctx)
-	case subject == "hub":
-		return o.own(ctx, hub, "/v1/hub/logs", out.of(""))
+		of.Service = name
+	case !of.Hub:
+		of.Agent = name
 	}
-	return o.own(ctx, hub, "/v1/clusters/"+url.PathEscape(name)+"/agent/logs", out.of(""))
-}
-
-// maxOwn is how many lines the hub and agents keep of their own.
-const maxOwn = 2000
-
-// own prints the log of the hub or of an agent, whose lines begin with their time.
-func (o *options) own(ctx context.Context, hub *client.Client, path string, to *log) error {
-	if o.since > 0 {
-		to.after = o.f.Now().Add(-o.since)
+	err = explain(reader.Run(ctx, of))
+	if service && err == nil && !out.written {
+		o.f.Say("%s has no lines there", ui.Clean(name))
 	}
-	query := url.Values{"tail": {strconv.Itoa(o.tail)}}
-	if o.tail < 0 || o.tail > maxOwn {
-		query.Set("tail", strconv.Itoa(maxOwn))
-	}
-	if o.follow {
-		query.Set("follow", "true")
-	}
-	_, err := copyLog(ctx, hub, path, query, to)
 	return err
 }
 
-// query is what is asked of a pod's log.
-func (o *options) query() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]bool{"follow": o.follow, "previous": o.previous} {
-		if value {
-			q.Set(name, "true")
-		}
-	}
-	if o.since > 0 {
-		q.Set("since", o.since.String())
-	}
-	if o.tail >= 0 {
-		q.Set("tail", strconv.Itoa(o.tail))
-	}
-	if o.container != "" {
-		q.Set("container", o.container)
-	}
-	return q
+// tell says what cannot be read, beside the lines of what can.
+func (o *options) tell(whose string, err error) {
+	o.f.Say("%s: %s", ui.Clean(whose), ui.Clean(cmdutil.Explain(err).Error()))
 }
 
-// copyLog prints one log to its end, and says whether there was one.
-func copyLog(ctx context.Context, hub *client.Client, path string, query url.Values, to *log) (opened bool, err error) {
-	stream, err := hub.Text(ctx, path, query)
-	if err != nil {
-		return false, err
+// explain says what to do about what keeps logs from being read.
+func explain(err error) error {
+	var elsewhere *logstream.ElsewhereError
+	var many *logstream.ManyError
+	switch {
+	case errors.Is(err, logstream.ErrNone):
+		return ui.Silent(ui.ExitFailed) // each has been told
+	case errors.As(err, &elsewhere):
+		return &ui.Err{Msg: err.Error(), Fix: "plural service get " + elsewhere.Service, Err: err}
+	case errors.As(err, &many):
+		return &ui.Err{Msg: err.Error(), Fix: "name clusters: --cluster CLUSTER", Err: err}
 	}
-	err = to.copy(stream)
-	return true, errors.Join(err, stream.Close())
-}
-
-// pod is one whose log is read.
-type pod struct{ cluster, namespace, name string }
-
-func (p pod) path() string {
-	return "/v1/clusters/" + url.PathEscape(p.cluster) + "/pods/" + url.PathEscape(p.namespace) + "/" + url.PathEscape(p.name) + "/logs"
-}
-
-func (p pod) String() string { return p.cluster + "/" + p.name }
-
-func sorted(pods []pod) []pod {
-	slices.SortFunc(pods, func(a, b pod) int {
-		return strings.Compare(a.cluster+"\x00"+a.namespace+"\x00"+a.name, b.cluster+"\x00"+b.namespace+"\x00"+b.name)
-	})
-	return pods
+	return err
 }

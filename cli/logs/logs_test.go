@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/logstream"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -151,7 +152,7 @@ func TestALogSteersNoTerminal(t *testing.T) {
 }
 
 func TestALineWithoutEndIsBroken(t *testing.T) {
-	h := &hub{logs: map[string]string{"/v1/hub/logs": strings.Repeat("x", 3*maxLine) + "\nlast\n"}}
+	h := &hub{logs: map[string]string{"/v1/hub/logs": strings.Repeat("x", 3*(64<<10)) + "\nlast\n"}}
 	out, _, err := logs(t, t.Context(), h, "hub")
 	if lines := strings.Split(out.String(), "\n"); err != nil || len(lines) < 5 || lines[len(lines)-2] != "last" {
 		t.Errorf("%d lines, %v", len(lines), err)
@@ -211,7 +212,7 @@ func TestNothingToReadIsAnError(t *testing.T) {
 	if _, _, err := logs(t, t.Context(), waiting, "svc/web"); ui.CodeOf(err) != ui.ExitFailed {
 		t.Errorf("got %v", err)
 	}
-	many := &hub{pods: map[string][]string{"edge-1": make([]string, maxPods+1)}}
+	many := &hub{pods: map[string][]string{"edge-1": make([]string, logstream.MaxLogs+1)}}
 	if _, _, err := logs(t, t.Context(), many, "svc/web"); err == nil || !strings.Contains(err.Error(), "in one go") {
 		t.Errorf("got %v", err)
 	}
@@ -289,21 +290,4 @@ func await(t *testing.T, out fmt.Stringer, want string) {
 		case <-tick.C:
 		}
 	}
-}
-
-// FuzzLines has no byte through that a terminal would act on.
-func FuzzLines(f *testing.F) {
-	f.Add([]byte("plain\n\x1b[31mred\x00\r\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var out bytes.Buffer
-		l := (&lines{streams: &ui.Streams{Out: &out}}).of("")
-		if err := l.copy(bytes.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range out.String() {
-			if r != '\n' && r != '\t' && ui.Clean(string(r)) != string(r) {
-				t.Fatalf("%q came through in %q", r, out.String())
-			}
-		}
-	})
 }

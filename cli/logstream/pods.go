@@ -1,0 +1,371 @@
+package logstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/cli/client"
+)
+
+const (
+	// MaxLogs is how many logs are read in one go: a hub lets one person have 64 requests under way.
+	MaxLogs = 32
+	// lookEvery is Reader.lookAgain.
+	lookEvery = 5 * time.Second
+	// atOnce is how many clusters are asked at the same time.
+	atOnce = 8
+)
+
+// ErrNone means that there was something to read, and that none of it could be. Why has been told for each.
+var ErrNone = errors.New("no log could be read")
+
+// ElsewhereError says that a service does not run where it is looked for.
+type ElsewhereError struct{ Service, Cluster string }
+
+// Error names both.
+func (e *ElsewhereError) Error() string {
+	if e.Cluster == "" {
+		return "service " + e.Service + " runs on no cluster"
+	}
+	return fmt.Sprintf("service %s does not run on cluster %q", e.Service, e.Cluster)
+}
+
+// ManyError says that there are more pods than logs are read in one go.
+type ManyError struct{ Pods int }
+
+// Error says how many.
+func (e *ManyError) Error() string {
+	return fmt.Sprintf("there are %d pods, and at most %d logs are read in one go", e.Pods, MaxLogs)
+}
+
+// Pod is one whose log is read.
+type Pod struct{ Cluster, Namespace, Name string }
+
+// String is CLUSTER/NAME.
+func (p Pod) String() string { return p.Cluster + "/" + p.Name }
+
+// source is one container's log; of the pod's only container where that is not named.
+type source struct {
+	Pod
+	container string
+}
+
+func (s source) String() string {
+	if s.container == "" {
+		return s.Pod.String()
+	}
+	return s.Pod.String() + "/" + s.container
+}
+
+func (s source) path() string {
+	return "/v1/clusters/" + url.PathEscape(s.Cluster) + "/pods/" + url.PathEscape(s.Namespace) + "/" + url.PathEscape(s.Name) + "/logs"
+}
+
+// pods reads the logs of several pods.
+type pods struct {
+	*Reader
+	find func(context.Context) ([]Pod, error)
+
+	mu sync.Mutex // guards what follows
+	// containers are those of pods that have several.
+	containers map[Pod][]string
+	// reading are logs that are being read, ended when that of others came to an end.
+	reading map[source]bool
+	ended   map[source]time.Time
+	// told are problems that were told.
+	told map[string]bool
+}
+
+func newPods(r *Reader, of Of) *pods {
+	reader := *r
+	p := &pods{
+		Reader: &reader, containers: map[Pod][]string{},
+		reading: map[source]bool{}, ended: map[source]time.Time{}, told: map[string]bool{},
+	}
+	reader.Problem = func(whose string, err error) {
+		if r.Problem != nil && p.first(whose, err) {
+			r.Problem(whose, err)
+		}
+	}
+	if p.find = func(context.Context) ([]Pod, error) { return []Pod{of.Pod}, nil }; of.Service != "" {
+		p.find = func(ctx context.Context) ([]Pod, error) { return p.ofService(ctx, of) }
+	}
+	return p
+}
+
+// first says that a problem has not been told.
+func (p *pods) first(whose string, err error) bool {
+	text := whose + "\n" + err.Error()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.told[text]
+	p.told[text] = true
+	return first
+}
+
+func (p *pods) run(ctx context.Context) error {
+	found, err := p.find(ctx)
+	if err != nil {
+		return err
+	}
+	if len(found) > MaxLogs {
+		return &ManyError{Pods: len(found)}
+	}
+	if p.Follow {
+		return p.followAll(ctx, found)
+	}
+	failures, several := 0, len(found) > 1
+	for _, pod := range found {
+		if err := p.whole(ctx, pod, several); err != nil {
+			failures++
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if failures > 0 && failures == len(found) {
+		return ErrNone
+	}
+	return nil
+}
+
+// whole reads a pod's log to its end: that of each container, where it has several and none is named.
+func (p *pods) whole(ctx context.Context, pod Pod, several bool) (err error) {
+	for _, s := range p.sources(pod) {
+		if _, one := p.one(ctx, s, several || s.container != "", p.query()); one != nil {
+			err = one
+		}
+	}
+	if errors.As(err, new(*severalError)) {
+		return p.whole(ctx, pod, several) // it is known now which ones
+	}
+	return err
+}
+
+// followAll reads all logs at once, and those of pods that come, until ctx ends. A log that ends is gone on with, from there,
+// for as long as its pod is there: the container may have been started again.
+func (p *pods) followAll(ctx context.Context, found []Pod) error {
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	ticker := time.NewTicker(cmp.Or(p.lookAgain, lookEvery))
+	defer ticker.Stop()
+	again := make(chan struct{}, 1)
+	for {
+		for _, pod := range found {
+			for _, s := range p.sources(pod) {
+				if query, ok := p.begin(s); ok {
+					readers.Go(func() {
+						opened, err := p.one(ctx, s, true, query)
+						if p.end(s, opened); errors.As(err, new(*severalError)) {
+							select {
+							case again <- struct{}{}:
+							default:
+							}
+						}
+					})
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again:
+			continue
+		case <-ticker.C:
+		}
+		if now, err := p.find(ctx); err == nil {
+			found = now
+			p.forget(found)
+		}
+	}
+}
+
+// sources are a pod's logs, as far as they are known to be several.
+func (p *pods) sources(pod Pod) []source {
+	containers := p.containersOf(pod)
+	if p.Container != "" || len(containers) == 0 {
+		return []source{{Pod: pod}}
+	}
+	all := make([]source, len(containers))
+	for i, name := range containers {
+		all[i] = source{pod, name}
+	}
+	return all
+}
+
+func (p *pods) containersOf(pod Pod) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.containers[pod]
+}
+
+// begin says whether a log is to be read, and what of it: nobody reads it, and there is room.
+func (p *pods) begin(s source) (query url.Values, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reading[s] || len(p.reading) >= MaxLogs {
+		return nil, false
+	}
+	p.reading[s] = true
+	query = p.query()
+	if ended, again := p.ended[s]; again {
+		// What lies between two seconds is lost, and nothing comes twice.
+		query.Set("since", max(p.Now().Sub(ended).Truncate(time.Second), time.Second).String())
+		query.Del("tail")
+	}
+	return query, true
+}
+
+// end says that a log came to its end, if it was opened at all.
+func (p *pods) end(s source, opened bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.reading, s)
+	if opened {
+		p.ended[s] = p.Now()
+	}
+}
+
+// forget drops what is known of pods that are there no more.
+func (p *pods) forget(there []Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.ended, func(s source, _ time.Time) bool { return !slices.Contains(there, s.Pod) })
+	maps.DeleteFunc(p.containers, func(pod Pod, _ []string) bool { return !slices.Contains(there, pod) })
+}
+
+// severalError says that a pod has several containers, which are known now.
+type severalError struct{ error }
+
+// one reads one log, and says whether there was one. A problem is told here, for the others go on.
+func (p *pods) one(ctx context.Context, s source, several bool, query url.Values) (opened bool, err error) {
+	whose := ""
+	if several {
+		whose = s.String()
+	}
+	if s.container != "" {
+		query.Set("container", s.container)
+	}
+	l := &log{reader: p.Reader, from: whose}
+	opened, err = l.read(ctx, s.path(), query)
+	if ctx.Err() != nil {
+		return opened, err
+	}
+	if containers := named(err); len(containers) > 0 && p.Container == "" && s.container == "" {
+		p.mu.Lock()
+		p.containers[s.Pod] = containers
+		p.mu.Unlock()
+		return opened, &severalError{err}
+	}
+	if err != nil {
+		p.Problem(s.String(), err)
+	} else if p.Follow && p.Ended != nil && l.lines > 0 {
+		p.Ended(whose, nil)
+	}
+	return opened, err
+}
+
+// choices is how an API server says which containers there are, when it is not told which one is meant. There is no other way to
+// know them that would not take rights to read pods.
+var choices = regexp.MustCompile(`a container name must be specified for pod .*choose one of: \[([a-z0-9. -]+)\]`)
+
+func named(err error) []string {
+	var refused *client.Error
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	if found := choices.FindStringSubmatch(refused.Message); found != nil {
+		return strings.Fields(found[1])
+	}
+	return nil
+}
+
+// ofService finds a service's pods on the clusters that are meant. A cluster that does not answer is told, and left out; that none
+// does is an error.
+func (p *pods) ofService(ctx context.Context, of Of) ([]Pod, error) {
+	clusters, err := where(ctx, p.Hub, of)
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]Pod, len(clusters))
+	failed := make([]error, len(clusters))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, cluster := range clusters {
+		group.Go(func() error {
+			found[i], failed[i] = on(ctx, p.Hub, cluster, of.Service)
+			return nil // the others go on
+		})
+	}
+	_ = group.Wait()
+	var last error
+	for i, err := range failed {
+		if err != nil {
+			last = err
+			if ctx.Err() == nil {
+				p.Problem(clusters[i], err)
+			}
+		}
+	}
+	if last != nil && !slices.Contains(failed, nil) {
+		return nil, last
+	}
+	return sorted(slices.Concat(found...)), nil
+}
+
+// where are the clusters that are meant.
+func where(ctx context.Context, hub *client.Client, of Of) ([]string, error) {
+	s, err := hub.Service(ctx, of.Service)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for i := range s.Deployments {
+		all = append(all, s.Deployments[i].Cluster)
+	}
+	for _, name := range of.Clusters {
+		if !slices.Contains(all, name) {
+			return nil, &ElsewhereError{of.Service, name}
+		}
+	}
+	if len(of.Clusters) > 0 {
+		return of.Clusters, nil
+	}
+	if len(all) == 0 {
+		return nil, &ElsewhereError{Service: of.Service}
+	}
+	return all, nil
+}
+
+// on are the service's pods on one cluster.
+func on(ctx context.Context, hub *client.Client, cluster, service string) ([]Pod, error) {
+	objects, err := hub.ServiceObjects(ctx, cluster, service)
+	if err != nil {
+		return nil, err
+	}
+	var found []Pod
+	for i := range objects.Items {
+		if o := &objects.Items[i]; o.Group == "" && o.Kind == "Pod" {
+			found = append(found, Pod{cluster, o.Namespace, o.Name})
+		}
+	}
+	return found, nil
+}
+
+func sorted(list []Pod) []Pod {
+	slices.SortFunc(list, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
