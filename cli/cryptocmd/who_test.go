@@ -76,34 +76,3 @@ func TestMemberNameKeepsOnlyWhatAFileMayBeCalled(t *testing.T) {
 		}
 	}
 }
-
-func TestDraftIsPrivateAndLeavesNothing(t *testing.T) {
-	runtime := t.TempDir()
-	getenv := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime}[name] }
-	d, err := newDraft(getenv, "db.yaml", []byte("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]os.FileMode{d.dir: 0o700, d.name: 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v", path, info, err)
-		}
-	}
-	backup := d.name + "~"
-	if err := os.Link(d.name, backup); err != nil { // an editor's own copy
-		t.Fatal(err)
-	}
-	held, err := os.Open(d.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	d.wipe()
-	if left, err := os.ReadDir(runtime); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
-	content := make([]byte, 16)
-	if n, _ := held.Read(content); strings.Contains(string(content[:n]), "secret") {
-		t.Errorf("the file's blocks still hold %q", content[:n])
-	}
-}

@@ -6,28 +6,104 @@
 package editor
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
 )
 
 // Draft is a private copy of a text, in a folder of its own.
-type Draft struct{ f *cmdutil.Factory }
+type Draft struct {
+	f         *cmdutil.Factory
+	dir, name string
+}
 
-// Open makes a draft in a file named base.
+// Open makes a draft in a file named base, where only this user gets at it. In volatile memory if there is such a place.
 func Open(f *cmdutil.Factory, base string, text []byte) (*Draft, error) {
-	return nil, errors.New("not there yet")
+	var dir string
+	var err error
+	for _, parent := range []string{f.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", os.TempDir()} {
+		if parent == "" {
+			continue
+		}
+		if dir, err = os.MkdirTemp(parent, "plural-edit-"); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a private folder: %w", err)
+	}
+	d := &Draft{f: f, dir: dir, name: filepath.Join(dir, filepath.Base(base))}
+	if err := os.WriteFile(d.name, text, 0o600); err != nil {
+		d.Wipe()
+		return nil, fmt.Errorf("write a private copy: %w", err)
+	}
+	return d, nil
 }
 
 // Name is where the draft lies.
-func (d *Draft) Name() string { return "" }
+func (d *Draft) Name() string { return d.name }
 
-// Edit runs the person's editor until it ends.
-func (d *Draft) Edit(context.Context) error { return errors.New("not there yet") }
+// Edit runs the person's editor until it ends. Its setting may be several words, as git's.
+func (d *Draft) Edit(ctx context.Context) error {
+	command := cmp.Or(d.f.Getenv("VISUAL"), d.f.Getenv("EDITOR"), "vi")
+	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "sh", d.name)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.f.IO.In, d.f.IO.ErrOut, d.f.IO.ErrOut
+	if d.f.IO.OutTTY {
+		cmd.Stdout = d.f.IO.Out
+	}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &ui.Err{
+			Msg: fmt.Sprintf("the editor %q failed, and nothing is changed", command), Cause: err.Error(), Fix: "set VISUAL or EDITOR", Err: err,
+		}
+	}
+	return nil
+}
 
 // Text is the draft as it is now, if it is at most so long.
-func (d *Draft) Text(most int64) ([]byte, error) { return nil, errors.New("not there yet") }
+func (d *Draft) Text(most int64) ([]byte, error) {
+	file, err := os.Open(d.name)
+	if err != nil {
+		return nil, fmt.Errorf("read what was edited: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read what was edited: %w", err)
+	}
+	if int64(len(text)) > most {
+		return nil, &ui.Err{Msg: fmt.Sprintf("what was edited is larger than %d bytes", most), Fix: "it is in " + d.name}
+	}
+	return text, nil
+}
 
-// Wipe overwrites the draft, with whatever the editor left beside it, and removes it.
-func (d *Draft) Wipe() {}
+// Wipe overwrites whatever lies in the draft's folder, what the editor left beside the file too, and removes it.
+func (d *Draft) Wipe() {
+	entries, _ := os.ReadDir(d.dir)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			overwrite(filepath.Join(d.dir, entry.Name()), info.Size())
+		}
+	}
+	_ = os.RemoveAll(d.dir) // what is left is empty
+}
+
+func overwrite(name string, size int64) {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if _, err := file.Write(make([]byte, size)); err == nil {
+		_ = file.Sync() // best effort: the file goes away in any case
+	}
+}
