@@ -27,6 +27,9 @@ func (l *Look) Box(title string, lines []string, width, height int) []string {
 	if width < 4 || height < 2 {
 		return nil
 	}
+	if width < 7 {
+		title = "" // there is no cell for it between the spaces
+	}
 	if title != "" {
 		title = l.Paint(Title, " "+l.Cut(title, width-6)+" ")
 	}
