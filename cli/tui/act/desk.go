@@ -9,7 +9,12 @@
 package act
 
 import (
-	"time"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -22,47 +27,156 @@ type Desk struct {
 	world  *pane.World
 	runner Runner
 	log    Log
+	// jobs are what is under way, the oldest first. Of those that write commits only the first is at work: a work tree is for one.
+	jobs []*job
+	// work are the goroutines that wait for child processes.
+	work sync.WaitGroup
+	ctx  context.Context //nolint:containedctx // ends with the desk, as the processes do
+	end  context.CancelFunc
 }
-
-// Runner runs commands of this program.
-type Runner struct {
-	// Program is the path of this program.
-	Program string
-	// Globals are the flags that go before every command, as they were given to the console: -C DIR, --hub URL.
-	Globals []string
-	// Env is the commands' environment; nil: that of this process.
-	Env []string
-	// Grace is how long a command has to end by itself when it is stopped; 0: ten seconds.
-	Grace time.Duration
-}
-
-// Log is what was done, the newest last, bounded.
-type Log struct{}
 
 // New is the desk of a console.
-func New(w *pane.World, r Runner) *Desk { return &Desk{world: w, runner: r} }
-
-// Actions are all that there are.
-func (d *Desk) Actions() []Action { return nil }
+func New(w *pane.World, r Runner) *Desk {
+	d := &Desk{world: w, runner: r}
+	d.ctx, d.end = context.WithCancel(w.Context)
+	return d
+}
 
 // Offered are the keys of the actions that can be done to these subjects by this person, for the footer and the help.
-func (d *Desk) Offered(subjects []pane.Subject) []key.Binding { return nil }
+func (d *Desk) Offered(subjects []pane.Subject) []key.Binding {
+	var out []key.Binding
+	all := d.Actions()
+	for i := range all {
+		if all[i].Applies(subjects) && d.refusal(&all[i], subjects) == "" {
+			out = append(out, all[i].Binding)
+		}
+	}
+	return out
+}
+
+// refusal says why an action that applies is not offered; empty: it is.
+func (d *Desk) refusal(a *Action, subjects []pane.Subject) string {
+	w := d.world
+	switch {
+	case w.ReadOnly && a.Writes:
+		return "this console only reads (--read-only)"
+	case a.Asks && w.Hub == nil:
+		return "there is no hub to ask"
+	case a.Verb == verbEdit && w.Repo == nil:
+		return "the installation repo is not here: start the console in its folder, or with -C"
+	case a.Terminal && len(subjects) > 1:
+		return "one at a time"
+	}
+	if me := cmp.Or(w.Me, w.Fleet.Me); a.Verb != "" && w.Hub != nil && me != nil && !me.Operator && !slices.Contains(me.Verbs, a.Verb) {
+		return fmt.Sprintf("%s may not %s the fleet", cmp.Or(me.Name, "you"), a.Verb)
+	}
+	return ""
+}
 
 // Key does what a key asks for, to what on points to; on may be nil. It says false when the key is no action's.
-func (d *Desk) Key(msg tea.KeyPressMsg, on pane.Pointing) (tea.Cmd, bool) { return nil, false }
+func (d *Desk) Key(msg tea.KeyPressMsg, on pane.Pointing) (tea.Cmd, bool) {
+	var subjects []pane.Subject
+	if on != nil {
+		subjects = on.Subjects()
+	}
+	var none *Action
+	for _, a := range d.Actions() {
+		if !key.Matches(msg, a.Binding) {
+			continue
+		}
+		if a.Applies(subjects) {
+			return d.begin(&a, subjects, on), true
+		}
+		none = &a
+	}
+	if none == nil || len(subjects) == 0 {
+		return nil, false
+	}
+	return told(true, "%s: not for %s", none.Binding.Help().Desc, about(subjects)), true
+}
+
+// begin does an action, or asks first.
+func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.Cmd {
+	if why := d.refusal(a, subjects); why != "" {
+		return told(true, "%s: %s", a.Binding.Help().Desc, why)
+	}
+	if a.Copies != nil {
+		text := a.Copies(subjects)
+		return tea.Batch(tea.SetClipboard(text), told(false, "copied %s", strings.ReplaceAll(text, "\n", ", ")))
+	}
+	commands, err := a.Commands(subjects)
+	if err != nil {
+		return told(true, "%s: %v", a.Binding.Help().Desc, err)
+	}
+	p := plan{action: a, targets: a.About(subjects), commands: commands}
+	switch {
+	case a.Terminal:
+		return d.handOver(&p)
+	case a.care(len(p.targets.Names)) == None:
+		if on != nil {
+			on.Unmark()
+		}
+		return d.start(&p)
+	}
+	return pane.Ask(pane.Push{Pane: newAgreement(d, &p, on)})
+}
 
 // Update takes in a message about what is under way. It says false when the message is none of those.
-func (d *Desk) Update(msg tea.Msg) (tea.Cmd, bool) { return nil, false }
+func (d *Desk) Update(msg tea.Msg) (tea.Cmd, bool) {
+	switch msg := msg.(type) {
+	case looked:
+		return msg.by.took(msg.result), true
+	case ended:
+		return d.ended(msg), true
+	case handedBack:
+		return d.handedBack(msg), true
+	}
+	return nil, false
+}
 
 // Busy says in a few words what is under way; empty: nothing is.
-func (d *Desk) Busy() string { return "" }
+func (d *Desk) Busy() string {
+	if len(d.jobs) == 0 {
+		return ""
+	}
+	text := d.jobs[0].progress()
+	if rest := len(d.jobs) - 1; rest > 0 {
+		text += fmt.Sprintf(", and %d more", rest)
+	}
+	return text
+}
 
-// Stop stops what is under way: commands that have not begun do not, and the one at work is asked to end. It says false when
-// nothing was.
-func (d *Desk) Stop() bool { return false }
+// Stop has nothing begin any more that has not. Said again, it has what is at work end. It says false when there was nothing to
+// stop.
+func (d *Desk) Stop() bool {
+	stopped := false
+	for _, j := range slices.Clone(d.jobs) {
+		stopped = d.stop(j) || stopped
+	}
+	return stopped
+}
 
-// Close stops everything, and waits until it has ended.
-func (d *Desk) Close() {}
+// Close ends everything, and waits until it has ended.
+func (d *Desk) Close() {
+	d.end()
+	d.work.Wait()
+}
+
+// Log is what was done so far.
+func (d *Desk) Log() *Log { return &d.log }
 
 // Panes are "commands", the log.
-func (d *Desk) Panes() map[string]pane.Maker { return nil }
+func (d *Desk) Panes() map[string]pane.Maker {
+	return map[string]pane.Maker{"commands": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d), nil }}
+}
+
+// later runs what takes time. Its message comes back unless the console is gone by then.
+func later[T tea.Msg](d *Desk, do func() T) tea.Cmd {
+	done := make(chan T, 1)
+	d.work.Go(func() { done <- do() })
+	return func() tea.Msg { return <-done }
+}
+
+func told(bad bool, format string, args ...any) tea.Cmd {
+	return pane.Ask(pane.Told{Text: fmt.Sprintf(format, args...), Bad: bad})
+}

@@ -1,0 +1,189 @@
+package act
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/pluralsh/plural/cli/tui/paint"
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+// commands shows the log, the newest first.
+type commands struct {
+	desk *Desk
+	grid paint.Grid
+	// cursor is the entry under the cursor, which moves down when others come.
+	cursor      *Entry
+	top, height int
+}
+
+func newCommands(d *Desk) *commands {
+	return &commands{desk: d, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
+		{Name: "WHEN", Min: 8}, {Name: "ENDED", Min: 9}, {Name: "TOOK", Right: true, Rank: 2},
+		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20}, {Name: "SAID", Weight: 2, Min: 10, Rank: 3},
+	}}}
+}
+
+// Init has nothing to ask for.
+func (c *commands) Init() tea.Cmd { return nil }
+
+// Title is its name.
+func (c *commands) Title() string { return "commands" }
+
+// Note counts them.
+func (c *commands) Note() string {
+	return fmt.Sprintf("%d since the console was opened", c.desk.log.Len())
+}
+
+// Keys are its own.
+func (c *commands) Keys() []key.Binding {
+	return []key.Binding{bind("enter", "what it said"), bind("c", "copy command")}
+}
+
+// at is where the cursor is.
+func (c *commands) at() int {
+	for i := range c.desk.log.Len() {
+		if c.desk.log.At(i) == c.cursor {
+			return i
+		}
+	}
+	return 0
+}
+
+// Update takes a key.
+func (c *commands) Update(msg tea.Msg) tea.Cmd {
+	n := c.desk.log.Len()
+	if n == 0 {
+		return nil
+	}
+	at := c.at()
+	switch msg := msg.(type) {
+	case tea.MouseWheelMsg:
+		if msg.Button == tea.MouseWheelDown {
+			at++
+		} else {
+			at--
+		}
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "down", "j":
+			at++
+		case "up", "k":
+			at--
+		case "pgdown", "ctrl+f", "ctrl+d":
+			at += max(c.height-2, 1)
+		case "pgup", "ctrl+b", "ctrl+u":
+			at -= max(c.height-2, 1)
+		case "home", "g":
+			at = 0
+		case "end", "G":
+			at = n - 1
+		case "enter":
+			return pane.Ask(pane.Push{Pane: newOutput(c.desk, c.desk.log.At(at))})
+		case "c", "C":
+			line := c.desk.log.At(at).Line
+			return tea.Batch(tea.SetClipboard(line), told(false, "copied %s", line))
+		}
+	}
+	c.cursor = c.desk.log.At(min(max(at, 0), n-1))
+	return nil
+}
+
+// Draw are the rows that fit.
+func (c *commands) Draw(width, height int) []string {
+	look, n, at := c.desk.world.Look, c.desk.log.Len(), c.at()
+	if n == 0 {
+		return []string{look.Paint(paint.Faint, look.Cut("Nothing was done since the console was opened. What is done stands here as the command for it.", width))}
+	}
+	c.height = height
+	c.top = min(max(min(c.top, at), at-height+2, 0), max(n-height+1, 0))
+	return c.grid.Draw(look, width, height, paint.Rows{N: n, Top: c.top, Cursor: at, Cells: c.cells})
+}
+
+func (c *commands) cells(i int, cells []paint.Cell) {
+	e := c.desk.log.At(i)
+	glyph, style, word := c.desk.sign(e)
+	cells[0] = paint.Cell{Text: e.Began.Format(time.TimeOnly), Style: paint.Faint}
+	cells[1] = paint.Cell{Glyph: glyph, Text: word, Style: style}
+	cells[2] = paint.Cell{Text: c.desk.took(e), Style: paint.Faint}
+	cells[3] = paint.Cell{Text: short(e.Commit)}
+	cells[4] = paint.Cell{Text: e.Line}
+	cells[5] = paint.Cell{Text: e.Told, Style: style}
+}
+
+// took is how long a command took, or takes so far.
+func (d *Desk) took(e *Entry) string {
+	if e.Ending == Running {
+		return duration.HumanDuration(max(d.world.Now().Sub(e.Began), 0))
+	}
+	return fmt.Sprintf("%.1fs", e.Took.Seconds())
+}
+
+func short(commit string) string { return commit[:min(len(commit), 7)] }
+
+// output shows what one command said.
+type output struct {
+	desk   *Desk
+	entry  *Entry
+	scroll scroller
+	ending Ending
+}
+
+func newOutput(d *Desk, e *Entry) *output {
+	o := &output{desk: d, entry: e, ending: e.Ending}
+	o.scroll.set(o.lines())
+	return o
+}
+
+// Init has nothing to ask for.
+func (o *output) Init() tea.Cmd { return nil }
+
+// Title is what was done.
+func (o *output) Title() string { return o.entry.Action }
+
+// Keys are its own.
+func (o *output) Keys() []key.Binding { return append(scrolling(), bind("c", "copy command")) }
+
+// Update takes a key.
+func (o *output) Update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.MouseWheelMsg:
+		o.scroll.wheel(msg.Button == tea.MouseWheelDown)
+	case tea.KeyPressMsg:
+		if k := msg.String(); !o.scroll.key(k) && (k == "c" || k == "C") {
+			return tea.Batch(tea.SetClipboard(o.entry.Line), told(false, "copied %s", o.entry.Line))
+		}
+	}
+	return nil
+}
+
+// Draw is the command with what it said.
+func (o *output) Draw(width, height int) []string {
+	if o.ending != o.entry.Ending {
+		o.ending = o.entry.Ending
+		o.scroll.set(o.lines())
+	}
+	return o.scroll.draw(o.desk.world.Look, width, height)
+}
+
+func (o *output) lines() []text {
+	e := o.entry
+	glyph, style, word := o.desk.sign(e)
+	state := []string{glyph + " " + word, "began " + e.Began.Format(time.TimeOnly)}
+	if e.Ending != Running {
+		state = append(state, "took "+o.desk.took(e))
+	}
+	if e.Commit != "" {
+		state = append(state, "commit "+short(e.Commit))
+	}
+	out := []text{{paint.Key, "$ " + e.Line}, {style, strings.Join(state, "   ")}, {}}
+	if e.Ending != Running && e.Output == "" {
+		return append(out, text{paint.Faint, "It said nothing."})
+	}
+	return append(out, diffed(e.Output)...)
+}
