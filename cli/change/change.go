@@ -24,6 +24,7 @@ import (
 	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/installer/githost"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
 )
@@ -35,6 +36,10 @@ type Making struct {
 	DryRun bool
 	// Wait says that Finish waits until what was pushed is observed.
 	Wait bool
+	// On is the commit that the files were made for; a branch that stands elsewhere by then is workspace.ErrMoved. Empty: any.
+	On string
+	// GitHub says how the one that hosts the repository is talked to; the zero value is the usual.
+	GitHub githost.Options
 	// Unobserved is for changes of which no hub knows when they have their effect: there is no --wait.
 	Unobserved           bool
 	message              string
@@ -81,20 +86,37 @@ func (m *Making) CarryOutFiles(
 }
 
 func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[string][]byte, shown, message string) (Made, error) {
+	if m.pr && (m.noCommit || m.noPush) {
+		return Made{}, &ui.Err{Msg: "--pr pushes the change, and --no-commit or --no-push does not", Fix: "give one of them"}
+	}
 	if m.DryRun {
 		_, err := io.WriteString(m.Factory.IO.Out, shown)
 		return Made{}, err
 	}
 	m.Factory.Say("%s", strings.TrimSuffix(shown, "\n"))
-	if m.noCommit {
-		err := repo.Write(files)
-		if err == nil {
-			names := strings.Join(tops(files), " ")
-			m.Factory.Say("changed %s; commit it: git add %s && git commit", names, names)
-		}
-		return Made{Written: err == nil}, err
+	message = cmp.Or(m.message, message)
+	switch {
+	case m.noCommit:
+		return m.write(repo, files)
+	case m.pr:
+		return m.propose(ctx, repo, files, message)
 	}
-	commit, err := repo.Commit(ctx, cmp.Or(m.message, message), files)
+	return m.commit(ctx, repo, files, message)
+}
+
+// write changes the work tree alone.
+func (m *Making) write(repo *workspace.Repo, files map[string][]byte) (Made, error) {
+	err := repo.Write(files)
+	if err == nil {
+		names := strings.Join(tops(files), " ")
+		m.Factory.Say("changed %s; commit it: git add %s && git commit", names, names)
+	}
+	return Made{Written: err == nil}, err
+}
+
+// commit commits the change, and pushes it where there is something to push to.
+func (m *Making) commit(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (Made, error) {
+	commit, err := m.committed(ctx, repo, files, message)
 	if err != nil {
 		return Made{}, err
 	}
@@ -114,16 +136,36 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 	return Made{Written: true, Pushed: pushed}, nil
 }
 
+func (m *Making) committed(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (string, error) {
+	if m.On != "" {
+		return repo.CommitOn(ctx, m.On, message, files)
+	}
+	return repo.Commit(ctx, message, files)
+}
+
 // Finish waits until what was made is observed, as far as the person wants it and there is something to wait for.
 func (m *Making) Finish(ctx context.Context, made Made, about observe.About) error {
+	_, err := m.Observe(ctx, made, about)
+	return err
+}
+
+// Observe is Finish, and says whether it was observed: nothing is, where nothing was pushed, or where nobody says which hub serves
+// the repo.
+func (m *Making) Observe(ctx context.Context, made Made, about observe.About) (bool, error) {
 	if made.Pushed == "" || !m.Wait {
-		return nil
+		return false, nil
+	}
+	var nameless *ui.Err
+	if _, err := m.Factory.HubAddress(); errors.As(err, &nameless) {
+		m.Factory.Say("nothing is waited for: %s", cmp.Or(nameless.Cause, nameless.Msg))
+		return false, nil
 	}
 	hub, err := m.Factory.HubClient()
 	if err != nil {
-		return err
+		return false, err
 	}
-	return observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
+	err = observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
+	return err == nil, err
 }
 
 // diff is one file's change. A file that was not there, or will not be, is /dev/null as in git.

@@ -10,6 +10,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -23,6 +24,10 @@ const (
 	lookEvery = 500 * time.Millisecond
 	// Timeout is how long is waited where --timeout says nothing: a silent cluster must not keep a person waiting.
 	Timeout = 2 * time.Minute
+	// askAfter is how many looks it takes until a hub is asked whether it has come past the commit already.
+	askAfter = 6
+	// SecondLook is how long what is ill may take to be tried once more, before it counts as what came of a change.
+	SecondLook = 5 * time.Second
 )
 
 // About is what has to be well once the commit is served. Where it names nothing, the commit only has to be served.
@@ -39,7 +44,182 @@ var errUnsettled = errors.New("it was not observed in time")
 // Commit waits until the hub serves the commit, or a newer one that holds it, and what it is about is as it has to be. The
 // error is a *ui.Err, with ExitPending when the time was over before.
 func Commit(ctx context.Context, f *cmdutil.Factory, hub *client.Client, commit string, about About) error {
-	return errors.New("observe: not there yet")
+	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
+	w := &wait{f: f, hub: hub, commit: commit, about: about, told: map[string]string{}}
+	return Until(ctx, f, w.look, w.pending)
+}
+
+// wait is one wait for a commit.
+type wait struct {
+	f      *cmdutil.Factory
+	hub    *client.Client
+	commit string
+	about  About
+
+	// served says that the hub has been seen to serve it, since when what is not good may be what came of it.
+	served bool
+	since  time.Time
+	// head is the newest commit that the hub was seen to have, after so many looks; ask says that ours may be among those before.
+	head  string
+	looks int
+	ask   bool
+	// told is what was said last of each subject.
+	told map[string]string
+	// last is how everything was when it was looked at last.
+	last []outcome
+}
+
+// look is one look. It says what has changed since the one before.
+func (w *wait) look(ctx context.Context) (bool, error) {
+	if !w.served {
+		served, err := w.serves(ctx)
+		if err != nil || !served {
+			return false, w.away(err)
+		}
+		w.served, w.since = true, w.f.Now()
+		w.say("the hub", "serves "+cmdutil.ShortCommit(w.commit))
+	}
+	outcomes, err := w.outcomes(ctx)
+	if err != nil {
+		return false, w.away(err)
+	}
+	w.last = outcomes
+	worst := well
+	for _, o := range outcomes {
+		w.say(ui.Clean(o.subject), o.told)
+		worst = worse(worst, o.verdict)
+	}
+	switch worst {
+	case ill:
+		return false, w.failed()
+	case blocked:
+		return false, w.blocked()
+	case underWay, well:
+	}
+	return worst == well, nil
+}
+
+func (w *wait) outcomes(ctx context.Context) ([]outcome, error) {
+	var list []outcome
+	for _, name := range w.about.Services {
+		o, err := w.service(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+	for _, name := range w.about.Clusters {
+		o, err := w.cluster(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// serves says whether the hub serves the commit. The error is that of a commit that the hub refuses.
+func (w *wait) serves(ctx context.Context) (bool, error) {
+	status, err := w.hub.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := Refused(status, w.commit); err != nil {
+		return false, err
+	}
+	if status.Commit.ID == w.commit {
+		return true, nil
+	}
+	w.looks++
+	if status.Head.ID != w.head { // somebody else may have pushed on top of it before the hub looked
+		w.ask = w.head != ""
+		w.head = status.Head.ID
+	}
+	if !w.ask && w.looks != askAfter || status.Head.ID == "" {
+		return false, nil
+	}
+	w.ask = false
+	return w.contained(ctx, status)
+}
+
+// contained says whether what the hub serves has come out of the commit.
+func (w *wait) contained(ctx context.Context, status *v1.Status) (bool, error) {
+	r, err := w.hub.Revision(ctx, w.commit)
+	if err != nil { // it has no history, or not so far back: the next look may find the commit itself
+		return false, w.unanswered(err)
+	}
+	switch r.Result {
+	case v1.ResultCurrent, v1.ResultServed:
+		return true, nil
+	case v1.ResultRefused:
+		return false, Refused(status, status.Head.ID)
+	case v1.ResultWaiting:
+	}
+	w.ask = true
+	return false, nil
+}
+
+// unanswered is nil for an answer that is no answer to this question.
+func (w *wait) unanswered(err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) {
+		return nil
+	}
+	return err
+}
+
+// away says once that the hub does not answer.
+func (w *wait) away(err error) error {
+	var gone *client.Unreachable
+	if errors.As(err, &gone) {
+		w.say("the hub", "cannot be reached; waiting for it")
+	}
+	return err
+}
+
+// say tells what changed of a subject.
+func (w *wait) say(subject, text string) {
+	if text == "" || w.told[subject] == text {
+		return
+	}
+	w.told[subject] = text
+	w.f.Say("%s %s", subject, text)
+}
+
+// problems are what keeps something from being as it has to be.
+func (w *wait) problems(all bool) []ui.Problem {
+	var list []ui.Problem
+	for _, o := range w.last {
+		list = append(list, o.problems...)
+		if all && len(o.problems) == 0 && o.verdict == underWay {
+			list = append(list, ui.Problem{Where: o.subject, Message: o.told})
+		}
+	}
+	return list
+}
+
+func (w *wait) failed() error {
+	return &ui.Err{
+		Msg:      fmt.Sprintf("%s is served, and not everything is well with it", cmdutil.ShortCommit(w.commit)),
+		Problems: w.problems(false), Fix: "plural status; to take the change back: plural undo " + cmdutil.ShortCommit(w.commit),
+	}
+}
+
+func (w *wait) blocked() error {
+	return &ui.Err{
+		Msg:      fmt.Sprintf("%s is served, and waits for a person", cmdutil.ShortCommit(w.commit)),
+		Problems: w.problems(false), Fix: "plural status", Code: ui.ExitPending,
+	}
+}
+
+// pending is the error of a wait that took too long.
+func (w *wait) pending() error {
+	told := &ui.Err{Fix: "plural status; the change is pushed, and needs nobody to wait for it", Code: ui.ExitPending, Problems: w.problems(true)}
+	told.Msg = fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(w.commit), Timeout)
+	if w.served {
+		told.Msg = fmt.Sprintf("%s is served, and still under way after %s", cmdutil.ShortCommit(w.commit), Timeout)
+	}
+	return told
 }
 
 // Until looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for.
@@ -56,8 +236,8 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 		done, err := look(ctx)
 		var away *client.Unreachable
 		switch {
-		case errors.Is(context.Cause(ctx), errUnsettled):
-			return pending()
+		case ctx.Err() != nil:
+			return ended(ctx, pending)
 		case err != nil && !errors.As(err, &away):
 			return err
 		case err == nil && done:
@@ -65,13 +245,24 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errUnsettled) {
-				return pending()
-			}
-			return context.Cause(ctx)
+			return ended(ctx, pending)
 		case <-ticker.C:
 		}
 	}
+}
+
+// ended is why a wait ended before it was over. Where --timeout did it, what is pending goes with the reason.
+func ended(ctx context.Context, pending func() error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	told := pending()
+	var shown *ui.Err
+	if !errors.Is(cause, errUnsettled) && errors.As(told, &shown) {
+		shown.Err = cause
+	}
+	return told
 }
 
 // Refused is the error about a commit that the hub does not take, or nil.

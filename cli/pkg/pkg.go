@@ -111,7 +111,7 @@ func (d *desk) carryOut(ctx context.Context, making *change.Making, files map[st
 		return nil
 	}
 	made, err := making.CarryOutFiles(ctx, d.repo, files, d.foldNew, message)
-	if err == nil && made.Written {
+	if err == nil && made.Written && made.Branch == "" {
 		d.f.Say("next  plural deploy")
 	}
 	return err

@@ -2,13 +2,11 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/change"
-	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
@@ -75,36 +73,11 @@ func (s *suspension) run(ctx context.Context) error {
 		return nil
 	}
 	made, err := s.making.CarryOut(ctx, repo, planned, s.commit+s.service)
-	if err != nil || made.Pushed == "" || !s.making.Wait {
-		return err
-	}
-	hub, err := s.f.HubClient()
 	if err != nil {
 		return err
 	}
-	return s.observe(ctx, hub, made.Pushed)
-}
-
-// observe waits until the hub serves the commit, or a newer one that says the same.
-func (s *suspension) observe(ctx context.Context, hub *client.Client, commit string) error {
-	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
-	err := observe.Until(ctx, s.f, func(ctx context.Context) (bool, error) {
-		status, err := hub.Status(ctx)
-		if err != nil {
-			return false, err
-		}
-		if err := observe.Refused(status, commit); err != nil || status.Commit.ID == commit {
-			return true, err
-		}
-		service, err := hub.Service(ctx, s.service)
-		return err == nil && s.on && service.Suspended, err
-	}, func() error {
-		return &ui.Err{
-			Msg: fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(commit), observe.Timeout),
-			Fix: "plural status", Code: ui.ExitPending,
-		}
-	})
-	if err == nil {
+	observed, err := s.making.Observe(ctx, made, observe.About{})
+	if observed {
 		s.f.Say("observed: %s %s", ui.Clean(s.service), s.done)
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 )
-
-// secondLook is how long what is ill may take to be tried once more, before it counts as what came of a sync.
-const secondLook = 5 * time.Second
 
 type syncOptions struct {
 	f        *cmdutil.Factory
@@ -72,7 +68,7 @@ func (o *syncOptions) run(ctx context.Context) error {
 			return false, err
 		}
 		now = found
-		patient := o.f.Now().Sub(since) < secondLook
+		patient := o.f.Now().Sub(since) < observe.SecondLook
 		return !slices.ContainsFunc(now.Deployments, func(d v1.Deployment) bool { return underWay(&d, patient) }), nil
 	}, func() error { return o.pending(now) })
 	if err != nil {

@@ -1,0 +1,147 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Proposed is a commit that was pushed as a branch of its own.
+type Proposed struct {
+	Commit, Branch string
+	// Base is the branch that it is made for.
+	Base string
+	// Remote is the address of the repository that it was pushed to, without a credential.
+	Remote string
+}
+
+// Propose makes the commit that CommitOn would make (Commit, when parent is empty), and pushes it as a branch that name makes of
+// its id. The current branch, the index and the work tree stay as they are. A branch whose own commits are not all pushed is
+// refused: they would be proposed too. Nil: HEAD holds all of it already.
+func (r *Repo) Propose(
+	ctx context.Context, parent, message string, files map[string][]byte, name func(commit string) string,
+) (*Proposed, error) {
+	g, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHead(g)
+	if err != nil {
+		return nil, err
+	}
+	if parent != "" && parent != h.id() {
+		return nil, &Error{Message: fmt.Sprintf("branch %q has moved since this was planned", h.branch.Short()), Fix: "make the change again", Err: ErrMoved}
+	}
+	remote := h.remote()
+	p := &Proposed{Base: h.branch.Short()}
+	if p.Remote, err = h.remoteAddress(remote); err != nil {
+		return nil, err
+	}
+	published, err := r.Published()
+	if err != nil {
+		return nil, err
+	}
+	if !published {
+		return nil, refuse("git push "+remote+" "+p.Base, "branch %q has commits that %q does not have, as far as is known here: they would be proposed too", p.Base, remote)
+	}
+	f, err := r.form(g, files)
+	if err != nil {
+		return nil, err
+	}
+	id, tree, err := r.aside(h, f, message, files)
+	if err != nil || id.IsZero() {
+		return nil, err
+	}
+	p.Commit, p.Branch = id.String(), name(id.String())
+	return p, h.offer(ctx, f, remote, plumbing.NewBranchReferenceName(p.Branch), id, tree)
+}
+
+// aside stores a commit on top of h that has the files, and moves nothing. It is zero when h has them already.
+func (r *Repo) aside(h *head, f *form, message string, files map[string][]byte) (id, tree plumbing.Hash, err error) {
+	root, err := os.OpenRoot(r.root)
+	if err != nil {
+		return id, tree, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	entries := map[string]entry{}
+	for path, content := range files {
+		e, err := h.change(root, f, path, content)
+		if err != nil {
+			return id, tree, err
+		}
+		old, had, err := find(h.tree, path)
+		if err != nil {
+			return id, tree, err
+		}
+		now, changed, err := applyTo(h.git, f, e, old, had)
+		if err != nil {
+			return id, tree, fmt.Errorf("edit %q: %w", path, err)
+		}
+		if changed {
+			entries[path] = now
+		}
+	}
+	if len(entries) == 0 {
+		return id, tree, nil
+	}
+	if tree, err = writeTree(h.git.Storer, h.tree, entries); err != nil {
+		return id, tree, fmt.Errorf("write tree: %w", err)
+	}
+	who := author(h.git)
+	id, err = storeCommit(h.git, &object.Commit{
+		Author: who, Committer: who, Message: message, TreeHash: tree, ParentHashes: []plumbing.Hash{h.commit.Hash},
+	})
+	return id, tree, err
+}
+
+// offer pushes a commit as a new branch, if it holds nothing in clear that must be sealed.
+func (h *head) offer(ctx context.Context, f *form, remote string, branch plumbing.ReferenceName, id, tree plumbing.Hash) error {
+	commit, err := h.git.CommitObject(id)
+	if err != nil {
+		return fmt.Errorf("read commit %s: %w", id, err)
+	}
+	holds, err := object.GetTree(h.git.Storer, tree)
+	if err != nil {
+		return fmt.Errorf("read commit %s: %w", id, err)
+	}
+	next := &head{git: h.git, branch: branch, commit: commit, tree: holds}
+	if err := next.sealedAll(f, remote); err != nil {
+		return err
+	}
+	spec := config.RefSpec(id.String() + ":" + branch.String())
+	var said saying
+	err = h.admitted(ctx, remote, func(auth transport.AuthMethod) error {
+		return h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
+	})
+	if err == nil || errors.Is(err, git.NoErrAlreadyUpToDate) {
+		return nil
+	}
+	return unpushed(
+		fmt.Errorf("push branch %q to %q: %w%s", branch.Short(), remote, err, said.text()),
+		"see that %s can be reached, and that you may push branches to it: git ls-remote %[1]s", remote)
+}
+
+// remoteAddress is where a remote is, as far as it may be shown.
+func (h *head) remoteAddress(remote string) (string, error) {
+	found, err := h.git.Remote(remote)
+	if errors.Is(err, git.ErrRemoteNotFound) || err == nil && len(found.Config().URLs) == 0 {
+		return "", refuse("git remote add "+remote+" URL", "there is no remote %q to push to", remote)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read remote %q: %w", remote, err)
+	}
+	address := found.Config().URLs[0]
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		u.User = nil
+		address = u.String()
+	}
+	return address, nil
+}
