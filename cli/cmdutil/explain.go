@@ -10,6 +10,8 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -25,7 +27,7 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, hubSays, hubAway} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, mispicked, hubSays, hubAway} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -84,6 +86,19 @@ func unsealed(err error) *ui.Err {
 	}
 	if errors.As(err, &known) {
 		return &ui.Err{Msg: err.Error(), Fix: known.Fix(), Err: err}
+	}
+	return nil
+}
+
+// mispicked is about what a person picks a list's rows by.
+func mispicked(err error) *ui.Err {
+	var wrong *filter.Error
+	if errors.As(err, &wrong) {
+		return &ui.Err{Msg: wrong.Error(), Fix: wrong.Fix, Doc: "plural help filters", Err: err}
+	}
+	var sorted *paging.Error
+	if errors.As(err, &sorted) {
+		return &ui.Err{Msg: sorted.Message, Fix: sorted.Fix, Err: err}
 	}
 	return nil
 }

@@ -1,11 +1,15 @@
 package cmdutil
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
@@ -57,4 +61,78 @@ func (s *Selection) Query(key string, names []string) (paging.Query, error) {
 		q.Limit = min(s.Limit, paging.MaxLimit)
 	}
 	return q, nil
+}
+
+// Pick reads what a query asks for from one of the hub's lists: page by page, up to the limit.
+func Pick[T any](
+	ctx context.Context, s *Selection, q paging.Query, page func(context.Context, paging.Query) (*v1.List[T], error),
+) (*v1.List[T], error) {
+	whole := &v1.List[T]{Items: []T{}}
+	for {
+		list, err := page(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		whole.Items = append(whole.Items, list.Items...)
+		whole.Total, whole.Counts = list.Total, list.Counts
+		if s.Limit > 0 && len(whole.Items) >= s.Limit {
+			whole.Items = whole.Items[:s.Limit]
+			return whole, nil
+		}
+		if q.Continue = list.Next; list.Next == "" {
+			return whole, nil
+		}
+	}
+}
+
+// PickFrom is Pick from a list that is here.
+func PickFrom[T any](s *Selection, q paging.Query, schema filter.Schema[T], table paging.Table[T], items []T) ([]T, error) {
+	picks, err := filter.Parse(q.Filter, schema)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = len(items) + 1
+	if s.Limit > 0 {
+		q.Limit = s.Limit
+	}
+	page, err := table.Start(q)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if picks.Match(item) {
+			page.Add(item)
+		}
+	}
+	picked, _ := page.Items(func(T) int { return 0 })
+	return picked, nil
+}
+
+// Missing is the error about names that were asked for, and of which nothing was found. Where there are other conditions too, none is
+// missing.
+func (s *Selection) Missing(noun string, asked, found []string) error {
+	if s.Any() || s.Limit > 0 {
+		return nil
+	}
+	var missing []string
+	for _, name := range asked {
+		if !strings.Contains(name, "*") && !slices.Contains(found, noun+"/"+name) {
+			missing = append(missing, strconv.Quote(name))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &ui.Err{Msg: fmt.Sprintf("there is no %s %s", noun, strings.Join(missing, ", ")), Fix: "plural " + noun + " list"}
+}
+
+// Note tells how many rows there are beside those that are shown, and, where there are none at all, that.
+func (s *Selection) Note(nouns string, shown, total int) string {
+	switch {
+	case shown < total:
+		return fmt.Sprintf("%d of %d %s; --limit shows more", shown, total, nouns)
+	case total == 0 && s.Any():
+		return "no " + nouns + " fit the filter"
+	}
+	return ""
 }

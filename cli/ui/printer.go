@@ -25,6 +25,29 @@ type View struct {
 	Names []string
 	// Screen, when set, is printed in the table's place.
 	Screen func(w io.Writer) error
+	// Note is for people, beside the view: that there is nothing, or more than is shown.
+	Note string
+	// IDs tell the rows, or the items of Value, apart where Names do not. Past rows are what happened: that one is not there any more
+	// is no news.
+	IDs  []string
+	Past bool
+	// Still is Value without what only says how time goes on, by which changes are told; nil: Value itself.
+	Still any
+}
+
+// ids tell the rows, or the items, apart.
+func (v *View) ids() []string {
+	switch {
+	case v.IDs != nil:
+		return v.IDs
+	case len(v.Names) == len(v.Rows) || v.Rows == nil:
+		return v.Names
+	}
+	names := make([]string, len(v.Rows))
+	for i, row := range v.Rows {
+		names[i] = row[0]
+	}
+	return names
 }
 
 // Printer writes views in one format.
@@ -61,14 +84,16 @@ func NewPrinter(s *Streams, output, query string) (*Printer, error) {
 // Human says whether people are to read the output, not programs.
 func (p *Printer) Human() bool { return p.kind == "table" || p.kind == "wide" }
 
-// Print writes v to the streams' Out. The text arrives whole or not at all.
+// Print writes v to the streams' Out, through the pager where there is one. The text arrives whole or not at all.
 func (p *Printer) Print(v View) error {
 	var b bytes.Buffer
 	if err := p.write(&b, v); err != nil {
 		return err
 	}
-	_, err := p.streams.Out.Write(b.Bytes())
-	return err
+	return p.streams.Paged(func(w io.Writer) error {
+		_, err := w.Write(b.Bytes())
+		return err
+	})
 }
 
 func (p *Printer) write(b *bytes.Buffer, v View) error {
@@ -100,6 +125,13 @@ func encodeJSON(b *bytes.Buffer, value any) error {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+// encodeLine is encodeJSON on one line.
+func encodeLine(b *bytes.Buffer, value any) error {
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
 	return enc.Encode(value)
 }
 

@@ -26,10 +26,16 @@ type Streams struct {
 	InTTY, OutTTY, ErrTTY bool
 	// Width is the terminal's width in columns; 80 when there is none.
 	Width int
+	// Height is the terminal's height in lines; 0 when there is none.
+	Height int
 	// Color says whether Out may carry escape sequences.
 	Color bool
 	// Plain says that the terminal can do nothing but print lines: TERM=dumb, or ACCESSIBLE is set.
 	Plain bool
+	// Pager is the command of the program that shows long texts on a terminal; empty: none does.
+	Pager string
+	// size asks the terminal; nil: it keeps its size.
+	size func() (width, height int, err error)
 }
 
 // System are the streams of this process. NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb are respected.
@@ -46,11 +52,20 @@ func System() *Streams {
 		Plain:  dumb || os.Getenv("ACCESSIBLE") != "",
 	}
 	if s.OutTTY {
-		if width, _, err := t.Size(); err == nil && width > 0 {
-			s.Width = width
-		}
+		s.size = t.Size
+		s.Width, s.Height = s.Size()
 	}
 	return s
+}
+
+// Size is the terminal's now.
+func (s *Streams) Size() (width, height int) {
+	if s.size != nil {
+		if width, height, err := s.size(); err == nil && width > 0 {
+			return width, height
+		}
+	}
+	return s.Width, s.Height
 }
 
 // Colored returns the streams under --color: "auto" leaves what was found out, "always" and "never" decide.

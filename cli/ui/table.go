@@ -14,6 +14,8 @@ type Column struct {
 	Wide bool
 	// Style picks how a cell is set off on a terminal; nil means plain.
 	Style func(cell string) Style
+	// Age columns say how long ago something was: that they grow is no change.
+	Age bool
 }
 
 // Table writes rows under their columns' names: aligned and cut to the width on a terminal, tab-separated and without
