@@ -3,6 +3,7 @@ package lastseen
 
 import (
 	"errors"
+	"hash/fnv"
 	"iter"
 	"time"
 
@@ -39,8 +40,21 @@ type Row struct {
 	Objects   int32    `json:"o,omitempty"`
 	Held      int32    `json:"h,omitempty"`
 	Suspended bool     `json:"u,omitempty"`
-	// Applied is Fingerprint of the key that was applied last; zero: none was.
-	Applied uint64 `json:"k,omitempty"`
+	// Applied stands for the key that was applied last.
+	Applied Fingerprint `json:"k,omitempty"`
+}
+
+// Fingerprint stands for a key, in eight bytes; zero: there is none.
+type Fingerprint uint64
+
+// FingerprintOf is that of a key.
+func FingerprintOf(key string) Fingerprint {
+	if key == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return Fingerprint(h.Sum64())
 }
 
 // Store is where it is kept.

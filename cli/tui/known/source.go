@@ -35,6 +35,8 @@ type Mark struct {
 	Begin, End bool
 	// Total is how many rows there are.
 	Total int
+	// Cut says at the end that not all of them came; nothing is dropped then.
+	Cut bool
 }
 
 // Source is where what is known comes from.
