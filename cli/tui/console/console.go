@@ -1,0 +1,272 @@
+// Package console owns the frame of `plural tui`: what stands around the pane that is looked at.
+//
+// It refuses to know what panes show and what actions do.
+//
+// From top to bottom: the pulse (the fleet in figures), the breadcrumbs, the pane on top of the stack, the line where a filter or a
+// command is typed or something is told, and the keys. A message goes to what it is for: a key as pane.Pane says, a batch of what is
+// known to the fleet, an answer to all panes of the stack. A key is drawn at once; what comes from the fleet at most ten times a
+// second, however much there is of it.
+package console
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pluralsh/plural/cli/tui/guide"
+	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/paint"
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+const (
+	// coalesce is the shortest time between two frames that nobody pressed a key for.
+	coalesce = 100 * time.Millisecond
+	// beat is how often ages are drawn anew, keepEvery how many beats lie between two times that what was seen is written down.
+	beat      = time.Second
+	keepEvery = 30
+)
+
+// Actions are what can be done to subjects.
+type Actions interface {
+	// Offered are the keys of those that apply now.
+	Offered(subjects []pane.Subject) []key.Binding
+	// Key begins what a key asks for; on may be nil. It says false when the key is no action's.
+	Key(k tea.KeyPressMsg, on pane.Pointing) (tea.Cmd, bool)
+	// Update takes in a message about what is under way; false: it is none of those.
+	Update(msg tea.Msg) (tea.Cmd, bool)
+	// Busy says what is under way; empty: nothing.
+	Busy() string
+	// Stop stops what is under way; false: nothing was.
+	Stop() bool
+}
+
+// Options are what the console is made of.
+type Options struct {
+	World   *pane.World
+	Panes   map[string]pane.Maker
+	Actions Actions
+	// Keep gives what writes down what was seen of the fleet, for another goroutine; nil: there is nothing new.
+	Keep func() func() error
+	// Home is the first pane.
+	Home pane.Open
+}
+
+// level is a pane of the stack, with what was asked for to have it.
+type level struct {
+	pane.Pane
+	asked pane.Open
+}
+
+// Model is the console, as bubbletea runs it.
+type Model struct {
+	Options
+	stack         []level
+	places        places
+	prompt        *prompt
+	told          pane.Told
+	width, height int
+	frame         string
+	// dirty says that the frame is old, due that a tick is on its way which draws it.
+	dirty, due bool
+	beats      int
+	// counted are the upgrades under way at a generation of their list.
+	counted struct {
+		at uint64
+		n  int
+	}
+}
+
+// New is a console that shows home.
+func New(o Options) *Model { return &Model{Options: o, width: 80, height: 24, dirty: true} }
+
+// Init opens the first pane.
+func (m *Model) Init() tea.Cmd {
+	return tea.Batch(m.open(m.Home, true), tea.RequestBackgroundColor, beatOnce())
+}
+
+type (
+	drawn struct{}
+	beats time.Time
+)
+
+func beatOnce() tea.Cmd { return tea.Tick(beat, func(t time.Time) tea.Msg { return beats(t) }) }
+
+// Update takes a message in.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case known.Batch:
+		m.World.Fleet.Apply(msg)
+		return m, m.later()
+	case pane.Repaint:
+		return m, m.later()
+	case drawn:
+		m.due, m.dirty = false, true
+		return m, m.top().Update(pane.Tick{Now: m.World.Now()})
+	case beats:
+		m.dirty = true
+		return m, tea.Batch(beatOnce(), m.keep(), m.top().Update(pane.Tick{Now: m.World.Now()}))
+	}
+	m.dirty = true
+	return m, m.act(msg)
+}
+
+// keep has what was seen written down, when it is time.
+func (m *Model) keep() tea.Cmd {
+	if m.beats++; m.beats%keepEvery != 0 {
+		return nil
+	}
+	write := m.Keep()
+	if write == nil {
+		return nil
+	}
+	return func() tea.Msg {
+		if err := write(); err != nil {
+			return pane.Told{Text: err.Error(), Bad: true}
+		}
+		return nil
+	}
+}
+
+// later has what is known now drawn with the next tick.
+func (m *Model) later() tea.Cmd {
+	if m.due {
+		return nil
+	}
+	m.due = true
+	return tea.Tick(coalesce, func(time.Time) tea.Msg { return drawn{} })
+}
+
+func (m *Model) act(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		return nil
+	case tea.BackgroundColorMsg:
+		o := m.World.Look.Options()
+		o.Dark = msg.IsDark()
+		m.World.Look = paint.NewLook(o)
+		return nil
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case guide.Press:
+		return m.key(pressed(msg.Key))
+	case pane.Open:
+		return m.open(msg, isHome(msg))
+	case pane.Push:
+		return m.push(msg.Pane, pane.Open{})
+	case pane.Back:
+		return m.back()
+	case pane.Told:
+		m.told = msg
+		return nil
+	case tea.PasteMsg, tea.MouseWheelMsg:
+		if m.prompt != nil {
+			return m.typed(msg)
+		}
+		return m.top().Update(msg)
+	}
+	if cmd, yes := m.Actions.Update(msg); yes {
+		return cmd
+	}
+	var cmds []tea.Cmd
+	for _, l := range m.stack {
+		cmds = append(cmds, l.Update(msg))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) top() pane.Pane { return m.stack[len(m.stack)-1].Pane }
+
+// subjects are what the keys are about.
+func (m *Model) subjects() []pane.Subject {
+	if p, ok := m.top().(pane.Pointing); ok {
+		return p.Subjects()
+	}
+	return nil
+}
+
+// open puts the pane of that name on the stack; base begins the stack anew with it.
+func (m *Model) open(o pane.Open, base bool) tea.Cmd {
+	maker := m.Panes[o.Pane]
+	if maker == nil {
+		m.told = pane.Told{Text: "there is no view called " + o.Pane, Bad: true}
+		return nil
+	}
+	made, err := maker(m.World, o.About, o.Filter)
+	if err != nil {
+		m.told = pane.Told{Text: err.Error(), Bad: true}
+		return nil
+	}
+	if base {
+		m.close(0)
+	}
+	m.places.visit(o)
+	return m.push(made, o)
+}
+
+// isHome says whether a pane is one that everything else hangs below: a list of the whole fleet.
+func isHome(o pane.Open) bool {
+	return o.About.Kind == "" && slices.Contains([]string{"fleet", "clusters", "services", "sources", "packages", "events"}, o.Pane)
+}
+
+func (m *Model) push(p pane.Pane, o pane.Open) tea.Cmd {
+	m.prompt = nil
+	m.stack = append(m.stack, level{p, o})
+	return p.Init()
+}
+
+// back takes the pane on top away. The last one stays.
+func (m *Model) back() tea.Cmd {
+	if len(m.stack) > 1 {
+		m.close(len(m.stack) - 1)
+		m.places.visit(m.stack[len(m.stack)-1].asked)
+	}
+	return m.top().Update(pane.Tick{Now: m.World.Now()})
+}
+
+// close leaves n panes on the stack.
+func (m *Model) close(n int) {
+	for _, l := range m.stack[n:] {
+		if c, ok := l.Pane.(pane.Closing); ok {
+			c.Close()
+		}
+	}
+	m.stack = m.stack[:n]
+}
+
+// Close gives back what the panes hold.
+func (m *Model) Close() { m.close(0) }
+
+// View is the frame.
+func (m *Model) View() tea.View {
+	if m.dirty && len(m.stack) > 0 {
+		m.frame, m.dirty = m.draw(), false
+	}
+	view := tea.NewView(m.frame)
+	view.AltScreen = true
+	view.MouseMode = tea.MouseModeCellMotion
+	view.WindowTitle = "plural"
+	if m.prompt != nil {
+		view.Cursor = tea.NewCursor(m.prompt.column(), max(m.height-2, 0))
+	}
+	return view
+}
+
+// around is how many lines are the console's own.
+const around = 4
+
+func (m *Model) draw() string {
+	lines := make([]string, 0, m.height)
+	lines = append(lines, m.pulse(), m.crumbs())
+	body := m.top().Draw(m.width, max(m.height-around, 1))
+	lines = append(lines, body[:min(len(body), max(m.height-around, 1))]...)
+	for len(lines) < m.height-2 {
+		lines = append(lines, "")
+	}
+	lines = append(lines, m.line(), m.footer())
+	return strings.Join(lines[:min(len(lines), max(m.height, 1))], "\n")
+}

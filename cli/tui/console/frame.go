@@ -1,0 +1,228 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	"github.com/charmbracelet/x/ansi"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/paint"
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+// row puts painted words side by side for as long as they fit into width cells, and fills what is left.
+type row struct {
+	look  *paint.Look
+	width int
+	b     strings.Builder
+	used  int
+}
+
+// add appends a word after a gap, if it fits.
+func (w *row) add(gap int, style paint.Style, text string) bool {
+	text = w.look.Clean(text)
+	if w.used == 0 {
+		gap = 0
+	}
+	if w.used+gap+paint.Width(text) > w.width {
+		return false
+	}
+	w.b.WriteString(strings.Repeat(" ", gap))
+	w.b.WriteString(w.look.Paint(style, text))
+	w.used += gap + paint.Width(text)
+	return true
+}
+
+// end puts a word at the right end, if it fits.
+func (w *row) end(style paint.Style, text string) {
+	if text == "" {
+		return
+	}
+	if room := w.width - w.used - paint.Width(w.look.Clean(text)); room > 1 {
+		w.add(room, style, text)
+	}
+}
+
+func (m *Model) row() *row { return &row{look: m.World.Look, width: m.width} }
+
+// pulse is the fleet in figures: always in sight, whatever is looked at.
+func (m *Model) pulse() string {
+	w, fleet := m.row(), m.World.Fleet
+	state, style := m.state()
+	room := paint.Width(state) + 2
+	w.width -= room
+	if s := fleet.Summary; s == nil {
+		w.add(0, paint.Faint, "nothing is known yet")
+	} else {
+		m.count(w, s.Clusters, "cluster")
+		m.count(w, s.Deployments, "deployment")
+		if s.Refused > 0 {
+			w.add(3, paint.Bad, fmt.Sprintf("commit %s refused", short(s.Head.ID)))
+		}
+		if n := m.rolling(); n > 0 {
+			w.add(3, paint.Busy, fmt.Sprintf("%d upgrades rolling", n))
+		}
+		git := "git " + short(s.Commit.ID)
+		if s.Commit.Time != nil {
+			git += " " + duration.HumanDuration(max(0, m.World.Now().Sub(*s.Commit.Time)))
+		}
+		w.add(3, paint.Faint, git)
+	}
+	w.width += room
+	w.end(style, state)
+	return w.b.String()
+}
+
+// count is how many there are, and how many of them are how, the worst last. Words say it, colours only besides.
+func (m *Model) count(w *row, counts v1.Counts, noun string) {
+	total := counts.Total()
+	if total != 1 {
+		noun += "s"
+	}
+	w.add(3, paint.Bold, fmt.Sprintf("%s %s", thousands(total), noun))
+	for _, phase := range v1.Phases() {
+		if n := counts[phase]; n > 0 {
+			glyph, style := m.World.Look.Phase(phase)
+			w.add(2, style, fmt.Sprintf("%s %s %s", glyph, thousands(n), phase))
+		}
+	}
+}
+
+// state says how what is shown came to be known, and how old it is.
+func (m *Model) state() (string, paint.Style) {
+	state, now := m.World.Fleet.State, m.World.Now()
+	switch state.Link {
+	case known.Live:
+		return "live", paint.Good
+	case known.Broken:
+		return "hub away " + duration.HumanDuration(max(0, now.Sub(state.Since))), paint.Bad
+	case known.Offline:
+		if state.AsOf.IsZero() {
+			return "offline, never seen", paint.Busy
+		}
+		return "offline, seen " + duration.HumanDuration(max(0, now.Sub(state.AsOf))) + " ago", paint.Busy
+	case known.Connecting:
+	}
+	return "connecting", paint.Busy
+}
+
+// rolling is how many upgrades are under way, counted anew when one changed.
+func (m *Model) rolling() int {
+	list := m.World.Fleet.Upgrades
+	if at := list.Generation(); at != m.counted.at {
+		m.counted.at, m.counted.n = at, 0
+		view := list.View()
+		defer view.Close()
+		for i := range view.Len() {
+			if view.At(i).State == v1.UpgradeRolling {
+				m.counted.n++
+			}
+		}
+	}
+	return m.counted.n
+}
+
+func short(commit string) string {
+	if commit == "" {
+		return "-"
+	}
+	return commit[:min(len(commit), 7)]
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// crumbs are the titles of the stack, with the pane's note at the end.
+func (m *Model) crumbs() string {
+	w := m.row()
+	note := ""
+	if n, ok := m.top().(pane.Noted); ok {
+		note = n.Note()
+	}
+	if p, ok := m.top().(pane.Pointing); ok && p.Marked() > 0 {
+		note = strings.TrimPrefix(fmt.Sprintf("%s %s %d marked", note, m.World.Look.Glyph(paint.Between), p.Marked()), " "+m.World.Look.Glyph(paint.Between)+" ")
+	}
+	if m.World.ReadOnly {
+		note += " " + m.World.Look.Glyph(paint.Between) + " read-only"
+	}
+	for i, l := range m.stack {
+		style := paint.Faint
+		if i == len(m.stack)-1 {
+			style = paint.Crumb
+		}
+		if i > 0 {
+			w.add(1, paint.Faint, m.World.Look.Glyph(paint.Step))
+		}
+		w.add(1, style, l.Title())
+	}
+	if f, ok := m.top().(pane.Filtered); ok && f.Filter() != "" {
+		w.add(2, paint.Busy, "/"+f.Filter())
+	}
+	w.end(paint.Faint, note)
+	return w.b.String()
+}
+
+// line is where a prompt stands, or what was told, or what is under way.
+func (m *Model) line() string {
+	w := m.row()
+	switch {
+	case m.prompt != nil:
+		m.prompt.SetWidth(max(m.width-len(m.prompt.Prompt)-1, 1))
+		text := ansi.Truncate(ansi.Strip(m.prompt.View()), m.width, "")
+		if m.told.Text != "" {
+			w.add(0, paint.Plain, strings.TrimRight(text, " "))
+			w.add(3, paint.Bad, m.World.Look.Cut(m.told.Text, m.width-w.used-3))
+			return w.b.String()
+		}
+		return text
+	case m.told.Text != "":
+		style := paint.Good
+		if m.told.Bad {
+			style = paint.Bad
+		}
+		w.add(0, style, m.World.Look.Cut(m.told.Text, m.width))
+	default:
+		w.add(0, paint.Busy, m.World.Look.Cut(m.Actions.Busy(), m.width))
+	}
+	return w.b.String()
+}
+
+// footer are the keys that matter here, as many as fit: the pane's first ones, what can be done, and where to find the others.
+func (m *Model) footer() string {
+	keys := keysOf()
+	always := []key.Binding{keys.help, keys.filter, keys.command}
+	if len(m.stack) > 1 {
+		always = append(always, keys.back)
+	}
+	w := m.row()
+	for _, b := range always {
+		hint(w, b)
+	}
+	for _, g := range m.groups()[:max(len(m.groups())-1, 0)] {
+		for _, b := range g.Keys {
+			if !b.Enabled() || !hint(w, b) {
+				break
+			}
+		}
+	}
+	return w.b.String()
+}
+
+// hint adds a key with what it does, if both fit.
+func hint(w *row, b key.Binding) bool {
+	h := b.Help()
+	if w.used+2+paint.Width(h.Key)+1+paint.Width(h.Desc) > w.width {
+		return false
+	}
+	return w.add(2, paint.Key, h.Key) && w.add(1, paint.Hint, h.Desc)
+}

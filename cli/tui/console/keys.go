@@ -1,0 +1,200 @@
+package console
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pluralsh/plural/cli/tui/guide"
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+func bind(keys, text string, also ...string) key.Binding {
+	return key.NewBinding(key.WithKeys(append([]string{keys}, also...)...), key.WithHelp(keys, text))
+}
+
+// keymap is what the console does itself.
+type keymap struct {
+	filter, command, help, log, back, quit, stop, before, after, last key.Binding
+}
+
+func keysOf() keymap {
+	return keymap{
+		filter:  bind("/", "filter"),
+		command: bind(":", "command"),
+		help:    bind("?", "help"),
+		log:     bind("@", "commands that were run"),
+		back:    bind("esc", "back"),
+		quit:    bind("q", "back, or quit"),
+		stop:    bind("ctrl+c", "stop what is under way, or quit"),
+		before:  bind("[", "view before"),
+		after:   bind("]", "view after"),
+		last:    bind("-", "last view"),
+	}
+}
+
+func (k keymap) all() []key.Binding {
+	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.log}
+}
+
+// opener is a key that opens a pane about the subject under the cursor.
+type opener struct {
+	key.Binding
+	pane  string
+	kinds []pane.Kind // none: all
+}
+
+func openers() []opener {
+	live := []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject}
+	return []opener{
+		{bind("d", "describe"), "describe", nil},
+		{bind("y", "YAML"), "yaml", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject, pane.KindSource, pane.KindPackage}},
+		{bind("D", "diff"), "diff", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindPackage, pane.KindCommit}},
+		{bind("l", "logs"), "logs", live},
+		{bind("t", "tree of objects"), "tree", []pane.Kind{pane.KindService, pane.KindDeployment}},
+		{bind("h", "history"), "history", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindFleet}},
+		{bind("E", "events"), "happened", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment}},
+	}
+}
+
+func (o opener) applies(s pane.Subject) bool {
+	if len(o.kinds) == 0 {
+		return s.Kind != pane.KindCommand
+	}
+	for _, kind := range o.kinds {
+		if s.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// key takes a key to whom it is for.
+func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+	m.told = pane.Told{}
+	keys := keysOf()
+	switch t, typing := m.top().(pane.Typing); {
+	case key.Matches(k, keys.stop):
+		if m.Actions.Stop() {
+			return nil
+		}
+		return tea.Quit
+	case m.prompt != nil:
+		return m.typed(k)
+	case typing && t.Typing():
+		return m.top().Update(k)
+	}
+	if cmd, yes := m.own(k, keys); yes {
+		return cmd
+	}
+	subjects := m.subjects()
+	if len(subjects) == 1 {
+		for _, o := range openers() {
+			if key.Matches(k, o.Binding) && o.applies(subjects[0]) {
+				return m.open(pane.Open{Pane: o.pane, About: subjects[0]}, false)
+			}
+		}
+	}
+	on, _ := m.top().(pane.Pointing)
+	if cmd, yes := m.Actions.Key(k, on); yes {
+		return cmd
+	}
+	return m.top().Update(k)
+}
+
+// own does what is the console's own to do.
+func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
+	switch {
+	case key.Matches(k, keys.help):
+		return m.push(guide.New(m.World.Look, m.groups()), pane.Open{}), true
+	case key.Matches(k, keys.command):
+		m.command()
+	case key.Matches(k, keys.filter):
+		if !m.narrow() {
+			return nil, false
+		}
+	case key.Matches(k, keys.log):
+		return m.open(pane.Open{Pane: "commands"}, false), true
+	case key.Matches(k, keys.back):
+		return m.leave(), true
+	case key.Matches(k, keys.quit):
+		if len(m.stack) == 1 {
+			return tea.Quit, true
+		}
+		return m.back(), true
+	case key.Matches(k, keys.before):
+		return m.visit(m.places.step(-1)), true
+	case key.Matches(k, keys.after):
+		return m.visit(m.places.step(1)), true
+	case key.Matches(k, keys.last):
+		return m.visit(m.places.last()), true
+	default:
+		return nil, false
+	}
+	return nil, true
+}
+
+// leave takes back the last thing that narrowed the view: marks, then the filter, then the pane.
+func (m *Model) leave() tea.Cmd {
+	if p, ok := m.top().(pane.Pointing); ok && p.Marked() > 0 {
+		p.Unmark()
+		return nil
+	}
+	if f, ok := m.top().(pane.Filtered); ok && f.Filter() != "" {
+		_ = f.SetFilter("") // everything fits no filter
+		return nil
+	}
+	return m.back()
+}
+
+func (m *Model) visit(to pane.Open, is bool) tea.Cmd {
+	if !is {
+		return nil
+	}
+	return m.open(to, isHome(to))
+}
+
+// groups are all keys that do something now.
+func (m *Model) groups() []guide.Group {
+	groups := []guide.Group{{Title: m.top().Title(), Keys: m.top().Keys()}}
+	subjects := m.subjects()
+	var about []key.Binding
+	if len(subjects) == 1 {
+		for _, o := range openers() {
+			if o.applies(subjects[0]) {
+				about = append(about, o.Binding)
+			}
+		}
+	}
+	if about = append(about, m.Actions.Offered(subjects)...); len(about) > 0 {
+		groups = append(groups, guide.Group{Title: "What the cursor is on", Keys: about})
+	}
+	return append(groups, guide.Group{Title: "Everywhere", Keys: keysOf().all()})
+}
+
+// pressed is the key of that name, as if it had been pressed.
+func pressed(name string) tea.KeyPressMsg {
+	var k tea.KeyPressMsg
+	for {
+		rest, ctrl := strings.CutPrefix(name, "ctrl+")
+		if !ctrl {
+			break
+		}
+		k.Mod, name = k.Mod|tea.ModCtrl, rest
+	}
+	named := map[string]rune{
+		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "space": tea.KeySpace, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
+		"left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd,
+	}
+	if code, ok := named[name]; ok {
+		k.Code = code
+		return k
+	}
+	k.Code, _ = utf8.DecodeRuneInString(name)
+	if k.Mod == 0 {
+		k.Text = name
+	}
+	return k
+}

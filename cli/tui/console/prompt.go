@@ -1,0 +1,140 @@
+package console
+
+import (
+	"strings"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/words"
+)
+
+// prompt is a line that is typed: a filter for the pane, or a command.
+type prompt struct {
+	textinput.Model
+	// pane is what is narrowed; nil: a command is typed. before is its filter as it was.
+	pane   pane.Filtered
+	before string
+	// past are commands that were typed, at which of them the arrow keys are.
+	past []string
+	at   int
+}
+
+func newPrompt(mark, text string) *prompt {
+	input := textinput.New()
+	input.Prompt = mark
+	input.SetVirtualCursor(false)
+	input.ShowSuggestions = true
+	input.SetValue(text)
+	input.CursorEnd()
+	input.Focus()
+	return &prompt{Model: input}
+}
+
+// column is where the cursor stands.
+func (p *prompt) column() int {
+	return ansi.StringWidth(p.Prompt + string([]rune(p.Value())[:p.Position()]))
+}
+
+// suggest offers words in the place of the last one. Tab takes the first.
+func (p *prompt) suggest(list []string) {
+	line := p.Value()
+	before := line[:strings.LastIndex(line, " ")+1]
+	lines := make([]string, len(list))
+	for i, word := range list {
+		lines[i] = before + word
+	}
+	p.SetSuggestions(lines)
+}
+
+// narrow begins to type a filter, if the pane has one.
+func (m *Model) narrow() bool {
+	f, ok := m.top().(pane.Filtered)
+	if !ok {
+		return false
+	}
+	m.prompt = newPrompt("/", f.Filter())
+	m.prompt.pane, m.prompt.before = f, f.Filter()
+	m.prompt.suggest(f.Words(f.Filter()))
+	return true
+}
+
+// command begins to type a command.
+func (m *Model) command() {
+	m.prompt = newPrompt(":", "")
+	m.prompt.past, m.prompt.at = m.places.typed, len(m.places.typed)
+	m.prompt.suggest(words.Words("", m.World))
+}
+
+// typed takes a key, or what was pasted, into the prompt.
+func (m *Model) typed(msg tea.Msg) tea.Cmd {
+	p := m.prompt
+	if k, ok := msg.(tea.KeyPressMsg); ok {
+		switch k.String() {
+		case "esc":
+			m.prompt = nil
+			if p.pane != nil {
+				_ = p.pane.SetFilter(p.before) // it was taken before
+			}
+			return nil
+		case "enter":
+			m.prompt = nil
+			if p.pane == nil {
+				return m.run(p.Value())
+			}
+			return nil
+		case "up", "down":
+			p.recall(k.String())
+			return nil
+		}
+	}
+	before := p.Value()
+	var cmd tea.Cmd
+	p.Model, cmd = p.Model.Update(msg)
+	text := p.Value()
+	if text == before {
+		return cmd
+	}
+	if p.pane == nil {
+		p.suggest(words.Words(text, m.World))
+		return cmd
+	}
+	p.suggest(p.pane.Words(text))
+	if err := p.pane.SetFilter(text); err != nil {
+		m.told = pane.Told{Text: err.Error(), Bad: true}
+	} else {
+		m.told = pane.Told{}
+	}
+	return cmd
+}
+
+// recall puts an earlier command into the prompt.
+func (p *prompt) recall(direction string) {
+	if direction == "up" {
+		p.at = max(p.at-1, 0)
+	} else {
+		p.at = min(p.at+1, len(p.past))
+	}
+	text := ""
+	if p.at < len(p.past) {
+		text = p.past[p.at]
+	}
+	p.SetValue(text)
+	p.CursorEnd()
+}
+
+// run does what a command asks for.
+func (m *Model) run(line string) tea.Cmd {
+	msg, err := words.Parse(line, m.World)
+	if err != nil {
+		m.told = pane.Told{Text: err.Error(), Bad: true}
+		return nil
+	}
+	m.places.said(line)
+	if msg == nil {
+		return nil
+	}
+	return pane.Ask(msg)
+}
