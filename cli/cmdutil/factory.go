@@ -7,6 +7,7 @@
 package cmdutil
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/hosts"
+	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -86,7 +88,7 @@ func (f *Factory) Repo() (*workspace.Repo, error) {
 	return repo, err
 }
 
-// HubAddress is the hub that is meant: --hub, PLURAL_HUB, or what the installation repo says.
+// HubAddress is the hub that is meant: --hub, PLURAL_HUB, what the installation repo says, or, outside of one, what plural config has.
 func (f *Factory) HubAddress() (string, error) {
 	for _, address := range []string{f.Hub, f.Getenv("PLURAL_HUB")} {
 		if address != "" {
@@ -95,6 +97,9 @@ func (f *Factory) HubAddress() (string, error) {
 	}
 	const fix = "give --hub URL, set PLURAL_HUB, or write spec.hub.url into plural.yaml"
 	repo, err := workspace.Find(f.WorkDir())
+	if address := f.Setting(settings.Hub); errors.Is(err, workspace.ErrNotFound) && address != "" {
+		return address, nil
+	}
 	if errors.Is(err, workspace.ErrNotFound) {
 		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: err.Error(), Fix: fix, Err: err}
 	}
@@ -197,11 +202,12 @@ func readBounded(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// Printer prints results in the format that was asked for, and as fallback when none was.
+// Printer prints results in the format that was asked for, and as fallback when none was; without a fallback, as the person's
+// settings have it.
 func (f *Factory) Printer(fallback string) (*ui.Printer, error) {
 	output := f.Output
 	if output == "" && f.JQ == "" {
-		output = fallback
+		output = cmp.Or(fallback, f.Setting(settings.Output))
 	}
 	return ui.NewPrinter(f.IO, output, f.JQ)
 }

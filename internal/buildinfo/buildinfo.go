@@ -8,6 +8,12 @@ import (
 // Version is set by the linker at release; otherwise it is told from the module's build information.
 var version = ""
 
+// releases is set by the linker where programs may look for newer ones: not in what distributions build.
+var releases = ""
+
+// Releases is where the newest release is told of, as GitHub does; empty: nobody is asked.
+func Releases() string { return releases }
+
 // Version is the program's version: a release's ("1.2.3"), or "dev" with the commit where the toolchain knows it.
 func Version() string {
 	if version != "" {
