@@ -332,3 +332,28 @@ func same(a, b any) bool {
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
+
+// Put puts a field into a mapping that nobody has written yet. There are no places in its lists.
+func Put(into map[string]any, f Field) error {
+	parts := steps(f.Key)
+	if len(parts) == 0 || Key(parts...) != f.Key {
+		return errors.New("it names no key")
+	}
+	for _, part := range parts[:len(parts)-1] {
+		next, ok := into[part].(map[string]any)
+		if !ok && into[part] != nil {
+			return fmt.Errorf("%s has a value of its own", part)
+		}
+		if next == nil {
+			next = map[string]any{}
+			into[part] = next
+		}
+		into = next
+	}
+	last := parts[len(parts)-1]
+	if into[last] != nil {
+		return fmt.Errorf("%s has a value already", last)
+	}
+	into[last] = f.Value
+	return nil
+}

@@ -1,0 +1,236 @@
+// Package document owns what a command does to one document of the installation repo.
+//
+// It refuses to know the fields of any kind, and how far a change is carried: callers name fields, and cli/change asks the
+// person's flags.
+//
+// A change is planned from the files as they lie in the work tree (workspace/amend), and refused with file and line where it would
+// leave a mistake behind. What is planned is shown, committed, pushed, and waited for until whatever the document is about runs
+// with it.
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pluralsh/plural/cli/change"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/overlay"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// Change is a change that a command makes of a document of its kind.
+type Change struct {
+	change.Making
+	// Kind is amend.Service, amend.Source or amend.Cluster.
+	Kind string
+	// Check refuses a change for what its fleet would not be refused for; nil checks nothing.
+	Check func(repo *workspace.Repo, after *fleet.Fleet) error
+}
+
+// New is a change whose flags say how far it is carried.
+func New(f *cmdutil.Factory, kind string) *Change {
+	return &Change{Making: change.Making{Factory: f}, Kind: kind}
+}
+
+// Create adds a document: a *fleet.Service, *fleet.Source or *fleet.Cluster.
+func (c *Change) Create(ctx context.Context, name string, object any) error {
+	if err := workspace.CheckName(name); err != nil { // it becomes a file's name
+		return fmt.Errorf("%s %w", c.noun(), err)
+	}
+	repo, err := c.Factory.Repo()
+	if err != nil {
+		return err
+	}
+	planned, err := amend.Create(os.DirFS(repo.Root()), object)
+	if err != nil {
+		return c.explained(err)
+	}
+	return c.carryOut(ctx, repo, name, planned, "Create "+c.noun()+" "+name)
+}
+
+// Set writes fields of a document, and takes away those without a value. With none it is an error that says how it is used.
+func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Field) error {
+	if len(fields) == 0 {
+		return &ui.Err{Msg: "nothing says what to change", Fix: usage}
+	}
+	repo, err := c.Factory.Repo()
+	if err != nil {
+		return err
+	}
+	planned, err := amend.Set(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name}, fields...)
+	if err != nil {
+		return c.explained(err)
+	}
+	if planned.Done() {
+		c.Factory.Say("%s %s says so already, in %s", c.noun(), ui.Clean(name), planned.File)
+		return nil
+	}
+	return c.carryOut(ctx, repo, name, planned, subject(name, fields))
+}
+
+// Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it.
+func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(context.Context, *workspace.Repo) error) error {
+	repo, err := c.Factory.Repo()
+	if err != nil {
+		return err
+	}
+	planned, err := amend.Delete(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name})
+	if err != nil {
+		return c.inUse(name, err)
+	}
+	if err := toll(ctx, repo); err != nil {
+		return err
+	}
+	if !c.DryRun {
+		if err := Typed(ctx, c.Factory, name, confirm, "Type "+name+" to delete the "+c.noun()); err != nil {
+			return err
+		}
+	}
+	return c.carryOut(ctx, repo, name, planned, "Delete "+c.noun()+" "+name)
+}
+
+// Typed wants a name typed, or given by flag: -y is too easily said for what cannot be taken back.
+func Typed(ctx context.Context, f *cmdutil.Factory, name, confirm, title string) error {
+	if confirm == "" {
+		question := ui.Question{Flag: "confirm", Title: title, Value: &confirm}
+		if err := f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
+			return err
+		}
+	}
+	if confirm != name {
+		return &ui.Err{Msg: fmt.Sprintf("%q is not %q: nothing was changed", confirm, name), Fix: "--confirm=" + name}
+	}
+	return nil
+}
+
+// carryOut makes the change, as far as is wanted, and waits until it is observed.
+func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string, planned *amend.Change, message string) error {
+	about, err := c.about(repo, name, planned)
+	if err != nil {
+		return err
+	}
+	made, err := c.CarryOut(ctx, repo, planned, message)
+	if err != nil {
+		return err
+	}
+	return c.Finish(ctx, made, about)
+}
+
+// about is what runs with the change, or no more: what was and will be nowhere is not waited for.
+func (c *Change) about(repo *workspace.Repo, name string, planned *amend.Change) (observe.About, error) {
+	files := os.DirFS(repo.Root())
+	after, err := fleet.Load(overlay.New(files, map[string][]byte{planned.File: planned.After}))
+	if errors.As(err, new(fleet.Errors)) { // of which the hub will speak, when somebody mends one mistake of several
+		return observe.About{}, nil
+	}
+	if err == nil && c.Check != nil {
+		err = c.Check(repo, after)
+	}
+	if err != nil {
+		return observe.About{}, err
+	}
+	switch c.Kind {
+	case amend.Service:
+		if s, ok := after.Service(name); !ok {
+			return observe.About{Services: []string{name}, Gone: true}, nil
+		} else if runs(after, s) {
+			return observe.About{Services: []string{name}}, nil
+		}
+	case amend.Source:
+		var about observe.About
+		for i := range after.Services {
+			s := &after.Services[i]
+			if source, ok := after.Source(name); ok && len(s.Reads(source)) > 0 && runs(after, s) {
+				about.Services = append(about.Services, s.Metadata.Name)
+			}
+		}
+		return about, nil
+	case amend.Cluster:
+		if cluster, ok := after.Cluster(name); ok && cluster.Spec.Agent.Auth != "" {
+			return observe.About{Clusters: []string{name}}, nil
+		}
+	}
+	return observe.About{}, nil
+}
+
+// runs says whether agents would do something about a service.
+func runs(f *fleet.Fleet, s *fleet.Service) bool {
+	if s.Spec.Suspend {
+		return false
+	}
+	for i := range f.Clusters {
+		if s.Spec.Clusters.Matches(&f.Clusters[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// explained tells a change that cannot be made.
+func (c *Change) explained(err error) error {
+	var invalid *amend.InvalidError
+	if errors.As(err, &invalid) {
+		told := *cmdutil.Problems("the installation repo as it would be", cmdutil.FleetProblems(invalid.Mistakes))
+		told.Cause, told.Err = "nothing was changed", err
+		return &told
+	}
+	return change.Explained(err)
+}
+
+// inUse is explained for a document that goes: what is wrong then is who needs it.
+func (c *Change) inUse(name string, err error) error {
+	var invalid *amend.InvalidError
+	if !errors.As(err, &invalid) {
+		return c.explained(err)
+	}
+	return &ui.Err{
+		Msg: fmt.Sprintf("%s %q is still named elsewhere", c.noun(), name), Problems: cmdutil.FleetProblems(invalid.Mistakes),
+		Fix: "take it out there first", Err: err,
+	}
+}
+
+func (c *Change) noun() string { return strings.ToLower(c.Kind) }
+
+// longestSubject is how long a commit's first line gets, in bytes.
+const longestSubject = 72
+
+// subject is a commit's message about fields: what they are set to, where that fits in a line.
+func subject(name string, fields []amend.Field) string {
+	var values, keys []string
+	for _, f := range fields {
+		key := label(f.Key)
+		keys = append(keys, key)
+		switch f.Value.(type) {
+		case nil:
+			values = append(values, "no "+key)
+		case map[string]any, []any:
+			values = append(values, key)
+		default:
+			values = append(values, fmt.Sprintf("%s=%v", key, f.Value))
+		}
+	}
+	for _, list := range [][]string{values, keys} {
+		line := "Set " + strings.Join(list, ", ") + " of " + name
+		if len(line) <= longestSubject && ui.Clean(line) == line && !strings.Contains(line, "\n") {
+			return line
+		}
+	}
+	return "Change " + name
+}
+
+// label is a field as people named it.
+func label(key string) string {
+	for _, prefix := range []string{"spec.parameters.", "spec.helm.values.", "spec.source.", "spec."} {
+		if rest, ok := strings.CutPrefix(key, prefix); ok {
+			return rest
+		}
+	}
+	return key
+}

@@ -1,0 +1,122 @@
+package document
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/editor"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// Edit lets the person change the document's file in their editor, until the repo is sound with it or they give up. What they
+// wrote and nobody took is kept, and the error says where.
+func (c *Change) Edit(ctx context.Context, name string) error {
+	repo, err := c.Factory.Repo()
+	if err != nil {
+		return err
+	}
+	at, err := amend.Find(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name})
+	if err != nil {
+		return c.explained(err)
+	}
+	before, err := read(repo, at.File)
+	if err != nil {
+		return err
+	}
+	draft, err := editor.Open(c.Factory, path.Base(at.File), before)
+	if err != nil {
+		return err
+	}
+	planned, err := c.session(ctx, repo, at.File, before, draft)
+	switch {
+	case err != nil:
+		return c.kept(draft, before, err)
+	case planned == nil:
+		draft.Wipe()
+		c.Factory.Say("nothing was changed")
+		return nil
+	}
+	if err := c.carryOut(ctx, repo, name, planned, "Edit "+c.noun()+" "+name); err != nil {
+		if committed, readErr := read(repo, at.File); readErr == nil && bytes.Equal(committed, planned.After) {
+			draft.Wipe() // it is in the work tree, whatever came after
+			return err
+		}
+		return c.kept(draft, before, err)
+	}
+	draft.Wipe()
+	return nil
+}
+
+// session is the editor's run, again as long as what comes of it would be a mistake and the person wants to go on. It is nil when
+// there is nothing to change.
+func (c *Change) session(ctx context.Context, repo *workspace.Repo, file string, before []byte, draft *editor.Draft) (*amend.Change, error) {
+	for {
+		if err := draft.Edit(ctx); err != nil {
+			return nil, err
+		}
+		text, err := draft.Text(fleet.MaxFile)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(text, before) || len(bytes.TrimSpace(text)) == 0 {
+			return nil, nil
+		}
+		planned, err := amend.Rewrite(os.DirFS(repo.Root()), file, text)
+		if err == nil && !bytes.Equal(planned.Before, before) {
+			return nil, &ui.Err{Msg: file + " was changed by somebody else meanwhile", Fix: "edit it again"}
+		}
+		if !errors.As(err, new(*amend.InvalidError)) {
+			return planned, err
+		}
+		err = c.explained(err)
+		if !c.Factory.Prompter().Able() {
+			return nil, err
+		}
+		ui.Render(c.Factory.IO.ErrOut, err)
+		again, asking := c.Factory.Prompter().Confirm(ctx, "Edit it again?", "an editor that leaves no mistake")
+		if asking != nil {
+			return nil, asking
+		}
+		if !again {
+			return nil, err
+		}
+	}
+}
+
+// kept says where what was edited lies, when there is anything.
+func (c *Change) kept(draft *editor.Draft, before []byte, err error) error {
+	text, readErr := draft.Text(fleet.MaxFile)
+	if readErr == nil && (bytes.Equal(text, before) || len(bytes.TrimSpace(text)) == 0) {
+		draft.Wipe()
+		return err
+	}
+	where := "what you edited is in " + draft.Name()
+	var told *ui.Err
+	if explained := cmdutil.Explain(err); errors.As(explained, &told) {
+		out := *told
+		if out.Cause != "" {
+			where = out.Cause + "; " + where
+		}
+		out.Cause = where
+		return &out
+	}
+	return &ui.Err{Msg: err.Error(), Cause: where, Err: err}
+}
+
+// read is a file of the repo's work tree.
+func read(repo *workspace.Repo, file string) ([]byte, error) {
+	root, err := os.OpenRoot(repo.Root())
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.ReadFile(filepath.FromSlash(file))
+}

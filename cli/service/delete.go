@@ -1,0 +1,152 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/internal/budget"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// tollPatience is how long the hub may take to say what goes. Without it the person decides all the same.
+const tollPatience = 10 * time.Second
+
+func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Service)
+	confirm := ""
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Take a service off all clusters",
+		Long: `Take a service off all clusters.
+
+Its document is removed, and with it what it has on its clusters, unless its
+sync.onDelete says that it stays. The command says how much that is, and wants the
+service's name typed. What is more than the deletion budget allows waits for an
+agreement: plural service ack.`,
+		Example:           cmdutil.Example("plural service delete web", "plural service delete web --confirm=web", "plural service delete web --dry-run"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Services),
+	}
+	cmd.Flags().StringVar(&confirm, "confirm", "", "the service's `NAME` once more, for scripts")
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		t := toll{f: f, name: args[0]}
+		return c.Delete(cmd.Context(), args[0], confirm, t.say)
+	}
+	return cmd
+}
+
+// toll is what goes with a service.
+type toll struct {
+	f    *cmdutil.Factory
+	name string
+}
+
+func (t toll) say(ctx context.Context, repo *workspace.Repo) error {
+	known, err := fleet.Load(os.DirFS(repo.Root()))
+	if err != nil {
+		return err
+	}
+	s, ok := known.Service(t.name)
+	if !ok {
+		return nil // said already
+	}
+	stay := cmp.Or(s.Spec.Sync.OnDelete, known.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
+	if err := t.objects(ctx, stay); err != nil {
+		return err
+	}
+	return t.budget(known, s)
+}
+
+// objects says what the service has on its clusters. A hub that cannot say keeps nobody from going on.
+func (t toll) objects(ctx context.Context, stay bool) error {
+	asking, cancel := context.WithTimeout(ctx, tollPatience)
+	defer cancel()
+	var service *v1.Service
+	hub, err := t.f.HubClient()
+	if err == nil {
+		service, err = hub.Service(asking, t.name)
+	}
+	var answer *client.Error
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &answer) && answer.Status == 404:
+		t.f.Say("the hub knows of no such service, so nothing of it is known to run")
+		return nil
+	case err != nil:
+		t.f.Say("what goes with it is not known: %s", ui.Clean(err.Error()))
+		return nil
+	}
+	var clusters []string
+	objects := 0
+	for i := range service.Deployments {
+		d := &service.Deployments[i]
+		clusters, objects = append(clusters, d.Cluster), objects+d.Objects
+	}
+	if len(clusters) == 0 {
+		t.f.Say("it runs on no cluster")
+		return nil
+	}
+	fate, most := "go", ""
+	if stay {
+		fate = "stay, as nobody's (sync.onDelete: orphan)"
+	}
+	if service.LeftOut > 0 {
+		most = "more than "
+	}
+	t.f.Say("%s%d objects on %d clusters %s: %s", most, objects, len(clusters)+service.LeftOut, fate, ui.Clean(list(clusters)))
+	return nil
+}
+
+// budget says what will wait for an agreement, and by which command it is given.
+func (t toll) budget(known *fleet.Fleet, s *fleet.Service) error {
+	spec := &known.Workspace.Spec
+	if budget.Agreed(spec.Acknowledged, []string{t.name}) {
+		return nil
+	}
+	limit, err := budget.Parse(spec.DeletionBudget)
+	if err != nil {
+		return err
+	}
+	if !limit.Allows(1, len(known.Services)) {
+		t.f.Say("it is 1 of %d services, and the deletion budget of %s allows %d: the hub will refuse the commit until plural service ack --commit",
+			len(known.Services), limit, limit.Allowed(len(known.Services)))
+		return nil
+	}
+	var waits []string
+	for i := range known.Clusters {
+		c := &known.Clusters[i]
+		if !s.Spec.Clusters.Matches(c) {
+			continue
+		}
+		all := 0
+		for j := range known.Services {
+			if known.Services[j].Spec.Clusters.Matches(c) {
+				all++
+			}
+		}
+		if !limit.Allows(1, all) {
+			waits = append(waits, c.Metadata.Name)
+		}
+	}
+	if len(waits) > 0 {
+		t.f.Say("%s more than the deletion budget of %s: it will wait there until plural service ack --cluster-removals CLUSTER",
+			fmt.Sprintf("on %s it is", list(waits)), limit)
+	}
+	return nil
+}
