@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/live"
+	"github.com/pluralsh/plural/cli/patch"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/offline"
@@ -150,7 +150,7 @@ func (o options) open(ctx context.Context) (*asked, error) {
 			a.deployments[list[j].Service] = append(a.deployments[list[j].Service], list[j])
 		}
 	}
-	if changed, err := diff.Files(repo, "HEAD"); err == nil { // there may be no commit yet
+	if changed, err := patch.Files(repo, "HEAD"); err == nil { // there may be no commit yet
 		a.changed = changed
 	}
 	return a, nil

@@ -1,4 +1,4 @@
-package diff
+package patch
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// change is what is told of one file.
-type change struct {
+// Change is what is told of one file.
+type Change struct {
 	File string `json:"file"`
 	// Action is added, changed or deleted.
 	Action string `json:"action"`
@@ -49,8 +49,8 @@ func openVault(repo *workspace.Repo) (*vault.Vault, error) {
 }
 
 // describe tells what changed in a file; not differs is a file that only has another form in git than in the work tree.
-func (d describer) describe(p pair) (c change, differs bool, err error) {
-	c = change{File: p.path, Action: "changed", Note: modes(p)}
+func (d describer) describe(p pair) (c Change, differs bool, err error) {
+	c = Change{File: p.path, Action: "changed", Note: modes(p)}
 	switch {
 	case p.before.mode == 0:
 		c.Action = "added"
@@ -93,7 +93,7 @@ func modes(p pair) string {
 }
 
 // note adds to what is told.
-func (c *change) note(text string) {
+func (c *Change) note(text string) {
 	if c.Note != "" {
 		c.Note += ", "
 	}
@@ -112,7 +112,7 @@ func read(files fs.FS, name string, s side) ([]byte, error) {
 	return content, err
 }
 
-func (d describer) contents(c change, before, after []byte) (change, bool, error) {
+func (d describer) contents(c Change, before, after []byte) (Change, bool, error) {
 	must := false
 	if d.vault != nil {
 		var err error
@@ -135,7 +135,7 @@ func (d describer) contents(c change, before, after []byte) (change, bool, error
 func isText(content []byte) bool { return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0 }
 
 // sealed describes a file whose values nobody is to see.
-func (d describer) sealed(c change, before, after []byte) (change, bool, error) {
+func (d describer) sealed(c Change, before, after []byte) (Change, bool, error) {
 	old, errOld := d.open(c.File, before)
 	text, errNew := d.open(c.File, after)
 	switch {

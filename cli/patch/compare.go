@@ -1,4 +1,4 @@
-package diff
+package patch
 
 import (
 	"errors"
@@ -22,10 +22,10 @@ type pair struct {
 	before, after side
 }
 
-// differing lists the files that differ, sorted by path. Folders that hold the same are not looked into.
+// differing lists the files that differ, sorted by path. before may be nil. Folders that hold the same are not looked into.
 func differing(before, after *snapshot.Snapshot) ([]pair, error) {
 	w := walker{before: before, after: after}
-	err := w.walk(".", true, true)
+	err := w.walk(".", before != nil, true)
 	return w.found, err
 }
 
@@ -87,7 +87,11 @@ func (s side) file() side {
 	return s
 }
 
+// look is what is at a path; a snapshot that is nil holds nothing.
 func look(snap *snapshot.Snapshot, name string) (side, error) {
+	if snap == nil {
+		return side{}, nil
+	}
 	hash, mode, err := snap.Hash(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return side{}, nil

@@ -1,0 +1,87 @@
+// Package patch owns what differs between the files of two states of an installation repo.
+//
+// It refuses to know how it is shown and what the files mean.
+//
+// The trees of both states are compared by hashes, so only what differs is read. Of sealed files the values are masked, with the same
+// digits for the same value, and others with every comparison.
+package patch
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// Files are the paths at which a repo's work tree differs from a commit. A sealed file that holds the same, in clear or sealed
+// anew, does not.
+func Files(repo *workspace.Repo, commit string) ([]string, error) {
+	list, err := Worktree(repo, commit)
+	return Names(list), err
+}
+
+// Names are the paths of changes.
+func Names(list []Change) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = c.File
+	}
+	return out
+}
+
+// Worktree compares the work tree with a commit.
+func Worktree(repo *workspace.Repo, commit string) ([]Change, error) {
+	before, err := snapshot.Open(repo.Root(), commit)
+	if err != nil {
+		return nil, err
+	}
+	after, err := snapshot.Worktree(repo.Root())
+	if err != nil {
+		return nil, err
+	}
+	return between(repo, before, after)
+}
+
+// Commits compares two commits of the clone. An empty before stands for nothing at all.
+func Commits(repo *workspace.Repo, before, after string) ([]Change, error) {
+	to, err := snapshot.Open(repo.Root(), after)
+	if err != nil {
+		return nil, err
+	}
+	var from *snapshot.Snapshot
+	if before != "" {
+		if from, err = snapshot.Open(repo.Root(), before); err != nil {
+			return nil, err
+		}
+	}
+	return between(repo, from, to)
+}
+
+func between(repo *workspace.Repo, before, after *snapshot.Snapshot) ([]Change, error) {
+	pairs, err := differing(before, after)
+	if err != nil {
+		return nil, fmt.Errorf("compare files: %w", err)
+	}
+	v, err := openVault(repo)
+	if err != nil {
+		return nil, err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	d := describer{after: after.FS(), vault: v, key: key}
+	if before != nil {
+		d.before = before.FS()
+	}
+	list := []Change{}
+	for _, p := range pairs {
+		c, differs, err := d.describe(p)
+		if err != nil {
+			return nil, err
+		}
+		if differs {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
