@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
@@ -127,6 +128,28 @@ func (h *head) offer(ctx context.Context, f *form, remote string, branch plumbin
 	return unpushed(
 		fmt.Errorf("push branch %q to %q: %w%s", branch.Short(), remote, err, said.text()),
 		"see that %s can be reached, and that you may push branches to it: git ls-remote %[1]s", remote)
+}
+
+// Objects are what git has of the repository. They are to be read only.
+func (r *Repo) Objects() (storer.EncodedObjectStorer, error) {
+	g, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	return g.Storer, nil
+}
+
+// Find is the id of the commit that a person means: by its id or the beginning of one, a branch, a tag, or HEAD~2.
+func (r *Repo) Find(revision string) (string, error) {
+	g, err := r.open()
+	if err != nil {
+		return "", err
+	}
+	id, err := g.ResolveRevision(plumbing.Revision(revision))
+	if err != nil {
+		return "", &Error{Message: fmt.Sprintf("there is no commit %q here", revision), Fix: "git log --oneline", Err: err}
+	}
+	return id.String(), nil
 }
 
 // remoteAddress is where a remote is, as far as it may be shown.

@@ -38,6 +38,10 @@ type Making struct {
 	Wait bool
 	// On is the commit that the files were made for; a branch that stands elsewhere by then is workspace.ErrMoved. Empty: any.
 	On string
+	// Ask is asked once the change has been shown and before it is made. Nil: nobody is asked.
+	Ask func(context.Context) error
+	// Trailer is the last paragraph of the commit's message, whoever wrote it.
+	Trailer string
 	// GitHub says how the one that hosts the repository is talked to; the zero value is the usual.
 	GitHub githost.Options
 	// Unobserved is for changes of which no hub knows when they have their effect: there is no --wait.
@@ -94,7 +98,15 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 		return Made{}, err
 	}
 	m.Factory.Say("%s", strings.TrimSuffix(shown, "\n"))
+	if m.Ask != nil {
+		if err := m.Ask(ctx); err != nil {
+			return Made{}, err
+		}
+	}
 	message = cmp.Or(m.message, message)
+	if m.Trailer != "" {
+		message = strings.TrimSpace(message) + "\n\n" + m.Trailer
+	}
 	switch {
 	case m.noCommit:
 		return m.write(repo, files)

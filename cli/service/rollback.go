@@ -1,0 +1,176 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/change"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/undo"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/history"
+	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/revert"
+)
+
+type rollbackOptions struct {
+	f       *cmdutil.Factory
+	service string
+	commit  string
+	making  change.Making
+}
+
+func newCmdRollback(f *cmdutil.Factory) *cobra.Command {
+	o := &rollbackOptions{f: f, making: change.Making{Factory: f}}
+	cmd := &cobra.Command{
+		Use:   "rollback NAME [COMMIT]",
+		Short: "Bring a service back to what it was at a commit",
+		Long: `Bring a service back to what it was at a commit, by a new commit.
+
+This brings back its file, and what it reads of the installation repo: its
+manifests, values and what they refer to. It shows what changes, and which
+other services read the same files, asks, commits and pushes, and waits until
+the service is well. Secrets stay as they are.
+
+Without COMMIT it is the state before the newest change of the service, so that
+to roll back twice is to go there and back. plural service history lists them.`,
+		Example: cmdutil.Example("plural service rollback web", "plural svc rollback web 4f9c2a1 --dry-run"),
+		Args:    cobra.MatchAll(cmdutil.AtMost(2), atLeastName),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.service = args[0]
+			if len(args) > 1 {
+				o.commit = args[1]
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.making.Flags(cmd.Flags())
+	return cmd
+}
+
+func atLeastName(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+	}
+	return nil
+}
+
+func (o *rollbackOptions) run(ctx context.Context) error {
+	if err := workspace.CheckName(o.service); err != nil {
+		return fmt.Errorf("service %w", err)
+	}
+	repo, err := o.f.Repo()
+	if err != nil {
+		return err
+	}
+	head, err := repo.Head()
+	if err != nil {
+		return err
+	}
+	now, err := offline.Open(repo, "HEAD")
+	if err != nil {
+		return err
+	}
+	to, err := o.target(ctx, repo, now, head)
+	if err != nil {
+		return err
+	}
+	then, err := offline.Open(repo, to)
+	if err != nil {
+		return fmt.Errorf("read the fleet as of %s: %w", cmdutil.ShortCommit(to), err)
+	}
+	scope, err := o.scope(now, then, to)
+	if err != nil {
+		return err
+	}
+	objects, err := repo.Objects()
+	if err != nil {
+		return err
+	}
+	plan, err := revert.At(ctx, objects, head, to, scope)
+	if err != nil {
+		return undo.Explain(err)
+	}
+	commit := then.Taken().Commit()
+	o.f.Say("%s as of %s %q, by %s, %s", ui.Clean(o.service), cmdutil.ShortCommit(to), ui.Clean(commit.Subject), ui.Clean(commit.Author),
+		cmdutil.Ago(o.f.Now(), &commit.Time))
+	if len(plan.Files) == 0 {
+		o.f.Say("it is so already")
+		return nil
+	}
+	return undo.Bringing{
+		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: to, Question: "Roll " + o.service + " back to this?",
+		Message: fmt.Sprintf("Roll %s back to %s\n\nIts files are as they were in commit %s.", o.service, cmdutil.ShortCommit(to), to),
+	}.Do(ctx)
+}
+
+// target is the commit to go back to.
+func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now *offline.State, head string) (string, error) {
+	if o.commit != "" {
+		return repo.Find(o.commit)
+	}
+	objects, err := repo.Objects()
+	if err != nil {
+		return "", err
+	}
+	page, err := history.Of(objects).Read(ctx, history.Query{From: head, Scope: history.Service(now.Fleet, o.service, now), Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(page.Items) == 0 || page.Items[0].Parent == "" {
+		return "", &ui.Err{
+			Msg: fmt.Sprintf("there is nothing before what service %q is now", o.service), Fix: "plural service history " + o.service,
+		}
+	}
+	return page.Items[0].Parent, nil
+}
+
+// scope is what the service is made of, now and then.
+func (o *rollbackOptions) scope(now, then *offline.State, to string) (history.Scope, error) {
+	was, ok := then.Fleet.Service(o.service)
+	if !ok {
+		return history.Scope{}, &ui.Err{
+			Msg: fmt.Sprintf("there was no service %q at %s", o.service, cmdutil.ShortCommit(to)), Fix: "plural service history " + o.service,
+		}
+	}
+	paths := history.Reads(then.Fleet, was, then)
+	if is, ok := now.Fleet.Service(o.service); ok {
+		paths = append(paths, history.Reads(now.Fleet, is, now)...)
+		if err := alone(now, is); err != nil {
+			return history.Scope{}, err
+		}
+	}
+	if err := alone(then, was); err != nil {
+		return history.Scope{}, err
+	}
+	slices.Sort(paths)
+	return history.Paths(slices.Compact(paths)...), nil
+}
+
+// alone refuses a service whose file says other things too: they would go back with it.
+func alone(at *offline.State, s *fleet.Service) error {
+	file := s.Position.File
+	text, err := fs.ReadFile(at.Taken().FS(), file)
+	if err != nil {
+		return err
+	}
+	list, err := fleet.ReadServices(file, text)
+	if err != nil {
+		return err
+	}
+	if len(list) > 1 {
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s holds other services too, which would go back with %s", file, s.Metadata.Name),
+			Fix: "give each service a file of its own, or take single changes back: plural undo COMMIT",
+			Err: errors.ErrUnsupported,
+		}
+	}
+	return nil
+}

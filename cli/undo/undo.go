@@ -1,0 +1,217 @@
+// Package undo owns `plural undo`.
+//
+// It refuses to know how a commit is found that has its effect, and how its change is taken back: workspace/history and
+// workspace/revert say. It shows what they say, asks, and has it carried out as any other change.
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/change"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/overlay"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/history"
+	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/revert"
+)
+
+type options struct {
+	f       *cmdutil.Factory
+	commit  string
+	redo    bool
+	confirm string
+	making  change.Making
+}
+
+// NewCmdUndo is `plural undo`.
+func NewCmdUndo(f *cmdutil.Factory) *cobra.Command {
+	o := &options{f: f, making: change.Making{Factory: f}}
+	cmd := &cobra.Command{
+		Use:     "undo [COMMIT]",
+		GroupID: cmdutil.GroupStart,
+		Short:   "Take a change of the fleet back, by a new commit",
+		Long: `Take a change of the fleet back, by a new commit.
+
+This shows what changes, and which services and clusters it touches, asks, and
+then commits and pushes the opposite of the commit, as git revert does; of a
+merge, of all that it took in. Then it waits until the hub serves it and what it
+touches is well.
+
+Without COMMIT it is the newest change of the fleet that has its effect: to undo
+twice in a row undoes the change before too, as in an editor. --redo brings back
+what was undone last, until there is a new change; and to undo an undo does the
+same for any.
+
+Files that were changed since are merged, line by line. Where later commits
+changed the same lines nothing is done, and they are named. A sealed file comes
+back as it was sealed, unless it would be for other readers than it has now. To
+take back who can open what, --confirm says the commit's id once more.`,
+		Example: cmdutil.Example("plural undo", "plural undo 4f9c2a1 --dry-run", "plural undo --redo", "plural undo HEAD~2 --pr -y"),
+		Args:    cmdutil.AtMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.commit = args[0]
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.redo, "redo", false, "bring back what was undone last")
+	flags.StringVar(&o.confirm, "confirm", "", "the commit's `ID` once more, where it says who can open what")
+	o.making.Flags(flags)
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) error {
+	if o.redo && o.commit != "" {
+		return &ui.Err{Msg: "--redo finds the commit itself", Fix: "plural undo " + o.commit + ", which redoes what was undone by it"}
+	}
+	repo, err := o.f.Repo()
+	if err != nil {
+		return err
+	}
+	head, err := repo.Head()
+	if err != nil {
+		return err
+	}
+	if head == "" {
+		return &ui.Err{Msg: "there is no commit to undo"}
+	}
+	objects, err := repo.Objects()
+	if err != nil {
+		return err
+	}
+	log := history.Of(objects)
+	r, err := o.find(ctx, repo, log, head)
+	if err != nil {
+		return err
+	}
+	o.f.Say("%s %s %q, by %s, %s", o.verb(), cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject), ui.Clean(r.Author), cmdutil.Ago(o.f.Now(), &r.Time))
+	plan, err := revert.Of(ctx, objects, head, r)
+	if err != nil {
+		return Explain(err)
+	}
+	if len(plan.Files) == 0 {
+		o.f.Say("all of it is taken back already")
+		return nil
+	}
+	o.making.Trailer = trailer(r)
+	b := Bringing{
+		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: title(r.Subject), Question: "Undo this?",
+		Agreed: func(ctx context.Context) error { return o.trusted(ctx, plan, r) },
+	}
+	if o.redo {
+		b.Question = "Redo this?"
+	}
+	return b.Do(ctx)
+}
+
+func (o *options) verb() string {
+	if o.redo {
+		return "redo by undoing"
+	}
+	return "undo"
+}
+
+// find is the commit that is meant.
+func (o *options) find(ctx context.Context, repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
+	if o.commit != "" {
+		return o.named(repo, log, head)
+	}
+	scope := history.Fleet(nil, nil)
+	if now, err := offline.Open(repo, "HEAD"); err == nil { // what does not read as a fleet has its folders all the same
+		scope = history.Fleet(now.Fleet, now)
+	}
+	search, nothing := log.Undoable, "there is nothing to undo: no commit here changed the fleet, or all are undone"
+	if o.redo {
+		search, nothing = log.Redoable, "there is nothing to redo: the newest change of the fleet is no undo"
+	}
+	r, err := search(ctx, head, scope)
+	if err == nil && r == nil {
+		err = &ui.Err{Msg: nothing, Fix: "git log --oneline, then plural undo COMMIT"}
+	}
+	return r, err
+}
+
+func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
+	id, err := repo.Find(o.commit)
+	if err != nil {
+		return nil, err
+	}
+	held, err := log.Holds(head, id)
+	if err != nil {
+		return nil, err
+	}
+	if !held {
+		return nil, &ui.Err{Msg: fmt.Sprintf("commit %s is not in this branch, so there is nothing of it to undo", cmdutil.ShortCommit(id)), Fix: "git log --oneline"}
+	}
+	r, err := log.Revision(id)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return nil, &ui.Err{Msg: "this clone does not have the commit before " + cmdutil.ShortCommit(id), Fix: "git fetch --unshallow", Err: err}
+	}
+	return r, err
+}
+
+// trusted wants the commit's id typed, or given by flag, where it is about who can open what: -y is too easily said.
+func (o *options) trusted(ctx context.Context, plan *revert.Plan, r *history.Revision) error {
+	if len(plan.Trust) == 0 {
+		return nil
+	}
+	id := cmdutil.ShortCommit(r.ID)
+	if o.confirm == "" {
+		o.f.Say("this takes back who can open what: %s", ui.Clean(strings.Join(plan.Trust, ", ")))
+		question := ui.Question{
+			Flag: "confirm", Title: "Type " + id + " to let it be as it was", Value: &o.confirm,
+			Help: "whoever was taken out can open again what is sealed from now on",
+		}
+		if err := o.f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
+			return err
+		}
+	}
+	if len(o.confirm) < len(id) || !strings.HasPrefix(r.ID, o.confirm) {
+		return &ui.Err{Msg: fmt.Sprintf("%q is not %s: nothing was changed", o.confirm, id), Fix: "--confirm=" + id}
+	}
+	return nil
+}
+
+// title is what git calls the opposite of a commit.
+func title(subject string) string {
+	if undone, ok := strings.CutPrefix(subject, `Revert "`); ok {
+		return `Reapply "` + undone
+	}
+	return `Revert "` + subject + `"`
+}
+
+// trailer is what git writes, by which anybody knows what was undone.
+func trailer(r *history.Revision) string {
+	text := "This reverts commit " + r.ID
+	if r.Merge {
+		text += ", reversing\nchanges made to " + r.Parent
+	}
+	return text + "."
+}
+
+// loaded is the fleet as the files are, and as they will be. Where it is none now, to undo may be a step towards one.
+func loaded(repo *workspace.Repo, files map[string][]byte) (before, after *fleet.Fleet, err error) {
+	now := os.DirFS(repo.Root())
+	before, broken := fleet.Load(now)
+	if after, err = fleet.Load(overlay.New(now, files)); err != nil && broken == nil {
+		return nil, nil, err
+	}
+	for _, f := range []**fleet.Fleet{&before, &after} {
+		if *f == nil {
+			*f = &fleet.Fleet{}
+		}
+	}
+	return before, after, nil
+}
