@@ -42,6 +42,7 @@ import (
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/status"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/undo"
 	"github.com/pluralsh/plural/cli/up"
 	"github.com/pluralsh/plural/cli/validate"
 	"github.com/pluralsh/plural/cli/why"
@@ -156,6 +157,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
 		doctor.NewCmdDoctor(f),
+		undo.NewCmdUndo(f),
 		up.NewCmdUp(f, nil),
 		up.NewCmdDown(f), deploy.NewCmdDeploy(f),
 		local.NewCmdLocal(f),
