@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -15,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/filter"
 )
 
 // NewCmdCluster is `plural cluster`.
@@ -27,62 +30,85 @@ func NewCmdCluster(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"cl"},
 		Short:   "See, register and delete the fleet's clusters",
 		Example: cmdutil.Example("plural cluster list", "plural cluster get edge-1 -o json"),
-	}, newCmdList(f), newCmdGet(f), newCmdEvents(f), newCmdRegister(f), newCmdDelete(f))
+	}, newCmdList(f), newCmdGet(f), newCmdSync(f), newCmdEvents(f), newCmdRegister(f), newCmdDelete(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List all clusters and how they are",
-		Example: cmdutil.Example("plural cluster list", "plural cl list --jq '.items[] | select(.phase != \"healthy\").name'"),
-		Args:    cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			hub, printer, err := f.Ask()
+	var selection cmdutil.Selection
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedClusters}}
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List clusters and how they are",
+		Long: "List all clusters and how they are, or those that are named or fit a filter.\n\n" +
+			"A star in a name stands for any text: 'prod-*'. With --watch a pipe gets a row for each change.",
+		Example: cmdutil.Example(
+			"plural cluster list -l env=prod --sort -health",
+			"plural cl list --filter 'health:stale,degraded' --watch",
+			"plural cl list --jq '.items[] | select(.phase != \"healthy\").name'"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := selection.Query("name", args)
 			if err != nil {
 				return err
 			}
-			list, err := hub.Clusters(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list.Items) == 0 && printer.Human() {
-				f.Say("there are no clusters: a cluster is a file in clusters/")
-			}
-			return printer.Print(ui.View{
-				Value: list, Columns: cmdutil.ClusterColumns(), Rows: cmdutil.ClusterRows(list.Items, f.Now()), Names: names(list.Items),
+			watching.Filter = q.Filter
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				list, err := cmdutil.Pick(ctx, &selection, q, hub.ClustersPage)
+				if err != nil {
+					return ui.View{}, err
+				}
+				view := ui.View{
+					Value: list, Columns: cmdutil.ClusterColumns(), Rows: cmdutil.ClusterRows(list.Items, f.Now()), Names: names(list.Items),
+					Still: cmdutil.StillClusters(list.Items), Note: selection.Note("clusters", len(list.Items), list.Total),
+				}
+				if list.Total == 0 && q.Filter == "" {
+					view.Note = "there are no clusters: a cluster is a file in clusters/"
+				}
+				view.IDs = cmdutil.IDs(view.Names)
+				return view, selection.Missing("cluster", args, view.Names)
 			})
 		},
 	}
+	selection.Flags(cmd.Flags())
+	watching.Flags(cmd.Flags())
+	return cmd
 }
 
 func newCmdGet(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedClusters, v1.ChangedDeployments}}
+	cmd := &cobra.Command{
 		Use:     "get NAME",
 		Short:   "Show one cluster and what runs on it",
-		Example: cmdutil.Example("plural cluster get edge-1", "plural cl get edge-1 -o yaml"),
+		Example: cmdutil.Example("plural cluster get edge-1", "plural cl get edge-1 -o yaml", "plural cl get edge-1 --watch"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			hub, printer, err := f.Ask()
-			if err != nil {
-				return err
-			}
-			c, err := hub.Cluster(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			var open []v1.Connection
-			if printer.Human() {
-				// A hub that cannot say, or does not say it to this person, keeps nobody from seeing the rest.
-				if list, err := hub.Connections(cmd.Context(), args[0]); err == nil {
-					open = list.Items
-				}
-			}
-			return printer.Print(ui.View{
-				Value: c, Names: names([]v1.Cluster{c.Cluster}),
-				Screen: func(w io.Writer) error { return screen(f, w, c, open) },
+			watching.Filter = filter.OneOf("cluster", args)
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, printer *ui.Printer) (ui.View, error) {
+				return get(ctx, f, hub, printer, args[0])
 			})
 		},
 	}
+	watching.Flags(cmd.Flags())
+	return cmd
+}
+
+func get(ctx context.Context, f *cmdutil.Factory, hub *client.Client, printer *ui.Printer, name string) (ui.View, error) {
+	c, err := hub.Cluster(ctx, name)
+	if err != nil {
+		return ui.View{}, err
+	}
+	var open []v1.Connection
+	if printer.Human() {
+		// A hub that cannot say, or does not say it to this person, keeps nobody from seeing the rest.
+		if list, err := hub.Connections(ctx, name); err == nil {
+			open = list.Items
+		}
+	}
+	quiet := *c
+	quiet.LastReport = nil
+	return ui.View{
+		Value: c, Names: names([]v1.Cluster{c.Cluster}), Still: quiet,
+		Screen: func(w io.Writer) error { return screen(f, w, c, open) },
+	}, nil
 }
 
 func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail, open []v1.Connection) error {

@@ -2,6 +2,8 @@ package cmdutil
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -75,7 +77,7 @@ func ClusterColumns() []ui.Column {
 		{Name: "PHASE", Style: PhaseStyle},
 		{Name: "SERVICES"},
 		{Name: "KUBERNETES"},
-		{Name: "REPORT"},
+		{Name: "REPORT", Age: true},
 		{Name: "AGENT", Wide: true},
 		{Name: "REASON", Wide: true},
 	}
@@ -106,4 +108,32 @@ func HubProblem(p v1.Problem) ui.Problem {
 		}
 	}
 	return ui.Problem{Where: where, Message: message, Fix: p.Fix}
+}
+
+// StillClusters are clusters without what only says that time goes on.
+func StillClusters(list []v1.Cluster) []v1.Cluster {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].LastReport = nil
+	}
+	return out
+}
+
+// StillSources are sources without what every fetch counts on.
+func StillSources(list []v1.Source) []v1.Source {
+	out := slices.Clone(list)
+	for i := range out {
+		s := &out[i]
+		s.LastFetch, s.Age, s.Fetches, s.Requests, s.ReceivedBytes = nil, 0, 0, 0, 0
+	}
+	return out
+}
+
+// IDs are names without their nouns.
+func IDs(names []string) []string {
+	ids := make([]string, len(names))
+	for i, name := range names {
+		_, ids[i], _ = strings.Cut(name, "/")
+	}
+	return ids
 }

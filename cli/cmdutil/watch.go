@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,33 +55,38 @@ func (f *Factory) Show(ctx context.Context, w Watching, look func(context.Contex
 		if err != nil {
 			return err
 		}
-		return errors.Join(printer.Print(view), f.note(printer, &view))
+		err = printer.Print(view)
+		f.beside(printer, &view)
+		return err
 	}
 	live := printer.Live()
 	if w.Every == 0 && live.Screen() {
 		w.Every = growOlder
 	}
-	last := ""
+	said := ""
 	err = watcher{hub, w, func(err error) { live.Say(f.told(err)) }}.run(ctx, func(ctx context.Context) error {
 		view, err := look(ctx, hub, printer)
 		if err != nil && !errors.Is(err, ErrEnough) {
 			return err
 		}
-		if view.Note != last && !live.Screen() {
-			err = errors.Join(err, f.note(printer, &view))
+		beside := strings.Join(append(slices.Clone(view.Lacks), view.Note), "\n")
+		if beside != said && !live.Screen() {
+			f.beside(printer, &view)
 		}
-		last = view.Note
+		said = beside
 		return errors.Join(live.Print(view), err)
 	})
 	return errors.Join(err, live.Close())
 }
 
-// note says what goes beside a view.
-func (f *Factory) note(printer *ui.Printer, view *ui.View) error {
+// beside says what goes beside a view.
+func (f *Factory) beside(printer *ui.Printer, view *ui.View) {
+	for _, line := range view.Lacks {
+		f.Say("%s", ui.Clean(line))
+	}
 	if view.Note != "" && printer.Human() {
 		f.Say("%s", ui.Clean(view.Note))
 	}
-	return nil
 }
 
 // told is an error in one line.

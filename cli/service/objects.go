@@ -17,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/filter"
 )
 
 // atOnce is how many clusters are asked at the same time.
@@ -34,45 +35,54 @@ type eventOf struct {
 	v1.ObjectEvent
 }
 
+// objectsEvery is when live objects are asked for anew by --watch: the hub's stream does not tell of them.
+const objectsEvery = 2 * time.Second
+
 func newCmdTree(f *cmdutil.Factory) *cobra.Command {
 	var clusters []string
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedDeployments}, Every: objectsEvery}
 	cmd := &cobra.Command{
 		Use:     "tree NAME",
 		Short:   "Show a service's live objects, and what they own",
-		Example: cmdutil.Example("plural service tree web", "plural svc tree web --cluster edge-1 -o json"),
+		Example: cmdutil.Example("plural service tree web", "plural svc tree web --cluster edge-1 -o json", "plural svc tree web --watch"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tree(cmd.Context(), f, args[0], clusters)
+			watching.Filter = filter.OneOf("service", args)
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				return tree(ctx, f, hub, args[0], clusters)
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "only on this `CLUSTER`; may be repeated")
+	watching.Flags(cmd.Flags())
 	return cmd
 }
 
 func newCmdEvents(f *cmdutil.Factory) *cobra.Command {
 	var clusters []string
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedDeployments}, Every: objectsEvery}
 	cmd := &cobra.Command{
 		Use:     "events NAME",
 		Short:   "Show what happened to a service's live objects",
 		Long:    "Show what happened to a service's live objects, as Kubernetes tells it: the newest last.",
-		Example: cmdutil.Example("plural service events web", "plural svc events web --cluster edge-1"),
+		Example: cmdutil.Example("plural service events web", "plural svc events web --cluster edge-1 --watch"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return events(cmd.Context(), f, args[0], clusters)
+			watching.Filter = filter.OneOf("service", args)
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				return events(ctx, f, hub, args[0], clusters)
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "only on this `CLUSTER`; may be repeated")
+	watching.Flags(cmd.Flags())
 	return cmd
 }
 
-func tree(ctx context.Context, f *cmdutil.Factory, name string, clusters []string) error {
-	hub, printer, err := f.Ask()
+func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name string, clusters []string) (ui.View, error) {
+	where, found, lacks, err := onEach(ctx, hub, name, clusters, hub.ServiceObjects)
 	if err != nil {
-		return err
-	}
-	where, found, err := onEach(ctx, f, hub, name, clusters, hub.ServiceObjects)
-	if err != nil {
-		return err
+		return ui.View{}, err
 	}
 	all, ids := []objectsOf{}, []string{}
 	for i, cluster := range where {
@@ -81,28 +91,24 @@ func tree(ctx context.Context, f *cmdutil.Factory, name string, clusters []strin
 			ids = append(ids, cluster+"/"+objectName(&found[i][j]))
 		}
 	}
-	return printer.Print(ui.View{
-		Value: all, Names: ids,
+	return ui.View{
+		Value: all, Names: ids, IDs: where, Lacks: lacks,
 		Screen: func(w io.Writer) error {
 			var rows [][]string
 			for _, c := range all {
 				rows = append(rows, []string{c.Cluster, "", "", ""})
 				rows = append(rows, branches(c.Objects, f.Now())...)
 			}
-			columns := []ui.Column{{Name: "OBJECT"}, {Name: "HEALTH", Style: healthStyle}, {Name: "CREATED"}, {Name: "REASON"}}
+			columns := []ui.Column{{Name: "OBJECT"}, {Name: "HEALTH", Style: healthStyle}, {Name: "CREATED", Age: true}, {Name: "REASON"}}
 			return f.IO.Aligned(w, columns, rows)
 		},
-	})
+	}, nil
 }
 
-func events(ctx context.Context, f *cmdutil.Factory, name string, clusters []string) error {
-	hub, printer, err := f.Ask()
+func events(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name string, clusters []string) (ui.View, error) {
+	where, found, lacks, err := onEach(ctx, hub, name, clusters, hub.ServiceEvents)
 	if err != nil {
-		return err
-	}
-	where, found, err := onEach(ctx, f, hub, name, clusters, hub.ServiceEvents)
-	if err != nil {
-		return err
+		return ui.View{}, err
 	}
 	all := []eventOf{}
 	for i, cluster := range where {
@@ -111,38 +117,40 @@ func events(ctx context.Context, f *cmdutil.Factory, name string, clusters []str
 		}
 	}
 	slices.SortStableFunc(all, func(a, b eventOf) int { return a.Time.Compare(b.Time) })
-	if len(all) == 0 && printer.Human() {
-		f.Say("nothing is told of %s; Kubernetes forgets after an hour", ui.Clean(name))
+	view := ui.View{Value: all, Past: true, Lacks: lacks, Rows: [][]string{}, IDs: []string{}, Columns: []ui.Column{
+		{Name: "SEEN", Age: true}, {Name: "CLUSTER"}, {Name: "TYPE", Style: eventStyle}, {Name: "REASON"}, {Name: "OBJECT"}, {Name: "TIMES"},
+		{Name: "MESSAGE"},
+	}}
+	if len(all) == 0 {
+		view.Note = "nothing is told of " + name + "; Kubernetes forgets after an hour"
 	}
-	rows, ids := [][]string{}, []string{}
 	for _, e := range all {
 		object := e.Kind + "/" + e.Name
 		kind := "normal"
 		if e.Warning {
 			kind = "warning"
 		}
-		rows = append(rows, []string{
+		view.Rows = append(view.Rows, []string{
 			cmdutil.Ago(f.Now(), &e.Time), e.Cluster, kind, e.Reason, object, strconv.Itoa(max(e.Count, 1)), e.Message,
 		})
-		ids = append(ids, e.Cluster+"/"+object)
+		view.Names = append(view.Names, e.Cluster+"/"+object)
+		view.IDs = append(view.IDs, strings.Join([]string{e.Cluster, object, e.Object, e.Reason, e.Message}, "\x00"))
 	}
-	return printer.Print(ui.View{Value: all, Names: ids, Columns: []ui.Column{
-		{Name: "SEEN"}, {Name: "CLUSTER"}, {Name: "TYPE", Style: eventStyle}, {Name: "REASON"}, {Name: "OBJECT"}, {Name: "TIMES"}, {Name: "MESSAGE"},
-	}, Rows: rows})
+	return view, nil
 }
 
-// onEach asks the clusters that are meant about a service, or all on which it runs. A cluster that does not answer is told,
-// and left out of what comes back; that none does is an error.
+// onEach asks the clusters that are meant about a service, or all on which it runs. A cluster that does not answer is
+// left out, and in lacks with why; that none does is an error.
 func onEach[T any](
-	ctx context.Context, f *cmdutil.Factory, hub *client.Client, name string, clusters []string,
+	ctx context.Context, hub *client.Client, name string, clusters []string,
 	ask func(ctx context.Context, cluster, service string) (*v1.List[T], error),
-) (where []string, found [][]T, err error) {
+) (where []string, found [][]T, lacks []string, err error) {
 	s, err := hub.Service(ctx, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := only(s, clusters); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	answers := make([][]T, len(s.Deployments))
 	failed := make([]error, len(s.Deployments))
@@ -166,13 +174,13 @@ func onEach[T any](
 		}
 		err = failed[i]
 		if len(failed) > 1 {
-			f.Say("%s: %s", ui.Clean(cluster), ui.Clean(cmdutil.Explain(failed[i]).Error()))
+			lacks = append(lacks, cluster+": "+cmdutil.Explain(failed[i]).Error())
 		}
 	}
 	if len(where) > 0 {
 		err = nil
 	}
-	return where, found, err
+	return where, found, lacks, err
 }
 
 // branches are rows for objects, each below what owns it. Those whose owner is not among them stand at the first level.

@@ -5,14 +5,17 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/filter"
 )
 
 // NewCmdService is `plural service`.
@@ -23,53 +26,73 @@ func NewCmdService(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"svc"},
 		Short:   "See and steer the fleet's services",
 		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
-	}, newCmdList(f), newCmdGet(f), newCmdAck(f), newCmdSync(f), newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f))
+	}, newCmdList(f), newCmdGet(f), newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdAck(f), newCmdSync(f), newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f),
+		newCmdRestart(f), newCmdHistory(f), newCmdRollback(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List all services and how they are",
-		Example: cmdutil.Example("plural service list", "plural svc list -o wide"),
-		Args:    cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			hub, printer, err := f.Ask()
-			if err != nil {
-				return err
-			}
-			list, err := hub.Services(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list.Items) == 0 && printer.Human() {
-				f.Say("there are no services: a service is a file in services/")
-			}
-			return printer.Print(ui.View{Value: list, Columns: columns(), Rows: rows(list.Items), Names: names(list.Items)})
-		},
-	}
-}
-
-func newCmdGet(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:     "get NAME",
-		Short:   "Show one service, cluster by cluster",
-		Example: cmdutil.Example("plural service get podinfo", "plural svc get podinfo -o json"),
-		Args:    cmdutil.Exactly("NAME"),
+	var selection cmdutil.Selection
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedServices}}
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List services and how they are",
+		Long: "List all services and how they are, or those that are named or fit a filter.\n\n" +
+			"A star in a name stands for any text. How services are cluster by cluster says plural status NAME.",
+		Example: cmdutil.Example(
+			"plural service list --filter source:podinfo",
+			"plural svc list --sort -health --limit 10 -o wide",
+			"plural svc list --watch -o json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			hub, printer, err := f.Ask()
+			q, err := selection.Query("name", args)
 			if err != nil {
 				return err
 			}
-			s, err := hub.Service(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printer.Print(ui.View{
-				Value: s, Names: names([]v1.Service{*s}),
-				Screen: func(w io.Writer) error { return screen(f.IO, w, s) },
+			watching.Filter = q.Filter
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				list, err := cmdutil.Pick(ctx, &selection, q, hub.ServicesPage)
+				if err != nil {
+					return ui.View{}, err
+				}
+				view := ui.View{
+					Value: list, Columns: columns(), Rows: rows(list.Items), Names: names(list.Items),
+					Note: selection.Note("services", len(list.Items), list.Total),
+				}
+				if list.Total == 0 && q.Filter == "" {
+					view.Note = "there are no services: a service is a file in services/"
+				}
+				view.IDs = cmdutil.IDs(view.Names)
+				return view, selection.Missing("service", args, view.Names)
 			})
 		},
 	}
+	selection.Flags(cmd.Flags())
+	watching.Flags(cmd.Flags())
+	return cmd
+}
+
+func newCmdGet(f *cmdutil.Factory) *cobra.Command {
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedServices, v1.ChangedDeployments}}
+	cmd := &cobra.Command{
+		Use:     "get NAME",
+		Short:   "Show one service, cluster by cluster",
+		Example: cmdutil.Example("plural service get podinfo", "plural svc get podinfo -o json", "plural svc get podinfo --watch"),
+		Args:    cmdutil.Exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			watching.Filter = filter.OneOf("service", args)
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				s, err := hub.Service(ctx, args[0])
+				if err != nil {
+					return ui.View{}, err
+				}
+				return ui.View{
+					Value: s, Names: names([]v1.Service{*s}),
+					Screen: func(w io.Writer) error { return screen(f.IO, w, s) },
+				}, nil
+			})
+		},
+	}
+	watching.Flags(cmd.Flags())
+	return cmd
 }
 
 func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {

@@ -5,14 +5,17 @@ package source
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/filter"
 )
 
 // NewCmdSource is `plural source`.
@@ -23,51 +26,70 @@ func NewCmdSource(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"src"},
 		Short:   "See the repositories that services come from",
 		Example: cmdutil.Example("plural source list", "plural source get podinfo", "plural source sync podinfo"),
-	}, newCmdList(f), newCmdGet(f), newCmdSync(f))
+	}, newCmdList(f), newCmdGet(f), newCmdAdd(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdSync(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List all sources and how fresh they are",
-		Example: cmdutil.Example("plural source list", "plural src list --jq '.items[].commit'"),
-		Args:    cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			hub, printer, err := f.Ask()
+	var selection cmdutil.Selection
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedSources}}
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List sources and how fresh they are",
+		Long: "List all sources and how fresh they are, or those that are named or fit a filter.\n\n" +
+			"A star in a name stands for any text. The installation repo itself is the source named \".\".",
+		Example: cmdutil.Example(
+			"plural source list --filter '!error:'",
+			"plural src list --sort -age --watch",
+			"plural src list --jq '.items[].commit'"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := selection.Query("name", args)
 			if err != nil {
 				return err
 			}
-			list, err := hub.Sources(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return printer.Print(ui.View{Value: list, Columns: columns(), Rows: rows(f, list.Items), Names: names(list.Items)})
+			watching.Filter = q.Filter
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				list, err := cmdutil.Pick(ctx, &selection, q, hub.SourcesPage)
+				if err != nil {
+					return ui.View{}, err
+				}
+				view := ui.View{
+					Value: list, Columns: columns(), Rows: rows(f, list.Items), Names: names(list.Items), Still: cmdutil.StillSources(list.Items),
+					Note: selection.Note("sources", len(list.Items), list.Total),
+				}
+				view.IDs = cmdutil.IDs(view.Names)
+				return view, selection.Missing("source", args, view.Names)
+			})
 		},
 	}
+	selection.Flags(cmd.Flags())
+	watching.Flags(cmd.Flags())
+	return cmd
 }
 
 func newCmdGet(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
+	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedSources}}
+	cmd := &cobra.Command{
 		Use:     "get NAME",
 		Short:   "Show one source",
 		Long:    "Show one source. The installation repo itself is the source named \".\".",
 		Example: cmdutil.Example("plural source get podinfo", "plural src get . -o yaml"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			hub, printer, err := f.Ask()
-			if err != nil {
-				return err
-			}
-			s, err := hub.Source(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printer.Print(ui.View{
-				Value: s, Names: names([]v1.Source{*s}),
-				Screen: func(w io.Writer) error { return screen(f, w, s) },
+			watching.Filter = filter.OneOf("name", args)
+			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
+				s, err := hub.Source(ctx, args[0])
+				if err != nil {
+					return ui.View{}, err
+				}
+				return ui.View{
+					Value: s, Names: names([]v1.Source{*s}), Still: cmdutil.StillSources([]v1.Source{*s})[0],
+					Screen: func(w io.Writer) error { return screen(f, w, s) },
+				}, nil
 			})
 		},
 	}
+	watching.Flags(cmd.Flags())
+	return cmd
 }
 
 func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
@@ -96,7 +118,7 @@ func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
 
 func columns() []ui.Column {
 	return []ui.Column{
-		{Name: "SOURCE"}, {Name: "KIND", Wide: true}, {Name: "REF"}, {Name: "COMMIT"}, {Name: "FETCHED"}, {Name: "URL"}, {Name: "ERROR"},
+		{Name: "SOURCE"}, {Name: "KIND", Wide: true}, {Name: "REF"}, {Name: "COMMIT"}, {Name: "FETCHED", Age: true}, {Name: "URL"}, {Name: "ERROR"},
 	}
 }
 

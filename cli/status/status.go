@@ -1,15 +1,18 @@
 // Package status owns the fleet's status screen.
 //
 // It refuses to know how the hub works out what it says. The screen is made from two answers of the hub, the status and
-// the clusters, and ends with the command to run next.
+// its worst clusters, and ends with the command to run next. Where services or a filter are named, it is a list of them cluster by
+// cluster in its place.
 package status
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,138 +21,251 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/paging"
 )
 
-// beat is how often --watch looks.
-const beat = 2 * time.Second
-
 type options struct {
-	f        *cmdutil.Factory
-	watch    bool
-	exitCode bool
+	f         *cmdutil.Factory
+	selection cmdutil.Selection
+	watching  cmdutil.Watching
+	names     []string
+	exitCode  bool
+	wait      bool
 }
 
 // NewCmdStatus is `plural status`.
 func NewCmdStatus(f *cmdutil.Factory) *cobra.Command {
 	opts := options{f: f}
 	cmd := &cobra.Command{
-		Use:     "status",
+		Use:     "status [SERVICE...]",
 		GroupID: cmdutil.GroupStart,
 		Short:   "See how the fleet is, and what to do next",
 		Long: `See how the fleet is, and what to do next.
 
+With names of services, -l or --filter it is the list of what fits, cluster by
+cluster: plural status web, plural status --filter '@prod-* health:degraded'.
+
 With --exit-code the command ends with 2 unless everything that is asked for
-runs, healthy, at the newest commit. With --watch it looks again and again, and
-prints what changed; together they end when that is so. --timeout ends the wait
-with 8.`,
-		Example: cmdutil.Example("plural status", "plural status --watch --exit-code --timeout 5m"),
-		Args:    cmdutil.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), opts) },
+runs, healthy, at the newest commit. With --wait it waits until that is so, and
+shows it then; with --watch it shows what changes meanwhile too, and with
+--watch alone until it is interrupted. --timeout ends each of them with 8.`,
+		Example: cmdutil.Example(
+			"plural status",
+			"plural status web -l env=prod --watch",
+			"plural status --wait --timeout 5m",
+			"plural status --filter '!health:healthy' --sort -health --limit 20"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.names = args
+			return run(cmd.Context(), opts)
+		},
 	}
-	cmd.Flags().BoolVar(&opts.watch, "watch", false, "look again and again")
-	cmd.Flags().BoolVar(&opts.exitCode, "exit-code", false, "end with 2 unless the fleet has converged")
+	flags := cmd.Flags()
+	opts.selection.Flags(flags)
+	opts.watching.Flags(flags)
+	flags.BoolVar(&opts.exitCode, "exit-code", false, "end with 2 unless the fleet has converged")
+	flags.BoolVar(&opts.wait, "wait", false, "wait until the fleet has converged")
 	return cmd
 }
 
 // Show prints the status once.
 func Show(ctx context.Context, f *cmdutil.Factory) error { return run(ctx, options{f: f}) }
 
+// looks is what there is to see, and how it is asked for.
+type looks func(ctx context.Context, hub *client.Client, printer *ui.Printer) (*sight, error)
+
+// sight is what one look at the fleet gave.
+type sight struct {
+	view ui.View
+	// converged says that there is no more to wait for; pending says, if there is, what for.
+	converged bool
+	pending   []ui.Problem
+}
+
 func run(ctx context.Context, opts options) error {
+	look := looks(opts.fleet)
+	opts.watching.Kinds = []v1.ChangeKind{v1.ChangedSummary, v1.ChangedClusters, v1.ChangedDeployments, v1.ChangedSources}
+	if s := &opts.selection; len(opts.names) > 0 || s.Any() || s.Sort != "" || s.Limit != 0 {
+		q, err := s.Query("service", opts.names)
+		if err != nil {
+			return err
+		}
+		look = opts.rows(q)
+		opts.watching.Kinds, opts.watching.Filter = []v1.ChangeKind{v1.ChangedDeployments}, q.Filter
+	}
+	if opts.wait && !opts.watching.On {
+		if err := wait(ctx, opts, look); err != nil {
+			return err
+		}
+	}
+	var seen *sight
+	err := opts.f.Show(ctx, opts.watching, func(ctx context.Context, hub *client.Client, printer *ui.Printer) (ui.View, error) {
+		now, err := look(ctx, hub, printer)
+		if err != nil {
+			return ui.View{}, err
+		}
+		if seen = now; opts.watching.On && (opts.exitCode || opts.wait) && now.converged {
+			err = cmdutil.ErrEnough
+		}
+		return now.view, err
+	})
+	if err == nil && opts.exitCode && !seen.converged {
+		return ui.Silent(ui.ExitDiffers)
+	}
+	return late(ctx, err, seen)
+}
+
+// wait looks until everything has converged, and tells a person what it waits for.
+func wait(ctx context.Context, opts options, look looks) error {
 	hub, printer, err := opts.f.Ask()
 	if err != nil {
 		return err
 	}
-	if opts.watch {
-		return watch(ctx, opts, hub, printer)
-	}
-	now, err := look(ctx, opts.f, hub, printer)
-	if err != nil {
-		return err
-	}
-	if err := printer.Print(now.view); err != nil {
-		return err
-	}
-	if opts.exitCode && !now.status.Converged() {
-		return ui.Silent(ui.ExitDiffers)
-	}
-	return nil
-}
-
-// watch prints the status whenever it says something new. A hub that is away for a while is told once and waited for.
-func watch(ctx context.Context, opts options, hub *client.Client, printer *ui.Printer) error {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	var shown string
-	for {
-		now, err := look(ctx, opts.f, hub, printer)
-		var away *client.Unreachable
-		switch {
-		case errors.As(err, &away):
-			if shown != away.Error() {
-				ui.Render(opts.f.IO.ErrOut, cmdutil.Explain(err))
-			}
-			shown = away.Error()
-		case err != nil:
+	var seen *sight
+	told := ""
+	kinds := append(slices.Clone(opts.watching.Kinds), v1.ChangedSummary)
+	err = opts.f.Watch(ctx, kinds, opts.watching.Filter, func(ctx context.Context) error {
+		now, err := look(ctx, hub, printer)
+		if err != nil {
 			return err
-		case now.digest != shown:
-			if err := printer.Print(now.view); err != nil {
-				return err
-			}
-			shown = now.digest
 		}
-		if err == nil && opts.exitCode && now.status.Converged() {
-			return nil
+		if seen = now; now.converged {
+			return cmdutil.ErrEnough
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if text := waiting(now.pending); text != told {
+			opts.f.Say("%s", ui.Clean(text))
+			told = text
 		}
+		return nil
+	})
+	return late(ctx, err, seen)
+}
+
+// waiting is what is waited for in one line.
+func waiting(pending []ui.Problem) string {
+	const most = 3
+	var parts []string
+	for _, p := range pending[:min(most, len(pending))] {
+		parts = append(parts, p.Message)
 	}
+	text := "waiting for " + strings.Join(parts, "; ")
+	if rest := len(pending) - most; rest > 0 {
+		text += fmt.Sprintf("; and %d more", rest)
+	}
+	return text
 }
 
-// sight is what one look at the fleet gave.
-type sight struct {
-	status *v1.Status
-	view   ui.View
-	// digest differs when the fleet does, and not merely because time passed.
-	digest string
+// maxPending is how much is told of what was waited for.
+const maxPending = 20
+
+// late adds what was waited for to the error of a wait whose time is over.
+func late(ctx context.Context, err error, seen *sight) error {
+	if err == nil || seen == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	problems := seen.pending
+	if rest := len(problems) - maxPending; rest > 0 {
+		problems = append(slices.Clone(problems[:maxPending]), ui.Problem{Message: fmt.Sprintf("and %d more", rest)})
+	}
+	return &ui.Err{Msg: "it has not converged", Problems: problems, Code: ui.ExitPending, Err: err}
 }
 
-func look(ctx context.Context, f *cmdutil.Factory, hub *client.Client, printer *ui.Printer) (*sight, error) {
+// most is how many clusters the screen has.
+const most = 50
+
+// fleet is the whole fleet.
+func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Printer) (*sight, error) {
 	status, err := hub.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{status: status, view: ui.View{Value: status, Names: []string{"workspace/" + status.Workspace}}}
-	if !printer.Human() {
-		s.digest, err = digest(status, nil)
-		return s, err
+	quiet := *status
+	quiet.Sources = cmdutil.StillSources(status.Sources)
+	s := &sight{
+		view:      ui.View{Value: status, Names: []string{"workspace/" + status.Workspace}, Still: quiet},
+		converged: status.Converged(), pending: pending(status),
 	}
-	clusters, err := hub.Clusters(ctx)
+	if !printer.Human() {
+		return s, nil
+	}
+	// The worst come first; they are shown by name.
+	clusters, err := hub.ClustersPage(ctx, paging.Query{Sort: "-health", Limit: most})
 	if err != nil {
 		return nil, err
 	}
-	s.view.Screen = func(w io.Writer) error {
-		return screen{f.IO, f.Now()}.write(w, status, clusters.Items)
-	}
-	s.digest, err = digest(status, clusters.Items)
-	return s, err
+	slices.SortFunc(clusters.Items, func(a, b v1.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	s.view.Still = map[string]any{"status": quiet, "clusters": cmdutil.StillClusters(clusters.Items)}
+	s.view.Screen = func(w io.Writer) error { return screen{o.f.IO, o.f.Now()}.write(w, status, clusters) }
+	return s, nil
 }
 
-// digest is the screen without its times.
-func digest(status *v1.Status, clusters []v1.Cluster) (string, error) {
-	still := *status
-	still.Sources = nil
-	quiet := make([]v1.Cluster, len(clusters))
-	for i, c := range clusters {
-		c.LastReport = nil
-		quiet[i] = c
+// pending is why a fleet has not converged.
+func pending(status *v1.Status) []ui.Problem {
+	var list []ui.Problem
+	for _, p := range slices.Concat(status.Refused, status.Held) {
+		list = append(list, cmdutil.HubProblem(p))
 	}
-	var b bytes.Buffer
-	plain := &ui.Streams{}
-	err := screen{plain, time.Unix(0, 0)}.write(&b, &still, quiet)
-	return b.String(), err
+	for i := range status.Unhealthy {
+		list = append(list, deploymentProblem(&status.Unhealthy[i]))
+	}
+	switch {
+	case len(list) > 0:
+	case status.Head.ID == "":
+		list = append(list, ui.Problem{Message: "the hub has seen no commit"})
+	case status.Head.ID != status.Commit.ID:
+		list = append(list, ui.Problem{Message: "commit " + cmdutil.ShortCommit(status.Head.ID) + " is not served yet"})
+	default:
+		list = append(list, ui.Problem{Message: "the clusters: " + counted(ui.Streams{}, "cluster", status.Clusters)})
+	}
+	return list
+}
+
+func deploymentProblem(d *v1.Deployment) ui.Problem {
+	text := fmt.Sprintf("%s on %s is %s", d.Service, d.Cluster, d.Phase)
+	if d.Message != "" {
+		text += ": " + d.Message
+	}
+	return ui.Problem{Message: text}
+}
+
+// rows are services on clusters.
+func (o options) rows(q paging.Query) looks {
+	return func(ctx context.Context, hub *client.Client, _ *ui.Printer) (*sight, error) {
+		list, err := cmdutil.Pick(ctx, &o.selection, q, hub.DeploymentsPage)
+		if err != nil {
+			return nil, err
+		}
+		view := ui.View{
+			Value: list, Rows: cmdutil.DeploymentRows(list.Items), Columns: append(cmdutil.DeploymentColumns(), ui.Column{Name: "VERSION", Wide: true}),
+			Note: o.selection.Note("services on clusters", len(list.Items), list.Total),
+		}
+		s := &sight{converged: list.Total > 0 && list.Counts[v1.Healthy] == list.Total}
+		for i := range list.Items {
+			d := &list.Items[i]
+			view.Rows[i] = append(view.Rows[i], cmdutil.OrDash(d.Version))
+			view.Names = append(view.Names, d.Cluster+"/"+d.Service)
+			if d.Phase != v1.Healthy {
+				s.pending = append(s.pending, deploymentProblem(d))
+			}
+		}
+		if list.Total == 0 {
+			view.Note = "nothing fits: plural service list has the services, plural cluster list the clusters"
+			s.pending = []ui.Problem{{Message: "a service on a cluster that fits"}}
+		}
+		s.view = view
+		if !o.wait && !o.exitCode {
+			return s, nil
+		}
+		// What runs may be healthy, and old.
+		sum, err := hub.Summary(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if sum.Head.ID != sum.Commit.ID {
+			s.converged = false
+			s.pending = append(s.pending, ui.Problem{Message: "commit " + cmdutil.ShortCommit(sum.Head.ID) + " is not served"})
+		}
+		return s, nil
+	}
 }
 
 // screen writes the status for people.
@@ -158,14 +274,18 @@ type screen struct {
 	now     time.Time
 }
 
-func (s screen) write(w io.Writer, status *v1.Status, clusters []v1.Cluster) error {
+func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Cluster]) error {
 	s.first(w, status)
+	s.pulse(w, status)
 	s.refused(w, status)
-	if len(clusters) > 0 {
+	if len(clusters.Items) > 0 {
 		fmt.Fprintln(w)
-		if err := s.table(w, cmdutil.ClusterColumns()[:5], short(cmdutil.ClusterRows(clusters, s.now))); err != nil {
+		if err := s.table(w, cmdutil.ClusterColumns()[:5], short(cmdutil.ClusterRows(clusters.Items, s.now))); err != nil {
 			return err
 		}
+	}
+	if rest := clusters.Total - len(clusters.Items); rest > 0 {
+		fmt.Fprintf(w, "and %s clusters more, none of them worse: plural cluster list\n", grouped(rest))
 	}
 	if len(status.Unhealthy) > 0 {
 		fmt.Fprintln(w)
@@ -175,7 +295,7 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters []v1.Cluster) err
 	}
 	s.problems(w, "held: these stay as they are", status.Held)
 	s.sources(w, status.Sources)
-	fmt.Fprintf(w, "\n%s\n", s.next(status, clusters))
+	fmt.Fprintf(w, "\n%s\n", s.next(status, clusters.Items))
 	return nil
 }
 
@@ -206,6 +326,45 @@ func (s screen) first(w io.Writer, status *v1.Status) {
 		fmt.Fprintf(w, "  %s", cmdutil.Ago(s.now, status.Commit.Time))
 	}
 	fmt.Fprintln(w)
+}
+
+// pulse is the fleet in one line of figures.
+func (s screen) pulse(w io.Writer, status *v1.Status) {
+	var parts []string
+	for _, of := range []struct {
+		noun   string
+		counts v1.Counts
+	}{{"cluster", status.Clusters}, {"service", status.Services}} {
+		if of.counts.Total() > 0 {
+			parts = append(parts, counted(*s.streams, of.noun, of.counts))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintln(w, strings.Join(parts, "   "))
+	}
+}
+
+// counted is how many of something are in each phase, the best first.
+func counted(streams ui.Streams, noun string, counts v1.Counts) string {
+	total := counts.Total()
+	if total != 1 {
+		noun += "s"
+	}
+	var parts []string
+	for _, phase := range v1.Phases() {
+		if n := counts[phase]; n > 0 {
+			parts = append(parts, streams.Paint(cmdutil.PhaseStyle(string(phase)), grouped(n)+" "+string(phase)))
+		}
+	}
+	return grouped(total) + " " + noun + ": " + strings.Join(parts, ", ")
+}
+
+// grouped is a number with commas between its thousands.
+func grouped(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
 
 // refused says why the newest commit is not the one that runs.

@@ -20,6 +20,8 @@ type Live struct {
 	// seen is what each row or item was when it was printed last, by its name; order keeps the names in the view's.
 	seen  map[string]string
 	order []string
+	// last are the rows as they were.
+	last map[string][]string
 	// still is a whole view's.
 	still string
 	shown bool
@@ -40,8 +42,8 @@ func (l *Live) Print(v View) error {
 		if err := l.p.write(&b, v); err != nil {
 			return err
 		}
-		if v.Note != "" {
-			fmt.Fprintln(&b, Clean(v.Note))
+		for _, line := range append(slices.Clone(v.Lacks), v.Note) {
+			fmt.Fprintln(&b, Clean(line))
 		}
 		l.frame, l.note = strings.Split(strings.TrimRight(b.String(), "\n"), "\n"), ""
 		return l.draw()
@@ -115,12 +117,13 @@ func (l *Live) rows(v View) error {
 		out = append(out, rows[i])
 	}
 	for _, name := range gone {
-		row := make([]string, len(columns))
-		for i := range row {
-			row[i] = "-"
-		}
-		row[0], row[len(row)-1] = name[strings.LastIndexByte(name, '/')+1:], "gone"
+		row := slices.Clone(l.last[name])
+		row[len(row)-1] = "gone"
 		out = append(out, row)
+	}
+	l.last = map[string][]string{}
+	for i, name := range v.ids() {
+		l.last[name] = rows[i]
 	}
 	var b bytes.Buffer
 	if err := l.p.streams.Table(&b, columns, out); err != nil {

@@ -27,6 +27,8 @@ type View struct {
 	Screen func(w io.Writer) error
 	// Note is for people, beside the view: that there is nothing, or more than is shown.
 	Note string
+	// Lacks says, a line each, why Value is not all that was asked for.
+	Lacks []string
 	// IDs tell the rows, or the items of Value, apart where Names do not. Past rows are what happened: that one is not there any more
 	// is no news.
 	IDs  []string
