@@ -1,13 +1,45 @@
-// Package lastseen owns what this person's tools saw last of a fleet.
+// Package lastseen owns what this person's tools saw last of a fleet, on their own disk.
+//
+// It refuses to know how it was seen, and whether any of it is still so: it says when it was.
+//
+// There is one file for each workspace of each hub, that only its owner can read: lines of JSON, compressed. The first line says
+// what it is and how the fleet was as a whole, each further one is a cluster with its services, the last counts them. Save replaces
+// the file as a whole. Load believes a file that it can read to its end, and no other.
 package lastseen
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/fnv"
+	"io"
+	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/adrg/xdg"
+
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/internal/replace"
+)
+
+const (
+	// format is the number of the form of the file; another is not read.
+	format = 1
+	// maxFile bounds the file, maxText what is unpacked of it, maxLine one line of that, in bytes.
+	maxFile, maxText, maxLine = 64 << 20, 512 << 20, 16 << 20
+	// maxWords bounds how many texts are kept once for all that say the same.
+	maxWords = 8192
 )
 
 // Seen is what was seen of a fleet, at one time.
@@ -24,7 +56,7 @@ type Head struct {
 	Services []v1.Service `json:"services,omitempty"`
 }
 
-// Cluster is a cluster with its rows, by service.
+// Cluster is a cluster with its rows, sorted by service.
 type Cluster struct {
 	v1.Cluster
 	Rows []Row `json:"rows,omitempty"`
@@ -53,18 +85,188 @@ func FingerprintOf(key string) Fingerprint {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(key)) // never fails
+	_, _ = io.WriteString(h, key) // never fails
 	return Fingerprint(h.Sum64())
 }
+
+// DamagedError says that there is a file which cannot be read. The next Save puts a good one in its place.
+type DamagedError struct {
+	Path string
+	Err  error
+}
+
+// Error names the file.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("what was last seen of the fleet cannot be read, and begins anew: %s: %v", e.Path, e.Err)
+}
+
+// Unwrap is what is wrong with it.
+func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Store is where it is kept.
 type Store struct{ dir, name string }
 
-// New is the store for one workspace of one hub, in the folder dir, or where the person's state lies when that is empty.
-func New(dir, hub, workspace string) *Store { return &Store{dir, hub + workspace} }
+// New is the store for one workspace of one hub. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means where
+// the system keeps programs' state.
+func New(config, hub, workspace string) *Store {
+	dir := filepath.Join(xdg.StateHome, "plural", "seen")
+	if config != "" {
+		dir = filepath.Join(config, "seen")
+	}
+	sum := sha256.Sum256([]byte(strings.TrimRight(hub, "/") + "\x00" + workspace))
+	return &Store{dir, hex.EncodeToString(sum[:16]) + ".gz"}
+}
 
-// Load reads what was seen last; nil: nothing was.
-func (s *Store) Load() (*Seen, error) { return nil, errors.New("not written yet") }
+// Path is the file's.
+func (s *Store) Path() string { return filepath.Join(s.dir, s.name) }
 
-// Save puts what is seen in the place of what was.
-func (s *Store) Save(Head, iter.Seq[Cluster]) error { return errors.New("not written yet") }
+// Load reads what was seen last; nil: nothing was. The error is a *DamagedError.
+func (s *Store) Load() (*Seen, error) {
+	file, err := os.Open(s.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &DamagedError{s.Path(), err}
+	}
+	defer file.Close()
+	seen, err := read(file)
+	if err != nil {
+		return nil, &DamagedError{s.Path(), err}
+	}
+	return seen, nil
+}
+
+// Save puts what is seen in the place of what was. clusters come by name; it keeps none of them.
+func (s *Store) Save(head Head, clusters iter.Seq[Cluster]) error {
+	content, err := write(head, clusters)
+	if err != nil {
+		return fmt.Errorf("keep what was seen: %w", err)
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("keep what was seen: %w", err)
+	}
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return fmt.Errorf("keep what was seen: %w", err)
+	}
+	defer root.Close()
+	if err := replace.File(root, s.name, content, 0o600); err != nil {
+		return fmt.Errorf("keep what was seen: %w", err)
+	}
+	return nil
+}
+
+// first is the first line, last the last one.
+type first struct {
+	Format int `json:"format"`
+	Head
+}
+
+type last struct {
+	End *int `json:"end"`
+}
+
+func write(head Head, clusters iter.Seq[Cluster]) ([]byte, error) {
+	var out bytes.Buffer
+	packed, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	lines := json.NewEncoder(packed)
+	err = lines.Encode(first{format, head})
+	count := 0
+	for c := range clusters {
+		if err != nil {
+			break
+		}
+		count++
+		err = lines.Encode(&c)
+	}
+	if err == nil {
+		err = lines.Encode(last{&count})
+	}
+	if err := errors.Join(err, packed.Close()); err != nil {
+		return nil, err
+	}
+	if out.Len() > maxFile {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxFile)
+	}
+	return out.Bytes(), nil
+}
+
+// read is the opposite of write.
+func read(from io.Reader) (*Seen, error) {
+	unpacked, err := gzip.NewReader(bufio.NewReader(io.LimitReader(from, maxFile)))
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(io.LimitReader(unpacked, maxText))
+	lines.Buffer(nil, maxLine)
+	if !lines.Scan() {
+		return nil, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+	}
+	var head first
+	if err := json.Unmarshal(lines.Bytes(), &head); err != nil {
+		return nil, err
+	}
+	if head.Format != format {
+		return nil, fmt.Errorf("it is of form %d, and this program reads %d", head.Format, format)
+	}
+	seen, known := &Seen{Head: head.Head}, words{}
+	for lines.Scan() {
+		var line struct {
+			Cluster
+			last
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return nil, err
+		}
+		if line.End != nil {
+			if err := whole(seen, *line.End, lines); err != nil {
+				return nil, err
+			}
+			return seen, nil
+		}
+		known.once(&line.Cluster)
+		seen.Clusters = append(seen.Clusters, line.Cluster)
+	}
+	return nil, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+}
+
+// whole says what keeps a file from being what was written.
+func whole(seen *Seen, count int, rest *bufio.Scanner) error {
+	if rest.Scan() || rest.Err() != nil {
+		return cmp.Or(rest.Err(), errors.New("there is more after its end"))
+	}
+	if count != len(seen.Clusters) {
+		return fmt.Errorf("it has %d clusters of %d", len(seen.Clusters), count)
+	}
+	byName := func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) }
+	byService := func(a, b Row) int { return strings.Compare(a.Service, b.Service) }
+	if !slices.IsSortedFunc(seen.Clusters, byName) ||
+		slices.ContainsFunc(seen.Clusters, func(c Cluster) bool { return !slices.IsSortedFunc(c.Rows, byService) }) {
+		return errors.New("it is not in order")
+	}
+	return nil
+}
+
+// words keep texts that many rows have once.
+type words map[string]string
+
+func (w words) once(c *Cluster) {
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		r.Service, r.Phase, r.Version, r.Message = w.one(r.Service), v1.Phase(w.one(string(r.Phase))), w.one(r.Version), w.one(r.Message)
+	}
+}
+
+func (w words) one(text string) string {
+	if known, ok := w[text]; ok {
+		return known
+	}
+	if len(w) < maxWords {
+		w[text] = text
+	}
+	return text
+}

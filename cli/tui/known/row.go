@@ -236,4 +236,3 @@ func (w *words) tags(tags map[string]string) map[string]string {
 func matchDeployments(l *List[Deployment], text string) (func(*Deployment) bool, error) {
 	return parsed(l, text)
 }
-

@@ -2,13 +2,9 @@ package known
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/lastseen"
-	"github.com/pluralsh/plural/workspace"
 )
 
 // Batch is what came. Fields that are nil or empty say nothing.
@@ -18,7 +14,7 @@ type Batch struct {
 	Services    v1.Changes[v1.Service]
 	Sources     v1.Changes[v1.Source]
 	Upgrades    v1.Changes[v1.Upgrade]
-	// Events are in the order in which they happened.
+	// Events come in any order; those that came before are known by what they say.
 	Events   []v1.Event
 	Summary  *v1.Summary
 	Me       *v1.Me
@@ -28,7 +24,7 @@ type Batch struct {
 	Marks []Mark
 }
 
-// Mark says how far the listing of one kind is. It counts after the rows of its batch.
+// Mark says how far the listing of one kind is. A beginning counts before the rows of its batch, an end after them.
 type Mark struct {
 	Kind v1.ChangeKind
 	// Begin starts a listing: rows that do not come before its end are dropped there.
@@ -41,32 +37,21 @@ type Mark struct {
 
 // Source is where what is known comes from.
 type Source interface {
-	// Run gives what comes to emit, which may block, until ctx ends. The error says what cannot be had by waiting.
+	// Run gives what comes to emit, one batch at a time, until ctx ends. emit may block. The error says what cannot be had by waiting.
 	Run(ctx context.Context, emit func(Batch)) error
-	// Seek asks for the rows that fit a filter first, while not all are there.
+	// Seek asks for the rows that fit a filter first, while not all are there. It does not wait.
 	Seek(kind v1.ChangeKind, filter string)
 }
 
-// Options say how a source goes about it. The zero value is fine.
+// Options say how a source goes about it.
 type Options struct {
+	// Now is the clock.
 	Now func() time.Time
+	// Patience is how long a hub may be away at the start before the repo is shown; zero: two seconds.
+	Patience time.Duration
 }
 
-// FromHub is what a hub says.
-func FromHub(c *client.Client, o Options) Source { return nowhere{} }
-
-// FromRepo is what an installation repo says should be, with what was seen last. seen may be nil.
-func FromRepo(repo *workspace.Repo, seen *lastseen.Store, o Options) Source { return nowhere{} }
-
-// FromBoth is the hub and, while that cannot be reached from the start, the repo. hub may be nil, repo may be nil.
-func FromBoth(hub *client.Client, repo *workspace.Repo, seen *lastseen.Store, o Options) Source {
-	return nowhere{}
+// listed are the kinds of which there are lists.
+var listed = []v1.ChangeKind{
+	v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSources, v1.ChangedUpgrades, v1.Happened,
 }
-
-type nowhere struct{}
-
-func (nowhere) Run(context.Context, func(Batch)) error { return errors.New("not written yet") }
-func (nowhere) Seek(v1.ChangeKind, string)             {}
-
-// Remember gives what writes what is known into a store, for another goroutine; nil: there is nothing new to write.
-func (f *Fleet) Remember(store *lastseen.Store) func() error { return nil }

@@ -1,0 +1,48 @@
+package known
+
+import (
+	"iter"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/lastseen"
+)
+
+// Remember gives what writes what is known into a store, for another goroutine; nil: there is nothing new to write, or not all is
+// known. It costs next to nothing by itself.
+func (f *Fleet) Remember(store *lastseen.Store) func() error {
+	seen := f.Deployments.Generation() + f.Clusters.Generation() + f.Services.Generation()
+	if f.State.Link != Live || !f.Deployments.Whole() || !f.Clusters.Whole() || !f.Services.Whole() || seen == f.remembered {
+		return nil
+	}
+	f.remembered = seen
+	head := lastseen.Head{At: f.now(), Summary: f.Summary}
+	services := f.Services.share()
+	for i := range services.order {
+		head.Services = append(head.Services, *services.at(i))
+	}
+	rows, clusters := f.Deployments.share(), f.Clusters.share()
+	return func() error { return store.Save(head, joined(clusters, rows)) }
+}
+
+// joined goes through clusters with their rows: both are in the order of clusters' names.
+func joined(clusters sight[v1.Cluster], rows sight[Deployment]) iter.Seq[lastseen.Cluster] {
+	return func(yield func(lastseen.Cluster) bool) {
+		next := 0
+		var room []lastseen.Row
+		for i := range clusters.order {
+			c := clusters.at(i)
+			room = room[:0]
+			for ; next < len(rows.order) && rows.at(next).Cluster <= c.Name; next++ {
+				if d := rows.at(next); d.Cluster == c.Name {
+					room = append(room, lastseen.Row{
+						Service: d.Service, Phase: d.Phase, Version: d.Version, Message: d.Message, Ready: d.Ready, Objects: d.Objects,
+						Held: d.Held, Suspended: d.Suspended, Applied: d.applied,
+					})
+				}
+			}
+			if !yield(lastseen.Cluster{Cluster: *c, Rows: room}) {
+				return
+			}
+		}
+	}
+}
