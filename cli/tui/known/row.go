@@ -230,9 +230,3 @@ func (w *words) tags(tags map[string]string) map[string]string {
 	w.sets[key.String()] = tags
 	return tags
 }
-
-// matchDeployments makes a function of a filter that looks at what many rows share once: a fleet has ten times as many rows as
-// clusters, and texts cost more than all the rest.
-func matchDeployments(l *List[Deployment], text string) (func(*Deployment) bool, error) {
-	return parsed(l, text)
-}

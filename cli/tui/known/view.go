@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-
-	"github.com/pluralsh/plural/internal/filter"
 )
 
 // View is rows of a list in an order, of which some are picked. It follows the list's changes by itself.
@@ -284,16 +282,4 @@ func (v *View[T]) compare(a, b int32) int {
 		c = v.list.table.order(x, y)
 	}
 	return c
-}
-
-// parsed is a filter as a function; nil: it picks all.
-func parsed[T any](l *List[T], text string) (func(*T) bool, error) {
-	f, err := filter.Parse(text, l.table.schema)
-	if err != nil {
-		return nil, err
-	}
-	if strings.TrimSpace(text) == "" {
-		return nil, nil
-	}
-	return f.Match, nil
 }
