@@ -36,12 +36,13 @@ type reaching struct {
 	notifier *notify.Notifier
 	// editing is held by whoever commits.
 	editing *semaphore.Weighted
+	past    *chronicle
 }
 
 // reach makes the rooms between people and clusters.
 func (h *hub) reach() (err error) {
 	r := &h.reaching
-	r.editing = semaphore.NewWeighted(1)
+	r.editing, r.past = semaphore.NewWeighted(1), newChronicle(filepath.Join(h.Data, "history"))
 	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
 		return err
 	}

@@ -47,15 +47,21 @@ func newUpstreams(o *Options) (*upstreams, error) {
 	return u, err
 }
 
-// installation is the want of the installation repo, whose credentials come from the hub's own settings.
-func (o *Options) installation() (gitagent.Want, error) {
-	address, credentials := gitsource.Expand(o.Repo), o.RepoCredentials
+// own is where the installation repo lies, and what opens it.
+func (o *Options) own() (address string, credentials outbound.Credentials) {
+	address, credentials = gitsource.Expand(o.Repo), o.RepoCredentials
 	if u, err := url.Parse(address); err == nil && u.User != nil && u.Scheme != "ssh" {
 		credentials.Username = u.User.Username()
 		credentials.Password, _ = u.User.Password()
 		u.User = nil
 		address = u.String()
 	}
+	return address, credentials
+}
+
+// installation is the want of the installation repo, whose credentials come from the hub's own settings.
+func (o *Options) installation() (gitagent.Want, error) {
+	address, credentials := o.own()
 	check, err := upstream.Objects(o.RepoKeys)
 	if err != nil {
 		return gitagent.Want{}, fmt.Errorf("keys of the installation repo: %w", err)

@@ -26,6 +26,7 @@ func (h *hub) apiOptions(document []byte) api.Options {
 	return api.Options{
 		View: h.view, Sources: h.sources, Hub: h.status, Look: h.sync, Document: document, Leaving: h.left,
 		Sync: h.reaching.channels.Sync, Edit: h.change, Connections: h.connections, Now: time.Now,
+		History: h.history, Revision: h.revision,
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			return h.view.Follow(since, kinds, filters)
 		},

@@ -139,6 +139,9 @@ func (r *Repo) Objects() (storer.EncodedObjectStorer, error) {
 	return g.Storer, nil
 }
 
+// Objects are what was fetched of the repository, as long as the tip is good. They are to be read only.
+func (t *Tip) Objects() storer.EncodedObjectStorer { return t.head.git.Storer }
+
 // Find is the id of the commit that a person means: by its id or the beginning of one, a branch, a tag, or HEAD~2.
 func (r *Repo) Find(revision string) (string, error) {
 	g, err := r.open()

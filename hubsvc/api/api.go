@@ -78,6 +78,10 @@ type Options struct {
 	Edit func(ctx context.Context, by person.Person, e Edit) (commit string, err error)
 	// Connections are those that a cluster's agents keep open, wherever. May be nil.
 	Connections func(ctx context.Context, cluster string) ([]v1.Connection, error)
+	// History are the commits that made one service what it is or, where none is named, the fleet. Revision is one of them. A *Refused
+	// is answered as such; other errors are those of packages filter and paging. May be nil.
+	History  func(ctx context.Context, service string, q paging.Query) (*v1.List[v1.Revision], error)
+	Revision func(ctx context.Context, commit string) (*v1.Revision, error)
 	// Document is the interface's own description, as JSON.
 	Document []byte
 	// Leaving is closed when streams have to end. May be nil.
@@ -129,6 +133,9 @@ func (a *API) Routes(mux *http.ServeMux) {
 	get("/v1/upgrades", list(a.View.ListUpgrades))
 	get("/v1/upgrades/{name}", one("package", a.View.Upgrade))
 	get("/v1/events", list(a.View.Events))
+	get("/v1/history", a.history)
+	get("/v1/history/{name}", a.revision)
+	get("/v1/services/{name}/history", a.history)
 	mux.HandleFunc("GET /v1/stream", a.stream)
 	mux.HandleFunc("GET /v1/openapi.json", a.document)
 	mux.HandleFunc("POST /v1/sources/{name}/sync", a.allowed(VerbSync, a.look))

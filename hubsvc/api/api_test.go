@@ -21,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/internal/person"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -68,6 +69,13 @@ func serve(t *testing.T, clusters int, change func(*api.Options)) *hub {
 		Connections: func(_ context.Context, cluster string) ([]v1.Connection, error) {
 			return []v1.Connection{{Cluster: cluster, Name: "x", Since: time.Now()}}, nil
 		},
+		History: func(_ context.Context, service string, q paging.Query) (*v1.List[v1.Revision], error) {
+			if service != "" && service != "web" {
+				return nil, &api.Refused{Status: http.StatusNotFound, Message: "no service " + service}
+			}
+			return &v1.List[v1.Revision]{Items: []v1.Revision{step()}, Total: 1, Next: q.Continue}, nil
+		},
+		Revision: func(context.Context, string) (*v1.Revision, error) { s := step(); return &s, nil },
 	}
 	if change != nil {
 		change(&h.options)
@@ -78,6 +86,14 @@ func serve(t *testing.T, clusters int, change func(*api.Options)) *hub {
 	t.Cleanup(server.Close)
 	h.url = server.URL
 	return h
+}
+
+func step() v1.Revision {
+	at := time.Now()
+	return v1.Revision{
+		Commit: v1.Commit{ID: "c1", Subject: "More of web", Author: "ada", Time: &at}, Email: "ada@example.com", Files: []string{"services/web.yaml"},
+		LeftOut: 1, Merge: true, Reverts: "c0", RevertedBy: "c2", Result: v1.ResultCurrent,
+	}
 }
 
 func sources() []v1.Source { return []v1.Source{{Name: "."}, {Name: "charts"}} }

@@ -71,7 +71,7 @@ func TestEveryAnswerIsAsTheDescriptionSays(t *testing.T) {
 	h.view.Note(v1.Event{Cluster: "c000", Service: "web", Reason: "Applied"})
 	d := describe(t, h)
 	values := strings.NewReplacer("{cluster}", "c000", "{service}", "web")
-	names := map[string]string{"clusters": "c000", "services": "web", "sources": "charts", "upgrades": "front"}
+	names := map[string]string{"clusters": "c000", "services": "web", "sources": "charts", "upgrades": "front", "history": "c1"}
 	for _, route := range api.APIRoutes() {
 		if route.Stream != "" || route.Open {
 			continue

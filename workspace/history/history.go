@@ -9,6 +9,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 
 // Bounds of one reading.
 const (
-	// MaxFiles is how many files of a revision are named.
+	// MaxFiles is how many files of a revision are named when nobody says.
 	MaxFiles = 50
 	// DefaultLimit is how many revisions a page has, and MaxWalk how many commits are looked at for it, when nobody says.
 	DefaultLimit = 50
@@ -42,7 +43,7 @@ type Revision struct {
 	Parent string
 	// Merge says that the step took another branch in.
 	Merge bool
-	// Files are those of the scope that it changed, sorted, at most MaxFiles; LeftOut counts the others.
+	// Files are those of the scope that it changed, sorted; LeftOut counts those that are too many.
 	Files   []string
 	LeftOut int
 	// Reverts is the commit that it takes back, as its message says.
@@ -53,6 +54,8 @@ type Revision struct {
 type Log struct {
 	objects storer.EncodedObjectStorer
 	trees   recent
+	// files is how many of a revision are named; zero: MaxFiles.
+	files int
 }
 
 // Of is the history in a repository. The objects are only read.
@@ -63,8 +66,9 @@ type Query struct {
 	// From is the commit to go back from: 40 hex digits.
 	From  string
 	Scope Scope
-	// Limit is how many revisions are wanted, and Walk how many commits may be looked at for them; zero is the usual.
-	Limit, Walk int
+	// Limit is how many revisions are wanted, Walk how many commits may be looked at for them, and Files how many files of each are
+	// named; zero is the usual.
+	Limit, Walk, Files int
 }
 
 // Page is a part of a history, the newest first.
@@ -86,6 +90,7 @@ func (l *Log) Read(ctx context.Context, q Query) (*Page, error) {
 		walk = MaxWalk
 	}
 	page := &Page{}
+	l.files = q.Files
 	err := l.walk(ctx, q.From, q.Scope, func(r *Revision, next string, cut bool) bool {
 		if walk--; r != nil {
 			page.Items = append(page.Items, *r)
@@ -141,7 +146,7 @@ func (l *Log) revision(c, before *object.Commit, scope Scope) (*Revision, error)
 		old = before.TreeHash
 	}
 	err := l.differ(old, c.TreeHash, scope, func(change Change) error {
-		if len(r.Files) < MaxFiles {
+		if len(r.Files) < cmp.Or(l.files, MaxFiles) {
 			r.Files = append(r.Files, change.Path)
 		} else {
 			r.LeftOut++

@@ -1,0 +1,285 @@
+package hubsvc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/workspace"
+	commits "github.com/pluralsh/plural/workspace/history"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// Bounds of what a hub tells of the past. The mirror holds no history, so what is told is read from the installation repo when
+// somebody asks, and kept in memory until the branch moves.
+const (
+	// pastCommits is how far it goes back, pastFiles how many files of one commit are known by name.
+	pastCommits = 300
+	pastFiles   = 20_000
+	// shownFiles is how many an answer names.
+	shownFiles = 20
+	// pastTime bounds one reading, and pastEvery how often the repository is asked.
+	pastTime  = time.Minute
+	pastEvery = 5 * time.Second
+)
+
+// chronicle is what is known of the installation repo's history.
+type chronicle struct {
+	dir string
+	// reading is held by the one who reads it.
+	reading *semaphore.Weighted
+
+	mu     sync.Mutex // guards what follows
+	steps  []commits.Revision
+	looked time.Time // when the repository was asked last
+	seen   string    // the newest commit that was known of then
+}
+
+func newChronicle(dir string) *chronicle {
+	return &chronicle{dir: dir, reading: semaphore.NewWeighted(1)}
+}
+
+// known are the steps, if they go up to head, or were read so lately that there is no use in reading them again.
+func (c *chronicle) known(head string, now time.Time) ([]commits.Revision, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.steps) == 0 {
+		return nil, false
+	}
+	at := slices.IndexFunc(c.steps, func(r commits.Revision) bool { return r.ID == head })
+	return c.steps, at >= 0 || c.seen == head && now.Sub(c.looked) < pastEvery
+}
+
+func (c *chronicle) keep(steps []commits.Revision, head string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked, c.seen = now, head
+	if steps != nil {
+		c.steps = steps
+	}
+}
+
+// past are the steps of the installation repo's history, the newest first. What was known before is told when the repository does
+// not answer.
+func (h *hub) past(ctx context.Context) ([]commits.Revision, error) {
+	c := h.reaching.past
+	head := h.planner.plan().desired.Head.ID
+	if steps, ok := c.known(head, time.Now()); ok {
+		return steps, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pastTime)
+	defer cancel()
+	if err := c.reading.Acquire(ctx, 1); err != nil {
+		return nil, errNoPast
+	}
+	defer c.reading.Release(1)
+	known, ok := c.known(head, time.Now()) // somebody else may have read it meanwhile
+	if ok {
+		return known, nil
+	}
+	steps, err := h.readPast(ctx)
+	c.keep(steps, head, time.Now())
+	switch {
+	case err == nil:
+		return steps, nil
+	case known != nil:
+		h.Log.Warn("the installation repo's history cannot be read; what was read before is told", "error", err)
+		return known, nil
+	}
+	h.Log.Warn("the installation repo's history cannot be read", "error", err)
+	return nil, errNoPast
+}
+
+// errNoPast speaks of no address and no path: the log does.
+var errNoPast = &api.Refused{
+	Status: http.StatusServiceUnavailable, Message: "the hub could not read the installation repo's history; its log says why", Fix: "git log, in a clone",
+}
+
+// readPast reads it where it lies.
+func (h *hub) readPast(ctx context.Context) (steps []commits.Revision, err error) {
+	dir := h.reaching.past.dir
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil { // a hub that was killed has left its own behind
+		return nil, fmt.Errorf("make room for a clone: %w", err)
+	}
+	address, credentials := h.own()
+	remote := &workspace.Remote{URL: address, Branch: h.Branch, Credentials: credentials, Dir: dir}
+	err = remote.Look(ctx, pastCommits, func(tip *workspace.Tip) error {
+		page, err := commits.Of(tip.Objects()).Read(ctx, commits.Query{From: tip.ID, Limit: pastCommits, Files: pastFiles})
+		if err == nil {
+			steps = page.Items
+		}
+		return err
+	})
+	return steps, err
+}
+
+// step is one commit of a history, as somebody asks for it.
+type step struct {
+	v1.Revision
+	// number counts from the newest.
+	number int64
+	// all are its files, of which the answer has the first.
+	all []string
+}
+
+// history are the commits that made a service what it is or, where none is named, the fleet.
+func (h *hub) history(ctx context.Context, service string, q paging.Query) (*v1.List[v1.Revision], error) {
+	plan := h.planner.plan()
+	scope := commits.Fleet(&plan.desired.Fleet, nil)
+	if service != "" {
+		scope = plan.scope(service)
+	}
+	picks, err := filter.Parse(q.Filter, stepSchema())
+	if err != nil {
+		return nil, err
+	}
+	p, err := stepTable().Start(q)
+	if err != nil {
+		return nil, err
+	}
+	past, err := h.past(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps := plan.steps(past, scope)
+	if _, known := plan.desired.Fleet.Service(service); service != "" && !known && len(steps) == 0 {
+		return nil, &api.Refused{Status: http.StatusNotFound, Message: "no service " + strconv.Quote(service), Fix: "plural service list"}
+	}
+	out := &v1.List[v1.Revision]{}
+	for _, s := range steps {
+		if picks.Match(s) {
+			out.Total++
+			p.Add(s)
+		}
+	}
+	kept, next := p.Items(func(s step) int { return sizeOf(s.Revision) })
+	out.Items, out.Next = make([]v1.Revision, len(kept)), next
+	for i := range kept {
+		out.Items[i] = kept[i].Revision
+	}
+	return out, nil
+}
+
+// sizeOf is the length of an item's JSON.
+func sizeOf(r v1.Revision) int {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return paging.MaxBytes
+	}
+	return len(text)
+}
+
+// revision is one commit of the history, by its id or the beginning of it.
+func (h *hub) revision(ctx context.Context, id string) (*v1.Revision, error) {
+	past, err := h.past(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const least = 7
+	for _, s := range h.planner.plan().steps(past, commits.Scope{}) {
+		if len(id) >= least && strings.HasPrefix(s.ID, id) {
+			return &s.Revision, nil
+		}
+	}
+	return nil, &api.Refused{
+		Status: http.StatusNotFound, Message: fmt.Sprintf("no commit %.40q among the newest %d", id, pastCommits), Fix: "git log, in a clone",
+	}
+}
+
+// scope is what a service is made of, as it is served.
+func (p *plan) scope(name string) commits.Scope {
+	f := &p.desired.Fleet
+	s, ok := f.Service(name)
+	if !ok {
+		return commits.Service(nil, name, nil)
+	}
+	paths := commits.Reads(f, s, nil)
+	for i := range f.Clusters {
+		if !s.Spec.Clusters.Matches(&f.Clusters[i]) {
+			continue
+		}
+		list := p.desired.Deployments[f.Clusters[i].Metadata.Name]
+		at := slices.IndexFunc(list, func(d *resolve.Deployment) bool { return d.Service == name })
+		if at >= 0 && list[at].OwnRepository {
+			paths = append(paths, list[at].Inputs...)
+		}
+		break
+	}
+	return commits.Paths(paths...)
+}
+
+// steps are those of a history that changed something in the scope, with what became of them.
+func (p *plan) steps(past []commits.Revision, scope commits.Scope) []step {
+	served := slices.IndexFunc(past, func(r commits.Revision) bool { return r.ID == p.desired.Served.ID })
+	undone := commits.Undone(past)
+	var list []step
+	current := false
+	for i := range past {
+		r := &past[i]
+		files := within(r.Files, scope)
+		if len(files) == 0 {
+			continue
+		}
+		at := r.Time
+		s := step{number: int64(i), all: files, Revision: v1.Revision{
+			Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &at}, Email: r.Email,
+			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0),
+			Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
+		}}
+		switch {
+		case served < 0:
+		case i >= served && !current:
+			s.Result, current = v1.ResultCurrent, true
+		case i > served:
+			s.Result = v1.ResultServed
+		case len(p.desired.Refused) > 0:
+			s.Result = v1.ResultRefused
+		default:
+			s.Result = v1.ResultWaiting
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func within(files []string, scope commits.Scope) []string {
+	var list []string
+	for _, file := range files {
+		if scope.Holds(file) {
+			list = append(list, file)
+		}
+	}
+	return list
+}
+
+func stepTable() paging.Table[step] {
+	return paging.Table[step]{
+		Columns: map[string]paging.Column[step]{"newest": {Number: func(s step) int64 { return s.number }}}, ID: []string{"newest"},
+	}
+}
+
+func stepSchema() filter.Schema[step] {
+	subject := func(s step) string { return s.Subject }
+	return filter.Schema[step]{
+		Fields: map[string]filter.Field[step]{
+			"commit": {Get: func(s step) string { return s.ID }}, "author": {Get: func(s step) string { return s.Author }}, "subject": {Get: subject},
+			"file":   {Get: func(s step) string { return strings.Join(s.all, "\n") }},
+			"result": {Get: func(s step) string { return string(s.Result) }, Words: v1.Result("").Words()},
+		},
+		Names: []func(step) string{subject},
+	}
+}
