@@ -27,13 +27,17 @@ func addGroups(root *cobra.Command) {
 }
 
 // setHelp gives every command below root our help in the place of cobra's.
-func setHelp(root *cobra.Command) {
+func setHelp(root *cobra.Command, f *cmdutil.Factory) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		if cmd == root {
-			writeFirstScreen(cmd.OutOrStdout(), root)
-			return
-		}
-		writeHelp(cmd.OutOrStdout(), cmd)
+		f.IO.Pager = f.Pager() // help comes before anything is prepared
+		_ = f.Paged(func() error {
+			if cmd == root {
+				writeFirstScreen(f.IO.Out, root)
+				return nil
+			}
+			writeHelp(f.IO.Out, cmd)
+			return nil
+		})
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		writeHelp(cmd.OutOrStderr(), cmd)

@@ -101,6 +101,7 @@ func prepare(f *cmdutil.Factory) error {
 		return err
 	}
 	f.IO = colored
+	f.IO.Pager = f.Pager()
 	if f.LogFormat != "text" && f.LogFormat != "json" {
 		return &ui.Err{Msg: fmt.Sprintf("unknown log format %q", f.LogFormat), Fix: "--log-format text or json"}
 	}
@@ -167,7 +168,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		newCmdVersion(f),
 	)
 	root.AddCommand(topicCommands()...)
-	setHelp(root)
+	setHelp(root, f)
 	return root
 }
 
@@ -189,6 +190,7 @@ func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
 	flags.BoolVarP(&f.Quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "tell more of what happens, and of what fails")
 	flags.StringVar(&f.Color, "color", "auto", "auto, always or never")
+	flags.BoolVar(&f.NoPager, "no-pager", false, "print long texts without a pager")
 	flags.BoolVar(&f.NoInput, "no-input", false, "never ask; fail with the flag to give")
 	flags.BoolVarP(&f.Yes, "yes", "y", false, "take every confirmation as given")
 	flags.DurationVar(&f.Timeout, "timeout", 0, "give up after this long, such as 90s (default: never)")

@@ -118,8 +118,25 @@ Case does not matter. The same ones work with --filter and in the console.
   env:                 there is no value
   !env:prod, -web      the opposite
   "two words"          quotes keep spaces, commas and stars
+  ^web-, a|b, pay.*api   a word with any of ^ $ | ( ) [ ] { } + ? \ or .* is a
+                       regular expression (RE2), looked for in names
+  /web/                so is what stands between slashes
+  @prod-*              the cluster, as cluster:prod-*
+  -l env=prod,tier!=db tags, as kubectl has them: all have to hold; env is a
+                       tag that is there, !env one that is not
+  -f pymt              a name has these characters, in this order
 
-  plural service list --filter 'health:degraded env:prod'`
+Which keys a list has, it says when it is asked for another. -l is a flag of
+lists, too; so are --sort, by columns such as -health,name, and --limit. Names
+before the flags pick by name, where a star stands for any text.
+
+Clusters have tags, and so have services on them: plural status lists these,
+cluster by cluster. There is no -A: a list is of the whole fleet unless
+something picks.
+
+  plural status --filter 'health:degraded env:prod'
+  plural cluster list 'prod-*' -l tier=web --sort -health
+  plural service list --filter '^pay|^shop' --watch`
 
 // keysTopic is told from the console's own key bindings.
 const keysTopic = `Keys of the console. Press ? in it: the help lists what works where you are,

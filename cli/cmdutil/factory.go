@@ -42,6 +42,8 @@ type Globals struct {
 	Quiet, Verbose bool
 	// Color is auto, always or never.
 	Color string
+	// NoPager prints long texts as they are.
+	NoPager bool
 	// NoInput never asks; Yes takes every confirmation as given.
 	NoInput, Yes bool
 	// Timeout ends the command; 0 means never.

@@ -104,8 +104,8 @@ func PickFrom[T any](s *Selection, q paging.Query, schema filter.Schema[T], tabl
 			page.Add(item)
 		}
 	}
-	picked, _ := page.Items(func(T) int { return 0 })
-	return picked, nil
+	picked, _ := page.Items(func(T) int { return -1 }) // they are on no wire: no page is too large
+	return append([]T{}, picked...), nil
 }
 
 // Missing is the error about names that were asked for, and of which nothing was found. Where there are other conditions too, none is

@@ -50,7 +50,10 @@ start. Control characters are shown, not sent to the terminal.`,
 			if o.since > 0 && !cmd.Flags().Changed("tail") {
 				o.tail = -1 // a time says how far back, and nothing else does
 			}
-			return o.run(cmd.Context(), args[0])
+			if o.follow {
+				return o.run(cmd.Context(), args[0])
+			}
+			return f.Paged(func() error { return o.run(cmd.Context(), args[0]) })
 		},
 	}
 	flags := cmd.Flags()

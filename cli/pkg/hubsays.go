@@ -16,25 +16,32 @@ const hubPatience = 3 * time.Second
 // hubSays adds to what is outdated what the hub says of it: it moves some packages by itself, and knows what they wait for on
 // clusters.
 func hubSays(ctx context.Context, f *cmdutil.Factory, list []outdated) {
-	hub, err := f.HubClient()
-	if err != nil || len(list) == 0 {
+	if len(list) == 0 {
 		return
+	}
+	by := upgrades(ctx, f)
+	for i := range list {
+		list[i].Hub = by[list[i].Name]
+	}
+}
+
+// upgrades are what the hub says of installations, by name; nothing where it cannot be asked.
+func upgrades(ctx context.Context, f *cmdutil.Factory) map[string]*v1.Upgrade {
+	by := map[string]*v1.Upgrade{}
+	hub, err := f.HubClient()
+	if err != nil {
+		return by
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubPatience)
 	defer cancel()
 	said, err := hub.Upgrades(ctx)
 	if err != nil {
-		return
+		return by
 	}
-	by := map[string]*v1.Upgrade{}
 	for i := range said.Items {
 		by[said.Items[i].Installation] = &said.Items[i]
 	}
-	for i := range list {
-		if u := by[list[i].Name]; u != nil {
-			list[i].Hub = u
-		}
-	}
+	return by
 }
 
 // sayHub tells a person what the hub says, a line each.

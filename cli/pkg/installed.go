@@ -16,6 +16,8 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
+	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/versions"
@@ -50,13 +52,49 @@ func (d *desk) list() []installed {
 	return all
 }
 
+// installedTable and installedSchema are how what the repo has is sorted and picked: in the words of the hub's list of upgrades.
+func installedTable() paging.Table[installed] {
+	return paging.Table[installed]{
+		Columns: map[string]paging.Column[installed]{
+			"name":    {Text: func(i installed) string { return i.Name }},
+			"package": {Text: func(i installed) string { return i.Package }},
+			"catalog": {Text: func(i installed) string { return i.Catalog }},
+			"policy":  {Text: func(i installed) string { return i.Policy }},
+		},
+		ID: []string{"name"},
+	}
+}
+
+func installedSchema() filter.Schema[installed] {
+	name := func(i installed) string { return i.Name }
+	return filter.Schema[installed]{
+		Fields: map[string]filter.Field[installed]{
+			"name": {Get: name}, "installation": {Get: name},
+			"package": {Get: func(i installed) string { return i.Package }},
+			"catalog": {Get: func(i installed) string { return i.Catalog }},
+			"version": {Get: func(i installed) string { return i.Version }},
+			"range":   {Get: func(i installed) string { return i.Range }},
+			"policy": {
+				Get: func(i installed) string { return i.Policy }, Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor},
+			},
+		},
+		Names: []func(installed) string{name, func(i installed) string { return i.Package }},
+	}
+}
+
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List what the installation repo has of packages",
-		Example: cmdutil.Example("plural package list", "plural pkg list -o name"),
-		Args:    cmdutil.Exactly(),
-		RunE: func(*cobra.Command, []string) error {
+	var selection cmdutil.Selection
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List what the installation repo has of packages",
+		Long: "List what the installation repo has of packages, all of them or those that are named or fit a filter.\n\n" +
+			"A filter's keys are name, package, catalog, version, range and policy. A star in a name stands for any text.",
+		Example: cmdutil.Example("plural package list --filter '!policy:manual'", "plural pkg list -o name"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			q, err := selection.Query("name", args)
+			if err != nil {
+				return err
+			}
 			printer, err := f.Printer("")
 			if err != nil {
 				return err
@@ -65,16 +103,24 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := d.list()
+			list, err := cmdutil.PickFrom(&selection, q, installedSchema(), installedTable(), d.list())
+			if err != nil {
+				return err
+			}
 			rows, names := make([][]string, len(list)), make([]string, len(list))
 			for i, p := range list {
 				rows[i] = []string{p.Name, p.Package, cmdutil.OrDash(p.Version), cmp.Or(p.Range, "any"), cmdutil.OrDash(p.Catalog), p.Policy}
 				names[i] = "package/" + p.Name
 			}
+			if err := selection.Missing("package", args, names); err != nil {
+				return err
+			}
 			columns := []ui.Column{{Name: "NAME"}, {Name: "PACKAGE"}, {Name: "VERSION"}, {Name: "ASKED"}, {Name: "CATALOG"}, {Name: "UPGRADES"}}
 			return printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
 		},
 	}
+	selection.Flags(cmd.Flags())
+	return cmd
 }
 
 func newCmdGraph(f *cmdutil.Factory) *cobra.Command {
@@ -149,28 +195,55 @@ type outdated struct {
 	Hub *v1.Upgrade `json:"hub,omitempty"`
 }
 
+func outdatedTable() paging.Table[outdated] {
+	return paging.Table[outdated]{
+		Columns: map[string]paging.Column[outdated]{"name": {Text: func(o outdated) string { return o.Name }}}, ID: []string{"name"},
+	}
+}
+
+func outdatedSchema() filter.Schema[outdated] {
+	name := func(o outdated) string { return o.Name }
+	return filter.Schema[outdated]{
+		Fields: map[string]filter.Field[outdated]{
+			"name": {Get: name}, "installation": {Get: name},
+			"version": {Get: func(o outdated) string { return o.Version }},
+			"fits":    {Get: func(o outdated) string { return o.Fits }},
+			"newest":  {Get: func(o outdated) string { return o.Newest }},
+			"reason":  {Get: func(o outdated) string { return o.Reason }},
+		},
+		Names: []func(outdated) string{name},
+	}
+}
+
 func newCmdOutdated(f *cmdutil.Factory) *cobra.Command {
 	var exitCode bool
+	var selection cmdutil.Selection
 	cmd := &cobra.Command{
-		Use:   "outdated",
+		Use:   "outdated [NAME...]",
 		Short: "List newer versions of packages, and what keeps them",
+		Long: "List newer versions of packages, and what keeps them: of all, or of those that are named or fit a filter.\n\n" +
+			"A filter's keys are name, version, fits, newest and reason.",
 		Example: cmdutil.Example(
 			"plural package outdated",
-			"plural package outdated --exit-code"),
-		Args: cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := showOutdated(cmd.Context(), f)
+			"plural package outdated 'ingress-*' --exit-code"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := showOutdated(cmd.Context(), f, &selection, args)
 			if err == nil && exitCode && len(list) > 0 {
 				return ui.Silent(ui.ExitDiffers)
 			}
 			return err
 		},
 	}
+	selection.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "end with 2 when something is outdated")
 	return cmd
 }
 
-func showOutdated(ctx context.Context, f *cmdutil.Factory) ([]outdated, error) {
+func showOutdated(ctx context.Context, f *cmdutil.Factory, selection *cmdutil.Selection, args []string) ([]outdated, error) {
+	q, err := selection.Query("name", args)
+	if err != nil {
+		return nil, err
+	}
 	printer, err := f.Printer("")
 	if err != nil {
 		return nil, err
@@ -179,7 +252,18 @@ func showOutdated(ctx context.Context, f *cmdutil.Factory) ([]outdated, error) {
 	if err != nil {
 		return nil, err
 	}
+	var known []string
+	for _, p := range d.list() {
+		known = append(known, "package/"+p.Name)
+	}
+	if err := selection.Missing("package", args, known); err != nil {
+		return nil, err
+	}
 	list, err := d.outdated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err = cmdutil.PickFrom(selection, q, outdatedSchema(), outdatedTable(), list)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ they become. Adding or upgrading one is a commit; plural deploy carries it out.`
 			"plural package add ingress-nginx@^4 --set replicas=3",
 			"plural package outdated",
 			"plural package upgrade"),
-	}, newCmdSearch(f), newCmdShow(f), newCmdList(f), newCmdGraph(f), newCmdOutdated(f),
+	}, newCmdSearch(f), newCmdShow(f), newCmdList(f), newCmdGet(f), newCmdGraph(f), newCmdOutdated(f),
 		newCmdAdd(f), newCmdSet(f), newCmdRemove(f), newCmdUpgrade(f),
 		newCmdLint(f), newCmdNew(f), newCmdPublish(f))
 }
