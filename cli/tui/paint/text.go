@@ -126,6 +126,15 @@ func colorLength(text string) int {
 	return 0
 }
 
+// Figure is a number with commas between thousands.
+func Figure(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 func spaces(n int) string {
 	const some = "                                                                                                                                "
 	if n <= 0 {

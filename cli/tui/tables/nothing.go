@@ -1,0 +1,45 @@
+package tables
+
+import (
+	"fmt"
+
+	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/paint"
+)
+
+// nothing is what stands in the place of rows: why there are none, and what to do.
+func (t *table[T]) nothing(width int) []string {
+	why, fix := t.absence()
+	lines := []string{"", "   " + t.Look.Paint(paint.Bold, why)}
+	if fix != "" {
+		lines = append(lines, "   "+t.Look.Paint(paint.Faint, fix))
+	}
+	for i := range lines {
+		lines[i] = t.Look.Fit(lines[i], width)
+	}
+	return lines
+}
+
+func (t *table[T]) absence() (why, fix string) {
+	state := t.Fleet.State
+	there, all := t.view.Total()
+	switch {
+	case there == 0 && state.Link == known.Connecting:
+		return "connecting to the hub", state.Why
+	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == known.Live):
+		return "the " + t.noun + " are on their way", ""
+	case there == 0 && state.Link == known.Offline && len(t.Fleet.Problems) > 0:
+		return fmt.Sprintf("the installation repo has %d mistakes", len(t.Fleet.Problems)), "plural validate names them"
+	case there == 0 && state.Link != known.Live && state.Why != "":
+		return "no " + t.noun + " are known: " + state.Why, "plural doctor says what is wrong"
+	case there == 0:
+		return "there are no " + t.noun + " yet", t.start
+	case t.faulty && t.filter != "":
+		return "nothing that fits is wrong", "f shows what is healthy, esc takes the filter away"
+	case t.faulty:
+		return "nothing is wrong", "f shows all " + t.noun
+	case t.filter != "":
+		return "no " + t.noun + " fit the filter", "/ changes it, esc takes it away"
+	}
+	return "there are no " + t.noun + " of " + t.scope(), t.start
+}
