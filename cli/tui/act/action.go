@@ -38,11 +38,8 @@ const (
 	verbEdit = "edit"
 )
 
-// Names of actions that the log is searched for.
-const (
-	undo = "undo"
-	redo = "redo"
-)
+// unwatched has a command end when it has done its part: the console shows what comes of it.
+const unwatched = "--wait=false"
 
 // Targets are what an action is done to, which is not always what the rows are about: a service is suspended on all clusters.
 type Targets struct {
@@ -115,15 +112,14 @@ func (d *Desk) now() []Action {
 			},
 			About: about,
 			Commands: func(all []pane.Subject) ([][]string, error) {
-				// The console shows what comes of it, so nobody has to wait for that.
 				if deployed(all) {
-					return perService(all, []string{"service", "sync"}, "--wait=false"), nil
+					return perService(all, []string{"service", "sync"}, unwatched), nil
 				}
 				var out [][]string
 				for _, s := range all {
 					switch s.Kind { //nolint:exhaustive // Applies left these
 					case pane.KindService:
-						out = append(out, []string{"service", "sync", s.Name, "--wait=false"})
+						out = append(out, []string{"service", "sync", s.Name, unwatched})
 					case pane.KindCluster:
 						out = append(out, []string{"cluster", "sync", s.Name})
 					case pane.KindSource:
@@ -172,9 +168,9 @@ func (d *Desk) written() []Action {
 			About:   func(all []pane.Subject) Targets { return about(filtered(all, waits)) },
 			Commands: func(all []pane.Subject) ([][]string, error) {
 				all = filtered(all, waits)
-				out := perService(filtered(all, is(pane.KindService, pane.KindDeployment)), []string{"service", "ack"})
+				out := perService(filtered(all, is(pane.KindService, pane.KindDeployment)), []string{"service", "ack"}, unwatched)
 				for _, s := range filtered(all, is(pane.KindCluster)) {
-					out = append(out, []string{"service", "ack", "--cluster-removals", s.Name})
+					out = append(out, []string{"service", "ack", "--cluster-removals", s.Name, unwatched})
 				}
 				return out, nil
 			},
@@ -202,7 +198,11 @@ func deletions(all []pane.Subject) [][]string {
 	}
 	var out [][]string
 	for _, s := range all {
-		out = append(out, []string{string(s.Kind), "delete", s.Name, "--confirm=" + s.Name})
+		args := []string{string(s.Kind), "delete", s.Name, "--confirm=" + s.Name}
+		if s.Kind != pane.KindCluster { // which waits for nothing
+			args = append(args, unwatched)
+		}
+		out = append(out, args)
 	}
 	return out
 }
@@ -211,27 +211,21 @@ func deletions(all []pane.Subject) [][]string {
 func (d *Desk) back() []Action {
 	return []Action{
 		{
-			Binding: bind("z", "undo this commit"), Name: undo, Verb: verbEdit, Writes: true, Care: Look,
+			Binding: bind("z", "undo this commit"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
 			Applies: func(all []pane.Subject) bool { return len(all) == 1 && every(all, is(pane.KindCommit)) }, About: about,
-			Commands: func(all []pane.Subject) ([][]string, error) { return [][]string{{"undo", all[0].Name}}, nil },
+			Commands: func(all []pane.Subject) ([][]string, error) { return [][]string{{"undo", all[0].Name, unwatched}}, nil },
 		},
 		{
-			Binding: bind("z", "undo the last commit"), Name: undo, Verb: verbEdit, Writes: true, Care: Look,
+			Binding: bind("z", "undo the last commit"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
 			Applies:  func(all []pane.Subject) bool { return !slices.ContainsFunc(all, is(pane.KindCommit)) },
 			About:    func([]pane.Subject) Targets { return Targets{"commits", []string{"the fleet's last commit"}} },
-			Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"undo"}}, nil },
+			Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"undo", unwatched}}, nil },
 		},
 		{
-			Binding: bind("Z", "redo what was undone"), Name: redo, Verb: verbEdit, Writes: true, Care: Look,
-			Applies: func([]pane.Subject) bool { return true },
-			About:   func([]pane.Subject) Targets { return Targets{"commits", []string{"what was undone last"}} },
-			Commands: func([]pane.Subject) ([][]string, error) {
-				last := d.log.undone()
-				if last == nil {
-					return nil, errors.New("nothing was undone since this console was opened")
-				}
-				return [][]string{{"undo", last.Commit}}, nil
-			},
+			Binding: bind("Z", "redo what was undone"), Name: "redo", Verb: verbEdit, Writes: true, Care: Look,
+			Applies:  func([]pane.Subject) bool { return true },
+			About:    func([]pane.Subject) Targets { return Targets{"commits", []string{"what was undone last"}} },
+			Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"undo", "--redo", unwatched}}, nil },
 		},
 	}
 }
@@ -248,7 +242,7 @@ func (d *Desk) tools() []Action {
 			},
 			About: func(all []pane.Subject) Targets { return Targets{"files", []string{file(all[0]).Name}} },
 			Commands: func(all []pane.Subject) ([][]string, error) {
-				return [][]string{{string(file(all[0]).Kind), "edit", file(all[0]).Name}}, nil
+				return [][]string{{string(file(all[0]).Kind), "edit", file(all[0]).Name, unwatched}}, nil
 			},
 		},
 		{

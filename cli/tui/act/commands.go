@@ -25,7 +25,7 @@ type commands struct {
 func newCommands(d *Desk) *commands {
 	return &commands{desk: d, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
 		{Name: "WHEN", Min: 8}, {Name: "ENDED", Min: 9}, {Name: "TOOK", Right: true, Rank: 2},
-		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20}, {Name: "SAID", Weight: 2, Min: 10, Rank: 3},
+		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20}, {Name: "SAID", Weight: 2, Min: 10, Rank: 3, Hide: 100},
 	}}}
 }
 
@@ -131,13 +131,13 @@ type output struct {
 	desk   *Desk
 	entry  *Entry
 	scroll scroller
+	// ending and look are what the lines were made for.
 	ending Ending
+	look   *paint.Look
 }
 
 func newOutput(d *Desk, e *Entry) *output {
-	o := &output{desk: d, entry: e, ending: e.Ending}
-	o.scroll.set(o.lines())
-	return o
+	return &output{desk: d, entry: e}
 }
 
 // Init has nothing to ask for.
@@ -164,11 +164,11 @@ func (o *output) Update(msg tea.Msg) tea.Cmd {
 
 // Draw is the command with what it said.
 func (o *output) Draw(width, height int) []string {
-	if o.ending != o.entry.Ending {
-		o.ending = o.entry.Ending
+	if look := o.desk.world.Look; o.ending != o.entry.Ending || o.look != look {
+		o.ending, o.look = o.entry.Ending, look
 		o.scroll.set(o.lines())
 	}
-	return o.scroll.draw(o.desk.world.Look, width, height)
+	return o.scroll.draw(o.look, width, height)
 }
 
 func (o *output) lines() []text {

@@ -128,6 +128,9 @@ func (d *Desk) Update(msg tea.Msg) (tea.Cmd, bool) {
 		return msg.by.took(msg.result), true
 	case ended:
 		return d.ended(msg), true
+	case hinted:
+		msg.end(msg.result, d.world.Now().Sub(msg.Began), "", d.ctx.Err() != nil)
+		return nil, true
 	case handedBack:
 		return d.handedBack(msg), true
 	}

@@ -74,7 +74,7 @@ func (d *Desk) next(j *job) tea.Cmd {
 	}
 	at := len(j.entries)
 	args := j.commands[at]
-	e := &Entry{Began: d.world.Now(), Action: j.action.Name, Line: d.runner.Line(args), args: args}
+	e := &Entry{Began: d.world.Now(), Action: j.action.Name, Line: d.runner.Line(args)}
 	j.entries = append(j.entries, e)
 	d.log.add(e)
 	return later(d, func() ended {
@@ -112,7 +112,28 @@ func (d *Desk) ended(m ended) tea.Cmd {
 	if len(m.entries) < len(m.commands) && !m.stopped {
 		return d.next(m.job)
 	}
-	return tea.Batch(d.finish(m.job), told(m.bad() > 0, "%s", m.summary()))
+	var hint tea.Cmd
+	if slices.ContainsFunc(m.entries, func(e *Entry) bool { return e.Commit != "" }) {
+		hint = d.hint()
+	}
+	return tea.Batch(d.finish(m.job), hint, told(m.bad() > 0, "%s", m.summary()))
+}
+
+// hinted says that the hub was told of a commit, or could not be.
+type hinted struct {
+	*Entry
+	result Result
+}
+
+// hint tells the hub that there is a commit, as the commands do when they wait for it: else it looks by itself, later.
+func (d *Desk) hint() tea.Cmd {
+	if d.world.Hub == nil {
+		return nil
+	}
+	args := []string{"source", "sync", ".", "--no-wait"}
+	e := &Entry{Began: d.world.Now(), Action: "tell the hub", Line: d.runner.Line(args)}
+	d.log.add(e)
+	return later(d, func() hinted { return hinted{e, d.runner.Run(d.ctx, args)} })
 }
 
 // finish takes a job away, and begins the one that waited for it.

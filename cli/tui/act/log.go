@@ -52,8 +52,6 @@ type Entry struct {
 	Commit string
 	// Output is what it said, cut at its beginning.
 	Output string
-
-	args []string
 }
 
 // Log is what was done, the newest last, bounded. The zero log is empty.
@@ -71,24 +69,6 @@ func (l *Log) Len() int { return len(l.entries) }
 
 // At is an entry, the newest being 0.
 func (l *Log) At(i int) *Entry { return l.entries[len(l.entries)-1-i] }
-
-// undone is the newest undo whose commit was not undone itself; nil: none was.
-func (l *Log) undone() *Entry {
-	again := map[string]bool{}
-	for i := range l.Len() {
-		e := l.At(i)
-		if e.Ending != Done || e.Commit == "" {
-			continue
-		}
-		switch {
-		case e.Action == redo && len(e.args) > 1:
-			again[e.args[1]] = true
-		case e.Action == undo && !again[e.Commit]:
-			return e
-		}
-	}
-	return nil
-}
 
 // end fills in how a command ended.
 func (e *Entry) end(r Result, took time.Duration, commit string, stopped bool) {

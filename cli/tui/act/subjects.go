@@ -116,11 +116,11 @@ func perService(all []pane.Subject, command []string, flags ...string) [][]strin
 	return out
 }
 
-// perName are commands about one name each.
+// perName are commands about one name each, which do not wait.
 func perName(names []string, command ...string) [][]string {
 	var out [][]string
 	for _, name := range names {
-		out = append(out, slices.Concat(command, []string{name}))
+		out = append(out, slices.Concat(command, []string{name, unwatched}))
 	}
 	return out
 }

@@ -57,7 +57,7 @@ type handedBack struct {
 // handOver gives the terminal to the command of a plan.
 func (d *Desk) handOver(p *plan) tea.Cmd {
 	args := p.commands[0]
-	e := &Entry{Began: d.world.Now(), Action: p.action.Name, Line: d.runner.Line(args), args: args}
+	e := &Entry{Began: d.world.Now(), Action: p.action.Name, Line: d.runner.Line(args)}
 	d.log.add(e)
 	child := exec.Command(d.runner.Program, slices.Concat(d.runner.Globals, args)...) //nolint:noctx // it ends when the person ends it
 	child.Env = d.runner.Env
@@ -80,7 +80,7 @@ func (d *Desk) handedBack(m handedBack) tea.Cmd {
 	case m.err != nil:
 		return told(true, "%s: %v", m.plan, m.err)
 	case commit != "":
-		return told(false, "%s: committed as %.7s", m.plan, commit)
+		return tea.Batch(d.hint(), told(false, "%s: committed as %.7s", m.plan, commit))
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func named(list, name string, f *known.Fleet) (pane.Subject, error) {
 	case "packages":
 		s.Kind = pane.KindPackage
 	default:
-		return s, &Error{"no single " + quote(name) + " can be named", ""}
+		return s, &Error{"there is no view of one of " + list, ""}
 	}
 	return s, nil
 }

@@ -1,0 +1,427 @@
+package act_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/tui/act"
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
+	pod := pane.Subject{
+		Kind: pane.KindObject, Name: "web-1", Cluster: "edge-1", Service: "web",
+		Object: &v1.Object{Kind: "Pod", Resource: "pods", Namespace: "shop", Name: "web-1"},
+	}
+	source := pane.Subject{Kind: pane.KindSource, Name: "podinfo"}
+	pkg := pane.Subject{Kind: pane.KindPackage, Name: "redis"}
+	for name, tt := range map[string]struct {
+		key  string
+		on   []pane.Subject
+		want []string
+	}{
+		"sync deployments": {
+			"S", []pane.Subject{onCluster("web", "edge-1"), onCluster("api", "edge-1"), onCluster("web", "edge-2")},
+			[]string{"service sync web --cluster edge-1 --cluster edge-2 --wait=false", "service sync api --cluster edge-1 --wait=false"},
+		},
+		"sync a service": {"S", []pane.Subject{service("web")}, []string{"service sync web --wait=false"}},
+		"sync clusters":  {"S", []pane.Subject{clusterOf("a"), clusterOf("b")}, []string{"cluster sync a", "cluster sync b"}},
+		"sync a source":  {"S", []pane.Subject{source}, []string{"source sync podinfo"}},
+		"restart":        {"R", []pane.Subject{onCluster("web", "edge-1")}, []string{"service restart web --cluster edge-1"}},
+		"suspend, on all clusters": {
+			"u", []pane.Subject{onCluster("web", "edge-1"), onCluster("web", "edge-2"), suspended(service("api"))}, []string{"service suspend web --wait=false"},
+		},
+		"resume":               {"u", []pane.Subject{suspended(onCluster("web", "edge-1"))}, []string{"service resume web --wait=false"}},
+		"agree on a cluster":   {"a", []pane.Subject{held(onCluster("web", "edge-1")), onCluster("api", "b")}, []string{"service ack web --cluster edge-1 --wait=false"}},
+		"agree for a service":  {"a", []pane.Subject{held(service("web"))}, []string{"service ack web --wait=false"}},
+		"agree to removals":    {"a", []pane.Subject{held(clusterOf("edge-1"))}, []string{"service ack --cluster-removals edge-1 --wait=false"}},
+		"upgrade":              {"U", []pane.Subject{pkg, {Kind: pane.KindPackage, Name: "web"}}, []string{"package upgrade redis web"}},
+		"delete services":      {"delete", []pane.Subject{service("web"), service("api")}, []string{"service delete web --confirm=web --wait=false", "service delete api --confirm=api --wait=false"}},
+		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
+		"undo":                 {"z", nil, []string{"undo --wait=false"}},
+		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},
+		"edit a deployment":    {"e", []pane.Subject{onCluster("web", "edge-1")}, []string{"service edit web --wait=false"}},
+		"edit a cluster":       {"e", []pane.Subject{clusterOf("edge-1")}, []string{"cluster edit edge-1 --wait=false"}},
+		"a shell at an object": {"X", []pane.Subject{pod}, []string{"kube run edge-1 -- /bin/bash"}},
+		"a shell at a cluster": {"X", []pane.Subject{clusterOf("edge-1")}, []string{"kube run edge-1 -- /bin/bash"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConsole(t)
+			for _, a := range c.desk.Actions() {
+				if !slices.Contains(a.Binding.Keys(), tt.key) || !a.Applies(tt.on) {
+					continue
+				}
+				commands, err := a.Commands(tt.on)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, args := range commands {
+					got = append(got, strings.Join(args, " "))
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Error(diff)
+				}
+				return
+			}
+			t.Fatal("no action applies")
+		})
+	}
+}
+
+func TestWhatNeedsNoCareIsDoneAtOnce(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{onCluster("web", "edge-1")}
+	c.press("S")
+	if diff := cmp.Diff([]string{"service sync web --cluster edge-1 --wait=false"}, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+	if c.last() != "sync edge-1/web: observed: --wait=false" || c.list.unmarked != 1 {
+		t.Errorf("told %q, unmarked %d times", c.last(), c.list.unmarked)
+	}
+	e := c.desk.Log().At(0)
+	if e.Ending != act.Done || e.Line != "plural service sync web --cluster edge-1 --wait=false" || e.Commit != "" {
+		t.Errorf("remembered %+v", e)
+	}
+}
+
+func TestACommandThatFailsIsToldWithWhatMendsIt(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("broken")}
+	c.press("S")
+	want := pane.Told{Text: "sync broken: service broken is not there; plural service list", Bad: true}
+	if diff := cmp.Diff(want, c.told[len(c.told)-1]); diff != "" {
+		t.Error(diff)
+	}
+	if e := c.desk.Log().At(0); e.Ending != act.Failed || !strings.Contains(e.Output, "cause: services/ has no broken.yaml") {
+		t.Errorf("remembered %+v", e)
+	}
+}
+
+func TestNothingIsChangedThatWasNotShownAndAgreedTo(t *testing.T) {
+	const look = "service suspend web --wait=false --dry-run"
+	for name, tt := range map[string]struct {
+		keys []string
+		ran  []string
+	}{
+		"a look alone": {[]string{"u"}, []string{look}},
+		"no":           {[]string{"u", "n"}, []string{look}},
+		"enter is no":  {[]string{"u", "enter"}, []string{look}},
+		"yes": {
+			[]string{"u", "y"}, []string{look, look, "service suspend web --wait=false"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConsole(t)
+			c.list.subjects = []pane.Subject{service("web")}
+			c.press(tt.keys...)
+			if diff := cmp.Diff(tt.ran, c.commands()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatBecameAnotherChangeSinceItWasShownIsNotMade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "change")
+	write(t, file, "+  suspend: true")
+	c := newConsole(t, "ACT_TEST_CHANGE="+file)
+	c.list.subjects = []pane.Subject{service("web")}
+	c.press("u")
+	write(t, file, "-  everything")
+	c.press("y")
+	if slices.Contains(c.commands(), "service suspend web --wait=false") {
+		t.Error("it was made")
+	}
+	if want := "suspend web: it would do something else by now than what was shown; look at it again"; c.last() != want {
+		t.Errorf("told %q", c.last())
+	}
+}
+
+func TestWhatCannotBeDoneCannotBeAgreedTo(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("broken")}
+	c.press("u", "y")
+	if diff := cmp.Diff([]string{"service suspend broken --wait=false --dry-run"}, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.stack) != 1 || !strings.Contains(c.draw(80, 24), "error: service broken is not there") {
+		t.Errorf("shown: %s", c.draw(80, 24))
+	}
+}
+
+func TestADeletionTakesTheNameTyped(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("web")}
+	c.press("delete", "w", "e", "x", "enter")
+	if len(c.stack) != 1 || c.last() != `"wex" is not "web": nothing was done` {
+		t.Errorf("told %q", c.last())
+	}
+	c.press("backspace", "b", "enter")
+	if got := c.commands(); got[len(got)-1] != "service delete web --confirm=web --wait=false" {
+		t.Errorf("ran %q", got)
+	}
+}
+
+func TestMoreThanTwentyTakeTheirNumberTyped(t *testing.T) {
+	c := newConsole(t)
+	for i := range 21 {
+		c.list.subjects = append(c.list.subjects, onCluster("web", "edge-"+string(rune('a'+i))))
+	}
+	c.press("S", "y", "enter")
+	if c.commands() != nil || c.last() != `"y" is not "21": nothing was done` {
+		t.Errorf("ran %q, told %q", c.commands(), c.last())
+	}
+	c.press("backspace", "2", "1", "enter")
+	if got := c.commands(); len(got) != 1 || strings.Count(got[0], "--cluster") != 21 {
+		t.Errorf("ran %q", got)
+	}
+}
+
+func TestSeveralAreDoneOneAfterTheOtherPastFailures(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("web"), service("broken"), service("api")}
+	c.press("S")
+	if len(c.stack) != 1 || c.commands() != nil {
+		t.Fatal("nobody was asked")
+	}
+	c.press("y")
+	want := []string{"service sync web --wait=false", "service sync broken --wait=false", "service sync api --wait=false"}
+	if diff := cmp.Diff(want, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+	if want := "sync 3 services: 2 of 3 done, 1 failed; @ shows what they said"; c.last() != want {
+		t.Errorf("told %q", c.last())
+	}
+	if got := c.draw(100, 24); !strings.Contains(got, "service broken is not there; plural service list") {
+		t.Errorf("shown:\n%s", got)
+	}
+}
+
+func TestStoppedBetweenTwoTheRestDoesNotBegin(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("web"), service("api"), service("db")}
+	c.press("S")
+	agreed := c.stack[0].Update(pressed("y"))
+	if got := c.desk.Busy(); got != "sync 3 services: 1 of 3" {
+		t.Errorf("busy with %q", got)
+	}
+	if !c.desk.Stop() {
+		t.Error("there was nothing to stop")
+	}
+	c.do(agreed)
+	if diff := cmp.Diff([]string{"service sync web --wait=false"}, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+	if want := "sync 3 services: 1 of 3 done, 2 not begun"; c.last() != want {
+		t.Errorf("told %q", c.last())
+	}
+	if c.desk.Stop() || c.desk.Busy() != "" {
+		t.Error("something is still under way")
+	}
+}
+
+func TestStoppedTwiceTheCommandAtWorkEnds(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	c := newConsole(t, "ACT_TEST_READY="+ready)
+	c.list.subjects = []pane.Subject{service("slow")}
+	cmd, _ := c.desk.Key(pressed("S"), &c.list)
+	waitFor(t.Context(), t, ready)
+	if !c.desk.Stop() {
+		t.Error("there was nothing to stop")
+	}
+	c.do(cmd)
+	if e := c.desk.Log().At(0); e.Ending != act.Stopped || e.Told != "interrupted" {
+		t.Errorf("remembered %+v", e)
+	}
+}
+
+func TestTheConsolesEndIsThatOfItsCommands(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	c := newConsole(t, "ACT_TEST_READY="+ready)
+	c.list.subjects = []pane.Subject{service("slow")}
+	if _, ok := c.desk.Key(pressed("S"), &c.list); !ok {
+		t.Fatal("no action")
+	}
+	waitFor(t.Context(), t, ready)
+	c.desk.Close() // would wait for ever for a command that goes on
+}
+
+func TestCommitsAreMadeOneAtATimeAndRemembered(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{suspended(service("web"))}
+	c.press("u")
+	first := c.stack[0].Update(pressed("y"))
+	c.stack = nil
+	c.list.subjects = []pane.Subject{suspended(service("api"))}
+	c.press("u")
+	second := c.stack[0].Update(pressed("y"))
+	if got := c.desk.Busy(); got != "resume web, and 1 more" || c.desk.Log().Len() != 1 {
+		t.Errorf("busy with %q, begun %d", got, c.desk.Log().Len())
+	}
+	c.stack = append(c.stack, c.stack[0]) // both go back
+	c.do(first)
+	c.do(second)
+	var api, web *act.Entry
+	for i := range c.desk.Log().Len() {
+		switch e := c.desk.Log().At(i); {
+		case strings.Contains(e.Line, "api"):
+			api = e
+		case strings.Contains(e.Line, "web"):
+			web = e
+		}
+	}
+	head, err := c.world.Repo.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api.Commit != head || web.Commit == "" || web.Commit == head {
+		t.Errorf("web %s, api %s, head %s", web.Commit, api.Commit, head)
+	}
+}
+
+func TestTheHubIsToldOfACommitAndOfNothingElse(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("web")}
+	c.press("z", "y")
+	c.press("u", "y") // commits nothing here
+	const tell = "source sync . --no-wait"
+	want := []string{
+		"undo --wait=false --dry-run", "undo --wait=false --dry-run", "undo --wait=false", tell,
+		"service suspend web --wait=false --dry-run", "service suspend web --wait=false --dry-run", "service suspend web --wait=false",
+	}
+	if diff := cmp.Diff(want, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+	if c.told[0].Text != "undo the fleet's last commit: observed: --wait=false" || len(c.told) != 2 {
+		t.Errorf("told %v", c.told)
+	}
+}
+
+func TestWhatAPersonMayNotDoIsNotOfferedAndTheKeySaysWhy(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*pane.World)
+		key    string
+		want   string
+	}{
+		"read-only":     {func(w *pane.World) { w.ReadOnly = true }, "S", "sync now: this console only reads (--read-only)"},
+		"not that verb": {func(w *pane.World) { w.Me = &v1.Me{Name: "ann", Verbs: []string{"view"}} }, "S", "sync now: ann may not sync the fleet"},
+		"no edits":      {func(w *pane.World) { w.Fleet.Me = &v1.Me{Verbs: []string{"view", "sync"}} }, "u", "suspend: you may not edit the fleet"},
+		"no hub":        {func(w *pane.World) { w.Hub = nil }, "S", "sync now: there is no hub to ask"},
+		"no clone":      {func(w *pane.World) { w.Repo = nil }, "u", "suspend: the installation repo is not here: start the console in its folder, or with -C"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConsole(t)
+			tt.change(c.world)
+			c.list.subjects = []pane.Subject{service("web")}
+			c.press(tt.key)
+			if c.last() != tt.want || c.commands() != nil || len(c.stack) > 0 {
+				t.Errorf("told %q, ran %q", c.last(), c.commands())
+			}
+			for _, b := range c.desk.Offered(c.list.subjects) {
+				if slices.Contains(b.Keys(), tt.key) {
+					t.Error("it is offered")
+				}
+			}
+		})
+	}
+}
+
+func TestTheHubsOperatorMayDoAll(t *testing.T) {
+	c := newConsole(t)
+	c.world.Me = &v1.Me{Operator: true}
+	c.list.subjects = []pane.Subject{service("web")}
+	var got []string
+	for _, b := range c.desk.Offered(c.list.subjects) {
+		got = append(got, b.Help().Key+" "+b.Help().Desc)
+	}
+	want := []string{
+		"S sync now", "R restart pods", "u suspend", "del delete", "z undo the last commit", "Z redo what was undone", "e edit its file",
+		"c copy name", "C copy command",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAKeyThatDoesNotFitSaysSo(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{{Kind: pane.KindSource, Name: "podinfo"}}
+	c.press("R")
+	if c.last() != "restart pods: not for podinfo" {
+		t.Errorf("told %q", c.last())
+	}
+	if _, ok := c.desk.Key(pressed("R"), nil); ok {
+		t.Error("it is taken from a pane that points to nothing")
+	}
+}
+
+func TestNamesAndCommandsAreCopied(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{onCluster("web", "edge-1"), onCluster("api", "edge-1")}
+	c.press("c")
+	if c.copied != "edge-1/web\nedge-1/api" || c.last() != "copied edge-1/web, edge-1/api" {
+		t.Errorf("copied %q, told %q", c.copied, c.last())
+	}
+	c.list.subjects = []pane.Subject{{
+		Kind: pane.KindObject, Cluster: "edge-1", Object: &v1.Object{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "shop", Name: "web"},
+	}}
+	c.press("C")
+	if c.copied != "plural kubectl edge-1 get deployments.apps web -n shop" {
+		t.Errorf("copied %q", c.copied)
+	}
+}
+
+func TestAMessageOfOthersIsNotTaken(t *testing.T) {
+	c := newConsole(t)
+	if _, ok := c.desk.Update(tea.WindowSizeMsg{}); ok {
+		t.Error("it is")
+	}
+}
+
+func TestScreens(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("web")}
+	c.press("u")
+	c.golden("look")
+	c.press("n")
+	c.list.subjects = []pane.Subject{service("web"), service("api")}
+	c.press("delete", "2")
+	c.golden("typed")
+	c.press("esc")
+	c.list.subjects = []pane.Subject{service("web"), service("broken"), service("api")}
+	c.press("S", "y")
+	c.golden("progress")
+	c.stack = nil
+	made, err := c.desk.Panes()["commands"](c.world, pane.Subject{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stack = []pane.Pane{made}
+	c.golden("commands")
+	c.press("down", "enter")
+	c.golden("output")
+}
+
+func TestWhatOthersWroteCannotSteerTheTerminal(t *testing.T) {
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{service("we\x1b[2Jb\u202e")}
+	c.press("u")
+	if got := c.draw(80, 24); strings.ContainsAny(got, "\x1b\u202e") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
