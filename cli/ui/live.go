@@ -38,6 +38,7 @@ func (l *Live) Print(v View) error {
 	defer func() { l.shown = true }()
 	switch {
 	case l.Screen():
+		l.p.streams.Width, _ = l.p.streams.Size() // it may have been resized
 		var b bytes.Buffer
 		if err := l.p.write(&b, v); err != nil {
 			return err
