@@ -39,6 +39,8 @@ func Clone(dir string) Lookup {
 		switch kind {
 		case Clusters, Services, Sources:
 			return documents(ctx, root.FS(), string(kind)+"s", string(kind)), nil
+		case Tags:
+			return tags(documents(ctx, root.FS(), "clusters", "cluster")), nil
 		case Users:
 			return documents(ctx, root.FS(), "access", "user"), nil
 		case Packages:
@@ -115,6 +117,17 @@ func documents(ctx context.Context, fsys fs.FS, folder, kind string) []Word {
 			found = []Word{{Text: strings.TrimSuffix(file.Name(), path.Ext(file.Name()))}}
 		}
 		words = append(words, found...)
+	}
+	return sorted(words)
+}
+
+// tags are those that clusters are told from each other by.
+func tags(clusters []Word) []Word {
+	var words []Word
+	for _, c := range clusters {
+		for _, tag := range strings.Fields(c.About) {
+			words = append(words, Word{Text: tag})
+		}
 	}
 	return sorted(words)
 }

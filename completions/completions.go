@@ -32,6 +32,8 @@ const (
 	// Fleets are the clusters of the fleets of this machine; Contexts those of the kubeconfig.
 	Fleets   Kind = "local"
 	Contexts Kind = "context"
+	// Tags are those that clusters have, as KEY=VALUE.
+	Tags Kind = "tag"
 	// Commits are the newest of the installation repo.
 	Commits Kind = "commit"
 	// Files and Folders are left to the shell; Nothing is made up by the person.

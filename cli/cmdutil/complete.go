@@ -69,6 +69,50 @@ func CompletePrefixed(f *Factory, kinds map[string]completions.Kind) cobra.Compl
 	}
 }
 
+// CompletePairs completes KEY=VALUE of two kinds.
+func CompletePairs(f *Factory, keys, values completions.Kind) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		key, value, isValue := strings.Cut(typed, "=")
+		if isValue {
+			return f.words(cmd.Context(), values, key+"=", value, nil)
+		}
+		words, directive := f.words(cmd.Context(), keys, "", typed, nil)
+		for i, word := range words {
+			name, about, _ := strings.Cut(word, "\t")
+			words[i] = cobra.CompletionWithDesc(name+"=", about)
+		}
+		return words, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// CompleteFilter completes --filter of a list.
+func CompleteFilter(f *Factory, list completions.List) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before, words, kind := list.Filter(typed)
+		if kind != completions.Nothing {
+			return f.words(cmd.Context(), kind, before, typed[len(before):], nil)
+		}
+		return put(before, words), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// CompleteSort completes --sort of a list.
+func CompleteSort(list completions.List) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before, words := list.Sort(typed)
+		return put(before, words), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// put is words with a text before each.
+func put(before string, words []completions.Word) []cobra.Completion {
+	all := make([]cobra.Completion, len(words))
+	for i, w := range words {
+		all[i] = before + w.Text
+	}
+	return all
+}
+
 // words are those of a kind that begin with typed, but for the ones given already; before is put before each.
 func (f *Factory) words(ctx context.Context, kind completions.Kind, before, typed string, given []string) (
 	[]cobra.Completion, cobra.ShellCompDirective,
