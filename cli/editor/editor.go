@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -52,7 +53,7 @@ func (d *Draft) Name() string { return d.name }
 
 // Edit runs the person's editor until it ends. Its setting may be several words, as git's.
 func (d *Draft) Edit(ctx context.Context) error {
-	command := cmp.Or(d.f.Getenv("VISUAL"), d.f.Getenv("EDITOR"), "vi")
+	command := cmp.Or(d.f.Setting(settings.Editor), d.f.Getenv("VISUAL"), d.f.Getenv("EDITOR"), "vi")
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "sh", d.name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.f.IO.In, d.f.IO.ErrOut, d.f.IO.ErrOut
 	if d.f.IO.OutTTY {
