@@ -19,7 +19,6 @@ func addGroups(root *cobra.Command) {
 		&cobra.Group{ID: cmdutil.GroupCatalog, Title: "Catalog"},
 		&cobra.Group{ID: cmdutil.GroupSecrets, Title: "Secrets"},
 		&cobra.Group{ID: cmdutil.GroupAccess, Title: "Access"},
-		&cobra.Group{ID: cmdutil.GroupLocal, Title: "Local"},
 		&cobra.Group{ID: cmdutil.GroupTool, Title: "Tool"},
 	)
 	root.SetCompletionCommandGroupID(cmdutil.GroupTool)
@@ -49,7 +48,7 @@ func setHelp(root *cobra.Command, f *cmdutil.Factory) {
 func writeFirstScreen(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "%s.\n", root.Short)
 	for _, group := range root.Groups() {
-		if group.ID == cmdutil.GroupTool {
+		if group.ID == cmdutil.GroupTool || group.ID == cmdutil.GroupAccess {
 			writeNames(w, root, group)
 			continue
 		}

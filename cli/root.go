@@ -41,6 +41,7 @@ import (
 	"github.com/pluralsh/plural/cli/simcmd"
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/status"
+	"github.com/pluralsh/plural/cli/tui"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/cli/undo"
 	"github.com/pluralsh/plural/cli/up"
@@ -158,6 +159,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
 		doctor.NewCmdDoctor(f),
+		tui.NewCmdTUI(f),
 		undo.NewCmdUndo(f),
 		up.NewCmdUp(f, nil),
 		up.NewCmdDown(f), deploy.NewCmdDeploy(f),

@@ -19,7 +19,6 @@ const (
 	GroupCatalog = "catalog"
 	GroupSecrets = "secrets"
 	GroupAccess  = "access"
-	GroupLocal   = "local"
 	GroupTool    = "tool"
 )
 

@@ -29,7 +29,7 @@ func NewCmdLocal(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "local",
 		Short:   "Look after the fleets of this machine",
-		GroupID: cmdutil.GroupLocal,
+		GroupID: cmdutil.GroupTool,
 		Example: cmdutil.Example("plural local list", "plural local kubeconfig edge-1 > kubeconfig"),
 	}, newCmdList(f), newCmdKubeconfig(f), newCmdStop(f, "stop", true), newCmdStop(f, "start", false), newCmdSupervise(f))
 }

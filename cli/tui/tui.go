@@ -1,0 +1,206 @@
+// Package tui owns `plural tui`.
+//
+// It refuses to know what is drawn and what keys do: it finds the hub and the installation repo, and puts the console's rooms
+// together. What is known of the fleet comes from a goroutine of its own and enters the program's loop as messages; when the loop
+// ends, what was seen last is kept for the next time without a hub.
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/tui/act"
+	"github.com/pluralsh/plural/cli/tui/console"
+	"github.com/pluralsh/plural/cli/tui/details"
+	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/paint"
+	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/tables"
+	"github.com/pluralsh/plural/cli/tui/words"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
+)
+
+// collect is how much garbage there may be for each hundred bytes in use: rows come in pages, which are garbage at once.
+const collect = 50
+
+type options struct {
+	factory         *cmdutil.Factory
+	readOnly, ascii bool
+}
+
+// NewCmdTUI is `plural tui`.
+func NewCmdTUI(f *cmdutil.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:     "tui [VIEW]",
+		GroupID: cmdutil.GroupStart,
+		Aliases: []string{"console"},
+		Short:   "See and steer the whole fleet on one screen",
+		Long: `See and steer the whole fleet on one screen: every service on every cluster in one list, live.
+
+VIEW is where to begin, as on the console's own command line: fleet, clusters, services, sources, packages or events, with a
+name, a scope or a filter after it. ? shows what keys do.
+
+Without a hub it shows what the installation repo wants, with what was seen last and how old that is.`,
+		Example: cmdutil.Example("plural tui", "plural tui clusters", "plural tui 'fleet health:degraded @prod-*' --read-only"),
+		Args:    cmdutil.AtMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), strings.Join(args, " "))
+		},
+	}
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "leave out everything that changes something")
+	cmd.Flags().BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, line string) error {
+	f := o.factory
+	if !f.IO.InTTY || !f.IO.OutTTY || f.IO.Plain {
+		return &ui.Err{Msg: "the console needs a terminal that it can draw on", Fix: "plural status --watch prints lines"}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	world, seen, err := o.world(ctx)
+	if err != nil {
+		return err
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(collect))
+	desk, err := o.desk(world)
+	if err != nil {
+		return err
+	}
+	defer desk.Close()
+	keep := func() func() error { return nil }
+	if seen != nil {
+		keep = func() func() error { return world.Fleet.Remember(seen) }
+	}
+	model, err := newModel(world, desk, keep, line)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	program := tea.NewProgram(model, o.program(ctx)...)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		err := world.Source.Run(gctx, func(b known.Batch) { program.Send(b) })
+		if gctx.Err() == nil && err != nil {
+			program.Send(pane.Told{Text: cmdutil.Explain(err).Error(), Bad: true})
+		}
+		return nil
+	})
+	_, err = program.Run()
+	interrupted := context.Cause(ctx)
+	cancel()
+	err = errors.Join(err, g.Wait())
+	if write := keep(); write != nil {
+		err = errors.Join(err, write())
+	}
+	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) || interrupted != nil {
+		return context.Canceled
+	}
+	return err
+}
+
+// program is how bubbletea is to run the console.
+func (o *options) program(ctx context.Context) []tea.ProgramOption {
+	options := []tea.ProgramOption{
+		tea.WithContext(ctx), tea.WithInput(o.factory.IO.In), tea.WithOutput(o.factory.IO.Out), tea.WithoutSignalHandler(),
+	}
+	if !o.factory.IO.Color {
+		options = append(options, tea.WithColorProfile(colorprofile.Ascii))
+	}
+	return options
+}
+
+// world is what panes are given, with where to keep what was seen; that is nil where nothing can be kept.
+func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, error) {
+	f := o.factory
+	repo, err := f.Repo()
+	if err != nil && !errors.Is(err, workspace.ErrNotFound) {
+		return nil, nil, err
+	}
+	hub, err := f.HubClient()
+	if err != nil && repo == nil {
+		return nil, nil, err
+	}
+	seen := o.seen(repo)
+	return &pane.World{
+		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now}), Hub: hub, Repo: repo,
+		Look: paint.NewLook(paint.Options{Color: f.IO.Color, Dark: true, ASCII: o.ascii || !unicode(f.Getenv)}),
+		Now:  f.Now, ReadOnly: o.readOnly,
+	}, seen, nil
+}
+
+// seen is where what was seen of this fleet is kept; nil: nothing says which hub's it is.
+func (o *options) seen(repo *workspace.Repo) *lastseen.Store {
+	address, err := o.factory.HubAddress()
+	if err != nil {
+		return nil
+	}
+	name := ""
+	if repo != nil {
+		if w, err := cmdutil.Manifest(repo); err == nil {
+			name = w.Metadata.Name
+		}
+	}
+	return lastseen.New(o.factory.Getenv("PLURAL_CONFIG_DIR"), address, name)
+}
+
+// unicode says whether the terminal shows more than ASCII, as far as the environment knows.
+func unicode(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := strings.ToUpper(getenv(name)); value != "" {
+			return strings.Contains(value, "UTF-8") || strings.Contains(value, "UTF8")
+		}
+	}
+	return true
+}
+
+// desk runs this program with the flags that it was given itself.
+func (o *options) desk(world *pane.World) (*act.Desk, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	var globals []string
+	if o.factory.Dir != "" {
+		globals = append(globals, "-C", o.factory.Dir)
+	}
+	if o.factory.Hub != "" {
+		globals = append(globals, "--hub", o.factory.Hub)
+	}
+	return act.New(world, act.Runner{Program: program, Globals: globals}), nil
+}
+
+func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string) (*console.Model, error) {
+	panes := map[string]pane.Maker{}
+	for _, some := range []map[string]pane.Maker{tables.Panes(), details.Panes(), desk.Panes()} {
+		maps.Copy(panes, some)
+	}
+	home := pane.Open{Pane: "fleet"}
+	if line != "" {
+		msg, err := words.Parse(line, world)
+		if err != nil {
+			return nil, err
+		}
+		open, ok := msg.(pane.Open)
+		if !ok {
+			return nil, &ui.Err{Msg: fmt.Sprintf("%q is no view", line), Fix: "plural tui clusters"}
+		}
+		home = open
+	}
+	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home}), nil
+}
