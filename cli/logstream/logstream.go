@@ -38,7 +38,9 @@ type Of struct {
 	Agent, Service string
 	// Clusters are the only ones on which the service is looked at; none: all.
 	Clusters []string
-	Pod      Pod
+	// Below is the uid of an object of the service: only pods that hang below it are read; empty: all.
+	Below string
+	Pod   Pod
 }
 
 // Options say what of the logs is read.

@@ -304,7 +304,7 @@ func (p *pods) ofService(ctx context.Context, of Of) ([]Pod, error) {
 	group.SetLimit(atOnce)
 	for i, cluster := range clusters {
 		group.Go(func() error {
-			found[i], failed[i] = on(ctx, p.Hub, cluster, of.Service)
+			found[i], failed[i] = on(ctx, p.Hub, cluster, of)
 			return nil // the others go on
 		})
 	}
@@ -349,18 +349,33 @@ func where(ctx context.Context, hub *client.Client, of Of) ([]string, error) {
 }
 
 // on are the service's pods on one cluster.
-func on(ctx context.Context, hub *client.Client, cluster, service string) ([]Pod, error) {
-	objects, err := hub.ServiceObjects(ctx, cluster, service)
+func on(ctx context.Context, hub *client.Client, cluster string, of Of) ([]Pod, error) {
+	objects, err := hub.ServiceObjects(ctx, cluster, of.Service)
 	if err != nil {
 		return nil, err
 	}
+	owners := map[string]string{}
+	for i := range objects.Items {
+		owners[objects.Items[i].UID] = objects.Items[i].Owner
+	}
 	var found []Pod
 	for i := range objects.Items {
-		if o := &objects.Items[i]; o.Group == "" && o.Kind == "Pod" {
+		if o := &objects.Items[i]; o.Group == "" && o.Kind == "Pod" && hangsBelow(owners, o.UID, of.Below) {
 			found = append(found, Pod{cluster, o.Namespace, o.Name})
 		}
 	}
 	return found, nil
+}
+
+// hangsBelow says whether an object is another one, or is owned by it, through others perhaps.
+func hangsBelow(owners map[string]string, uid, above string) bool {
+	for range len(owners) { // no further, for owners may go round in a circle
+		if above == "" || uid == above {
+			return true
+		}
+		uid = owners[uid]
+	}
+	return false
 }
 
 func sorted(list []Pod) []Pod {

@@ -1,19 +1,24 @@
-// Package details owns the panes that show one subject: what is known of it, its text, its differences, its logs, its history.
+// Package details owns the console's panes about one subject.
+//
+// It refuses to know how the subject was found, and how the console is drawn around a pane.
+//
+// A pane asks when it is opened, on another goroutine, says who is being asked until the answer is there, and shows that with its
+// age; r asks again. An answer goes to the pane that asked by its own message, and one that another question has overtaken is passed
+// over. What cannot be had is told in its place, with what to do about it, and what was known before stays. Logs and trees of objects
+// go on while somebody looks: a stream is taken up again when it breaks, what it brings is gathered for a moment, and what is kept of
+// it is bounded. Lines are kept as words with roles, and only those that are seen are painted. Values of Secrets and of sealed files
+// are masked before they become lines.
 package details
 
-import (
-	"errors"
-
-	"github.com/pluralsh/plural/cli/tui/pane"
-)
+import "github.com/pluralsh/plural/cli/tui/pane"
 
 // Panes are the panes by the names that they are opened by.
 func Panes() map[string]pane.Maker {
-	panes := map[string]pane.Maker{}
-	for _, name := range []string{"describe", "yaml", "diff", "logs", "tree", "history", "happened"} {
-		panes[name] = func(*pane.World, pane.Subject, string) (pane.Pane, error) {
-			return nil, errors.New(name + ": not there yet")
-		}
+	unfiltered := func(make func(*pane.World, pane.Subject) (pane.Pane, error)) pane.Maker {
+		return func(w *pane.World, about pane.Subject, _ string) (pane.Pane, error) { return make(w, about) }
 	}
-	return panes
+	return map[string]pane.Maker{
+		"describe": unfiltered(newDescribe), "yaml": unfiltered(newYAML), "diff": unfiltered(newDiff), "logs": newLogs,
+		"tree": unfiltered(newTree), "history": unfiltered(newHistory), "happened": unfiltered(newHappened),
+	}
 }
