@@ -48,10 +48,14 @@ func (r *repo) git(args ...string) string {
 // put writes files as a plan has them.
 func (r *repo) put(files map[string][]byte) {
 	r.t.Helper()
+	for path, content := range files { // first what goes: something else may take its place
+		if content == nil {
+			r.git("rm", "-q", "-f", path)
+		}
+	}
 	for path, content := range files {
 		name := filepath.Join(r.dir, path)
 		if content == nil {
-			r.git("rm", "-q", "-f", path)
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
