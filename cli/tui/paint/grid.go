@@ -123,7 +123,7 @@ func (g *Grid) place(width int) {
 	clear(f.widths)
 	left := width - gutter + gap
 	for _, c := range shown {
-		f.widths[c] = g.least(c)
+		f.widths[c] = g.least(c, width)
 		left -= f.widths[c] + gap
 	}
 	f.cut = false
@@ -139,7 +139,12 @@ func (g *Grid) place(width int) {
 	for left < 0 && g.squeeze(shown) {
 		left++
 	}
-	g.share(shown, left)
+	// What names a row comes first.
+	pinned := 0
+	for pinned < len(shown) && shown[pinned] < g.Pinned {
+		pinned++
+	}
+	g.share(shown, g.share(shown[:pinned], left))
 }
 
 // squeeze takes a cell from the widest column.
@@ -190,12 +195,17 @@ func (g *Grid) first(shown []int) int {
 	return at
 }
 
-// least is what a column has to have; wanted is what it would take.
-func (g *Grid) least(c int) int {
-	if column := &g.Columns[c]; column.Weight > 0 {
-		return max(column.Min, g.named(c))
+// least is what a column has to have; wanted is what it would take. Columns that are pinned name the row: others make room for them.
+func (g *Grid) least(c, width int) int {
+	column := &g.Columns[c]
+	least := max(column.Min, g.named(c))
+	switch {
+	case column.Weight == 0:
+		return g.wanted(c)
+	case c < g.Pinned:
+		return max(least, min(g.wanted(c), width/4))
 	}
-	return g.wanted(c)
+	return least
 }
 
 func (g *Grid) wanted(c int) int {
@@ -216,8 +226,8 @@ func (g *Grid) named(c int) int {
 	return n
 }
 
-// share gives columns with a weight what is left over, as far as they want it.
-func (g *Grid) share(shown []int, left int) {
+// share gives columns with a weight what is left over, as far as they want it, and says what is left then.
+func (g *Grid) share(shown []int, left int) int {
 	f := &g.fit
 	for left > 0 {
 		weights := 0
@@ -227,7 +237,7 @@ func (g *Grid) share(shown []int, left int) {
 			}
 		}
 		if weights == 0 {
-			return
+			break
 		}
 		round := left
 		for _, c := range shown {
@@ -239,6 +249,7 @@ func (g *Grid) share(shown []int, left int) {
 			f.widths[c], left = f.widths[c]+take, left-take
 		}
 	}
+	return left
 }
 
 func (g *Grid) header(l *Look, width int) string {
@@ -253,8 +264,8 @@ func (g *Grid) header(l *Look, width int) string {
 		}
 		g.cell(w, c, &cell)
 	}
-	if room := width - w.used; g.fit.cut && room > 0 {
-		w.space(room - w.pending - 1)
+	if g.fit.cut {
+		w.pending = max(width-w.used-1, 0)
 		w.write(Head, l.glyphs[More])
 	}
 	return w.end()
@@ -276,7 +287,7 @@ func (g *Grid) row(l *Look, width int, cells []Cell, cursor, marked bool) string
 	for c := range cells {
 		g.cell(w, c, &cells[c])
 	}
-	if cursor {
+	if cursor && l.options.Color {
 		w.space(width - w.used - w.pending)
 		w.flush()
 	}

@@ -343,3 +343,11 @@ func BenchmarkGrid(b *testing.B) {
 		})
 	}
 }
+
+func TestFiguresHaveCommas(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 12_345_678: "12,345,678", -1234: "-1,234", -123: "-123"} {
+		if got := paint.Figure(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func clusters(c *cells) kind[v1.Cluster] {
 				cell:   func(row *v1.Cluster) paint.Cell { return faint(tags(row.Tags)) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 3, Min: 8},
+				Column: paint.Column{Name: "REASON", Weight: 3, Min: 16},
 				cell: func(row *v1.Cluster) paint.Cell {
 					held := 0
 					if row.Held != nil {

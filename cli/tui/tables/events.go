@@ -30,7 +30,7 @@ func events(c *cells) kind[v1.Event] {
 		start: "events are what the hub saw since it started: the next commit or report brings one",
 		columns: []column[v1.Event]{
 			{
-				Column: paint.Column{Name: "TIME"}, by: "newest", key: "t",
+				Column: paint.Column{Name: "TIME", Rank: 2}, by: "newest", key: "t",
 				cell: func(row *v1.Event) paint.Cell { return c.clock(row.Time) },
 			},
 			{
@@ -56,7 +56,7 @@ func events(c *cells) kind[v1.Event] {
 				},
 			},
 			{
-				Column: paint.Column{Name: "MESSAGE", Weight: 5, Min: 8},
+				Column: paint.Column{Name: "MESSAGE", Weight: 5, Min: 16},
 				cell:   func(row *v1.Event) paint.Cell { return text(row.Message) },
 			},
 		},

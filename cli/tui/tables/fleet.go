@@ -55,7 +55,7 @@ func fleet(c *cells) kind[known.Deployment] {
 				cell: func(d *known.Deployment) paint.Cell { return faint(d.Source) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 5, Min: 8},
+				Column: paint.Column{Name: "REASON", Weight: 5, Min: 16},
 				cell:   func(d *known.Deployment) paint.Cell { return text(reason(d.Message, d.Suspended, int(d.Held))) },
 			},
 		},

@@ -53,7 +53,7 @@ func packages(c *cells) kind[v1.Upgrade] {
 				cell:   func(row *v1.Upgrade) paint.Cell { return faint(row.Catalog) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 5, Min: 8},
+				Column: paint.Column{Name: "REASON", Weight: 5, Min: 16},
 				cell:   func(row *v1.Upgrade) paint.Cell { return text(because(row)) },
 			},
 		},

@@ -64,7 +64,7 @@ func sources(c *cells) kind[v1.Source] {
 				cell:   func(row *v1.Source) paint.Cell { return faint(row.URL) },
 			},
 			{
-				Column: paint.Column{Name: "ERROR", Weight: 4, Min: 8},
+				Column: paint.Column{Name: "ERROR", Weight: 4, Min: 16},
 				cell:   func(row *v1.Source) paint.Cell { return paint.Cell{Text: row.Error, Style: paint.Bad} },
 			},
 		},
@@ -74,8 +74,11 @@ func sources(c *cells) kind[v1.Source] {
 // fetched is how old what is served of a source is: as old as the hub said, and as what the hub said is by now.
 func (c *cells) fetched(row *v1.Source) paint.Cell {
 	at := c.Fleet.AsOf()
-	if at.IsZero() {
+	switch {
+	case at.IsZero():
 		return c.age(-1, false)
+	case row.LastFetch == nil:
+		return faint("never")
 	}
 	age := time.Duration(row.Age*float64(time.Second)) + max(0, c.Now().Sub(at))
 	cell := faint(duration.HumanDuration(max(0, age)))
