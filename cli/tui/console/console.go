@@ -251,7 +251,7 @@ func (m *Model) View() tea.View {
 	view.MouseMode = tea.MouseModeCellMotion
 	view.WindowTitle = "plural"
 	if m.prompt != nil {
-		view.Cursor = tea.NewCursor(m.prompt.column(), max(m.height-2, 0))
+		view.Cursor = tea.NewCursor(m.prompt.column(m.width), max(m.height-2, 0))
 	}
 	return view
 }

@@ -177,14 +177,13 @@ func (m *Model) line() string {
 	w := m.row()
 	switch {
 	case m.prompt != nil:
-		m.prompt.SetWidth(max(m.width-len(m.prompt.Prompt)-1, 1))
-		text := ansi.Truncate(ansi.Strip(m.prompt.View()), m.width, "")
+		w.add(0, paint.Plain, ansi.TruncateLeft(m.prompt.line(), max(paint.Width(m.prompt.line())-m.width+1, 0), ""))
 		if m.told.Text != "" {
-			w.add(0, paint.Plain, strings.TrimRight(text, " "))
 			w.add(3, paint.Bad, m.World.Look.Cut(m.told.Text, m.width-w.used-3))
-			return w.b.String()
+		} else if next := m.prompt.next(); next != "" {
+			w.add(3, paint.Key, "tab")
+			w.add(1, paint.Hint, next)
 		}
-		return text
 	case m.told.Text != "":
 		style := paint.Good
 		if m.told.Bad {
@@ -205,17 +204,25 @@ func (m *Model) footer() string {
 		always = append(always, keys.back)
 	}
 	w := m.row()
-	for _, b := range always {
-		hint(w, b)
+	if t, ok := m.top().(pane.Typing); ok && t.Typing() {
+		hints(w, m.top().Keys())
+		return w.b.String()
 	}
-	for _, g := range m.groups()[:max(len(m.groups())-1, 0)] {
-		for _, b := range g.Keys {
-			if !b.Enabled() || !hint(w, b) {
-				break
-			}
-		}
+	hints(w, always)
+	groups := m.groups()
+	for _, g := range groups[:len(groups)-1] {
+		hints(w, g.Keys)
 	}
 	return w.b.String()
+}
+
+// hints adds keys for as long as they fit.
+func hints(w *row, keys []key.Binding) {
+	for _, b := range keys {
+		if b.Enabled() && !hint(w, b) {
+			return
+		}
+	}
 }
 
 // hint adds a key with what it does, if both fit.

@@ -33,9 +33,21 @@ func newPrompt(mark, text string) *prompt {
 	return &prompt{Model: input}
 }
 
-// column is where the cursor stands.
-func (p *prompt) column() int {
-	return ansi.StringWidth(p.Prompt + string([]rune(p.Value())[:p.Position()]))
+// line is what is typed, after the mark that says what it is.
+func (p *prompt) line() string { return p.Prompt + p.Value() }
+
+// next is what tab makes of the line; empty: nothing else.
+func (p *prompt) next() string {
+	if text := p.CurrentSuggestion(); text != p.Value() {
+		return text
+	}
+	return ""
+}
+
+// column is where the cursor stands, on a screen that shows the line's end.
+func (p *prompt) column(width int) int {
+	at := ansi.StringWidth(p.Prompt + string([]rune(p.Value())[:p.Position()]))
+	return max(at-max(ansi.StringWidth(p.line())-width+1, 0), 0)
 }
 
 // suggest offers words in the place of the last one. Tab takes the first.
