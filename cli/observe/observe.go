@@ -38,12 +38,21 @@ type About struct {
 	Gone bool
 }
 
+// Hub is what is asked of a hub; *client.Client is one.
+type Hub interface {
+	Status(ctx context.Context) (*v1.Status, error)
+	Service(ctx context.Context, name string) (*v1.Service, error)
+	Cluster(ctx context.Context, name string) (*v1.ClusterDetail, error)
+	Revision(ctx context.Context, commit string) (*v1.Revision, error)
+	Sync(ctx context.Context, source string) error
+}
+
 // errUnsettled is why a wait ended that nobody bounded.
 var errUnsettled = errors.New("it was not observed in time")
 
 // Commit waits until the hub serves the commit, or a newer one that holds it, and what it is about is as it has to be. The
 // error is a *ui.Err, with ExitPending when the time was over before.
-func Commit(ctx context.Context, f *cmdutil.Factory, hub *client.Client, commit string, about About) error {
+func Commit(ctx context.Context, f *cmdutil.Factory, hub Hub, commit string, about About) error {
 	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
 	w := &wait{f: f, hub: hub, commit: commit, about: about, told: map[string]string{}}
 	return Until(ctx, f, w.look, w.pending)
@@ -52,7 +61,7 @@ func Commit(ctx context.Context, f *cmdutil.Factory, hub *client.Client, commit 
 // wait is one wait for a commit.
 type wait struct {
 	f      *cmdutil.Factory
-	hub    *client.Client
+	hub    Hub
 	commit string
 	about  About
 
