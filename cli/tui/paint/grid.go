@@ -195,7 +195,8 @@ func (g *Grid) first(shown []int) int {
 	return at
 }
 
-// least is what a column has to have; wanted is what it would take. Columns that are pinned name the row: others make room for them.
+// least is what a column has to have; wanted is what it would take. Columns that are pinned name the row: others make room for
+// them.
 func (g *Grid) least(c, width int) int {
 	column := &g.Columns[c]
 	least := max(column.Min, g.named(c))

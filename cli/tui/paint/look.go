@@ -119,9 +119,9 @@ func signs(ascii bool) [glyphs]string {
 	}
 }
 
-// theme is what the styles look like. Away from the cursor they are of the terminal's own sixteen colours, which its owner chose to
-// be read on its background. Under the cursor the background is ours, so that foregrounds are too: should the terminal be wrong
-// about its own, that line is still read.
+// theme is what the styles look like. Away from the cursor they are of the terminal's own sixteen colours, which its owner
+// chose to be read on its background. Under the cursor the background is ours, so that foregrounds are too: should the terminal
+// be wrong about its own, that line is still read.
 func theme(dark bool) (sgr, under [styles]string) {
 	yellow, back, front := "33", "48;5;238", "38;5;255"
 	good, busy, bad, cyan, dim := "38;5;120", "38;5;222", "38;5;217", "38;5;123", "38;5;250"

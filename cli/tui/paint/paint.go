@@ -2,9 +2,10 @@
 //
 // It refuses to know what is shown: it is given texts with roles, and phases with the words that the hub has for them.
 //
-// Text comes in as others wrote it, and is cleaned here of whatever a terminal would act on: nothing but this package's own colours
-// leaves it as a control sequence. A [Look] turns a text and a role into cells; a [Grid] lays rows of them out under a header, for
-// the rows that can be seen only. Nothing is ever said by colour alone: a look without colours shows the same words.
+// Text comes in as others wrote it, and is cleaned here of whatever a terminal would act on: nothing but this package's own
+// colours leaves it as a control sequence. A [Look] turns a text and a role into cells; a [Grid] lays rows of them out under a
+// header, for the rows that can be seen only. Nothing is ever said by colour alone: a look without colours shows the same
+// words.
 package paint
 
 // Style is the role of a text. What it looks like is the look's to say.
@@ -21,7 +22,8 @@ const (
 	Busy
 	Bad
 	Old
-	// Title is the name of a screen or a box, Head the names of columns, Crumb a step of the way to a screen, Rule a line between parts.
+	// Title is the name of a screen or a box, Head the names of columns, Crumb a step of the way to a screen, Rule a line
+	// between parts.
 	Title
 	Head
 	Crumb

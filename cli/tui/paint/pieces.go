@@ -2,8 +2,8 @@ package paint
 
 import "strings"
 
-// Bar is a bar of width cells of which the part done of all is full. It is full only when all is done, and empty only when nothing
-// is.
+// Bar is a bar of width cells of which the part done of all is full. It is full only when all is done, and empty only when
+// nothing is.
 func (l *Look) Bar(done, all, width int) string {
 	if width <= 0 {
 		return ""
@@ -36,7 +36,8 @@ func (l *Look) Box(title string, lines []string, width, height int) []string {
 	twigs := func(n int) string { return strings.Repeat(l.glyphs[Twig], max(n, 0)) }
 	side := l.paint(Rule, l.glyphs[Trunk])
 	out := make([]string, 0, height)
-	out = append(out, l.paint(Rule, l.glyphs[TopLeft]+l.glyphs[Twig])+title+l.paint(Rule, twigs(width-3-Width(title))+l.glyphs[TopRight]))
+	left, right := l.glyphs[TopLeft]+l.glyphs[Twig], twigs(width-3-Width(title))+l.glyphs[TopRight]
+	out = append(out, l.paint(Rule, left)+title+l.paint(Rule, right))
 	for i := range height - 2 {
 		line := ""
 		if i < len(lines) {

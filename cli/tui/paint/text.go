@@ -136,7 +136,7 @@ func Figure(n int) string {
 }
 
 func spaces(n int) string {
-	const some = "                                                                                                                                "
+	const some = "                                                                                "
 	if n <= 0 {
 		return ""
 	}

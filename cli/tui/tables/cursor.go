@@ -82,7 +82,7 @@ func (t *table[T]) moved(k tea.KeyPressMsg) {
 }
 
 func (t *table[T]) wheel(button tea.MouseButton) {
-	switch button { //nolint:exhaustive // the others are no wheels
+	switch button {
 	case tea.MouseWheelUp:
 		t.to(t.cursor.at - wheelRows)
 	case tea.MouseWheelDown:

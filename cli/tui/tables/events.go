@@ -14,7 +14,7 @@ func events(c *cells) kind[v1.Event] {
 		leads: "what it is about",
 		enter: func(row *v1.Event) (pane.Open, bool) {
 			s := c.concerned(row)
-			switch s.Kind { //nolint:exhaustive // events are about nothing else
+			switch s.Kind {
 			case pane.KindDeployment:
 				return pane.Open{Pane: "tree", About: s}, true
 			case pane.KindCluster, pane.KindService:

@@ -82,8 +82,8 @@ func (t *table[T]) Unmark() {
 	t.anchor, t.pointed = "", nil
 }
 
-// Subjects are what the marked rows are about, in the order in which they stand, those that the filter hides last; or it is the row
-// under the cursor. The caller does not change them.
+// Subjects are what the marked rows are about, in the order in which they stand, those that the filter hides last; or it is the
+// row under the cursor. The caller does not change them.
 func (t *table[T]) Subjects() []pane.Subject {
 	t.settle()
 	if len(t.marks) == 0 {

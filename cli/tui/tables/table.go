@@ -233,7 +233,8 @@ func (t *table[T]) Draw(width, height int) []string {
 	var below []string
 	if t.sorting {
 		below = t.choices(width)
-		height = max(height-len(below), 1)
+		below = below[:min(len(below), max(height-1, 0))]
+		height -= len(below)
 	}
 	n := t.view.Len()
 	t.cursor.reach(n, height-1)
@@ -249,7 +250,7 @@ func (t *table[T]) Draw(width, height int) []string {
 	})
 	if n == 0 {
 		lines = append(lines, t.nothing(width)...)
-		lines = lines[:min(len(lines), height)]
+		lines = lines[:min(len(lines), max(height, 0))]
 	}
 	if len(below) > 0 {
 		for len(lines) < height {

@@ -2,9 +2,10 @@
 //
 // It refuses to know where rows come from, how they are kept in order, and what can be done to them.
 //
-// Each list is declared: its columns, what of a row stands in them, what a row is about and where enter leads. One pane shows any of
-// them, from a view that follows what is known of the fleet. It holds a cursor, marks and a scroll position, never rows: of those,
-// the ones in sight are read for each frame. The cursor and the marks are on rows' ids, so they stay where they are while rows move.
+// Each list is declared: its columns, what of a row stands in them, what a row is about and where enter leads. One pane shows
+// any of them, from a view that follows what is known of the fleet. It holds a cursor, marks and a scroll position, never rows:
+// of those, the ones in sight are read for each frame. The cursor and the marks are on rows' ids, so they stay where they are
+// while rows move.
 package tables
 
 import (
