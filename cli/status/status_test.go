@@ -1,0 +1,196 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+// fleet answers as a hub does. It converges with the look after `looks`.
+type fleet struct {
+	answers func(converged bool) map[string]any
+	looks   int32
+	asked   atomic.Int32
+	queries chan string
+}
+
+func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if path == "stream" { // it says all the time that something changed
+		for r.Context().Err() == nil {
+			fmt.Fprint(w, "event: summary\ndata: {}\n\n")
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		return
+	}
+	if f.queries != nil {
+		f.queries <- path + "?" + r.URL.Query().Encode()
+	}
+	if path == "status" || path == "deployments" {
+		f.asked.Add(1)
+	}
+	_ = json.NewEncoder(w).Encode(f.answers(f.asked.Load() > f.looks)[path])
+}
+
+func answers(converged bool) map[string]any {
+	head, phase := v1.Commit{ID: "bbbbbbbbbb"}, v1.Degraded
+	if converged {
+		phase = v1.Healthy
+	}
+	counts := v1.Counts{phase: 1, v1.Healthy: 1203}
+	if converged {
+		counts = v1.Counts{v1.Healthy: 1204}
+	}
+	web := v1.Deployment{Service: "web", Cluster: "edge-2", Phase: phase, Objects: 3, Ready: 1, Version: "1.2.3"}
+	status := v1.Status{Workspace: "demo", Commit: head, Head: head, Clusters: counts, Services: v1.Counts{phase: 1}, Deployments: counts}
+	if !converged {
+		web.Message = "image \x1b[31mnot found"
+		status.Unhealthy = []v1.Deployment{web}
+	}
+	return map[string]any{
+		"status": status, "summary": v1.Summary{Commit: head, Head: head},
+		"clusters": v1.List[v1.Cluster]{Items: []v1.Cluster{
+			{Name: "edge-2", Phase: phase, Services: 2, Ready: 1}, {Name: "edge-1", Phase: v1.Healthy, Services: 2, Ready: 2},
+		}, Total: 1204},
+		"deployments": v1.List[v1.Deployment]{Items: []v1.Deployment{web}, Total: 1, Counts: v1.Counts{phase: 1}},
+	}
+}
+
+// ran is what a run of the command left.
+func ran(t *testing.T, ctx context.Context, f *fleet, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	server := httptest.NewServer(f)
+	defer server.Close()
+	var o, e bytes.Buffer
+	factory := &cmdutil.Factory{
+		Globals: cmdutil.Globals{Hub: server.URL}, IO: &ui.Streams{Out: &o, ErrOut: &e}, Now: now,
+		Getenv: func(name string) string { return map[string]string{"PLURAL_CONFIG_DIR": "/nowhere"}[name] },
+	}
+	if i := slices.Index(args, "-o"); i >= 0 {
+		factory.Output = args[i+1]
+		args = slices.Delete(args, i, i+2)
+	}
+	cmd := NewCmdStatus(factory)
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.ExecuteContext(ctx)
+	return o.String(), e.String(), err
+}
+
+func TestScreenBeginsWithTheFleetInFiguresAndHasItsWorstClusters(t *testing.T) {
+	f := &fleet{answers: answers, looks: 9, queries: make(chan string, 9)}
+	got, _, err := ran(t, t.Context(), f)
+	want := `demo  bbbbbbb
+1,204 clusters: 1,203 healthy, 1 degraded   1 service: 1 degraded
+
+CLUSTER  PHASE     SERVICES  KUBERNETES  REPORT
+edge-1   healthy   2/2       -           never
+edge-2   degraded  1/2       -           never
+and 1,202 clusters more, none of them worse: plural cluster list
+
+SERVICE  CLUSTER  PHASE     OBJECTS  REASON
+web      edge-2   degraded  1/3      image \x1b[31mnot found
+
+next  plural service get web
+`
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	<-f.queries
+	if got := <-f.queries; got != "clusters?limit=50&sort=-health" {
+		t.Error(got)
+	}
+}
+
+func TestNamesAndFiltersGiveServicesClusterByCluster(t *testing.T) {
+	f := &fleet{answers: answers, looks: 9, queries: make(chan string, 9)}
+	got, _, err := ran(t, t.Context(), f, "web", "-l", "env=prod", "-o", "wide")
+	if want := "web\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\t1.2.3\n"; got != want || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := <-f.queries; got != "deployments?filter=service%3A%22web%22+tag.env%3A%22prod%22&limit=500" {
+		t.Error(got)
+	}
+	if got, _, err := ran(t, t.Context(), &fleet{answers: answers}, "--filter", "x", "-o", "name"); got != "edge-2/web\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	var told *ui.Err
+	for _, args := range [][]string{{"--exit-code"}, {"web", "--exit-code"}} {
+		if _, _, err := ran(t, t.Context(), &fleet{answers: answers, looks: 9}, args...); !errors.As(err, &told) || told.Code != ui.ExitDiffers {
+			t.Errorf("%v: %v", args, err)
+		}
+		if _, _, err := ran(t, t.Context(), &fleet{answers: answers}, args...); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestWaitEndsWhenEverythingRuns(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--wait -o name":              "workspace/demo\n",
+		"web --wait -o name":          "edge-2/web\n",
+		"web --wait --watch":          "web\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\nweb\tedge-2\thealthy\t1/3\t-\n",
+		"--exit-code --watch -o name": "workspace/demo\nworkspace/demo\n",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			got, said, err := ran(t, t.Context(), &fleet{answers: answers, looks: 1}, strings.Fields(args)...)
+			if got != want || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if !strings.Contains(args, "watch") && said != "waiting for web on edge-2 is degraded: image \\x1b[31mnot found\n" {
+				t.Errorf("%q", said)
+			}
+		})
+	}
+}
+
+func TestWaitThatIsOverSaysWhatItWasFor(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"--wait", "web --wait", "web --watch --wait"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, _, err := ran(t, ctx, &fleet{answers: answers, looks: 1 << 30}, strings.Fields(args)...)
+		cancel()
+		var told *ui.Err
+		if !errors.As(err, &told) || told.Code != ui.ExitPending || len(told.Problems) != 1 || !strings.Contains(told.Problems[0].Message, "web on edge-2") {
+			t.Errorf("%s: %#v", args, err)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestWhatIsOldIsWaitedForThoughItIsHealthy(t *testing.T) {
+	old := func(bool) map[string]any {
+		all := answers(true)
+		all["summary"] = v1.Summary{Commit: v1.Commit{ID: "a"}, Head: v1.Commit{ID: "cccccccc"}}
+		return all
+	}
+	var told *ui.Err
+	if _, _, err := ran(t, t.Context(), &fleet{answers: old}, "web", "--exit-code"); !errors.As(err, &told) || told.Code != ui.ExitDiffers {
+		t.Errorf("%v", err)
+	}
+}
