@@ -142,8 +142,8 @@ func (r *Repo) Objects() (storer.EncodedObjectStorer, error) {
 // Objects are what was fetched of the repository, as long as the tip is good. They are to be read only.
 func (t *Tip) Objects() storer.EncodedObjectStorer { return t.head.git.Storer }
 
-// Find is the id of the commit that a person means: by its id or the beginning of one, a branch, a tag, or HEAD~2.
-func (r *Repo) Find(revision string) (string, error) {
+// Resolve is the id of the commit that a person means: by its id or the beginning of one, a branch, a tag, or HEAD~2.
+func (r *Repo) Resolve(revision string) (string, error) {
 	g, err := r.open()
 	if err != nil {
 		return "", err

@@ -114,7 +114,7 @@ func (o *rollbackOptions) run(ctx context.Context) error {
 // target is the commit to go back to.
 func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now *offline.State, head string) (string, error) {
 	if o.commit != "" {
-		return repo.Find(o.commit)
+		return repo.Resolve(o.commit)
 	}
 	objects, err := repo.Objects()
 	if err != nil {

@@ -144,7 +144,7 @@ func (o *options) find(ctx context.Context, repo *workspace.Repo, log *history.L
 }
 
 func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
-	id, err := repo.Find(o.commit)
+	id, err := repo.Resolve(o.commit)
 	if err != nil {
 		return nil, err
 	}
