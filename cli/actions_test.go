@@ -15,7 +15,8 @@ import (
 )
 
 func TestWhatTheConsoleRunsAreCommandsWithTheirFlags(t *testing.T) {
-	desk := act.New(&pane.World{Context: t.Context(), Fleet: known.New(now), Look: paint.NewLook(paint.Options{}), Now: now}, act.Runner{Program: "plural"})
+	world := &pane.World{Context: t.Context(), Fleet: known.New(now), Look: paint.NewLook(paint.Options{}), Now: now}
+	desk := act.New(world, act.Runner{Program: "plural"})
 	defer desk.Close()
 	tried := 0
 	for _, subjects := range [][]pane.Subject{
@@ -27,7 +28,7 @@ func TestWhatTheConsoleRunsAreCommandsWithTheirFlags(t *testing.T) {
 		{{Kind: pane.KindSource, Name: "podinfo"}},
 		{{Kind: pane.KindPackage, Name: "redis"}},
 		{{Kind: pane.KindCommit, Name: "3f2c91a"}},
-		{{Kind: pane.KindObject, Name: "web", Cluster: "edge-1", Object: &v1.Object{Kind: "Pod", Resource: "pods", Namespace: "web", Name: "web"}}},
+		{{Kind: pane.KindObject, Name: "web", Cluster: "edge-1", Object: &v1.Object{Kind: "Pod", Resource: "pods", Name: "web"}}},
 	} {
 		for _, a := range desk.Actions() {
 			if a.Commands == nil || !a.Applies(subjects) {
@@ -54,7 +55,8 @@ func TestWhatTheConsoleRunsAreCommandsWithTheirFlags(t *testing.T) {
 // knownCommand fails the test unless args are a command with flags and arguments that it takes.
 func knownCommand(t *testing.T, args []string) {
 	t.Helper()
-	f := &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, Getenv: func(string) string { return "" }, Now: now}
+	streams := &ui.Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}
+	f := &cmdutil.Factory{IO: streams, Getenv: func(string) string { return "" }, Now: now}
 	cmd, rest, err := newRoot(f).Find(args)
 	if err != nil || !cmd.Runnable() || cmd.HasSubCommands() {
 		t.Errorf("plural %s is no command: %v", strings.Join(args, " "), err)

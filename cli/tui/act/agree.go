@@ -226,7 +226,8 @@ func (a *agreement) question(width int) string {
 	case len(a.looks) < a.wanted:
 		return l.Paint(paint.Busy, l.Cut(fmt.Sprintf("Looking: %d of %d. esc goes back.", len(a.looks), a.wanted), width))
 	case a.care == Typed:
-		return l.Paint(paint.Bold, l.Cut(fmt.Sprintf("To %s, type %s: %s", a.plan, a.word(), a.typed), width-1)) + l.Paint(paint.Cursor, " ")
+		text := fmt.Sprintf("To %s, type %s: %s", a.plan, a.word(), a.typed)
+		return l.Paint(paint.Bold, l.Cut(text, width-1)) + l.Paint(paint.Cursor, " ")
 	}
 	return l.Paint(paint.Bold, l.Cut(capital(a.plan.String())+"? y/N", width))
 }

@@ -25,7 +25,8 @@ type commands struct {
 func newCommands(d *Desk) *commands {
 	return &commands{desk: d, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
 		{Name: "WHEN", Min: 8}, {Name: "ENDED", Min: 9}, {Name: "TOOK", Right: true, Rank: 2},
-		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20}, {Name: "SAID", Weight: 2, Min: 10, Rank: 3, Hide: 100},
+		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20},
+		{Name: "SAID", Weight: 2, Min: 10, Rank: 3, Hide: 100},
 	}}}
 }
 
@@ -98,7 +99,8 @@ func (c *commands) Update(msg tea.Msg) tea.Cmd {
 func (c *commands) Draw(width, height int) []string {
 	look, n, at := c.desk.world.Look, c.desk.log.Len(), c.at()
 	if n == 0 {
-		return []string{look.Paint(paint.Faint, look.Cut("Nothing was done since the console was opened. What is done stands here as the command for it.", width))}
+		const none = "Nothing was done since the console was opened. What is done stands here as the command for it."
+		return []string{look.Paint(paint.Faint, look.Cut(none, width))}
 	}
 	c.height = height
 	c.top = min(max(min(c.top, at), at-height+2, 0), max(n-height+1, 0))

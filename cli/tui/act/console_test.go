@@ -66,7 +66,8 @@ func program(args []string) int {
 	}
 	switch {
 	case has("broken"):
-		fmt.Fprint(os.Stderr, "error: service broken is not there\n  cause: services/ has no broken.yaml\n  fix:   plural service list\n")
+		fmt.Fprint(os.Stderr, "error: service broken is not there\n"+
+			"  cause: services/ has no broken.yaml\n  fix:   plural service list\n")
 		return 1
 	case has("--dry-run"):
 		fmt.Fprint(os.Stderr, "it waits for nobody\n")
@@ -172,7 +173,8 @@ func newRepo(t *testing.T) *workspace.Repo {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"init", "--quiet"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "-m", "begin"},
+		{"init", "--quiet"},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "-m", "begin"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = dir

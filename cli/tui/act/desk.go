@@ -2,10 +2,10 @@
 //
 // It refuses to know how anything is done: an action is a command of this program with its arguments, which a person could type.
 //
-// A key comes to the Desk with the subjects under the cursor. The Desk finds the action, says why it is not offered, or asks as much
-// as the action wants to be asked. What is agreed to becomes a job: the Runner runs its commands one after the other as child
-// processes, the Log remembers each with what it said, and a line tells how it ended. What the child processes say comes back
-// as messages, so that all of it changes on the console's one goroutine.
+// A key comes to the Desk with the subjects under the cursor. The Desk finds the action, says why it is not offered, or asks as
+// much as the action wants to be asked. What is agreed to becomes a job: the Runner runs its commands one after the other as
+// child processes, the Log remembers each with what it said, and a line tells how it ended. What the child processes say comes
+// back as messages, so that all of it changes on the console's one goroutine.
 package act
 
 import (
@@ -67,10 +67,11 @@ func (d *Desk) refusal(a *Action, subjects []pane.Subject) string {
 	case a.Terminal && len(subjects) > 1:
 		return "one at a time"
 	}
-	if me := cmp.Or(w.Me, w.Fleet.Me); a.Verb != "" && w.Hub != nil && me != nil && !me.Operator && !slices.Contains(me.Verbs, a.Verb) {
-		return fmt.Sprintf("%s may not %s the fleet", cmp.Or(me.Name, "you"), a.Verb)
+	me := cmp.Or(w.Me, w.Fleet.Me)
+	if a.Verb == "" || w.Hub == nil || me == nil || me.Operator || slices.Contains(me.Verbs, a.Verb) {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s may not %s the fleet", cmp.Or(me.Name, "you"), a.Verb)
 }
 
 // Key does what a key asks for, to what on points to; on may be nil. It says false when the key is no action's.
@@ -170,7 +171,9 @@ func (d *Desk) Log() *Log { return &d.log }
 
 // Panes are "commands", the log.
 func (d *Desk) Panes() map[string]pane.Maker {
-	return map[string]pane.Maker{"commands": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d), nil }}
+	return map[string]pane.Maker{
+		"commands": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d), nil },
+	}
 }
 
 // later runs what takes time. Its message comes back unless the console is gone by then.

@@ -36,14 +36,27 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"sync a source":  {"S", []pane.Subject{source}, []string{"source sync podinfo"}},
 		"restart":        {"R", []pane.Subject{onCluster("web", "edge-1")}, []string{"service restart web --cluster edge-1"}},
 		"suspend, on all clusters": {
-			"u", []pane.Subject{onCluster("web", "edge-1"), onCluster("web", "edge-2"), suspended(service("api"))}, []string{"service suspend web --wait=false"},
+			"u", []pane.Subject{onCluster("web", "edge-1"), onCluster("web", "edge-2"), suspended(service("api"))},
+			[]string{"service suspend web --wait=false"},
 		},
-		"resume":               {"u", []pane.Subject{suspended(onCluster("web", "edge-1"))}, []string{"service resume web --wait=false"}},
-		"agree on a cluster":   {"a", []pane.Subject{held(onCluster("web", "edge-1")), onCluster("api", "b")}, []string{"service ack web --cluster edge-1 --wait=false"}},
-		"agree for a service":  {"a", []pane.Subject{held(service("web"))}, []string{"service ack web --wait=false"}},
-		"agree to removals":    {"a", []pane.Subject{held(clusterOf("edge-1"))}, []string{"service ack --cluster-removals edge-1 --wait=false"}},
-		"upgrade":              {"U", []pane.Subject{pkg, {Kind: pane.KindPackage, Name: "web"}}, []string{"package upgrade redis web"}},
-		"delete services":      {"delete", []pane.Subject{service("web"), service("api")}, []string{"service delete web --confirm=web --wait=false", "service delete api --confirm=api --wait=false"}},
+		"resume": {
+			"u", []pane.Subject{suspended(onCluster("web", "edge-1"))}, []string{"service resume web --wait=false"},
+		},
+		"agree on a cluster": {
+			"a", []pane.Subject{held(onCluster("web", "edge-1")), onCluster("api", "b")},
+			[]string{"service ack web --cluster edge-1 --wait=false"},
+		},
+		"agree for a service": {"a", []pane.Subject{held(service("web"))}, []string{"service ack web --wait=false"}},
+		"agree to removals": {
+			"a", []pane.Subject{held(clusterOf("edge-1"))}, []string{"service ack --cluster-removals edge-1 --wait=false"},
+		},
+		"upgrade": {
+			"U", []pane.Subject{pkg, {Kind: pane.KindPackage, Name: "web"}}, []string{"package upgrade redis web"},
+		},
+		"delete services": {
+			"delete", []pane.Subject{service("web"), service("api")},
+			[]string{"service delete web --confirm=web --wait=false", "service delete api --confirm=api --wait=false"},
+		},
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
 		"undo":                 {"z", nil, []string{"undo --wait=false"}},
 		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},
@@ -311,11 +324,18 @@ func TestWhatAPersonMayNotDoIsNotOfferedAndTheKeySaysWhy(t *testing.T) {
 		key    string
 		want   string
 	}{
-		"read-only":     {func(w *pane.World) { w.ReadOnly = true }, "S", "sync now: this console only reads (--read-only)"},
-		"not that verb": {func(w *pane.World) { w.Me = &v1.Me{Name: "ann", Verbs: []string{"view"}} }, "S", "sync now: ann may not sync the fleet"},
-		"no edits":      {func(w *pane.World) { w.Fleet.Me = &v1.Me{Verbs: []string{"view", "sync"}} }, "u", "suspend: you may not edit the fleet"},
-		"no hub":        {func(w *pane.World) { w.Hub = nil }, "S", "sync now: there is no hub to ask"},
-		"no clone":      {func(w *pane.World) { w.Repo = nil }, "u", "suspend: the installation repo is not here: start the console in its folder, or with -C"},
+		"read-only": {func(w *pane.World) { w.ReadOnly = true }, "S", "sync now: this console only reads (--read-only)"},
+		"not that verb": {
+			func(w *pane.World) { w.Me = &v1.Me{Name: "ann", Verbs: []string{"view"}} }, "S", "sync now: ann may not sync the fleet",
+		},
+		"no edits": {
+			func(w *pane.World) { w.Fleet.Me = &v1.Me{Verbs: []string{"view", "sync"}} }, "u", "suspend: you may not edit the fleet",
+		},
+		"no hub": {func(w *pane.World) { w.Hub = nil }, "S", "sync now: there is no hub to ask"},
+		"no clone": {
+			func(w *pane.World) { w.Repo = nil }, "u",
+			"suspend: the installation repo is not here: start the console in its folder, or with -C",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newConsole(t)
@@ -343,7 +363,8 @@ func TestTheHubsOperatorMayDoAll(t *testing.T) {
 		got = append(got, b.Help().Key+" "+b.Help().Desc)
 	}
 	want := []string{
-		"S sync now", "R restart pods", "u suspend", "del delete", "z undo the last commit", "Z redo what was undone", "e edit its file",
+		"S sync now", "R restart pods", "u suspend", "del delete", "z undo the last commit", "Z redo what was undone",
+		"e edit its file",
 		"c copy name", "C copy command",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -371,7 +392,8 @@ func TestNamesAndCommandsAreCopied(t *testing.T) {
 		t.Errorf("copied %q, told %q", c.copied, c.last())
 	}
 	c.list.subjects = []pane.Subject{{
-		Kind: pane.KindObject, Cluster: "edge-1", Object: &v1.Object{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "shop", Name: "web"},
+		Kind: pane.KindObject, Cluster: "edge-1",
+		Object: &v1.Object{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "shop", Name: "web"},
 	}}
 	c.press("C")
 	if c.copied != "plural kubectl edge-1 get deployments.apps web -n shop" {

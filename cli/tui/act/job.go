@@ -67,6 +67,9 @@ type ended struct {
 	commit string
 }
 
+// changed is the error of a command that is not run because its dry run shows something else than what was agreed to.
+const changed = "error: it would do something else by now than what was shown\n  fix:   look at it again\n"
+
 // next begins the next command of a job, if it is its turn.
 func (d *Desk) next(j *job) tea.Cmd {
 	if j.commits() && slices.IndexFunc(d.jobs, (*job).commits) != slices.Index(d.jobs, j) {
@@ -80,7 +83,7 @@ func (d *Desk) next(j *job) tea.Cmd {
 	return later(d, func() ended {
 		before := d.head(j)
 		if at < len(j.shown) && d.runner.Run(j.ctx, dry(args)).Out != j.shown[at] && j.ctx.Err() == nil {
-			return ended{job: j, result: Result{Code: -1, Err: "error: it would do something else by now than what was shown\n  fix:   look at it again\n"}}
+			return ended{job: j, result: Result{Code: -1, Err: changed}}
 		}
 		out := ended{job: j, result: d.runner.Run(j.ctx, args)}
 		if after := d.head(j); after != before {

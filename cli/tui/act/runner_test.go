@@ -66,7 +66,8 @@ func TestACommandThatWillNotEndIsKilled(t *testing.T) {
 func TestOfWhatIsSaidTheEndIsKept(t *testing.T) {
 	runner := newRunner(t)
 	got := runner.Run(t.Context(), []string{"noisy"}).Out
-	if !strings.HasPrefix(got, "(what came before is not kept)\nline ") || !strings.HasSuffix(got, "\nline 99999\n") || len(got) > 300<<10 {
+	const begin, end = "(what came before is not kept)\nline ", "\nline 99999\n"
+	if !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) || len(got) > 300<<10 {
 		t.Errorf("%d bytes, from %.60q", len(got), got)
 	}
 }

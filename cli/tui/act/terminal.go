@@ -59,7 +59,8 @@ func (d *Desk) handOver(p *plan) tea.Cmd {
 	args := p.commands[0]
 	e := &Entry{Began: d.world.Now(), Action: p.action.Name, Line: d.runner.Line(args)}
 	d.log.add(e)
-	child := exec.Command(d.runner.Program, slices.Concat(d.runner.Globals, args)...) //nolint:noctx // it ends when the person ends it
+	//nolint:noctx // it ends when the person ends it
+	child := exec.Command(d.runner.Program, slices.Concat(d.runner.Globals, args)...)
 	child.Env = d.runner.Env
 	before := d.head(&job{plan: p})
 	return tea.Exec(&terminal{child: child}, func(err error) tea.Msg { return handedBack{p, e, before, err} })

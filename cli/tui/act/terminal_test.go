@@ -45,7 +45,8 @@ func hand(t *testing.T, key, typed string, subject pane.Subject) (*console, stri
 	c := newConsole(t)
 	c.list.subjects = []pane.Subject{subject}
 	var out bytes.Buffer
-	program := tea.NewProgram(screen{c, key}, tea.WithInput(strings.NewReader(typed)), tea.WithOutput(&out), tea.WithContext(t.Context()))
+	program := tea.NewProgram(screen{c, key},
+		tea.WithInput(strings.NewReader(typed)), tea.WithOutput(&out), tea.WithContext(t.Context()))
 	if _, err := program.Run(); err != nil {
 		t.Fatal(err)
 	}

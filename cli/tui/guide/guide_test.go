@@ -27,7 +27,9 @@ func groups() []guide.Group {
 	off.SetEnabled(false)
 	return []guide.Group{
 		{Title: "services", Keys: []key.Binding{bind("enter", "its deployments"), bind("o", "sort"), off}},
-		{Title: "What the cursor is on", Keys: []key.Binding{bind("d", "describe"), bind("S", "sync now"), bind("u", "suspend"), bind("K", "k9s")}},
+		{Title: "What the cursor is on", Keys: []key.Binding{
+			bind("d", "describe"), bind("S", "sync now"), bind("u", "suspend"), bind("K", "k9s"),
+		}},
 		{Title: "Everywhere", Keys: []key.Binding{bind("?", "help"), bind("/", "filter"), bind("ctrl+c", "quit")}},
 	}
 }
@@ -109,7 +111,8 @@ func TestTheCursorIsAlwaysSeen(t *testing.T) {
 	g := guide.New(mono(), []guide.Group{{Title: "many", Keys: many}})
 	for i := range 100 {
 		shown := strings.Join(g.Draw(80, 10), "\n")
-		if !strings.Contains(shown, fmt.Sprintf("  number %d ", i)) || !strings.Contains(shown, "▸ ") || strings.Count(shown, "\n") > 9 {
+		if !strings.Contains(shown, fmt.Sprintf("  number %d ", i)) || !strings.Contains(shown, "▸ ") ||
+			strings.Count(shown, "\n") > 9 {
 			t.Fatalf("at %d:\n%s", i, shown)
 		}
 		press(g, down)
@@ -118,7 +121,8 @@ func TestTheCursorIsAlwaysSeen(t *testing.T) {
 
 func TestScreens(t *testing.T) {
 	looks := map[string]*paint.Look{
-		"mono": mono(), "dark": paint.NewLook(paint.Options{Color: true, Dark: true}), "ascii": paint.NewLook(paint.Options{ASCII: true}),
+		"mono": mono(), "dark": paint.NewLook(paint.Options{Color: true, Dark: true}),
+		"ascii": paint.NewLook(paint.Options{ASCII: true}),
 	}
 	for name, look := range looks {
 		for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 60}} {

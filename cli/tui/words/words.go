@@ -2,9 +2,9 @@
 //
 // It refuses to know what any pane shows.
 //
-// A line begins with the name or an alias of a pane. Behind that of a list comes a filter; behind that of a pane about one subject
-// what it is to be about: a service, a cluster, or CLUSTER/SERVICE. What is typed is completed from what is known of the fleet, and
-// read into a message for the console.
+// A line begins with the name or an alias of a pane. Behind that of a list comes a filter; behind that of a pane about one
+// subject what it is to be about: a service, a cluster, or CLUSTER/SERVICE. What is typed is completed from what is known of the
+// fleet, and read into a message for the console.
 package words
 
 import (
@@ -80,8 +80,8 @@ func find(name string) (command, bool) {
 	return all[at], true
 }
 
-// Parse reads a line: a pane.Open, tea.QuitMsg or guide.Press; nil for a line that is empty. The error, a *Error, names the nearest
-// word.
+// Parse reads a line: a pane.Open, tea.QuitMsg or guide.Press; nil for a line that is empty. The error, a *Error, names the
+// nearest word.
 func Parse(line string, w *pane.World) (tea.Msg, error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	rest = strings.TrimSpace(rest)
@@ -116,8 +116,8 @@ func scopes(rest string) string {
 	return rest
 }
 
-// subject is what a name means: "svc/web", "cl/edge-1" and "src/app" say it, "edge-1/web" is a deployment, and else it is a service,
-// a cluster or a source, whatever there is of that name.
+// subject is what a name means: "svc/web", "cl/edge-1" and "src/app" say it, "edge-1/web" is a deployment, and else it is a
+// service, a cluster or a source, whatever there is of that name.
 func subject(view, name string, f *known.Fleet) (pane.Subject, error) {
 	switch {
 	case name == "" && view == "history":

@@ -48,14 +48,32 @@ func TestALineIsRead(t *testing.T) {
 		"@prod-* web":         pane.Open{Pane: "fleet", Filter: "@prod-* web"},
 		"fleet @prod-* web":   pane.Open{Pane: "fleet", Filter: "@prod-* web"},
 		"history":             pane.Open{Pane: "history", About: pane.Subject{Kind: pane.KindFleet}},
-		"history web":         pane.Open{Pane: "history", About: pane.Subject{Kind: pane.KindService, Name: "web", Service: "web", Phase: v1.Healthy, Suspended: true}},
-		"describe prod-eu":    pane.Open{Pane: "describe", About: pane.Subject{Kind: pane.KindCluster, Name: "prod-eu", Cluster: "prod-eu", Token: "t0ken"}},
-		"describe edge-1":     pane.Open{Pane: "describe", About: pane.Subject{Kind: pane.KindService, Name: "edge-1", Service: "edge-1"}},
-		"describe cl/edge-1":  pane.Open{Pane: "describe", About: pane.Subject{Kind: pane.KindCluster, Name: "edge-1", Cluster: "edge-1"}},
-		"yaml podinfo":        pane.Open{Pane: "yaml", About: pane.Subject{Kind: pane.KindSource, Name: "podinfo"}},
-		"logs svc/web":        pane.Open{Pane: "logs", About: pane.Subject{Kind: pane.KindService, Name: "web", Service: "web", Phase: v1.Healthy, Suspended: true}},
-		"diff prod-eu/web":    pane.Open{Pane: "diff", About: pane.Subject{Kind: pane.KindDeployment, Name: "web", Cluster: "prod-eu", Service: "web", Phase: v1.Failed}},
-		"commands":            pane.Open{Pane: "commands"},
+		"history web": pane.Open{
+			Pane:  "history",
+			About: pane.Subject{Kind: pane.KindService, Name: "web", Service: "web", Phase: v1.Healthy, Suspended: true},
+		},
+		"describe prod-eu": pane.Open{
+			Pane:  "describe",
+			About: pane.Subject{Kind: pane.KindCluster, Name: "prod-eu", Cluster: "prod-eu", Token: "t0ken"},
+		},
+		"describe edge-1": pane.Open{
+			Pane:  "describe",
+			About: pane.Subject{Kind: pane.KindService, Name: "edge-1", Service: "edge-1"},
+		},
+		"describe cl/edge-1": pane.Open{
+			Pane:  "describe",
+			About: pane.Subject{Kind: pane.KindCluster, Name: "edge-1", Cluster: "edge-1"},
+		},
+		"yaml podinfo": pane.Open{Pane: "yaml", About: pane.Subject{Kind: pane.KindSource, Name: "podinfo"}},
+		"logs svc/web": pane.Open{
+			Pane:  "logs",
+			About: pane.Subject{Kind: pane.KindService, Name: "web", Service: "web", Phase: v1.Healthy, Suspended: true},
+		},
+		"diff prod-eu/web": pane.Open{
+			Pane:  "diff",
+			About: pane.Subject{Kind: pane.KindDeployment, Name: "web", Cluster: "prod-eu", Service: "web", Phase: v1.Failed},
+		},
+		"commands": pane.Open{Pane: "commands"},
 	} {
 		got, err := words.Parse(line, world())
 		if err != nil {
