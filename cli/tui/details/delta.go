@@ -63,7 +63,11 @@ func (d *delta) lines(blanks bool) (lines []line, begins []int) {
 		lines = append(lines, say(paint.Faint, fmt.Sprintf("and %d more, which did not fit in", d.more)))
 	}
 	if hidden > 0 {
-		lines = append(lines, say(paint.Faint, fmt.Sprintf("%d places differ in blanks alone: w shows them", hidden)))
+		text := fmt.Sprintf("%d places differ in blanks alone: w shows them", hidden)
+		if hidden == 1 {
+			text = "1 place differs in blanks alone: w shows it"
+		}
+		lines = append(lines, say(paint.Faint, text))
 	}
 	return lines, begins
 }

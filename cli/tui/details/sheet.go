@@ -213,14 +213,17 @@ func shifted(look *paint.Look, l line, by int) line {
 }
 
 // wrapped is a line in rows of at most width cells, each broken at a space where there is one in its second half. Rows after the
-// first begin where the text does.
+// first begin where the text does, or its value.
 func wrapped(look *paint.Look, l line, width int) []line {
 	indent := 0
 	if len(l) > 0 {
 		indent = len(l[0].text) - len(strings.TrimLeft(l[0].text, " "))
-		if indent > width/2 {
-			indent = 0
+		if l[0].style == paint.Name && len(l) > 1 {
+			indent = paint.Width(look.Clean(l[0].text))
 		}
+	}
+	if indent > width/2 {
+		indent = 0
 	}
 	width = max(width, 1)
 	rows := []line{nil}
@@ -236,7 +239,7 @@ func wrapped(look *paint.Look, l line, width int) []line {
 			}
 			last := &rows[len(rows)-1]
 			*last = append(*last, span{s.style, strings.TrimRight(part, " ")})
-			text = text[len(part):]
+			text = strings.TrimPrefix(text[len(part):], " ")
 			rows, room = append(rows, line{{paint.Plain, strings.Repeat(" ", indent)}}), width-indent
 		}
 		last := &rows[len(rows)-1]
