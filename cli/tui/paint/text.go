@@ -14,7 +14,7 @@ func (l *Look) Clean(text string) string {
 	if plain(text) {
 		return text
 	}
-	return string(l.appendClean(nil, text))
+	return string(l.appendClean(make([]byte, 0, len(text)+16), text))
 }
 
 // plain says that a text is printable ASCII throughout, as almost all are: its bytes are its cells.
@@ -67,6 +67,9 @@ func (l *Look) Cut(text string, width int) string {
 func (l *Look) cut(text string, width int) string {
 	if width <= 0 {
 		return ""
+	}
+	if plain(text) {
+		return text[:min(len(text), width-1)] + l.glyphs[Ellipsis]
 	}
 	return ansi.Truncate(text, width, l.glyphs[Ellipsis])
 }
