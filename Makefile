@@ -117,8 +117,14 @@ check-generate: $(GENERATORS) ## Fail when generated code differs from its sourc
 ##@ Make
 
 .PHONY: generate
-generate: $(GENERATORS) ## Write api's *.pb.go from its *.proto (needs protoc).
+generate: $(GENERATORS) reference ## Write api's *.pb.go from its *.proto (needs protoc), and the reference of the commands.
 	$(PROTOC) --go_out=. --go-grpc_out=. $(PROTOS)
+
+# Written anew, so that pages of commands that are gone go too. A test holds them to the commands.
+.PHONY: reference
+reference: ## Write docs/commands and docs/help from the commands.
+	rm -rf docs/commands docs/help
+	go run ./cmd/plural docs docs
 
 .PHONY: snapshot
 snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -191,7 +192,7 @@ func plural(t *testing.T, ctx context.Context, h http.Handler, tty bool, args ..
 		IO:      &ui.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, OutTTY: tty, Color: tty, Width: 100},
 		Version: "test", Now: now, Getenv: func(name string) string { return env[name] },
 	}
-	code := run(ctx, f, args)
+	code := run(ctx, f, "plural", args)
 	return result{ui.Code(code), out.String(), strings.ReplaceAll(errOut.String(), server.URL, "HUB")}
 }
 
@@ -467,9 +468,12 @@ func visit(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
+// variables are what an example sets for its command alone.
+var variables = regexp.MustCompile(`^([A-Z_]+=('[^']*'|\S*) +)+`)
+
 // parses says whether an example would get as far as being run.
 func parses(example string) error {
-	words, err := split(strings.TrimSpace(example))
+	words, err := split(variables.ReplaceAllString(strings.TrimSpace(example), ""))
 	if err != nil {
 		return fmt.Errorf("split example: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/cli/auth"
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/configcmd"
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/diff"
@@ -34,10 +37,13 @@ import (
 	"github.com/pluralsh/plural/cli/kubectl"
 	"github.com/pluralsh/plural/cli/local"
 	"github.com/pluralsh/plural/cli/logs"
+	"github.com/pluralsh/plural/cli/manual"
 	"github.com/pluralsh/plural/cli/pkg"
+	"github.com/pluralsh/plural/cli/plugin"
 	"github.com/pluralsh/plural/cli/rendercmd"
 	"github.com/pluralsh/plural/cli/secret"
 	"github.com/pluralsh/plural/cli/service"
+	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/simcmd"
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/status"
@@ -56,23 +62,53 @@ var errTimeout = errors.New("--timeout is over")
 
 // Main runs the command that args (without the program's name) ask for, and returns the exit code. SIGINT and SIGTERM
 // end the command's context.
-func Main(args []string, streams *ui.Streams) int {
+func Main(args []string, streams *ui.Streams) int { return As("plural", args, streams) }
+
+// As is Main for a program that was called by this name: as kubectl-plural it is a command of kubectl's, and as
+// kubectl_complete-plural what kubectl asks for its completion.
+func As(name string, args []string, streams *ui.Streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f := &cmdutil.Factory{IO: streams, Version: buildinfo.Version(), Now: time.Now, Getenv: os.Getenv}
-	return run(ctx, f, args)
+	name, args = calledAs(name, args)
+	return run(ctx, f, name, args)
 }
 
-func run(ctx context.Context, f *cmdutil.Factory, args []string) int {
+// calledAs is what help calls the program that has this name, with the arguments that it then has.
+func calledAs(name string, args []string) (shown string, asked []string) {
+	name = filepath.Base(name)
+	if strings.HasPrefix(name, "kubectl_complete-") {
+		return "kubectl plural", append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	if strings.HasPrefix(name, "kubectl-") {
+		return "kubectl plural", args
+	}
+	return "plural", args
+}
+
+func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) int {
 	root := newRoot(f)
+	if name != root.Name() {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	}
+	if err := runPlugin(f, root, args); err != nil {
+		tell(f, err)
+		return int(ui.CodeOf(err))
+	}
 	root.SetArgs(args)
 	root.SetIn(f.IO.In)
 	root.SetOut(f.IO.Out)
 	root.SetErr(f.IO.ErrOut)
-	stop := func() {}
+	stop, tellNews := func() {}, func() {}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := prepare(f); err != nil || f.Timeout == 0 {
+		if err := prepare(f, cmd); err != nil {
 			return err
+		}
+		if !isOfTheProgram(cmd) {
+			tellNews = notice(ctx, f, checker(f))
+		}
+		if f.Timeout == 0 {
+			return nil
 		}
 		ctx, stop = context.WithTimeoutCause(ctx, f.Timeout, errTimeout)
 		cmd.SetContext(ctx)
@@ -80,6 +116,7 @@ func run(ctx context.Context, f *cmdutil.Factory, args []string) int {
 	}
 	err := root.ExecuteContext(ctx)
 	stop()
+	tellNews()
 	if err == nil {
 		return int(ui.ExitOK)
 	}
@@ -96,7 +133,13 @@ func run(ctx context.Context, f *cmdutil.Factory, args []string) int {
 }
 
 // prepare acts on the global flags, once they are known.
-func prepare(f *cmdutil.Factory) error {
+func prepare(f *cmdutil.Factory, cmd *cobra.Command) error {
+	if _, err := settings.Load(f.ConfigDir()); err != nil && !isOfTheProgram(cmd) {
+		return configcmd.Explain(err)
+	}
+	if color := f.Setting(settings.Color); color != "" && !cmd.Flags().Changed("color") {
+		f.Color = color
+	}
 	colored, err := f.IO.Colored(f.Color)
 	if err != nil {
 		return err
@@ -110,6 +153,18 @@ func prepare(f *cmdutil.Factory) error {
 		return &ui.Err{Msg: fmt.Sprintf("--timeout %s is negative", f.Timeout), Fix: "--timeout 30s"}
 	}
 	return nil
+}
+
+// isOfTheProgram says that a command is about the program itself, so that it works with settings that are wrong, and has no news.
+func isOfTheProgram(cmd *cobra.Command) bool {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	switch cmd.Name() {
+	case "config", "version", "help", "completion", "man", "docs", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return true
+	}
+	return false
 }
 
 // tell says on stderr what went wrong, in the form that stdout would have had.
@@ -167,10 +222,14 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		hub.NewCmdHub(f),
 		agentCommands(f),
 		simcmd.NewCmdSim(f),
+		configcmd.NewCmdConfig(f),
+		plugin.NewCmdPlugin(f),
 		newCmdVersion(f),
+		manual.NewCmdMan(f), manual.NewCmdDocs(f),
 	)
 	root.AddCommand(topicCommands()...)
 	setHelp(root, f)
+	complete(root, f)
 	return root
 }
 
@@ -179,7 +238,7 @@ func agentCommands(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "agent",
 		Short:   "Run a cluster's agent",
-		Example: cmdutil.Example("plural agent run --kubeconfig ./kubeconfig --data ./agent"),
+		Example: cmdutil.Example("plural agent run --data /data", "plural agent run --kubeconfig ./kubeconfig --data ./agent"),
 	}, agent.NewCmdRun(f.Logger))
 }
 

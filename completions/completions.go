@@ -29,9 +29,10 @@ const (
 	Groups  Kind = "group"
 	Members Kind = "member"
 	Users   Kind = "user"
-	// Fleets are the clusters of the fleets of this machine; Contexts those of the kubeconfig.
-	Fleets   Kind = "local"
-	Contexts Kind = "context"
+	// Fleets are the clusters of the fleets of this machine, Processes what runs of them; Contexts are those of the kubeconfig.
+	Fleets    Kind = "local"
+	Processes Kind = "process"
+	Contexts  Kind = "context"
 	// Tags are those that clusters have, as KEY=VALUE.
 	Tags Kind = "tag"
 	// Commits are the newest of the installation repo.

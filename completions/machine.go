@@ -20,7 +20,9 @@ func Machine(fleets string, kubeconfigs []string) Lookup {
 	return func(_ context.Context, kind Kind, _ string) ([]Word, error) {
 		switch kind {
 		case Fleets:
-			return localClusters(fleets)
+			return ofFleets(fleets, local.Fleet.Members)
+		case Processes:
+			return ofFleets(fleets, processes)
 		case Contexts:
 			return contexts(kubeconfigs)
 		}
@@ -28,22 +30,32 @@ func Machine(fleets string, kubeconfigs []string) Lookup {
 	}
 }
 
-func localClusters(dir string) ([]Word, error) {
+// ofFleets are names of something that each fleet has.
+func ofFleets(dir string, names func(local.Fleet) ([]string, error)) ([]Word, error) {
 	all, err := local.All(dir)
 	if err != nil {
 		return nil, err
 	}
 	var words []Word
 	for _, fleet := range all {
-		names, err := fleet.Members()
+		list, err := names(fleet)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
+		for _, name := range list {
 			words = append(words, Word{name, fleet.Repo})
 		}
 	}
 	return sorted(words), nil
+}
+
+func processes(fleet local.Fleet) ([]string, error) {
+	parts, err := fleet.Parts()
+	names := make([]string, len(parts))
+	for i := range parts {
+		names[i] = parts[i].Name
+	}
+	return names, err
 }
 
 // kubeconfig is the part of such a file that says which contexts there are.

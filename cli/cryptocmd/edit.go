@@ -33,7 +33,7 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 		Short: "Edit a sealed file in $EDITOR",
 		Long: "Edit a sealed file in $EDITOR.\n\n" +
 			"The editor ($VISUAL, $EDITOR, else vi) works on a private copy in memory, where the system has such a place. Only a change is written back: as git keeps it in a locked clone, in clear in an unlocked one. A copy that cannot be sealed is kept, and the error says where.",
-		Example: cmdutil.Example("plural crypto edit secrets/db.yaml"),
+		Example: cmdutil.Example("plural crypto edit secrets/db.yaml", "plural crypto edit apps/web/db.secret.yaml"),
 		Args:    cmdutil.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]

@@ -43,7 +43,7 @@ func newCmdGroupsList(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List all groups",
-		Example: cmdutil.Example("plural crypto groups list"),
+		Example: cmdutil.Example("plural crypto groups list", "plural crypto groups list -o json"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			printer, err := f.Printer("")
@@ -72,7 +72,7 @@ func newCmdGroupsGet(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get GROUP",
 		Short:   "Show one group with its members and paths",
-		Example: cmdutil.Example("plural crypto groups get fleet"),
+		Example: cmdutil.Example("plural crypto groups get fleet", "plural crypto groups get prod -o yaml"),
 		Args:    cmdutil.Exactly("GROUP"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			printer, err := f.Printer("")

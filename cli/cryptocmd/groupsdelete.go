@@ -19,7 +19,7 @@ func newCmdGroupsDelete(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete GROUP",
 		Short:   "Delete a group that no path is sealed for",
-		Example: cmdutil.Example("plural crypto groups delete legacy"),
+		Example: cmdutil.Example("plural crypto groups delete legacy", "plural crypto groups delete legacy --dry-run"),
 		Args:    cmdutil.Exactly("GROUP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.name = args[0]

@@ -161,7 +161,7 @@ func newCmdRotate(f *cmdutil.Factory) *cobra.Command {
 		Short: "Give groups new identities, and seal anew",
 		Long: "Give groups new identities, and seal anew.\n\n" +
 			"Without a name the only group there is. Members stay members; whoever kept a copy of the old identity cannot open what is sealed from now on.",
-		Example: cmdutil.Example("plural crypto rotate fleet"),
+		Example: cmdutil.Example("plural crypto rotate fleet", "plural crypto rotate prod staging"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.groups = args
 			return o.run(cmd.Context())

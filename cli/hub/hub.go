@@ -20,7 +20,7 @@ func NewCmdHub(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "hub",
 		Short:   "Run and reach the hub",
-		Example: cmdutil.Example("plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural"),
+		Example: cmdutil.Example("plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural", "plural hub status"),
 	}, newCmdServe(f, nil), newCmdStatus(f), newCmdHint(f))
 }
 

@@ -181,7 +181,7 @@ func newCmdKubeconfig(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "kubeconfig NAME",
 		Short:   "Print the kubeconfig of a local cluster",
-		Example: cmdutil.Example("plural local kubeconfig edge-1 > kubeconfig"),
+		Example: cmdutil.Example("plural local kubeconfig edge-1 > kubeconfig", "plural local kubeconfig mgmt -C ./fleet"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			at, err := current(f)

@@ -96,7 +96,7 @@ func newCmdNew(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "new NAME",
 		Short:   "Write a package to begin with, into the folder NAME",
-		Example: cmdutil.Example("plural package new web"),
+		Example: cmdutil.Example("plural package new web", "plural pkg new postgres -C ./fleet"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE:    func(_ *cobra.Command, args []string) error { return scaffold(f, args[0]) },
 	}

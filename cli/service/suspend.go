@@ -44,7 +44,7 @@ func newCmdResume(f *cmdutil.Factory) *cobra.Command {
 
 This takes spec.suspend out of the service's file, commits and pushes it, and
 waits until the hub serves the commit.`,
-		Example: cmdutil.Example("plural service resume web"),
+		Example: cmdutil.Example("plural service resume web", "plural svc resume web --dry-run"),
 	})
 }
 

@@ -219,7 +219,7 @@ func newCmdInit(f *cmdutil.Factory) *cobra.Command {
 		Long: "Make up an installation repo for a hub that runs already.\n\n" +
 			"Writes the work tree DIR/fleet and its bare origin DIR/fleet.git, which can be pushed wherever the hub looks.\n" +
 			"The agents' keys are drawn from --seed, so such a repo is for trying out and nothing else.",
-		Example: cmdutil.Example("plural sim init ./sim --clusters 500 --hub https://hub.example.com"),
+		Example: cmdutil.Example("plural sim init ./sim --clusters 500 --hub https://hub.example.com", "plural sim init ./sim --services 50 --seed 7"),
 		Args:    cmdutil.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Hub == "" {

@@ -18,5 +18,5 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "health-child" {
 		os.Exit(lua.ChildMain(os.Stdin, os.Stdout))
 	}
-	os.Exit(cli.Main(os.Args[1:], ui.System()))
+	os.Exit(cli.As(os.Args[0], os.Args[1:], ui.System()))
 }
