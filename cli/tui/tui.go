@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -71,7 +73,8 @@ func (o *options) run(ctx context.Context, line string) error {
 	if !f.IO.InTTY || !f.IO.OutTTY || f.IO.Plain {
 		return &ui.Err{Msg: "the console needs a terminal that it can draw on", Fix: "plural status --watch prints lines"}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	command := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	world, seen, err := o.world(ctx)
 	if err != nil {
@@ -92,6 +95,8 @@ func (o *options) run(ctx context.Context, line string) error {
 		return err
 	}
 	defer model.Close()
+	stop := interruptible(command, cancel, desk.Away)
+	defer stop()
 	program := tea.NewProgram(model, o.program(ctx)...)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -102,16 +107,46 @@ func (o *options) run(ctx context.Context, line string) error {
 		return nil
 	})
 	_, err = program.Run()
-	interrupted := context.Cause(ctx)
+	interrupted := ctx.Err() != nil
 	cancel()
 	err = errors.Join(err, g.Wait())
 	if write := keep(); write != nil {
 		err = errors.Join(err, write())
 	}
-	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) || interrupted != nil {
+	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) || interrupted {
 		return context.Canceled
 	}
 	return err
+}
+
+// interruptible ends the console when its command ends, or a signal says so, but for an interrupt that was typed at a command that has
+// the terminal: the keyboard sends that to all processes there.
+func interruptible(command context.Context, end context.CancelFunc, away func() bool) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case got := <-signals:
+				if got != os.Interrupt || !away() {
+					end()
+				}
+			}
+		}
+	}()
+	idle := context.AfterFunc(command, func() {
+		if !away() || errors.Is(command.Err(), context.DeadlineExceeded) {
+			end()
+		}
+	})
+	return func() {
+		idle()
+		signal.Stop(signals)
+		close(done)
+	}
 }
 
 // program is how bubbletea is to run the console.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -33,6 +34,7 @@ type Desk struct {
 	work sync.WaitGroup
 	ctx  context.Context //nolint:containedctx // ends with the desk, as the processes do
 	end  context.CancelFunc
+	away atomic.Bool
 }
 
 // New is the desk of a console.
@@ -67,7 +69,7 @@ func (d *Desk) refusal(a *Action, subjects []pane.Subject) string {
 	case a.Terminal && len(subjects) > 1:
 		return "one at a time"
 	}
-	me := cmp.Or(w.Me, w.Fleet.Me)
+	me := w.Fleet.Me
 	if a.Verb == "" || w.Hub == nil || me == nil || me.Operator || slices.Contains(me.Verbs, a.Verb) {
 		return ""
 	}

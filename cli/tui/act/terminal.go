@@ -63,7 +63,11 @@ func (d *Desk) handOver(p *plan) tea.Cmd {
 	child := exec.Command(d.runner.Program, slices.Concat(d.runner.Globals, args)...)
 	child.Env = d.runner.Env
 	before := d.head(&job{plan: p})
-	return tea.Exec(&terminal{child: child}, func(err error) tea.Msg { return handedBack{p, e, before, err} })
+	d.away.Store(true)
+	return tea.Exec(&terminal{child: child}, func(err error) tea.Msg {
+		d.away.Store(false)
+		return handedBack{p, e, before, err}
+	})
 }
 
 // handedBack writes down how it ended.
@@ -85,3 +89,6 @@ func (d *Desk) handedBack(m handedBack) tea.Cmd {
 	}
 	return nil
 }
+
+// Away says that a command has the terminal: an interrupt that is typed there is for it. Any goroutine may ask.
+func (d *Desk) Away() bool { return d.away.Load() }

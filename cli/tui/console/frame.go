@@ -83,11 +83,11 @@ func (m *Model) count(w *row, counts v1.Counts, noun string) {
 	if total != 1 {
 		noun += "s"
 	}
-	w.add(3, paint.Bold, fmt.Sprintf("%s %s", thousands(total), noun))
+	w.add(3, paint.Bold, fmt.Sprintf("%s %s", paint.Figure(total), noun))
 	for _, phase := range v1.Phases() {
 		if n := counts[phase]; n > 0 {
 			glyph, style := m.World.Look.Phase(phase)
-			w.add(2, style, fmt.Sprintf("%s %s %s", glyph, thousands(n), phase))
+			w.add(2, style, fmt.Sprintf("%s %s %s", glyph, paint.Figure(n), phase))
 		}
 	}
 }
@@ -131,15 +131,6 @@ func short(commit string) string {
 		return "-"
 	}
 	return commit[:min(len(commit), 7)]
-}
-
-// thousands is n with commas.
-func thousands(n int) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // crumbs are the titles of the stack, with the pane's note at the end.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
@@ -24,8 +23,6 @@ type World struct {
 	Repo *workspace.Repo
 	Look *paint.Look
 	Now  func() time.Time
-	// Me is who the person is to the hub; nil: not known yet.
-	Me *v1.Me
 	// ReadOnly leaves out everything that changes something.
 	ReadOnly bool
 }
