@@ -326,7 +326,7 @@ func TestWhatAPersonMayNotDoIsNotOfferedAndTheKeySaysWhy(t *testing.T) {
 	}{
 		"read-only": {func(w *pane.World) { w.ReadOnly = true }, "S", "sync now: this console only reads (--read-only)"},
 		"not that verb": {
-			func(w *pane.World) { w.Me = &v1.Me{Name: "ann", Verbs: []string{"view"}} }, "S", "sync now: ann may not sync the fleet",
+			func(w *pane.World) { w.Fleet.Me = &v1.Me{Name: "ann", Verbs: []string{"view"}} }, "S", "sync now: ann may not sync the fleet",
 		},
 		"no edits": {
 			func(w *pane.World) { w.Fleet.Me = &v1.Me{Verbs: []string{"view", "sync"}} }, "u", "suspend: you may not edit the fleet",
