@@ -356,7 +356,7 @@ func TestWhatAPersonMayNotDoIsNotOfferedAndTheKeySaysWhy(t *testing.T) {
 
 func TestTheHubsOperatorMayDoAll(t *testing.T) {
 	c := newConsole(t)
-	c.world.Me = &v1.Me{Operator: true}
+	c.world.Fleet.Me = &v1.Me{Operator: true}
 	c.list.subjects = []pane.Subject{service("web")}
 	var got []string
 	for _, b := range c.desk.Offered(c.list.subjects) {
