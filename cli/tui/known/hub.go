@@ -39,9 +39,11 @@ type hub struct {
 	// told counts the stream's events; touched says, by kind while that is listed, at which of them a row was spoken of.
 	told    uint64
 	touched map[v1.ChangeKind]map[string]uint64
-	whole   map[v1.ChangeKind]bool
-	rows    int // deployments of this listing
-	looked  map[v1.ChangeKind]string
+	// summed is when it last told the summary.
+	summed uint64
+	whole  map[v1.ChangeKind]bool
+	rows   int // deployments of this listing
+	looked map[v1.ChangeKind]string
 }
 
 // FromHub is what a hub says.
@@ -126,9 +128,7 @@ func (h *hub) give(b Batch) {
 
 // greet asks for what is shown above all rows. Nobody waits for it.
 func (h *hub) greet(ctx context.Context) error {
-	if summary, err := h.client.Summary(ctx); err == nil {
-		h.give(Batch{Summary: summary})
-	}
+	_ = h.figures(ctx) // they are asked for again with the lists
 	var me *v1.Me
 	err := h.insist(ctx, false, func() (err error) {
 		me, err = h.client.Me(ctx)
@@ -138,6 +138,21 @@ func (h *hub) greet(ctx context.Context) error {
 		h.give(Batch{Me: me})
 	}
 	return nil // whoever may not view is told so with the first list
+}
+
+// figures gives the summary, unless the stream has told a newer one.
+func (h *hub) figures(ctx context.Context) error {
+	asked := h.moment()
+	summary, err := h.client.Summary(ctx)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.summed <= asked {
+		h.emit(Batch{Summary: summary})
+	}
+	return nil
 }
 
 // begin starts listing everything, with the first rows where they are there already.
@@ -261,15 +276,7 @@ func (h *hub) listOthers(ctx context.Context) error {
 	for _, list := range []func() error{
 		func() error { return listAll(ctx, h, h.client.ClustersPage, clustersOf) },
 		func() error { return listAll(ctx, h, h.client.ServicesPage, servicesOf) },
-		func() error {
-			return h.insist(ctx, false, func() error {
-				summary, err := h.client.Summary(ctx)
-				if err == nil {
-					h.give(Batch{Summary: summary})
-				}
-				return err
-			})
-		},
+		func() error { return h.insist(ctx, false, func() error { return h.figures(ctx) }) },
 		func() error { return listAll(ctx, h, h.client.SourcesPage, sourcesOf) },
 		func() error { return listAll(ctx, h, h.client.EventsPage, eventsOf) },
 		func() error { return listAll(ctx, h, upgrades, upgradesOf) },
@@ -389,9 +396,13 @@ func (h *hub) event(e v1.StreamEvent) error {
 		err = json.Unmarshal(e.Data, b.Summary)
 	case v1.Reset:
 	}
-	if err == nil {
-		h.emit(b)
+	if err != nil {
+		return nil
 	}
+	if b.Summary != nil {
+		h.summed = h.told
+	}
+	h.emit(b)
 	return nil
 }
 

@@ -123,7 +123,9 @@ func (f *Fleet) Apply(b Batch) {
 	f.rows(&b)
 	if b.Summary != nil {
 		f.Summary = b.Summary
-		f.Deployments.total, f.Clusters.total, f.Services.total = b.Summary.Deployments.Total(), b.Summary.Clusters.Total(), b.Summary.Services.Total()
+		f.Deployments.counted(b.Summary.Deployments)
+		f.Clusters.counted(b.Summary.Clusters)
+		f.Services.counted(b.Summary.Services)
 	}
 	if b.Me != nil {
 		f.Me = b.Me

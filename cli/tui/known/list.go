@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/filter"
 )
 
@@ -181,7 +182,9 @@ func (l *List[T]) mark(m Mark) {
 		l.listing++
 		l.whole = false
 	}
-	l.total = m.Total
+	if m.Total > 0 || m.End {
+		l.total = m.Total
+	}
 	if !m.End {
 		return
 	}
@@ -193,6 +196,13 @@ func (l *List[T]) mark(m Mark) {
 		}
 	}
 	l.generation++
+}
+
+// counted takes in how many rows there are.
+func (l *List[T]) counted(c v1.Counts) {
+	if n := c.Total(); n > 0 {
+		l.total = n
+	}
 }
 
 // sight is all rows at one moment, in the list's own order. Any goroutine may use it.
