@@ -37,7 +37,8 @@ const (
 )
 
 // WatchObjects follows a service's objects on a cluster, with all that hangs below them, until ctx ends or one of w's functions
-// returns an error, which it returns. A stream that breaks, or that the hub ends, is begun again. What the hub refuses is an *Error.
+// returns an error, which it returns. A stream that breaks, or that the hub ends, is begun again. What the hub refuses is an
+// *Error.
 func (c *Client) WatchObjects(ctx context.Context, cluster, service string, w Watching) error {
 	if w.Connected == nil {
 		w.Connected = func(error) {}
@@ -94,7 +95,8 @@ const maxObject = 8 << 20
 func (c *Client) LiveObject(ctx context.Context, cluster string, token v1.KubeToken, at v1.ObjectRef) ([]byte, error) {
 	asked := *c
 	asked.token = token.Token
-	resp, err := asked.send(ctx, http.MethodGet, c.base.String()+"/k8s/"+url.PathEscape(cluster)+objectPath(at), "application/json", nil, c.http)
+	target := c.base.String() + "/k8s/" + url.PathEscape(cluster) + objectPath(at)
+	resp, err := asked.send(ctx, http.MethodGet, target, "application/json", nil, c.http)
 	if err != nil {
 		return nil, err
 	}

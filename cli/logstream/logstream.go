@@ -2,10 +2,10 @@
 //
 // It refuses to know what becomes of the lines.
 //
-// A Reader is told whose logs are wanted: the hub's own, an agent's, a pod's, or those of all pods of a service. It finds the pods,
-// opens a stream for each, and gives each line, cleaned of whatever a terminal would act on, with whose it is. What cannot be read is
-// told beside the lines, once, and the others go on. Where a log is followed, new pods come in, and a stream that ends is taken up
-// again where it was.
+// A Reader is told whose logs are wanted: the hub's own, an agent's, a pod's, or those of all pods of a service. It finds the
+// pods, opens a stream for each, and gives each line, cleaned of whatever a terminal would act on, with whose it is. What cannot
+// be read is told beside the lines, once, and the others go on. Where a log is followed, new pods come in, and a stream that ends
+// is taken up again where it was.
 package logstream
 
 import (
@@ -166,7 +166,8 @@ type log struct {
 	// last is the newest time that a line began with, same are the lines with it; seen are those of the stream before.
 	last       time.Time
 	same, seen []string
-	lines      int
+	// lines counts those that were given.
+	lines int
 }
 
 // read reads one log to its end, and says whether there was one.

@@ -69,13 +69,16 @@ func (s source) String() string {
 }
 
 func (s source) path() string {
-	return "/v1/clusters/" + url.PathEscape(s.Cluster) + "/pods/" + url.PathEscape(s.Namespace) + "/" + url.PathEscape(s.Name) + "/logs"
+	in := "/v1/clusters/" + url.PathEscape(s.Cluster) + "/pods/" + url.PathEscape(s.Namespace)
+	return in + "/" + url.PathEscape(s.Name) + "/logs"
 }
 
 // pods reads the logs of several pods.
 type pods struct {
 	*Reader
 	find func(context.Context) ([]Pod, error)
+	// alone says that there is but one pod, whatever comes.
+	alone bool
 
 	mu sync.Mutex // guards what follows
 	// containers are those of pods that have several.
@@ -98,8 +101,9 @@ func newPods(r *Reader, of Of) *pods {
 			r.Problem(whose, err)
 		}
 	}
-	if p.find = func(context.Context) ([]Pod, error) { return []Pod{of.Pod}, nil }; of.Service != "" {
-		p.find = func(ctx context.Context) ([]Pod, error) { return p.ofService(ctx, of) }
+	p.find = func(ctx context.Context) ([]Pod, error) { return p.ofService(ctx, of) }
+	if p.alone = of.Service == ""; p.alone {
+		p.find = func(context.Context) ([]Pod, error) { return []Pod{of.Pod}, nil }
 	}
 	return p
 }
@@ -166,7 +170,7 @@ func (p *pods) followAll(ctx context.Context, found []Pod) error {
 			for _, s := range p.sources(pod) {
 				if query, ok := p.begin(s); ok {
 					readers.Go(func() {
-						opened, err := p.one(ctx, s, true, query)
+						opened, err := p.one(ctx, s, !p.alone || s.container != "", query)
 						if p.end(s, opened); errors.As(err, new(*severalError)) {
 							select {
 							case again <- struct{}{}:
@@ -291,8 +295,8 @@ func named(err error) []string {
 	return nil
 }
 
-// ofService finds a service's pods on the clusters that are meant. A cluster that does not answer is told, and left out; that none
-// does is an error.
+// ofService finds a service's pods on the clusters that are meant. A cluster that does not answer is told, and left out; that
+// none does is an error.
 func (p *pods) ofService(ctx context.Context, of Of) ([]Pod, error) {
 	clusters, err := where(ctx, p.Hub, of)
 	if err != nil {

@@ -2,8 +2,8 @@
 //
 // It refuses to know how it is shown and what the files mean.
 //
-// The trees of both states are compared by hashes, so only what differs is read. Of sealed files the values are masked, with the same
-// digits for the same value, and others with every comparison.
+// The trees of both states are compared by hashes, so only what differs is read. Of sealed files the values are masked, with the
+// same digits for the same value, and others with every comparison.
 package patch
 
 import (

@@ -191,8 +191,10 @@ func (a asker) live(ctx context.Context, cluster string, o *v1.Object) (map[stri
 
 // written fills in where the clone says it.
 func (a asker) written(ctx context.Context, about pane.Subject, d *described) error {
-	if about.Kind == pane.KindCommit || about.Kind == pane.KindFleet || about.Kind == pane.KindObject || about.Kind == pane.KindPackage {
-		return nil
+	switch about.Kind {
+	case pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindSource, pane.KindEvent:
+	default:
+		return nil // nobody wrote it, or not in one place
 	}
 	state, err := offline.Open(a.repo, "")
 	if err != nil {

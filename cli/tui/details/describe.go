@@ -217,7 +217,9 @@ func unhealthy(f *facts, list []v1.Deployment, name func(*v1.Deployment) string)
 			reason = d.Problems[0].Message
 		}
 		glyph, style := f.look.Phase(d.Phase)
-		f.add(line{{paint.Plain, fmt.Sprintf("  %-24s ", name(d))}, {style, fmt.Sprintf("%s %-12s", glyph, d.Phase)}, {paint.Plain, " " + reason}})
+		f.add(line{
+			{paint.Plain, fmt.Sprintf("  %-24s ", name(d))}, {style, fmt.Sprintf("%s %-12s", glyph, d.Phase)}, {paint.Plain, " " + reason},
+		})
 	}
 	if n := len(list) - maxUnhealthy; n > 0 {
 		f.say(paint.Faint, fmt.Sprintf("  and %d more", n))
@@ -265,7 +267,9 @@ func (d *described) writeDeployment(f *facts) {
 	}
 	for i, a := range d.chain {
 		glyph, style := f.look.Phase(a.phase)
-		f.add(line{{paint.Plain, strings.Repeat("  ", i+1) + a.service + "  "}, {style, glyph + " " + string(a.phase)}, {paint.Plain, "  " + a.reason}})
+		f.add(line{
+			{paint.Plain, strings.Repeat("  ", i+1) + a.service + "  "}, {style, glyph + " " + string(a.phase)}, {paint.Plain, "  " + a.reason},
+		})
 	}
 	f.waiting(p.Held, "plural service ack "+p.Service)
 	writeTests(f, p.Tests)
@@ -437,6 +441,7 @@ func (d *described) writeOrigin(f *facts) {
 	}
 	f.fact("written in", d.origin.place)
 	if c := d.origin.change; c != nil {
-		f.fact("last change", fmt.Sprintf("%s %q by %s, %s", cmdutil.ShortCommit(c.ID), c.Subject, c.Author, cmdutil.Ago(f.now, &c.Time)))
+		by := fmt.Sprintf("%s %q by %s, %s", cmdutil.ShortCommit(c.ID), c.Subject, c.Author, cmdutil.Ago(f.now, &c.Time))
+		f.fact("last change", by)
 	}
 }

@@ -3,11 +3,11 @@
 // It refuses to know how the subject was found, and how the console is drawn around a pane.
 //
 // A pane asks when it is opened, on another goroutine, says who is being asked until the answer is there, and shows that with its
-// age; r asks again. An answer goes to the pane that asked by its own message, and one that another question has overtaken is passed
-// over. What cannot be had is told in its place, with what to do about it, and what was known before stays. Logs and trees of objects
-// go on while somebody looks: a stream is taken up again when it breaks, what it brings is gathered for a moment, and what is kept of
-// it is bounded. Lines are kept as words with roles, and only those that are seen are painted. Values of Secrets and of sealed files
-// are masked before they become lines.
+// age; r asks again. An answer goes to the pane that asked by its own message, and one that another question has overtaken is
+// passed over. What cannot be had is told in its place, with what to do about it, and what was known before stays. Logs and trees
+// of objects go on while somebody looks: a stream is taken up again when it breaks, what it brings is gathered for a moment, and
+// what is kept of it is bounded. Lines are kept as words with roles, and only those that are seen are painted. Values of Secrets
+// and of sealed files are masked before they become lines.
 package details
 
 import "github.com/pluralsh/plural/cli/tui/pane"

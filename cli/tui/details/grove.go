@@ -80,10 +80,10 @@ func (r *root) grow(g growth, now time.Time) {
 type twig struct {
 	root   *root
 	object *v1.Object
-	// prefix says where it hangs: of each level above whether more comes below it there, then whether it is the last of its own.
+	// below says of each level above whether more comes there, last that nothing more comes on its own.
 	below []bool
 	last  bool
-	// parent counts rows up to what it hangs below; children says that something hangs below it.
+	// parent is the row that it hangs below; children says that something hangs below it.
 	parent   int
 	children bool
 	open     bool
@@ -116,7 +116,9 @@ func (r *root) rows(folded map[string]bool) []twig {
 	}
 	for _, children := range below {
 		slices.SortFunc(children, func(a, b *v1.Object) int {
-			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(
+				cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID),
+			)
 		})
 	}
 	g := grower{root: r, below: below, folded: folded, seen: map[string]bool{}, rows: rows}
@@ -170,7 +172,10 @@ func (g *grower) grow(owner string, below []bool, depth int) {
 		parent = 0
 	}
 	for i, o := range g.below[owner] {
-		t := twig{root: g.root, object: o, below: below, last: i == len(g.below[owner])-1, parent: parent, children: len(g.below[o.UID]) > 0}
+		t := twig{
+			root: g.root, object: o, below: below, last: i == len(g.below[owner])-1,
+			parent: parent, children: len(g.below[o.UID]) > 0,
+		}
 		t.open = !g.folded[t.id()]
 		g.rows = append(g.rows, t)
 		if !t.open {

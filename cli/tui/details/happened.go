@@ -112,7 +112,9 @@ func filterOf(cluster, service string) string {
 }
 
 func ofHub(e *v1.Event) incident {
-	return incident{at: e.Time, from: "hub", cluster: e.Cluster, service: e.Service, reason: e.Reason, warning: e.Warning, message: e.Message}
+	return incident{
+		at: e.Time, from: "hub", cluster: e.Cluster, service: e.Service, reason: e.Reason, warning: e.Warning, message: e.Message,
+	}
 }
 
 func ofKubernetes(cluster string, e *v1.ObjectEvent) incident {

@@ -85,7 +85,7 @@ func TestATreeWhoseStreamBreaksStaysAndSaysSo(t *testing.T) {
 	}))
 	more <- ""
 	s.play(func() bool { return strings.Contains(s.screen(120, 30), "cluster edge-1 is not connected") })
-	s.says("Pod/web-1-a", "broken 0s ago", "cluster edge-1, since 0s ago")
+	s.says("Pod/web-1-a", "broken 0s ago", "cluster edge-1, broken 0s ago: ")
 	h.set("/v1/clusters/edge-1/services/web/objects", streamed("event: ready\ndata: {}\n\n", make(chan string)))
 	s.play(func() bool { return strings.Contains(s.screen(120, 30), "nothing of it is there") })
 }
@@ -167,8 +167,14 @@ func TestLogsAreFollowedAndFiltered(t *testing.T) {
 	}
 	more <- "new: fits\n"
 	s.play(has("new: fits"))
-	_ = f.SetFilter("")
-	s.golden("logs-deployment")
+}
+
+func TestAPodsLogIsDrawn(t *testing.T) {
+	w, _ := world(t, map[string]any{"/v1/clusters/edge-1/pods/shop/web-0/logs": streamed("GET / 200\n\x1b[31mGET /x\t500\n"+strings.Repeat("long ", 40)+"\n", nil)})
+	s := open(t, w, "logs", pane.Subject{Kind: pane.KindObject, Cluster: "edge-1", Object: &v1.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"}})
+	s.play(func() bool { return strings.Contains(s.screen(80, 10), "long") })
+	s.press("w")
+	s.golden("logs-pod")
 }
 
 func TestOfAPodWhatWasBeforeIsAskedFor(t *testing.T) {

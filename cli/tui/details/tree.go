@@ -293,7 +293,8 @@ func (t *tree) Draw(width, height int) []string {
 		}
 		lines := trouble(r.err)
 		if len(t.roots) > 1 || !r.over {
-			lines = []line{say(paint.Bad, fmt.Sprintf("cluster %s, since %s: %s", r.cluster, cmdutil.Ago(t.w.Now(), &r.since), oneLine(r.err)))}
+			text := fmt.Sprintf("cluster %s, broken %s: %s", r.cluster, cmdutil.Ago(t.w.Now(), &r.since), oneLine(r.err))
+			lines = []line{say(paint.Bad, text)}
 		}
 		for _, l := range lines {
 			out = append(out, painted(look, l, width))

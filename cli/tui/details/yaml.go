@@ -54,8 +54,8 @@ func newYAML(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	return p, nil
 }
 
-// document is the text of a subject: as people wrote it where they did, as its cluster has it where it is live, and else as the hub
-// says it.
+// document is the text of a subject: as people wrote it where they did, as its cluster has it where it is live, and else as the
+// hub says it.
 func (a asker) document(ctx context.Context, about pane.Subject) (*document, error) {
 	if about.Kind == pane.KindObject {
 		return a.manifest(ctx, about)
