@@ -41,7 +41,7 @@ type Plan struct {
 	Head string
 	// Files are whole, by path; nil removes one.
 	Files map[string][]byte
-	// Sealed are those of Files that come back as they were sealed, Trust those that say who can open what.
+	// Trust are those of Files that say who can open what, Sealed the others that come back as they were sealed.
 	Sealed, Trust []string
 	// Kept are sealed files that stay as they are, although they were different then.
 	Kept []string
@@ -228,11 +228,11 @@ func (p *planner) merge(c history.Change, now history.File, before, after []byte
 // put plans one file.
 func (p *planner) put(path string, content []byte) {
 	p.plan.Files[path] = content
-	if seal.IsSealed(content) {
-		p.plan.Sealed = append(p.plan.Sealed, path)
-	}
-	if strings.HasPrefix(path, trust) {
+	switch {
+	case strings.HasPrefix(path, trust):
 		p.plan.Trust = append(p.plan.Trust, path)
+	case seal.IsSealed(content):
+		p.plan.Sealed = append(p.plan.Sealed, path)
 	}
 }
 
