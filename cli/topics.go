@@ -99,6 +99,13 @@ all else is on stderr.
   -o template=TEXT   a Go template: template={{range .items}}{{.name}} {{end}}
   --jq EXPRESSION    the JSON as jq picks it: --jq '.items[].name'
 
+With --watch a terminal shows the newest state in one place. A pipe gets rows as
+they change, with "gone" at the end of one that is no more; with -o json a line
+each time: the list first, then {"items": [what changed], "gone": [names]}.
+
+A text higher than the terminal goes through PLURAL_PAGER, PAGER, or less;
+--no-pager prints it. A pager is a program with flags, not a line for a shell.
+
 Colors are for terminals: --color always or never decides otherwise, and so do
 NO_COLOR and CLICOLOR_FORCE. Color never says anything that words do not.
 

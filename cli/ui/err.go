@@ -16,8 +16,10 @@ type Err struct {
 	Problems []Problem `json:"problems,omitempty"`
 	// Fix is a command or an instruction that mends it.
 	Fix string `json:"fix,omitempty"`
-	// Doc says where to read or look further.
-	Doc string `json:"more,omitempty"`
+	// Doc is the class of the error, about which docs/errors.md tells more.
+	Doc Doc `json:"-"`
+	// See is a command that shows more.
+	See string `json:"-"`
 	// Code is the exit code; 0 means ExitFailed.
 	Code Code `json:"code"`
 	// Err is the error behind this one, for errors.Is and errors.As. It is not printed.
@@ -68,25 +70,44 @@ func Render(w io.Writer, err error) {
 	var b strings.Builder
 	field(&b, "error: ", told.Msg)
 	field(&b, "  cause: ", told.Cause)
-	for _, p := range told.Problems {
+	for _, p := range grouped(told.Problems) {
 		p.write(&b)
 	}
 	field(&b, "  fix:   ", told.Fix)
-	field(&b, "  more:  ", told.Doc)
+	field(&b, "  more:  ", told.more())
 	_, _ = io.WriteString(w, b.String())
 }
 
 // RenderJSON prints err as one JSON object.
 func RenderJSON(w io.Writer, err error) {
-	told := *tell(err)
+	told := tell(err)
 	if told.Msg == "" {
 		return
 	}
-	told.Code = CodeOf(err)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(map[string]any{"error": told})
+	_ = enc.Encode(map[string]any{"error": object{
+		Message: told.Msg, Cause: told.Cause, Problems: told.Problems, Fix: told.Fix, More: told.more(), Code: CodeOf(err),
+	}})
+}
+
+// object is an error as programs read it: docs/schema/error.json.
+type object struct {
+	Message  string    `json:"message"`
+	Cause    string    `json:"cause,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
+	Fix      string    `json:"fix,omitempty"`
+	More     string    `json:"more,omitempty"`
+	Code     Code      `json:"code"`
+}
+
+// more is where to look and to read further.
+func (e *Err) more() string {
+	if e.See == "" || e.Doc == "" {
+		return e.See + e.Doc.Address()
+	}
+	return e.See + "  ·  " + e.Doc.Address()
 }
 
 func tell(err error) *Err {
@@ -95,6 +116,36 @@ func tell(err error) *Err {
 		return told
 	}
 	return &Err{Msg: err.Error()}
+}
+
+const (
+	// groupFrom is how many equal problems become one, which names this many of its places.
+	groupFrom = 4
+	named     = 3
+)
+
+// grouped are the problems with one in the place of many that say the same of different places.
+func grouped(list []Problem) []Problem {
+	type kind struct{ message, fix string }
+	places := map[kind][]string{}
+	for _, p := range list {
+		k := kind{p.Message, p.Fix}
+		places[k] = append(places[k], p.Where)
+	}
+	var all []Problem
+	for _, p := range list {
+		k := kind{p.Message, p.Fix}
+		where, left := places[k]
+		switch {
+		case !left:
+			continue
+		case len(where) >= groupFrom:
+			p.Where = fmt.Sprintf("%s and %d more", strings.Join(where[:named], ", "), len(where)-named)
+			delete(places, k)
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // Write prints p on one line, and its fix on a second.

@@ -17,6 +17,8 @@ type Live struct {
 	frame []string
 	note  string
 	open  bool
+	// drawn is what was sent to the screen last.
+	drawn string
 	// seen is what each row or item was when it was printed last, by its name; order keeps the names in the view's.
 	seen  map[string]string
 	order []string
@@ -92,9 +94,13 @@ func (l *Live) draw() error {
 	}
 	b.WriteString("\x1b[?2026h\x1b[H")
 	for _, line := range lines {
-		b.WriteString(ansi.Truncate(line, max(width, 1), "") + "\x1b[K\r\n")
+		b.WriteString(ansi.Truncate(line, max(width, 1), "") + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J\x1b[?2026l")
+	if b.String() == l.drawn {
+		return nil
+	}
+	l.drawn = b.String()
 	_, err := l.p.streams.Out.Write([]byte(b.String()))
 	return err
 }

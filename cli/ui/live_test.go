@@ -158,7 +158,7 @@ func TestTerminalsHaveAWatchedViewInOnePlace(t *testing.T) {
 	second.Note = "more\x1b[2J"
 	got := watched(t, &Streams{OutTTY: true, Width: 40, Height: 9}, "", []View{first, second})
 	for _, want := range []string{
-		"\x1b[?1049h\x1b[?25l\x1b[?2026h\x1b[HNAME  PHASE  SEEN  REASON\x1b[K\r\n",
+		"\x1b[?1049h\x1b[?25l\x1b[?2026h\x1b[HNAME  PHASE  SEEN  REASON\x1b[K\n",
 		"\x1b[J\x1b[?2026l\x1b[?2026h\x1b[HNAME",
 		`more\x1b`, "\x1b[?25h\x1b[?1049lNAME",
 	} {
@@ -170,7 +170,7 @@ func TestTerminalsHaveAWatchedViewInOnePlace(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	long := watched(t, &Streams{OutTTY: true, Width: 90, Height: 4}, "", []View{viewOf(thing{"a", "", 1}, thing{"b", "", 1}, thing{"c", "", 1}, thing{"d", "", 1})})
-	if frame, _, _ := strings.Cut(long, "\x1b[?25h"); !strings.Contains(frame, "and 3 lines more") || strings.Count(frame, "\r\n") != 3 {
+	if frame, _, _ := strings.Cut(long, "\x1b[?25h"); !strings.Contains(frame, "and 3 lines more") || strings.Count(frame, "\n") != 3 {
 		t.Errorf("%q", frame)
 	}
 }
