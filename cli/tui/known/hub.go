@@ -325,6 +325,12 @@ func (h *hub) moment() uint64 {
 	return h.told
 }
 
+func (h *hub) isWhole(kind v1.ChangeKind) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.whole[kind]
+}
+
 // take gives the rows of a page but for those of which the stream has spoken since it was asked for.
 func (h *hub) take(asked uint64, p paged) {
 	h.mu.Lock()
@@ -426,12 +432,8 @@ func changed[T any](h *hub, e v1.StreamEvent, into *v1.Changes[T], id func(*T) s
 
 // Seek asks for the rows that fit a filter first, while not all are there.
 func (h *hub) Seek(kind v1.ChangeKind, filter string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if strings.TrimSpace(filter) == "" || h.whole[kind] {
-		delete(h.looked, kind)
-		return
-	}
+	h.seeking.Lock()
+	defer h.seeking.Unlock()
 	h.looked[kind] = filter
 	select {
 	case h.wanted <- struct{}{}:
@@ -451,12 +453,14 @@ func (h *hub) find(ctx context.Context) error {
 		case <-h.wanted:
 			quiet.Reset(settling)
 		case <-quiet.C:
-			h.mu.Lock()
+			h.seeking.Lock()
 			looked := h.looked
 			h.looked = map[v1.ChangeKind]string{}
-			h.mu.Unlock()
+			h.seeking.Unlock()
 			for kind, filter := range looked {
-				h.sought(ctx, kind, paging.Query{Filter: filter, Limit: paging.MaxLimit})
+				if strings.TrimSpace(filter) != "" && !h.isWhole(kind) {
+					h.sought(ctx, kind, paging.Query{Filter: filter, Limit: paging.MaxLimit})
+				}
 			}
 		}
 	}
