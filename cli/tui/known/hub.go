@@ -32,7 +32,12 @@ type hub struct {
 	client *client.Client
 	now    func() time.Time
 	// again asks for new lists, wanted for rows that somebody looks for.
-	again, wanted chan struct{}
+	again, wanted chan struct {
+
+		// seeking guards looked. It is another mutex: whoever seeks must not wait for whoever takes batches, who may be the same.
+		seeking sync.Mutex
+		looked  map[v1.ChangeKind]string
+	}
 
 	mu   sync.Mutex // guards what follows, and the order in which batches are given
 	emit func(Batch)
