@@ -1,0 +1,153 @@
+package undo_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/undo"
+)
+
+// within is the variable by which this test's own program is `plural undo --yes COMMIT`.
+const within = "UNDO_TEST_COMMIT"
+
+func TestMain(m *testing.M) {
+	if commit := os.Getenv(within); commit != "" {
+		if err := run(context.Background(), ".", os.Stderr, "--yes", commit); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func run(ctx context.Context, dir string, told interface{ Write([]byte) (int, error) }, args ...string) error {
+	f := &cmdutil.Factory{
+		IO: &ui.Streams{In: strings.NewReader(""), Out: told, ErrOut: told}, Now: time.Now, Getenv: os.Getenv, Globals: cmdutil.Globals{Dir: dir},
+	}
+	cmd := undo.NewCmdUndo(f)
+	cmd.Flags().BoolVar(&f.Yes, "yes", false, "")
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	return cmd.ExecuteContext(ctx)
+}
+
+// fleet is an installation repo with a change to undo.
+type fleet struct {
+	t      *testing.T
+	dir    string
+	change string
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir()}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+who+"_NAME", "ada")
+		t.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+	}
+	f.git("init", "-q", "-b", "main")
+	f.write("plural.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {}\n")
+	f.commit("Begin")
+	for i := range 20 {
+		name := fmt.Sprintf("c%02d", i)
+		f.write("clusters/"+name+".yaml", "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: "+name+"}\nspec: {}\n")
+	}
+	f.change = f.commit("Add clusters")
+	return f
+}
+
+func (f *fleet) git(args ...string) string {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.t.Context(), "git", args...)
+	cmd.Dir = f.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		f.t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (f *fleet) write(name, text string) {
+	f.t.Helper()
+	name = filepath.Join(f.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) commit(subject string) string {
+	f.t.Helper()
+	f.git("add", "-A")
+	f.git("commit", "-q", "-m", subject)
+	return f.git("rev-parse", "HEAD")
+}
+
+func TestARunThatIsKilledLeavesARepoThatTheNextOneFinishes(t *testing.T) {
+	f := newFleet(t)
+	before, after := f.git("rev-parse", "HEAD^{tree}"), f.git("rev-parse", "HEAD~1^{tree}")
+	for round := range 12 {
+		f.git("reset", "-q", "--hard", f.change)
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Dir, cmd.Env = f.dir, append(os.Environ(), within+"="+f.change)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(10+round*4)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // killed, or done
+		timer.Stop()
+		f.git("fsck", "--strict")
+		if tree := f.git("rev-parse", "HEAD^{tree}"); tree != before && tree != after {
+			t.Fatalf("round %d: the branch is at neither state", round)
+		}
+		var told bytes.Buffer
+		if err := run(t.Context(), f.dir, &told, "--yes", f.change); err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, told.String())
+		}
+		if tree := f.git("rev-parse", "HEAD^{tree}"); tree != after || f.git("diff", "HEAD") != "" {
+			t.Fatalf("round %d: it is not undone: %s\n%s", round, f.git("status", "--short"), told.String())
+		}
+	}
+}
+
+func TestAnInterruptBeforeTheCommitChangesNothing(t *testing.T) {
+	f := newFleet(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, f.dir, &bytes.Buffer{}, "--yes"); err == nil {
+		t.Error("it went on")
+	}
+	if f.git("rev-parse", "HEAD") != f.change || f.git("status", "--porcelain") != "" {
+		t.Error(f.git("status"))
+	}
+}
+
+func TestWhatIsUndoneIsShownFirst(t *testing.T) {
+	f := newFleet(t)
+	var told bytes.Buffer
+	if err := run(t.Context(), f.dir, &told, "--dry-run"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"Add clusters", by ada`, "changes the clusters: c00, c01, c02, c03, c04, c05, c06, c07 and 12 more", "--- a/clusters/c00.yaml"} {
+		if !strings.Contains(told.String(), want) {
+			t.Errorf("no %q in:\n%s", want, told.String())
+		}
+	}
+	if f.git("status", "--porcelain") != "" {
+		t.Error("a dry run changed something")
+	}
+}
