@@ -75,7 +75,7 @@ func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Fie
 	return c.carryOut(ctx, repo, name, planned, subject(name, fields))
 }
 
-// Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it.
+// Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it, and may be nil.
 func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(context.Context, *workspace.Repo) error) error {
 	repo, err := c.Factory.Repo()
 	if err != nil {
@@ -85,8 +85,10 @@ func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(con
 	if err != nil {
 		return c.inUse(name, err)
 	}
-	if err := toll(ctx, repo); err != nil {
-		return err
+	if toll != nil {
+		if err := toll(ctx, repo); err != nil {
+			return err
+		}
 	}
 	if !c.DryRun {
 		if err := Typed(ctx, c.Factory, name, confirm, "Type "+name+" to delete the "+c.noun()); err != nil {
@@ -94,6 +96,15 @@ func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(con
 		}
 	}
 	return c.carryOut(ctx, repo, name, planned, "Delete "+c.noun()+" "+name)
+}
+
+// Fleet is what the work tree says.
+func Fleet(f *cmdutil.Factory) (*fleet.Fleet, error) {
+	repo, err := f.Repo()
+	if err != nil {
+		return nil, err
+	}
+	return fleet.Load(os.DirFS(repo.Root()))
 }
 
 // Typed wants a name typed, or given by flag: -y is too easily said for what cannot be taken back.
@@ -123,7 +134,7 @@ func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string
 	return c.Finish(ctx, made, about)
 }
 
-// about is what runs with the change, or no more: what was and will be nowhere is not waited for.
+// about is what runs with the change, or no more.
 func (c *Change) about(repo *workspace.Repo, name string, planned *amend.Change) (observe.About, error) {
 	files := os.DirFS(repo.Root())
 	after, err := fleet.Load(overlay.New(files, map[string][]byte{planned.File: planned.After}))
@@ -138,39 +149,21 @@ func (c *Change) about(repo *workspace.Repo, name string, planned *amend.Change)
 	}
 	switch c.Kind {
 	case amend.Service:
-		if s, ok := after.Service(name); !ok {
-			return observe.About{Services: []string{name}, Gone: true}, nil
-		} else if runs(after, s) {
-			return observe.About{Services: []string{name}}, nil
-		}
-	case amend.Source:
-		var about observe.About
+		_, stays := after.Service(name)
+		return observe.About{Services: []string{name}, Gone: !stays}, nil
+	case amend.Cluster:
+		_, stays := after.Cluster(name)
+		return observe.About{Clusters: []string{name}, Gone: !stays}, nil
+	}
+	var about observe.About
+	if source, ok := after.Source(name); ok {
 		for i := range after.Services {
-			s := &after.Services[i]
-			if source, ok := after.Source(name); ok && len(s.Reads(source)) > 0 && runs(after, s) {
+			if s := &after.Services[i]; len(s.Reads(source)) > 0 {
 				about.Services = append(about.Services, s.Metadata.Name)
 			}
 		}
-		return about, nil
-	case amend.Cluster:
-		if cluster, ok := after.Cluster(name); ok && cluster.Spec.Agent.Auth != "" {
-			return observe.About{Clusters: []string{name}}, nil
-		}
 	}
-	return observe.About{}, nil
-}
-
-// runs says whether agents would do something about a service.
-func runs(f *fleet.Fleet, s *fleet.Service) bool {
-	if s.Spec.Suspend {
-		return false
-	}
-	for i := range f.Clusters {
-		if s.Spec.Clusters.Matches(&f.Clusters[i]) {
-			return true
-		}
-	}
-	return false
+	return about, nil
 }
 
 // explained tells a change that cannot be made.

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// tagPrefix is before a tag's key, where parameters have none.
+const tagPrefix = "tag."
+
+func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Cluster)
+	var tags map[string]string
+	cmd := &cobra.Command{
+		Use:   "create NAME [PARAMETER=VALUE]...",
+		Short: "Write a cluster that has no agent yet",
+		Long: `Write a cluster that has no agent yet.
+
+It becomes clusters/NAME.yaml, which is shown, committed and pushed. Services that
+its tags select are meant for it from then on, and run there once it is registered:
+plural cluster register NAME.`,
+		Example: cmdutil.Example("plural cluster create edge-1 --tag env=prod domain=edge-1.example.org", "plural cl create edge-2 --tag env=dev --dry-run"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+			}
+			return nil
+		},
+		ValidArgsFunction: cmdutil.Complete(f, completions.Nothing),
+	}
+	cmd.Flags().StringToStringVar(&tags, "tag", nil, "a tag, `KEY=VALUE`; may be repeated")
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cluster := &fleet.Cluster{Metadata: fleet.Metadata{Name: args[0]}, Spec: fleet.ClusterSpec{Tags: tags}}
+		given, err := document.Assigned(args[1:], func(key string) string { return key })
+		if err != nil {
+			return err
+		}
+		for _, p := range given {
+			text, ok := p.Value.(string)
+			if !ok {
+				return &ui.Err{Msg: "a new cluster has no parameter " + p.Key, Fix: p.Key + "=VALUE"}
+			}
+			if cluster.Spec.Parameters == nil {
+				cluster.Spec.Parameters = map[string]string{}
+			}
+			cluster.Spec.Parameters[p.Key] = text
+		}
+		return c.Create(cmd.Context(), args[0], cluster)
+	}
+	return cmd
+}
+
+func newCmdSet(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Cluster)
+	cmd := &cobra.Command{
+		Use:   "set NAME [tag.KEY=VALUE | PARAMETER=VALUE | KEY-]...",
+		Short: "Change a cluster's tags and parameters",
+		Long: `Change a cluster's tags and parameters, and wait until it runs what they ask for.
+
+tag.KEY=VALUE sets a tag, by which services select clusters, PARAMETER=VALUE what
+services read as .cluster.parameters; with a dash at its end a key is taken away.
+Nothing else in the cluster's file changes. Where tags decide what the cluster can
+open of what is sealed, the command says what has to follow.`,
+		Example: cmdutil.Example(
+			"plural cluster set edge-1 tag.env=prod tag.region=eu",
+			"plural cluster set edge-1 domain=edge-1.example.org tag.old- --dry-run"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+			}
+			return nil
+		},
+		ValidArgsFunction: cmdutil.Complete(f, completions.Clusters),
+	}
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		fields, err := document.Assigned(args[1:], func(key string) string {
+			if tag, ok := strings.CutPrefix(key, tagPrefix); ok {
+				return amend.Key("spec", "tags", tag)
+			}
+			return amend.Key("spec", "parameters", key)
+		})
+		if err != nil {
+			return err
+		}
+		c.Check = groupsChange(f, args[0])
+		return c.Set(cmd.Context(), args[0], "plural cluster set "+args[0]+" tag.KEY=VALUE, or PARAMETER=VALUE", fields)
+	}
+	return cmd
+}
+
+func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Cluster)
+	cmd := &cobra.Command{
+		Use:   "edit NAME",
+		Short: "Edit a cluster's file, and wait until it runs so",
+		Long: `Edit a cluster's file, and wait until it runs what that asks for.
+
+The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
+with all of the repo: where it would be a mistake, its line is told, and you can
+edit again. Then it is shown, committed and pushed.`,
+		Example:           cmdutil.Example("plural cluster edit edge-1", "plural cl edit edge-1 --no-push"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Clusters),
+	}
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.Check = groupsChange(f, args[0])
+		return c.Edit(cmd.Context(), args[0])
+	}
+	return cmd
+}
+
+// groupsChange says which groups' sealed files a cluster's tags give it, or give it no more: memberships are envelopes, which no
+// change of a tag makes or takes back.
+func groupsChange(f *cmdutil.Factory, name string) func(*workspace.Repo, *fleet.Fleet) error {
+	return func(repo *workspace.Repo, after *fleet.Fleet) error {
+		files := os.DirFS(repo.Root())
+		p, err := policy.Load(files)
+		if errors.Is(err, policy.ErrNone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before, err := fleet.Load(files)
+		if errors.As(err, new(fleet.Errors)) {
+			return nil // what its tags were is not known
+		}
+		if err != nil {
+			return err
+		}
+		was, known := before.Cluster(name)
+		is, stays := after.Cluster(name)
+		if !known || !stays {
+			return nil
+		}
+		old, now := p.GroupsOf(name, was.Spec.Tags), p.GroupsOf(name, is.Spec.Tags)
+		for _, group := range now {
+			if !slices.Contains(old, group) {
+				f.Say("its tags put it into the group %s: plural crypto share cluster/%s --group %[1]s", ui.Clean(group), name)
+			}
+		}
+		for _, group := range old {
+			if !slices.Contains(now, group) {
+				f.Say("its tags put it into the group %s no more: plural crypto revoke cluster/%s --group %[1]s", ui.Clean(group), name)
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,190 @@
+package source
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// written are the flags that say what a source's file says.
+type written struct {
+	git, helm, oci        string
+	ref, interval, secret string
+}
+
+func (w *written) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&w.git, "git", "", "the `URL` of a git repository")
+	flags.StringVar(&w.helm, "helm", "", "the `URL` of a Helm repository, under which its index.yaml lies")
+	flags.StringVar(&w.oci, "oci", "", "the `URL` of a repository of a registry, oci://HOST/PATH")
+	flags.StringVar(&w.ref, "ref", "", "the branch, tag, commit, `VERSION` or range of services that name none")
+	flags.StringVar(&w.interval, "interval", "", "the `TIME` between two looks at it (default 2m)")
+	flags.StringVar(&w.secret, "secret", "", "the sealed `FILE` that the hub signs in with")
+}
+
+// spec is a new source as the flags say.
+func (w *written) spec() (fleet.SourceSpec, error) {
+	spec := fleet.SourceSpec{Interval: w.interval}
+	switch {
+	case w.git != "":
+		spec.Git = &fleet.GitSource{URL: w.git, Ref: w.ref}
+	case w.oci != "":
+		spec.OCI = &fleet.OCISource{URL: w.oci, Ref: w.ref}
+	case w.helm != "" && w.ref != "":
+		return spec, &ui.Err{Msg: "a Helm repository has no ref of its own", Fix: "give it to each service: plural service create NAME --ref VERSION"}
+	case w.helm != "":
+		spec.Helm = &fleet.HelmSource{URL: w.helm}
+	default:
+		return spec, &ui.Err{Msg: "nothing says where the source is", Fix: "--git URL, --helm URL or --oci URL"}
+	}
+	if w.secret != "" {
+		spec.Auth = &fleet.SourceAuth{Secret: w.secret}
+	}
+	return spec, nil
+}
+
+// fields are what those flags say that were given, of a source of this kind. An empty text takes its field away; an address of
+// another kind makes it a source of that kind.
+func (w *written) fields(kind string, flags *pflag.FlagSet) []amend.Field {
+	var fields []amend.Field
+	for _, other := range []string{"git", "helm", "oci"} {
+		if other != kind && flags.Changed(other) {
+			fields = append(fields, amend.Field{Key: "spec." + kind})
+			kind = other
+			break
+		}
+	}
+	for _, one := range []struct{ flag, key, value string }{
+		{"git", "spec.git.url", w.git}, {"helm", "spec.helm.url", w.helm}, {"oci", "spec.oci.url", w.oci},
+		{"ref", "spec." + kind + ".ref", w.ref}, {"interval", "spec.interval", w.interval}, {"secret", "spec.auth.secret", w.secret},
+	} {
+		if !flags.Changed(one.flag) {
+			continue
+		}
+		field := amend.Field{Key: one.key}
+		if one.value != "" {
+			field.Value = one.value
+		}
+		fields = append(fields, field)
+	}
+	return fields
+}
+
+func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
+	w := new(written)
+	c := document.New(f, amend.Source)
+	cmd := &cobra.Command{
+		Use:     "add NAME",
+		Aliases: []string{"create"},
+		Short:   "Write a source, for services to come from",
+		Long: `Write a source, for services to come from.
+
+It becomes sources/NAME.yaml, which is shown, committed and pushed; the hub fetches
+from it as soon as a service reads it. No URL may hold a credential: that lies in
+a file that is sealed for the hub (docs/spec/sources.md).`,
+		Example: cmdutil.Example(
+			"plural source add podinfo --git https://github.com/stefanprodan/podinfo --ref 6.7.0",
+			"plural source add bitnami --helm https://charts.bitnami.com/bitnami --interval 10m",
+			"plural src add app --oci oci://registry.example.com/app --secret secrets/registry.yaml --dry-run"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Nothing),
+	}
+	w.flags(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("git", "helm", "oci")
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec, err := w.spec()
+		if err != nil {
+			return err
+		}
+		return c.Create(cmd.Context(), args[0], &fleet.Source{Metadata: fleet.Metadata{Name: args[0]}, Spec: spec})
+	}
+	return cmd
+}
+
+func newCmdSet(f *cmdutil.Factory) *cobra.Command {
+	w := new(written)
+	c := document.New(f, amend.Source)
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change a source, and wait until its services run so",
+		Long: `Change a source, and wait until the services that come from it run so.
+
+Each flag writes the field of its name, and an empty text takes it away. Nothing
+else in the source's file changes. All of the repo is checked with the change: a
+mistake is told with its line, and nothing is changed.`,
+		Example:           cmdutil.Example("plural source set podinfo --ref 6.7.1", "plural source set podinfo --interval '' -m 'Look as often as usual'"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+	}
+	w.flags(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("git", "helm", "oci")
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		kind, err := kindOf(f, args[0])
+		if err != nil {
+			return err
+		}
+		return c.Set(cmd.Context(), args[0], "plural source set "+args[0]+" --ref REF, or another flag: --help", w.fields(kind, cmd.Flags()))
+	}
+	return cmd
+}
+
+// kindOf is where a source's own fields are. Of one that is not there, whoever is to change it says so.
+func kindOf(f *cmdutil.Factory, name string) (string, error) {
+	known, err := document.Fleet(f)
+	if err != nil {
+		return "", err
+	}
+	if s, ok := known.Source(name); ok {
+		return s.Kind(), nil
+	}
+	return "git", nil
+}
+
+func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Source)
+	cmd := &cobra.Command{
+		Use:   "edit NAME",
+		Short: "Edit a source's file",
+		Long: `Edit a source's file, and wait until the services that come from it run so.
+
+The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
+with all of the repo: where it would be a mistake, its line is told, and you can
+edit again. Then it is shown, committed and pushed.`,
+		Example:           cmdutil.Example("plural source edit podinfo", "plural src edit podinfo --no-push"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+	}
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.Edit(cmd.Context(), args[0]) }
+	return cmd
+}
+
+func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
+	c := document.New(f, amend.Source)
+	confirm := ""
+	cmd := &cobra.Command{
+		Use:     "delete NAME",
+		Aliases: []string{"remove"},
+		Short:   "Take a source out of the fleet",
+		Long: `Take a source out of the fleet.
+
+A source that services come from stays: the command says which, with their lines.
+It wants the source's name typed.`,
+		Example:           cmdutil.Example("plural source delete podinfo", "plural source delete podinfo --confirm=podinfo"),
+		Args:              cmdutil.Exactly("NAME"),
+		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+	}
+	cmd.Flags().StringVar(&confirm, "confirm", "", "the source's `NAME` once more, for scripts")
+	c.Flags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.Delete(cmd.Context(), args[0], confirm, nil) // no service comes from it any more, so nothing goes with it
+	}
+	return cmd
+}
