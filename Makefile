@@ -126,6 +126,14 @@ reference: ## Write docs/commands and docs/help from the commands.
 	rm -rf docs/commands docs/help
 	go run ./cmd/plural docs docs
 
+# What goes beside the program into archives and packages. The same program writes the same bytes.
+.PHONY: shipped
+shipped: plural ## Write completions and manual pages for a release into .tools (VERSION=1.2.3).
+	rm -rf .tools/completions .tools/man && mkdir -p .tools/completions
+	for shell in bash zsh fish powershell; do bin/plural completion $$shell > .tools/completions/plural.$$shell; done
+	bin/plural man .tools/man
+	gzip -9n .tools/man/*.1
+
 .PHONY: snapshot
 snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.
 	.tools/goreleaser check

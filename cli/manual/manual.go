@@ -226,7 +226,7 @@ func prose(text string) string {
 
 // escape keeps Markdown from reading anything into a text.
 func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "`", "\\`", "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
 }
 
 // wrap breaks a text into lines of at most width columns, where it has blanks.
