@@ -32,12 +32,7 @@ type hub struct {
 	client *client.Client
 	now    func() time.Time
 	// again asks for new lists, wanted for rows that somebody looks for.
-	again, wanted chan struct {
-
-		// seeking guards looked. It is another mutex: whoever seeks must not wait for whoever takes batches, who may be the same.
-		seeking sync.Mutex
-		looked  map[v1.ChangeKind]string
-	}
+	again, wanted chan struct{}
 
 	mu   sync.Mutex // guards what follows, and the order in which batches are given
 	emit func(Batch)
@@ -48,7 +43,10 @@ type hub struct {
 	summed uint64
 	whole  map[v1.ChangeKind]bool
 	rows   int // deployments of this listing
-	looked map[v1.ChangeKind]string
+
+	// seeking guards looked. It is another mutex: whoever seeks must not wait for whoever takes batches, who may be the same.
+	seeking sync.Mutex
+	looked  map[v1.ChangeKind]string
 }
 
 // FromHub is what a hub says.
