@@ -24,7 +24,7 @@ var scaffolds embed.FS
 // leaves its lines out.
 const Installation = "installation"
 
-// Sample is a first service for a fleet that has none. It takes no values.
+// Sample is a first service for a fleet that has none: Files gives it, since its templates are for the render of the service.
 const Sample = "sample"
 
 // agentManifests lie in the agent's chart, which gives them out as the scaffolds below do.
@@ -70,6 +70,19 @@ func Block(name string) ([]byte, error) {
 
 // Render gives a scaffold's files, sorted by path.
 func Render(scaffold string, values map[string]string) ([]File, error) {
+	return walk(scaffold, func(root fs.FS, path string) (File, error) { return render(root, path, values) })
+}
+
+// Files gives a scaffold's files as they lie there, sorted by path.
+func Files(scaffold string) ([]File, error) {
+	return walk(scaffold, func(root fs.FS, path string) (File, error) {
+		text, err := fs.ReadFile(root, path)
+		return File{Path: path, Content: text}, err
+	})
+}
+
+// walk makes a file of each that a scaffold has.
+func walk(scaffold string, of func(root fs.FS, path string) (File, error)) ([]File, error) {
 	root, err := fs.Sub(scaffolds, scaffold)
 	if err != nil {
 		return nil, fmt.Errorf("open scaffold %q: %w", scaffold, err)
@@ -79,7 +92,7 @@ func Render(scaffold string, values map[string]string) ([]File, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		f, err := render(root, path, values)
+		f, err := of(root, path)
 		files = append(files, f)
 		return err
 	})

@@ -240,7 +240,7 @@ func (b *bringUp) addSample(files map[string][]byte) error {
 			return nil
 		}
 	}
-	sample, err := templates.Render(templates.Sample, nil)
+	sample, err := templates.Files(templates.Sample)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (l *local) commitToApplied() func() time.Duration {
 	return func() time.Duration {
 		n++
 		tag := fmt.Sprintf("6.8.%d", n)
-		l.replace("apps/podinfo/deployment.yaml", `podinfo:[\d.]+`, "podinfo:"+tag)
+		l.replace("apps/podinfo/deployment.yaml.tmpl", `podinfo:.+`, "podinfo:"+tag)
 		l.git("add", "-A")
 		l.git("commit", "-qm", "Update podinfo to "+tag)
 		began := time.Now()

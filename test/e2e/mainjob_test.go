@@ -72,7 +72,7 @@ func secondUp(t *testing.T, l *local) {
 }
 
 func oneCommit(t *testing.T, l *local) {
-	l.replace("apps/podinfo/deployment.yaml", `podinfo:[\d.]+`, "podinfo:6.7.1")
+	l.replace("apps/podinfo/deployment.yaml.tmpl", `podinfo:.+`, "podinfo:6.7.1")
 	commit := l.push("Update podinfo")
 	l.eventually("every API server shows the new image", 10*time.Second, func() bool {
 		return !slices.ContainsFunc(clusters, func(c string) bool { return !strings.HasSuffix(l.image(c), ":6.7.1") })
@@ -197,7 +197,7 @@ func killed(t *testing.T, l *local) {
 			own := *l
 			own.t = t
 			version := "6.8." + strconv.Itoa(i)
-			own.replace("apps/podinfo/deployment.yaml", `podinfo:[\d.]+`, "podinfo:"+version)
+			own.replace("apps/podinfo/deployment.yaml.tmpl", `podinfo:.+`, "podinfo:"+version)
 			commit := own.push("Update podinfo while processes die")
 			own.kill(names...)
 			own.converged(commit, timeout)
@@ -230,7 +230,7 @@ func originAway(t *testing.T, l *local) {
 	if err := os.Rename(origin+".away", origin); err != nil {
 		t.Fatal(err)
 	}
-	l.replace("apps/podinfo/deployment.yaml", `podinfo:[\d.]+`, "podinfo:6.9.0")
+	l.replace("apps/podinfo/deployment.yaml.tmpl", `podinfo:.+`, "podinfo:6.9.0")
 	l.converged(l.push("Update podinfo after the outage"), timeout)
 	if len(l.inventory()["mgmt"]) != len(before["mgmt"]) {
 		t.Errorf("objects were %v, are %v", before["mgmt"], l.inventory()["mgmt"])
