@@ -32,7 +32,7 @@ func (a asker) log() (log *history.Log, head string, err error) {
 	}
 	ref, err := g.Head()
 	if errors.Is(err, plumbing.ErrReferenceNotFound) {
-		return nil, "", &ui.Err{Msg: "the clone has no commit yet"}
+		return nil, "", &ui.Err{Msg: "the clone has no commit yet", Fix: "git pull, or commit what is there"}
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read the clone's HEAD: %w", err)

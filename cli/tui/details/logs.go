@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -91,7 +92,7 @@ func (r *reader) Init() tea.Cmd {
 		}
 		from := logstream.Reader{
 			Hub: hub, Now: now, Options: options,
-			Line: func(l logstream.Line) error { return put(entry{l.From, l.Text, paint.Plain}) },
+			Line: func(l logstream.Line) error { return pieces(l, put) },
 			Problem: func(whose string, err error) {
 				told(paint.Bad, whose, "-- cannot be read: "+oneLine(err))
 			},
@@ -106,6 +107,23 @@ func (r *reader) Init() tea.Cmd {
 		return from.Run(ctx, of)
 	})
 	return cmd
+}
+
+// maxPiece is where a line goes on as the next one, in bytes: a screen of such lines is drawn at once.
+const maxPiece = 4 << 10
+
+func pieces(l logstream.Line, put func(entry) error) error {
+	for len(l.Text) > maxPiece {
+		to := maxPiece
+		for to > maxPiece-utf8.UTFMax && !utf8.RuneStart(l.Text[to]) {
+			to--
+		}
+		if err := put(entry{l.From, l.Text[:to], paint.Plain}); err != nil {
+			return err
+		}
+		l.Text = l.Text[to:]
+	}
+	return put(entry{l.From, l.Text, paint.Plain})
 }
 
 // oneLine is an error with what to do about it.

@@ -2,6 +2,7 @@ package details
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -183,16 +184,37 @@ func painted(look *paint.Look, l line, width int) string {
 	var b strings.Builder
 	room := width + 1 // one more, so that what is cut says so
 	for _, s := range l {
-		text := look.Clean(s.text)
-		if paint.Width(text) > room {
-			text = ansi.Truncate(text, room, "")
-		}
+		text := begin(look.Clean(s.text[:whole(s.text, 16*room+64)]), room)
 		b.WriteString(look.Paint(s.style, text))
 		if room -= paint.Width(text); room <= 0 {
 			break
 		}
 	}
 	return look.Fit(b.String(), width)
+}
+
+// whole is how many of a text's first bytes are whole characters.
+func whole(text string, to int) int {
+	if to >= len(text) {
+		return len(text)
+	}
+	for to > 0 && !utf8.RuneStart(text[to]) {
+		to--
+	}
+	return to
+}
+
+// begin is what of a clean text fits into so many cells.
+func begin(text string, cells int) string {
+	if len(text) <= cells {
+		return text // no character has more cells than bytes
+	}
+	for looked := max(cells, 0) + 16; ; looked *= 2 {
+		window := text[:whole(text, looked)]
+		if part := ansi.Truncate(window, cells, ""); len(part) < len(window) || len(window) == len(text) {
+			return part
+		}
+	}
 }
 
 // shifted is a line without its first cells.
@@ -202,12 +224,11 @@ func shifted(look *paint.Look, l line, by int) line {
 			return l[i:]
 		}
 		text := look.Clean(s.text)
-		w := paint.Width(text)
-		if w > by {
-			cut := ansi.Truncate(text, by, "")
+		cut := begin(text, by)
+		if len(cut) < len(text) {
 			return append(line{{s.style, text[len(cut):]}}, l[i+1:]...)
 		}
-		by -= w
+		by -= paint.Width(text)
 	}
 	return nil
 }
@@ -230,21 +251,24 @@ func wrapped(look *paint.Look, l line, width int) []line {
 	room := width
 	for _, s := range l {
 		text := look.Clean(s.text)
-		for paint.Width(text) > room {
-			part := ansi.Truncate(text, room, "")
-			if at := strings.LastIndexByte(part, ' '); at > len(part)/2 {
-				part = part[:at+1]
-			} else if part == "" && room == width-indent {
+		for {
+			part := begin(text, room)
+			last := &rows[len(rows)-1]
+			if len(part) == len(text) {
+				*last = append(*last, span{s.style, text})
+				room -= paint.Width(text)
+				break
+			}
+			if part == "" && room == width-indent {
 				break // a character that is wider than the screen
 			}
-			last := &rows[len(rows)-1]
+			if at := strings.LastIndexByte(part, ' '); at > len(part)/2 {
+				part = part[:at+1]
+			}
 			*last = append(*last, span{s.style, strings.TrimRight(part, " ")})
 			text = strings.TrimPrefix(text[len(part):], " ")
 			rows, room = append(rows, line{{paint.Plain, strings.Repeat(" ", indent)}}), width-indent
 		}
-		last := &rows[len(rows)-1]
-		*last = append(*last, span{s.style, text})
-		room -= paint.Width(text)
 	}
 	return rows
 }

@@ -305,6 +305,18 @@ func TestScrollingGoesOverWrappedRows(t *testing.T) {
 	}
 }
 
+func BenchmarkAScreenOfHostileLines(b *testing.B) {
+	look := paint.NewLook(paint.Options{Color: true})
+	s := sheet{wrap: true, end: true}
+	for range maxLines {
+		s.lines = append(s.lines, say(paint.Plain, strings.Repeat("\x1b[31m世\u0301 \u202e", maxPiece/14)))
+	}
+	for b.Loop() {
+		s.draw(look, 200, 60)
+		s.scroll(-1)
+	}
+}
+
 func FuzzSheet(f *testing.F) {
 	f.Add("a b\x1b[31m\n\u202e世界\t\x00", 7, 3, true, 2)
 	f.Fuzz(func(t *testing.T, text string, width, height int, wrap bool, scroll int) {
