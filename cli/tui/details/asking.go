@@ -103,6 +103,9 @@ func trouble(err error) []line {
 	if told.Fix != "" {
 		lines = append(lines, fact("fix", told.Fix))
 	}
+	if told.Doc != "" {
+		lines = append(lines, fact("more", told.Doc))
+	}
 	return lines
 }
 
