@@ -83,7 +83,8 @@ func TestEveryListAndGetSpeaksEveryFormat(t *testing.T) {
 			}
 			got := desk.plural(t, append(args, "-o", "json", "--hub", "ftp://nowhere", "--jq", "x x")...)
 			var told struct{ Error ui.Err }
-			if err := json.Unmarshal([]byte(got.errOut), &told); got.code == ui.ExitOK || got.out != "" || err != nil || told.Error.Msg == "" {
+			err := json.Unmarshal([]byte(got.errOut), &told)
+			if got.code == ui.ExitOK || got.out != "" || err != nil || told.Error.Msg == "" {
 				t.Errorf("an error: %d, %q, %q", got.code, got.out, got.errOut)
 			}
 		})
@@ -128,7 +129,8 @@ func TestPackagesArePickedAsTheHubPicks(t *testing.T) {
 		"package outdated nothing":         `there is no package "nothing"`,
 		"package get nothing":              "plural package list",
 	} {
-		if got := desk.plural(t, strings.Fields(args)...); got.code != ui.ExitFailed || !strings.Contains(got.errOut, want) || got.out != "" {
+		got := desk.plural(t, strings.Fields(args)...)
+		if got.code != ui.ExitFailed || !strings.Contains(got.errOut, want) || got.out != "" {
 			t.Errorf("%s: %d, %q, %s", args, got.code, got.out, got.errOut)
 		}
 	}
@@ -137,23 +139,32 @@ func TestPackagesArePickedAsTheHubPicks(t *testing.T) {
 // everything are a hub's answers by path.
 func everything() map[string]any {
 	moment := now()
-	deployment := v1.Deployment{Service: "web", Cluster: "edge-1", Phase: v1.Healthy, Key: "k", AppliedKey: "k", Version: "1.2.3", Objects: 3, Ready: 3}
+	deployment := v1.Deployment{
+		Service: "web", Cluster: "edge-1", Phase: v1.Healthy, Key: "k", AppliedKey: "k", Version: "1.2.3", Objects: 3, Ready: 3,
+	}
 	cluster := v1.Cluster{
 		Name: "edge-1", Phase: v1.Healthy, Services: 1, Ready: 1, Tags: map[string]string{"env": "prod"}, LastReport: &moment,
 		AgentVersion: "0.1.0", KubernetesVersion: "v1.35.4",
 	}
 	service := v1.Service{
-		Name: "web", Phase: v1.Healthy, Source: "podinfo", Ref: "main", Path: "apps/web", Renderer: "raw", Namespace: "web", Clusters: 1, Ready: 1,
-		Commit: "0123456789",
+		Name: "web", Phase: v1.Healthy, Source: "podinfo", Ref: "main", Path: "apps/web", Renderer: "raw", Namespace: "web",
+		Clusters: 1, Ready: 1, Commit: "0123456789",
 	}
 	detailed := service
 	detailed.Deployments = []v1.Deployment{deployment}
-	source := v1.Source{Name: "podinfo", Kind: "git", URL: "https://example.com/podinfo", Ref: "main", Commit: "0123456789", LastFetch: &moment, Age: 1.5}
+	source := v1.Source{
+		Name: "podinfo", Kind: "git", URL: "https://example.com/podinfo", Ref: "main", Commit: "0123456789", LastFetch: &moment, Age: 1.5,
+	}
+	object := v1.Object{UID: "u", Version: "v1", Kind: "Service", Resource: "services", Name: "web", Health: v1.ObjectHealthy}
+	said := v1.ObjectEvent{Time: moment, Reason: "Scaled", Object: "u", Kind: "Service", Name: "web"}
+	upgrade := v1.Upgrade{Installation: "agent", Package: "agent", Version: "0.1.0", State: v1.UpgradeCurrent, Policy: "manual"}
+	event := v1.Event{Time: moment, Cluster: "edge-1", Service: "web", Reason: "Applied"}
 	commit := v1.Commit{ID: "0123456789", Subject: "A change", Author: "ada", Time: &moment}
 	counts := v1.Counts{v1.Healthy: 1}
 	return map[string]any{
 		"status": v1.Status{
-			Workspace: "demo", Commit: commit, Head: commit, Clusters: counts, Services: counts, Deployments: counts, Sources: []v1.Source{source},
+			Workspace: "demo", Commit: commit, Head: commit, Clusters: counts, Services: counts, Deployments: counts,
+			Sources: []v1.Source{source},
 		},
 		"services/web/history":                 v1.List[v1.Revision]{Items: []v1.Revision{{Commit: commit, Result: v1.ResultCurrent}}, Total: 1},
 		"summary":                              v1.Summary{Commit: commit, Head: commit, Clusters: counts, Services: counts, Deployments: counts},
@@ -165,10 +176,10 @@ func everything() map[string]any {
 		"deployments":                          v1.List[v1.Deployment]{Items: []v1.Deployment{deployment}, Total: 1, Counts: counts},
 		"sources":                              v1.List[v1.Source]{Items: []v1.Source{source}, Total: 1},
 		"sources/podinfo":                      source,
-		"events":                               v1.List[v1.Event]{Items: []v1.Event{{Time: moment, Cluster: "edge-1", Service: "web", Reason: "Applied"}}, Total: 1},
-		"upgrades":                             v1.List[v1.Upgrade]{Items: []v1.Upgrade{{Installation: "agent", Package: "agent", Version: "0.1.0", State: v1.UpgradeCurrent, Policy: "manual"}}, Total: 1},
-		"clusters/edge-1/services/web/objects": v1.List[v1.Object]{Items: []v1.Object{{UID: "u", Version: "v1", Kind: "Service", Resource: "services", Name: "web", Health: v1.ObjectHealthy}}, Total: 1},
-		"clusters/edge-1/services/web/events":  v1.List[v1.ObjectEvent]{Items: []v1.ObjectEvent{{Time: moment, Reason: "Scaled", Object: "u", Kind: "Service", Name: "web"}}, Total: 1},
+		"events":                               v1.List[v1.Event]{Items: []v1.Event{event}, Total: 1},
+		"upgrades":                             v1.List[v1.Upgrade]{Items: []v1.Upgrade{upgrade}, Total: 1},
+		"clusters/edge-1/services/web/objects": v1.List[v1.Object]{Items: []v1.Object{object}, Total: 1},
+		"clusters/edge-1/services/web/events":  v1.List[v1.ObjectEvent]{Items: []v1.ObjectEvent{said}, Total: 1},
 	}
 }
 
@@ -224,7 +235,8 @@ func newDesk(t *testing.T) *desk {
 	must("crypto", "init", "--name", "alice")
 	write("plural.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {management: mgmt}\n")
 	write("clusters/mgmt.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: mgmt}\n")
-	write("access/ada.yaml", "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: ada}\nspec: {tokens: [{name: laptop, hash: \"sha256:"+strings.Repeat("ab", 32)+"\"}]}\n")
+	write("access/ada.yaml", "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: ada}\n"+
+		"spec: {tokens: [{name: laptop, hash: \"sha256:"+strings.Repeat("ab", 32)+"\"}]}\n")
 	must("secret", "set", "secrets/db.yaml", "password", "--yes", "--no-commit")
 	must("package", "add", "agent", "--yes", "--no-commit")
 	return d
@@ -235,7 +247,9 @@ func (d *desk) plural(t *testing.T, args ...string) result {
 	var out, errOut bytes.Buffer
 	server := httptest.NewServer(&recording{answers: everything()})
 	defer server.Close()
-	env := map[string]string{"PLURAL_HUB": server.URL, "PLURAL_CONFIG_DIR": d.config, "HOME": os.Getenv("HOME"), "PLURAL_CACHE_DIR": d.config}
+	env := map[string]string{
+		"PLURAL_HUB": server.URL, "PLURAL_CONFIG_DIR": d.config, "HOME": os.Getenv("HOME"), "PLURAL_CACHE_DIR": d.config,
+	}
 	f := &cmdutil.Factory{
 		IO: &ui.Streams{In: strings.NewReader("hunter2"), Out: &out, ErrOut: &errOut, Width: 100}, Version: "test",
 		Now: func() time.Time { return now() }, Getenv: func(name string) string { return env[name] },
@@ -247,7 +261,8 @@ func (d *desk) plural(t *testing.T, args ...string) result {
 	return result{ui.Code(code), out.String(), errOut.String()}
 }
 
-// described is the hub's own description of what it says, held more strictly than it says: nothing may be there that it does not name.
+// described is the hub's own description of what it says, held more strictly than it says: nothing may be there that it does not
+// name.
 type described struct{ compiler *jsonschema.Compiler }
 
 func description(t *testing.T) *described {

@@ -78,7 +78,9 @@ func eventsView(list *v1.List[v1.Event], now time.Time, one bool) ui.View {
 	}
 	for i := range list.Items {
 		e := &list.Items[i]
-		row := []string{cmdutil.Ago(now, &e.Time), cmdutil.OrDash(e.Cluster), cmdutil.OrDash(e.Service), e.Reason, cmdutil.OrDash(e.Message)}
+		row := []string{
+			cmdutil.Ago(now, &e.Time), cmdutil.OrDash(e.Cluster), cmdutil.OrDash(e.Service), e.Reason, cmdutil.OrDash(e.Message),
+		}
 		if one {
 			row = slices.Delete(row, 1, 2)
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/pluralsh/plural/cli/settings"
 )
 
-// Pager is the command of the program that shows long texts, or nothing: PLURAL_PAGER or what plural config has, then PAGER, else less.
+// Pager is the command of the program that shows long texts, or nothing: PLURAL_PAGER or what plural config has, then PAGER, else
+// less.
 func (f *Factory) Pager() string {
 	if f.NoPager {
 		return ""

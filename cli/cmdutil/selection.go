@@ -108,8 +108,8 @@ func PickFrom[T any](s *Selection, q paging.Query, schema filter.Schema[T], tabl
 	return append([]T{}, picked...), nil
 }
 
-// Missing is the error about names that were asked for, and of which nothing was found. Where there are other conditions too, none is
-// missing.
+// Missing is the error about names that were asked for, and of which nothing was found. Where there are other conditions too, none
+// is missing.
 func (s *Selection) Missing(noun string, asked, found []string) error {
 	if s.Any() || s.Limit > 0 {
 		return nil
@@ -123,7 +123,9 @@ func (s *Selection) Missing(noun string, asked, found []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return &ui.Err{Msg: fmt.Sprintf("there is no %s %s", noun, strings.Join(missing, ", ")), Fix: "plural " + noun + " list"}
+	return &ui.Err{
+		Msg: fmt.Sprintf("there is no %s %s", noun, strings.Join(missing, ", ")), Fix: "plural " + noun + " list", Doc: ui.DocNotFound,
+	}
 }
 
 // Note tells how many rows there are beside those that are shown, and, where there are none at all, that.

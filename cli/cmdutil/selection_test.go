@@ -58,7 +58,8 @@ func TestPickReadsPagesUpToTheLimit(t *testing.T) {
 		}
 	}
 	away := errors.New("away")
-	if _, err := Pick(t.Context(), &Selection{}, paging.Query{}, func(context.Context, paging.Query) (*v1.List[int], error) { return nil, away }); !errors.Is(err, away) {
+	broken := func(context.Context, paging.Query) (*v1.List[int], error) { return nil, away }
+	if _, err := Pick(t.Context(), &Selection{}, paging.Query{}, broken); !errors.Is(err, away) {
 		t.Error(err)
 	}
 }

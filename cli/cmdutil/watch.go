@@ -45,7 +45,9 @@ func (w *Watching) Flags(flags *pflag.FlagSet) {
 }
 
 // Show prints what look finds, in the format that was asked for.
-func (f *Factory) Show(ctx context.Context, w Watching, look func(context.Context, *client.Client, *ui.Printer) (ui.View, error)) error {
+func (f *Factory) Show(
+	ctx context.Context, w Watching, look func(context.Context, *client.Client, *ui.Printer) (ui.View, error),
+) error {
 	hub, printer, err := f.Ask()
 	if err != nil {
 		return err
@@ -92,9 +94,9 @@ func (f *Factory) beside(printer *ui.Printer, view *ui.View) {
 // told is an error in one line.
 func (f *Factory) told(err error) string { return Explain(err).Error() }
 
-// Watch has show show something, and again whenever what the hub tells of these kinds, where it fits the filter, may have changed it;
-// changes that come close together are shown as one. A hub that is away is told once and waited for. Watch ends with ctx, with any
-// other error of show's, and without one when that is ErrEnough.
+// Watch has show show something, and again whenever what the hub tells of these kinds, where it fits the filter, may have changed
+// it; changes that come close together are shown as one. A hub that is away is told once and waited for. Watch ends with ctx, with
+// any other error of show's, and without one when that is ErrEnough.
 func (f *Factory) Watch(ctx context.Context, kinds []v1.ChangeKind, filter string, show func(context.Context) error) error {
 	hub, err := f.HubClient()
 	if err != nil {

@@ -154,7 +154,8 @@ func TestWatchWaitsForAHubThatIsAwayAndSaysSoOnce(t *testing.T) {
 
 func TestWatchEndsWithItsContextAndWithWhatTheHubRefuses(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	forbid := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	server := httptest.NewServer(http.HandlerFunc(forbid))
 	defer server.Close()
 	f, _, _ := asking(server.URL)
 	var refused *client.Error

@@ -75,7 +75,8 @@ func installedSchema() filter.Schema[installed] {
 			"version": {Get: func(i installed) string { return i.Version }},
 			"range":   {Get: func(i installed) string { return i.Range }},
 			"policy": {
-				Get: func(i installed) string { return i.Policy }, Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor},
+				Get:   func(i installed) string { return i.Policy },
+				Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor},
 			},
 		},
 		Names: []func(installed) string{name, func(i installed) string { return i.Package }},
@@ -115,8 +116,9 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			if err := selection.Missing("package", args, names); err != nil {
 				return err
 			}
-			columns := []ui.Column{{Name: "NAME"}, {Name: "PACKAGE"}, {Name: "VERSION"}, {Name: "ASKED"}, {Name: "CATALOG"}, {Name: "UPGRADES"}}
-			return printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
+			return printer.Print(ui.View{Value: list, Rows: rows, Names: names, Columns: []ui.Column{
+				{Name: "NAME"}, {Name: "PACKAGE"}, {Name: "VERSION"}, {Name: "ASKED"}, {Name: "CATALOG"}, {Name: "UPGRADES"},
+			}})
 		},
 	}
 	selection.Flags(cmd.Flags())

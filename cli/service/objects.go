@@ -42,10 +42,13 @@ func newCmdTree(f *cmdutil.Factory) *cobra.Command {
 	var clusters []string
 	watching := cmdutil.Watching{Kinds: []v1.ChangeKind{v1.ChangedDeployments}, Every: objectsEvery}
 	cmd := &cobra.Command{
-		Use:     "tree NAME",
-		Short:   "Show a service's live objects, and what they own",
-		Example: cmdutil.Example("plural service tree web", "plural svc tree web --cluster edge-1 -o json", "plural svc tree web --watch"),
-		Args:    cmdutil.Exactly("NAME"),
+		Use:   "tree NAME",
+		Short: "Show a service's live objects, and what they own",
+		Example: cmdutil.Example(
+			"plural service tree web",
+			"plural svc tree web --cluster edge-1 -o json",
+			"plural svc tree web --watch"),
+		Args: cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			watching.Filter = filter.OneOf("service", args)
 			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
@@ -118,8 +121,8 @@ func events(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name st
 	}
 	slices.SortStableFunc(all, func(a, b eventOf) int { return a.Time.Compare(b.Time) })
 	view := ui.View{Value: all, Past: true, Lacks: lacks, Rows: [][]string{}, IDs: []string{}, Columns: []ui.Column{
-		{Name: "SEEN", Age: true}, {Name: "CLUSTER"}, {Name: "TYPE", Style: eventStyle}, {Name: "REASON"}, {Name: "OBJECT"}, {Name: "TIMES"},
-		{Name: "MESSAGE"},
+		{Name: "SEEN", Age: true}, {Name: "CLUSTER"}, {Name: "TYPE", Style: eventStyle}, {Name: "REASON"}, {Name: "OBJECT"},
+		{Name: "TIMES"}, {Name: "MESSAGE"},
 	}}
 	if len(all) == 0 {
 		view.Note = "nothing is told of " + name + "; Kubernetes forgets after an hour"

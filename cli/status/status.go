@@ -1,8 +1,8 @@
 // Package status owns the fleet's status screen.
 //
 // It refuses to know how the hub works out what it says. The screen is made from two answers of the hub, the status and
-// its worst clusters, and ends with the command to run next. Where services or a filter are named, it is a list of them cluster by
-// cluster in its place.
+// its worst clusters, and ends with the command to run next. Where services or a filter are named, a list of them cluster by
+// cluster is in its place.
 package status
 
 import (
@@ -166,7 +166,7 @@ func late(ctx context.Context, err error, seen *sight) error {
 	if rest := len(problems) - maxPending; rest > 0 {
 		problems = append(slices.Clone(problems[:maxPending]), ui.Problem{Message: fmt.Sprintf("and %d more", rest)})
 	}
-	return &ui.Err{Msg: "it has not converged", Problems: problems, Code: ui.ExitPending, Err: err}
+	return &ui.Err{Msg: "it has not converged", Problems: problems, Doc: ui.DocNotConverged, Code: ui.ExitPending, Err: err}
 }
 
 // most is how many clusters the screen has.
@@ -235,8 +235,9 @@ func (o options) rows(q paging.Query) looks {
 			return nil, err
 		}
 		view := ui.View{
-			Value: list, Rows: cmdutil.DeploymentRows(list.Items), Columns: append(cmdutil.DeploymentColumns(), ui.Column{Name: "VERSION", Wide: true}),
-			Note: o.selection.Note("services on clusters", len(list.Items), list.Total),
+			Value: list, Rows: cmdutil.DeploymentRows(list.Items),
+			Columns: append(cmdutil.DeploymentColumns(), ui.Column{Name: "VERSION", Wide: true}),
+			Note:    o.selection.Note("services on clusters", len(list.Items), list.Total),
 		}
 		s := &sight{converged: list.Total > 0 && list.Counts[v1.Healthy] == list.Total}
 		for i := range list.Items {

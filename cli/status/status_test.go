@@ -63,7 +63,9 @@ func answers(converged bool) map[string]any {
 		counts = v1.Counts{v1.Healthy: 1204}
 	}
 	web := v1.Deployment{Service: "web", Cluster: "edge-2", Phase: phase, Objects: 3, Ready: 1, Version: "1.2.3"}
-	status := v1.Status{Workspace: "demo", Commit: head, Head: head, Clusters: counts, Services: v1.Counts{phase: 1}, Deployments: counts}
+	status := v1.Status{
+		Workspace: "demo", Commit: head, Head: head, Clusters: counts, Services: v1.Counts{phase: 1}, Deployments: counts,
+	}
 	if !converged {
 		web.Message = "image \x1b[31mnot found"
 		status.Unhealthy = []v1.Deployment{web}
@@ -132,12 +134,14 @@ func TestNamesAndFiltersGiveServicesClusterByCluster(t *testing.T) {
 	if got := <-f.queries; got != "deployments?filter=service%3A%22web%22+tag.env%3A%22prod%22&limit=500" {
 		t.Error(got)
 	}
-	if got, _, err := ran(t, t.Context(), &fleet{answers: answers}, "--filter", "x", "-o", "name"); got != "edge-2/web\n" || err != nil {
+	got, _, err = ran(t, t.Context(), &fleet{answers: answers}, "--filter", "x", "-o", "name")
+	if got != "edge-2/web\n" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	var told *ui.Err
 	for _, args := range [][]string{{"--exit-code"}, {"web", "--exit-code"}} {
-		if _, _, err := ran(t, t.Context(), &fleet{answers: answers, looks: 9}, args...); !errors.As(err, &told) || told.Code != ui.ExitDiffers {
+		_, _, err := ran(t, t.Context(), &fleet{answers: answers, looks: 9}, args...)
+		if !errors.As(err, &told) || told.Code != ui.ExitDiffers {
 			t.Errorf("%v: %v", args, err)
 		}
 		if _, _, err := ran(t, t.Context(), &fleet{answers: answers}, args...); err != nil {
@@ -174,7 +178,8 @@ func TestWaitThatIsOverSaysWhatItWasFor(t *testing.T) {
 		_, _, err := ran(t, ctx, &fleet{answers: answers, looks: 1 << 30}, strings.Fields(args)...)
 		cancel()
 		var told *ui.Err
-		if !errors.As(err, &told) || told.Code != ui.ExitPending || len(told.Problems) != 1 || !strings.Contains(told.Problems[0].Message, "web on edge-2") {
+		if !errors.As(err, &told) || told.Code != ui.ExitPending || len(told.Problems) != 1 ||
+			!strings.Contains(told.Problems[0].Message, "web on edge-2") {
 			t.Errorf("%s: %#v", args, err)
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -190,7 +195,8 @@ func TestWhatIsOldIsWaitedForThoughItIsHealthy(t *testing.T) {
 		return all
 	}
 	var told *ui.Err
-	if _, _, err := ran(t, t.Context(), &fleet{answers: old}, "web", "--exit-code"); !errors.As(err, &told) || told.Code != ui.ExitDiffers {
+	_, _, err := ran(t, t.Context(), &fleet{answers: old}, "web", "--exit-code")
+	if !errors.As(err, &told) || told.Code != ui.ExitDiffers {
 		t.Errorf("%v", err)
 	}
 }

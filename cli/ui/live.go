@@ -85,7 +85,8 @@ func (l *Live) draw() error {
 	}
 	if room := max(height, 2) - 1; height > 0 && len(lines) > room {
 		more := len(lines) - room + 1
-		lines = append(slices.Clone(lines[:room-1]), fmt.Sprintf("and %d lines more: make the window higher, or pick by --filter", more))
+		rest := fmt.Sprintf("and %d lines more: make the window higher, or pick by --filter", more)
+		lines = append(slices.Clone(lines[:room-1]), rest)
 	}
 	var b strings.Builder
 	if !l.open {

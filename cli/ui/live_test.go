@@ -169,8 +169,10 @@ func TestTerminalsHaveAWatchedViewInOnePlace(t *testing.T) {
 	if strings.Contains(got, "\x1b[2J") || strings.Count(got, "1049h") != 1 {
 		t.Errorf("%q", got)
 	}
-	long := watched(t, &Streams{OutTTY: true, Width: 90, Height: 4}, "", []View{viewOf(thing{"a", "", 1}, thing{"b", "", 1}, thing{"c", "", 1}, thing{"d", "", 1})})
-	if frame, _, _ := strings.Cut(long, "\x1b[?25h"); !strings.Contains(frame, "and 3 lines more") || strings.Count(frame, "\n") != 3 {
+	high := viewOf(thing{"a", "", 1}, thing{"b", "", 1}, thing{"c", "", 1}, thing{"d", "", 1})
+	long := watched(t, &Streams{OutTTY: true, Width: 90, Height: 4}, "", []View{high})
+	frame, _, _ := strings.Cut(long, "\x1b[?25h")
+	if !strings.Contains(frame, "and 3 lines more") || strings.Count(frame, "\n") != 3 {
 		t.Errorf("%q", frame)
 	}
 }

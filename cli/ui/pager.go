@@ -11,8 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Paged gives write a place for a long text: Out, by way of the person's pager where Out is a terminal and the text is higher than it. A
-// pager that is left before the text's end ends write's writing, and is no error; without one the text is printed.
+// Paged gives write a place for a long text: Out, by way of the person's pager where Out is a terminal and the text is higher than
+// it. A pager that is left before the text's end ends write's writing, and is no error; without one the text is printed.
 func (s *Streams) Paged(write func(w io.Writer) error) error {
 	width, height := s.Size()
 	command := strings.Fields(s.Pager)

@@ -40,7 +40,9 @@ func TestLongTextsAreShownByThePagerAndShortOnesAsTheyAre(t *testing.T) {
 		text    string
 		want    string
 	}{
-		"long":                  {Streams{OutTTY: true, Height: 5, Width: 80, Pager: marks + " -x"}, lines(5), "-x LESS=FRX\n" + lines(5) + "end\n"},
+		"long": {
+			Streams{OutTTY: true, Height: 5, Width: 80, Pager: marks + " -x"}, lines(5), "-x LESS=FRX\n" + lines(5) + "end\n",
+		},
 		"short":                 {Streams{OutTTY: true, Height: 5, Width: 80, Pager: marks}, lines(4), lines(4)},
 		"long when wrapped":     {Streams{OutTTY: true, Height: 3, Width: 4, Pager: marks}, "123456789", " LESS=FRX\n123456789end\n"},
 		"piped":                 {Streams{Height: 5, Pager: marks}, lines(9), lines(9)},

@@ -29,8 +29,8 @@ type View struct {
 	Note string
 	// Lacks says, a line each, why Value is not all that was asked for.
 	Lacks []string
-	// IDs tell the rows, or the items of Value, apart where Names do not. Past rows are what happened: that one is not there any more
-	// is no news.
+	// IDs tell the rows, or the items of Value, apart where Names do not. Past rows are what happened: that one is not there any
+	// more is no news.
 	IDs  []string
 	Past bool
 	// Still is Value without what only says how time goes on, by which changes are told; nil: Value itself.
@@ -72,13 +72,17 @@ func NewPrinter(s *Streams, output, query string) (*Printer, error) {
 	}
 	switch {
 	case query != "" && output != "" && output != "json":
-		return nil, &Err{Msg: fmt.Sprintf("--jq does not go with -o %s", Clean(output)), Fix: "leave -o out: --jq reads JSON"}
+		return nil, &Err{
+			Msg: fmt.Sprintf("--jq does not go with -o %s", Clean(output)), Fix: "leave -o out: --jq reads JSON", Doc: DocFormat,
+		}
 	case query != "":
 		return &Printer{streams: s, kind: "jq", text: query}, nil
 	case output == "":
 		return &Printer{streams: s, kind: "table"}, nil
 	case !slices.Contains(formats(), kind):
-		return nil, &Err{Msg: fmt.Sprintf("unknown output format %q", output), Fix: "-o " + strings.Join(formats(), "|")}
+		return nil, &Err{
+			Msg: fmt.Sprintf("unknown output format %q", output), Fix: "-o " + strings.Join(formats(), "|"), Doc: DocFormat,
+		}
 	}
 	return &Printer{streams: s, kind: kind, text: text}, nil
 }
@@ -149,7 +153,7 @@ func (p *Printer) jq(b *bytes.Buffer, value any) error {
 		return err
 	}
 	if err := jq.Evaluate(&in, b, p.text); err != nil {
-		return &Err{Msg: fmt.Sprintf("query with --jq %q", p.text), Cause: err.Error(), Err: err}
+		return &Err{Msg: fmt.Sprintf("query with --jq %q", p.text), Cause: err.Error(), Fix: "see what there is to pick from: -o json", Doc: DocFormat, Err: err}
 	}
 	return nil
 }
@@ -161,10 +165,12 @@ func (p *Printer) jsonpath(b *bytes.Buffer, value any) error {
 	}
 	path := jsonpath.New("output")
 	if err := path.Parse(p.text); err != nil {
-		return &Err{Msg: fmt.Sprintf("read jsonpath %q", p.text), Cause: err.Error(), Fix: "-o 'jsonpath={.items[*].name}'", Err: err}
+		return &Err{
+			Msg: fmt.Sprintf("read jsonpath %q", p.text), Cause: err.Error(), Fix: "-o 'jsonpath={.items[*].name}'", Doc: DocFormat, Err: err,
+		}
 	}
 	if err := path.Execute(b, plain); err != nil {
-		return &Err{Msg: fmt.Sprintf("print jsonpath %q", p.text), Cause: err.Error(), Err: err}
+		return &Err{Msg: fmt.Sprintf("print jsonpath %q", p.text), Cause: err.Error(), Fix: "see what there is to pick from: -o json", Doc: DocFormat, Err: err}
 	}
 	b.WriteByte('\n')
 	return nil
@@ -184,7 +190,7 @@ func (p *Printer) template(b *bytes.Buffer, value any) error {
 		err = t.Flush()
 	}
 	if err != nil {
-		return &Err{Msg: fmt.Sprintf("print template %q", p.text), Cause: err.Error(), Err: err}
+		return &Err{Msg: fmt.Sprintf("print template %q", p.text), Cause: err.Error(), Fix: "see what there is to pick from: -o json", Doc: DocFormat, Err: err}
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxSteps bounds all regular expressions of one filter together: how long one takes over a text grows with its steps, and a fleet has a
-// hundred thousand texts.
+// maxSteps bounds all regular expressions of one filter together: how long one takes over a text grows with its steps, and a fleet
+// has a hundred thousand texts.
 const maxSteps = 128
 
 // expression is what fits a regular expression, as patterns where that can be told by them, which are several times faster.
@@ -22,7 +22,8 @@ func expression(term, text string, budget *int) ([]pattern, error) {
 		return simple, nil
 	}
 	if *budget -= steps(tree); *budget < 0 {
-		return nil, &Error{term, fmt.Sprintf("the regular expressions of a filter have more than %d steps together", maxSteps), "pick by simpler ones"}
+		message := fmt.Sprintf("the regular expressions of a filter have more than %d steps together", maxSteps)
+		return nil, &Error{term, message, "pick by simpler ones"}
 	}
 	compiled, err := regexp.Compile("(?i:" + text + ")")
 	if err != nil {

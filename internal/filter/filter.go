@@ -11,7 +11,8 @@
 //	env:                 there is no value
 //	!env:prod -web       a leading ! or - turns a term round
 //	"two words"          quotes, also message~"no image", keep spaces, commas and stars; \" and \\ stand for themselves
-//	^web- a|b pay.*api   a word with one of ^ $ | ( ) [ ] { } + ? \ or .* is a regular expression, looked for in names; /web/ is one too
+//	^web- a|b pay.*api   a word with one of ^ $ | ( ) [ ] { } + ? \ or .* is a regular expression, looked for in names
+//	/web/                so is what stands between slashes
 //	@prod-*              the cluster, as cluster:prod-*, wherever items are on one
 //	-l env=prod,tier!=db tags, as kubectl has them: all of them have to hold; env is one that is there, !env one that is not
 //	-f pymt              a name has these characters in this order

@@ -214,7 +214,9 @@ func TestFlagsBecomeTermsThatEveryHubReads(t *testing.T) {
 
 // FuzzExpressions holds a word against the regular expression that it is.
 func FuzzExpressions(f *testing.F) {
-	for _, seed := range [][2]string{{"^web-", "web-1"}, {"a|^b$|c.*d", "xcyd"}, {"^a.*b.*$", "ab"}, {"(a|b)c?", "ac"}, {"x(?-i:Y)z", "xyz"}, {"^.*$|()", ""}} {
+	for _, seed := range [][2]string{
+		{"^web-", "web-1"}, {"a|^b$|c.*d", "xcyd"}, {"^a.*b.*$", "ab"}, {"(a|b)c?", "ac"}, {"x(?-i:Y)z", "xyz"}, {"^.*$|()", ""},
+	} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, expr, name string) {
@@ -236,7 +238,9 @@ func BenchmarkExpressions(b *testing.B) {
 	for i := range names {
 		names[i].name = fmt.Sprintf("prod-eu-%05d", i)
 	}
-	for _, text := range []string{"eu-9", "^prod-.*9$", "eu|us", `-\d{4}9`, "^(prod|dev)-(eu|us)-[0-9]+$", "([a-z0-9-]*[a-z]?){3}x"} {
+	for _, text := range []string{
+		"eu-9", "^prod-.*9$", "eu|us", `-\d{4}9`, "^(prod|dev)-(eu|us)-[0-9]+$", "([a-z0-9-]*[a-z]?){3}x",
+	} {
 		b.Run(text, func(b *testing.B) {
 			picks, err := filter.Parse(text, schema)
 			if err != nil {
@@ -252,7 +256,9 @@ func BenchmarkExpressions(b *testing.B) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"^(a|b)[c-d]*$ /x+/", "@a,b* -l k=v,!w -f abc", "-l -f", "", `health:degraded env:prod name~text`, `!a "b c" -d:"e\"f",g*`, "tag.x:y", "phase:f*d"} {
+	for _, text := range []string{
+		"^(a|b)[c-d]*$ /x+/", "@a,b* -l k=v,!w -f abc", "-l -f", "", `health:degraded env:prod name~text`, `!a "b c" -d:"e\"f",g*`, "tag.x:y", "phase:f*d",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

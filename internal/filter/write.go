@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Tags are the terms that pick by tags as -l does: k=v, k!=v, k for a tag that is there, !k for one that is not, with commas between
-// them. The error is an *Error.
+// Tags are the terms that pick by tags as -l does: k=v, k!=v, k for a tag that is there, !k for one that is not, with commas
+// between them. The error is an *Error.
 func Tags(text string) (string, error) {
 	words, rest, err := argument("-l", strings.TrimSpace(text))
 	if err != nil {
