@@ -223,7 +223,7 @@ func TestWhatTheStreamSaidCountsMoreThanAPageAskedForBefore(t *testing.T) {
 	})
 	c := watch(t, FromHub(clock(f.client(t))))
 	s := c.opened(f)
-	<-asked
+	after(c, asked)
 	go s.say(v1.ChangedDeployments, v1.Changes[v1.Deployment]{Items: []v1.Deployment{row("b", v1.Healthy)}, Gone: []string{"c/web"}})
 	c.until("what the stream says", func() bool { return c.shows("a/web healthy", "b/web healthy") })
 	close(rest)
@@ -233,18 +233,21 @@ func TestWhatTheStreamSaidCountsMoreThanAPageAskedForBefore(t *testing.T) {
 	}
 }
 
-// opened is the next stream; batches are taken in until it is there.
-func (c *console) opened(f *fake) *stream {
+// opened is the next stream.
+func (c *console) opened(f *fake) *stream { return after(c, f.streams) }
+
+// after takes batches in until something comes.
+func after[T any](c *console, comes <-chan T) (thing T) {
 	c.t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
 		select {
 		case b := <-c.batches:
 			c.Apply(b)
-		case s := <-f.streams:
-			return s
+		case thing = <-comes:
+			return thing
 		case <-deadline:
-			c.t.Fatalf("no stream is opened; state %+v", c.State)
+			c.t.Fatalf("it does not come; state %+v", c.State)
 		}
 	}
 }
