@@ -1,0 +1,46 @@
+package main
+
+import "fmt"
+
+// console draws what the console shows of a fleet in which not all is well.
+func (s *studio) console() error {
+	for _, args := range [][]string{
+		{"service", "create", "shop", "--path", "apps/podinfo", "--namespace", "shop", "-l", "env=local", "replicas=2", "tag=6.7.0"},
+		{"service", "create", "web", "--path", "apps/podinfo", "--namespace", "web", "-l", "env=local", "replicas=1", "tag=6.7.0"},
+		{"service", "suspend", "podinfo", "--cluster", "edge-2"},
+		{"service", "set", "podinfo", "replicas=4", "--wait=false"},
+		{"service", "set", "web", "replicas=-1", "-m", "Try less of web", "--wait=false"},
+	} {
+		if err := s.do("plural", append(args, "--yes")...); err != nil {
+			return err
+		}
+	}
+	t := newSession(110, 24, s.home, "fleet")
+	if err := t.tui(); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		keys  string
+		shows []string
+		name  string
+		title string
+	}{
+		{"", []string{"6 healthy", "3 failed", "live"}, "fleet", "Every service on every cluster in one list"},
+		{"f", []string{"faults"}, "faults", "What is not healthy, and why"},
+		{"f/edge-2 podinfo" + enter, []string{"edge-2", "1 of 9"}, "", ""},
+		{"D", []string{"replicas: 4"}, "diff", "What is desired beside what runs"},
+		{escape + "t", []string{"Pod/podinfo-"}, "tree", "A service's objects on a cluster"},
+		{escape + "l", []string{"simulated container"}, "logs", "Logs of all pods of a service on a cluster"},
+	} {
+		if err := t.keys(step.keys, step.shows...); err != nil {
+			return err
+		}
+		if step.name == "" {
+			continue
+		}
+		if err := s.write(step.name, still(step.title, t.now())); err != nil {
+			return fmt.Errorf("picture of %s: %w", step.name, err)
+		}
+	}
+	return t.quit()
+}
