@@ -140,6 +140,7 @@ func Explain(err error) error {
 	told := &ui.Err{
 		Msg: fmt.Sprintf("%s cannot be taken back as it is; nothing was changed", cmdutil.ShortCommit(stuck.Commit)), Err: err,
 		Fix: "undo the later commits first, or edit the files: git revert " + cmdutil.ShortCommit(stuck.Commit) + " shows both sides",
+		Doc: ui.DocUndo,
 	}
 	for _, c := range stuck.Conflicts {
 		told.Problems = append(told.Problems, ui.Problem{Where: c.Path, Message: c.Reason})
@@ -160,6 +161,6 @@ func unfit(err error) error {
 	}
 	return &ui.Err{
 		Msg: "the fleet would not be one any more; nothing was changed", Problems: cmdutil.FleetProblems(mistakes),
-		Fix: "undo what came after it first, or change the files by hand", Err: err,
+		Fix: "undo what came after it first, or change the files by hand", Doc: ui.DocUndo, Err: err,
 	}
 }

@@ -85,7 +85,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if head == "" {
-		return &ui.Err{Msg: "there is no commit to undo"}
+		return &ui.Err{Msg: "there is no commit to undo", Fix: "git log; a change is made by plural service set, for example", Doc: ui.DocUndo}
 	}
 	objects, err := repo.Objects()
 	if err != nil {
@@ -102,6 +102,9 @@ func (o *options) run(ctx context.Context) error {
 		return Explain(err)
 	}
 	if len(plan.Files) == 0 {
+		if !o.making.DryRun {
+			_, _ = repo.CommitOn(ctx, head, "", plan.Done) // what it cannot end is as it was
+		}
 		o.f.Say("all of it is taken back already")
 		return nil
 	}
@@ -138,7 +141,7 @@ func (o *options) find(ctx context.Context, repo *workspace.Repo, log *history.L
 	}
 	r, err := search(ctx, head, scope)
 	if err == nil && r == nil {
-		err = &ui.Err{Msg: nothing, Fix: "git log --oneline, then plural undo COMMIT"}
+		err = &ui.Err{Msg: nothing, Fix: "git log --oneline, then plural undo COMMIT", Doc: ui.DocUndo}
 	}
 	return r, err
 }
@@ -153,11 +156,15 @@ func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*h
 		return nil, err
 	}
 	if !held {
-		return nil, &ui.Err{Msg: fmt.Sprintf("commit %s is not in this branch, so there is nothing of it to undo", cmdutil.ShortCommit(id)), Fix: "git log --oneline"}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("commit %s is not in this branch, so there is nothing of it to undo", cmdutil.ShortCommit(id)), Fix: "git log --oneline", Doc: ui.DocUndo,
+		}
 	}
 	r, err := log.Revision(id)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		return nil, &ui.Err{Msg: "this clone does not have the commit before " + cmdutil.ShortCommit(id), Fix: "git fetch --unshallow", Err: err}
+		return nil, &ui.Err{
+			Msg: "this clone does not have the commit before " + cmdutil.ShortCommit(id), Fix: "git fetch --unshallow", Doc: ui.DocUndo, Err: err,
+		}
 	}
 	return r, err
 }
@@ -179,7 +186,9 @@ func (o *options) trusted(ctx context.Context, plan *revert.Plan, r *history.Rev
 		}
 	}
 	if len(o.confirm) < len(id) || !strings.HasPrefix(r.ID, o.confirm) {
-		return &ui.Err{Msg: fmt.Sprintf("%q is not %s: nothing was changed", o.confirm, id), Fix: "--confirm=" + id}
+		return &ui.Err{
+			Msg: fmt.Sprintf("%q is not %s: nothing was changed", o.confirm, id), Fix: "--confirm=" + id, Doc: ui.DocUndo,
+		}
 	}
 	return nil
 }

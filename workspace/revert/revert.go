@@ -41,6 +41,8 @@ type Plan struct {
 	Head string
 	// Files are whole, by path; nil removes one.
 	Files map[string][]byte
+	// Done are files that are so already. To commit them again is no commit, and ends what a run that was killed has begun.
+	Done map[string][]byte
 	// Trust are those of Files that say who can open what, Sealed the others that come back as they were sealed.
 	Sealed, Trust []string
 	// Kept are sealed files that stay as they are, although they were different then.
@@ -88,7 +90,8 @@ func newPlanner(objects storer.EncodedObjectStorer, head, commit string) (*plann
 		return nil, fmt.Errorf("read commit %.12s: %w", head, err)
 	}
 	return &planner{
-		objects: objects, log: history.Of(objects), head: tree, commit: commit, plan: &Plan{Head: head, Files: map[string][]byte{}},
+		objects: objects, log: history.Of(objects), head: tree, commit: commit,
+		plan: &Plan{Head: head, Files: map[string][]byte{}, Done: map[string][]byte{}},
 	}, nil
 }
 
@@ -181,6 +184,7 @@ func (p *planner) back(c history.Change) error {
 		return err
 	}
 	if now == c.Before {
+		p.plan.Done[c.Path] = before
 		return nil
 	}
 	if seal.IsSealed(after) && c.Before.Exists() && !seal.IsSealed(before) {
