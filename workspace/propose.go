@@ -39,7 +39,9 @@ func (r *Repo) Propose(
 		return nil, err
 	}
 	if parent != "" && parent != h.id() {
-		return nil, &Error{Message: fmt.Sprintf("branch %q has moved since this was planned", h.branch.Short()), Fix: "make the change again", Err: ErrMoved}
+		return nil, &Error{
+			Message: fmt.Sprintf("branch %q has moved since this was planned", h.branch.Short()), Fix: "make the change again", Err: ErrMoved,
+		}
 	}
 	remote := h.remote()
 	p := &Proposed{Base: h.branch.Short()}
@@ -51,7 +53,8 @@ func (r *Repo) Propose(
 		return nil, err
 	}
 	if !published {
-		return nil, refuse("git push "+remote+" "+p.Base, "branch %q has commits that %q does not have, as far as is known here: they would be proposed too", p.Base, remote)
+		return nil, refuse("git push "+remote+" "+p.Base,
+			"branch %q has commits that %q does not have, as far as is known here: they would be proposed too", p.Base, remote)
 	}
 	f, err := r.form(g, files)
 	if err != nil {
