@@ -128,7 +128,7 @@ func (a asker) upgrade(ctx context.Context, installation string) (*v1.Upgrade, e
 			return &all.Items[i], nil
 		}
 	}
-	return nil, &ui.Err{Msg: "the hub knows of no installation " + installation, Fix: "plural package list"}
+	return nil, &ui.Err{Msg: "the hub knows of no installation " + installation, Fix: "plural package list", Doc: ui.DocNotFound}
 }
 
 // object reads a live object, and what Kubernetes says happened to it.

@@ -75,7 +75,7 @@ func (a *asking[T]) note(now time.Time) string {
 func errNoHub() error {
 	return &ui.Err{
 		Msg: "there is no hub to ask", Cause: "this console shows the repository, and what was seen last",
-		Fix: "plural tui --hub URL, or plural auth login",
+		Fix: "plural tui --hub URL, or plural auth login", Doc: ui.DocNoHub,
 	}
 }
 
@@ -104,7 +104,7 @@ func trouble(err error) []line {
 		lines = append(lines, fact("fix", told.Fix))
 	}
 	if told.Doc != "" {
-		lines = append(lines, fact("more", told.Doc))
+		lines = append(lines, fact("more", told.Doc.Address()))
 	}
 	return lines
 }

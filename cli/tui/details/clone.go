@@ -18,7 +18,9 @@ import (
 
 // errNoClone is what panes say that only a clone can fill.
 func errNoClone() error {
-	return &ui.Err{Msg: "there is no clone of the installation repo here", Fix: "start the console in it, or give it with -C DIR"}
+	return &ui.Err{
+		Msg: "there is no clone of the installation repo here", Fix: "start the console in it, or give it with -C DIR", Doc: ui.DocNoRepo,
+	}
 }
 
 // log is the clone's history, with the commit at HEAD.
@@ -32,7 +34,7 @@ func (a asker) log() (log *history.Log, head string, err error) {
 	}
 	ref, err := g.Head()
 	if errors.Is(err, plumbing.ErrReferenceNotFound) {
-		return nil, "", &ui.Err{Msg: "the clone has no commit yet", Fix: "git pull, or commit what is there"}
+		return nil, "", &ui.Err{Msg: "the clone has no commit yet", Fix: "git pull, or commit what is there", Doc: ui.DocGit}
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read the clone's HEAD: %w", err)
@@ -69,7 +71,7 @@ func (a asker) patch(id string) ([]patch.Change, error) {
 	}
 	r, err := log.Revision(id)
 	if err != nil {
-		return nil, &ui.Err{Msg: "the clone does not have commit " + id, Cause: err.Error(), Fix: "git pull"}
+		return nil, &ui.Err{Msg: "the clone does not have commit " + id, Cause: err.Error(), Fix: "git pull", Doc: ui.DocGit}
 	}
 	return patch.Commits(a.repo, r.Parent, id)
 }

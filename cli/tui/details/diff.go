@@ -89,7 +89,9 @@ func (a asker) serviceDelta(ctx context.Context, service, cluster string, others
 			return nil, err
 		}
 		if clusters = worstFirst(s.Deployments); len(clusters) == 0 {
-			return nil, &ui.Err{Msg: "service " + service + " runs on no cluster", Fix: "see spec.clusters in its file: e"}
+			return nil, &ui.Err{
+				Msg: "service " + service + " runs on no cluster", Fix: "see spec.clusters in its file: e", Doc: ui.DocNotFound,
+			}
 		}
 		cluster = cmp.Or(cluster, clusters[0])
 	}
