@@ -40,6 +40,8 @@ type Making struct {
 	On string
 	// Ask is asked once the change has been shown and before it is made. Nil: nobody is asked.
 	Ask func(context.Context) error
+	// Instead makes changes that are more than their files.
+	Instead Way
 	// Trailer is the last paragraph of the commit's message, whoever wrote it.
 	Trailer string
 	// GitHub says how the one that hosts the repository is talked to; the zero value is the usual.
@@ -48,6 +50,12 @@ type Making struct {
 	Unobserved           bool
 	message              string
 	noCommit, noPush, pr bool
+}
+
+// Way is how a change is made that is more than its files, such as one of who can open what. Its zero value is the repo's own.
+type Way struct {
+	Commit func(ctx context.Context, message string) (string, error)
+	Write  func() error
 }
 
 // Flags declares what a person may say of it.
@@ -61,6 +69,9 @@ func (m *Making) Flags(flags *pflag.FlagSet) {
 		flags.BoolVar(&m.Wait, "wait", true, "wait until the change is observed")
 	}
 }
+
+// Pushes says whether the change is to be pushed to where it belongs.
+func (m *Making) Pushes() bool { return !m.DryRun && !m.noCommit && !m.noPush && !m.pr }
 
 // Made is how far a change was carried.
 type Made struct {
@@ -93,6 +104,11 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 	if m.pr && (m.noCommit || m.noPush) {
 		return Made{}, &ui.Err{Msg: "--pr pushes the change, and --no-commit or --no-push does not", Fix: "give one of them"}
 	}
+	if m.pr && m.Instead.Commit != nil {
+		return Made{}, &ui.Err{
+			Msg: "a change of who can open what cannot wait as a branch", Fix: "make it without --pr; with --no-push somebody can look at it first",
+		}
+	}
 	if m.DryRun {
 		_, err := io.WriteString(m.Factory.IO.Out, shown)
 		return Made{}, err
@@ -118,7 +134,11 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 
 // write changes the work tree alone.
 func (m *Making) write(repo *workspace.Repo, files map[string][]byte) (Made, error) {
-	err := repo.Write(files)
+	write := func() error { return repo.Write(files) }
+	if m.Instead.Write != nil {
+		write = m.Instead.Write
+	}
+	err := write()
 	if err == nil {
 		names := strings.Join(tops(files), " ")
 		m.Factory.Say("changed %s; commit it: git add %s && git commit", names, names)
@@ -149,6 +169,9 @@ func (m *Making) commit(ctx context.Context, repo *workspace.Repo, files map[str
 }
 
 func (m *Making) committed(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (string, error) {
+	if m.Instead.Commit != nil {
+		return m.Instead.Commit(ctx, message)
+	}
 	if m.On != "" {
 		return repo.CommitOn(ctx, m.On, message, files)
 	}

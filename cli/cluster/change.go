@@ -21,8 +21,8 @@ import (
 	"github.com/pluralsh/plural/workspace/sharing"
 )
 
-// change is one commit to the installation repo that a command is about to make.
-type change struct {
+// intent is one commit to the installation repo that a command is about to make.
+type intent struct {
 	factory *cmdutil.Factory
 	repo    *workspace.Repo
 	// editor is nil where nothing is sealed.
@@ -34,16 +34,18 @@ type change struct {
 
 // open finds the installation repo, and brings to its end what an earlier run was killed at, unless nothing may be done.
 // Where the repo is sealed, the person must have confirmed who can read what in it.
-func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*change, error) {
+func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*intent, error) {
 	repo, err := f.Repo()
 	if err != nil {
 		return nil, err
 	}
 	about, underWay := sharing.UnderWay(repo)
 	if underWay && dryRun {
-		return nil, &ui.Err{Msg: "an earlier change has not come to its end: " + about, Fix: "plural crypto doctor --fix"}
+		return nil, &ui.Err{
+			Msg: "an earlier change has not come to its end: " + about, Fix: "plural crypto doctor --fix", Doc: ui.DocUnfinished,
+		}
 	}
-	c := &change{factory: f, repo: repo, plan: &sharing.Plan{Changes: map[string][]byte{}}}
+	c := &intent{factory: f, repo: repo, plan: &sharing.Plan{Changes: map[string][]byte{}}}
 	resumed, err := sharing.Resume(ctx, repo, f.Confirmed())
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*change, error)
 }
 
 // read is the repo's file at path, nil when there is none.
-func (c *change) read(path string) ([]byte, error) {
+func (c *intent) read(path string) ([]byte, error) {
 	root, err := os.OpenRoot(c.repo.Root())
 	if err != nil {
 		return nil, fmt.Errorf("open installation repo: %w", err)
@@ -76,7 +78,7 @@ func (c *change) read(path string) ([]byte, error) {
 }
 
 // commit commits and pushes. The commit's id is the one that was pushed.
-func (c *change) commit(ctx context.Context, message string) (string, error) {
+func (c *intent) commit(ctx context.Context, message string) (string, error) {
 	var err error
 	if c.editor == nil {
 		_, err = c.repo.Commit(ctx, message, c.plan.Changes)
@@ -90,7 +92,7 @@ func (c *change) commit(ctx context.Context, message string) (string, error) {
 }
 
 // write makes the change in the work tree alone, for the person to commit.
-func (c *change) write() error {
+func (c *intent) write() error {
 	root, err := os.OpenRoot(c.repo.Root())
 	if err != nil {
 		return fmt.Errorf("open installation repo: %w", err)
@@ -108,7 +110,7 @@ func (c *change) write() error {
 }
 
 // writeFile leaves a file that is plain in the work tree as it is, but for its time: git then seals it anew.
-func (c *change) writeFile(root *os.Root, path string, content []byte) error {
+func (c *intent) writeFile(root *os.Root, path string, content []byte) error {
 	if content == nil {
 		return root.Remove(path)
 	}
@@ -127,7 +129,7 @@ func (c *change) writeFile(root *os.Root, path string, content []byte) error {
 	return replace.File(root, name, content, 0o644)
 }
 
-func (c *change) paths() []string { return slices.Sorted(maps.Keys(c.plan.Changes)) }
+func (c *intent) paths() []string { return slices.Sorted(maps.Keys(c.plan.Changes)) }
 
 // step is what a change does to one file.
 type step struct {
@@ -135,7 +137,7 @@ type step struct {
 	File   string `json:"file"`
 }
 
-func (c *change) steps() []step {
+func (c *intent) steps() []step {
 	steps := []step{}
 	for _, path := range c.paths() {
 		action := "write"
@@ -151,7 +153,7 @@ func (c *change) steps() []step {
 }
 
 // show prints what would be done, in the place of doing it.
-func (c *change) show() error {
+func (c *intent) show() error {
 	printer, err := c.factory.Printer("table")
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ func (c *change) show() error {
 }
 
 // sayReaders says what changes in who can read what.
-func (c *change) sayReaders() {
+func (c *intent) sayReaders() {
 	if c.editor == nil {
 		return
 	}

@@ -30,7 +30,8 @@ func NewCmdCluster(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"cl"},
 		Short:   "See, register and delete the fleet's clusters",
 		Example: cmdutil.Example("plural cluster list", "plural cluster get edge-1 -o json"),
-	}, newCmdList(f), newCmdGet(f), newCmdSync(f), newCmdEvents(f), newCmdRegister(f), newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f))
+	}, newCmdList(f), newCmdGet(f), newCmdSync(f), newCmdEvents(f), newCmdRegister(f),
+		newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {

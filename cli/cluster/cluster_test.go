@@ -245,7 +245,7 @@ func TestDeletedClusterReadsNothingThatIsSealedFromThenOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.plural("delete", "edge-1", "--confirm=edge-1", "-m", "goodbye"); err != nil {
+	if err := w.plural("delete", "edge-1", "--confirm=edge-1", "--wait=false", "-m", "goodbye"); err != nil {
 		t.Fatal(err)
 	}
 	snap := w.pushed()
@@ -351,7 +351,7 @@ func TestDeleteWithoutACommitLeavesItToThePerson(t *testing.T) {
 
 func TestDeleteWhereNothingIsSealedRemovesTheFile(t *testing.T) {
 	w := newWorld(t, false)
-	if err := w.plural("delete", "edge-1", "--confirm=edge-1"); err != nil {
+	if err := w.plural("delete", "edge-1", "--confirm=edge-1", "--wait=false"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fs.Stat(w.pushed().FS(), "clusters/edge-1.yaml"); err == nil {

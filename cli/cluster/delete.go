@@ -10,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/overlay"
@@ -19,23 +22,23 @@ import (
 )
 
 type deleteOptions struct {
-	factory          *cmdutil.Factory
-	name             string
-	confirm          string
-	message          string
-	dryRun, noCommit bool
+	change.Making
+	name, confirm string
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	o := &deleteOptions{factory: f}
+	o := &deleteOptions{Making: change.Making{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Take a cluster out of the fleet",
 		Long: "Take a cluster out of the fleet.\n\n" +
 			"clusters/NAME.yaml is removed, so that the hub turns the cluster's agent away. The groups that the cluster was in\n" +
 			"get new identities, and what they cover is sealed again for those who stay. What runs in the cluster stays running.",
-		Example: cmdutil.Example("plural cluster delete edge-1", "plural cluster delete edge-1 --confirm=edge-1", "plural cluster delete edge-1 --dry-run"),
-		Args:    cmdutil.Exactly("NAME"),
+		Example: cmdutil.Example(
+			"plural cluster delete edge-1",
+			"plural cluster delete edge-1 --confirm=edge-1",
+			"plural cluster delete edge-1 --dry-run"),
+		Args: cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
 			return o.run(cmd.Context())
@@ -43,9 +46,7 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.confirm, "confirm", "", "the cluster's `NAME` once more, for scripts")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
-	flags.BoolVar(&o.noCommit, "no-commit", false, "change the files, but leave the commit to you")
+	o.Flags(flags)
 	return cmd
 }
 
@@ -53,7 +54,7 @@ func (o *deleteOptions) run(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it is part of a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	c, err := open(ctx, o.factory, o.dryRun)
+	c, err := open(ctx, o.Factory, o.DryRun)
 	if err != nil {
 		return err
 	}
@@ -67,49 +68,52 @@ func (o *deleteOptions) run(ctx context.Context) error {
 	if err := o.prepare(c, file); err != nil {
 		return err
 	}
-	if o.dryRun {
-		c.sayReaders()
-		return c.show()
-	}
-	if err := o.ask(ctx); err != nil {
-		return err
-	}
 	c.sayReaders()
-	if o.noCommit {
-		if err := c.write(); err != nil {
-			return err
+	if c.editor != nil {
+		if o.DryRun {
+			return c.show()
 		}
-		o.factory.Say("%s is removed; commit and push: git add -A && git commit", register.Path(o.name))
-		o.sayWhatStays(c)
-		return nil
+		o.Instead = change.Way{Commit: c.plan.Apply, Write: c.write}
 	}
-	commit, err := c.commit(ctx, o.commitMessage())
+	o.Ask = func(ctx context.Context) error {
+		return document.Typed(ctx, o.Factory, o.name, o.confirm, fmt.Sprintf("Type %s to take it out of the fleet", o.name))
+	}
+	made, err := o.CarryOutFiles(ctx, c.repo, c.plan.Changes, envelopes, "Delete cluster "+o.name)
+	if made.Written && made.Branch == "" {
+		o.sayWhatStays(c)
+	}
 	if err != nil {
 		return err
 	}
-	o.factory.Say("cluster %s is deleted at %s", o.name, cmdutil.ShortCommit(commit))
-	o.sayWhatStays(c)
-	return nil
+	return o.Finish(ctx, made, observe.About{Clusters: []string{o.name}, Gone: true})
+}
+
+// envelopes folds what nobody reads.
+func envelopes(path string) string {
+	if strings.HasPrefix(path, ".plural/groups/") {
+		return "who can open what"
+	}
+	return ""
 }
 
 // gone is for a cluster without a file: an earlier run may have been stopped before its push, and else there is nothing
 // to delete.
-func (o *deleteOptions) gone(ctx context.Context, c *change) error {
-	if !c.resumed || o.noCommit {
+func (o *deleteOptions) gone(ctx context.Context, c *intent) error {
+	if !c.resumed || !o.Pushes() {
 		return &ui.Err{
 			Msg: fmt.Sprintf("no cluster %q in this repository: there is no %s", o.name, register.Path(o.name)),
-			Fix: "ls clusters/; if it was deleted by a run that was stopped: git push",
+			Fix: "ls clusters/; if it was deleted by a run that was stopped: git push", Doc: ui.DocNotFound,
 		}
 	}
 	commit, err := c.repo.Push(ctx)
 	if err == nil {
-		o.factory.Say("pushed as %s", cmdutil.ShortCommit(commit))
+		o.Factory.Say("pushed as %s", cmdutil.ShortCommit(commit))
 	}
 	return err
 }
 
 // prepare plans the change, and refuses one that the hub would refuse.
-func (o *deleteOptions) prepare(c *change, file []byte) error {
+func (o *deleteOptions) prepare(c *intent, file []byte) error {
 	path := register.Path(o.name)
 	if err := register.Owns(o.name, file); err != nil {
 		return err
@@ -128,7 +132,7 @@ func (o *deleteOptions) prepare(c *change, file []byte) error {
 
 // checkUnused refuses to leave behind what names the cluster. A repo that has mistakes already is for its own errors to
 // tell.
-func (o *deleteOptions) checkUnused(c *change, path string) error {
+func (o *deleteOptions) checkUnused(c *intent, path string) error {
 	files := os.DirFS(c.repo.Root())
 	if _, err := fleet.Load(files); err != nil {
 		return nil //nolint:nilerr // said above
@@ -140,41 +144,17 @@ func (o *deleteOptions) checkUnused(c *change, path string) error {
 	}
 	return &ui.Err{
 		Msg: fmt.Sprintf("cluster %q is still named elsewhere", o.name), Problems: cmdutil.FleetProblems(left),
-		Fix: "take it out there first", Err: err,
+		Fix: "take it out there first", Doc: ui.DocStillNamed, Err: err,
 	}
-}
-
-// ask wants the name typed, or given by flag: -y is too easily said.
-func (o *deleteOptions) ask(ctx context.Context) error {
-	if o.confirm == "" {
-		question := ui.Question{
-			Flag: "confirm", Title: fmt.Sprintf("Type %s to take it out of the fleet", o.name), Value: &o.confirm,
-			Help: "what runs in the cluster stays running",
-		}
-		if err := o.factory.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
-			return err
-		}
-	}
-	if o.confirm != o.name {
-		return &ui.Err{Msg: fmt.Sprintf("%q is not %q: nothing was changed", o.confirm, o.name), Fix: "--confirm=" + o.name}
-	}
-	return nil
-}
-
-func (o *deleteOptions) commitMessage() string {
-	if o.message != "" {
-		return o.message
-	}
-	return "Delete cluster " + o.name
 }
 
 // sayWhatStays says what no commit can take back.
-func (o *deleteOptions) sayWhatStays(c *change) {
-	o.factory.Say("what runs there stays running: its agent hears nothing new from the hub, and keeps what it has until it is stopped there")
+func (o *deleteOptions) sayWhatStays(c *intent) {
+	o.Factory.Say("what runs there stays running: its agent hears nothing new from the hub, and keeps what it has until it is stopped there")
 	if len(c.plan.Resealed) == 0 {
 		return
 	}
 	files := slices.Sorted(slices.Values(c.plan.Resealed))
-	o.factory.Say("it could read the files below, and can still read them as they are in git's history: change the values in them")
-	o.factory.Say("  %s", ui.Clean(strings.Join(files, "\n  ")))
+	o.Factory.Say("it could read the files below, and can still read them as they are in git's history: change the values in them")
+	o.Factory.Say("  %s", ui.Clean(strings.Join(files, "\n  ")))
 }

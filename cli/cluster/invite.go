@@ -19,7 +19,7 @@ func (o *registerOptions) invite(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	c, err := open(ctx, o.factory, false)
+	c, err := open(ctx, o.factory, o.dryRun)
 	if err != nil {
 		return err
 	}
@@ -36,6 +36,9 @@ func (o *registerOptions) invite(ctx context.Context) error {
 		return err
 	}
 	c.plan.Changes[register.Path(o.name)] = invited.File
+	if o.dryRun {
+		return c.show()
+	}
 	message := o.message
 	if message == "" {
 		message = "Invite cluster " + o.name
@@ -103,7 +106,7 @@ func (o *registerOptions) awaitHub(ctx context.Context, commit string) {
 }
 
 // sayGroups says what lets the cluster open what its tags entitle it to: nobody can seal anything for keys that are not made yet.
-func (o *registerOptions) sayGroups(c *change, tags map[string]string) {
+func (o *registerOptions) sayGroups(c *intent, tags map[string]string) {
 	if c.editor == nil {
 		return
 	}

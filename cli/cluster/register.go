@@ -24,7 +24,7 @@ type registerOptions struct {
 	hubCA               string
 	tags                map[string]string
 	message             string
-	noCommit            bool
+	noCommit, dryRun    bool
 	print, noAgent      bool
 }
 
@@ -60,6 +60,7 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")
 	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
 	flags.BoolVar(&o.noCommit, "no-commit", false, "write the file, but leave the commit to you")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be written, and do nothing")
 	flags.BoolVar(&o.noAgent, "no-agent", false, "leave the agent's installation to you")
 	flags.BoolVar(&o.print, "print", false, "print a line that registers the cluster where it is pasted")
 	for _, here := range []string{"kubeconfig", "context", "no-commit"} {
@@ -72,7 +73,7 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	c, err := open(ctx, o.factory, false)
+	c, err := open(ctx, o.factory, o.dryRun)
 	if err != nil {
 		return err
 	}
@@ -95,6 +96,10 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err := o.prepare(c, prepared); err != nil {
 		return err
 	}
+	if o.dryRun {
+		c.sayReaders()
+		return c.show()
+	}
 	if err := prepared.Install(ctx, kube); err != nil {
 		return err
 	}
@@ -104,7 +109,7 @@ func (o *registerOptions) run(ctx context.Context) error {
 	return o.finish(ctx, c)
 }
 
-func (o *registerOptions) request(c *change) (register.Request, error) {
+func (o *registerOptions) request(c *intent) (register.Request, error) {
 	request := register.Request{Cluster: o.name, Tags: o.tags}
 	var err error
 	if request.HubURL, err = o.factory.HubAddress(); err != nil {
@@ -123,7 +128,7 @@ func (o *registerOptions) request(c *change) (register.Request, error) {
 }
 
 // prepare plans the commit: the cluster's file, with an envelope for each group that its tags select.
-func (o *registerOptions) prepare(c *change, prepared *register.Registration) error {
+func (o *registerOptions) prepare(c *intent, prepared *register.Registration) error {
 	if c.editor != nil {
 		var err error
 		c.plan, err = c.editor.AddCluster(sharing.Cluster{Name: o.name, Tags: prepared.Tags, Age: prepared.Age})
@@ -136,7 +141,7 @@ func (o *registerOptions) prepare(c *change, prepared *register.Registration) er
 }
 
 // finish makes the commit, once the cluster has its keys.
-func (o *registerOptions) finish(ctx context.Context, c *change) error {
+func (o *registerOptions) finish(ctx context.Context, c *intent) error {
 	c.sayReaders()
 	for _, group := range c.plan.Unreachable {
 		o.factory.Say("cluster %s belongs to the group %s, and you do not: let a member run plural crypto share cluster/%s --group %s", o.name, group, o.name, group)
@@ -167,7 +172,9 @@ func (o *registerOptions) finish(ctx context.Context, c *change) error {
 func (o *registerOptions) kube() (dynamic.Interface, clusters.Way, error) {
 	config, way, err := clusters.Named(o.kubeconfig, o.context)
 	if err != nil {
-		return nil, way, &ui.Err{Msg: "no cluster to register", Cause: err.Error(), Fix: "--kubeconfig FILE, --context CONTEXT", Err: err}
+		return nil, way, &ui.Err{
+			Msg: "no cluster to register", Cause: err.Error(), Fix: "--kubeconfig FILE, --context CONTEXT", Doc: ui.DocNoWay, Err: err,
+		}
 	}
 	kube, err := dynamic.NewForConfig(config)
 	return kube, way, err

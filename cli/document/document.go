@@ -90,10 +90,8 @@ func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(con
 			return err
 		}
 	}
-	if !c.DryRun {
-		if err := Typed(ctx, c.Factory, name, confirm, "Type "+name+" to delete the "+c.noun()); err != nil {
-			return err
-		}
+	c.Ask = func(ctx context.Context) error {
+		return Typed(ctx, c.Factory, name, confirm, "Type "+name+" to delete the "+c.noun())
 	}
 	return c.carryOut(ctx, repo, name, planned, "Delete "+c.noun()+" "+name)
 }
@@ -116,7 +114,9 @@ func Typed(ctx context.Context, f *cmdutil.Factory, name, confirm, title string)
 		}
 	}
 	if confirm != name {
-		return &ui.Err{Msg: fmt.Sprintf("%q is not %q: nothing was changed", confirm, name), Fix: "--confirm=" + name}
+		return &ui.Err{
+			Msg: fmt.Sprintf("%q is not %q: nothing was changed", confirm, name), Fix: "--confirm=" + name, Doc: ui.DocUnconfirmed,
+		}
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (c *Change) inUse(name string, err error) error {
 	}
 	return &ui.Err{
 		Msg: fmt.Sprintf("%s %q is still named elsewhere", c.noun(), name), Problems: cmdutil.FleetProblems(invalid.Mistakes),
-		Fix: "take it out there first", Err: err,
+		Fix: "take it out there first", Doc: ui.DocStillNamed, Err: err,
 	}
 }
 

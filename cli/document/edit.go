@@ -71,7 +71,9 @@ func (c *Change) session(ctx context.Context, repo *workspace.Repo, file string,
 		}
 		planned, err := amend.Rewrite(os.DirFS(repo.Root()), file, text)
 		if err == nil && !bytes.Equal(planned.Before, before) {
-			return nil, &ui.Err{Msg: file + " was changed by somebody else meanwhile", Fix: "edit it again"}
+			return nil, &ui.Err{
+				Msg: file + " was changed by somebody else meanwhile", Fix: "edit it again", Doc: ui.DocConflictPush,
+			}
 		}
 		if !errors.As(err, new(*amend.InvalidError)) {
 			return planned, err
