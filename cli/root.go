@@ -121,7 +121,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		return int(ui.ExitOK)
 	}
 	if errors.Is(context.Cause(ctx), errTimeout) && (errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded)) {
-		late := &ui.Err{Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Code: ui.ExitPending, Err: err}
+		late := &ui.Err{
+			Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Doc: ui.DocTimeout, Code: ui.ExitPending, Err: err,
+		}
 		var told *ui.Err
 		if errors.As(err, &told) { // what it was at
 			late.Problems = told.Problems
@@ -169,7 +171,7 @@ func isOfTheProgram(cmd *cobra.Command) bool {
 
 // tell says on stderr what went wrong, in the form that stdout would have had.
 func tell(f *cmdutil.Factory, err error) {
-	told := cmdutil.Explain(err)
+	told := unexpected(f, cmdutil.Explain(err))
 	if f.Output == "json" || f.JQ != "" {
 		ui.RenderJSON(f.IO.ErrOut, told)
 		return

@@ -91,7 +91,9 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 	}
 	token = strings.TrimSpace(token)
 	if token == "" || len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", &ui.Err{Msg: "that is no token: one is a single word", Fix: "plural auth login --with-token < FILE"}
+		return "", &ui.Err{
+			Msg: "that is no token: one is a single word", Fix: "plural auth login --with-token < FILE", Doc: ui.DocLogin,
+		}
 	}
 	return token, nil
 }
@@ -114,7 +116,8 @@ func whoIs(ctx context.Context, f *cmdutil.Factory, address, token string) (*v1.
 	if errors.As(err, &refused) && refused.Status == 401 {
 		return nil, &ui.Err{
 			Msg: "the hub does not take this token", Cause: "it is not that of a user, or it has expired or been deleted, or the hub does not serve its commit yet",
-			Fix: "plural auth token create USER, and see with plural status that the hub serves the commit", Code: ui.ExitLogin, Err: err,
+			Fix: "plural auth token create USER, and see with plural status that the hub serves the commit",
+			Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err,
 		}
 	}
 	return me, err

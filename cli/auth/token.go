@@ -97,12 +97,14 @@ func (o *createOptions) with(f *fleet.Fleet, token fleet.UserToken) ([]fleet.Use
 		return []fleet.UserToken{token}, nil
 	}
 	if len(o.groups) > 0 {
-		return nil, &ui.Err{Msg: fmt.Sprintf("user %q is there already, in groups of their own", o.user), Fix: "change the groups in " + user.Position.File}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("user %q is there already, in groups of their own", o.user), Fix: "change the groups in " + user.Position.File, Doc: ui.DocExists,
+		}
 	}
 	if slices.ContainsFunc(user.Spec.Tokens, func(t fleet.UserToken) bool { return t.Name == token.Name }) {
 		return nil, &ui.Err{
 			Msg: fmt.Sprintf("user %q has a token %q already", o.user, token.Name),
-			Fix: fmt.Sprintf("give another --name, or plural auth token delete %s %s", o.user, token.Name),
+			Fix: fmt.Sprintf("give another --name, or plural auth token delete %s %s", o.user, token.Name), Doc: ui.DocExists,
 		}
 	}
 	return slices.Concat(user.Spec.Tokens, []fleet.UserToken{token}), nil
@@ -196,7 +198,9 @@ func rowsOf(f *fleet.Fleet, users []string, now time.Time) []row {
 }
 
 func noUser(name string) error {
-	return &ui.Err{Msg: fmt.Sprintf("the installation repo has no user %q", name), Fix: "plural auth token list"}
+	return &ui.Err{
+		Msg: fmt.Sprintf("the installation repo has no user %q", name), Fix: "plural auth token list", Doc: ui.DocNotFound,
+	}
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
@@ -228,7 +232,9 @@ func remove(ctx context.Context, m *change.Making, name, token string) error {
 	}
 	rest := slices.DeleteFunc(slices.Clone(user.Spec.Tokens), func(t fleet.UserToken) bool { return t.Name == token })
 	if len(rest) == len(user.Spec.Tokens) {
-		return &ui.Err{Msg: fmt.Sprintf("user %q has no token %q", name, token), Fix: "plural auth token list " + name}
+		return &ui.Err{
+			Msg: fmt.Sprintf("user %q has no token %q", name, token), Fix: "plural auth token list " + name, Doc: ui.DocNotFound,
+		}
 	}
 	planned, err := amend.Tokens(os.DirFS(repo.Root()), name, nil, rest)
 	if err != nil {

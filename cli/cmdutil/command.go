@@ -44,12 +44,12 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		fix = "did you mean: " + cmd.CommandPath() + " " + near[0]
 	}
-	return &ui.Err{Msg: fmt.Sprintf("unknown command %q for %q", word, cmd.CommandPath()), Fix: fix}
+	return &ui.Err{Msg: fmt.Sprintf("unknown command %q for %q", word, cmd.CommandPath()), Fix: fix, Doc: ui.DocUsage}
 }
 
 // FlagError is the error for flags that cannot be read, with the nearest one that can.
 func FlagError(cmd *cobra.Command, err error) error {
-	told := &ui.Err{Msg: err.Error(), Fix: cmd.CommandPath() + " --help", Err: err}
+	told := &ui.Err{Msg: err.Error(), Fix: cmd.CommandPath() + " --help", Doc: ui.DocUsage, Err: err}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
@@ -77,9 +77,9 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return &ui.Err{Msg: fmt.Sprintf("%s is missing", names[len(args)]), Fix: cmd.UseLine()}
+			return &ui.Err{Msg: fmt.Sprintf("%s is missing", names[len(args)]), Fix: cmd.UseLine(), Doc: ui.DocUsage}
 		case len(args) > len(names):
-			return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[len(names)]), Fix: cmd.UseLine()}
+			return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[len(names)]), Fix: cmd.UseLine(), Doc: ui.DocUsage}
 		}
 		return nil
 	}
@@ -89,7 +89,7 @@ func Exactly(names ...string) cobra.PositionalArgs {
 func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[n]), Fix: cmd.UseLine()}
+			return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[n]), Fix: cmd.UseLine(), Doc: ui.DocUsage}
 		}
 		return nil
 	}

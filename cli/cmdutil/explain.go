@@ -1,20 +1,30 @@
 package cmdutil
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"path/filepath"
 	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/guard"
+	"github.com/pluralsh/plural/crypto/identities"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/solve"
 )
 
 // Explain turns the errors of the rooms below into what is told to people. An error that it does not know stays what it
@@ -25,9 +35,9 @@ func Explain(err error) error {
 		return err
 	}
 	if errors.Is(err, context.Canceled) {
-		return &ui.Err{Msg: "interrupted", Code: ui.ExitInterrupted, Err: err}
+		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, mispicked, hubSays, hubAway} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -49,9 +59,9 @@ func Problems(subject string, problems []ui.Problem) *ui.Err {
 	case 0:
 		return nil
 	case 1:
-		return &ui.Err{Msg: subject + " has an error", Problems: problems}
+		return &ui.Err{Msg: subject + " has an error", Problems: problems, Doc: ui.DocMistakes}
 	}
-	return &ui.Err{Msg: fmt.Sprintf("%s has %d errors", subject, len(problems)), Problems: problems}
+	return &ui.Err{Msg: fmt.Sprintf("%s has %d errors", subject, len(problems)), Problems: problems, Doc: ui.DocMistakes}
 }
 
 // FleetProblems are the mistakes of a load, as they are told.
@@ -68,37 +78,112 @@ func refusal(err error) *ui.Err {
 	if !errors.As(err, &refused) {
 		return nil
 	}
-	context := strings.TrimSuffix(strings.TrimSuffix(err.Error(), refused.Error()), ": ")
-	if context == "" {
-		return &ui.Err{Msg: refused.Message, Fix: refused.Fix, Err: err}
+	told := &ui.Err{Msg: refused.Message, Fix: refused.Fix, Doc: ui.DocGit, Err: err}
+	if errors.Is(err, workspace.ErrConflict) || errors.Is(err, workspace.ErrMoved) {
+		told.Doc = ui.DocConflictPush
 	}
-	return &ui.Err{Msg: context, Cause: refused.Message, Fix: refused.Fix, Err: err}
+	if context := strings.TrimSuffix(strings.TrimSuffix(err.Error(), refused.Error()), ": "); context != "" {
+		told.Msg, told.Cause = context, refused.Message
+	}
+	return told
 }
 
 // unsealed is about sealed files: errors there know what mends them.
 func unsealed(err error) *ui.Err {
 	if errors.Is(err, policy.ErrNone) {
-		return &ui.Err{Msg: "nothing is sealed in this repository", Cause: err.Error(), Fix: "plural crypto init", Err: err}
+		return &ui.Err{
+			Msg: "nothing is sealed in this repository", Cause: err.Error(), Fix: "plural crypto init", Doc: ui.DocNothingSealed, Err: err,
+		}
 	}
 	var known interface {
 		error
 		Fix() string
 	}
 	if errors.As(err, &known) {
-		return &ui.Err{Msg: err.Error(), Fix: known.Fix(), Err: err}
+		return &ui.Err{Msg: err.Error(), Fix: known.Fix(), Doc: classOf(err), Err: err}
 	}
 	return nil
+}
+
+// classOf is the class of an error that knows its fix.
+func classOf(err error) ui.Doc {
+	var locked *vault.LockedError
+	var refused *guard.RefusedError
+	var loose *identities.LooseError
+	switch {
+	case errors.As(err, &locked):
+		return ui.DocCannotOpen
+	case errors.As(err, &refused):
+		return ui.DocNotSealed
+	case errors.As(err, &loose):
+		return ui.DocIdentity
+	}
+	return ""
+}
+
+// unsolved is about packages that do not go together, or that no catalog has.
+func unsolved(err error) *ui.Err {
+	var conflict *solve.ConflictError
+	if errors.As(err, &conflict) {
+		told := &ui.Err{
+			Msg: "no versions of the packages fit together", Fix: "ask for another range of versions in one of these files",
+			Doc: ui.DocPackageConflict, Err: err,
+		}
+		for _, reason := range conflict.Reasons {
+			told.Problems = append(told.Problems, ui.Problem{Message: reason})
+		}
+		if len(conflict.Fixes) > 0 {
+			told.Fix = strings.Join(conflict.Fixes, "\nor ")
+		}
+		return told
+	}
+	var circle *solve.CycleError
+	if errors.As(err, &circle) {
+		return &ui.Err{
+			Msg: "packages depend on each other in a circle", Cause: strings.Join(circle.Names, " -> "),
+			Fix: "one of them has to do without the other", Doc: ui.DocPackageConflict, Err: err,
+		}
+	}
+	var unknown *solve.UnknownError
+	if errors.As(err, &unknown) {
+		return &ui.Err{Msg: unknown.Error(), Fix: "plural package search", Doc: ui.DocPackage, Err: err}
+	}
+	return nil
+}
+
+// inaccessible is about files and folders that cannot be read or written as a command has to.
+func inaccessible(err error) *ui.Err {
+	var file *fs.PathError
+	if !errors.As(err, &file) {
+		return nil
+	}
+	told := &ui.Err{Msg: err.Error(), Doc: ui.DocFile, Err: err}
+	switch {
+	case errors.Is(file.Err, fs.ErrPermission):
+		told.Fix = "see whose it is: ls -ld " + file.Path
+	case errors.Is(file.Err, fs.ErrNotExist):
+		told.Fix = "see that the name is right: ls " + filepath.Dir(file.Path)
+	case errors.Is(file.Err, syscall.EROFS):
+		told.Fix = "the disk is read-only: mount " + filepath.Dir(file.Path) + " so that it can be written, or work elsewhere"
+	case errors.Is(file.Err, syscall.ENOSPC), errors.Is(file.Err, syscall.EDQUOT):
+		told.Fix = "make room on the disk: df " + filepath.Dir(file.Path)
+	case errors.Is(file.Err, syscall.EISDIR), errors.Is(file.Err, syscall.ENOTDIR):
+		told.Fix = "name a file where a file is meant, and a folder where a folder is: ls -ld " + file.Path
+	default:
+		return nil
+	}
+	return told
 }
 
 // mispicked is about what a person picks a list's rows by.
 func mispicked(err error) *ui.Err {
 	var wrong *filter.Error
 	if errors.As(err, &wrong) {
-		return &ui.Err{Msg: wrong.Error(), Fix: wrong.Fix, Doc: "plural help filters", Err: err}
+		return &ui.Err{Msg: wrong.Error(), Fix: wrong.Fix, See: "plural help filters", Doc: ui.DocFilter, Err: err}
 	}
 	var sorted *paging.Error
 	if errors.As(err, &sorted) {
-		return &ui.Err{Msg: sorted.Message, Fix: sorted.Fix, Err: err}
+		return &ui.Err{Msg: sorted.Message, Fix: sorted.Fix, Doc: ui.DocFilter, Err: err}
 	}
 	return nil
 }
@@ -111,15 +196,19 @@ func hubSays(err error) *ui.Err {
 	told := &ui.Err{Msg: answer.Message, Fix: answer.Fix, Err: err}
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		told.Msg, told.Cause, told.Code = "the hub does not know you", answer.Message, ui.ExitLogin
+		told.Msg, told.Cause, told.Code, told.Doc = "the hub does not know you", answer.Message, ui.ExitLogin, ui.DocLogin
 		if told.Fix == "" {
 			told.Fix = "set PLURAL_TOKEN, or PLURAL_TOKEN_FILE to a file that holds the token"
 		}
 	case http.StatusForbidden:
-		told.Msg, told.Cause = "the hub does not let you do this", answer.Message
+		told.Msg, told.Cause, told.Doc = "the hub does not let you do this", answer.Message, ui.DocForbidden
+		told.Fix = cmp.Or(told.Fix, "plural auth status shows who you are to it; who may do what stands in access/ of the installation repo")
 	case http.StatusNotFound:
+		told.Doc = ui.DocNotFound
+		told.Fix = cmp.Or(told.Fix, "plural status shows what the hub has")
 	default:
-		told.Cause = fmt.Sprintf("the hub answered %d", answer.Status)
+		told.Cause, told.Doc = fmt.Sprintf("the hub answered %d", answer.Status), ui.DocHubAnswer
+		told.Fix = cmp.Or(told.Fix, "plural hub status; plural version compares the hub's with this program's")
 	}
 	return told
 }
@@ -131,8 +220,31 @@ func hubAway(err error) *ui.Err {
 	}
 	return &ui.Err{
 		Msg: "cannot reach the hub at " + away.Hub, Cause: away.Err.Error(),
-		Fix: "see that it runs and that this is its address: --hub URL, PLURAL_HUB, or spec.hub.url in plural.yaml", Err: err,
+		Fix: "see that it runs and that this is its address: --hub URL, PLURAL_HUB, or spec.hub.url in plural.yaml",
+		Doc: ui.DocHubUnreachable, Err: err,
 	}
+}
+
+// clusterSays is about what a cluster's API server answered, or the hub in its place.
+func clusterSays(err error) *ui.Err {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return nil
+	}
+	told := &ui.Err{Msg: err.Error(), Err: err}
+	switch answer.Status().Code {
+	case http.StatusUnauthorized:
+		told.Fix, told.Code, told.Doc = "plural auth login", ui.ExitLogin, ui.DocLogin
+	case http.StatusForbidden:
+		told.Fix, told.Doc = "plural auth status shows who you are to the hub", ui.DocForbidden
+	case http.StatusNotFound:
+		told.Fix, told.Doc = "see what is there: plural service tree NAME", ui.DocNotFound
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		told.Fix, told.Doc = "see whether the hub hears of the cluster: plural cluster list", ui.DocAgentStale
+	default:
+		return nil
+	}
+	return told
 }
 
 // HeldProblem is why a service cannot be resolved, as it is told.

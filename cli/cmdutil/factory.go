@@ -81,7 +81,7 @@ func (f *Factory) Repo() (*workspace.Repo, error) {
 	if errors.Is(err, workspace.ErrNotFound) {
 		return nil, &ui.Err{
 			Msg: "this is not an installation repo", Cause: err.Error(),
-			Fix: "change into one, name one with -C DIR, or make one: plural init", Err: err,
+			Fix: "change into one, name one with -C DIR, or make one: plural init", Doc: ui.DocNoRepo, Err: err,
 		}
 	}
 	if err == nil {
@@ -103,7 +103,7 @@ func (f *Factory) HubAddress() (string, error) {
 		return address, nil
 	}
 	if errors.Is(err, workspace.ErrNotFound) {
-		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: err.Error(), Fix: fix, Err: err}
+		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: err.Error(), Fix: fix, Doc: ui.DocNoHub, Err: err}
 	}
 	if err != nil {
 		return "", err
@@ -113,7 +113,9 @@ func (f *Factory) HubAddress() (string, error) {
 		return "", err
 	}
 	if w.Spec.Hub.URL == "" {
-		return "", &ui.Err{Msg: "nothing says which hub is meant", Cause: "plural.yaml has no spec.hub.url", Fix: fix}
+		return "", &ui.Err{
+			Msg: "nothing says which hub is meant", Cause: "plural.yaml has no spec.hub.url", Fix: fix, Doc: ui.DocNoHub,
+		}
 	}
 	return w.Spec.Hub.URL, nil
 }
@@ -141,7 +143,7 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	}
 	hub, err := client.New(address, token, f.Version)
 	if err != nil {
-		return nil, err
+		return nil, &ui.Err{Msg: err.Error(), Fix: "--hub https://HOST, or correct it where it is written", Doc: ui.DocNoHub, Err: err}
 	}
 	certificates, err := f.HubCA()
 	if err == nil && certificates != nil {

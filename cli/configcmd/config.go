@@ -109,7 +109,7 @@ func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			if err := s.Check(args[1]); err != nil {
-				return &ui.Err{Msg: err.Error(), Fix: "plural config list -o wide", Err: err}
+				return &ui.Err{Msg: err.Error(), Fix: "plural config list -o wide", Doc: ui.DocSettings, Err: err}
 			}
 			return change(f, func(text []byte) ([]byte, error) { return settings.Set(text, s.Key, args[1]) })
 		},
@@ -169,7 +169,9 @@ func known(name string) (settings.Setting, error) {
 	for _, s := range settings.All() {
 		names = append(names, string(s.Key))
 	}
-	return settings.Setting{}, &ui.Err{Msg: fmt.Sprintf("there is no setting %q", name), Fix: strict.DidYouMean(name, names, "settings")}
+	return settings.Setting{}, &ui.Err{
+		Msg: fmt.Sprintf("there is no setting %q", name), Fix: strict.DidYouMean(name, names, "settings"), Doc: ui.DocSettings,
+	}
 }
 
 // Explain tells mistakes in the settings with their places.

@@ -51,7 +51,9 @@ func (c *change) resume(ctx context.Context, repo *workspace.Repo) error {
 		return nil
 	}
 	if c.dryRun {
-		return &ui.Err{Msg: fmt.Sprintf("an earlier change has not come to its end: %s", about), Fix: "plural crypto doctor --fix"}
+		return &ui.Err{
+			Msg: fmt.Sprintf("an earlier change has not come to its end: %s", about), Fix: "plural crypto doctor --fix", Doc: ui.DocUnfinished,
+		}
 	}
 	done, err := sharing.Resume(ctx, repo, c.f.Confirmed())
 	if err != nil || done == nil {

@@ -172,7 +172,9 @@ func (o *cryptOptions) decrypt() error {
 
 func (o *cryptOptions) decryptOne(repo *workspace.Repo, v *vault.Vault, file string, content []byte) ([]byte, error) {
 	if !seal.IsSealed(content) {
-		return nil, &ui.Err{Msg: fmt.Sprintf("%q is not sealed", file), Cause: "it does not begin as an age file does", Fix: "in an unlocked clone files are in clear already: cat " + file}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%q is not sealed", file), Cause: "it does not begin as an age file does", Fix: "in an unlocked clone files are in clear already: cat " + file, Doc: ui.DocNotSealed,
+		}
 	}
 	if o.anyPath {
 		plaintext, _, err := v.Read(file, content)
@@ -185,7 +187,7 @@ func (o *cryptOptions) decryptOne(repo *workspace.Repo, v *vault.Vault, file str
 	plaintext, err := v.Open(path, content)
 	var other *seal.BindingError
 	if errors.As(err, &other) {
-		return nil, &ui.Err{Msg: err.Error(), Fix: "if you know why: --any-path", Err: err}
+		return nil, &ui.Err{Msg: err.Error(), Fix: "if you know why: --any-path", Doc: ui.DocNotSealed, Err: err}
 	}
 	return plaintext, err
 }
@@ -203,7 +205,9 @@ func (o *cryptOptions) read(file string) ([]byte, error) {
 	if file != stdin {
 		content, err := readBounded(file, seal.MaxFile)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &ui.Err{Msg: fmt.Sprintf("there is no file %q", file), Err: err}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("there is no file %q", file), Fix: "see that the name is right: git ls-files", Doc: ui.DocNotFound, Err: err,
+			}
 		}
 		return content, err
 	}

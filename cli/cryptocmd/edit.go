@@ -58,7 +58,9 @@ func (o *editOptions) run(ctx context.Context) error {
 	if must, err := v.Must(path); err != nil {
 		return err
 	} else if !must {
-		return &ui.Err{Msg: fmt.Sprintf("%q is not to be sealed", path), Cause: "no pattern of .plural/seal.yaml covers it", Fix: "edit it as any other file"}
+		return &ui.Err{
+			Msg: fmt.Sprintf("%q is not to be sealed", path), Cause: "no pattern of .plural/seal.yaml covers it", Fix: "edit it as any other file", Doc: ui.DocNotSealed,
+		}
 	}
 	disk, err := readBounded(filepath.Join(repo.Root(), filepath.FromSlash(path)), seal.MaxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

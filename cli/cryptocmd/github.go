@@ -53,7 +53,7 @@ func (g github) keys(ctx context.Context, user string) ([]string, error) {
 		return nil, &ui.Err{
 			Msg:   fmt.Sprintf("GitHub knows no key of %q that can be sealed for", user),
 			Cause: fmt.Sprintf("%s there, and none is ssh-ed25519, or ssh-rsa of at least 2048 bits", count(len(list), "key is", "keys are")),
-			Fix:   "let them run plural crypto init, and give their public key",
+			Fix:   "let them run plural crypto init, and give their public key", Doc: ui.DocWhoseKey,
 		}
 	}
 	return usable, nil
@@ -81,10 +81,13 @@ func githubFault(user string, err error) error {
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("ask GitHub for the keys of %q: %w", user, err)
 	}
-	told := &ui.Err{Msg: fmt.Sprintf("ask GitHub for the keys of %q", user), Cause: fmt.Sprintf("it answered %d", answer.StatusCode), Err: err}
+	told := &ui.Err{
+		Msg: fmt.Sprintf("ask GitHub for the keys of %q", user), Cause: fmt.Sprintf("it answered %d", answer.StatusCode),
+		Fix: "try again later, or give the public key itself", Doc: ui.DocWhoseKey, Err: err,
+	}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
-		told.Cause = "there is no such user"
+		told.Cause, told.Fix = "there is no such user", "look up the name, or give the public key itself"
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 		told.Cause, told.Fix = "the user has another name now", "look up who that is, and give the new name"
 	case http.StatusForbidden, http.StatusTooManyRequests, http.StatusUnauthorized:

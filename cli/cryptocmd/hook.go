@@ -131,7 +131,10 @@ func (o *hookOptions) tell(report *guard.Report, action string) error {
 	for i, f := range report.Refused {
 		problems[i] = ui.Problem{Where: f.Path + " (" + f.Where + ")", Message: f.Message, Fix: f.Fix}
 	}
-	return &ui.Err{Msg: fmt.Sprintf("%s refused: %s not sealed", action, count(len(problems), "file is", "files are")), Problems: problems, Err: report.Err(action)}
+	return &ui.Err{
+		Msg:      fmt.Sprintf("%s refused: %s not sealed", action, count(len(problems), "file is", "files are")),
+		Problems: problems, Fix: "plural crypto status --check names them all", Doc: ui.DocNotSealed, Err: report.Err(action),
+	}
 }
 
 // follow keeps the clone's settings what the policy says that was checked out, and tells of changes to confirm.

@@ -192,7 +192,9 @@ func (o *initOptions) identity(name string) ([]string, error) {
 		return publicHalves(ids)
 	}
 	if o.dryRun {
-		return nil, &ui.Err{Msg: "you have no identity yet, and --dry-run makes none", Fix: "leave --dry-run out"}
+		return nil, &ui.Err{
+			Msg: "you have no identity yet, and --dry-run makes none", Fix: "leave --dry-run out", Doc: ui.DocIdentity,
+		}
 	}
 	options, err := o.keep.options(source.Ask)
 	if err != nil {
@@ -215,7 +217,9 @@ func publicHalves(ids []age.Identity) ([]string, error) {
 		}
 	}
 	if len(texts) == 0 {
-		return nil, &ui.Err{Msg: "your identities have no public half that is known here", Cause: "they are plugins'", Fix: "keep an age identity beside them: age-keygen"}
+		return nil, &ui.Err{
+			Msg: "your identities have no public half that is known here", Cause: "they are plugins'", Fix: "keep an age identity beside them: age-keygen", Doc: ui.DocIdentity,
+		}
 	}
 	return texts, nil
 }
@@ -239,6 +243,7 @@ func (o *initOptions) join(ctx context.Context, v *vault.Vault) error {
 			Msg:   "this repository is sealed already, and there is no identity here",
 			Cause: "people of the repository are " + people(v),
 			Fix:   "if you are one of them, restore your identity: plural crypto import FILE; if you are new: plural crypto init --newcomer",
+			Doc:   ui.DocIdentity,
 		}
 	}
 	return o.introduce(ctx, v)

@@ -78,7 +78,9 @@ func newCmdMembersGet(f *cmdutil.Factory) *cobra.Command {
 					return printer.Print(ui.View{Value: m, Names: []string{"member/" + m.Name}, Screen: func(w io.Writer) error { return m.screen(f, w) }})
 				}
 			}
-			return &ui.Err{Msg: fmt.Sprintf("there is no member %q", args[0]), Fix: "plural crypto members list"}
+			return &ui.Err{
+				Msg: fmt.Sprintf("there is no member %q", args[0]), Fix: "plural crypto members list", Doc: ui.DocNotFound,
+			}
 		},
 	}
 }

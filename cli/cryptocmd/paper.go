@@ -39,7 +39,9 @@ func export(f *cmdutil.Factory) error {
 		return err
 	}
 	if len(ids) == 0 {
-		return &ui.Err{Msg: "there is no identity to back up", Cause: "no file lies in " + source.Dir, Fix: "plural crypto init"}
+		return &ui.Err{
+			Msg: "there is no identity to back up", Cause: "no file lies in " + source.Dir, Fix: "plural crypto init", Doc: ui.DocIdentity,
+		}
 	}
 	sheet := identities.Sheet{Name: "this machine's user", Made: f.Now()}
 	if v, err := openVault(f); err == nil { // a backup is made anywhere; in a repository the sheet says more
@@ -174,7 +176,9 @@ func (k *keeping) options(ask func(string) (string, error)) (identities.Options,
 		return o, &ui.Err{Msg: "--passphrase does not go with --keyring", Fix: "leave one of them out: the keyring has a lock of its own"}
 	}
 	if ask == nil {
-		return o, &ui.Err{Msg: "nobody can be asked for a passphrase", Fix: "leave --passphrase out, or run this on a terminal"}
+		return o, &ui.Err{
+			Msg: "nobody can be asked for a passphrase", Fix: "leave --passphrase out, or run this on a terminal", Doc: ui.DocNoInput,
+		}
 	}
 	first, err := ask("Passphrase for the identity")
 	if err != nil {

@@ -92,7 +92,9 @@ func chosen(set *groups.Set, named []string) ([]string, error) {
 }
 
 func unknownGroup(name string, all []string) error {
-	return &ui.Err{Msg: "there is no group " + name, Cause: "the groups are " + strings.Join(all, ", "), Fix: "plural crypto groups create " + name}
+	return &ui.Err{
+		Msg: "there is no group " + name, Cause: "the groups are " + strings.Join(all, ", "), Fix: "plural crypto groups create " + name, Doc: ui.DocNotFound,
+	}
 }
 
 type revokeOptions struct {

@@ -120,7 +120,10 @@ func (o *statusOptions) verdict(findings []guard.Finding) error {
 	for i, f := range findings {
 		problems[i] = ui.Problem{Where: f.Path + " (" + f.Where + ")", Message: f.Message, Fix: f.Fix}
 	}
-	told := &ui.Err{Msg: count(len(findings), "file is", "files are") + " not sealed as " + policy.File + " wants", Problems: problems}
+	told := &ui.Err{
+		Msg:      count(len(findings), "file is", "files are") + " not sealed as " + policy.File + " wants",
+		Problems: problems, Doc: ui.DocNotSealed,
+	}
 	if o.exitCode {
 		told.Code = ui.ExitDiffers
 	}

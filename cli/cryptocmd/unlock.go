@@ -99,7 +99,7 @@ func (c *clone) stranger() error {
 	}
 	told := &ui.Err{
 		Msg: "nothing in this repository can be opened with your identity", Cause: "people who can let you in: " + people(c.vault),
-		Fix: "plural crypto init, which prints what one of them has to run",
+		Fix: "plural crypto init, which prints what one of them has to run", Doc: ui.DocCannotOpen,
 	}
 	if len(ids) == 0 {
 		told.Msg = "there is no identity here"
@@ -133,7 +133,9 @@ func (c *clone) openAll(files []sealedFile) (clear map[string][]byte, sealed []s
 		}
 	}
 	if len(problems) > 0 {
-		return nil, nil, &ui.Err{Msg: fmt.Sprintf("nothing is unlocked: %s in the way", count(len(problems), "file is", "files are")), Problems: problems}
+		return nil, nil, &ui.Err{
+			Msg: fmt.Sprintf("nothing is unlocked: %s in the way", count(len(problems), "file is", "files are")), Problems: problems, Doc: ui.DocInTheWay,
+		}
 	}
 	return clear, sealed, nil
 }
@@ -200,7 +202,9 @@ func (c *clone) closeAll(files []sealedFile) (map[string][]byte, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, &ui.Err{Msg: fmt.Sprintf("nothing is locked: %s would lose changes", count(len(problems), "file", "files")), Problems: problems}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("nothing is locked: %s would lose changes", count(len(problems), "file", "files")), Problems: problems, Doc: ui.DocInTheWay,
+		}
 	}
 	return sealed, nil
 }

@@ -35,7 +35,9 @@ type finder struct {
 // does know comes first, then a GitHub user, a public key, and the name of a file with keys.
 func (r *finder) find(ctx context.Context, who string) (groups.Member, *sharing.Person, error) {
 	if isPrivate(who) {
-		return groups.Member{}, nil, &ui.Err{Msg: "this is a private key, and now others may have seen it", Fix: "make another, and give its public half: age-keygen -y FILE"}
+		return groups.Member{}, nil, &ui.Err{
+			Msg: "this is a private key, and now others may have seen it", Fix: "make another, and give its public half: age-keygen -y FILE", Doc: ui.DocWhoseKey,
+		}
 	}
 	if user, ok := strings.CutPrefix(who, "gh:"); ok {
 		list, err := r.github(ctx, user)
@@ -56,6 +58,7 @@ func (r *finder) find(ctx context.Context, who string) (groups.Member, *sharing.
 		return groups.Member{}, nil, &ui.Err{
 			Msg: fmt.Sprintf("%q is nobody known here, no public key, and no file", who),
 			Fix: "give a key (age1…, ssh-ed25519 …), a file with keys, gh:USER, a member of plural crypto members list, cluster/NAME or group/NAME",
+			Doc: ui.DocWhoseKey,
 		}
 	}
 	if err != nil {
@@ -92,7 +95,7 @@ func (r *finder) person(name, comment, text string) (groups.Member, *sharing.Per
 		name = r.name
 	}
 	if name == "" {
-		return groups.Member{}, nil, &ui.Err{Msg: "nothing says whose key this is", Fix: "--name NAME"}
+		return groups.Member{}, nil, &ui.Err{Msg: "nothing says whose key this is", Fix: "--name NAME", Doc: ui.DocWhoseKey}
 	}
 	if err := policy.CheckName(name); err != nil {
 		return groups.Member{}, nil, &ui.Err{Msg: err.Error(), Fix: "--name NAME", Err: err}
@@ -103,6 +106,7 @@ func (r *finder) person(name, comment, text string) (groups.Member, *sharing.Per
 			return groups.Member{}, nil, &ui.Err{
 				Msg: fmt.Sprintf("%s is known here already, with other keys", name),
 				Fix: fmt.Sprintf("if it is somebody else: --name OTHER; if the keys are new: plural crypto revoke %s, then share again", name),
+				Doc: ui.DocWhoseKey,
 			}
 		}
 		return member, nil, nil

@@ -104,7 +104,9 @@ func (c *clone) files(ctx context.Context) ([]sealedFile, error) {
 			continue
 		}
 		if entry.Stage != 0 {
-			return nil, &ui.Err{Msg: fmt.Sprintf("%q is in conflict", entry.Path), Fix: "resolve it, and git add it; or: git merge --abort"}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("%q is in conflict", entry.Path), Fix: "resolve it, and git add it; or: git merge --abort", Doc: ui.DocMergeConflict,
+			}
 		}
 		file := sealedFile{path: entry.Path}
 		if file.stored, _, _, err = blobs.Get(entry.Oid); err != nil {

@@ -226,7 +226,7 @@ func Agree(ctx context.Context, f *cmdutil.Factory, p *plan.Plan) error {
 		return err
 	}
 	if !yes {
-		return &ui.Err{Msg: "nothing was done", Fix: "--yes does it without asking"}
+		return &ui.Err{Msg: "nothing was done", Fix: "--yes does it without asking", Doc: ui.DocUnconfirmed}
 	}
 	return nil
 }
@@ -359,20 +359,21 @@ func Explain(err error) error {
 	switch {
 	case errors.As(err, &unsettled):
 		told := &ui.Err{
-			Msg: "what nothing asks for any more is still there", Fix: "mend that and run the command again: what is done stays done", Err: err,
+			Msg: "what nothing asks for any more is still there", Fix: "mend that and run the command again: what is done stays done",
+			Doc: ui.DocSteps, Err: err,
 		}
 		for _, each := range unsettled.Errs {
 			told.Problems = append(told.Problems, problem("", each))
 		}
 		return told
 	case !errors.As(err, &incomplete):
-		return err
+		return classified(err)
 	}
 	report := incomplete.Report
 	failed, left := len(report.In(run.Failed)), len(report.In(run.NotReached))
 	told := &ui.Err{
 		Msg: fmt.Sprintf("%d of %d steps failed, %d not reached", failed, len(report.Tasks), left),
-		Fix: "mend that and run the command again: what is done stays done", Err: err,
+		Fix: "mend that and run the command again: what is done stays done", Doc: ui.DocSteps, Err: err,
 	}
 	if report.Stopped {
 		told.Code, told.Fix = ui.ExitInterrupted, "run the command again to go on"
@@ -380,6 +381,7 @@ func Explain(err error) error {
 	for _, o := range report.Tasks {
 		if o.Err != nil {
 			told.Problems = append(told.Problems, problem(o.ID, o.Err))
+			told.Doc = cmp.Or(classOf(o.Err), told.Doc)
 		}
 	}
 	var unreleased *deploy.UnreleasedError

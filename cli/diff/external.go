@@ -38,13 +38,15 @@ func (o options) external(ctx context.Context, program string, r *report) error 
 	}
 	words := strings.Fields(program)
 	if len(words) == 0 {
-		return &ui.Err{Msg: "KUBECTL_EXTERNAL_DIFF names no program", Fix: "unset KUBECTL_EXTERNAL_DIFF"}
+		return &ui.Err{Msg: "KUBECTL_EXTERNAL_DIFF names no program", Fix: "unset KUBECTL_EXTERNAL_DIFF", Doc: ui.DocProgram}
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], folders[:]...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.f.IO.In, o.f.IO.Out, o.f.IO.ErrOut
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1 says that there are differences
-		return &ui.Err{Msg: "KUBECTL_EXTERNAL_DIFF: " + program, Cause: err.Error(), Fix: "unset KUBECTL_EXTERNAL_DIFF", Err: err}
+		return &ui.Err{
+			Msg: "KUBECTL_EXTERNAL_DIFF: " + program, Cause: err.Error(), Fix: "unset KUBECTL_EXTERNAL_DIFF", Doc: ui.DocProgram, Err: err,
+		}
 	}
 	return o.end(r)
 }

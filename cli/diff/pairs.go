@@ -245,13 +245,13 @@ func (s *sides) checkNames(o options) error {
 	for _, name := range o.services {
 		_, before := s.before.Fleet.Service(name)
 		if _, after := s.after.Fleet.Service(name); !before && !after {
-			return &ui.Err{Msg: fmt.Sprintf("no service %q in this repository", name), Fix: "ls services/"}
+			return &ui.Err{Msg: fmt.Sprintf("no service %q in this repository", name), Fix: "ls services/", Doc: ui.DocNotFound}
 		}
 	}
 	for _, name := range o.clusters {
 		_, before := s.before.Fleet.Cluster(name)
 		if _, after := s.after.Fleet.Cluster(name); !before && !after {
-			return &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/"}
+			return &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/", Doc: ui.DocNotFound}
 		}
 	}
 	return nil

@@ -64,7 +64,8 @@ func (d *Draft) Edit(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		return &ui.Err{
-			Msg: fmt.Sprintf("the editor %q failed, and nothing is changed", command), Cause: err.Error(), Fix: "set VISUAL or EDITOR", Err: err,
+			Msg: fmt.Sprintf("the editor %q failed, and nothing is changed", command), Cause: err.Error(), Fix: "set VISUAL or EDITOR",
+			Doc: ui.DocEditor, Err: err,
 		}
 	}
 	return nil

@@ -174,7 +174,7 @@ func (o *serveOptions) readFiles() (err error) {
 		return nil
 	}
 	if _, err := os.Stat(o.identity); o.identity != "" && errors.Is(err, fs.ErrNotExist) {
-		return &ui.Err{Msg: "no identity in " + o.identity, Fix: "age-keygen -o " + o.identity}
+		return &ui.Err{Msg: "no identity in " + o.identity, Fix: "age-keygen -o " + o.identity, Doc: ui.DocIdentity}
 	}
 	o.Identities = source.Load
 	return nil

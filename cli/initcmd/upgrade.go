@@ -89,6 +89,7 @@ func conflicts(u *workspace.Upgraded, dir string) error {
 	return &ui.Err{
 		Msg: "the upgrade is in the work tree and not committed: files are in conflict", Problems: problems,
 		Fix: fmt.Sprintf("edit them until no marker is left, then: %s add -A && %s commit; or take it all back: %s stash -u", git, git, git),
+		Doc: ui.DocMergeConflict,
 	}
 }
 

@@ -77,6 +77,7 @@ func (o *configOptions) run(ctx context.Context, clusters []string) error {
 		return &ui.Err{
 			Msg:   "Kubernetes tools show no token to a hub over plain http",
 			Cause: "the hub is " + hub.Address(), Fix: "plural kube run CLUSTER -- CMD, or plural kube proxy CLUSTER",
+			Doc: ui.DocPlainHTTP,
 		}
 	}
 	if clusters, err = o.clusters(ctx, hub, clusters); err != nil {

@@ -69,7 +69,9 @@ func secure(hub *client.Client) bool { return strings.HasPrefix(hub.Address(), "
 func unknown(err error, cluster string) error {
 	var answer *client.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
-		return &ui.Err{Msg: fmt.Sprintf("the hub has no cluster %q for you", cluster), Cause: answer.Message, Fix: "plural cluster list", Err: err}
+		return &ui.Err{
+			Msg: fmt.Sprintf("the hub has no cluster %q for you", cluster), Cause: answer.Message, Fix: "plural cluster list", Doc: ui.DocNotFound, Err: err,
+		}
 	}
 	return err
 }

@@ -77,7 +77,7 @@ func merge(config, entries *clientcmdapi.Config, hub *client.Client, only, repla
 		if old, ok := config.Clusters[name]; ok && !replace && old.Server != cluster.Server {
 			return &ui.Err{
 				Msg: fmt.Sprintf("context %s leads to %s", name, hostOf(old.Server)),
-				Fix: "write another file: --kubeconfig FILE; or replace it: --yes",
+				Fix: "write another file: --kubeconfig FILE; or replace it: --yes", Doc: ui.DocKubeconfig,
 			}
 		}
 	}
@@ -130,7 +130,9 @@ func read(file string) (*clientcmdapi.Config, error) {
 	config, err := clientcmd.Load(text)
 	if err != nil {
 		// The parser's own words could quote the file, and so a credential.
-		return nil, &ui.Err{Msg: file + " cannot be read as a kubeconfig", Fix: "mend it, or write another file: --kubeconfig FILE"}
+		return nil, &ui.Err{
+			Msg: file + " cannot be read as a kubeconfig", Fix: "mend it, or write another file: --kubeconfig FILE", Doc: ui.DocKubeconfig,
+		}
 	}
 	return config, nil
 }
@@ -172,7 +174,9 @@ func locked(file string, do func() error) error {
 	}
 	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_EXCL, 0)
 	if errors.Is(err, fs.ErrExist) {
-		return &ui.Err{Msg: "another program is changing " + file, Fix: "try again; if none is, remove " + file + ".lock", Err: err}
+		return &ui.Err{
+			Msg: "another program is changing " + file, Fix: "try again; if none is, remove " + file + ".lock", Doc: ui.DocKubeconfig, Err: err,
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("lock kubeconfig: %w", err)

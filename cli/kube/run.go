@@ -63,7 +63,9 @@ func runArgs(cmd *cobra.Command, args []string) error {
 func Run(ctx context.Context, f *cmdutil.Factory, cluster string, command []string) error {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
-		return &ui.Err{Msg: fmt.Sprintf("cannot run %q", command[0]), Cause: err.Error(), Fix: "install it, or give its path", Err: err}
+		return &ui.Err{
+			Msg: fmt.Sprintf("cannot run %q", command[0]), Cause: err.Error(), Fix: "install it, or give its path", Doc: ui.DocProgram, Err: err,
+		}
 	}
 	w, err := open(ctx, f, cluster)
 	if err != nil {
@@ -132,7 +134,7 @@ func obey(ctx context.Context, child *exec.Cmd, terminal bool) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	if err := child.Start(); err != nil {
-		return &ui.Err{Msg: fmt.Sprintf("cannot run %q", child.Path), Cause: err.Error(), Err: err}
+		return &ui.Err{Msg: fmt.Sprintf("cannot run %q", child.Path), Cause: err.Error(), Fix: "see that it is a program of this machine", Doc: ui.DocProgram, Err: err}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()

@@ -35,7 +35,8 @@ before it. It is short for plural kube run CLUSTER -- kubectl ARGS.`,
 			if _, err := exec.LookPath("kubectl"); err != nil {
 				return &ui.Err{
 					Msg: "kubectl is not installed", Cause: err.Error(),
-					Fix: "install it: https://kubernetes.io/docs/tasks/tools/; or use what is there: plural kube run " + args[0] + " -- CMD", Err: err,
+					Fix: "install it: https://kubernetes.io/docs/tasks/tools/; or use what is there: plural kube run " + args[0] + " -- CMD",
+					Doc: ui.DocProgram, Err: err,
 				}
 			}
 			return kube.Run(cmd.Context(), f, args[0], append([]string{"kubectl"}, args[1:]...))

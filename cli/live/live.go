@@ -48,7 +48,7 @@ func (o *Options) Reach(root string, names []string) (map[string]*rest.Config, e
 	if len(found) == 0 {
 		return nil, &ui.Err{
 			Msg: "no cluster of the fleet can be reached from here", Cause: "no context is called like one, and there is no local fleet",
-			Fix: "say which context is which cluster: --context CLUSTER=CONTEXT",
+			Fix: "say which context is which cluster: --context CLUSTER=CONTEXT", Doc: ui.DocNoWay,
 		}
 	}
 	return found, nil

@@ -41,7 +41,9 @@ func Existing(dir string) (installer.Fleet, error) {
 		return at, err
 	}
 	if _, err := os.Stat(at.Dir); err != nil {
-		return at, &ui.Err{Msg: fmt.Sprintf("%s has no local fleet", at.Repo), Fix: "plural up --local " + dir + ", or plural local list", Err: err}
+		return at, &ui.Err{
+			Msg: fmt.Sprintf("%s has no local fleet", at.Repo), Fix: "plural up --local " + dir + ", or plural local list", Doc: ui.DocLocal, Err: err,
+		}
 	}
 	return at, nil
 }
@@ -61,7 +63,7 @@ func current(f *cmdutil.Factory) (installer.Fleet, error) {
 	})
 	switch len(all) {
 	case 0:
-		return installer.Fleet{}, &ui.Err{Msg: "there is no local fleet", Fix: "plural up --local"}
+		return installer.Fleet{}, &ui.Err{Msg: "there is no local fleet", Fix: "plural up --local", Doc: ui.DocLocal}
 	case 1:
 		return all[0], nil
 	}
@@ -91,7 +93,7 @@ func FindPrograms() (Programs, error) {
 		if p.Localkube, err = exec.LookPath("localkube"); err != nil {
 			return p, &ui.Err{
 				Msg: "localkube is not installed", Cause: "it is the program that serves local clusters, a binary of its own",
-				Fix: "put it beside " + self + " or on PATH (in a clone: make build)", Err: err,
+				Fix: "put it beside " + self + " or on PATH (in a clone: make build)", Doc: ui.DocLocal, Err: err,
 			}
 		}
 	}
@@ -191,7 +193,9 @@ func newCmdKubeconfig(f *cmdutil.Factory) *cobra.Command {
 			raw, err := os.ReadFile(at.Kubeconfig(args[0]))
 			if err != nil {
 				names, _ := at.Clusters()
-				return &ui.Err{Msg: fmt.Sprintf("no local cluster %q", args[0]), Fix: fmt.Sprintf("one of %v", names), Err: err}
+				return &ui.Err{
+					Msg: fmt.Sprintf("no local cluster %q", args[0]), Fix: fmt.Sprintf("one of %v", names), Doc: ui.DocNotFound, Err: err,
+				}
 			}
 			_, err = f.IO.Out.Write(raw)
 			return err
@@ -215,7 +219,7 @@ func newCmdStop(f *cmdutil.Factory, verb string, stopped bool) *cobra.Command {
 			defer cancel()
 			err = at.Stop(ctx, args[0], stopped)
 			if errors.Is(err, installer.ErrDown) {
-				return &ui.Err{Msg: "the fleet is down", Fix: "plural up --local " + at.Repo, Err: err}
+				return &ui.Err{Msg: "the fleet is down", Fix: "plural up --local " + at.Repo, Doc: ui.DocLocal, Err: err}
 			}
 			return err
 		},

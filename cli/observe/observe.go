@@ -211,19 +211,22 @@ func (w *wait) failed() error {
 	return &ui.Err{
 		Msg:      fmt.Sprintf("%s is served, and not everything is well with it", cmdutil.ShortCommit(w.commit)),
 		Problems: w.problems(false), Fix: "plural status; to take the change back: plural undo " + cmdutil.ShortCommit(w.commit),
+		Doc: ui.DocUnhealthy,
 	}
 }
 
 func (w *wait) blocked() error {
 	return &ui.Err{
 		Msg:      fmt.Sprintf("%s is served, and waits for a person", cmdutil.ShortCommit(w.commit)),
-		Problems: w.problems(false), Fix: "plural status", Code: ui.ExitPending,
+		Problems: w.problems(false), Fix: "plural status", Doc: ui.DocHeld, Code: ui.ExitPending,
 	}
 }
 
 // pending is the error of a wait that took too long.
 func (w *wait) pending() error {
-	told := &ui.Err{Fix: "plural status; the change is pushed, and needs nobody to wait for it", Code: ui.ExitPending, Problems: w.problems(true)}
+	told := &ui.Err{
+		Fix: "plural status; the change is pushed, and needs nobody to wait for it", Code: ui.ExitPending, Problems: w.problems(true), Doc: ui.DocNotConverged,
+	}
 	told.Msg = fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(w.commit), Timeout)
 	if w.served {
 		told.Msg = fmt.Sprintf("%s is served, and still under way after %s", cmdutil.ShortCommit(w.commit), Timeout)
@@ -283,5 +286,7 @@ func Refused(status *v1.Status, commit string) error {
 	for _, p := range status.Refused {
 		problems = append(problems, cmdutil.HubProblem(p))
 	}
-	return cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
+	told := cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
+	told.Fix, told.Doc = "mend it, commit and push; clusters keep what they have: plural status", ui.DocRefusedCommit
+	return told
 }

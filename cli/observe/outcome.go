@@ -89,7 +89,7 @@ func (w *wait) absent(o outcome) (outcome, error) {
 	}
 	return o, &ui.Err{
 		Msg: fmt.Sprintf("the hub serves %s, and there is no %s in it", cmdutil.ShortCommit(w.commit), o.subject),
-		Fix: "see what changed it since: git log",
+		Fix: "see what changed it since: git log", Doc: ui.DocNotFound,
 	}
 }
 

@@ -112,7 +112,9 @@ func scaffold(f *cmdutil.Factory, dir string) error {
 		return &ui.Err{Msg: fmt.Sprintf("%q is no name for a package", name), Fix: "use lower-case letters, digits and dashes", Err: err}
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return &ui.Err{Msg: fmt.Sprintf("%s is there already", dir), Fix: "choose another name, or remove it"}
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s is there already", dir), Fix: "choose another name, or remove it", Doc: ui.DocExists,
+		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		at := filepath.Join(dir, filepath.FromSlash(file))
@@ -223,7 +225,7 @@ func (o *publishOptions) secrets() error {
 		return nil
 	}
 	if err != nil {
-		return &ui.Err{Msg: "cannot read docker's log-in", Cause: err.Error(), Err: err}
+		return &ui.Err{Msg: "cannot read docker's log-in", Cause: err.Error(), Fix: "docker login, or set DOCKER_CONFIG to its folder", Err: err}
 	}
 	var stored struct {
 		Auths map[string]json.RawMessage `json:"auths"`

@@ -151,7 +151,7 @@ func show(ctx context.Context, f *cmdutil.Factory, text, from string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return &ui.Err{Msg: fmt.Sprintf("no catalog has a package %q", name), Fix: "plural package search"}
+		return &ui.Err{Msg: fmt.Sprintf("no catalog has a package %q", name), Fix: "plural package search", Doc: ui.DocPackage}
 	}
 	s := shown{Catalog: from}
 	chosen := newestOf(entries)
@@ -163,7 +163,9 @@ func show(ctx context.Context, f *cmdutil.Factory, text, from string) error {
 	}
 	switch {
 	case version != "" && chosen.Version != version:
-		return &ui.Err{Msg: fmt.Sprintf("catalog %s has no %s %s", from, name, version), Fix: "one of " + strings.Join(s.Versions, ", ")}
+		return &ui.Err{
+			Msg: fmt.Sprintf("catalog %s has no %s %s", from, name, version), Fix: "one of " + strings.Join(s.Versions, ", "), Doc: ui.DocPackage,
+		}
 	case chosen == nil:
 		return entries[0].Problem
 	case chosen.Problem != nil:

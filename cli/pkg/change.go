@@ -198,7 +198,9 @@ func (d *desk) conflicts(making *change.Making, result *renew.Result) error {
 	for i, file := range result.Conflicts {
 		problems[i] = ui.Problem{Where: file, Message: "you and the package's author changed the same lines"}
 	}
-	told := &ui.Err{Msg: fmt.Sprintf("%d files could not be merged", len(problems)), Problems: problems}
+	told := &ui.Err{
+		Msg: fmt.Sprintf("%d files could not be merged", len(problems)), Problems: problems, Doc: ui.DocMergeConflict,
+	}
 	if making.DryRun {
 		told.Fix = "without --dry-run they are written with conflict markers"
 		return told

@@ -45,7 +45,9 @@ func get(ctx context.Context, f *cmdutil.Factory, name string) error {
 	list := d.list()
 	i := slices.IndexFunc(list, func(p installed) bool { return p.Name == name })
 	if i < 0 {
-		return &ui.Err{Msg: fmt.Sprintf("the installation repo has no package %q", name), Fix: "plural package list"}
+		return &ui.Err{
+			Msg: fmt.Sprintf("the installation repo has no package %q", name), Fix: "plural package list", Doc: ui.DocNotFound,
+		}
 	}
 	s := standing{installed: list[i], Hub: upgrades(ctx, f)[name]}
 	return printer.Print(ui.View{

@@ -46,14 +46,18 @@ func (g *given) read(main string) (texts map[string]map[string]string, values ma
 		case dotted:
 			return installation, question, nil
 		case main == "":
-			return "", "", &ui.Err{Msg: fmt.Sprintf("of which package is the question %q?", name), Fix: "PACKAGE." + name}
+			return "", "", &ui.Err{
+				Msg: fmt.Sprintf("of which package is the question %q?", name), Fix: "PACKAGE." + name, Doc: ui.DocPackageAnswers,
+			}
 		}
 		return main, name, nil
 	}
 	for _, text := range g.set {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, nil, &ui.Err{Msg: fmt.Sprintf("%q answers nothing", name), Fix: "--set NAME=VALUE"}
+			return nil, nil, &ui.Err{
+				Msg: fmt.Sprintf("%q answers nothing", name), Fix: "--set NAME=VALUE", Doc: ui.DocPackageAnswers,
+			}
 		}
 		installation, question, err := where(name)
 		if err != nil {
@@ -89,7 +93,9 @@ func (g *given) readFile() (map[string]any, error) {
 	if g.file != "-" {
 		file, err := os.Open(g.file)
 		if err != nil {
-			return nil, &ui.Err{Msg: "cannot read the answers", Cause: err.Error(), Fix: "--answers FILE", Err: err}
+			return nil, &ui.Err{
+				Msg: "cannot read the answers", Cause: err.Error(), Fix: "--answers FILE", Doc: ui.DocPackageAnswers, Err: err,
+			}
 		}
 		defer file.Close()
 		in = file
@@ -99,12 +105,14 @@ func (g *given) readFile() (map[string]any, error) {
 		return nil, fmt.Errorf("read answers: %w", err)
 	}
 	if len(text) > maxAnswers {
-		return nil, &ui.Err{Msg: fmt.Sprintf("the answers are larger than %d MiB", maxAnswers>>20)}
+		return nil, &ui.Err{Msg: fmt.Sprintf("the answers are larger than %d MiB", maxAnswers>>20), Fix: "give only what the package asks for: plural package show NAME", Doc: ui.DocPackageAnswers}
 	}
 	var answers map[string]any
 	if err := yaml.Unmarshal(text, &answers); err != nil {
 		// The library quotes what it could not read, which may be a secret.
-		return nil, &ui.Err{Msg: "the answers are no mapping of YAML", Fix: "write them as NAME: VALUE, one a line"}
+		return nil, &ui.Err{
+			Msg: "the answers are no mapping of YAML", Fix: "write them as NAME: VALUE, one a line", Doc: ui.DocPackageAnswers,
+		}
 	}
 	return answers, nil
 }
@@ -201,7 +209,7 @@ func unanswered(problems []ui.Problem) error {
 	if len(problems) > 1 {
 		what = fmt.Sprintf("%d questions have no good answer", len(problems))
 	}
-	return &ui.Err{Msg: what, Problems: problems}
+	return &ui.Err{Msg: what, Problems: problems, Doc: ui.DocPackageAnswers}
 }
 
 func isAnswer(err error) bool {

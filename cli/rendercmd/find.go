@@ -53,11 +53,13 @@ func (o options) fleetDeployments() ([]resolve.Deployment, error) {
 // checkNames refuses names that the fleet does not have.
 func (o options) checkNames(f *fleet.Fleet) error {
 	if _, ok := f.Cluster(o.cluster); o.cluster != "" && !ok {
-		return &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", o.cluster), Fix: "ls clusters/"}
+		return &ui.Err{
+			Msg: fmt.Sprintf("no cluster %q in this repository", o.cluster), Fix: "ls clusters/", Doc: ui.DocNotFound,
+		}
 	}
 	for _, name := range o.services {
 		if _, ok := f.Service(name); !ok {
-			return &ui.Err{Msg: fmt.Sprintf("no service %q in this repository", name), Fix: "ls services/"}
+			return &ui.Err{Msg: fmt.Sprintf("no service %q in this repository", name), Fix: "ls services/", Doc: ui.DocNotFound}
 		}
 	}
 	return nil
@@ -104,7 +106,9 @@ func (f folder) refuseAlone() error {
 // refers to.
 func (o options) folderDeployments() ([]resolve.Deployment, error) {
 	if len(o.services) > 0 || o.cluster != "" || o.commit != "" {
-		return nil, &ui.Err{Msg: "--path renders a folder, and takes no service, cluster or commit", Fix: "leave them out"}
+		return nil, &ui.Err{
+			Msg: "--path renders a folder, and takes no service, cluster or commit", Fix: "leave them out", Doc: ui.DocNotFound,
+		}
 	}
 	dir, err := realPath(o.folder.path)
 	if err != nil {

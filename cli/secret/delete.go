@@ -40,7 +40,7 @@ func (o *edit) remove(ctx context.Context, file, key string) error {
 		return err
 	}
 	if t.content == nil {
-		return &ui.Err{Msg: t.path + " does not exist"}
+		return &ui.Err{Msg: t.path + " does not exist", Fix: "plural crypto status names what is sealed", Doc: ui.DocNotFound}
 	}
 	before, err := t.text()
 	if err != nil {

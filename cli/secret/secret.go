@@ -114,7 +114,7 @@ func (t *target) read() error {
 	case err != nil:
 		return fmt.Errorf("read %q: %w", t.path, err)
 	case len(content) > maxFile:
-		return &ui.Err{Msg: fmt.Sprintf("%q is larger than %d MiB", t.path, maxFile>>20)}
+		return &ui.Err{Msg: fmt.Sprintf("%q is larger than %d MiB", t.path, maxFile>>20), Fix: "split it: each file is sealed by itself"}
 	}
 	t.content, t.mode = content, info.Mode().Perm()
 	return nil
@@ -128,7 +128,9 @@ func (t *target) text() ([]byte, error) {
 	case !seal.IsSealed(t.content):
 		return t.content, nil
 	case t.vault == nil:
-		return nil, &ui.Err{Msg: fmt.Sprintf("%q is sealed, and nothing says for whom", t.path), Fix: "restore " + policy.File}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%q is sealed, and nothing says for whom", t.path), Fix: "restore " + policy.File, Doc: ui.DocNothingSealed,
+		}
 	}
 	text, err := t.vault.Open(t.path, t.content)
 	return text, err
@@ -137,13 +139,15 @@ func (t *target) text() ([]byte, error) {
 // mustBeSealed refuses a file that git would keep in clear.
 func (t *target) mustBeSealed() error {
 	if t.vault == nil {
-		return &ui.Err{Msg: "nothing is sealed in this repository", Cause: "there is no " + policy.File, Fix: "plural crypto init"}
+		return &ui.Err{
+			Msg: "nothing is sealed in this repository", Cause: "there is no " + policy.File, Fix: "plural crypto init", Doc: ui.DocNothingSealed,
+		}
 	}
 	must, err := t.vault.Must(t.path)
 	if err == nil && !must {
 		err = &ui.Err{
 			Msg: fmt.Sprintf("%q would not be sealed", t.path), Cause: "no pattern of " + policy.File + " covers it",
-			Fix: "choose a file that one covers: " + t.patterns(),
+			Fix: "choose a file that one covers: " + t.patterns(), Doc: ui.DocNotSealed,
 		}
 	}
 	return err

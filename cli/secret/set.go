@@ -106,7 +106,9 @@ func (o *setOptions) value(ctx context.Context) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read value from stdin: %w", err)
 	case len(value) > maxValue:
-		return nil, &ui.Err{Msg: fmt.Sprintf("the value on stdin is larger than %d MiB", maxValue>>20)}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("the value on stdin is larger than %d MiB", maxValue>>20), Fix: "keep it in a file of its own: plural crypto encrypt",
+		}
 	}
 	return withoutLineEnd(value), nil
 }
@@ -124,7 +126,9 @@ func withoutLineEnd(value []byte) []byte {
 // ask takes the value from the terminal, unseen.
 func (o *setOptions) ask(ctx context.Context) ([]byte, error) {
 	if !o.f.Prompter().Able() {
-		return nil, &ui.Err{Msg: "nothing said what the value is, and nobody can be asked", Fix: "write it to stdin"}
+		return nil, &ui.Err{
+			Msg: "nothing said what the value is, and nobody can be asked", Fix: "write it to stdin", Doc: ui.DocNoInput,
+		}
 	}
 	var typed string
 	input := huh.NewInput().Title("Value of " + ui.Clean(o.key)).EchoMode(huh.EchoModePassword).Value(&typed)

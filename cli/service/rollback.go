@@ -127,6 +127,7 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 	if len(page.Items) == 0 || page.Items[0].Parent == "" {
 		return "", &ui.Err{
 			Msg: fmt.Sprintf("there is nothing before what service %q is now", o.service), Fix: "plural service history " + o.service,
+			Doc: ui.DocUndo,
 		}
 	}
 	return page.Items[0].Parent, nil
@@ -138,6 +139,7 @@ func (o *rollbackOptions) scope(now, then *offline.State, to string) (history.Sc
 	if !ok {
 		return history.Scope{}, &ui.Err{
 			Msg: fmt.Sprintf("there was no service %q at %s", o.service, cmdutil.ShortCommit(to)), Fix: "plural service history " + o.service,
+			Doc: ui.DocUndo,
 		}
 	}
 	paths := history.Reads(then.Fleet, was, then)
@@ -168,7 +170,7 @@ func alone(at *offline.State, s *fleet.Service) error {
 	if len(list) > 1 {
 		return &ui.Err{
 			Msg: fmt.Sprintf("%s holds other services too, which would go back with %s", file, s.Metadata.Name),
-			Fix: "give each service a file of its own, or take single changes back: plural undo COMMIT",
+			Fix: "give each service a file of its own, or take single changes back: plural undo COMMIT", Doc: ui.DocUndo,
 			Err: errors.ErrUnsupported,
 		}
 	}

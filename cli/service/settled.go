@@ -58,7 +58,8 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 func (s settled) pending(left []matter) error {
 	told := &ui.Err{
 		Msg: fmt.Sprintf("the agreement is pushed as %s, and not observed after %s", cmdutil.ShortCommit(s.commit), observe.Timeout),
-		Fix: "see plural status; it is taken up when the clusters are heard of again", Code: ui.ExitPending,
+		Fix: "see plural status; it is taken up when the clusters are heard of again",
+		Doc: ui.DocNotConverged, Code: ui.ExitPending,
 	}
 	for i := range left {
 		told.Problems = append(told.Problems, ui.Problem{Message: "waits: " + left[i].title()})

@@ -37,7 +37,9 @@ func (s ofService) ask(ctx context.Context, hub *client.Client) (*findings, erro
 	}
 	for _, name := range s.clusters {
 		if !slices.ContainsFunc(service.Deployments, func(d v1.Deployment) bool { return d.Cluster == name }) {
-			return nil, &ui.Err{Msg: fmt.Sprintf("service %s does not run on cluster %q", s.name, name), Fix: "plural service get " + s.name}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("service %s does not run on cluster %q", s.name, name), Fix: "plural service get " + s.name, Doc: ui.DocNotFound,
+			}
 		}
 	}
 	return waitingFor(service, s.clusters), nil

@@ -103,7 +103,9 @@ func (o *syncOptions) look(ctx context.Context, hub *client.Client) (*v1.Service
 func only(s *v1.Service, clusters []string) error {
 	for _, name := range clusters {
 		if !slices.ContainsFunc(s.Deployments, func(d v1.Deployment) bool { return d.Cluster == name }) {
-			return &ui.Err{Msg: fmt.Sprintf("service %s does not run on cluster %q", s.Name, name), Fix: "plural service get " + s.Name}
+			return &ui.Err{
+				Msg: fmt.Sprintf("service %s does not run on cluster %q", s.Name, name), Fix: "plural service get " + s.Name, Doc: ui.DocNotFound,
+			}
 		}
 	}
 	if len(clusters) > 0 {
@@ -128,7 +130,7 @@ func underWay(d *v1.Deployment, patient bool) bool {
 
 // failed is the error about clusters on which the service failed.
 func failed(s *v1.Service) error {
-	told := &ui.Err{Fix: "plural why " + s.Name}
+	told := &ui.Err{Fix: "plural why " + s.Name, Doc: ui.DocUnhealthy}
 	for i := range s.Deployments {
 		if d := &s.Deployments[i]; d.Phase == v1.Failed {
 			told.Problems = append(told.Problems, ui.Problem{Where: d.Cluster, Message: cmdutil.OrDash(d.Message)})
@@ -144,7 +146,7 @@ func failed(s *v1.Service) error {
 func (o *syncOptions) pending(s *v1.Service) error {
 	told := &ui.Err{
 		Msg: fmt.Sprintf("%s is still under way after %s", o.service, observe.Timeout),
-		Fix: "plural service get " + o.service, Code: ui.ExitPending,
+		Fix: "plural service get " + o.service, Doc: ui.DocNotConverged, Code: ui.ExitPending,
 	}
 	if s == nil {
 		return told

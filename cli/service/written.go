@@ -124,6 +124,7 @@ func hasFolder(name string, committed func() bool) func(*workspace.Repo, *fleet.
 			return &ui.Err{
 				Msg: fmt.Sprintf("service %q would be made of nothing", name), Fix: "give --path FOLDER, or --source SOURCE for another repository",
 				Problems: []ui.Problem{{Where: at, Message: fmt.Sprintf("this repository has no folder %q", folder)}},
+				Doc:      ui.DocNotCommitted,
 			}
 		}
 		if !committed() {
@@ -137,6 +138,7 @@ func hasFolder(name string, committed func() bool) func(*workspace.Repo, *fleet.
 			return &ui.Err{
 				Msg: fmt.Sprintf("service %q would be made of nothing", name), Fix: fmt.Sprintf("git add %s && git commit", folder),
 				Problems: []ui.Problem{{Where: at, Message: fmt.Sprintf("the folder %q is not committed", folder)}},
+				Doc:      ui.DocNotCommitted,
 			}
 		} else if err != nil {
 			return err

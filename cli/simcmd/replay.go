@@ -60,7 +60,7 @@ func newCmdReplay(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			if missed := len(result.FalseNegatives) + len(result.Incomplete); missed > 0 {
-				return &ui.Err{Msg: fmt.Sprintf("%d times a cluster would not have got what the repository renders to", missed)}
+				return &ui.Err{Msg: fmt.Sprintf("%d times a cluster would not have got what the repository renders to", missed), Fix: "the commits are above: look at what resolves them, plural render --commit COMMIT"}
 			}
 			return nil
 		},

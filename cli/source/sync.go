@@ -71,7 +71,9 @@ func synced(ctx context.Context, hub *client.Client, name string, noWait bool) (
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &ui.Err{Msg: fmt.Sprintf("source %s was not fetched within %s", name, syncTimeout), Fix: "plural hub status"}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("source %s was not fetched within %s", name, syncTimeout), Fix: "plural hub status", Doc: ui.DocNotConverged,
+			}
 		case <-tick.C:
 		}
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/tui/act"
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/details"
@@ -71,7 +72,9 @@ Without a hub it shows what the installation repo wants, with what was seen last
 func (o *options) run(ctx context.Context, line string) error {
 	f := o.factory
 	if !f.IO.InTTY || !f.IO.OutTTY || f.IO.Plain {
-		return &ui.Err{Msg: "the console needs a terminal that it can draw on", Fix: "plural status --watch prints lines"}
+		return &ui.Err{
+			Msg: "the console needs a terminal that it can draw on", Fix: "plural status --watch prints lines", Doc: ui.DocNoInput,
+		}
 	}
 	command := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -174,7 +177,7 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 	seen := o.seen(repo)
 	return &pane.World{
 		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now}), Hub: hub, Repo: repo,
-		Look: paint.NewLook(paint.Options{Color: f.IO.Color, Dark: true, ASCII: o.ascii || !unicode(f.Getenv)}),
+		Look: paint.NewLook(paint.Options{Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv)}),
 		Now:  f.Now, ReadOnly: o.readOnly,
 	}, seen, nil
 }

@@ -42,7 +42,6 @@ const (
 	DocUnhealthy      Doc = "unhealthy"
 	DocHeld           Doc = "waits-for-a-person"
 	DocAgentStale     Doc = "agent-stale"
-	DocNotConnected   Doc = "not-connected"
 	DocPlainHTTP      Doc = "plain-http"
 	DocKubeconfig     Doc = "kubeconfig"
 

@@ -62,7 +62,7 @@ func (p *Prompter) Ask(ctx context.Context, questions []Question) error {
 // Confirm asks a yes-or-no question whose answer a flag can give too; no is what just pressing enter says.
 func (p *Prompter) Confirm(ctx context.Context, question, flag string) (bool, error) {
 	if !p.Able() {
-		return false, &Err{Msg: "nobody can be asked: " + question, Fix: "give " + flag}
+		return false, &Err{Msg: "nobody can be asked: " + question, Fix: "give " + flag, Doc: DocNoInput}
 	}
 	yes := false
 	err := p.run(ctx, huh.NewConfirm().Title(question).Value(&yes))
@@ -91,6 +91,6 @@ func missing(questions []Question) error {
 	}
 	return &Err{
 		Msg: fmt.Sprintf("nothing said what %s should be, and nobody can be asked", strings.Join(flags, ", ")),
-		Fix: "give " + strings.Join(flags, " and "),
+		Fix: "give " + strings.Join(flags, " and "), Doc: DocNoInput,
 	}
 }

@@ -11,21 +11,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestErrorsForProgramsAreWhole(t *testing.T) {
+	var b bytes.Buffer
+	RenderJSON(&b, &Err{
+		Msg: "m", Cause: "c", Problems: []Problem{{"a", "p", "f"}, {"b", "p", "f"}, {"c", "p", "f"}, {"d", "p", "f"}},
+		Fix: "f", Doc: DocUsage, Code: ExitPending,
+	})
+	if strings.Count(b.String(), `"where"`) != 4 || !strings.Contains(b.String(), `docs/errors.md#usage"`) || !strings.Contains(b.String(), `"code": 8`) {
+		t.Error(b.String())
+	}
+}
+
 func TestRender(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
 		want string
 	}{
-		{"everything", fmt.Errorf("deploy: %w", &Err{Msg: "cluster prod-eu has not reported", Cause: "no route", Fix: "plural status", Doc: "docs/errors.md"}), `error: cluster prod-eu has not reported
+		{"everything", fmt.Errorf("deploy: %w", &Err{Msg: "cluster prod-eu has not reported", Cause: "no route", Fix: "plural status", See: "plural logs agent/prod-eu", Doc: DocAgentStale}), `error: cluster prod-eu has not reported
   cause: no route
   fix:   plural status
-  more:  docs/errors.md
+  more:  plural logs agent/prod-eu  ·  https://github.com/pluralsh/plural/blob/HEAD/docs/errors.md#agent-stale
 `},
 		{"several mistakes", &Err{Msg: "the repo has 2 errors", Problems: []Problem{{"a.yaml:1", "bad", "good"}, {"", "worse", ""}}}, `error: the repo has 2 errors
   a.yaml:1: bad
     fix: good
   worse
+`},
+		{"equal mistakes", &Err{Msg: "it has not converged", Problems: []Problem{
+			{"edge-1", "no disk", "make room"}, {"edge-2", "no disk", "make room"}, {"web", "bad", ""}, {"edge-3", "no disk", "make room"},
+			{"edge-4", "no disk", "make room"}, {"edge-5", "no disk", "make room"},
+		}}, `error: it has not converged
+  edge-1, edge-2, edge-3 and 2 more: no disk
+    fix: make room
+  web: bad
 `},
 		{"an unknown error", errors.New("open x: no such file"), "error: open x: no such file\n"},
 		{"several lines", errors.New("one\ntwo\n"), "error: one\n       two\n"},

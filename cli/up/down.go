@@ -152,7 +152,9 @@ func (o *downOptions) agree(ctx context.Context, repo *workspace.Repo, d *instal
 		return nil
 	}
 	if o.confirm != "" {
-		return &ui.Err{Msg: fmt.Sprintf("--confirm=%s is not this workspace's name", o.confirm), Fix: "--confirm=" + name}
+		return &ui.Err{
+			Msg: fmt.Sprintf("--confirm=%s is not this workspace's name", o.confirm), Fix: "--confirm=" + name, Doc: ui.DocUnconfirmed,
+		}
 	}
 	typed := ""
 	err = o.f.Prompter().Ask(ctx, []ui.Question{{

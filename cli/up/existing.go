@@ -104,7 +104,9 @@ func (o *options) upExisting(ctx context.Context) error {
 func (o *options) explainExisting(ctx context.Context, err error) error {
 	again := "run it again to go on"
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return &ui.Err{Msg: "interrupted; what is done stays done", Fix: again, Code: ui.ExitInterrupted, Err: err}
+		return &ui.Err{
+			Msg: "interrupted; what is done stays done", Fix: again, Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err,
+		}
 	}
 	explained := cmdutil.Explain(deploy.Explain(err))
 	var told *ui.Err
@@ -114,14 +116,18 @@ func (o *options) explainExisting(ctx context.Context, err error) error {
 		}
 		return told
 	}
-	return &ui.Err{Msg: "the fleet did not come up", Cause: err.Error(), Fix: "mend that and " + again, Err: err}
+	return &ui.Err{
+		Msg: "the fleet did not come up", Cause: err.Error(), Fix: "mend that and " + again, Doc: ui.DocFleetNotUp, Err: err,
+	}
 }
 
 // config is the way to the cluster.
 func (o *options) config() (*rest.Config, error) {
 	config, way, err := clusters.Named(o.existing.kubeconfig, o.existing.context)
 	if err != nil {
-		told := &ui.Err{Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Err: err}
+		told := &ui.Err{
+			Msg: "no way to the cluster", Cause: err.Error(), Fix: "--context CONTEXT, --kubeconfig FILE", Doc: ui.DocNoWay, Err: err,
+		}
 		var known *clusters.ContextError
 		if errors.As(err, &known) && known.Solution != "" {
 			told.Fix = known.Solution

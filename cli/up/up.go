@@ -162,12 +162,14 @@ func explain(ctx context.Context, err error, dir string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &ui.Err{
 			Msg: "interrupted; what is up stays up", Fix: "plural up --local " + dir + " goes on, plural down " + dir + " ends it",
+			Doc:  ui.DocInterrupted,
 			Code: ui.ExitInterrupted, Err: err,
 		}
 	}
 	return &ui.Err{
 		Msg: "the fleet did not come up", Cause: err.Error(),
-		Fix: "mend that and run plural up --local " + dir + " again; plural down " + dir + " ends it", Err: err,
+		Fix: "mend that and run plural up --local " + dir + " again; plural down " + dir + " ends it",
+		Doc: ui.DocFleetNotUp, Err: err,
 	}
 }
 

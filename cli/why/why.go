@@ -129,7 +129,9 @@ func (o options) open(ctx context.Context) (*asked, error) {
 	}
 	for _, name := range o.clusters {
 		if _, ok := state.Fleet.Cluster(name); !ok {
-			return nil, &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/"}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/", Doc: ui.DocNotFound,
+			}
 		}
 	}
 	a := &asked{options: o, repo: repo, state: state, deployments: map[string][]resolve.Deployment{}}

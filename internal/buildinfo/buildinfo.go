@@ -5,6 +5,9 @@ import (
 	"runtime/debug"
 )
 
+// Project is where people find the program's documents, and where they tell of defects.
+const Project = "https://github.com/pluralsh/plural"
+
 // Version is set by the linker at release; otherwise it is told from the module's build information.
 var version = ""
 
