@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/plugin"
 )
 
 func addGroups(root *cobra.Command) {
@@ -31,7 +33,7 @@ func setHelp(root *cobra.Command, f *cmdutil.Factory) {
 		f.IO.Pager = f.Pager() // help comes before anything is prepared
 		_ = f.Paged(func() error {
 			if cmd == root {
-				writeFirstScreen(f.IO.Out, root)
+				writeFirstScreen(f.IO.Out, root, f)
 				return nil
 			}
 			writeHelp(f.IO.Out, cmd)
@@ -45,7 +47,7 @@ func setHelp(root *cobra.Command, f *cmdutil.Factory) {
 }
 
 // writeFirstScreen is the help of the program: it fits a terminal of 24 lines with 80 columns.
-func writeFirstScreen(w io.Writer, root *cobra.Command) {
+func writeFirstScreen(w io.Writer, root *cobra.Command, f *cmdutil.Factory) {
 	fmt.Fprintf(w, "%s.\n", root.Short)
 	for _, group := range root.Groups() {
 		if group.ID == cmdutil.GroupTool || group.ID == cmdutil.GroupAccess {
@@ -54,6 +56,7 @@ func writeFirstScreen(w io.Writer, root *cobra.Command) {
 		}
 		writeCommands(w, root, group)
 	}
+	writePlugins(w, root, f)
 	fmt.Fprintln(w, "More: plural COMMAND --help; plural help environment, filters, keys, git, ...")
 }
 
@@ -77,6 +80,19 @@ func writeNames(w io.Writer, cmd *cobra.Command, group *cobra.Group) {
 		}
 	}
 	fmt.Fprintf(w, "%-9s%s\n", group.Title, strings.Join(names, ", "))
+}
+
+// writePlugins names the commands that other programs add, as far as a line holds.
+func writePlugins(w io.Writer, root *cobra.Command, f *cmdutil.Factory) {
+	var names []string
+	for _, p := range plugin.All(f.Getenv("PATH"), plugin.Taken(root)) {
+		if p.Shadowed == "" {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintln(w, ansi.Truncate("Plugins  "+strings.Join(names, ", "), columns, "…"))
+	}
 }
 
 // writeHelp is the help of one command.

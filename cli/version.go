@@ -119,16 +119,15 @@ func (v *version) write(f *cmdutil.Factory, w io.Writer) error {
 		return err
 	}
 	c := v.Check
-	rows := [][]string{{"hub", c.Hub + c.HubError, v.differs(c.Hub)}}
+	rows := [][]string{{"hub", c.Hub + c.HubError + v.differs(c.Hub)}}
 	for _, a := range c.Agents {
-		rows = append(rows, []string{"agents", a.Version, fmt.Sprintf("on %d clusters%s", a.Clusters, comma(v.differs(a.Version)))})
+		rows = append(rows, []string{"agents", fmt.Sprintf("%s on %d of the clusters%s", a.Version, a.Clusters, v.differs(a.Version))})
 	}
-	newest := ""
+	newest := c.Newest + c.NewestError
 	if c.Newer {
-		newest = "newer than this one"
+		newest += ", newer than this program"
 	}
-	rows = append(rows, []string{"newest", c.Newest + c.NewestError, newest})
-	return f.IO.Aligned(w, []ui.Column{{Name: "PART"}, {Name: "VERSION"}, {Name: ""}}, rows)
+	return f.IO.Aligned(w, []ui.Column{{Name: "PART"}, {Name: "VERSION"}}, append(rows, []string{"newest", newest}))
 }
 
 // differs says that another part is not of this program's version.
@@ -136,12 +135,5 @@ func (v *version) differs(other string) string {
 	if other == "" || other == v.Version {
 		return ""
 	}
-	return "not this program's version"
-}
-
-func comma(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ", " + text
+	return ", not this program's version"
 }
