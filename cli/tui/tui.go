@@ -177,8 +177,10 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 	seen := o.seen(repo)
 	return &pane.World{
 		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now}), Hub: hub, Repo: repo,
-		Look: paint.NewLook(paint.Options{Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv)}),
-		Now:  f.Now, ReadOnly: o.readOnly,
+		Look: paint.NewLook(paint.Options{
+			Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
+		}),
+		Now: f.Now, ReadOnly: o.readOnly,
 	}, seen, nil
 }
 
