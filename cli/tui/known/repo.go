@@ -41,7 +41,7 @@ func (r *repo) Seek(v1.ChangeKind, string) {}
 
 // Run gives what was seen, then the repo with it, and waits for ctx.
 func (r *repo) Run(ctx context.Context, emit func(Batch)) error {
-	var problems []v1.Problem
+	problems := []v1.Problem{}
 	past := &lastseen.Seen{}
 	if r.seen != nil {
 		seen, err := r.seen.Load()
@@ -107,8 +107,10 @@ func deploymentOf(cluster string, row *lastseen.Row) v1.Deployment {
 func (r *repo) read(ctx context.Context, past *lastseen.Seen, emit func(Batch)) []v1.Problem {
 	state, err := offline.Open(r.repo, "")
 	if err != nil {
+		emit(Batch{Marks: marks(Mark{End: true})})
 		return problemsOf(err)
 	}
+	emit(Batch{Marks: marks(Mark{Begin: true})}) // what was seen of what is not there any more goes at the end
 	j := join{state: state, resolver: resolve.New(), past: past, services: map[string]*v1.Service{}}
 	for i := range state.Fleet.Services {
 		s := describe(&state.Fleet.Services[i])
