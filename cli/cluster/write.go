@@ -32,14 +32,15 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 It becomes clusters/NAME.yaml, which is shown, committed and pushed. Services that
 its tags select are meant for it from then on, and run there once it is registered:
 plural cluster register NAME.`,
-		Example: cmdutil.Example("plural cluster create edge-1 --tag env=prod domain=edge-1.example.org", "plural cl create edge-2 --tag env=dev --dry-run"),
+		Example: cmdutil.Example(
+			"plural cluster create edge-1 --tag env=prod domain=edge-1.example.org",
+			"plural cl create edge-2 --tag env=dev --dry-run"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine(), Doc: ui.DocUsage}
 			}
 			return nil
 		},
-		ValidArgsFunction: cmdutil.Complete(f, completions.Nothing),
 	}
 	cmd.Flags().StringToStringVar(&tags, "tag", nil, "a tag, `KEY=VALUE`; may be repeated")
 	c.Flags(cmd.Flags())
@@ -52,7 +53,7 @@ plural cluster register NAME.`,
 		for _, p := range given {
 			text, ok := p.Value.(string)
 			if !ok {
-				return &ui.Err{Msg: "a new cluster has no parameter " + p.Key, Fix: p.Key + "=VALUE"}
+				return &ui.Err{Msg: "a new cluster has no parameter " + p.Key, Fix: p.Key + "=VALUE", Doc: ui.DocUsage}
 			}
 			if cluster.Spec.Parameters == nil {
 				cluster.Spec.Parameters = map[string]string{}
@@ -80,7 +81,7 @@ open of what is sealed, the command says what has to follow.`,
 			"plural cluster set edge-1 domain=edge-1.example.org tag.old- --dry-run"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine(), Doc: ui.DocUsage}
 			}
 			return nil
 		},
@@ -113,9 +114,8 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
 edit again. Then it is shown, committed and pushed.`,
-		Example:           cmdutil.Example("plural cluster edit edge-1", "plural cl edit edge-1 --no-push"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Clusters),
+		Example: cmdutil.Example("plural cluster edit edge-1", "plural cl edit edge-1 --no-push"),
+		Args:    cmdutil.Exactly("NAME"),
 	}
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -32,17 +32,20 @@ func assigned(args []string, place func(string) string, value func(string) (any,
 		case ok && key != "":
 			v, err := value(text)
 			if err != nil {
-				return nil, &ui.Err{Msg: fmt.Sprintf("cannot read the value of %q: %v", key, err), Fix: "write KEY=VALUE, with a text in YAML's quotes"}
+				return nil, &ui.Err{
+					Msg: fmt.Sprintf("cannot read the value of %q", key), Cause: err.Error(), Fix: "write a text in quotes of YAML's, within those of the shell",
+					Doc: ui.DocUsage,
+				}
 			}
 			f = amend.Field{Key: place(key), Value: v}
 		case !ok && len(arg) > 1 && strings.HasSuffix(arg, "-"):
 			f.Key = place(strings.TrimSuffix(arg, "-"))
 		default:
-			return nil, &ui.Err{Msg: fmt.Sprintf("%q assigns nothing", arg), Fix: "write KEY=VALUE, or KEY- to take it away"}
+			return nil, &ui.Err{Msg: fmt.Sprintf("%q assigns nothing", arg), Fix: "write KEY=VALUE, or KEY- to take it away", Doc: ui.DocUsage}
 		}
 		for _, other := range fields {
 			if other.Key == f.Key {
-				return nil, &ui.Err{Msg: fmt.Sprintf("%q is given twice", strings.TrimSuffix(key, "-")), Fix: "give it once"}
+				return nil, &ui.Err{Msg: fmt.Sprintf("%q is given twice", strings.TrimSuffix(key, "-")), Fix: "give it once", Doc: ui.DocUsage}
 			}
 		}
 		fields = append(fields, f)
@@ -133,7 +136,10 @@ func Nested(fields []amend.Field) (map[string]any, error) {
 	out := map[string]any{}
 	for _, f := range fields {
 		if err := amend.Put(out, f); err != nil {
-			return nil, &ui.Err{Msg: fmt.Sprintf("%q has no place: %v", f.Key, err), Fix: "write PATH=VALUE, with dots between names and a backslash before a dot that is part of one"}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("%q has no place", f.Key), Cause: err.Error(),
+				Fix: "write PATH=VALUE, with dots between names and a backslash before a dot that is part of one", Doc: ui.DocUsage,
+			}
 		}
 	}
 	return out, nil

@@ -3,9 +3,9 @@
 // It refuses to know the fields of any kind, and how far a change is carried: callers name fields, and cli/change asks the
 // person's flags.
 //
-// A change is planned from the files as they lie in the work tree (workspace/amend), and refused with file and line where it would
-// leave a mistake behind. What is planned is shown, committed, pushed, and waited for until whatever the document is about runs
-// with it.
+// A change is planned from the files as they lie in the work tree (workspace/amend), and refused with file and line where it
+// would leave a mistake behind. What is planned is shown, committed, pushed, and waited for until whatever the document is about
+// runs with it.
 package document
 
 import (
@@ -58,7 +58,7 @@ func (c *Change) Create(ctx context.Context, name string, object any) error {
 // Set writes fields of a document, and takes away those without a value. With none it is an error that says how it is used.
 func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Field) error {
 	if len(fields) == 0 {
-		return &ui.Err{Msg: "nothing says what to change", Fix: usage}
+		return &ui.Err{Msg: "nothing says what to change", Fix: usage, Doc: ui.DocUsage}
 	}
 	repo, err := c.Factory.Repo()
 	if err != nil {
@@ -75,7 +75,8 @@ func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Fie
 	return c.carryOut(ctx, repo, name, planned, subject(name, fields))
 }
 
-// Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it, and may be nil.
+// Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it, and may
+// be nil.
 func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(context.Context, *workspace.Repo) error) error {
 	repo, err := c.Factory.Repo()
 	if err != nil {
@@ -171,7 +172,7 @@ func (c *Change) explained(err error) error {
 	var invalid *amend.InvalidError
 	if errors.As(err, &invalid) {
 		told := *cmdutil.Problems("the installation repo as it would be", cmdutil.FleetProblems(invalid.Mistakes))
-		told.Cause, told.Err = "nothing was changed", err
+		told.Cause, told.Doc, told.Err = "nothing was changed", ui.DocMistakes, err
 		return &told
 	}
 	return change.Explained(err)

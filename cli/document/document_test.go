@@ -24,8 +24,8 @@ func TestAParameterIsSetCommittedPushedAndSeenToRun(t *testing.T) {
 	if got := w.git(w.origin, "log", "-1", "--format=%s", "main"); got != "Set replicas=3, tag=6.7.1 of web" {
 		t.Errorf("the commit says %q", got)
 	}
-	if w.asked["/v1/services/web"] == 0 || !strings.Contains(w.errOut.String(), `+    replicas: "3"`) {
-		t.Errorf("it was not shown, or not waited for: %v\n%s", w.asked, w.errOut)
+	if !w.wasAsked("/v1/services/web") || !strings.Contains(w.errOut.String(), `+    replicas: "3"`) {
+		t.Errorf("it was not shown, or not waited for:\n%s", w.errOut)
 	}
 	before := w.state()
 	w.runs("service", "set", "web", "replicas=3")
@@ -69,7 +69,7 @@ spec:
 	w.refused([]string{"service", "delete", "shop"}, "give --confirm")
 	w.refused([]string{"service", "delete", "shop", "--confirm", "web"}, "nothing was changed")
 	w.runs("service", "delete", "shop", "--confirm", "shop")
-	if w.pushed("services/shop.yaml") != "" || !strings.Contains(w.errOut.String(), "7 objects on 1 clusters go: edge-1") {
+	if w.pushed("services/shop.yaml") != "" || !strings.Contains(w.errOut.String(), "7 objects on 1 cluster go: edge-1") {
 		t.Errorf("%s", w.errOut)
 	}
 	w.runs("service", "delete", "db", "--confirm=db")
@@ -104,8 +104,8 @@ func TestASourceIsAddedChangedAndDeleted(t *testing.T) {
 		t.Error(diff)
 	}
 	w.runs("source", "set", "upstream", "--ref", "v2")
-	if got := w.pushed("sources/upstream.yaml"); !strings.Contains(got, "ref: v2} # theirs") || w.asked["/v1/services/api"] == 0 {
-		t.Errorf("%s\n%v", got, w.asked)
+	if got := w.pushed("sources/upstream.yaml"); !strings.Contains(got, "ref: v2} # theirs") || !w.wasAsked("/v1/services/api") {
+		t.Error(got)
 	}
 	w.runs("source", "set", "charts", "--oci", "oci://registry.example.org/charts", "--ref", "1.2", "--interval", "")
 	want = header + "kind: Source\nmetadata:\n  name: charts\nspec:\n  oci:\n    url: oci://registry.example.org/charts\n    ref: \"1.2\"\n"

@@ -57,7 +57,9 @@ func (c *Change) Edit(ctx context.Context, name string) error {
 
 // session is the editor's run, again as long as what comes of it would be a mistake and the person wants to go on. It is nil when
 // there is nothing to change.
-func (c *Change) session(ctx context.Context, repo *workspace.Repo, file string, before []byte, draft *editor.Draft) (*amend.Change, error) {
+func (c *Change) session(
+	ctx context.Context, repo *workspace.Repo, file string, before []byte, draft *editor.Draft,
+) (*amend.Change, error) {
 	for {
 		if err := draft.Edit(ctx); err != nil {
 			return nil, err

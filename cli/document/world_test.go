@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +45,8 @@ type world struct {
 	dir, origin string
 	env         map[string]string
 	out, errOut *bytes.Buffer
-	// asked are the hub's answers by path.
+	// asked are the hub's answers by path, which it counts under the lock.
+	lock  sync.Mutex
 	asked map[string]int
 	// meanwhile is called when the hub is asked something; nil does nothing.
 	meanwhile func()
@@ -80,6 +82,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) hub(rw http.ResponseWriter, r *http.Request) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	w.asked[r.URL.Path]++
 	if w.meanwhile != nil {
 		w.meanwhile()
@@ -108,6 +112,13 @@ func (w *world) holds(text string) bool {
 	cmd := exec.CommandContext(w.t.Context(), "git", "grep", "-q", text, "main", "--", "services", "clusters")
 	cmd.Dir = w.origin
 	return cmd.Run() == nil
+}
+
+// wasAsked says whether the hub was asked for a path.
+func (w *world) wasAsked(path string) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.asked[path] > 0
 }
 
 func (w *world) factory() *cmdutil.Factory {
@@ -166,7 +177,7 @@ func (w *world) refused(args []string, says ...string) {
 
 func (w *world) git(dir string, args ...string) string {
 	w.t.Helper()
-	cmd := exec.CommandContext(w.t.Context(), "git", args...)
+	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), "git", args...) // the hub may be asked when a test has ended
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",

@@ -53,7 +53,16 @@ func (d *Draft) Name() string { return d.name }
 
 // Edit runs the person's editor until it ends. Its setting may be several words, as git's.
 func (d *Draft) Edit(ctx context.Context) error {
-	command := cmp.Or(d.f.Setting(settings.Editor), d.f.Getenv("VISUAL"), d.f.Getenv("EDITOR"), "vi")
+	command := cmp.Or(d.f.Setting(settings.Editor), d.f.Getenv("VISUAL"), d.f.Getenv("EDITOR"))
+	if command == "" {
+		if !d.f.Prompter().Able() {
+			return &ui.Err{
+				Msg: "nothing says which editor is meant, and nobody is at a terminal", Doc: ui.DocEditor,
+				Fix: "set EDITOR to a program that changes the file it is given",
+			}
+		}
+		command = "vi"
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "sh", d.name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.f.IO.In, d.f.IO.ErrOut, d.f.IO.ErrOut
 	if d.f.IO.OutTTY {

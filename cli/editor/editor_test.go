@@ -79,3 +79,14 @@ func TestAnEditorThatFailsSaysWhichItWas(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWithoutATerminalNoEditorIsMadeUp(t *testing.T) {
+	d, err := Open(factory(map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}), "x.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Wipe()
+	if err := d.Edit(t.Context()); err == nil || !strings.Contains(err.Error(), "nobody is at a terminal") {
+		t.Error(err)
+	}
+}

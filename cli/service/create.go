@@ -6,7 +6,6 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/completions"
 	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -27,16 +26,17 @@ its templates (*.tmpl) see as .parameters.`,
 			"plural service create web --path apps/web -l env=prod replicas=3",
 			"plural service create redis --source bitnami --chart redis --ref '>=20 <21' --cluster edge-1",
 			"plural service create web --path apps/web -l env=prod --dry-run"),
-		Args:              named,
-		ValidArgsFunction: cmdutil.Complete(f, completions.Nothing),
+		Args: named,
 	}
 	w.flags(cmd.Flags())
-	complete(f, cmd)
+	complete(cmd)
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		if len(w.clusters) == 0 && len(w.tags) == 0 {
-			return &ui.Err{Msg: "nothing says where the service runs", Fix: "--cluster NAME, or -l KEY=VALUE for clusters with that tag"}
+			return &ui.Err{
+				Msg: "nothing says where the service runs", Fix: "--cluster NAME, or -l KEY=VALUE for clusters with that tag", Doc: ui.DocUsage,
+			}
 		}
 		service := &fleet.Service{Metadata: fleet.Metadata{Name: name}, Spec: w.spec()}
 		if err := fill(&service.Spec, args[1:], w.values); err != nil {
@@ -51,7 +51,7 @@ its templates (*.tmpl) see as .parameters.`,
 // named wants a name, whatever comes behind it.
 func named(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}
+		return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine(), Doc: ui.DocUsage}
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func fill(spec *fleet.ServiceSpec, parameters, values []string) error {
 	for _, p := range given {
 		text, ok := p.Value.(string)
 		if !ok {
-			return &ui.Err{Msg: "a new service has no parameter " + p.Key, Fix: p.Key + "=VALUE"}
+			return &ui.Err{Msg: "a new service has no parameter " + p.Key, Fix: p.Key + "=VALUE", Doc: ui.DocUsage}
 		}
 		if spec.Parameters == nil {
 			spec.Parameters = map[string]string{}
@@ -91,13 +91,8 @@ func fill(spec *fleet.ServiceSpec, parameters, values []string) error {
 	return err
 }
 
-// complete completes the flags that name something.
-func complete(f *cmdutil.Factory, cmd *cobra.Command) {
-	for flag, kind := range map[string]completions.Kind{
-		"source": completions.Sources, "cluster": completions.Clusters, "path": completions.Folders, "values-file": completions.Files,
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cmdutil.CompleteList(f, kind))
-	}
+// complete completes what help does not tell apart from other names.
+func complete(cmd *cobra.Command) {
 	renderers := cobra.FixedCompletions([]cobra.Completion{"raw", "kustomize", "helm"}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("renderer", renderers)
+	_ = cmd.RegisterFlagCompletionFunc("renderer", renderers) // the flag is there, and has none
 }

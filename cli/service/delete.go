@@ -15,7 +15,6 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/completions"
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
@@ -37,9 +36,11 @@ Its document is removed, and with it what it has on its clusters, unless its
 sync.onDelete says that it stays. The command says how much that is, and wants the
 service's name typed. What is more than the deletion budget allows waits for an
 agreement: plural service ack.`,
-		Example:           cmdutil.Example("plural service delete web", "plural service delete web --confirm=web", "plural service delete web --dry-run"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Services),
+		Example: cmdutil.Example(
+			"plural service delete web",
+			"plural service delete web --confirm=web",
+			"plural service delete web --dry-run"),
+		Args: cmdutil.Exactly("NAME"),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the service's `NAME` once more, for scripts")
 	c.Flags(cmd.Flags())
@@ -109,7 +110,8 @@ func (t toll) objects(ctx context.Context, stay bool) error {
 	if service.LeftOut > 0 {
 		most = "more than "
 	}
-	t.f.Say("%s%d objects on %d clusters %s: %s", most, objects, len(clusters)+service.LeftOut, fate, ui.Clean(list(clusters)))
+	where := count(len(clusters)+service.LeftOut, "cluster")
+	t.f.Say("%s%s on %s %s: %s", most, count(objects, "object"), where, fate, ui.Clean(list(clusters)))
 	return nil
 }
 
@@ -124,8 +126,8 @@ func (t toll) budget(known *fleet.Fleet, s *fleet.Service) error {
 		return err
 	}
 	if !limit.Allows(1, len(known.Services)) {
-		t.f.Say("it is 1 of %d services, and the deletion budget of %s allows %d: the hub will refuse the commit until plural service ack --commit",
-			len(known.Services), limit, limit.Allowed(len(known.Services)))
+		t.f.Say("it is 1 of %s, and the deletion budget of %s allows %d: the hub will refuse the commit until: plural service ack --commit",
+			count(len(known.Services), "service"), limit, limit.Allowed(len(known.Services)))
 		return nil
 	}
 	var waits []string
@@ -145,8 +147,15 @@ func (t toll) budget(known *fleet.Fleet, s *fleet.Service) error {
 		}
 	}
 	if len(waits) > 0 {
-		t.f.Say("%s more than the deletion budget of %s: it will wait there until plural service ack --cluster-removals CLUSTER",
-			fmt.Sprintf("on %s it is", list(waits)), limit)
+		t.f.Say("on %s it is more than the deletion budget of %s: it will wait there until plural service ack --cluster-removals CLUSTER",
+			list(waits), limit)
 	}
 	return nil
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

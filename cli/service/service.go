@@ -26,8 +26,8 @@ func NewCmdService(f *cmdutil.Factory) *cobra.Command {
 		Aliases: []string{"svc"},
 		Short:   "See and steer the fleet's services",
 		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
-	}, newCmdList(f), newCmdGet(f), newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdAck(f), newCmdSync(f), newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f),
-		newCmdRestart(f), newCmdHistory(f), newCmdRollback(f))
+	}, newCmdList(f), newCmdGet(f), newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdAck(f), newCmdSync(f),
+		newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f), newCmdRestart(f), newCmdHistory(f), newCmdRollback(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {

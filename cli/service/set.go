@@ -33,7 +33,7 @@ nothing is changed.`,
 		ValidArgsFunction: cmdutil.Complete(f, completions.Services),
 	}
 	w.flags(cmd.Flags())
-	complete(f, cmd)
+	complete(cmd)
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fields, err := document.Assigned(args[1:], func(key string) string { return amend.Key("spec", "parameters", key) })
@@ -61,9 +61,8 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
 edit again. Then it is shown, committed and pushed.`,
-		Example:           cmdutil.Example("plural service edit web", "EDITOR='code --wait' plural svc edit web -m 'Give web more memory'"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Services),
+		Example: cmdutil.Example("plural service edit web", "EDITOR='code --wait' plural svc edit web -m 'Give web more memory'"),
+		Args:    cmdutil.Exactly("NAME"),
 	}
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -105,8 +105,8 @@ func items(texts []string) []any {
 	return out
 }
 
-// hasFolder wants the folder that a service of this repository is made of: in the work tree and, where the change is committed, in
-// the commit before it. Without it the hub would refuse the commit.
+// hasFolder wants the folder that a service of this repository is made of: in the work tree and, where the change is committed,
+// in the commit before it. Without it the hub would refuse the commit.
 func hasFolder(name string, committed func() bool) func(*workspace.Repo, *fleet.Fleet) error {
 	return func(repo *workspace.Repo, after *fleet.Fleet) error {
 		s, ok := after.Service(name)

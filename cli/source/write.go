@@ -7,7 +7,6 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/completions"
 	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -36,11 +35,14 @@ func (w *written) spec() (fleet.SourceSpec, error) {
 	case w.oci != "":
 		spec.OCI = &fleet.OCISource{URL: w.oci, Ref: w.ref}
 	case w.helm != "" && w.ref != "":
-		return spec, &ui.Err{Msg: "a Helm repository has no ref of its own", Fix: "give it to each service: plural service create NAME --ref VERSION"}
+		return spec, &ui.Err{
+			Msg: "a Helm repository has no ref of its own", Fix: "give it to each service: plural service create NAME --ref VERSION",
+			Doc: ui.DocUsage,
+		}
 	case w.helm != "":
 		spec.Helm = &fleet.HelmSource{URL: w.helm}
 	default:
-		return spec, &ui.Err{Msg: "nothing says where the source is", Fix: "--git URL, --helm URL or --oci URL"}
+		return spec, &ui.Err{Msg: "nothing says where the source is", Fix: "--git URL, --helm URL or --oci URL", Doc: ui.DocUsage}
 	}
 	if w.secret != "" {
 		spec.Auth = &fleet.SourceAuth{Secret: w.secret}
@@ -91,8 +93,7 @@ a file that is sealed for the hub (docs/spec/sources.md).`,
 			"plural source add podinfo --git https://github.com/stefanprodan/podinfo --ref 6.7.0",
 			"plural source add bitnami --helm https://charts.bitnami.com/bitnami --interval 10m",
 			"plural src add app --oci oci://registry.example.com/app --secret secrets/registry.yaml --dry-run"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Nothing),
+		Args: cmdutil.Exactly("NAME"),
 	}
 	w.flags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("git", "helm", "oci")
@@ -118,9 +119,10 @@ func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 Each flag writes the field of its name, and an empty text takes it away. Nothing
 else in the source's file changes. All of the repo is checked with the change: a
 mistake is told with its line, and nothing is changed.`,
-		Example:           cmdutil.Example("plural source set podinfo --ref 6.7.1", "plural source set podinfo --interval '' -m 'Look as often as usual'"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+		Example: cmdutil.Example(
+			"plural source set podinfo --ref 6.7.1",
+			"plural source set podinfo --interval '' -m 'Look as often as usual'"),
+		Args: cmdutil.Exactly("NAME"),
 	}
 	w.flags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("git", "helm", "oci")
@@ -130,7 +132,8 @@ mistake is told with its line, and nothing is changed.`,
 		if err != nil {
 			return err
 		}
-		return c.Set(cmd.Context(), args[0], "plural source set "+args[0]+" --ref REF, or another flag: --help", w.fields(kind, cmd.Flags()))
+		usage := "plural source set " + args[0] + " --ref REF, or another flag: --help"
+		return c.Set(cmd.Context(), args[0], usage, w.fields(kind, cmd.Flags()))
 	}
 	return cmd
 }
@@ -157,9 +160,8 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
 edit again. Then it is shown, committed and pushed.`,
-		Example:           cmdutil.Example("plural source edit podinfo", "plural src edit podinfo --no-push"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+		Example: cmdutil.Example("plural source edit podinfo", "plural src edit podinfo --no-push"),
+		Args:    cmdutil.Exactly("NAME"),
 	}
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.Edit(cmd.Context(), args[0]) }
@@ -177,9 +179,8 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 
 A source that services come from stays: the command says which, with their lines.
 It wants the source's name typed.`,
-		Example:           cmdutil.Example("plural source delete podinfo", "plural source delete podinfo --confirm=podinfo"),
-		Args:              cmdutil.Exactly("NAME"),
-		ValidArgsFunction: cmdutil.Complete(f, completions.Sources),
+		Example: cmdutil.Example("plural source delete podinfo", "plural source delete podinfo --confirm=podinfo"),
+		Args:    cmdutil.Exactly("NAME"),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the source's `NAME` once more, for scripts")
 	c.Flags(cmd.Flags())

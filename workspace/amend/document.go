@@ -90,7 +90,9 @@ func Create(repo fs.FS, object any) (*Change, error) {
 		return nil, err
 	}
 	if at, ok := position(before, d); ok {
-		return nil, &Error{fmt.Sprintf("%s is there already, in %s", d, at), fmt.Sprintf("change it: plural %s edit %s", d.noun(), d.Name)}
+		return nil, &Error{
+			fmt.Sprintf("%s is there already, in %s", d, at), fmt.Sprintf("change it: plural %s edit %s", d.noun(), d.Name),
+		}
 	}
 	c := &Change{File: d.folder() + "/" + d.Name + ".yaml"}
 	if !fs.ValidPath(c.File) || strings.ContainsRune(d.Name, '/') {

@@ -84,7 +84,9 @@ func unwritable(d Document, key string, err error) error {
 	if err != nil {
 		why = ": " + err.Error()
 	}
-	return &Error{fmt.Sprintf("%s of %s cannot be changed by a program%s", key, d, why), fmt.Sprintf("plural %s edit %s", d.noun(), d.Name)}
+	return &Error{
+		fmt.Sprintf("%s of %s cannot be changed by a program%s", key, d, why), fmt.Sprintf("plural %s edit %s", d.noun(), d.Name),
+	}
 }
 
 // writing is the text of a file while fields of one of its documents are changed.
