@@ -120,6 +120,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	if err == nil {
 		return int(ui.ExitOK)
 	}
+	if f.Output == "" && asksForJSON(args) { // behind a flag that could not be read
+		f.Output = "json"
+	}
 	if errors.Is(context.Cause(ctx), errTimeout) && (errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded)) {
 		late := &ui.Err{
 			Msg: fmt.Sprintf("still at work after %s", f.Timeout), Fix: "give it longer: --timeout", Doc: ui.DocTimeout, Code: ui.ExitPending, Err: err,
@@ -132,6 +135,21 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	}
 	tell(f, err)
 	return int(ui.CodeOf(cmdutil.Explain(err)))
+}
+
+// asksForJSON says whether the arguments have -o json, whatever else is among them.
+func asksForJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "-o", "--output":
+			return i+1 < len(args) && args[i+1] == "json"
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		}
+	}
+	return false
 }
 
 // prepare acts on the global flags, once they are known.
