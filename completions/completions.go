@@ -58,7 +58,7 @@ type Lookup func(ctx context.Context, kind Kind, prefix string) ([]Word, error)
 var ErrUnknown = errors.New("names of this kind are not known here")
 
 // Within is how long a search may take. With the start of a program before it, a person waits for at most 200 ms.
-const Within = 150 * time.Millisecond
+const Within = 120 * time.Millisecond
 
 // Finder finds words where they are known.
 type Finder struct {
