@@ -120,11 +120,13 @@ type Deployment struct {
 	// QuarantinedKey failed a test that gates, and is not applied again.
 	QuarantinedKey string `json:"quarantinedKey,omitempty"`
 	// Suspended says that its agent leaves it as it is; where that is not what is desired, its phase is held.
-	Suspended bool      `json:"suspended,omitempty"`
-	Objects   int       `json:"objects"`
-	Ready     int       `json:"ready"`
-	Message   string    `json:"message,omitempty"`
-	Problems  []Problem `json:"problems,omitempty"`
+	Suspended bool `json:"suspended,omitempty"`
+	// Leftover says that nothing asks for it any more: its agent still has it.
+	Leftover bool      `json:"leftover,omitempty"`
+	Objects  int       `json:"objects"`
+	Ready    int       `json:"ready"`
+	Message  string    `json:"message,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
 	// Held are deletions that wait for a person.
 	Held  *Waiting `json:"held,omitempty"`
 	Tests []Test   `json:"tests,omitempty"`

@@ -50,7 +50,7 @@ func clip(text string, most int) string {
 // facts are what is known of a row without its report.
 func (c cell) facts() v1.Deployment {
 	r := c.row
-	out := v1.Deployment{Service: r.service(), Cluster: c.entry.name(), Phase: r.phase, Message: r.said()}
+	out := v1.Deployment{Service: r.service(), Cluster: c.entry.name(), Phase: r.phase, Message: r.said(), Leftover: r.want == nil}
 	if r.want != nil {
 		out.Key, out.Version, out.Suspended = r.want.Key, r.want.Version, r.want.Suspended
 	}

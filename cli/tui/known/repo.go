@@ -189,7 +189,7 @@ func (j *join) cluster(c *fleet.Cluster, into *Batch) {
 	for i := range seen {
 		if !asked(wanted, seen[i].Service) {
 			row := deploymentOf(name, &seen[i])
-			row.Phase, row.Message = v1.Removing, notAsked
+			row.Phase, row.Message, row.Leftover = v1.Removing, notAsked, true
 			worst = worse(worst, row.Phase)
 			j.rows = counted(j.rows, row.Phase)
 			into.Deployments.Items = append(into.Deployments.Items, row)

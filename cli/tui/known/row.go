@@ -54,8 +54,9 @@ func (d *Deployment) ID() string { return d.Cluster + "/" + d.Service }
 type grid struct {
 	rows   *List[Deployment]
 	places map[string]*located
-	works  map[string]*Work
-	words  words
+	// works are what services have, bare what is left over of them: it has no settings any more. They are numbered together.
+	works, bare map[string]*Work
+	words       words
 }
 
 // located is a cluster with the slots of its rows, by service.
@@ -65,7 +66,7 @@ type located struct {
 }
 
 func newGrid() *grid {
-	g := &grid{places: map[string]*located{}, works: map[string]*Work{}}
+	g := &grid{places: map[string]*located{}, works: map[string]*Work{}, bare: map[string]*Work{}}
 	g.rows = newList(deploymentTable(), ids[Deployment](g))
 	return g
 }
@@ -111,9 +112,13 @@ func (g *grid) row(d *v1.Deployment) {
 	if at == nil {
 		at = g.place(&Place{Cluster: d.Cluster})
 	}
-	work := g.works[d.Service]
+	works := g.works
+	if d.Leftover {
+		works = g.bare
+	}
+	work := works[d.Service]
 	if work == nil {
-		work = g.work(Work{Service: d.Service})
+		work = g.work(works, Work{Service: d.Service})
 	}
 	slot := g.find(at, work.Service)
 	if slot < 0 && g.rows.Len() >= maxRows {
@@ -158,13 +163,13 @@ func (g *grid) cluster(c *v1.Cluster) {
 	}
 }
 
-func (g *grid) work(w Work) *Work {
-	if before := g.works[w.Service]; before != nil {
+func (g *grid) work(among map[string]*Work, w Work) *Work {
+	if before := among[w.Service]; before != nil {
 		w.number = before.number
 	} else {
-		w.number = len(g.works)
+		w.number = len(g.works) + len(g.bare)
 	}
-	g.works[w.Service] = &w
+	among[w.Service] = &w
 	return &w
 }
 
@@ -174,7 +179,7 @@ func (g *grid) service(s *v1.Service) {
 	if before != nil && before.Namespace == s.Namespace && before.Source == s.Source {
 		return
 	}
-	work := g.work(Work{Service: s.Name, Namespace: s.Namespace, Source: s.Source})
+	work := g.work(g.works, Work{Service: s.Name, Namespace: s.Namespace, Source: s.Source})
 	if before == nil {
 		return
 	}
