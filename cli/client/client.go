@@ -67,18 +67,6 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 // New is a client of the hub at address (http or https), with token, which may be empty, for a program of that version.
 // Proxies are taken from the environment.
 func New(address, token, version string) (*Client, error) {
-	return Over(&http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: timeout,
-		IdleConnTimeout:       time.Minute,
-		ForceAttemptHTTP2:     true,
-	}, address, token, version)
-}
-
-// Over is New with another way to the hub than the network's usual one.
-func Over(way http.RoundTripper, address, token, version string) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	switch {
 	case err == nil && base.User != nil:
@@ -86,9 +74,17 @@ func Over(way http.RoundTripper, address, token, version string) (*Client, error
 	case err != nil || base.Host == "" || base.RawQuery != "" || base.Scheme != "http" && base.Scheme != "https":
 		return nil, fmt.Errorf("hub address %q: write it as https://HOST", address)
 	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: timeout,
+		IdleConnTimeout:       time.Minute,
+		ForceAttemptHTTP2:     true,
+	}
 	return &Client{
 		base: base, token: token, userAgent: "plural/" + version,
-		http: &http.Client{Transport: way, Timeout: timeout},
+		http: &http.Client{Transport: transport, Timeout: timeout},
 	}, nil
 }
 

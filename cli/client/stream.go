@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -28,6 +29,11 @@ func (c *Client) Trust(certificates []byte) error {
 	}
 	c.transport().TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return nil
+}
+
+// Dial has the hub be reached by another dialer than the network's own. It comes before the first request.
+func (c *Client) Dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	c.transport().DialContext = dial
 }
 
 // Transport is one of its own, for requests to this hub that may take as long as they like, such as a watch.
