@@ -39,6 +39,10 @@ spec:
     replicas: "2"
 `
 
+// kubeconfig names a cluster that nobody reaches.
+const kubeconfig = `{current-context: far, contexts: [{name: far, context: {cluster: far}}],
+  clusters: [{name: far, cluster: {server: "http://127.0.0.1:1"}}]}`
+
 // world is an installation repo with an origin and a hub, which says that everything is well at the newest commit of it.
 type world struct {
 	t           *testing.T
@@ -58,7 +62,10 @@ func newWorld(t *testing.T) *world {
 	base := t.TempDir()
 	w := &world{
 		t: t, dir: filepath.Join(base, "repo"), origin: filepath.Join(base, "origin"), out: new(bytes.Buffer), errOut: new(bytes.Buffer),
-		env: map[string]string{"PLURAL_CONFIG_DIR": t.TempDir(), "XDG_RUNTIME_DIR": t.TempDir(), "CI": "1"}, asked: map[string]int{},
+		env: map[string]string{"PLURAL_CONFIG_DIR": t.TempDir(), "XDG_RUNTIME_DIR": t.TempDir(), "CI": "1", "KUBECONFIG": filepath.Join(base, "kubeconfig")}, asked: map[string]int{},
+	}
+	if err := os.WriteFile(w.env["KUBECONFIG"], []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	hub := httptest.NewServer(http.HandlerFunc(w.hub))
 	t.Cleanup(hub.Close)
@@ -68,6 +75,7 @@ func newWorld(t *testing.T) *world {
 	w.write(map[string]string{
 		"plural.yaml":          header + "kind: Workspace\nmetadata: {name: demo}\nspec: {hub: {url: \"" + hub.URL + "\"}}\n",
 		"clusters/edge-1.yaml": header + "kind: Cluster\nmetadata: {name: edge-1}\nspec:\n  tags: {env: prod} # where\n",
+		"clusters/spare.yaml":  header + "kind: Cluster\nmetadata: {name: spare}\n",
 		"services/web.yaml":    webFile,
 		"services/two.yaml": header + "kind: Service\nmetadata: {name: api}\nspec:\n  source: {name: upstream, path: api}\n  clusters: {names: [edge-1]}\n" +
 			"---\n" + header + "kind: Service\nmetadata: {name: db}\nspec:\n  source: {path: apps/web}\n  clusters: {}\n",

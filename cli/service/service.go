@@ -1,7 +1,7 @@
 // Package service owns the commands about services.
 //
-// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer; ack also
-// plans one commit to the installation repo, makes it, and sees what comes of it.
+// It refuses to know how the hub is found and asked, and how a change is made. A command asks the hub one question and shows the
+// answer, or says what is to be changed of a service's document and sees what comes of it.
 package service
 
 import (

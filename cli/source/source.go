@@ -1,6 +1,7 @@
 // Package source owns the commands about sources.
 //
-// It refuses to know how the hub is found and asked. A command asks the hub one question and shows the answer.
+// It refuses to know how the hub is found and asked, and how a change is made. A command asks the hub one question and shows the
+// answer, or says which fields of a source's document are to be what.
 package source
 
 import (
