@@ -275,7 +275,13 @@ func (d *Desk) copies() []Action {
 	return []Action{
 		{
 			Binding: bind("c", "copy name"), Name: "copy", Applies: func(all []pane.Subject) bool { return len(all) > 0 }, About: about,
-			Copies: func(all []pane.Subject) string { return strings.Join(about(all).Names, "\n") },
+			Copies: func(all []pane.Subject) string {
+				names := about(all).Names
+				for i := range names { // a line break of its own would be an enter, where it is pasted
+					names[i] = d.world.Look.Clean(names[i])
+				}
+				return strings.Join(names, "\n")
+			},
 		},
 		{
 			Binding: bind("C", "copy command"), Name: "copy", About: about,

@@ -107,6 +107,9 @@ func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.C
 		text := a.Copies(subjects)
 		return tea.Batch(tea.SetClipboard(text), told(false, "copied %s", strings.ReplaceAll(text, "\n", ", ")))
 	}
+	if name, found := misnamed(subjects); found {
+		return told(true, "%s: %q is no name of anything in a fleet", a.Binding.Help().Desc, name)
+	}
 	commands, err := a.Commands(subjects)
 	if err != nil {
 		return told(true, "%s: %v", a.Binding.Help().Desc, err)

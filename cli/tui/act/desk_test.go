@@ -118,6 +118,28 @@ func TestACommandThatFailsIsToldWithWhatMendsIt(t *testing.T) {
 	}
 }
 
+func TestANameThatACommandWouldReadAsSomethingElseIsGivenToNone(t *testing.T) {
+	for name, on := range map[string]pane.Subject{
+		"a flag":            service("--kubeconfig=/tmp/x"),
+		"several":           onCluster("web", "edge-1,edge-2"),
+		"a cluster":         onCluster("web", "-h"),
+		"a word and more":   clusterOf("edge 1"),
+		"a line break":      service("web\nrm"),
+		"a commit":          {Kind: pane.KindCommit, Name: "--redo"},
+		"a deployment's":    {Kind: pane.KindDeployment, Cluster: "edge-1", Service: "--all"},
+		"an object's place": {Kind: pane.KindObject, Cluster: "--context=x", Object: &v1.Object{Kind: "Pod", Name: "web-1"}},
+	} {
+		for _, key := range []string{"S", "R", "u", "a", "delete", "z", "e", "X"} {
+			c := newConsole(t)
+			c.list.subjects = []pane.Subject{on}
+			c.press(key)
+			if ran := c.commands(); ran != nil {
+				t.Errorf("%s, %s: ran %q", name, key, ran)
+			}
+		}
+	}
+}
+
 func TestNothingIsChangedThatWasNotShownAndAgreedTo(t *testing.T) {
 	const look = "service suspend web --wait=false --dry-run"
 	for name, tt := range map[string]struct {
@@ -433,11 +455,19 @@ func TestScreens(t *testing.T) {
 }
 
 func TestWhatOthersWroteCannotSteerTheTerminal(t *testing.T) {
-	c := newConsole(t)
-	c.list.subjects = []pane.Subject{service("we\x1b[2Jb\u202e")}
+	file := filepath.Join(t.TempDir(), "change")
+	write(t, file, "+  note: \x1b[2J\u202e")
+	c := newConsole(t, "ACT_TEST_CHANGE="+file)
+	c.list.subjects = []pane.Subject{service("web")}
 	c.press("u")
-	if got := c.draw(80, 24); strings.ContainsAny(got, "\x1b\u202e") {
+	if got := c.draw(80, 24); strings.ContainsAny(got, "\x1b\u202e") || !strings.Contains(got, `+  note: \x1b[2J\u202e`) {
 		t.Errorf("got %q", got)
+	}
+	c.list.subjects = []pane.Subject{{Kind: pane.KindEvent, Name: "Pulled\nrm -r x"}}
+	c.stack = nil
+	c.press("c")
+	if c.last() != `copied Pulled rm -r x` {
+		t.Errorf("told %q", c.last())
 	}
 }
 

@@ -63,6 +63,28 @@ func kinds(all []pane.Subject) []pane.Kind {
 	return out
 }
 
+// misnamed is a name among those of the subjects that no fleet has, and a command might read as something else: as a flag, or as
+// several names. Whoever answers for the hub could send it.
+func misnamed(all []pane.Subject) (name string, found bool) {
+	for i := range all {
+		said := []string{all[i].Cluster, all[i].Service}
+		if isWritten(all[i]) || all[i].Kind == pane.KindCommit {
+			said = append(said, all[i].Name)
+		}
+		if at := slices.IndexFunc(said, func(name string) bool { return !isName(name) }); at >= 0 {
+			return said[at], true
+		}
+	}
+	return "", false
+}
+
+// isName says whether a text is a name that commands may be given, or none at all. "." is the source of the fleet itself.
+func isName(text string) bool {
+	letter := func(c rune) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
+	inside := func(c rune) bool { return letter(c) || strings.ContainsRune("._-", c) }
+	return text == "" || text == "." || letter(rune(text[0])) && strings.TrimFunc(text, inside) == ""
+}
+
 // names are the subjects' own, in their order.
 func names(all []pane.Subject) []string {
 	var out []string
