@@ -190,10 +190,8 @@ type recording struct {
 }
 
 func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	if text := q.URL.Query().Encode(); q.URL.Query().Has("filter") {
-		query := q.URL.Query()
-		text = fmt.Sprintf("filter=%s&limit=%s&sort=%s", query.Get("filter"), query.Get("limit"), query.Get("sort"))
-		r.asked = append(r.asked, text)
+	if query := q.URL.Query(); query.Has("filter") {
+		r.asked = append(r.asked, fmt.Sprintf("filter=%s&limit=%s&sort=%s", query.Get("filter"), query.Get("limit"), query.Get("sort")))
 	}
 	answer, ok := r.answers[strings.TrimPrefix(q.URL.Path, "/v1/")]
 	if !ok {

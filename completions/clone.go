@@ -149,7 +149,7 @@ func decode(fsys fs.FS, name string) []document {
 	if err != nil {
 		return nil
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxFile))
 	if err != nil {
 		return nil

@@ -39,8 +39,12 @@ func TestRender(t *testing.T) {
   worse
 `},
 		{"equal mistakes", &Err{Msg: "it has not converged", Problems: []Problem{
-			{"edge-1", "no disk", "make room"}, {"edge-2", "no disk", "make room"}, {"web", "bad", ""}, {"edge-3", "no disk", "make room"},
-			{"edge-4", "no disk", "make room"}, {"edge-5", "no disk", "make room"},
+			{"edge-1", "no disk", "make room"},
+			{"edge-2", "no disk", "make room"},
+			{"web", "bad", ""},
+			{"edge-3", "no disk", "make room"},
+			{"edge-4", "no disk", "make room"},
+			{"edge-5", "no disk", "make room"},
 		}}, `error: it has not converged
   edge-1, edge-2, edge-3 and 2 more: no disk
     fix: make room

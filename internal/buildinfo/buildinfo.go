@@ -12,7 +12,7 @@ const Project = "https://github.com/pluralsh/plural"
 var version = ""
 
 // releases is set by the linker where programs may look for newer ones: not in what distributions build.
-var releases = ""
+var releases = "" //nolint:gochecknoglobals // the linker sets it
 
 // Releases is where the newest release is told of, as GitHub does; empty: nobody is asked.
 func Releases() string { return releases }

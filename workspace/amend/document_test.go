@@ -19,11 +19,13 @@ func TestFieldsAreSetAndNothingElseChanges(t *testing.T) {
 		after  string
 	}{
 		"the first parameter": {
-			web + body, []Field{{"spec.parameters.replicas", "3"}},
+			web + body,
+			[]Field{{"spec.parameters.replicas", "3"}},
 			web + body + "  parameters:\n    replicas: \"3\"\n",
 		},
 		"a parameter with dots in its name": {
-			web + body, []Field{{Key("spec", "parameters", "image.tag"), "1.0"}},
+			web + body,
+			[]Field{{Key("spec", "parameters", "image.tag"), "1.0"}},
 			web + body + "  parameters:\n    image.tag: \"1.0\"\n",
 		},
 		"a parameter that is there, with a comment": {
@@ -32,39 +34,48 @@ func TestFieldsAreSetAndNothingElseChanges(t *testing.T) {
 			web + body + "  parameters:\n    # how many\n    replicas: \"3\" # two\n    tag: 6.7.1\n",
 		},
 		"one parameter less": {
-			web + body + "  parameters:\n    replicas: \"2\"\n    tag: 6.7.0\n", []Field{{"spec.parameters.replicas", nil}},
+			web + body + "  parameters:\n    replicas: \"2\"\n    tag: 6.7.0\n",
+			[]Field{{"spec.parameters.replicas", nil}},
 			web + body + "  parameters:\n    tag: 6.7.0\n",
 		},
 		"the last parameter goes with its mapping": {
-			web + body + "  parameters:\n    replicas: \"2\"\n  namespace: x\n", []Field{{"spec.parameters.replicas", nil}},
+			web + body + "  parameters:\n    replicas: \"2\"\n  namespace: x\n",
+			[]Field{{"spec.parameters.replicas", nil}},
 			web + body + "  namespace: x\n",
 		},
 		"one for another": {
-			web + body + "  parameters:\n    replicas: \"2\"\n", []Field{{"spec.parameters.replicas", nil}, {"spec.parameters.count", "2"}},
+			web + body + "  parameters:\n    replicas: \"2\"\n",
+			[]Field{{"spec.parameters.replicas", nil}, {"spec.parameters.count", "2"}},
 			web + body + "  parameters:\n    count: \"2\"\n",
 		},
 		"what is not there cannot go": {
 			web + body, []Field{{"spec.parameters.replicas", nil}}, web + body,
 		},
 		"where it runs, by other tags": {
-			web + body, []Field{{"spec.clusters", map[string]any{"matchLabels": map[string]any{"env": "dev", "region": "eu"}}}},
+			web + body,
+			[]Field{{"spec.clusters", map[string]any{"matchLabels": map[string]any{"env": "dev", "region": "eu"}}}},
 			strings.Replace(web+body, "env: prod\n", "env: dev\n      region: eu\n", 1),
 		},
 		"where it runs, by name": {
-			web + body, []Field{{"spec.clusters", map[string]any{"names": []any{"edge-1"}}}},
+			web + body,
+			[]Field{{"spec.clusters", map[string]any{"names": []any{"edge-1"}}}},
 			web + "spec:\n  source: {path: web} # here\n  clusters:\n    # all of them\n    names: [edge-1]\n",
 		},
 		"values of many types": {
 			web + body + "  renderer: helm\n",
 			[]Field{
-				{"spec.helm.values.image.tag", "1.10"}, {"spec.helm.values.replicas", 3}, {"spec.helm.values.ratio", 0.5},
-				{"spec.helm.values.live", true}, {"spec.helm.values.hosts", []any{"a", map[string]any{"b": 1}}},
+				{"spec.helm.values.image.tag", "1.10"},
+				{"spec.helm.values.replicas", 3},
+				{"spec.helm.values.ratio", 0.5},
+				{"spec.helm.values.live", true},
+				{"spec.helm.values.hosts", []any{"a", map[string]any{"b": 1}}},
 			},
 			web + body + "  renderer: helm\n  helm:\n    values:\n      image:\n        tag: \"1.10\"\n      replicas: 3\n      ratio: 0.5\n" +
 				"      live: true\n      hosts: [a, {b: 1}]\n",
 		},
 		"the second of two documents": {
-			api + "---\n" + web + body, []Field{{"spec.source.path", "site"}},
+			api + "---\n" + web + body,
+			[]Field{{"spec.source.path", "site"}},
 			api + "---\n" + strings.Replace(web+body, "path: web", "path: site", 1),
 		},
 	}

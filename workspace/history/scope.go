@@ -65,14 +65,16 @@ func (n *node) add(parts []string) {
 
 // Holds says whether a file belongs to the scope.
 func (s Scope) Holds(file string) bool {
-	at, ok := s.root, true
+	at := s.root
 	for part := range strings.SplitSeq(file, "/") {
 		if at.whole() {
 			return true
 		}
-		if at, ok = at.below(part); !ok {
+		next, ok := at.below(part)
+		if !ok {
 			return false
 		}
+		at = next
 	}
 	return at.whole()
 }

@@ -114,7 +114,7 @@ func (r *repo) undo(commit string) {
 }
 
 func TestWhatIsTakenBackIsExactlyWhatItWas(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
+	random := rand.New(rand.NewPCG(1, 2))
 	r := newRepo(t)
 	names := []string{"plural.yaml", "services/a.yaml", "services/b.yaml", "apps/a/deep/x.yaml", "apps/a/y.yaml", "clusters/c.yaml", "empty"}
 	known := map[string]bool{}
@@ -215,13 +215,19 @@ func TestWhatStandsInTheWayIsNamed(t *testing.T) {
 		{"removed and there again", []string{"a", "1\n"}, []string{"a", "-"}, []string{"a", "3\n"}, "a", "there again"},
 		{"a folder in its place", []string{"a", "1\n"}, []string{"a", "2\n"}, []string{"a", "-", "a/b", "1"}, "a", "removed since"},
 		{
-			"sealed again", []string{"s", sealed("1")}, []string{"s", sealed("2")}, []string{"s", sealed("3")},
+			"sealed again",
+			[]string{"s", sealed("1")},
+			[]string{"s", sealed("2")},
+			[]string{"s", sealed("3")},
 			"s", "sealed again since",
 		},
 		{"in clear before", []string{"s", "clear"}, []string{"s", sealed("2")}, nil, "s", "it was in clear before"},
 		{
-			"who can open what", []string{".plural/seal.yaml", "1\n2\n3\n4\n5\n"}, []string{".plural/seal.yaml", "0\n2\n3\n4\n5\n"},
-			[]string{".plural/seal.yaml", "0\n2\n3\n4\n6\n"}, ".plural/seal.yaml", "who can open what was changed again",
+			"who can open what",
+			[]string{".plural/seal.yaml", "1\n2\n3\n4\n5\n"},
+			[]string{".plural/seal.yaml", "0\n2\n3\n4\n5\n"},
+			[]string{".plural/seal.yaml", "0\n2\n3\n4\n6\n"},
+			".plural/seal.yaml", "who can open what was changed again",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,7 +263,7 @@ func TestLinksAndModesAreLeftToGit(t *testing.T) {
 			}
 		},
 		"made executable": func(r *repo) {
-			if err := os.Chmod(filepath.Join(r.dir, "a"), 0o755); err != nil { //nolint:gosec // what is tested
+			if err := os.Chmod(filepath.Join(r.dir, "a"), 0o755); err != nil {
 				r.t.Fatal(err)
 			}
 		},

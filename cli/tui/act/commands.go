@@ -24,8 +24,11 @@ type commands struct {
 
 func newCommands(d *Desk) *commands {
 	return &commands{desk: d, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
-		{Name: "WHEN", Min: 8}, {Name: "ENDED", Min: 9}, {Name: "TOOK", Right: true, Rank: 2},
-		{Name: "COMMIT", Min: 7, Rank: 1}, {Name: "COMMAND", Weight: 3, Min: 20},
+		{Name: "WHEN", Min: 8},
+		{Name: "ENDED", Min: 9},
+		{Name: "TOOK", Right: true, Rank: 2},
+		{Name: "COMMIT", Min: 7, Rank: 1},
+		{Name: "COMMAND", Weight: 3, Min: 20},
 		{Name: "SAID", Weight: 2, Min: 10, Rank: 3, Hide: 100},
 	}}}
 }

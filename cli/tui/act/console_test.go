@@ -76,7 +76,7 @@ func program(args []string) int {
 			text, _ := os.ReadFile(file)
 			change = string(text)
 		}
-		fmt.Printf("--- a/services/web.yaml\n+++ b/services/web.yaml\n@@ -4,3 +4,4 @@\n spec:\n   namespace: web\n%s\n", change)
+		fmt.Fprintf(os.Stdout, "--- a/services/web.yaml\n+++ b/services/web.yaml\n@@ -4,3 +4,4 @@\n spec:\n   namespace: web\n%s\n", change)
 		return 0
 	case has("slow"), has("stubborn"):
 		stop := make(chan os.Signal, 1)
@@ -85,7 +85,7 @@ func program(args []string) int {
 		} else {
 			signal.Ignore(syscall.SIGTERM)
 		}
-		fmt.Println("ready")
+		fmt.Fprintln(os.Stdout, "ready")
 		if file := os.Getenv("ACT_TEST_READY"); file != "" {
 			_ = os.WriteFile(file, nil, 0o600)
 		}
@@ -94,7 +94,7 @@ func program(args []string) int {
 		return 130
 	case has("noisy"):
 		for i := range 100_000 {
-			fmt.Printf("line %d\n", i)
+			fmt.Fprintf(os.Stdout, "line %d\n", i)
 		}
 		return 0
 	case has("observe"):

@@ -28,7 +28,8 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		want []string
 	}{
 		"sync deployments": {
-			"S", []pane.Subject{onCluster("web", "edge-1"), onCluster("api", "edge-1"), onCluster("web", "edge-2")},
+			"S",
+			[]pane.Subject{onCluster("web", "edge-1"), onCluster("api", "edge-1"), onCluster("web", "edge-2")},
 			[]string{"service sync web --cluster edge-1 --cluster edge-2 --wait=false", "service sync api --cluster edge-1 --wait=false"},
 		},
 		"sync a service": {"S", []pane.Subject{service("web")}, []string{"service sync web --wait=false"}},
@@ -36,14 +37,16 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"sync a source":  {"S", []pane.Subject{source}, []string{"source sync podinfo"}},
 		"restart":        {"R", []pane.Subject{onCluster("web", "edge-1")}, []string{"service restart web --cluster edge-1"}},
 		"suspend, on all clusters": {
-			"u", []pane.Subject{onCluster("web", "edge-1"), onCluster("web", "edge-2"), suspended(service("api"))},
+			"u",
+			[]pane.Subject{onCluster("web", "edge-1"), onCluster("web", "edge-2"), suspended(service("api"))},
 			[]string{"service suspend web --wait=false"},
 		},
 		"resume": {
 			"u", []pane.Subject{suspended(onCluster("web", "edge-1"))}, []string{"service resume web --wait=false"},
 		},
 		"agree on a cluster": {
-			"a", []pane.Subject{held(onCluster("web", "edge-1")), onCluster("api", "b")},
+			"a",
+			[]pane.Subject{held(onCluster("web", "edge-1")), onCluster("api", "b")},
 			[]string{"service ack web --cluster edge-1 --wait=false"},
 		},
 		"agree for a service": {"a", []pane.Subject{held(service("web"))}, []string{"service ack web --wait=false"}},
@@ -54,7 +57,8 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 			"U", []pane.Subject{pkg, {Kind: pane.KindPackage, Name: "web"}}, []string{"package upgrade redis web"},
 		},
 		"delete services": {
-			"delete", []pane.Subject{service("web"), service("api")},
+			"delete",
+			[]pane.Subject{service("web"), service("api")},
 			[]string{"service delete web --confirm=web --wait=false", "service delete api --confirm=api --wait=false"},
 		},
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},

@@ -31,7 +31,7 @@ type fed[T any] struct {
 // look is a feed of what run gives to put, which fails when nobody looks any more, with the commands by which it begins.
 func look[T any](ctx context.Context, run func(ctx context.Context, put func(T) error) error) (*feed[T], tea.Cmd) {
 	f := &feed[T]{items: make(chan T, 64)}
-	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.ctx, f.cancel = context.WithCancel(ctx) //nolint:gosec // close calls it
 	put := func(item T) error {
 		select {
 		case f.items <- item:

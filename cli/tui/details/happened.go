@@ -50,8 +50,12 @@ func newHappened(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	}
 	p := &annals{page: newPage[*incidents](w, about, "events")}
 	p.grid = paint.Grid{Sorted: -1, Columns: []paint.Column{
-		{Name: "SEEN"}, {Name: "WHERE", Max: 32, Rank: 2}, {Name: "FROM", Rank: 4, Hide: 100}, {Name: "REASON"},
-		{Name: "TIMES", Right: true, Rank: 3, Hide: 100}, {Name: "MESSAGE", Weight: 1},
+		{Name: "SEEN"},
+		{Name: "WHERE", Max: 32, Rank: 2},
+		{Name: "FROM", Rank: 4, Hide: 100},
+		{Name: "REASON"},
+		{Name: "TIMES", Right: true, Rank: 3, Hide: 100},
+		{Name: "MESSAGE", Weight: 1},
 	}}
 	a := askerOf(w)
 	p.question = func(ctx context.Context) (*incidents, error) { return a.happened(ctx, about) }

@@ -45,7 +45,11 @@ func newHistory(w *pane.World, about pane.Subject) (pane.Pane, error) {
 		return []line{say(paint.Faint, "the hub did not say: "+cmdutil.Explain(found.beside).Error())}
 	}
 	c.grid = paint.Grid{Sorted: -1, Columns: []paint.Column{
-		{Name: "COMMIT"}, {Name: "RESULT"}, {Name: "MADE", Rank: 2}, {Name: "AUTHOR", Max: 24, Rank: 3}, {Name: "SUBJECT", Weight: 3},
+		{Name: "COMMIT"},
+		{Name: "RESULT"},
+		{Name: "MADE", Rank: 2},
+		{Name: "AUTHOR", Max: 24, Rank: 3},
+		{Name: "SUBJECT", Weight: 3},
 		{Name: "FILES", Weight: 1, Rank: 4, Hide: 110},
 	}}
 	return c, nil

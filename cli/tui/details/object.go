@@ -82,7 +82,8 @@ func (d *described) writeObject(f *facts, about pane.Subject) {
 			style = paint.Busy
 		}
 		f.add(line{
-			{paint.Faint, fmt.Sprintf("  %-12s ", cmdutil.Ago(f.now, &e.Time))}, {style, kindOfEvent(e.Warning) + e.Reason},
+			{paint.Faint, fmt.Sprintf("  %-12s ", cmdutil.Ago(f.now, &e.Time))},
+			{style, kindOfEvent(e.Warning) + e.Reason},
 			{paint.Plain, times(e.Count) + ": " + e.Message},
 		})
 	}
@@ -160,7 +161,8 @@ func (o *liveObject) writeConditions(f *facts) {
 	}
 	for _, c := range conditions {
 		f.add(line{
-			{paint.Name, "  " + text(at(c, "type")) + " "}, {paint.Plain, text(at(c, "status"))},
+			{paint.Name, "  " + text(at(c, "type")) + " "},
+			{paint.Plain, text(at(c, "status"))},
 			{paint.Faint, strings.TrimRight("  "+text(at(c, "reason"))+" "+text(at(c, "message")), " ")},
 		})
 	}

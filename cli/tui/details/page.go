@@ -33,7 +33,7 @@ type page[T any] struct {
 
 func newPage[T any](w *pane.World, about pane.Subject, name string) *page[T] {
 	p := &page[T]{w: w, about: about, name: name, from: "the hub"}
-	p.cancels, p.cancel = context.WithCancel(w.Context)
+	p.cancels, p.cancel = context.WithCancel(w.Context) //nolint:gosec // Close calls it
 	return p
 }
 

@@ -163,7 +163,7 @@ func (h *hub) begin(first *v1.List[v1.Deployment]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var b Batch
-	for _, kind := range listed {
+	for _, kind := range listed() {
 		b.Marks = append(b.Marks, Mark{Kind: kind, Begin: true})
 		h.touched[kind], h.whole[kind] = map[string]uint64{}, false
 	}
@@ -194,7 +194,7 @@ func (h *hub) list(ctx context.Context, first *v1.List[v1.Deployment]) error {
 		case <-h.again:
 			again = true
 			cancel()
-			<-ended
+			_ = <-ended // it was stopped
 		}
 		cancel()
 		if !again {

@@ -65,8 +65,9 @@ func (r *repo) Run(ctx context.Context, emit func(Batch)) error {
 }
 
 func marks(like Mark) []Mark {
-	all := make([]Mark, len(listed))
-	for i, kind := range listed {
+	kinds := listed()
+	all := make([]Mark, len(kinds))
+	for i, kind := range kinds {
 		all[i] = like
 		all[i].Kind = kind
 	}

@@ -244,8 +244,10 @@ func TestWhatIsLiveIsRememberedForWhenItIsNot(t *testing.T) {
 		Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "b", Phase: v1.Healthy, Tags: map[string]string{"env": "prod"}}, {Name: "a"}, {Name: "c"}}},
 		Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "web", Namespace: "front"}}},
 		Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{
-			{Cluster: "b", Service: "web", Phase: v1.Healthy, AppliedKey: "k1", Ready: 1, Objects: 2}, {Cluster: "a", Service: "web", Phase: v1.Held, Held: &v1.Waiting{Count: 2}},
-			{Cluster: "b", Service: "db", Phase: v1.Failed, Message: "no image"}, {Cluster: "aa", Service: "lone"},
+			{Cluster: "b", Service: "web", Phase: v1.Healthy, AppliedKey: "k1", Ready: 1, Objects: 2},
+			{Cluster: "a", Service: "web", Phase: v1.Held, Held: &v1.Waiting{Count: 2}},
+			{Cluster: "b", Service: "db", Phase: v1.Failed, Message: "no image"},
+			{Cluster: "aa", Service: "lone"},
 		}},
 	})
 	if f.Remember(store) != nil {

@@ -52,6 +52,8 @@ type Options struct {
 }
 
 // listed are the kinds of which there are lists.
-var listed = []v1.ChangeKind{
-	v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSources, v1.ChangedUpgrades, v1.Happened,
+func listed() []v1.ChangeKind {
+	return []v1.ChangeKind{
+		v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSources, v1.ChangedUpgrades, v1.Happened,
+	}
 }

@@ -40,9 +40,10 @@ func (v value[T]) compare(a, b *T) int {
 // rankOf is how bad a phase is; what is not known comes first.
 func rankOf(p v1.Phase) int64 { return int64(slices.Index(phases, p)) }
 
+//nolint:gochecknoglobals // asked for each row that is sorted, and never changed
 var phases = v1.Phases()
 
-var truths = []string{"true", "false"}
+func truths() []string { return []string{"true", "false"} }
 
 // freshest sorts before all that is older.
 const freshest = 0
@@ -86,7 +87,7 @@ func deploymentTable() *table[Deployment] {
 				"namespace": {Get: func(d *Deployment) string { return d.Namespace }},
 				"source":    {Get: func(d *Deployment) string { return d.Source }},
 				"version":   {Get: func(d *Deployment) string { return d.Version }},
-				"suspended": {Get: func(d *Deployment) string { return strconv.FormatBool(d.Suspended) }, Words: truths},
+				"suspended": {Get: func(d *Deployment) string { return strconv.FormatBool(d.Suspended) }, Words: truths()},
 				"message":   {Get: func(d *Deployment) string { return d.Message }},
 			},
 			Names: []func(*Deployment) string{service, cluster}, At: "cluster",
@@ -242,7 +243,7 @@ func eventTable() *table[v1.Event] {
 				"cluster": {Get: cluster, Fixed: true}, "service": {Get: service, Fixed: true},
 				"reason": {Get: func(e *v1.Event) string { return e.Reason }, Fixed: true},
 				"warning": {
-					Get: func(e *v1.Event) string { return strconv.FormatBool(e.Warning) }, Words: truths, Fixed: true,
+					Get: func(e *v1.Event) string { return strconv.FormatBool(e.Warning) }, Words: truths(), Fixed: true,
 				},
 				"message": {Get: func(e *v1.Event) string { return e.Message }, Fixed: true},
 			},

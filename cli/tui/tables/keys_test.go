@@ -147,20 +147,32 @@ func TestEnterLeadsBelow(t *testing.T) {
 		pane, keys string
 		want       pane.Open
 	}{
-		{"fleet", "", pane.Open{Pane: "tree", About: pane.Subject{Kind: pane.KindDeployment, Cluster: "edge-ap-06",
-			Service: "payments", Phase: v1.Failed}}},
-		{"clusters", "", pane.Open{Pane: "fleet", About: pane.Subject{Kind: pane.KindCluster, Name: "edge-us-05",
-			Cluster: "edge-us-05", Phase: v1.Degraded}}},
-		{"services", "", pane.Open{Pane: "fleet", About: pane.Subject{Kind: pane.KindService, Name: "payments",
-			Service: "payments", Phase: v1.Failed}}},
+		{"fleet", "", pane.Open{Pane: "tree", About: pane.Subject{
+			Kind: pane.KindDeployment, Cluster: "edge-ap-06",
+			Service: "payments", Phase: v1.Failed,
+		}}},
+		{"clusters", "", pane.Open{Pane: "fleet", About: pane.Subject{
+			Kind: pane.KindCluster, Name: "edge-us-05",
+			Cluster: "edge-us-05", Phase: v1.Degraded,
+		}}},
+		{"services", "", pane.Open{Pane: "fleet", About: pane.Subject{
+			Kind: pane.KindService, Name: "payments",
+			Service: "payments", Phase: v1.Failed,
+		}}},
 		{"sources", "", pane.Open{Pane: "services", About: pane.Subject{Kind: pane.KindSource, Name: "."}}},
 		{"packages", "", pane.Open{Pane: "describe", About: pane.Subject{Kind: pane.KindPackage, Name: "cert-manager"}}},
-		{"events", "", pane.Open{Pane: "tree", About: pane.Subject{Kind: pane.KindDeployment, Cluster: "edge-us-05",
-			Service: "payments", Phase: v1.Degraded}}},
-		{"events", "j j", pane.Open{Pane: "fleet", About: pane.Subject{Kind: pane.KindCluster, Name: "edge-ap-03",
-			Cluster: "edge-ap-03", Phase: v1.Stale}}},
-		{"events", "j j j", pane.Open{Pane: "fleet", About: pane.Subject{Kind: pane.KindService, Name: "search",
-			Service: "search", Phase: v1.Progressing}}},
+		{"events", "", pane.Open{Pane: "tree", About: pane.Subject{
+			Kind: pane.KindDeployment, Cluster: "edge-us-05",
+			Service: "payments", Phase: v1.Degraded,
+		}}},
+		{"events", "j j", pane.Open{Pane: "fleet", About: pane.Subject{
+			Kind: pane.KindCluster, Name: "edge-ap-03",
+			Cluster: "edge-ap-03", Phase: v1.Stale,
+		}}},
+		{"events", "j j j", pane.Open{Pane: "fleet", About: pane.Subject{
+			Kind: pane.KindService, Name: "search",
+			Service: "search", Phase: v1.Progressing,
+		}}},
 	} {
 		p := open(t, world(paint.Options{}, live()...), c.pane, pane.Subject{}, "")
 		press(p, strings.Fields(c.keys)...)
@@ -219,9 +231,9 @@ func TestTheCursorStaysOnItsRowWhileRowsMove(t *testing.T) {
 		t.Errorf("before it is moved, the cursor is on %s", got)
 	}
 	press(p, "j", "space", "j", "j", "j", "j", "j")
-	before, on := line(), names(p.Subjects())
+	before := line()
 	p.Unmark()
-	on = names(p.Subjects())
+	on := names(p.Subjects())
 	for i, name := range []string{"edge-us-11", "edge-eu-10", "edge-eu-07"} {
 		change(v1.Cluster{Name: name, Phase: v1.Failed})
 		if got := names(p.Subjects()); got != on {
@@ -399,18 +411,26 @@ func TestEmptyTablesSayWhatToDo(t *testing.T) {
 	}{
 		{"at the start", "fleet", "", "", nil, "connecting to the hub"},
 		{"with trouble", "fleet", "", "", []known.Batch{done(known.Connecting, "dial tcp: refused")}, "dial tcp: refused"},
-		{"before the first page", "fleet", "", "", []known.Batch{{State: &known.State{Link: known.Live}}},
-			"the deployments are on their way"},
+		{
+			"before the first page", "fleet", "", "",
+			[]known.Batch{{State: &known.State{Link: known.Live}}},
+			"the deployments are on their way",
+		},
 		{"in a new fleet", "clusters", "", "", []known.Batch{done(known.Live, "")}, "plural cluster register NAME"},
 		{"in a new fleet", "fleet", "", "", []known.Batch{done(known.Live, "")}, "plural service create NAME"},
 		{"in a new fleet", "sources", "", "", []known.Batch{done(known.Live, "")}, "plural source add NAME"},
 		{"in a new fleet", "packages", "", "", []known.Batch{done(known.Live, "")}, "plural package add NAME"},
-		{"offline, never seen", "sources", "", "", []known.Batch{done(known.Offline, "no hub is set")},
-			"no sources are known: no hub is set"},
+		{
+			"offline, never seen", "sources", "", "",
+			[]known.Batch{done(known.Offline, "no hub is set")},
+			"no sources are known: no hub is set",
+		},
 		{"offline, with mistakes", "fleet", "", "", []known.Batch{broken}, "plural validate names them"},
 		{"filtered away", "fleet", "nothing-fits", "", live(), "/ changes it, esc takes it away"},
-		{"healthy", "services", "", "f", []known.Batch{done(known.Live, ""),
-			{Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "a", Phase: v1.Healthy}}}}}, "nothing is wrong"},
+		{"healthy", "services", "", "f", []known.Batch{
+			done(known.Live, ""),
+			{Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "a", Phase: v1.Healthy}}}},
+		}, "nothing is wrong"},
 		{"healthy where it fits", "clusters", "edge-us-02", "f", live(), "nothing that fits is wrong"},
 	} {
 		t.Run(c.name+" "+c.pane, func(t *testing.T) {
@@ -457,11 +477,15 @@ func large(tb testing.TB) *pane.World {
 	w := world(paint.Options{Color: true, Dark: true}, begin)
 	for c := range 10_000 {
 		var b known.Batch
-		b.Clusters.Items = []v1.Cluster{{Name: fmt.Sprintf("edge-%05d", c), Phase: v1.Healthy,
-			Tags: map[string]string{"env": "prod"}, LastReport: ago(time.Second)}}
+		b.Clusters.Items = []v1.Cluster{{
+			Name: fmt.Sprintf("edge-%05d", c), Phase: v1.Healthy,
+			Tags: map[string]string{"env": "prod"}, LastReport: ago(time.Second),
+		}}
 		for s := range 10 {
-			d := v1.Deployment{Cluster: b.Clusters.Items[0].Name, Service: fmt.Sprintf("service-%d", s), Phase: v1.Healthy,
-				Objects: 9, Ready: 9, Version: "1.2.3"}
+			d := v1.Deployment{
+				Cluster: b.Clusters.Items[0].Name, Service: fmt.Sprintf("service-%d", s), Phase: v1.Healthy,
+				Objects: 9, Ready: 9, Version: "1.2.3",
+			}
 			if (c+s)%97 == 0 {
 				d.Phase, d.Message = v1.Degraded, "Deployment web: 1 of 3 replicas are ready"
 			}
@@ -498,8 +522,10 @@ func BenchmarkWords(b *testing.B) {
 		b.Fatal(err)
 	}
 	made := p.(table)
-	texts := []string{"", "e", "ed", "edg", "edge", "edge-", "edge-0", "edge-00", "edge-00 h", "edge-00 health:",
-		"edge-00 health:degraded"}
+	texts := []string{
+		"", "e", "ed", "edg", "edge", "edge-", "edge-0", "edge-00", "edge-00 h", "edge-00 health:",
+		"edge-00 health:degraded",
+	}
 	for i := 0; b.Loop(); i++ {
 		text := texts[i%len(texts)]
 		made.Words(text)

@@ -58,8 +58,10 @@ func canned() known.Batch {
 		}
 		b.Clusters.Items = append(b.Clusters.Items, c)
 		for s, name := range []string{"cert-manager", "ingress", "payments", "podinfo", "search", "zz-日本語"} {
-			d := v1.Deployment{Cluster: c.Name, Service: name, Phase: v1.Healthy, Version: "1.2." + fmt.Sprint(s),
-				Objects: 4 + s, Ready: 4 + s}
+			d := v1.Deployment{
+				Cluster: c.Name, Service: name, Phase: v1.Healthy, Version: "1.2." + fmt.Sprint(s),
+				Objects: 4 + s, Ready: 4 + s,
+			}
 			switch {
 			case i == 3:
 				d.Phase = v1.Stale
@@ -81,50 +83,84 @@ func canned() known.Batch {
 		}
 	}
 	b.Services.Items = []v1.Service{
-		{Name: "cert-manager", Phase: v1.Held, Source: "jetstack", Ref: ">=1.14 <2", Path: ".", Renderer: "helm",
-			Namespace: "cert-manager", Clusters: 12, Ready: 11, Commit: "8f14e45fceea167a5a36dedd4bea2543"},
-		{Name: "ingress", Phase: v1.Healthy, Source: ".", Path: "apps/ingress", Renderer: "kustomize", Namespace: "ingress",
-			Clusters: 12, Ready: 12, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1", Suspended: true},
-		{Name: "payments", Phase: v1.Failed, Source: ".", Path: "apps/payments", Renderer: "kustomize", Namespace: "payments",
+		{
+			Name: "cert-manager", Phase: v1.Held, Source: "jetstack", Ref: ">=1.14 <2", Path: ".", Renderer: "helm",
+			Namespace: "cert-manager", Clusters: 12, Ready: 11, Commit: "8f14e45fceea167a5a36dedd4bea2543",
+		},
+		{
+			Name: "ingress", Phase: v1.Healthy, Source: ".", Path: "apps/ingress", Renderer: "kustomize", Namespace: "ingress",
+			Clusters: 12, Ready: 12, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1", Suspended: true,
+		},
+		{
+			Name: "payments", Phase: v1.Failed, Source: ".", Path: "apps/payments", Renderer: "kustomize", Namespace: "payments",
 			Clusters: 12, Ready: 10, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1",
-			Message: "edge-ap-06: values.yaml:14: unknown field"},
-		{Name: "podinfo", Phase: v1.Healthy, Source: "podinfo", Ref: "6.7.0", Path: "kustomize", Renderer: "kustomize",
-			Namespace: "podinfo", Clusters: 12, Ready: 12, Commit: "c81e728d9d4c2f636f067f89cc14862c"},
-		{Name: "search", Phase: v1.Progressing, Source: ".", Path: "apps/search", Renderer: "raw", Namespace: "search",
-			Clusters: 12, Ready: 11, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1"},
-		{Name: "zz-日本語", Phase: v1.Healthy, Source: ".", Path: "apps/zz", Renderer: "raw", Namespace: "zz", Clusters: 12,
-			Ready: 12, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1"},
+			Message: "edge-ap-06: values.yaml:14: unknown field",
+		},
+		{
+			Name: "podinfo", Phase: v1.Healthy, Source: "podinfo", Ref: "6.7.0", Path: "kustomize", Renderer: "kustomize",
+			Namespace: "podinfo", Clusters: 12, Ready: 12, Commit: "c81e728d9d4c2f636f067f89cc14862c",
+		},
+		{
+			Name: "search", Phase: v1.Progressing, Source: ".", Path: "apps/search", Renderer: "raw", Namespace: "search",
+			Clusters: 12, Ready: 11, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1",
+		},
+		{
+			Name: "zz-日本語", Phase: v1.Healthy, Source: ".", Path: "apps/zz", Renderer: "raw", Namespace: "zz", Clusters: 12,
+			Ready: 12, Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1",
+		},
 	}
 	b.Sources.Items = []v1.Source{
-		{Name: ".", Kind: "git", URL: "https://git.example.com/fleet.git", Ref: "main",
-			Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1", LastFetch: ago(41 * time.Second), Age: 41, Fetches: 900},
-		{Name: "jetstack", Kind: "helm", URL: "https://charts.jetstack.io", Commit: "8f14e45fceea167a5a36dedd4bea2543",
+		{
+			Name: ".", Kind: "git", URL: "https://git.example.com/fleet.git", Ref: "main",
+			Commit: "3f2c91a4d0c3bb1d6f5a91e9a6f9e9a1", LastFetch: ago(41 * time.Second), Age: 41, Fetches: 900,
+		},
+		{
+			Name: "jetstack", Kind: "helm", URL: "https://charts.jetstack.io", Commit: "8f14e45fceea167a5a36dedd4bea2543",
 			LastFetch: ago(time.Hour), Age: 3700, Fetches: 40, Failures: 12,
-			Error: "GET https://charts.jetstack.io/index.yaml: 503 Service Unavailable"},
-		{Name: "podinfo", Kind: "git", URL: "https://github.com/stefanprodan/podinfo", Ref: "6.7.0",
-			Commit: "c81e728d9d4c2f636f067f89cc14862c", LastFetch: ago(2 * time.Minute), Age: 120, Fetches: 31},
+			Error: "GET https://charts.jetstack.io/index.yaml: 503 Service Unavailable",
+		},
+		{
+			Name: "podinfo", Kind: "git", URL: "https://github.com/stefanprodan/podinfo", Ref: "6.7.0",
+			Commit: "c81e728d9d4c2f636f067f89cc14862c", LastFetch: ago(2 * time.Minute), Age: 120, Fetches: 31,
+		},
 		{Name: "private", Kind: "oci", URL: "oci://registry.example.com/app"},
 	}
 	b.Upgrades.Items = []v1.Upgrade{
-		{Installation: "cert-manager", Package: "cert-manager", Catalog: "plural", Version: "1.14.2", Newest: "1.15.0",
-			Policy: "manual", State: v1.UpgradeAvailable, Reasons: []v1.UpgradeReason{{Code: v1.ReasonManual,
-				Message: "upgrades are left to people", Fix: "plural package upgrade cert-manager"}}},
+		{
+			Installation: "cert-manager", Package: "cert-manager", Catalog: "plural", Version: "1.14.2", Newest: "1.15.0",
+			Policy: "manual", State: v1.UpgradeAvailable, Reasons: []v1.UpgradeReason{{
+				Code:    v1.ReasonManual,
+				Message: "upgrades are left to people", Fix: "plural package upgrade cert-manager",
+			}},
+		},
 		{Installation: "hub", Package: "hub", Catalog: "plural", Version: "0.3.1", Policy: "minor", State: v1.UpgradeCurrent},
-		{Installation: "monitoring", Package: "prometheus", Catalog: "oci://registry.example.com/packages", Version: "2.1.0",
+		{
+			Installation: "monitoring", Package: "prometheus", Catalog: "oci://registry.example.com/packages", Version: "2.1.0",
 			Newest: "2.2.0", Target: "2.2.0", Policy: "patch", State: v1.UpgradeBlocked,
-			Reasons: []v1.UpgradeReason{{Code: v1.ReasonPolicy, Message: "the step is larger than patch"}}},
-		{Installation: "redis", Package: "redis", Catalog: "plural", Version: "7.0.1", Newest: "7.0.2", Target: "7.0.2",
-			Policy: "patch", State: v1.UpgradeRolling},
+			Reasons: []v1.UpgradeReason{{Code: v1.ReasonPolicy, Message: "the step is larger than patch"}},
+		},
+		{
+			Installation: "redis", Package: "redis", Catalog: "plural", Version: "7.0.1", Newest: "7.0.2", Target: "7.0.2",
+			Policy: "patch", State: v1.UpgradeRolling,
+		},
 	}
 	b.Events = []v1.Event{
-		{Time: now.Add(-3 * time.Second), Cluster: "edge-us-05", Service: "payments", Reason: "Degraded", Warning: true,
-			Message: "Deployment web: 1 of 3 replicas are ready"},
-		{Time: now.Add(-4 * time.Second), Cluster: "edge-us-05", Service: "payments", Reason: "Applied",
-			Message: "commit 3f2c91a"},
-		{Time: now.Add(-7 * time.Minute), Cluster: "edge-ap-03", Reason: "Silent", Warning: true,
-			Message: "no report for three beats"},
-		{Time: now.Add(-50 * time.Hour), Service: "search", Reason: "Held", Warning: true,
-			Message: "a chart that cannot be fetched \u202egpj.exe"},
+		{
+			Time: now.Add(-3 * time.Second), Cluster: "edge-us-05", Service: "payments", Reason: "Degraded", Warning: true,
+			Message: "Deployment web: 1 of 3 replicas are ready",
+		},
+		{
+			Time: now.Add(-4 * time.Second), Cluster: "edge-us-05", Service: "payments", Reason: "Applied",
+			Message: "commit 3f2c91a",
+		},
+		{
+			Time: now.Add(-7 * time.Minute), Cluster: "edge-ap-03", Reason: "Silent", Warning: true,
+			Message: "no report for three beats",
+		},
+		{
+			Time: now.Add(-50 * time.Hour), Service: "search", Reason: "Held", Warning: true,
+			Message: "a chart that cannot be fetched \u202egpj.exe",
+		},
 		{Time: now.Add(-51 * time.Hour), Reason: "Commit", Message: "Raise the replicas of payments"},
 	}
 	return b
@@ -225,8 +261,10 @@ func pressed(name string) tea.Msg {
 
 func TestTablesAreDrawn(t *testing.T) {
 	dark := paint.Options{Color: true, Dark: true}
-	offline := known.Batch{State: &known.State{Link: known.Offline, Since: now, AsOf: now.Add(-5 * time.Minute),
-		Why: "no route to the hub"}}
+	offline := known.Batch{State: &known.State{
+		Link: known.Offline, Since: now, AsOf: now.Add(-5 * time.Minute),
+		Why: "no route to the hub",
+	}}
 	frames := []struct {
 		name          string
 		width, height int
