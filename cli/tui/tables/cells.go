@@ -97,7 +97,7 @@ func tags(all map[string]string) string {
 // reason is a message behind what else a person should know.
 func reason(message string, suspended bool, held int) string {
 	var parts []string
-	if suspended {
+	if suspended && !strings.HasPrefix(message, "suspended") {
 		parts = append(parts, "suspended")
 	}
 	if held > 0 {

@@ -35,7 +35,7 @@ func fleet(c *cells) kind[known.Deployment] {
 				cell: func(d *known.Deployment) paint.Cell { return c.phase(d.Phase) },
 			},
 			{
-				Column: paint.Column{Name: "READY", Right: true, Rank: 2}, by: "ready", key: "r",
+				Column: paint.Column{Name: "OBJECTS", Right: true, Rank: 2}, by: "ready", key: "r",
 				cell: func(d *known.Deployment) paint.Cell { return part(int(d.Ready), int(d.Objects)) },
 			},
 			{
