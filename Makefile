@@ -134,6 +134,11 @@ shipped: plural ## Write completions and manual pages for a release into .tools 
 	bin/plural man .tools/man
 	gzip -9n .tools/man/*.1
 
+# It records what this build prints, on a fleet that is up for a minute: names of commits and pods are others each time.
+.PHONY: pictures
+pictures: build ## Draw docs/pictures from a recorded session of the real program.
+	cd tools/pictures && go run . -programs '$(CURDIR)/bin' -out '$(CURDIR)/docs/pictures'
+
 .PHONY: snapshot
 snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.
 	.tools/goreleaser check

@@ -1,13 +1,16 @@
 package main
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // console draws what the console shows of a fleet in which not all is well.
-func (s *studio) console() error {
+func (s *studio) console(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"service", "create", "shop", "--path", "apps/podinfo", "--namespace", "shop", "-l", "env=local", "replicas=2", "tag=6.7.0"},
-		{"service", "create", "web", "--path", "apps/podinfo", "--namespace", "web", "-l", "env=local", "replicas=1", "tag=6.7.0"},
-		{"service", "suspend", "podinfo", "--cluster", "edge-2"},
+		{"service", "create", "web", "--path", "apps/podinfo", "--namespace", "web", "--cluster", "edge-2", "replicas=1", "tag=6.7.0"},
+		{"service", "suspend", "podinfo"},
 		{"service", "set", "podinfo", "replicas=4", "--wait=false"},
 		{"service", "set", "web", "replicas=-1", "-m", "Try less of web", "--wait=false"},
 	} {
@@ -15,7 +18,7 @@ func (s *studio) console() error {
 			return err
 		}
 	}
-	t := newSession(110, 24, s.home, "fleet")
+	t := newSession(ctx, 110, 18, s.home, "fleet")
 	if err := t.tui(); err != nil {
 		return err
 	}
@@ -25,12 +28,14 @@ func (s *studio) console() error {
 		name  string
 		title string
 	}{
-		{"", []string{"6 healthy", "3 failed", "live"}, "fleet", "Every service on every cluster in one list"},
+		{"", []string{"✗ failed", "⚑ held"}, "fleet", "Every service on every cluster in one list"},
 		{"f", []string{"faults"}, "faults", "What is not healthy, and why"},
-		{"f/edge-2 podinfo" + enter, []string{"edge-2", "1 of 9"}, "", ""},
-		{"D", []string{"replicas: 4"}, "diff", "What is desired beside what runs"},
-		{escape + "t", []string{"Pod/podinfo-"}, "tree", "A service's objects on a cluster"},
-		{escape + "l", []string{"simulated container"}, "logs", "Logs of all pods of a service on a cluster"},
+		{"f/edge-2 podinfo" + enter, []string{"1 of 7"}, "", ""},
+		{"D", []string{"spec.replicas", "+ 4"}, "diff", "What is desired beside what runs"},
+		{escape, []string{"by phase"}, "", ""},
+		{"t", []string{"Pod/podinfo-"}, "tree", "A service's objects on a cluster"},
+		{escape, []string{"by phase"}, "", ""},
+		{"l", []string{"simulated container: second"}, "logs", "Logs of all pods of a service on a cluster"},
 	} {
 		if err := t.keys(step.keys, step.shows...); err != nil {
 			return err

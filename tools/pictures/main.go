@@ -11,13 +11,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 )
 
 func main() {
 	programs := flag.String("programs", "bin", "the `folder` of plural, plural-agent and localkube")
 	out := flag.String("out", "docs/pictures", "the `folder` to write pictures to")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *programs, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
@@ -36,7 +37,7 @@ func run(ctx context.Context, programs, out string) (err error) {
 	// The name is short, because it is in the pictures.
 	home := filepath.Join(os.TempDir(), "ada")
 	if err := os.Mkdir(home, 0o700); err != nil {
-		return fmt.Errorf("make a home for the pictures' fleet: %w", err)
+		return fmt.Errorf("make a home for the pictures' fleet, which a run that was killed may have left (plural down %s/fleet): %w", home, err)
 	}
 	s := &studio{home: home, out: out}
 	if err := settle(home, programs); err != nil {
@@ -52,11 +53,8 @@ func run(ctx context.Context, programs, out string) (err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the pictures: %w", err)
 	}
-	for _, picture := range []func() error{s.tour, s.console} {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := picture(); err != nil {
+	for _, picture := range []func(context.Context) error{s.tour, s.console} {
+		if err := picture(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ const (
 // frames.
 type session struct {
 	*screen
+	stop     <-chan struct{}
 	home     string
 	dir      string // below home
 	frames   []frame
@@ -34,8 +36,8 @@ type session struct {
 	ended    chan error
 }
 
-func newSession(cols, rows int, home, dir string) *session {
-	return &session{screen: newScreen(cols, rows), home: home, dir: dir}
+func newSession(ctx context.Context, cols, rows int, home, dir string) *session {
+	return &session{screen: newScreen(cols, rows), stop: ctx.Done(), home: home, dir: dir}
 }
 
 // take makes a frame of the screen as it is, unless it is the one before still.
@@ -153,6 +155,8 @@ func (s *session) await(what string, done func() bool) error {
 				s.take()
 				return nil
 			}
+		case <-s.stop:
+			return errors.Join(context.Canceled, s.terminal.Close())
 		case <-late.C:
 			return fmt.Errorf("wait for %s: it does not come:\n%s", what, s.text())
 		}

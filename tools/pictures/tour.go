@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Keys that are no characters.
 const (
@@ -9,8 +12,8 @@ const (
 )
 
 // tour is the cast: a fleet comes up, a change reaches it, is looked at, and is taken back.
-func (s *studio) tour() error {
-	t := newSession(104, 30, s.home, "")
+func (s *studio) tour(ctx context.Context) error {
+	t := newSession(ctx, 104, 30, s.home, "")
 	if err := t.shell("plural", "up", "--local", "fleet"); err != nil {
 		return err
 	}
@@ -19,7 +22,7 @@ func (s *studio) tour() error {
 	if err := t.shell("plural", "service", "set", "podinfo", "replicas=3"); err != nil {
 		return err
 	}
-	t.hold(2500 * time.Millisecond)
+	t.hold(2000 * time.Millisecond)
 	if err := t.tui(); err != nil {
 		return err
 	}
@@ -42,7 +45,7 @@ func (s *studio) tour() error {
 		if err := t.keys(step.keys, step.shows...); err != nil {
 			return err
 		}
-		t.hold(1600 * time.Millisecond)
+		t.hold(900 * time.Millisecond)
 	}
 	if err := t.quit(); err != nil {
 		return err
@@ -64,7 +67,7 @@ func (t *session) tui(args ...string) error {
 }
 
 func (t *session) quit() error {
-	if _, err := t.terminal.WriteString("q"); err != nil {
+	if _, err := t.terminal.WriteString(":q" + enter); err != nil {
 		return err
 	}
 	return t.end()
