@@ -24,6 +24,7 @@ import (
 	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/installer/githost"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
@@ -110,10 +111,13 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 		}
 	}
 	if m.DryRun {
+		if m.Factory.IO.OutTTY {
+			shown = ui.CleanText(shown)
+		}
 		_, err := io.WriteString(m.Factory.IO.Out, shown)
 		return Made{}, err
 	}
-	m.Factory.Say("%s", strings.TrimSuffix(shown, "\n"))
+	m.Factory.Say("%s", ui.CleanText(strings.TrimSuffix(shown, "\n")))
 	if m.Ask != nil {
 		if err := m.Ask(ctx); err != nil {
 			return Made{}, err
@@ -217,8 +221,8 @@ func diff(file string, before, after []byte) string {
 
 // show is what changes in several files.
 func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) string) (string, error) {
-	vault, err := repo.Vault(files)
-	if err != nil && !errors.Is(err, policy.ErrNone) {
+	secret, err := secrets(repo, files)
+	if err != nil {
 		return "", err
 	}
 	root, err := os.OpenRoot(repo.Root())
@@ -229,15 +233,13 @@ func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) 
 	var b strings.Builder
 	folded := map[string]int{}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		if vault != nil {
-			sealed, err := vault.Must(path)
-			if err != nil {
-				return "", err
-			}
-			if sealed {
-				fmt.Fprintf(&b, "%s: sealed, so its change is not shown\n", path)
-				continue
-			}
+		sealed, err := secret(path)
+		if err != nil {
+			return "", err
+		}
+		if sealed {
+			fmt.Fprintf(&b, "%s: sealed, so its change is not shown\n", path)
+			continue
 		}
 		if fold != nil && fold(path) != "" {
 			folded[fold(path)]++
@@ -257,6 +259,29 @@ func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) 
 		fmt.Fprintf(&b, "%s: %d files\n", title, folded[title])
 	}
 	return b.String(), nil
+}
+
+// secrets says which files nobody is to see: those that have to be sealed now, for the work tree may hold them in clear, and those
+// that will have to be.
+func secrets(repo *workspace.Repo, files map[string][]byte) (func(path string) (bool, error), error) {
+	var judges []*vault.Vault
+	for _, changes := range []map[string][]byte{nil, files} {
+		v, err := repo.Vault(changes)
+		switch {
+		case err == nil:
+			judges = append(judges, v)
+		case !errors.Is(err, policy.ErrNone):
+			return nil, err
+		}
+	}
+	return func(path string) (bool, error) {
+		for _, v := range judges {
+			if must, err := v.Must(path); must || err != nil {
+				return must, err
+			}
+		}
+		return false, nil
+	}, nil
 }
 
 // tops are the fewest paths that name all files: the files, or what folders of packages they are in.

@@ -269,17 +269,8 @@ func (s screen) lines(b *strings.Builder, indent, diff string) {
 			continue
 		}
 		style := map[byte]ui.Style{'+': ui.Green, '-': ui.Red, '@': ui.Faint}[line[0]]
-		fmt.Fprintln(b, strings.TrimRight(indent+s.streams.Paint(style, clean(line)), " "))
+		fmt.Fprintln(b, strings.TrimRight(indent+s.streams.Paint(style, ui.CleanText(line)), " "))
 	}
-}
-
-// clean is ui.Clean for a line that may hold tabs.
-func clean(line string) string {
-	parts := strings.Split(line, "\t")
-	for i, part := range parts {
-		parts[i] = ui.Clean(part)
-	}
-	return strings.Join(parts, "\t")
 }
 
 // unifiedOf is one change as a unified diff of YAML.

@@ -205,7 +205,7 @@ func (l *log) line(text string) error {
 		return nil
 	}
 	l.lines++
-	return l.reader.Line(Line{From: l.from, Text: clean(text)})
+	return l.reader.Line(Line{From: l.from, Text: ui.CleanText(text)})
 }
 
 // early says whether a line is older than what is wanted, or was read before.
@@ -235,13 +235,4 @@ func (l *log) again() {
 	if l.last.After(l.after) {
 		l.after, l.seen = l.last, slices.Clone(l.same)
 	}
-}
-
-// clean is a line as a terminal may have it. Tabs stay.
-func clean(line string) string {
-	parts := strings.Split(line, "\t")
-	for i, part := range parts {
-		parts[i] = ui.Clean(part)
-	}
-	return strings.Join(parts, "\t")
 }

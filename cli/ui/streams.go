@@ -121,4 +121,23 @@ func Clean(s string) string {
 	return b.String()
 }
 
+// CleanText is Clean for text that holds lines and tabs, which stay.
+func CleanText(s string) string {
+	bad := func(r rune) bool { return r != '\n' && r != '\t' && unprintable(r) }
+	if utf8.ValidString(s) && strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for at, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\r' && strings.HasPrefix(s[at+1:], "\n"): // the line's end, as some systems write it
+		default:
+			b.WriteString(Clean(string(r)))
+		}
+	}
+	return b.String()
+}
+
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }

@@ -150,8 +150,13 @@ func TestTableOnATerminalFitsItsWidth(t *testing.T) {
 func FuzzCleanLeavesNothingToActOn(f *testing.F) {
 	f.Add("plain")
 	f.Add("\x1b[2J\u202e\x9b\xff")
+	f.Add("one\r\n\ttwo\rthree\x00\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Clean(s)
+		text := CleanText(s)
+		if flat := strings.NewReplacer("\n", "", "\t", "").Replace(text); CleanText(text) != text || Clean(flat) != flat {
+			t.Errorf("%q became %q as lines", s, text)
+		}
 		if strings.IndexFunc(got, unprintable) >= 0 {
 			t.Errorf("%q became %q", s, got)
 		}

@@ -136,6 +136,19 @@ func TestAnInterruptBeforeTheCommitChangesNothing(t *testing.T) {
 	}
 }
 
+func TestWhatOthersWroteCannotSteerTheTerminalThatAsks(t *testing.T) {
+	f := newFleet(t)
+	f.write("apps/web/a.yaml", "a: 1\n# \x1b[2J\x1b[1;1H\u202eall is well\r\n")
+	f.commit("Change \x1b[2Jweb")
+	var told bytes.Buffer
+	if err := run(t.Context(), f.dir, &told, "HEAD", "--no-push"); err == nil {
+		t.Error("nobody was asked")
+	}
+	if strings.ContainsAny(told.String(), "\x1b\u202e") || !strings.Contains(told.String(), `-# \x1b[2J\x1b[1;1H\u202eall is well`) {
+		t.Errorf("%q", told.String())
+	}
+}
+
 func TestWhatIsUndoneIsShownFirst(t *testing.T) {
 	f := newFleet(t)
 	var told bytes.Buffer
