@@ -39,6 +39,9 @@ import (
 // collect is how much garbage there may be for each hundred bytes in use: rows come in pages, which are garbage at once.
 const collect = 50
 
+// frames are how many there can be in a second: a key waits half of the time between two of them, on average.
+const frames = 120
+
 type options struct {
 	factory         *cmdutil.Factory
 	readOnly, ascii bool
@@ -156,6 +159,7 @@ func interruptible(command context.Context, end context.CancelFunc, away func() 
 func (o *options) program(ctx context.Context) []tea.ProgramOption {
 	options := []tea.ProgramOption{
 		tea.WithContext(ctx), tea.WithInput(o.factory.IO.In), tea.WithOutput(o.factory.IO.Out), tea.WithoutSignalHandler(),
+		tea.WithFPS(frames),
 	}
 	if !o.factory.IO.Color {
 		options = append(options, tea.WithColorProfile(colorprofile.Ascii))

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -78,6 +79,18 @@ func (l *List[T]) View() *View[T] {
 	v.picked = slices.Clone(v.all)
 	l.views = append(l.views, v)
 	return v
+}
+
+// All are the rows in the list's own order. They may be looked at until the next Apply.
+func (l *List[T]) All() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		l.base.settle()
+		for _, slot := range l.base.all {
+			if !yield(l.at(slot)) {
+				return
+			}
+		}
+	}
 }
 
 // Len is how many rows are known.

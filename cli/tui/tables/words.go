@@ -142,19 +142,36 @@ func (t *table[T]) tagValues(name string) []string {
 	return distinct(t.Fleet.Clusters, func(c *v1.Cluster) string { return c.Tags[name] })
 }
 
-// distinct are the values of a list's rows, each once, in order.
+// distinct are the values of a list's rows, each once, in order. Most come in order already.
 func distinct[T any](list *known.List[T], value func(*T) string) []string {
-	met := map[string]bool{}
-	each(list, func(row *T) { met[value(row)] = true })
-	delete(met, "")
-	return slices.Sorted(maps.Keys(met))
+	var out []string
+	ordered := true
+	each(list, func(row *T) {
+		word := value(row)
+		if word == "" {
+			return
+		}
+		if last := len(out) - 1; last >= 0 {
+			if out[last] == word {
+				return
+			}
+			ordered = ordered && out[last] < word
+		}
+		out = append(out, word)
+	})
+	if !ordered {
+		slices.Sort(out)
+	}
+	return slices.Compact(out)
 }
 
 // each reads the rows of a list, whatever is picked of them now.
 func each[T any](list *known.List[T], read func(*T)) {
-	view := list.View()
-	defer view.Close()
-	for i := range min(view.Len(), maxRead) {
-		read(view.At(i))
+	left := maxRead
+	for row := range list.All() {
+		if left--; left < 0 {
+			return
+		}
+		read(row)
 	}
 }
