@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/tui"
 )
 
 // topic is a help page that belongs to no command. Its text is what `plural help NAME` prints, and what docs/help/NAME.md says:
@@ -17,7 +19,7 @@ func topics() []topic {
 		{"formatting", "What -o, --jq and pipes do to what is printed", formattingTopic},
 		{"exit-codes", "What the program ends with", exitCodesTopic},
 		{"filters", "How rows of lists are picked", filtersTopic},
-		{"keys", "Keys of the console", keysTopic},
+		{"keys", "Keys of the console", tui.Keys()},
 		{"git", "How a change becomes a commit, and is taken back", gitTopic},
 	}
 }
@@ -144,10 +146,6 @@ something picks.
   plural status --filter 'health:degraded env:prod'
   plural cluster list 'prod-*' -l tier=web --sort -health
   plural service list --filter '^pay|^shop' --watch`
-
-// keysTopic is told from the console's own key bindings.
-const keysTopic = `Keys of the console. Press ? in it: the help lists what works where you are,
-and enter there does it.`
 
 const gitTopic = `Git. The installation repo is the only source of what clusters run. A command
 that changes the fleet edits files of your clone, shows the difference, commits

@@ -298,3 +298,12 @@ func (d *Desk) copies() []Action {
 		},
 	}
 }
+
+// Keys are those of all actions.
+func Keys() []key.Binding {
+	var keys []key.Binding
+	for _, a := range (&Desk{}).Actions() {
+		keys = append(keys, a.Binding)
+	}
+	return keys
+}

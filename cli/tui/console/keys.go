@@ -39,6 +39,14 @@ func (k keymap) all() []key.Binding {
 	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.log}
 }
 
+// Keys are what the console does itself, and which panes it opens about what the cursor is on.
+func Keys() (own, open []key.Binding) {
+	for _, o := range openers() {
+		open = append(open, o.Binding)
+	}
+	return keysOf().all(), open
+}
+
 // opener is a key that opens a pane about the subject under the cursor.
 type opener struct {
 	key.Binding

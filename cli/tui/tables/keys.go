@@ -35,9 +35,13 @@ func bind(first, text string, also ...string) key.Binding {
 	return key.NewBinding(key.WithKeys(append([]string{first}, also...)...), key.WithHelp(first, text))
 }
 
-// Keys are the table's own, the most useful first.
-func (t *table[T]) Keys() []key.Binding {
-	k := t.keys
+// Keys are those of every table, the most useful first.
+func Keys() []key.Binding { return keysOf("look into it").bindings() }
+
+// Keys are the table's own.
+func (t *table[T]) Keys() []key.Binding { return t.keys.bindings() }
+
+func (k keymap) bindings() []key.Binding {
 	return []key.Binding{
 		k.enter, k.faults, k.sort, k.mark, k.reverse, k.span, k.all, k.down, k.up, k.top, k.bottom, k.halfDown, k.halfUp, k.pageDown,
 		k.pageUp, k.left, k.right,
