@@ -28,7 +28,7 @@ type Bringing struct {
 	Commit, Message string
 	// Question is asked once everything is shown. Agreed, if set, is asked before it, and refuses.
 	Question string
-	Agreed   func(context.Context) error
+	Agreed   func(context.Context, revert.Touched) error
 }
 
 // Do shows what is brought back, asks, makes it, and waits for it.
@@ -44,7 +44,7 @@ func (b Bringing) Do(ctx context.Context) error {
 	for _, line := range summary(touched, b.Plan) {
 		b.Factory.Say("%s", line)
 	}
-	b.Making.On, b.Making.Ask = b.Plan.Head, b.ask
+	b.Making.On, b.Making.Ask = b.Plan.Head, func(ctx context.Context) error { return b.ask(ctx, touched) }
 	made, err := b.Making.CarryOutFiles(ctx, b.Repo, b.Plan.Files, nil, b.Message)
 	if err != nil {
 		return err
@@ -75,9 +75,9 @@ func (b Bringing) touched(before, after *fleet.Fleet) revert.Touched {
 	return b.Plan.Touches(before, after, src)
 }
 
-func (b Bringing) ask(ctx context.Context) error {
+func (b Bringing) ask(ctx context.Context, touched revert.Touched) error {
 	if b.Agreed != nil {
-		if err := b.Agreed(ctx); err != nil {
+		if err := b.Agreed(ctx, touched); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,8 @@ same for any.
 Files that were changed since are merged, line by line. Where later commits
 changed the same lines nothing is done, and they are named. A sealed file comes
 back as it was sealed, unless it would be for other readers than it has now. To
-take back who can open what, --confirm says the commit's id once more.`,
+take back who can open or do what, or which agent acts for a cluster, --confirm
+says the commit's id once more.`,
 		Example: cmdutil.Example("plural undo", "plural undo 4f9c2a1 --dry-run", "plural undo --redo", "plural undo HEAD~2 --pr -y"),
 		Args:    cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +68,7 @@ take back who can open what, --confirm says the commit's id once more.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.redo, "redo", false, "bring back what was undone last")
-	flags.StringVar(&o.confirm, "confirm", "", "the commit's `ID` once more, where it says who can open what")
+	flags.StringVar(&o.confirm, "confirm", "", "the commit's `ID` once more, where it says who can open or do what")
 	o.making.Flags(flags)
 	return cmd
 }
@@ -111,7 +112,7 @@ func (o *options) run(ctx context.Context) error {
 	o.making.Trailer = trailer(r)
 	b := Bringing{
 		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: title(r.Subject), Question: "Undo this?",
-		Agreed: func(ctx context.Context) error { return o.trusted(ctx, plan, r) },
+		Agreed: func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
 	}
 	if o.redo {
 		b.Question = "Redo this?"
@@ -169,17 +170,23 @@ func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*h
 	return r, err
 }
 
-// trusted wants the commit's id typed, or given by flag, where it is about who can open what: -y is too easily said.
-func (o *options) trusted(ctx context.Context, plan *revert.Plan, r *history.Revision) error {
-	if len(plan.Trust) == 0 {
+// trusted wants the commit's id typed, or given by flag, where it is about who can open or do what, or which agent acts for a
+// cluster: what was withdrawn comes back, and -y is too easily said.
+func (o *options) trusted(ctx context.Context, plan *revert.Plan, t revert.Touched, r *history.Revision) error {
+	if len(plan.Trust) == 0 && len(t.Agents) == 0 {
 		return nil
 	}
 	id := cmdutil.ShortCommit(r.ID)
 	if o.confirm == "" {
-		o.f.Say("this takes back who can open what: %s", ui.Clean(strings.Join(plan.Trust, ", ")))
+		if len(plan.Trust) > 0 {
+			o.f.Say("this takes back who can open or do what: %s", ui.Clean(strings.Join(plan.Trust, ", ")))
+		}
+		if len(t.Agents) > 0 {
+			o.f.Say("this brings back agents, or tokens to join: %s", ui.Clean(few(t.Agents)))
+		}
 		question := ui.Question{
 			Flag: "confirm", Title: "Type " + id + " to let it be as it was", Value: &o.confirm,
-			Help: "whoever was taken out can open again what is sealed from now on",
+			Help: "whoever was taken out is in again",
 		}
 		if err := o.f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
 			return err

@@ -136,6 +136,40 @@ func TestAnInterruptBeforeTheCommitChangesNothing(t *testing.T) {
 	}
 }
 
+func TestWhatWasWithdrawnDoesNotComeBackByAYes(t *testing.T) {
+	const (
+		user    = "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: ada}\nspec: {tokens: [%s]}\n"
+		token   = "{name: laptop, hash: \"sha256:0000000000000000000000000000000000000000000000000000000000000000\"}"
+		cluster = "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: c00}\nspec: {%s}\n"
+		keys    = "agent: {auth: \"ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"}"
+	)
+	for name, tt := range map[string]struct{ file, with, without, says string }{
+		"a token":  {"access/ada.yaml", fmt.Sprintf(user, token), fmt.Sprintf(user, ""), "who can open or do what: access/ada.yaml"},
+		"an agent": {"clusters/c00.yaml", fmt.Sprintf(cluster, keys), fmt.Sprintf(cluster, ""), "agents, or tokens to join: c00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			f.write(tt.file, tt.with)
+			f.commit("Let in")
+			f.write(tt.file, tt.without)
+			out := f.commit("Put out")
+			var told bytes.Buffer
+			if err := run(t.Context(), f.dir, &told, "--yes"); err == nil || !strings.Contains(told.String(), tt.says) {
+				t.Errorf("%v\n%s", err, told.String())
+			}
+			if f.git("rev-parse", "HEAD") != out || f.git("status", "--porcelain") != "" {
+				t.Fatal("something was changed")
+			}
+			if err := run(t.Context(), f.dir, &told, "--yes", "--confirm", out[:7]); err != nil {
+				t.Errorf("%v\n%s", err, told.String())
+			}
+			if got, err := os.ReadFile(filepath.Join(f.dir, tt.file)); err != nil || string(got) != tt.with {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestWhatOthersWroteCannotSteerTheTerminalThatAsks(t *testing.T) {
 	f := newFleet(t)
 	f.write("apps/web/a.yaml", "a: 1\n# \x1b[2J\x1b[1;1H\u202eall is well\r\n")

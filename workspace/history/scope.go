@@ -99,7 +99,7 @@ func Fleet(f *fleet.Fleet, src resolve.Sources) Scope {
 }
 
 // Service is what one service is made of: its file, what it reads of the repository, the sealed files that it names. One that the
-// fleet does not have, or no more, is looked for where its file would be. Whole says that the file holds nothing else.
+// fleet does not have, or no more, is looked for where its file would be.
 func Service(f *fleet.Fleet, name string, src resolve.Sources) Scope {
 	if f != nil {
 		if s, ok := f.Service(name); ok {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -32,9 +33,14 @@ const (
 	maxFile = 3 << 20
 	// maxSince is how many later commits a conflict names.
 	maxSince = 5
-	// trust is where it is written who can open what.
-	trust = ".plural/"
+	// sealing is where it is written who can open what, and access the folder of files that say who may do what.
+	sealing, access = ".plural/", "access"
+	// clusters is the folder of files that say which agents there are.
+	clusters = "clusters"
 )
+
+// isTrust says whether a file is about who can open or do what.
+func isTrust(file string) bool { return strings.HasPrefix(file, sealing) || path.Dir(file) == access }
 
 // Plan is what has to be changed on top of Head.
 type Plan struct {
@@ -43,7 +49,7 @@ type Plan struct {
 	Files map[string][]byte
 	// Done are files that are so already. To commit them again is no commit, and ends what a run that was killed has begun.
 	Done map[string][]byte
-	// Trust are those of Files that say who can open what, Sealed the others that come back as they were sealed.
+	// Trust are those of Files that say who can open or do what, Sealed the others that come back as they were sealed.
 	Sealed, Trust []string
 	// Kept are sealed files that stay as they are, although they were different then.
 	Kept []string
@@ -114,7 +120,8 @@ func Of(ctx context.Context, objects storer.EncodedObjectStorer, head string, r 
 	return p.result(ctx)
 }
 
-// At is the plan to have the files of a scope as they were at a commit. Sealed files stay, and so does what says who can open what.
+// At is the plan to have the files of a scope as they were at a commit. Sealed files stay, and so does what says who can open or do
+// what, and which clusters there are: a scope may be the whole repository.
 func At(ctx context.Context, objects storer.EncodedObjectStorer, head, commit string, scope history.Scope) (*Plan, error) {
 	p, err := newPlanner(objects, head, commit)
 	if err != nil {
@@ -125,7 +132,7 @@ func At(ctx context.Context, objects storer.EncodedObjectStorer, head, commit st
 		return nil, err
 	}
 	for _, c := range changes {
-		if strings.HasPrefix(c.Path, trust) {
+		if isTrust(c.Path) || path.Dir(c.Path) == clusters {
 			continue
 		}
 		then, now, ok, err := p.both(c)
@@ -206,7 +213,7 @@ func (p *planner) merge(c history.Change, now history.File, before, after []byte
 		return err
 	case seal.IsSealed(before) || seal.IsSealed(after) || seal.IsSealed(ours):
 		p.conflict(c.Path, "it is sealed, and was sealed again since")
-	case strings.HasPrefix(c.Path, trust):
+	case strings.HasPrefix(c.Path, sealing):
 		p.conflict(c.Path, "who can open what was changed again since")
 	case !c.After.Exists():
 		p.conflict(c.Path, "it was removed, and is there again with other content")
@@ -230,13 +237,13 @@ func (p *planner) merge(c history.Change, now history.File, before, after []byte
 }
 
 // put plans one file.
-func (p *planner) put(path string, content []byte) {
-	p.plan.Files[path] = content
+func (p *planner) put(file string, content []byte) {
+	p.plan.Files[file] = content
 	switch {
-	case strings.HasPrefix(path, trust):
-		p.plan.Trust = append(p.plan.Trust, path)
+	case isTrust(file):
+		p.plan.Trust = append(p.plan.Trust, file)
 	case seal.IsSealed(content):
-		p.plan.Sealed = append(p.plan.Sealed, path)
+		p.plan.Sealed = append(p.plan.Sealed, file)
 	}
 }
 

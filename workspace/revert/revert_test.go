@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -312,6 +313,53 @@ func TestAPartGoesBackToACommitAndSecretsStay(t *testing.T) {
 	want := map[string][]byte{"services/web.yaml": []byte("1"), "apps/web/a": []byte("1"), "apps/web/b": nil}
 	if diff := cmp.Diff(want, plan.Files); diff != "" || !slices.Equal(plan.Kept, []string{"apps/web/s"}) {
 		t.Errorf("kept %v (-want +got):\n%s", plan.Kept, diff)
+	}
+}
+
+func TestWhoMayDoWhatAndWhichClustersThereAreStaysWhereAPartIsEverything(t *testing.T) {
+	r := newRepo(t)
+	was := r.commit("access/ada.yaml", "token: old", "clusters/a.yaml", "keys: old", "clusters/apps/x.yaml", "1", "services/web.yaml", "1")
+	id := r.commit("access/ada.yaml", "token: new", "clusters/a.yaml", "keys: new", "clusters/apps/x.yaml", "2", "services/web.yaml", "2")
+	g, err := git.PlainOpen(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := revert.At(t.Context(), g.Storer, id, was, history.Paths("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]byte{"services/web.yaml": []byte("1"), "clusters/apps/x.yaml": []byte("1")}
+	if diff := cmp.Diff(want, plan.Files); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	plan, err = r.of(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(plan.Trust, []string{"access/ada.yaml"}) {
+		t.Errorf("trust %v", plan.Trust)
+	}
+}
+
+func TestAgentsThatAreLetInAgainAreNamed(t *testing.T) {
+	f := func(clusters map[string]fleet.ClusterSpec) *fleet.Fleet {
+		out := &fleet.Fleet{}
+		for _, name := range slices.Sorted(maps.Keys(clusters)) {
+			out.Clusters = append(out.Clusters, fleet.Cluster{Metadata: fleet.Metadata{Name: name}, Spec: clusters[name]})
+		}
+		return out
+	}
+	old, now := fleet.AgentKeys{Auth: "ed25519:old"}, fleet.AgentKeys{Auth: "ed25519:new"}
+	before := f(map[string]fleet.ClusterSpec{
+		"same": {Agent: now}, "other": {Agent: now}, "leaves": {Agent: now}, "joins": {Agent: now}, "tags": {Agent: now},
+	})
+	after := f(map[string]fleet.ClusterSpec{
+		"same": {Agent: now}, "other": {Agent: old}, "leaves": {}, "joins": {Join: &fleet.Join{}}, "returns": {Agent: old}, "empty": {},
+		"tags": {Agent: now, Tags: map[string]string{"a": "b"}},
+	})
+	got := (&revert.Plan{}).Touches(before, after, nil).Agents
+	if diff := cmp.Diff([]string{"joins", "other", "returns"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

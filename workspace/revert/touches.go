@@ -15,6 +15,8 @@ type Touched struct {
 	Services, Gone []string
 	// Clusters run one of them, before or after; Changed are those whose own files are changed.
 	Clusters, Changed []string
+	// Agents are clusters that another agent acts for afterwards, or can be taken by one: keys or a join token come back.
+	Agents []string
 }
 
 // Touches compares two states of a fleet by the files of a plan that leads from one to the other.
@@ -40,7 +42,7 @@ func (p *Plan) Touches(before, after *fleet.Fleet, src resolve.Sources) Touched 
 			}
 		}
 	}
-	t := Touched{Clusters: slices.Sorted(maps.Keys(clusters)), Changed: slices.Sorted(maps.Keys(changed))}
+	t := Touched{Agents: agents(before, after), Clusters: slices.Sorted(maps.Keys(clusters)), Changed: slices.Sorted(maps.Keys(changed))}
 	for _, name := range slices.Sorted(maps.Keys(services)) {
 		if _, ok := after.Service(name); ok {
 			t.Services = append(t.Services, name)
@@ -49,6 +51,24 @@ func (p *Plan) Touches(before, after *fleet.Fleet, src resolve.Sources) Touched 
 		}
 	}
 	return t
+}
+
+// agents are the clusters for which after lets somebody in whom before does not.
+func agents(before, after *fleet.Fleet) []string {
+	var names []string
+	for i := range after.Clusters {
+		now, was := &after.Clusters[i], &fleet.Cluster{}
+		if c, ok := before.Cluster(now.Metadata.Name); ok {
+			was = c
+		}
+		keys := now.Spec.Agent != was.Spec.Agent && now.Spec.Agent != (fleet.AgentKeys{})
+		join := now.Spec.Join != nil && (was.Spec.Join == nil || *now.Spec.Join != *was.Spec.Join)
+		if keys || join {
+			names = append(names, now.Metadata.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (p *Plan) holds(scope history.Scope) bool {
