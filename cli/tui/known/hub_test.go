@@ -326,6 +326,24 @@ func TestRowsThatSomebodyLooksForComeFirst(t *testing.T) {
 	}
 }
 
+func TestWhoeverSeeksDoesNotWaitForWhoeverTakesBatches(t *testing.T) {
+	s := FromHub(clock(newFake(t).client(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	blocked, free, ended := make(chan struct{}, 64), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx, func(Batch) {
+			blocked <- struct{}{}
+			<-free
+		})
+	}()
+	<-blocked
+	s.Seek(v1.ChangedDeployments, "env:prod") // on the goroutine that would take the batch
+	cancel()
+	close(free)
+	<-ended
+}
+
 func TestHubWithoutAListOfPackagesIsFine(t *testing.T) {
 	f := newFake(t)
 	f.answer("upgrades", func(string) any { return http.StatusNotFound })
