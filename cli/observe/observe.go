@@ -287,6 +287,7 @@ func Refused(status *v1.Status, commit string) error {
 		problems = append(problems, cmdutil.HubProblem(p))
 	}
 	told := cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
-	told.Fix, told.Doc = "mend it, commit and push; clusters keep what they have: plural status", ui.DocRefusedCommit
+	told.Fix = "mend it, or plural undo " + cmdutil.ShortCommit(commit) + "; clusters keep what they have: plural status"
+	told.Doc = ui.DocRefusedCommit
 	return told
 }

@@ -105,6 +105,29 @@ func TestEveryPageOfTheGuideLeadsWhereItSays(t *testing.T) {
 	}
 }
 
+// readme is where strangers begin: nobody asks tests, and what is built is there.
+var readme = filepath.Join("..", "..", "README.md")
+
+func TestTheReadmesFirstMinuteLeadsWhereItSays(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := readPage(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.steps) == 0 {
+		t.Fatal("nothing of it runs")
+	}
+	s := newShell(t)
+	s.replacements = [][2]string{{"make demo", "plural up --local ~/plural-demo"}, {"plural undo", "plural undo --yes"}}
+	s.downAfterwards("plural-demo")
+	for i := range p.steps {
+		follow(t, s, "README.md", &p.steps[i], nil)
+	}
+}
+
 // typed is a line that looks like something to type.
 var typed = regexp.MustCompile(`^\s*(?:- )?(?:run: )?((?:plural|kubectl|kind|git|docker|helm|terraform) .*)$`)
 
