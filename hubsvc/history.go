@@ -27,14 +27,19 @@ import (
 // Bounds of what a hub tells of the past. The mirror holds no history, so what is told is read from the installation repo when
 // somebody asks, and kept in memory until the branch moves.
 const (
-	// pastCommits is how far it goes back, pastFiles how many files of one commit are known by name.
+	// pastCommits is how far it goes back, pastFiles how many files of one commit are known by name. Once there are pastNames of all
+	// commits together it goes no further: they stand in memory, and each question goes through them.
 	pastCommits = 300
 	pastFiles   = 20_000
+	pastNames   = 100_000
 	// shownFiles is how many an answer names.
 	shownFiles = 20
-	// pastTime bounds one reading, and pastEvery how often the repository is asked.
+	// pastTime bounds one reading. pastEvery is how long the repository is left alone that did not have what was looked for, or did not
+	// answer. Of steps that come after what this hub has seen, pastAhead is how long they are told: it may be behind, or the branch was
+	// moved back.
 	pastTime  = time.Minute
-	pastEvery = 5 * time.Second
+	pastEvery = 2 * time.Second
+	pastAhead = time.Minute
 )
 
 // chronicle is what is known of the installation repo's history.
@@ -47,27 +52,33 @@ type chronicle struct {
 	steps  []commits.Revision
 	looked time.Time // when the repository was asked last
 	seen   string    // the newest commit that was known of then
+	failed bool      // it did not answer then
 }
 
 func newChronicle(dir string) *chronicle {
 	return &chronicle{dir: dir, reading: semaphore.NewWeighted(1)}
 }
 
-// known are the steps, if they go up to head, or were read so lately that there is no use in reading them again.
-func (c *chronicle) known(head string, now time.Time) ([]commits.Revision, bool) {
+// known are the steps, and whether there is no use in reading them again: they go up to head, or were read lately. None are known,
+// and need not be read, where the repository has just not answered.
+func (c *chronicle) known(head string, now time.Time) (steps []commits.Revision, enough bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.steps) == 0 {
-		return nil, false
+	age := now.Sub(c.looked)
+	switch at := slices.IndexFunc(c.steps, func(r commits.Revision) bool { return r.ID == head }); {
+	case at == 0:
+		return c.steps, true
+	case at > 0 && !c.failed:
+		return c.steps, age < pastAhead
 	}
-	at := slices.IndexFunc(c.steps, func(r commits.Revision) bool { return r.ID == head })
-	return c.steps, at >= 0 || c.seen == head && now.Sub(c.looked) < pastEvery
+	return c.steps, (c.failed || c.seen == head && len(c.steps) > 0) && age < pastEvery
 }
 
+// keep takes in what was read; nil: the repository did not answer.
 func (c *chronicle) keep(steps []commits.Revision, head string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.looked, c.seen = now, head
+	c.looked, c.seen, c.failed = now, head, steps == nil
 	if steps != nil {
 		c.steps = steps
 	}
@@ -78,30 +89,39 @@ func (c *chronicle) keep(steps []commits.Revision, head string, now time.Time) {
 func (h *hub) past(ctx context.Context) ([]commits.Revision, error) {
 	c := h.reaching.past
 	head := h.planner.plan().desired.Head.ID
-	if steps, ok := c.known(head, time.Now()); ok {
-		return steps, nil
+	if steps, enough := c.known(head, time.Now()); enough {
+		return recalled(steps)
 	}
-	ctx, cancel := context.WithTimeout(ctx, pastTime)
+	reading, cancel := context.WithTimeout(ctx, pastTime)
 	defer cancel()
-	if err := c.reading.Acquire(ctx, 1); err != nil {
+	if err := c.reading.Acquire(reading, 1); err != nil {
 		return nil, errNoPast
 	}
 	defer c.reading.Release(1)
-	known, ok := c.known(head, time.Now()) // somebody else may have read it meanwhile
-	if ok {
-		return known, nil
+	known, enough := c.known(head, time.Now()) // somebody else may have read it meanwhile
+	if enough {
+		return recalled(known)
 	}
-	steps, err := h.readPast(ctx)
+	steps, err := h.readPast(reading)
+	if ctx.Err() != nil { // whoever asked has gone, which says nothing of the repository
+		return nil, errNoPast
+	}
+	if err != nil {
+		h.Log.Warn("the installation repo's history cannot be read", "error", err)
+		steps = nil
+	}
 	c.keep(steps, head, time.Now())
-	switch {
-	case err == nil:
-		return steps, nil
-	case known != nil:
-		h.Log.Warn("the installation repo's history cannot be read; what was read before is told", "error", err)
-		return known, nil
+	if steps == nil {
+		steps = known
 	}
-	h.Log.Warn("the installation repo's history cannot be read", "error", err)
-	return nil, errNoPast
+	return recalled(steps)
+}
+
+func recalled(steps []commits.Revision) ([]commits.Revision, error) {
+	if steps == nil {
+		return nil, errNoPast
+	}
+	return steps, nil
 }
 
 // errNoPast speaks of no address and no path: the log does.
@@ -118,13 +138,26 @@ func (h *hub) readPast(ctx context.Context) (steps []commits.Revision, err error
 	address, credentials := h.own()
 	remote := &workspace.Remote{URL: address, Branch: h.Branch, Credentials: credentials, Dir: dir}
 	err = remote.Look(ctx, pastCommits, func(tip *workspace.Tip) error {
-		page, err := commits.Of(tip.Objects()).Read(ctx, commits.Query{From: tip.ID, Limit: pastCommits, Files: pastFiles})
-		if err == nil {
-			steps = page.Items
-		}
+		steps, err = stepsBefore(ctx, commits.Of(tip.Objects()), tip.ID, pastNames)
 		return err
 	})
 	return steps, err
+}
+
+// stepsBefore are the steps up to a commit, as far back as there are objects, until they have so many names of files together.
+func stepsBefore(ctx context.Context, log *commits.Log, tip string, names int) ([]commits.Revision, error) {
+	steps := []commits.Revision{}
+	for tip != "" && names > 0 && len(steps) < pastCommits {
+		page, err := log.Read(ctx, commits.Query{From: tip, Limit: 1, Files: pastFiles})
+		if err != nil {
+			return nil, err
+		}
+		steps, tip = append(steps, page.Items...), page.Next
+		for i := range page.Items {
+			names -= len(page.Items[i].Files)
+		}
+	}
+	return steps, nil
 }
 
 // step is one commit of a history, as somebody asks for it.

@@ -5,12 +5,17 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/internal/paging"
+	commits "github.com/pluralsh/plural/workspace/history"
 )
 
 // asTold is a page of a history, as people are told it: the subject and the result of each commit.
@@ -132,7 +137,69 @@ func TestARepositoryThatIsAwayHasNoHistoryYet(t *testing.T) {
 		t.Errorf("%d %s", code, said)
 	}
 	back()
-	if code, said := r.do(http.MethodGet, "/v1/history", r.token, nil); code != http.StatusOK {
-		t.Errorf("once it is back: %d %s", code, said)
+	until(t, "the history is read, once the repository is back", func() bool {
+		code, _ := r.do(http.MethodGet, "/v1/history", r.token, nil)
+		return code == http.StatusOK
+	})
+}
+
+func TestTheRepositoryIsNotAskedAgainAndAgainForItsHistory(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	read := []commits.Revision{{ID: "c"}, {ID: "b"}, {ID: "a"}}
+	for name, tt := range map[string]struct {
+		// read is what came of the last reading, at head; then is what was known before it.
+		then, read []commits.Revision
+		head       string
+		asked      string
+		after      time.Duration
+		enough     bool
+	}{
+		"up to the head":                        {nil, read, "c", "c", time.Hour, true},
+		"a newer head":                          {nil, read, "c", "d", 0, false},
+		"the head that was not there":           {nil, read, "d", "d", time.Second, true},
+		"the head that was not there, later":    {nil, read, "d", "d", time.Minute, false},
+		"steps that the hub has not seen":       {nil, read, "b", "b", 30 * time.Second, true},
+		"the branch was moved back":             {nil, read, "b", "b", time.Hour, false},
+		"it did not answer":                     {nil, nil, "c", "c", time.Second, true},
+		"it did not answer, and the head moved": {nil, nil, "c", "d", time.Second, true},
+		"it did not answer, later":              {nil, nil, "c", "c", time.Minute, false},
+		"it did, and then did not answer":       {read, nil, "d", "d", time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChronicle("")
+			if _, enough := c.known(tt.asked, now); enough {
+				t.Error("enough before anything was read")
+			}
+			if tt.then != nil {
+				c.keep(tt.then, tt.then[0].ID, now)
+			}
+			c.keep(tt.read, tt.head, now)
+			steps, enough := c.known(tt.asked, now.Add(tt.after))
+			if enough != tt.enough || len(steps) != max(len(tt.then), len(tt.read)) {
+				t.Errorf("%d steps, enough %v", len(steps), enough)
+			}
+		})
+	}
+}
+
+func TestAHistoryOfManyFilesIsCutShort(t *testing.T) {
+	o := newOrigin(t)
+	o.push(twoServices(nil))
+	for i := range 3 {
+		o.push(map[string]string{"apps/web/cm.yaml": configMap("web", strconv.Itoa(i)), "apps/api/cm.yaml": configMap("api", strconv.Itoa(i))})
+	}
+	g, err := git.PlainOpen(o.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := g.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names, want := range map[int]int{1: 1, 2: 1, 3: 2, pastNames: 4} {
+		steps, err := stepsBefore(t.Context(), commits.Of(g.Storer), head.Hash().String(), names)
+		if err != nil || len(steps) != want {
+			t.Errorf("%d names: %d steps, %v", names, len(steps), err)
+		}
 	}
 }

@@ -210,7 +210,7 @@ func cellSchema() filter.Schema[cell] {
 			"message": {Get: func(c cell) string { return c.row.said() }},
 		},
 		Names: []func(cell) string{service, cluster}, At: "cluster",
-		Tag:   func(c cell, name string) string { return c.entry.cluster.Spec.Tags[name] },
+		Tag: func(c cell, name string) string { return c.entry.cluster.Spec.Tags[name] },
 	}
 }
 
@@ -240,7 +240,7 @@ func clusterSchema() filter.Schema[line] {
 			"message":    {Get: func(l line) string { return l.cluster().Message }},
 		},
 		Names: []func(line) string{name}, At: "cluster",
-		Tag:   func(l line, name string) string { return l.entry.cluster.Spec.Tags[name] },
+		Tag: func(l line, name string) string { return l.entry.cluster.Spec.Tags[name] },
 	}
 }
 
