@@ -3,8 +3,8 @@
 // It refuses to know how it was seen, and whether any of it is still so: it says when it was.
 //
 // There is one file for each workspace of each hub, that only its owner can read: lines of JSON, compressed. The first line says
-// what it is and how the fleet was as a whole, each further one is a cluster with its services, the last counts them. Save replaces
-// the file as a whole. Load believes a file that it can read to its end, and no other.
+// what it is and how the fleet was as a whole, each further one is a cluster with its services, the last counts them. Save
+// replaces the file as a whole. Load believes a file that it can read to its end, and no other.
 package lastseen
 
 import (
@@ -106,8 +106,8 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // Store is where it is kept.
 type Store struct{ dir, name string }
 
-// New is the store for one workspace of one hub. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means where
-// the system keeps programs' state.
+// New is the store for one workspace of one hub. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means
+// where the system keeps programs' state.
 func New(config, hub, workspace string) *Store {
 	dir := filepath.Join(xdg.StateHome, "plural", "seen")
 	if config != "" {
@@ -257,7 +257,8 @@ type words map[string]string
 func (w words) once(c *Cluster) {
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		r.Service, r.Phase, r.Version, r.Message = w.one(r.Service), v1.Phase(w.one(string(r.Phase))), w.one(r.Version), w.one(r.Message)
+		r.Service, r.Phase = w.one(r.Service), v1.Phase(w.one(string(r.Phase)))
+		r.Version, r.Message = w.one(r.Version), w.one(r.Message)
 	}
 }
 

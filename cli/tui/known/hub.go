@@ -110,7 +110,8 @@ func (h *hub) insist(ctx context.Context, tell bool, ask func() error) error {
 // refused says that a hub understood, and will say the same again.
 func refused(err error) bool {
 	var answer *client.Error
-	return errors.As(err, &answer) && answer.Status/100 == 4 && answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusRequestTimeout
+	return errors.As(err, &answer) && answer.Status/100 == 4 &&
+		answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusRequestTimeout
 }
 
 func (h *hub) state(link Link, err error) {
@@ -247,25 +248,33 @@ func rowsOf(page *v1.List[v1.Deployment]) paged {
 
 func clustersOf(page *v1.List[v1.Cluster]) paged {
 	return paged{v1.ChangedClusters, func(fresh func(string) bool) Batch {
-		return Batch{Clusters: v1.Changes[v1.Cluster]{Items: slices.DeleteFunc(page.Items, func(c v1.Cluster) bool { return !fresh(c.Name) })}}
+		return Batch{Clusters: v1.Changes[v1.Cluster]{
+			Items: slices.DeleteFunc(page.Items, func(c v1.Cluster) bool { return !fresh(c.Name) }),
+		}}
 	}}
 }
 
 func servicesOf(page *v1.List[v1.Service]) paged {
 	return paged{v1.ChangedServices, func(fresh func(string) bool) Batch {
-		return Batch{Services: v1.Changes[v1.Service]{Items: slices.DeleteFunc(page.Items, func(s v1.Service) bool { return !fresh(s.Name) })}}
+		return Batch{Services: v1.Changes[v1.Service]{
+			Items: slices.DeleteFunc(page.Items, func(s v1.Service) bool { return !fresh(s.Name) }),
+		}}
 	}}
 }
 
 func sourcesOf(page *v1.List[v1.Source]) paged {
 	return paged{v1.ChangedSources, func(fresh func(string) bool) Batch {
-		return Batch{Sources: v1.Changes[v1.Source]{Items: slices.DeleteFunc(page.Items, func(s v1.Source) bool { return !fresh(s.Name) })}}
+		return Batch{Sources: v1.Changes[v1.Source]{
+			Items: slices.DeleteFunc(page.Items, func(s v1.Source) bool { return !fresh(s.Name) }),
+		}}
 	}}
 }
 
 func upgradesOf(page *v1.List[v1.Upgrade]) paged {
 	return paged{v1.ChangedUpgrades, func(fresh func(string) bool) Batch {
-		return Batch{Upgrades: v1.Changes[v1.Upgrade]{Items: slices.DeleteFunc(page.Items, func(u v1.Upgrade) bool { return !fresh(u.Installation) })}}
+		return Batch{Upgrades: v1.Changes[v1.Upgrade]{
+			Items: slices.DeleteFunc(page.Items, func(u v1.Upgrade) bool { return !fresh(u.Installation) }),
+		}}
 	}}
 }
 
@@ -469,8 +478,8 @@ func (h *hub) find(ctx context.Context) error {
 	}
 }
 
-// sought gives a page of what fits a filter. A hub that does not understand it is no reason to say anything: what is here is picked
-// all the same. Other lists are short.
+// sought gives a page of what fits a filter. A hub that does not understand it is no reason to say anything: what is here is
+// picked all the same. Other lists are short.
 func (h *hub) sought(ctx context.Context, kind v1.ChangeKind, q paging.Query) {
 	asked := h.moment()
 	if kind == v1.ChangedDeployments {

@@ -4,8 +4,8 @@
 //
 // A [Source] runs beside the console and gives batches: pages of a hub's lists and then what its stream says, or what the
 // installation repo asks for with what was seen last. [Fleet.Apply] takes them in, on the one goroutine that also reads, so there
-// are no locks. Rows lie in a [List] for each kind; a [View] is an order of them of which a filter picks some, and costs as much as
-// what changed, not as much as there is.
+// are no locks. Rows lie in a [List] for each kind; a [View] is an order of them of which a filter picks some, and costs as much
+// as what changed, not as much as there is.
 package known
 
 import (

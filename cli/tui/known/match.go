@@ -113,8 +113,8 @@ func placeOf(d *Deployment) (*Place, int) { return d.Place, d.Place.number }
 
 func workOf(d *Deployment) (*Work, int) { return d.Work, d.Work.number }
 
-// once asks a test once for all rows that share something, which has a number. What is shared does not change, so a row whose share
-// is another is asked anew.
+// once asks a test once for all rows that share something, which has a number. What is shared does not change, so a row whose
+// share is another is asked anew.
 func once[K comparable](test func(*Deployment) bool, of func(*Deployment) (K, int)) func(*Deployment) bool {
 	type answer struct {
 		of   K
@@ -133,8 +133,8 @@ func once[K comparable](test func(*Deployment) bool, of func(*Deployment) (K, in
 	}
 }
 
-// namesOnce is the term of this number, which looks at services' and clusters' names: it holds when one of the two fits, or, turned
-// round, when neither does.
+// namesOnce is the term of this number, which looks at services' and clusters' names: it holds when one of the two fits, or,
+// turned round, when neither does.
 func namesOnce(text string, schema filter.Schema[*Deployment], number int) func(*Deployment) bool {
 	within := func(names ...func(*Deployment) string) func(*Deployment) bool {
 		schema.Names = names

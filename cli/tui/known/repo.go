@@ -168,7 +168,9 @@ type join struct {
 
 func (j *join) cluster(c *fleet.Cluster, into *Batch) {
 	name := c.Metadata.Name
-	at, known := slices.BinarySearchFunc(j.past.Clusters, name, func(c lastseen.Cluster, name string) int { return cmp.Compare(c.Name, name) })
+	at, known := slices.BinarySearchFunc(j.past.Clusters, name, func(c lastseen.Cluster, name string) int {
+		return cmp.Compare(c.Name, name)
+	})
 	out := v1.Cluster{Name: name, Phase: v1.Pending, Message: notSeen}
 	var seen []lastseen.Row
 	if known {
@@ -207,7 +209,9 @@ func (j *join) cluster(c *fleet.Cluster, into *Batch) {
 }
 
 func asked(wanted []resolve.Deployment, service string) bool {
-	_, ok := slices.BinarySearchFunc(wanted, service, func(d resolve.Deployment, name string) int { return cmp.Compare(d.Service, name) })
+	_, ok := slices.BinarySearchFunc(wanted, service, func(d resolve.Deployment, name string) int {
+		return cmp.Compare(d.Service, name)
+	})
 	return ok
 }
 
@@ -216,7 +220,8 @@ func rowOf(d *resolve.Deployment, seen []lastseen.Row) v1.Deployment {
 	i, ok := slices.BinarySearchFunc(seen, d.Service, func(r lastseen.Row, name string) int { return cmp.Compare(r.Service, name) })
 	if !ok {
 		return v1.Deployment{
-			Service: d.Service, Cluster: d.Cluster, Phase: v1.Pending, Key: d.Key, Version: d.Version, Suspended: d.Suspended, Message: notSeen,
+			Service: d.Service, Cluster: d.Cluster, Phase: v1.Pending, Key: d.Key, Version: d.Version, Suspended: d.Suspended,
+			Message: notSeen,
 		}
 	}
 	out := deploymentOf(d.Cluster, &seen[i])
@@ -297,7 +302,8 @@ func upgrades(state *offline.State) []v1.Upgrade {
 	for i := range state.Fleet.Installations {
 		in := &state.Fleet.Installations[i]
 		u := v1.Upgrade{
-			Installation: in.Metadata.Name, Package: in.PackageName(), Catalog: in.Spec.Catalog, Policy: cmp.Or(in.Spec.Upgrade.Policy, fleet.UpgradeManual),
+			Installation: in.Metadata.Name, Package: in.PackageName(), Catalog: in.Spec.Catalog,
+			Policy: cmp.Or(in.Spec.Upgrade.Policy, fleet.UpgradeManual),
 		}
 		if entry, ok := lock.Entry(u.Installation); ok {
 			u.Version, u.Catalog = entry.Version, entry.Catalog

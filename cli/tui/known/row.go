@@ -125,8 +125,8 @@ func (g *grid) row(d *v1.Deployment) {
 		return
 	}
 	row := Deployment{
-		Place: at.Place, Work: work, Phase: v1.Phase(g.words.one(string(d.Phase))), Version: g.words.one(d.Version), Message: g.words.one(d.Message),
-		Ready: int32(d.Ready), Objects: int32(d.Objects), Suspended: d.Suspended, applied: lastseen.FingerprintOf(d.AppliedKey),
+		Place: at.Place, Work: work, Phase: v1.Phase(g.words.one(string(d.Phase))), Version: g.words.one(d.Version),
+		Message: g.words.one(d.Message), Ready: int32(d.Ready), Objects: int32(d.Objects), Suspended: d.Suspended, applied: lastseen.FingerprintOf(d.AppliedKey),
 	}
 	if d.Held != nil {
 		row.Held, row.Token = int32(d.Held.Count), d.Held.Token

@@ -37,7 +37,8 @@ type Mark struct {
 
 // Source is where what is known comes from.
 type Source interface {
-	// Run gives what comes to emit, one batch at a time, until ctx ends. emit may block. The error says what cannot be had by waiting.
+	// Run gives what comes to emit, one batch at a time, until ctx ends. emit may block. The error says what cannot be had by
+	// waiting.
 	Run(ctx context.Context, emit func(Batch)) error
 	// Seek asks for the rows that fit a filter first, while not all are there. It does not wait.
 	Seek(kind v1.ChangeKind, filter string)

@@ -100,7 +100,8 @@ func deploymentTable() *table[Deployment] {
 
 func clusterTable() *table[v1.Cluster] {
 	name := func(c *v1.Cluster) string { return c.Name }
-	kubernetes, agent := func(c *v1.Cluster) string { return c.KubernetesVersion }, func(c *v1.Cluster) string { return c.AgentVersion }
+	kubernetes := func(c *v1.Cluster) string { return c.KubernetesVersion }
+	agent := func(c *v1.Cluster) string { return c.AgentVersion }
 	health := filter.Field[*v1.Cluster]{Get: func(c *v1.Cluster) string { return string(c.Phase) }, Words: v1.Phase("").Words()}
 	return &table[v1.Cluster]{
 		id:    name,
@@ -212,7 +213,8 @@ func upgradeTable() *table[v1.Upgrade] {
 				"version": {Get: func(u *v1.Upgrade) string { return u.Version }},
 				"target":  {Get: func(u *v1.Upgrade) string { return u.Target }},
 				"policy": {
-					Get: func(u *v1.Upgrade) string { return u.Policy }, Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor},
+					Get:   func(u *v1.Upgrade) string { return u.Policy },
+					Words: []string{fleet.UpgradeManual, fleet.UpgradePatch, fleet.UpgradeMinor},
 				},
 				"state": {Get: state, Words: v1.UpgradeState("").Words()},
 				"reason": {Get: func(u *v1.Upgrade) string {
