@@ -11,11 +11,14 @@ import (
 // known. It costs next to nothing by itself.
 func (f *Fleet) Remember(store *lastseen.Store) func() error {
 	seen := f.Deployments.Generation() + f.Clusters.Generation() + f.Services.Generation()
-	if f.State.Link != Live || !f.Deployments.Whole() || !f.Clusters.Whole() || !f.Services.Whole() || seen == f.remembered {
+	if link := f.State.Link; link != Live && link != Broken {
+		return nil
+	}
+	if !f.Deployments.Whole() || !f.Clusters.Whole() || !f.Services.Whole() || seen == f.remembered {
 		return nil
 	}
 	f.remembered = seen
-	head := lastseen.Head{At: f.now(), Summary: f.Summary}
+	head := lastseen.Head{At: f.AsOf(), Summary: f.Summary}
 	services := f.Services.share()
 	for i := range services.order {
 		head.Services = append(head.Services, *services.at(i))

@@ -281,3 +281,25 @@ func TestWhatIsLiveIsRememberedForWhenItIsNot(t *testing.T) {
 		t.Error("nothing changed, and it would be written again")
 	}
 }
+
+func TestAHubThatWentAwayIsRememberedAsOfThen(t *testing.T) {
+	now := start
+	f, store := New(func() time.Time { return now }), lastseen.New(t.TempDir(), "hub", "demo")
+	f.Apply(Batch{
+		State: &State{Link: Live}, Marks: marks(Mark{Begin: true}),
+		Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "a", Phase: v1.Healthy}}},
+	})
+	f.Apply(Batch{Marks: marks(Mark{End: true})})
+	f.Apply(Batch{State: &State{Link: Broken, Since: start.Add(time.Minute)}})
+	now = start.Add(time.Hour)
+	keep := f.Remember(store)
+	if keep == nil {
+		t.Fatal("what was seen would not be written")
+	}
+	if err := keep(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Load(); err != nil || !got.At.Equal(start.Add(time.Minute)) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
