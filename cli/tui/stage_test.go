@@ -92,7 +92,10 @@ func open(t *testing.T, s set) *stage {
 		_, err := st.program.Run()
 		ran <- err
 	}()
-	go func() { ran <- st.world.Source.Run(ctx, func(b known.Batch) { st.program.Send(b) }) }()
+	go func() {
+		follow(ctx, st.world, st.program)
+		ran <- nil
+	}()
 	t.Cleanup(func() {
 		st.program.Quit()
 		cancel()

@@ -106,10 +106,7 @@ func (o *options) run(ctx context.Context, line string) error {
 	program := tea.NewProgram(model, o.program(ctx)...)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		err := world.Source.Run(gctx, func(b known.Batch) { program.Send(b) })
-		if gctx.Err() == nil && err != nil {
-			program.Send(pane.Told{Text: cmdutil.Explain(err).Error(), Bad: true})
-		}
+		follow(gctx, world, program)
 		return nil
 	})
 	_, err = program.Run()
@@ -123,6 +120,14 @@ func (o *options) run(ctx context.Context, line string) error {
 		return context.Canceled
 	}
 	return err
+}
+
+// follow passes on what comes to be known, and says why when nothing more will.
+func follow(ctx context.Context, world *pane.World, program *tea.Program) {
+	err := world.Source.Run(ctx, func(b known.Batch) { program.Send(b) })
+	if ctx.Err() == nil && err != nil {
+		program.Send(pane.Told{Text: cmdutil.Explain(err).Error(), Bad: true})
+	}
 }
 
 // interruptible ends the console when its command ends, or a signal says so, but for an interrupt that was typed at a command that has

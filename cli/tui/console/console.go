@@ -183,8 +183,16 @@ func (m *Model) top() pane.Pane { return m.stack[len(m.stack)-1].Pane }
 
 // subjects are what the keys are about.
 func (m *Model) subjects() []pane.Subject {
-	if p, ok := m.top().(pane.Pointing); ok {
+	if p := m.pointing(); p != nil {
 		return p.Subjects()
+	}
+	return nil
+}
+
+// pointing is the pane on top, if it points to something.
+func (m *Model) pointing() pane.Pointing {
+	if p, ok := m.top().(pane.Pointing); ok {
+		return pointing{p, m.World.Fleet}
 	}
 	return nil
 }

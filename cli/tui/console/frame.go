@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -20,6 +21,8 @@ type row struct {
 	width int
 	b     strings.Builder
 	used  int
+	// cut says that something did not fit.
+	cut bool
 }
 
 // add appends a word after a gap, if it fits.
@@ -29,6 +32,7 @@ func (w *row) add(gap int, style paint.Style, text string) bool {
 		gap = 0
 	}
 	if w.used+gap+paint.Width(text) > w.width {
+		w.cut = true
 		return false
 	}
 	w.b.WriteString(strings.Repeat(" ", gap))
@@ -49,45 +53,78 @@ func (w *row) end(style paint.Style, text string) {
 
 func (m *Model) row() *row { return &row{look: m.World.Look, width: m.width} }
 
-// pulse is the fleet in figures: always in sight, whatever is looked at.
+// pulse is the fleet in figures: always in sight, whatever is looked at. Where there is no room for words, signs stand for them.
 func (m *Model) pulse() string {
-	w, fleet := m.row(), m.World.Fleet
 	state, style := m.state()
-	room := paint.Width(state) + 2
-	w.width -= room
-	if s := fleet.Summary; s == nil {
-		w.add(0, paint.Faint, "nothing is known yet")
-	} else {
-		m.count(w, s.Clusters, "cluster")
-		m.count(w, s.Deployments, "deployment")
-		if s.Refused > 0 {
-			w.add(3, paint.Bad, fmt.Sprintf("commit %s refused", short(s.Head.ID)))
-		}
-		if n := m.rolling(); n > 0 {
-			w.add(3, paint.Busy, fmt.Sprintf("%d upgrades rolling", n))
-		}
-		git := "git " + short(s.Commit.ID)
-		if s.Commit.Time != nil {
-			git += " " + duration.HumanDuration(max(0, m.World.Now().Sub(*s.Commit.Time)))
-		}
-		w.add(3, paint.Faint, git)
+	room := m.width - paint.Width(state) - 2
+	w := m.figures(room, true)
+	if w.cut {
+		w = m.figures(room, false)
 	}
-	w.width += room
+	m.aside(w)
+	w.width = m.width
 	w.end(style, state)
 	return w.b.String()
 }
 
-// count is how many there are, and how many of them are how, the worst last. Words say it, colours only besides.
-func (m *Model) count(w *row, counts v1.Counts, noun string) {
+// figures are how many there are of what, and how they are.
+func (m *Model) figures(room int, words bool) *row {
+	w, s := m.row(), m.World.Fleet.Summary
+	w.width = room
+	if s == nil {
+		w.add(0, paint.Faint, "nothing is known yet")
+		return w
+	}
+	if s.Refused > 0 {
+		w.add(0, paint.Bad, fmt.Sprintf("commit %s refused", short(s.Head.ID)))
+	}
+	m.count(w, s.Clusters, "cluster", words)
+	m.count(w, s.Deployments, "deployment", words)
+	return w
+}
+
+// aside adds what is good to know where there is room for it.
+func (m *Model) aside(w *row) {
+	s := m.World.Fleet.Summary
+	if s == nil || w.cut {
+		return
+	}
+	if n := m.rolling(); n > 0 {
+		text := fmt.Sprintf("%d upgrades rolling", n)
+		if n == 1 {
+			text = "1 upgrade rolling"
+		}
+		w.add(3, paint.Busy, text)
+	}
+	if s.Commit.ID == "" {
+		return
+	}
+	git := "git " + short(s.Commit.ID)
+	if s.Commit.Time != nil {
+		git += " " + duration.HumanDuration(max(0, m.World.Now().Sub(*s.Commit.Time)))
+	}
+	w.add(3, paint.Faint, git)
+}
+
+// count is how many there are, and how many of them are how: what is well, and then the worst first. Signs and words say it, colours
+// only besides.
+func (m *Model) count(w *row, counts v1.Counts, noun string, words bool) {
 	total := counts.Total()
 	if total != 1 {
 		noun += "s"
 	}
+	phases := v1.Phases()
+	slices.Reverse(phases[1:])
 	w.add(3, paint.Bold, fmt.Sprintf("%s %s", paint.Figure(total), noun))
-	for _, phase := range v1.Phases() {
-		if n := counts[phase]; n > 0 {
-			glyph, style := m.World.Look.Phase(phase)
+	for _, phase := range phases {
+		n := counts[phase]
+		glyph, style := m.World.Look.Phase(phase)
+		switch {
+		case n == 0:
+		case words:
 			w.add(2, style, fmt.Sprintf("%s %s %s", glyph, paint.Figure(n), phase))
+		default:
+			w.add(1, style, glyph+paint.Figure(n))
 		}
 	}
 }
@@ -181,16 +218,25 @@ func (m *Model) line() string {
 			style = paint.Bad
 		}
 		w.add(0, style, m.World.Look.Cut(m.told.Text, m.width))
-	default:
+	case m.Actions.Busy() != "":
 		w.add(0, paint.Busy, m.World.Look.Cut(m.Actions.Busy(), m.width))
+	case m.World.Fleet.State.Link != known.Live:
+		w.add(0, paint.Faint, m.World.Look.Cut(m.World.Fleet.State.Why, m.width))
 	}
 	return w.b.String()
 }
 
+// foremost is how many of a pane's own keys come before what can be done to what it points to.
+const foremost = 2
+
 // footer are the keys that matter here, as many as fit: the pane's first ones, what can be done, and where to find the others.
 func (m *Model) footer() string {
 	keys := keysOf()
-	always := []key.Binding{keys.help, keys.filter, keys.command}
+	always := []key.Binding{keys.help}
+	if _, ok := m.top().(pane.Filtered); ok {
+		always = append(always, keys.filter)
+	}
+	always = append(always, keys.command)
 	if len(m.stack) > 1 {
 		always = append(always, keys.back)
 	}
@@ -200,10 +246,12 @@ func (m *Model) footer() string {
 		return w.b.String()
 	}
 	hints(w, always)
-	groups := m.groups()
-	for _, g := range groups[:len(groups)-1] {
+	own, groups := m.top().Keys(), m.groups()
+	hints(w, own[:min(len(own), foremost)])
+	for _, g := range groups[1 : len(groups)-1] {
 		hints(w, g.Keys)
 	}
+	hints(w, own[min(len(own), foremost):])
 	return w.b.String()
 }
 

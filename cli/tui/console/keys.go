@@ -105,8 +105,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 			}
 		}
 	}
-	on, _ := m.top().(pane.Pointing)
-	if cmd, yes := m.Actions.Key(k, on); yes {
+	if cmd, yes := m.Actions.Key(k, m.pointing()); yes {
 		return cmd
 	}
 	return m.top().Update(k)

@@ -92,10 +92,15 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 			}
 			return nil
 		case "enter":
-			m.prompt = nil
 			if p.pane == nil {
+				m.prompt = nil
 				return m.run(p.Value())
 			}
+			if err := p.pane.SetFilter(p.Value()); err != nil {
+				m.told = pane.Told{Text: err.Error(), Bad: true}
+				return nil
+			}
+			m.prompt = nil
 			return nil
 		case "up", "down":
 			p.recall(k.String())
@@ -114,12 +119,23 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 		return cmd
 	}
 	p.suggest(p.pane.Words(text))
+	m.told = pane.Told{}
 	if err := p.pane.SetFilter(text); err != nil {
-		m.told = pane.Told{Text: err.Error(), Bad: true}
-	} else {
-		m.told = pane.Told{}
+		p.without(text)
+		if p.next() == "" {
+			m.told = pane.Told{Text: err.Error(), Bad: true}
+		}
 	}
 	return cmd
+}
+
+// without narrows by what stands before the last word, where that has a key whose value is not whole yet: what was typed of it so
+// far picks nothing.
+func (p *prompt) without(text string) {
+	cut := strings.LastIndexByte(text, ' ') + 1
+	if strings.Contains(text[cut:], ":") {
+		_ = p.pane.SetFilter(strings.TrimRight(text[:cut], " ")) // it stays as it was, then
+	}
 }
 
 // recall puts an earlier command into the prompt.

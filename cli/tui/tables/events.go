@@ -27,7 +27,7 @@ func events(c *cells) kind[v1.Event] {
 			pane.KindService: func(row *v1.Event, name string) bool { return row.Service == name },
 		},
 		term:  map[pane.Kind]string{pane.KindCluster: "cluster", pane.KindService: "service"},
-		start: "events are what the hub saw since it started: the next commit or report brings one",
+		start: "the hub tells what it sees from its start on: the next commit, say",
 		columns: []column[v1.Event]{
 			{
 				Column: paint.Column{Name: "TIME", Rank: 2}, by: "newest", key: "t",

@@ -3,6 +3,7 @@ package tables
 import (
 	"fmt"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 )
@@ -14,8 +15,28 @@ func (t *table[T]) nothing(width int) []string {
 	if fix != "" {
 		lines = append(lines, "   "+t.Look.Paint(paint.Faint, fix))
 	}
+	if there, _ := t.view.Total(); there == 0 && t.Fleet.State.Link == known.Offline {
+		lines = append(lines, t.mistakes()...)
+	}
 	for i := range lines {
 		lines[i] = t.Look.Fit(lines[i], width)
+	}
+	return lines
+}
+
+// mistakes are what keeps the repo from saying what should be.
+func (t *table[T]) mistakes() []string {
+	var lines []string
+	for i := range t.Fleet.Problems {
+		p := &t.Fleet.Problems[i]
+		where := p.File
+		if p.Line > 0 {
+			where += fmt.Sprintf(":%d", p.Line)
+		}
+		if where != "" {
+			where += ": "
+		}
+		lines = append(lines, "   "+t.Look.Paint(paint.Name, where)+t.Look.Paint(paint.Plain, p.Message))
 	}
 	return lines
 }
@@ -29,7 +50,9 @@ func (t *table[T]) absence() (why, fix string) {
 	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == known.Live):
 		return "the " + t.noun + " are on their way", ""
 	case there == 0 && state.Link == known.Offline && len(t.Fleet.Problems) > 0:
-		return fmt.Sprintf("the installation repo has %d mistakes", len(t.Fleet.Problems)), "plural validate names them"
+		return fmt.Sprintf("the installation repo has %d mistakes", len(t.Fleet.Problems)), "plural validate names them, and how to mend them"
+	case there == 0 && state.Link == known.Offline && t.stream == v1.Happened:
+		return "only a hub knows what happened", "plural tui --hub URL, or plural auth login"
 	case there == 0 && state.Link != known.Live && state.Why != "":
 		return "no " + t.noun + " are known: " + state.Why, "plural doctor says what is wrong"
 	case there == 0:
