@@ -78,7 +78,10 @@ func (a *agreement) Typing() bool { return true }
 
 // Keys are those that answer.
 func (a *agreement) Keys() []key.Binding {
-	if a.care == Typed {
+	switch {
+	case a.refused() || len(a.looks) < a.wanted:
+		return append(scrolling(), bind("esc", "leave it"))
+	case a.care == Typed:
 		return append(scrolling(), bind("enter", "do it"), bind("esc", "leave it"))
 	}
 	return append(scrolling(), bind("y", "do it"), bind("n", "leave it"))

@@ -102,7 +102,7 @@ func (c *commands) Update(msg tea.Msg) tea.Cmd {
 func (c *commands) Draw(width, height int) []string {
 	look, n, at := c.desk.world.Look, c.desk.log.Len(), c.at()
 	if n == 0 {
-		const none = "Nothing was done since the console was opened. What is done stands here as the command for it."
+		const none = "Nothing was done yet. What is done stands here, as the command for it."
 		return []string{look.Paint(paint.Faint, look.Cut(none, width))}
 	}
 	c.height = height

@@ -62,7 +62,11 @@ func (f *facts) waiting(w *v1.Waiting, agree string) {
 	f.head("waits for an agreement")
 	f.fact("  message", w.Message)
 	f.fact("  token", w.Token)
-	f.fact("  deletes", strings.Join(w.Names, ", ")+others(w.Count-len(w.Names)))
+	deletes := strings.Join(w.Names, ", ") + others(w.Count-len(w.Names))
+	if len(w.Names) == 0 {
+		deletes = fmt.Sprintf("%d objects", w.Count)
+	}
+	f.fact("  deletes", deletes)
 	f.fact("  agree", agree)
 }
 
@@ -121,9 +125,12 @@ func newDescribe(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	if about.Kind == pane.KindObject || about.Kind == pane.KindDeployment {
 		p.from = "cluster " + about.Cluster
 	}
-	known := remembered(w.Fleet, about)
 	p.seen = func(d *described) time.Time { return d.asOf }
-	p.question = func(ctx context.Context) (*described, error) { return asker.describe(ctx, about, known) }
+	p.prepare = func() {
+		known := remembered(w.Fleet, about)
+		p.question = func(ctx context.Context) (*described, error) { return asker.describe(ctx, about, known) }
+	}
+	p.knows = func() bool { return remembered(w.Fleet, about) != nil }
 	p.write = func(d *described) []line {
 		f := &facts{look: w.Look, now: w.Now()}
 		d.write(f, about)
@@ -172,7 +179,7 @@ func (d *described) writeCluster(f *facts) {
 	}
 	f.ago("reported", c.LastReport)
 	d.writeOrigin(f)
-	f.waiting(c.Held, "plural service ack")
+	f.waiting(c.Held, "plural service ack --cluster-removals "+c.Name)
 	unhealthy(f, c.Deployments, func(d *v1.Deployment) string { return d.Service })
 	if len(d.connections) > 0 {
 		f.head("connections")
@@ -191,7 +198,7 @@ func (d *described) writeService(f *facts) {
 	if s.Suspended {
 		f.fact("suspended", "agents leave it as it is")
 	}
-	f.fact("source", cmp.Or(s.Source, ".")+" "+s.Ref)
+	f.fact("source", strings.TrimSpace(cmp.Or(s.Source, ".")+" "+s.Ref))
 	f.fact("path", s.Path)
 	f.fact("renderer", s.Renderer)
 	f.fact("namespace", s.Namespace)

@@ -36,7 +36,7 @@ func diffKeysOf() diffKeys {
 	return diffKeys{
 		next: bind("n", "next difference", "n"), before: bind("N", "difference before", "N"),
 		blanks:  bind("w", "blanks too, or not", "w"),
-		cluster: bind("tab", "next cluster", "tab"), clusterBefore: bind("shift-tab", "cluster before", "shift+tab"),
+		cluster: bind("tab", "next cluster", "tab"), clusterBefore: bind("shift+tab", "cluster before", "shift+tab"),
 	}
 }
 

@@ -25,6 +25,9 @@ type page[T any] struct {
 	// seen says when an answer was true, where that is not now; zero: it is. arrived, if set, is told of each answer that came.
 	seen    func(T) time.Time
 	arrived func(T)
+	// prepare, if set, comes before each asking. knows, if set, says that there would be an answer by now without anybody to ask.
+	prepare func()
+	knows   func() bool
 	ages    bool // what is written says how old something is
 	wraps   bool // w wraps long lines
 	cancel  context.CancelFunc
@@ -39,6 +42,9 @@ func newPage[T any](w *pane.World, about pane.Subject, name string) *page[T] {
 
 // Init asks.
 func (p *page[T]) Init() tea.Cmd {
+	if p.prepare != nil {
+		p.prepare()
+	}
 	cmd := p.ask(p.cancels, p.question)
 	p.rewrite()
 	return cmd
@@ -89,15 +95,16 @@ func (p *page[T]) Update(msg tea.Msg) tea.Cmd {
 	}
 	switch msg := msg.(type) {
 	case pane.Tick:
+		if p.err != nil && p.at.IsZero() && !p.under && p.knows != nil && p.knows() {
+			return p.Init()
+		}
 		if p.ages {
 			p.rewrite()
 		}
 	case tea.KeyPressMsg:
 		switch {
 		case key.Matches(msg, again()):
-			cmd := p.ask(p.cancels, p.question)
-			p.rewrite()
-			return cmd
+			return p.Init()
 		case p.wraps && key.Matches(msg, movesOf().wrap):
 			p.wrap, p.left = !p.wrap, 0
 			return nil

@@ -48,7 +48,7 @@ func movesOf() moves {
 	return moves{
 		down: bind("j", "down", "j", "down"), up: bind("k", "up", "k", "up"),
 		pageDown: bind("pgdn", "page down", "pgdown", "ctrl+f", "space"), pageUp: bind("pgup", "page up", "pgup", "ctrl+b"),
-		half: bind("ctrl-d", "half a page down", "ctrl+d"), halfUp: bind("ctrl-u", "half a page up", "ctrl+u"),
+		half: bind("ctrl+d", "half a page down", "ctrl+d"), halfUp: bind("ctrl+u", "half a page up", "ctrl+u"),
 		first: bind("g", "begin", "g", "home"), last: bind("G", "end", "G", "end"),
 		left: bind("left", "scroll left", "left"), right: bind("right", "scroll right", "right"),
 		wrap: bind("w", "wrap", "w"),

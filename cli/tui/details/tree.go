@@ -349,7 +349,7 @@ func (t *twig) label(look *paint.Look) string {
 		}
 		b.WriteString(look.Glyph(fork) + look.Glyph(paint.Twig) + " ")
 		name = t.object.Kind + "/" + t.object.Name
-		if t.object.Namespace != "" {
+		if t.object.Namespace != "" && len(t.below) == 0 { // what hangs below it is in the same one
 			name += " (" + t.object.Namespace + ")"
 		}
 	}
