@@ -68,6 +68,16 @@ func TestNewsAreForPeopleAlone(t *testing.T) {
 	}
 }
 
+func TestNeitherHubNorAgentLooksForNews(t *testing.T) {
+	root := newRoot(&cmdutil.Factory{IO: &ui.Streams{}, Getenv: func(string) string { return "" }, Now: now})
+	for line, want := range map[string]bool{"hub serve": true, "agent run": true, "hub status": false, "status": false, "service list": false} {
+		cmd, _, err := root.Find(strings.Fields(line))
+		if err != nil || cmd.CommandPath() != "plural "+line || isOfMachines(cmd) != want {
+			t.Errorf("%s: %s, %v", line, cmd.CommandPath(), err)
+		}
+	}
+}
+
 func clone(env map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range env {

@@ -104,7 +104,7 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		if err := prepare(f, cmd); err != nil {
 			return err
 		}
-		if !isOfTheProgram(cmd) {
+		if !isOfTheProgram(cmd) && !isOfMachines(cmd) {
 			tellNews = notice(ctx, f, checker(f))
 		}
 		if f.Timeout == 0 {
@@ -185,6 +185,12 @@ func isOfTheProgram(cmd *cobra.Command) bool {
 		return true
 	}
 	return false
+}
+
+// isOfMachines says that a command is a part of a fleet that somebody runs: what that talks to is for its own settings to say.
+func isOfMachines(cmd *cobra.Command) bool {
+	parent := cmd.Parent()
+	return parent != nil && (parent.Name() == "hub" && cmd.Name() == "serve" || parent.Name() == "agent" && cmd.Name() == "run")
 }
 
 // tell says on stderr what went wrong, in the form that stdout would have had.

@@ -4,7 +4,7 @@
 //
 // There is one question, at most once a day: a GET of the newest release, which carries nothing but the program's name. The answer
 // stands in one file of the state folder. Watch asks beside a command and is broken off with it, so a command never takes longer;
-// what it could not hear today it hears tomorrow.
+// what it could not hear is asked again by a command an hour later.
 package update
 
 import (
@@ -24,6 +24,7 @@ import (
 const (
 	fileName  = "release.json"
 	every     = 24 * time.Hour
+	again     = time.Hour
 	within    = 3 * time.Second
 	maxAnswer = 1 << 20
 )
@@ -50,6 +51,13 @@ type Checker struct {
 type seen struct {
 	Checked time.Time `json:"checked"`
 	Release Release   `json:"release"`
+	// Asked is when Watch began to ask last, whatever came of it.
+	Asked time.Time `json:"asked,omitzero"`
+}
+
+// lately says whether something was less than a while ago.
+func lately(then, now time.Time, while time.Duration) bool {
+	return !then.After(now) && now.Sub(then) < while
 }
 
 // Newer says whether a release is newer than the program. A program that is no release itself has none that is.
@@ -65,10 +73,12 @@ func (c *Checker) Newer(r *Release) bool {
 // Watch begins to look for the newest release, where that is due. What it returns breaks that off, and says what is known by then:
 // the newest release that was ever heard of, or nil. It is called once.
 func (c *Checker) Watch(ctx context.Context) (known func() *Release) {
-	last := c.recall()
-	if c.Feed == "" || c.Now().Sub(last.Checked) < every && !last.Checked.After(c.Now()) {
+	last, now := c.recall(), c.Now()
+	if c.Feed == "" || lately(last.Checked, now, every) || lately(last.Asked, now, again) {
 		return func() *Release { return last.release() }
 	}
+	last.Asked = now
+	c.keep(last)
 	ctx, cancel := context.WithTimeout(ctx, within)
 	found := make(chan *Release, 1)
 	go func() {
@@ -93,7 +103,7 @@ func (c *Checker) Check(ctx context.Context) (*Release, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask for the newest release: %w", err)
 	}
-	c.keep(&seen{c.Now(), *r})
+	c.keep(&seen{Checked: c.Now(), Release: *r})
 	return r, nil
 }
 

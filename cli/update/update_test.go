@@ -61,18 +61,29 @@ func TestTheNewestReleaseIsAskedForOnceADay(t *testing.T) {
 func TestACommandThatEndsBreaksTheQuestionOff(t *testing.T) {
 	asked, gone := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
+		asked <- struct{}{}
 		<-r.Context().Done()
-		close(gone)
+		gone <- struct{}{}
 	}))
 	defer server.Close()
-	c := &Checker{Feed: server.URL, Version: "1.0.0", Dir: t.TempDir(), Now: time.Now}
-	known := c.Watch(t.Context())
-	<-asked
-	if r := known(); r != nil {
-		t.Errorf("got %v", r)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c := &Checker{Feed: server.URL, Version: "1.0.0", Dir: t.TempDir(), Now: func() time.Time { return now }}
+	brokenOff := func() {
+		t.Helper()
+		known := c.Watch(t.Context())
+		<-asked
+		if r := known(); r != nil {
+			t.Errorf("got %v", r)
+		}
+		<-gone
 	}
-	<-gone
+	brokenOff()
+	now = now.Add(again - time.Second)
+	if c.Watch(t.Context())(); !c.recall().Asked.Equal(now.Add(time.Second - again)) {
+		t.Error("the next command asks again")
+	}
+	now = now.Add(time.Second)
+	brokenOff()
 }
 
 func TestWhatIsNoReleaseIsRefused(t *testing.T) {
