@@ -203,7 +203,8 @@ func entries(fsys fs.FS, folder, ending string) []Word {
 
 // commits are the newest, with their subjects.
 func commits(ctx context.Context, dir string) ([]Word, error) {
-	git := exec.CommandContext(ctx, "git", "-C", filepath.Clean(dir), "log", fmt.Sprintf("--max-count=%d", maxCommits), "--format=%h%x09%s")
+	git := exec.CommandContext(
+		ctx, "git", "-C", filepath.Clean(dir), "log", "--no-show-signature", fmt.Sprintf("--max-count=%d", maxCommits), "--format=%h%x09%s")
 	git.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0")
 	out, err := git.Output()
 	if err != nil {

@@ -38,13 +38,19 @@ func edit(ctx context.Context, f *cmdutil.Factory) error {
 	if err != nil {
 		return err
 	}
-	defer draft.Wipe()
+	kept := false
+	defer func() {
+		if !kept {
+			draft.Wipe()
+		}
+	}()
 	for {
 		if err := draft.Edit(ctx); err != nil {
 			return err
 		}
 		changed, err := draft.Text(settings.MaxFile)
 		if err != nil {
+			kept = true // the error says where it is
 			return err
 		}
 		if bytes.Equal(changed, text) {
