@@ -190,7 +190,7 @@ func fleet() map[string]any {
 		answers[at+"/events"] = list(kubernetes()...)
 		answers[at+"/diff"] = difference()
 		answers["/v1/clusters/"+d.Cluster+"/pods/payments/web-7d9f-x2x4p/logs"] = flowing(podLog, nil)
-		answers["/v1/clusters/"+d.Cluster+"/pods/payments/web-7d9f-k8s7q/logs"] = flowing("POST /pay 200\n", nil)
+		answers["/v1/clusters/"+d.Cluster+"/pods/payments/web-7d9f-k8s7q/logs"] = flowing("", nil)
 		answers["/k8s/"+d.Cluster+"/api/v1/namespaces/payments/pods/web-7d9f-x2x4p"] = livePod
 	}
 	for i := range sources {

@@ -36,6 +36,9 @@ type table[T any] struct {
 	pointed []pane.Subject
 	// seen is the generation of the list at which cursor and marks were right.
 	seen uint64
+	// link and whole are those that columns are as wide for: ages are told by other words, and other rows are in sight, with others.
+	link  known.Link
+	whole bool
 }
 
 func newTable[T any](w *pane.World, k kind[T], about pane.Subject, text string) (pane.Pane, error) {
@@ -162,6 +165,10 @@ func (t *table[T]) picked() {
 
 // settle takes in what changed in the list since.
 func (t *table[T]) settle() {
+	if link, whole := t.Fleet.State.Link, t.list.Whole(); link != t.link || whole != t.whole {
+		t.link, t.whole = link, whole
+		t.grid.Reset()
+	}
 	generation := t.list.Generation()
 	if generation == t.seen {
 		return
