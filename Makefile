@@ -67,7 +67,7 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 ##@ Check
 
 .PHONY: test
-test: build test-root test-localkube ## Run every test, race-enabled, against real API servers, git and NATS.
+test: build test-root test-localkube test-pictures ## Run every test, race-enabled, against real API servers, git and NATS.
 
 # The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git
 # filters start themselves as many processes, each of which the race detector would let sleep a second before its end.
@@ -83,6 +83,10 @@ test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-p
 .PHONY: test-localkube
 test-localkube: bin/localkube
 	cd localkube && go vet ./... && go test -vet=off -timeout 10m ./...
+
+.PHONY: test-pictures
+test-pictures:
+	cd tools/pictures && go vet . && go test -vet=off .
 
 .PHONY: lint
 lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's reason stands in .golangci.yml.

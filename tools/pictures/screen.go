@@ -214,7 +214,7 @@ func (s *screen) sequence(cmd ansi.Cmd, params ansi.Params) {
 	}
 	one := func(i, otherwise int) int {
 		n, _, _ := params.Param(i, otherwise)
-		return max(n, 1)
+		return min(max(n, 1), s.cols*s.rows)
 	}
 	n := one(0, 1)
 	switch cmd.Final() {
@@ -243,8 +243,10 @@ func (s *screen) sequence(cmd ansi.Cmd, params ansi.Params) {
 	case 'm':
 		s.pen = s.pen.with(params)
 	case 'r':
-		s.top, s.bottom = n-1, min(one(1, s.rows), s.rows)-1
-		s.move(0, 0)
+		if top, bottom := n-1, min(one(1, s.rows), s.rows)-1; top < bottom {
+			s.top, s.bottom = top, bottom
+			s.move(0, 0)
+		}
 	case 'h', 'l':
 		if mode, _, _ := params.Param(0, 0); mode == 4 {
 			s.insert = cmd.Final() == 'h'
@@ -286,17 +288,23 @@ func (s *screen) edit(final byte, params ansi.Params, n int) {
 		s.cells[s.row] = append(slices.Delete(line, s.col, s.col+n), blankLine(n, s.pen)...)
 	case '@':
 		s.cells[s.row] = slices.Insert(line, s.col, blankLine(n, s.pen)...)[:s.cols]
-	case 'L':
-		s.scroll(s.row, -min(n, s.bottom-s.row+1))
-	case 'M':
-		s.scroll(s.row, min(n, s.bottom-s.row+1))
+	case 'L', 'M':
+		if s.row < s.top || s.row > s.bottom {
+			return
+		}
+		if final == 'L' {
+			n = -n
+		}
+		s.scroll(s.row, n)
 	case 'S':
 		s.scroll(s.top, n)
 	case 'T':
 		s.scroll(s.top, -n)
 	case 'b':
 		for range n {
-			s.put(s.last, s.width(s.last))
+			if s.last != "" {
+				s.put(s.last, s.width(s.last))
+			}
 		}
 	}
 }

@@ -30,21 +30,22 @@ type session struct {
 	home     string
 	dir      string // below home
 	frames   []frame
-	taken    time.Time // when the newest frame was
+	taken    time.Time     // when the newest frame was
+	lapse    time.Duration // how many times faster than it was it is shown
 	terminal *os.File
 	output   chan []byte
 	ended    chan error
 }
 
 func newSession(ctx context.Context, cols, rows int, home, dir string) *session {
-	return &session{screen: newScreen(cols, rows), stop: ctx.Done(), home: home, dir: dir}
+	return &session{screen: newScreen(cols, rows), stop: ctx.Done(), home: home, dir: dir, lapse: 1}
 }
 
 // take makes a frame of the screen as it is, unless it is the one before still.
 func (s *session) take() {
 	now := time.Now()
 	if n := len(s.frames); n > 0 {
-		s.frames[n-1].shown += min(now.Sub(s.taken), gap)
+		s.frames[n-1].shown += min(now.Sub(s.taken), gap) / s.lapse
 		s.taken = now
 		if slices.EqualFunc(s.frames[n-1].lines, s.cells, slices.Equal) {
 			return
@@ -147,7 +148,7 @@ func (s *session) await(what string, done func() bool) error {
 			if time.Since(heard) < quiet {
 				continue
 			}
-			if fresh && time.Since(s.taken) >= between {
+			if fresh && time.Since(s.taken) >= between*s.lapse {
 				s.take()
 				fresh = false
 			}

@@ -14,9 +14,11 @@ const (
 // tour is the cast: a fleet comes up, a change reaches it, is looked at, and is taken back.
 func (s *studio) tour(ctx context.Context) error {
 	t := newSession(ctx, 104, 30, s.home, "")
+	t.lapse = 4 // how long it took stands in what it prints
 	if err := t.shell("plural", "up", "--local", "fleet"); err != nil {
 		return err
 	}
+	t.lapse = 1
 	t.hold(1500 * time.Millisecond)
 	t.enter("fleet")
 	if err := t.shell("plural", "service", "set", "podinfo", "replicas=3"); err != nil {
