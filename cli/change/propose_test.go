@@ -34,23 +34,32 @@ func TestAProposalSaysWhereItCanBeMerged(t *testing.T) {
 		address, says       string
 	}{
 		{
-			"github", "git@github.com:acme/fleet.git", "ghp_hunter", github{status: 201, body: `{"html_url": "https://github.com/acme/fleet/pull/7"}`},
+			"github", "git@github.com:acme/fleet.git", "ghp_hunter",
+			github{status: 201, body: `{"html_url": "https://github.com/acme/fleet/pull/7"}`},
 			"https://github.com/acme/fleet/pull/7", "",
 		},
 		{
-			"nobody is logged in", "https://github.com/acme/fleet", "", github{}, "",
+			"nobody is logged in", "https://github.com/acme/fleet", "",
+			github{},
+			"",
 			"open it by hand: https://github.com/acme/fleet/compare/main...plural/more-of-web-1234567?expand=1",
 		},
 		{
-			"github refuses", "https://github.com/acme/fleet", "ghp_hunter", github{status: 403, body: `{"message": "Resource not accessible"}`}, "",
+			"github refuses", "https://github.com/acme/fleet", "ghp_hunter",
+			github{status: 403, body: `{"message": "Resource not accessible"}`},
+			"",
 			"no pull request is opened for it: api.github.com answered 403: Resource not accessible",
 		},
 		{
-			"gitlab", "https://gitlab.com/acme/ops/fleet.git", "", github{}, "",
+			"gitlab", "https://gitlab.com/acme/ops/fleet.git", "",
+			github{},
+			"",
 			"https://gitlab.com/acme/ops/fleet/-/merge_requests/new?merge_request%5Bsource_branch%5D=plural%2Fmore-of-web-1234567",
 		},
 		{
-			"bitbucket", "git@bitbucket.org:acme/fleet.git", "", github{}, "",
+			"bitbucket", "git@bitbucket.org:acme/fleet.git", "",
+			github{},
+			"",
 			"https://bitbucket.org/acme/fleet/pull-requests/new?dest=main&source=plural%2Fmore-of-web-1234567",
 		},
 		{"a folder", "/srv/fleet.git", "", github{}, "", "have it merged into main"},

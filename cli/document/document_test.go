@@ -179,12 +179,21 @@ func TestADryRunLeavesTheRepoAsItWas(t *testing.T) {
 	w.editor(`echo "# more" >> "$1"`)
 	before := w.state()
 	for _, args := range [][]string{
-		{"service", "create", "shop", "--path", "apps/web", "-l", "env=prod"}, {"service", "set", "web", "replicas=3"}, {"service", "edit", "web"},
-		{"service", "delete", "web"}, {"service", "suspend", "web"},
-		{"source", "add", "x", "--git", "https://example.com/x"}, {"source", "set", "upstream", "--ref", "v2"}, {"source", "edit", "upstream"},
+		{"service", "create", "shop", "--path", "apps/web", "-l", "env=prod"},
+		{"service", "set", "web", "replicas=3"},
+		{"service", "edit", "web"},
+		{"service", "delete", "web"},
+		{"service", "suspend", "web"},
+		{"source", "add", "x", "--git", "https://example.com/x"},
+		{"source", "set", "upstream", "--ref", "v2"},
+		{"source", "edit", "upstream"},
 		{"source", "delete", "spare"},
-		{"cluster", "create", "edge-2"}, {"cluster", "set", "edge-1", "tag.a=b"}, {"cluster", "edit", "edge-1"}, {"cluster", "delete", "spare"},
-		{"cluster", "register", "edge-3", "--kubeconfig", w.env["KUBECONFIG"]}, {"cluster", "register", "edge-4", "--print"},
+		{"cluster", "create", "edge-2"},
+		{"cluster", "set", "edge-1", "tag.a=b"},
+		{"cluster", "edit", "edge-1"},
+		{"cluster", "delete", "spare"},
+		{"cluster", "register", "edge-3", "--kubeconfig", w.env["KUBECONFIG"]},
+		{"cluster", "register", "edge-4", "--print"},
 	} {
 		w.runs(append(args, "--dry-run")...)
 		if got := w.state(); got != before {

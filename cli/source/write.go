@@ -62,8 +62,12 @@ func (w *written) fields(kind string, flags *pflag.FlagSet) []amend.Field {
 		}
 	}
 	for _, one := range []struct{ flag, key, value string }{
-		{"git", "spec.git.url", w.git}, {"helm", "spec.helm.url", w.helm}, {"oci", "spec.oci.url", w.oci},
-		{"ref", "spec." + kind + ".ref", w.ref}, {"interval", "spec.interval", w.interval}, {"secret", "spec.auth.secret", w.secret},
+		{"git", "spec.git.url", w.git},
+		{"helm", "spec.helm.url", w.helm},
+		{"oci", "spec.oci.url", w.oci},
+		{"ref", "spec." + kind + ".ref", w.ref},
+		{"interval", "spec.interval", w.interval},
+		{"secret", "spec.auth.secret", w.secret},
 	} {
 		if !flags.Changed(one.flag) {
 			continue

@@ -195,7 +195,7 @@ func (h *hub) list(ctx context.Context, first *v1.List[v1.Deployment]) error {
 		case <-h.again:
 			again = true
 			cancel()
-			_ = <-ended // it was stopped
+			<-ended //nolint:errcheck // it was stopped
 		}
 		cancel()
 		if !again {
