@@ -127,8 +127,9 @@ func (f *Factory) words(ctx context.Context, kind completions.Kind, before, type
 	}
 	var words []cobra.Completion
 	for _, w := range f.finder().Find(ctx, kind, typed) {
-		if slices.Contains(given, w.Text) || ui.Clean(w.Text) != w.Text || strings.ContainsAny(w.Text, " \t") {
-			continue // no shell could take it as it stands
+		if slices.Contains(given, w.Text) || ui.Clean(w.Text) != w.Text || strings.ContainsAny(w.Text, " \t") ||
+			strings.HasPrefix(before+w.Text, "-") {
+			continue // no shell could take it as it stands, or the command would read it as a flag
 		}
 		words = append(words, cobra.CompletionWithDesc(before+w.Text, ui.Clean(w.About)))
 	}

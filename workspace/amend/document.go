@@ -119,18 +119,25 @@ func Create(repo fs.FS, object any) (*Change, error) {
 	return c, nil
 }
 
-// Delete plans that a document goes, with its file where it is alone there.
-func Delete(repo fs.FS, d Document) (*Change, error) {
+// begin is a change of the file that a document is in, and where it is in there.
+func begin(repo fs.FS, d Document) (*Change, fleet.Position, error) {
 	before, err := fleet.Load(repo)
 	if err != nil {
-		return nil, err
+		return nil, fleet.Position{}, err
 	}
 	at, err := locate(before, d)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	c := &Change{File: at.File}
-	if c.Before, err = read(repo, c.File); err != nil {
+	c.Before, err = read(repo, c.File)
+	return c, at, err
+}
+
+// Delete plans that a document goes, with its file where it is alone there.
+func Delete(repo fs.FS, d Document) (*Change, error) {
+	c, at, err := begin(repo, d)
+	if err != nil {
 		return nil, err
 	}
 	c.After = without(c.Before, d)

@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/crypto/values"
-	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // Field is what is to stand at a place of a document.
@@ -41,16 +40,8 @@ func Key(parts ...string) string {
 // Set plans that a document has these fields. Mappings are written key by key, so that what stays keeps its place and its
 // comments; what such a mapping does not name goes.
 func Set(repo fs.FS, d Document, fields ...Field) (*Change, error) {
-	before, err := fleet.Load(repo)
+	c, _, err := begin(repo, d)
 	if err != nil {
-		return nil, err
-	}
-	at, err := locate(before, d)
-	if err != nil {
-		return nil, err
-	}
-	c := &Change{File: at.File}
-	if c.Before, err = read(repo, c.File); err != nil {
 		return nil, err
 	}
 	prefix, err := document(c.File, c.Before, d.Kind, d.Name)
