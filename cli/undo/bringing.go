@@ -86,7 +86,7 @@ func (b Bringing) ask(ctx context.Context, touched revert.Touched) error {
 	}
 	yes, err := b.Factory.Prompter().Confirm(ctx, b.Question, "--yes")
 	if err == nil && !yes {
-		err = context.Canceled
+		err = &ui.Err{Msg: "nothing was done", Fix: "--yes does it without asking", Doc: ui.DocUnconfirmed}
 	}
 	return err
 }
