@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "crypto" { // git's filters and hooks of a clone that a test has unlocked
+		os.Exit(Main(os.Args[1:], ui.System()))
+	}
 	testscript.Main(m, map[string]func(){
 		"plural": func() { os.Exit(Main(os.Args[1:], ui.System())) },
 	})
@@ -187,7 +190,8 @@ func plural(t *testing.T, ctx context.Context, h http.Handler, tty bool, args ..
 	server := httptest.NewServer(h)
 	defer server.Close()
 	var out, errOut bytes.Buffer
-	env := map[string]string{"PLURAL_HUB": server.URL, "PLURAL_CONFIG_DIR": t.TempDir()}
+	dir := t.TempDir()
+	env := map[string]string{"PLURAL_HUB": server.URL, "PLURAL_CONFIG_DIR": dir, "XDG_STATE_HOME": dir}
 	f := &cmdutil.Factory{
 		IO:      &ui.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, OutTTY: tty, Color: tty, Width: 100},
 		Version: "test", Now: now, Getenv: func(name string) string { return env[name] },

@@ -202,12 +202,16 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 // desk is a person's: an installation repo, with keys and settings of their own.
-type desk struct{ repo, config string }
+type desk struct {
+	repo, config string
+	// terminal says that the program writes to one that shows no colors.
+	terminal bool
+}
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	dir := t.TempDir()
-	d := &desk{filepath.Join(dir, "fleet"), filepath.Join(dir, "config")}
+	d := &desk{repo: filepath.Join(dir, "fleet"), config: filepath.Join(dir, "config")}
 	for name, value := range map[string]string{
 		"HOME": dir, "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "alice", "GIT_AUTHOR_EMAIL": "alice@localhost",
 		"GIT_COMMITTER_NAME": "alice", "GIT_COMMITTER_EMAIL": "alice@localhost", "XDG_STATE_HOME": dir,
@@ -247,9 +251,10 @@ func (d *desk) plural(t *testing.T, args ...string) result {
 	defer server.Close()
 	env := map[string]string{
 		"PLURAL_HUB": server.URL, "PLURAL_CONFIG_DIR": d.config, "HOME": os.Getenv("HOME"), "PLURAL_CACHE_DIR": d.config,
+		"XDG_STATE_HOME": filepath.Dir(d.config),
 	}
 	f := &cmdutil.Factory{
-		IO: &ui.Streams{In: strings.NewReader("hunter2"), Out: &out, ErrOut: &errOut, Width: 100}, Version: "test",
+		IO: &ui.Streams{In: strings.NewReader("hunter2"), Out: &out, ErrOut: &errOut, OutTTY: d.terminal, Width: 100}, Version: "test",
 		Now: func() time.Time { return now() }, Getenv: func(name string) string { return env[name] },
 	}
 	if _, err := os.Stat(d.repo); err == nil {

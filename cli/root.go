@@ -104,6 +104,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		if err := prepare(f, cmd); err != nil {
 			return err
 		}
+		if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
+			return cmdutil.FlagError(cmd, err)
+		}
 		if !isOfTheProgram(cmd) && !isOfMachines(cmd) {
 			tellNews = notice(ctx, f, checker(f))
 		}

@@ -49,7 +49,7 @@ type Result struct {
 // CheckName says whether name can be a workspace's.
 func CheckName(name string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(name) {
-		return fmt.Errorf("name %q: use at most 63 lower-case letters, digits and dashes, with a letter or digit at both ends", name)
+		return refuse("use at most 63 lower-case letters, digits and dashes, with a letter or digit at both ends", "name %q cannot be used", name)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func CheckRepoURL(s string) error {
 	u, err := url.Parse(s)
 	if err == nil && u.User != nil {
 		if _, password := u.User.Password(); password || u.Scheme == "http" || u.Scheme == "https" {
-			return fmt.Errorf("repo URL of %s: it carries a credential; a repo is no place for it", u.Host)
+			return refuse("leave it out of the URL: a repo is no place for it", "the repo URL of %s carries a credential", u.Host)
 		}
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {

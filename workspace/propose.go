@@ -123,7 +123,7 @@ func (h *head) offer(ctx context.Context, f *form, remote string, branch plumbin
 	spec := config.RefSpec(id.String() + ":" + branch.String())
 	var said saying
 	err = h.admitted(ctx, remote, func(auth transport.AuthMethod) error {
-		return h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
+		return h.git.PushContext(h.whole(ctx, remote), &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
 	})
 	if err == nil || errors.Is(err, git.NoErrAlreadyUpToDate) {
 		return nil

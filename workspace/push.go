@@ -133,7 +133,7 @@ func (h *head) push(ctx context.Context, remote string) error {
 	spec := config.RefSpec(h.branch + ":" + h.branch)
 	var said saying
 	err := h.admitted(ctx, remote, func(auth transport.AuthMethod) error {
-		return h.git.PushContext(ctx, &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
+		return h.git.PushContext(h.whole(ctx, remote), &git.PushOptions{RemoteName: remote, RefSpecs: []config.RefSpec{spec}, Auth: auth, Progress: &said})
 	})
 	switch {
 	case err == nil || errors.Is(err, git.NoErrAlreadyUpToDate):
@@ -142,6 +142,20 @@ func (h *head) push(ctx context.Context, remote string) error {
 		return refuse("git remote add "+remote+" URL", "there is no remote %q to push to", remote)
 	}
 	return fmt.Errorf("push branch %q to %q: %w%s", h.branch.Short(), remote, err, said.text())
+}
+
+// whole is the context of a push. One to a repository of this machine is never broken off: it is written by a program that would
+// be killed, and whose lock would keep everybody from pushing after that.
+func (h *head) whole(ctx context.Context, remote string) context.Context {
+	r, err := h.git.Remote(remote)
+	if err != nil || len(r.Config().URLs) == 0 {
+		return ctx
+	}
+	to, err := transport.NewEndpoint(r.Config().URLs[0])
+	if err != nil || to.Protocol != "file" || ctx.Err() != nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // saying is what a server says, such as why its hook declines; no more of it than somebody reads.

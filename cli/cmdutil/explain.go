@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pluralsh/plural/cli/client"
@@ -18,6 +19,7 @@ import (
 	"github.com/pluralsh/plural/crypto/guard"
 	"github.com/pluralsh/plural/crypto/identities"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
@@ -37,7 +39,7 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -82,10 +84,30 @@ func refusal(err error) *ui.Err {
 	if errors.Is(err, workspace.ErrConflict) || errors.Is(err, workspace.ErrMoved) {
 		told.Doc = ui.DocConflictPush
 	}
-	if context := strings.TrimSuffix(strings.TrimSuffix(err.Error(), refused.Error()), ": "); context != "" {
+	before := strings.TrimSuffix(err.Error(), refused.Error())
+	if context, whole := strings.CutSuffix(before, ": "); whole {
 		told.Msg, told.Cause = context, refused.Message
+	} else {
+		told.Msg = before + refused.Message
 	}
 	return told
+}
+
+// missing is about a repo, a commit or a key that is not where it was looked for.
+func missing(err error) *ui.Err {
+	var key *values.Error
+	switch {
+	case errors.Is(err, workspace.ErrNotFound):
+		return &ui.Err{
+			Msg: "this is not an installation repo", Cause: err.Error(),
+			Fix: "change into one, name one with -C DIR, or make one: plural init", Doc: ui.DocNoRepo, Err: err,
+		}
+	case errors.Is(err, plumbing.ErrReferenceNotFound):
+		return &ui.Err{Msg: err.Error(), Fix: "git log --oneline --all; git fetch, if it is newer", Doc: ui.DocNotFound, Err: err}
+	case errors.As(err, &key):
+		return &ui.Err{Msg: err.Error(), Fix: "plural secret list " + key.File + " names the keys it has", Doc: ui.DocNotFound, Err: err}
+	}
+	return nil
 }
 
 // unsealed is about sealed files: errors there know what mends them.
@@ -126,7 +148,7 @@ func unsolved(err error) *ui.Err {
 	var conflict *solve.ConflictError
 	if errors.As(err, &conflict) {
 		told := &ui.Err{
-			Msg: "no versions of the packages fit together", Fix: "ask for another range of versions in one of these files",
+			Msg: "no versions fit together", Fix: "ask for another range of versions in one of these files",
 			Doc: ui.DocPackageConflict, Err: err,
 		}
 		for _, reason := range conflict.Reasons {

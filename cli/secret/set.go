@@ -105,6 +105,11 @@ func (o *setOptions) value(ctx context.Context) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read value from stdin: %w", err)
+	case len(value) == 0:
+		return nil, &ui.Err{
+			Msg: "there is nothing on stdin, and nobody can be asked", Fix: "write the value to stdin; the empty one is a line end alone: echo |",
+			Doc: ui.DocNoInput,
+		}
 	case len(value) > maxValue:
 		return nil, &ui.Err{
 			Msg: fmt.Sprintf("the value on stdin is larger than %d MiB", maxValue>>20), Fix: "keep it in a file of its own: plural crypto encrypt",

@@ -27,7 +27,11 @@ func BenchmarkFleet(b *testing.B) {
 		}
 		report("binary_"+strings.ReplaceAll(program, "-", "_")+"_mb", float64(info.Size())/1e6, "MB")
 	}
-	report("cli_help_ms", milliseconds(median(20, func() time.Duration { return startUp(b, bin) })), "ms")
+	for name, args := range map[string][]string{
+		"help": {"--help"}, "version": {"version"}, "completion": {"completion", "bash"}, "complete": {"__complete", "cluster", ""},
+	} {
+		report("startup_"+name+"_ms", milliseconds(median(20, func() time.Duration { return startUp(b, bin, args...) })), "ms")
+	}
 	began := time.Now()
 	l := up(b)
 	report("up_local_seconds", time.Since(began).Seconds(), "s")
@@ -53,11 +57,11 @@ func median(times int, measure func() time.Duration) time.Duration {
 	return all[times/2]
 }
 
-// startUp is how long `plural --help` takes, process and all.
-func startUp(tb testing.TB, bin string) time.Duration {
+// startUp is how long a command takes that does next to nothing, process and all.
+func startUp(tb testing.TB, bin string, args ...string) time.Duration {
 	tb.Helper()
 	began := time.Now()
-	if err := exec.CommandContext(tb.Context(), filepath.Join(bin, "plural"), "--help").Run(); err != nil {
+	if err := exec.CommandContext(tb.Context(), filepath.Join(bin, "plural"), args...).Run(); err != nil {
 		tb.Fatal(err)
 	}
 	return time.Since(began)

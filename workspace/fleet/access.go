@@ -103,10 +103,10 @@ type RoleBindingSpec struct {
 const TokenPrefix = "plural_"
 
 // rawToken finds tokens in text that repeats what a person wrote.
-var rawToken = regexp.MustCompile(TokenPrefix + `[A-Za-z0-9_-]{16,}`)
+var rawToken = lazily(TokenPrefix + `[A-Za-z0-9_-]{16,}`)
 
 // redact takes tokens out of it.
-func redact(text string) string { return rawToken.ReplaceAllString(text, TokenPrefix+"[redacted]") }
+func redact(text string) string { return rawToken().ReplaceAllString(text, TokenPrefix+"[redacted]") }
 
 // NewToken makes a user's token of 256 random bits.
 func NewToken() string {
@@ -135,11 +135,11 @@ const (
 
 var (
 	// groupName leaves room for the names that other systems give to groups.
-	groupName = regexp.MustCompile(`^[A-Za-z0-9]([-._@:/A-Za-z0-9]{0,126}[A-Za-z0-9])?$`)
+	groupName = lazily(`^[A-Za-z0-9]([-._@:/A-Za-z0-9]{0,126}[A-Za-z0-9])?$`)
 	tokenHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	// resourceName is KIND or KIND/SUBRESOURCE, with * for any.
-	resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)(/(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?))?$`)
-	apiGroup     = regexp.MustCompile(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)?$`)
+	resourceName = lazily(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)(/(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?))?$`)
+	apiGroup     = lazily(`^(\*|[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?)?$`)
 )
 
 // ReservedUser and ReservedGroup are whoever holds the hub's own token, in clusters' eyes. Nobody else may look like them.
@@ -181,7 +181,7 @@ func (d *document) checkGroups(field string, groups []string, most int) {
 			d.Fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", strict.Quote(name))
 		case name == ReservedGroup:
 			d.Fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", strict.Quote(name))
-		case !groupName.MatchString(name):
+		case !groupName().MatchString(name):
 			d.Fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", strict.Quote(name))
 		}
 	}
@@ -242,12 +242,12 @@ func (d *document) checkVerbs(field string, list []string) {
 
 func (d *document) checkResources(at string, r *KubernetesRule) {
 	for i, group := range r.APIGroups {
-		if !apiGroup.MatchString(group) {
+		if !apiGroup().MatchString(group) {
 			d.Fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", strict.Quote(group))
 		}
 	}
 	for i, name := range r.Resources {
-		if !resourceName.MatchString(name) {
+		if !resourceName().MatchString(name) {
 			d.Fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", strict.Quote(name))
 		}
 	}

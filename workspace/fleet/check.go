@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/tags"
@@ -17,6 +18,12 @@ import (
 
 // longestSecretType bounds the type of a Kubernetes Secret, in characters.
 const longestSecretType = 253
+
+// lazily compiles a pattern when it is asked for first: those that count to hundreds take a megabyte, and every start of a program
+// would wait for them.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 var (
 	// label is a DNS label (RFC 1123) of any length.

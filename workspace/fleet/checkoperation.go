@@ -37,15 +37,15 @@ const (
 
 var (
 	// kindGroup is KIND or KIND.GROUP.
-	kindGroup = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}(\.[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)?$`)
+	kindGroup = lazily(`^[A-Z][A-Za-z0-9]{0,62}(\.[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?)?$`)
 	// subdomain is a DNS subdomain (RFC 1123): the name of most objects.
-	subdomain = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
+	subdomain = lazily(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 	// apiVersion is the version of an API, without its group.
 	apiVersion = regexp.MustCompile(`^v[0-9]{1,4}((alpha|beta)[0-9]{1,4})?$`)
 	// pointer is a JSON pointer (RFC 6901) that names something in a document.
 	pointer = regexp.MustCompile(`^(/([^~/]|~[01])*)+$`)
 	// header is a header's name.
-	header = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+	header = lazily("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 	// port is a number or a name.
 	port = regexp.MustCompile(`^([1-9][0-9]{0,4}|[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?)$`)
 )
@@ -53,7 +53,7 @@ var (
 const kindFix = `write KIND, or KIND.GROUP such as "Certificate.cert-manager.io"`
 
 func (d *document) checkKind(path, kind string) {
-	if kind != "" && !kindGroup.MatchString(kind) {
+	if kind != "" && !kindGroup().MatchString(kind) {
 		d.Fault(path, kindFix, "bad kind %s", strict.Quote(kind))
 	}
 }
@@ -88,7 +88,7 @@ func (d *document) checkText(path, text string, most int) {
 }
 
 func (d *document) checkObjectName(path, name string) {
-	if name != "" && !subdomain.MatchString(name) {
+	if name != "" && !subdomain().MatchString(name) {
 		d.Fault(path, "use lower-case letters, digits, dashes and dots", "bad name %s in %s", strict.Quote(name), path)
 	}
 }
@@ -112,7 +112,7 @@ func (d *document) checkAccount(path, account string) {
 	if !both {
 		namespace, name = "default", account
 	}
-	if len(namespace) > 63 || !label.MatchString(namespace) || !subdomain.MatchString(name) {
+	if len(namespace) > 63 || !label.MatchString(namespace) || !subdomain().MatchString(name) {
 		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", strict.Quote(account))
 	}
 }
@@ -290,7 +290,7 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 	}
 	for name, value := range t.Headers {
 		d.checkText(at+".headers."+name, value, maxText)
-		if !header.MatchString(name) || strings.ContainsAny(value, "\r\n") {
+		if !header().MatchString(name) || strings.ContainsAny(value, "\r\n") {
 			d.Fault(at+".headers."+name, "write one line of NAME: VALUE", "bad header %s", strict.Quote(name))
 		}
 	}

@@ -252,7 +252,7 @@ func FuzzLoad(f *testing.F) {
 			if strings.ContainsFunc(e.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				t.Errorf("control character in %q", e.Error())
 			}
-			if rawToken.MatchString(e.Message + " " + e.Fix) {
+			if rawToken().MatchString(e.Message + " " + e.Fix) {
 				t.Errorf("token in %q", e.Error())
 			}
 		}

@@ -146,7 +146,9 @@ func (e *Editor) Revoke(member groups.Member, names []string) (*Plan, error) {
 		changes[groups.PersonFile(member.Name)] = nil
 	}
 	if len(names) == 0 && len(changes) == 0 {
-		return nil, fmt.Errorf("%s is a member of no group", member)
+		return nil, &workspace.Error{
+			Message: fmt.Sprintf("%s is a member of no group", member), Fix: "see who is: plural crypto members list",
+		}
 	}
 	return e.rotate(names, []groups.Member{member}, changes, "Revoke "+member.String())
 }
