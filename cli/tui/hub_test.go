@@ -206,3 +206,9 @@ func picked(all []v1.Event) func(http.ResponseWriter, *http.Request) {
 		_ = json.NewEncoder(w).Encode(list(found...))
 	}
 }
+
+func (h *hub) forget(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.answers, path)
+}

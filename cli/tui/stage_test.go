@@ -46,6 +46,8 @@ type stage struct {
 	seen    *lastseen.Store
 	program *tea.Program
 	view    tea.View
+	// over is closed when the program has ended.
+	over chan struct{}
 }
 
 // set is what a console finds when it begins.
@@ -67,7 +69,7 @@ type set struct {
 func open(t *testing.T, s set) *stage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	st := &stage{t: t, seen: s.seen}
+	st := &stage{t: t, seen: s.seen, over: make(chan struct{})}
 	st.world = &pane.World{
 		Context: ctx, Fleet: known.New(s.now), Repo: s.repo, Look: paint.NewLook(s.look), Now: s.now, ReadOnly: s.readOnly,
 	}
@@ -85,22 +87,24 @@ func open(t *testing.T, s set) *stage {
 		t.Fatal(err)
 	}
 	st.program = tea.NewProgram(watched{model, &st.view},
-		tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithoutSignalHandler(), tea.WithWindowSize(80, 24),
+		tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), tea.WithWindowSize(80, 24),
 		tea.WithColorProfile(colorprofile.ANSI256), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
-	ran := make(chan error, 2)
+	followed := make(chan struct{})
 	go func() {
-		_, err := st.program.Run()
-		ran <- err
+		defer close(st.over)
+		if _, err := st.program.Run(); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
 	}()
 	go func() {
+		defer close(followed)
 		follow(ctx, st.world, st.program)
-		ran <- nil
 	}()
 	t.Cleanup(func() {
 		st.program.Quit()
 		cancel()
-		<-ran
-		<-ran
+		<-st.over
+		<-followed
 		model.Close()
 		desk.Close()
 		<-time.After(time.Minute) // the program does not wait for ticks

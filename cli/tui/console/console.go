@@ -143,7 +143,7 @@ func (m *Model) later() tea.Cmd {
 func (m *Model) act(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.width, m.height = max(msg.Width, 0), max(msg.Height, 0)
 		return nil
 	case tea.BackgroundColorMsg:
 		o := m.World.Look.Options()
