@@ -100,7 +100,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	root.SetOut(f.IO.Out)
 	root.SetErr(f.IO.ErrOut)
 	stop, tellNews := func() {}, func() {}
+	ofMachines := false
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		ofMachines = isOfMachines(cmd)
 		if err := prepare(f, cmd); err != nil {
 			return err
 		}
@@ -135,6 +137,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 			late.Problems = told.Problems
 		}
 		err = late
+	}
+	if told := cmdutil.Explain(err); !ofMachines { // whose errors are in logs, and have nobody in front of them
+		err = unexpected(f, told)
 	}
 	tell(f, err)
 	return int(ui.CodeOf(cmdutil.Explain(err)))
@@ -198,7 +203,7 @@ func isOfMachines(cmd *cobra.Command) bool {
 
 // tell says on stderr what went wrong, in the form that stdout would have had.
 func tell(f *cmdutil.Factory, err error) {
-	told := unexpected(f, cmdutil.Explain(err))
+	told := cmdutil.Explain(err)
 	if f.Output == "json" || f.JQ != "" {
 		ui.RenderJSON(f.IO.ErrOut, told)
 		return

@@ -3,6 +3,7 @@ package cmdutil
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -50,6 +51,15 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 // FlagError is the error for flags that cannot be read, with the nearest one that can.
 func FlagError(cmd *cobra.Command, err error) error {
 	told := &ui.Err{Msg: err.Error(), Fix: cmd.CommandPath() + " --help", Doc: ui.DocUsage, Err: err}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		told.Msg = fmt.Sprintf("--%s cannot be %q", invalid.GetFlag().Name, invalid.GetValue())
+		told.Cause = invalid.Unwrap().Error()
+		var number *strconv.NumError
+		if errors.As(err, &number) {
+			told.Cause = "it takes a number"
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {

@@ -137,13 +137,16 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := client.New(address, "", f.Version); err != nil {
+		return nil, &ui.Err{Msg: err.Error(), Fix: "--hub https://HOST, or correct it where it is written", Doc: ui.DocNoHub, Err: err}
+	}
 	token, err := f.token(address)
 	if err != nil {
 		return nil, err
 	}
 	hub, err := client.New(address, token, f.Version)
 	if err != nil {
-		return nil, &ui.Err{Msg: err.Error(), Fix: "--hub https://HOST, or correct it where it is written", Doc: ui.DocNoHub, Err: err}
+		return nil, err
 	}
 	certificates, err := f.HubCA()
 	if err == nil && certificates != nil {
