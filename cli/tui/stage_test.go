@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +46,7 @@ type stage struct {
 	world   *pane.World
 	seen    *lastseen.Store
 	program *tea.Program
-	view    tea.View
+	drawn   drawn
 	// over is closed when the program has ended.
 	over chan struct{}
 }
@@ -86,7 +87,7 @@ func open(t *testing.T, s set) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st.program = tea.NewProgram(watched{model, &st.view},
+	st.program = tea.NewProgram(watched{model, st.world, &st.drawn},
 		tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), tea.WithWindowSize(80, 24),
 		tea.WithColorProfile(colorprofile.ANSI256), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
 	followed := make(chan struct{})
@@ -113,10 +114,24 @@ func open(t *testing.T, s set) *stage {
 	return st
 }
 
+// drawn is the newest view, with how it is meant to look.
+type drawn struct {
+	mu   sync.Mutex
+	view tea.View
+	look paint.Options
+}
+
+func (d *drawn) get() (tea.View, paint.Options) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.view, d.look
+}
+
 // watched is the console, of which the newest view is kept.
 type watched struct {
 	*console.Model
-	view *tea.View
+	world *pane.World
+	drawn *drawn
 }
 
 func (w watched) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -125,8 +140,10 @@ func (w watched) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (w watched) View() tea.View {
-	*w.view = w.Model.View()
-	return *w.view
+	w.drawn.mu.Lock()
+	defer w.drawn.mu.Unlock()
+	w.drawn.view, w.drawn.look = w.Model.View(), w.world.Look.Options()
+	return w.drawn.view
 }
 
 // pass lets time pass, and everything come to rest.
@@ -187,11 +204,12 @@ func (s *stage) resize(width, height int) {
 func (s *stage) screen(width, height int) string {
 	s.t.Helper()
 	s.resize(width, height)
-	text := s.view.Content
-	for _, wrong := range harm(text, width, height, s.world.Look.Options()) {
+	view, look := s.drawn.get()
+	text := view.Content
+	for _, wrong := range harm(text, width, height, look) {
 		s.t.Error(wrong)
 	}
-	if c := s.view.Cursor; c != nil {
+	if c := view.Cursor; c != nil {
 		text += fmt.Sprintf("\n[cursor in column %d of line %d]", c.X, c.Y)
 	}
 	return text
