@@ -201,19 +201,24 @@ func (m *Model) pointing() pane.Pointing {
 func (m *Model) open(o pane.Open, base bool) tea.Cmd {
 	maker := m.Panes[o.Pane]
 	if maker == nil {
-		m.told = pane.Told{Text: "there is no view called " + o.Pane, Bad: true}
-		return nil
+		return m.cannot("there is no view called " + o.Pane)
 	}
 	made, err := maker(m.World, o.About, o.Filter)
 	if err != nil {
-		m.told = pane.Told{Text: err.Error(), Bad: true}
-		return nil
+		return m.cannot(err.Error())
 	}
 	if base {
 		m.close(0)
 	}
 	m.places.visit(o)
 	return m.push(made, o)
+}
+
+// cannot tells why a pane is not there to be looked at.
+func (m *Model) cannot(why string) tea.Cmd {
+	m.places.going = false
+	m.told = pane.Told{Text: why, Bad: true}
+	return nil
 }
 
 // isHome says whether a pane is one that everything else hangs below: a list of the whole fleet.
