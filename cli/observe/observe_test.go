@@ -92,7 +92,9 @@ func TestACommitIsObservedWhenTheHubServesItAndAllIsWell(t *testing.T) {
 		says    []string
 	}{
 		{
-			"only served", hub{"status": {status("old", "old"), status("old", ours), status(ours, ours)}}, observe.About{},
+			"only served",
+			hub{"status": {status("old", "old"), status("old", ours), status(ours, ours)}},
+			observe.About{},
 			[]string{"the hub serves 1111111"},
 		},
 		{
@@ -101,12 +103,14 @@ func TestACommitIsObservedWhenTheHubServesItAndAllIsWell(t *testing.T) {
 				"status":          {status("old", "old"), status("old", newer), status(newer, newer)},
 				"history/" + ours: {v1.Revision{Result: v1.ResultWaiting}, v1.Revision{Result: v1.ResultServed}},
 			},
-			observe.About{}, []string{"the hub serves 1111111"},
+			observe.About{},
+			[]string{"the hub serves 1111111"},
 		},
 		{
 			"somebody pushed on top of it before the first look",
 			hub{"status": {status(newer, newer)}, "history/" + ours: {v1.Revision{Result: v1.ResultServed}}},
-			observe.About{}, []string{"the hub serves 1111111"},
+			observe.About{},
+			[]string{"the hub serves 1111111"},
 		},
 		{
 			"a service that gets well",
@@ -118,27 +122,33 @@ func TestACommitIsObservedWhenTheHubServesItAndAllIsWell(t *testing.T) {
 		},
 		{
 			"a hub that is away for a while",
-			hub{"status": {status("old", "old"), &client.Unreachable{Hub: "x", Err: errors.New("refused")}, status(ours, ours)}}, observe.About{},
+			hub{"status": {status("old", "old"), &client.Unreachable{Hub: "x", Err: errors.New("refused")}, status(ours, ours)}},
+			observe.About{},
 			[]string{"the hub cannot be reached; waiting for it", "the hub serves 1111111"},
 		},
 		{
-			"a silent cluster", hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Healthy), on("b", v1.Stale))}},
-			observe.About{Services: []string{"web"}}, []string{"web 1/2 of 2 deployments well, 1 silent"},
+			"a silent cluster",
+			hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Healthy), on("b", v1.Stale))}},
+			observe.About{Services: []string{"web"}},
+			[]string{"web 1/2 of 2 deployments well, 1 silent"},
 		},
 		{
 			"a service that goes",
 			hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Removing)), nil}},
-			observe.About{Services: []string{"web"}, Gone: true}, []string{"web is still on 1 cluster", "web is gone"},
+			observe.About{Services: []string{"web"}, Gone: true},
+			[]string{"web is still on 1 cluster", "web is gone"},
 		},
 		{
 			"a cluster without an agent",
 			hub{"status": {status(ours, ours)}, "clusters/edge-1": {v1.ClusterDetail{Cluster: v1.Cluster{Phase: v1.Unregistered}}}},
-			observe.About{Clusters: []string{"edge-1"}}, []string{"cluster edge-1 is in the fleet, and has no agent yet"},
+			observe.About{Clusters: []string{"edge-1"}},
+			[]string{"cluster edge-1 is in the fleet, and has no agent yet"},
 		},
 		{
 			"a cluster that goes",
 			hub{"status": {status(ours, ours)}, "clusters/edge-1": {v1.ClusterDetail{}, nil}},
-			observe.About{Clusters: []string{"edge-1"}, Gone: true}, []string{"cluster edge-1 is still in the fleet", "cluster edge-1 is gone"},
+			observe.About{Clusters: []string{"edge-1"}, Gone: true},
+			[]string{"cluster edge-1 is still in the fleet", "cluster edge-1 is gone"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,8 +183,10 @@ func TestAWaitThatIsInVainSaysWhy(t *testing.T) {
 	}{
 		{"never served", hub{"status": {status("old", "old")}}, observe.About{}, ui.ExitPending, "does not serve it after 2m", ""},
 		{
-			"refused", hub{"status": {status("old", "old"), status("old", ours, v1.Problem{File: "a.yaml", Message: "unknown field"})}},
-			observe.About{}, ui.ExitFailed, "the commit 1111111 has an error", "unknown field",
+			"refused",
+			hub{"status": {status("old", "old"), status("old", ours, v1.Problem{File: "a.yaml", Message: "unknown field"})}},
+			observe.About{},
+			ui.ExitFailed, "the commit 1111111 has an error", "unknown field",
 		},
 		{
 			"refused with what was pushed on top of it",
@@ -182,19 +194,26 @@ func TestAWaitThatIsInVainSaysWhy(t *testing.T) {
 				"status":          {status("old", "old"), status("old", newer, v1.Problem{Message: "unknown field"})},
 				"history/" + ours: {v1.Revision{Result: v1.ResultRefused}},
 			},
-			observe.About{}, ui.ExitFailed, "the commit 2222222 has an error", "unknown field",
+			observe.About{},
+			ui.ExitFailed, "the commit 2222222 has an error", "unknown field",
 		},
 		{
-			"failed", hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Healthy), failed)}},
-			observe.About{Services: []string{"web"}}, ui.ExitFailed, "not everything is well with it", "failed: no such image",
+			"failed",
+			hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Healthy), failed)}},
+			observe.About{Services: []string{"web"}},
+			ui.ExitFailed, "not everything is well with it", "failed: no such image",
 		},
 		{
-			"held", hub{"status": {status(ours, ours)}, "services/web": {web(held)}},
-			observe.About{Services: []string{"web"}}, ui.ExitPending, "waits for a person", "12 deletions wait for a person: plural service ack web",
+			"held",
+			hub{"status": {status(ours, ours)}, "services/web": {web(held)}},
+			observe.About{Services: []string{"web"}},
+			ui.ExitPending, "waits for a person", "12 deletions wait for a person: plural service ack web",
 		},
 		{
-			"still under way", hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Progressing))}},
-			observe.About{Services: []string{"web"}}, ui.ExitPending, "still under way after 2m", "under way: a",
+			"still under way",
+			hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Progressing))}},
+			observe.About{Services: []string{"web"}},
+			ui.ExitPending, "still under way after 2m", "under way: a",
 		},
 		{
 			"not there", hub{"status": {status(ours, ours)}}, observe.About{Services: []string{"web"}}, ui.ExitFailed, "there is no web in it", "",

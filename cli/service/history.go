@@ -137,8 +137,13 @@ func revision(r *history.Revision, undone map[string]string) v1.Revision {
 
 func revisionColumns() []ui.Column {
 	return []ui.Column{
-		{Name: "COMMIT"}, {Name: "AGE"}, {Name: "AUTHOR"}, {Name: "RESULT"}, {Name: "SUBJECT"},
-		{Name: "EMAIL", Wide: true}, {Name: "FILES", Wide: true},
+		{Name: "COMMIT"},
+		{Name: "AGE"},
+		{Name: "AUTHOR"},
+		{Name: "RESULT"},
+		{Name: "SUBJECT"},
+		{Name: "EMAIL", Wide: true},
+		{Name: "FILES", Wide: true},
 	}
 }
 

@@ -121,8 +121,13 @@ func events(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name st
 	}
 	slices.SortStableFunc(all, func(a, b eventOf) int { return a.Time.Compare(b.Time) })
 	view := ui.View{Value: all, Past: true, Lacks: lacks, Rows: [][]string{}, IDs: []string{}, Columns: []ui.Column{
-		{Name: "SEEN", Age: true}, {Name: "CLUSTER"}, {Name: "TYPE", Style: eventStyle}, {Name: "REASON"}, {Name: "OBJECT"},
-		{Name: "TIMES"}, {Name: "MESSAGE"},
+		{Name: "SEEN", Age: true},
+		{Name: "CLUSTER"},
+		{Name: "TYPE", Style: eventStyle},
+		{Name: "REASON"},
+		{Name: "OBJECT"},
+		{Name: "TIMES"},
+		{Name: "MESSAGE"},
 	}}
 	if len(all) == 0 {
 		view.Note = "nothing is told of " + name + "; Kubernetes forgets after an hour"

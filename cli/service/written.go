@@ -58,8 +58,12 @@ func (w *written) spec() fleet.ServiceSpec {
 func (w *written) fields(flags *pflag.FlagSet) []amend.Field {
 	var fields []amend.Field
 	for _, one := range []struct{ flag, key, value string }{
-		{"source", "spec.source.name", w.source}, {"ref", "spec.source.ref", w.ref}, {"path", "spec.source.path", w.path},
-		{"renderer", "spec.renderer", w.renderer}, {"namespace", "spec.namespace", w.namespace}, {"chart", "spec.helm.chart", w.chart},
+		{"source", "spec.source.name", w.source},
+		{"ref", "spec.source.ref", w.ref},
+		{"path", "spec.source.path", w.path},
+		{"renderer", "spec.renderer", w.renderer},
+		{"namespace", "spec.namespace", w.namespace},
+		{"chart", "spec.helm.chart", w.chart},
 	} {
 		if !flags.Changed(one.flag) {
 			continue

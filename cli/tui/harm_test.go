@@ -50,7 +50,7 @@ func TestKeysMashedAtAnySizeHarmNothing(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 8)) //nolint:gosec // it has to be the same each time
+				random := rand.New(rand.NewPCG(seed, 8))
 				h := newHub(t, committed(commit))
 				s := open(t, set{hub: h, repo: repo, now: clock(), look: paint.Options{Color: seed%2 == 0, ASCII: seed == 1}})
 				var pressed []string
@@ -122,6 +122,19 @@ func TestRowsThatVanishTakeTheirMarksAlong(t *testing.T) {
 		s.shows("there are no clusters yet")
 		s.press("u d<enter>S<delete>")
 		s.harmless(80, 24)
+	})
+}
+
+func TestAHubThatComesBackIsFollowedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t, fleet())
+		s := open(t, set{hub: h, now: clock()})
+		h.leave()
+		s.pass(time.Minute)
+		s.shows("hub away", "72 · by phase")
+		h.comeBack()
+		s.pass(time.Minute)
+		s.shows("live", "72 · by phase")
 	})
 }
 

@@ -53,13 +53,12 @@ type stage struct {
 
 // set is what a console finds when it begins.
 type set struct {
-	hub   *hub
-	repo  *workspace.Repo
-	seen  *lastseen.Store
-	look  paint.Options
-	now   func() time.Time
-	line  string
-	width int
+	hub  *hub
+	repo *workspace.Repo
+	seen *lastseen.Store
+	look paint.Options
+	now  func() time.Time
+	line string
 	// readOnly is --read-only, globals are the flags that it was given.
 	readOnly bool
 	globals  []string

@@ -43,9 +43,9 @@ func program(args []string) int {
 		fmt.Fprintln(os.Stderr, "restarted 2 objects of payments on edge-us-05")
 		return 0
 	case has("--dry-run"):
-		fmt.Print("--- a/services/payments.yaml\n+++ b/services/payments.yaml\n@@ -4,6 +4,7 @@\n spec:\n   source: {path: apps/payments}\n" +
-			"   namespace: payments\n+  suspend: true\n   clusters: {names: [edge-us-05, edge-ap-06]}\n" +
-			"   parameters: {replicas: \"3\"} # " + strings.ReplaceAll(hostile, "\r\n", " ") + "\n")
+		fmt.Fprint(os.Stdout, "--- a/services/payments.yaml\n+++ b/services/payments.yaml\n@@ -4,6 +4,7 @@\n spec:\n   source: {path: apps/payments}\n"+
+			"   namespace: payments\n+  suspend: true\n   clusters: {names: [edge-us-05, edge-ap-06]}\n"+
+			"   parameters: {replicas: \"3\"} # "+strings.ReplaceAll(hostile, "\r\n", " ")+"\n")
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "committed and pushed as 1234567")
