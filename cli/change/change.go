@@ -112,12 +112,16 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 	}
 	if m.DryRun {
 		if m.Factory.IO.OutTTY {
-			shown = ui.CleanText(shown)
+			shown = m.painted(shown)
 		}
 		_, err := io.WriteString(m.Factory.IO.Out, shown)
 		return Made{}, err
 	}
-	m.Factory.Say("%s", ui.CleanText(strings.TrimSuffix(shown, "\n")))
+	told := ui.CleanText(shown)
+	if m.Factory.IO.ErrTTY {
+		told = m.painted(shown)
+	}
+	m.Factory.Say("%s", strings.TrimSuffix(told, "\n"))
 	if m.Ask != nil {
 		if err := m.Ask(ctx); err != nil {
 			return Made{}, err
@@ -134,6 +138,19 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 		return m.propose(ctx, repo, files, message)
 	}
 	return m.commit(ctx, repo, files, message)
+}
+
+// painted is a diff for a terminal.
+func (m *Making) painted(diff string) string {
+	var b strings.Builder
+	for line := range strings.Lines(diff) {
+		text, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(m.Factory.IO.Difference(text))
+		if ended {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // write changes the work tree alone.

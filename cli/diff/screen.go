@@ -268,8 +268,7 @@ func (s screen) lines(b *strings.Builder, indent, diff string) {
 		if line == "" {
 			continue
 		}
-		style := map[byte]ui.Style{'+': ui.Green, '-': ui.Red, '@': ui.Faint}[line[0]]
-		fmt.Fprintln(b, strings.TrimRight(indent+s.streams.Paint(style, ui.CleanText(line)), " "))
+		fmt.Fprintln(b, strings.TrimRight(indent+s.streams.Difference(line), " "))
 	}
 }
 

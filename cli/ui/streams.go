@@ -103,6 +103,22 @@ func (s *Streams) Paint(style Style, text string) string {
 	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
 }
 
+// Difference is a line of a unified diff as a terminal may have it: cleaned, and set off by what it says.
+func (s *Streams) Difference(line string) string {
+	style := Style("")
+	switch {
+	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
+		style = Bold
+	case strings.HasPrefix(line, "+"):
+		style = Green
+	case strings.HasPrefix(line, "-"):
+		style = Red
+	case strings.HasPrefix(line, "@"):
+		style = Faint
+	}
+	return s.Paint(style, CleanText(line))
+}
+
 // Clean escapes what a terminal would act on, or what would break a line or a column: control characters, direction
 // marks. Invalid UTF-8 becomes the replacement character.
 func Clean(s string) string {
