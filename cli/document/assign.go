@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/cli/ui"
@@ -143,4 +144,23 @@ func Nested(fields []amend.Field) (map[string]any, error) {
 		}
 	}
 	return out, nil
+}
+
+// Flag is a flag whose text is that of a field.
+type Flag struct{ Name, Key, Value string }
+
+// Given are the fields of those flags that were given. An empty text takes its field away.
+func Given(flags *pflag.FlagSet, all []Flag) []amend.Field {
+	var fields []amend.Field
+	for _, one := range all {
+		if !flags.Changed(one.Name) {
+			continue
+		}
+		field := amend.Field{Key: one.Key}
+		if one.Value != "" {
+			field.Value = one.Value
+		}
+		fields = append(fields, field)
+	}
+	return fields
 }

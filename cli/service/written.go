@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
@@ -56,24 +57,14 @@ func (w *written) spec() fleet.ServiceSpec {
 
 // fields are what those flags say that were given. An empty text takes its field away.
 func (w *written) fields(flags *pflag.FlagSet) []amend.Field {
-	var fields []amend.Field
-	for _, one := range []struct{ flag, key, value string }{
-		{"source", "spec.source.name", w.source},
-		{"ref", "spec.source.ref", w.ref},
-		{"path", "spec.source.path", w.path},
-		{"renderer", "spec.renderer", w.renderer},
-		{"namespace", "spec.namespace", w.namespace},
-		{"chart", "spec.helm.chart", w.chart},
-	} {
-		if !flags.Changed(one.flag) {
-			continue
-		}
-		field := amend.Field{Key: one.key}
-		if one.value != "" {
-			field.Value = one.value
-		}
-		fields = append(fields, field)
-	}
+	fields := document.Given(flags, []document.Flag{
+		{Name: "source", Key: "spec.source.name", Value: w.source},
+		{Name: "ref", Key: "spec.source.ref", Value: w.ref},
+		{Name: "path", Key: "spec.source.path", Value: w.path},
+		{Name: "renderer", Key: "spec.renderer", Value: w.renderer},
+		{Name: "namespace", Key: "spec.namespace", Value: w.namespace},
+		{Name: "chart", Key: "spec.helm.chart", Value: w.chart},
+	})
 	if flags.Changed("values-file") {
 		fields = append(fields, amend.Field{Key: "spec.helm.valuesFiles", Value: items(w.valuesFiles)})
 	}

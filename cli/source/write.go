@@ -61,24 +61,14 @@ func (w *written) fields(kind string, flags *pflag.FlagSet) []amend.Field {
 			break
 		}
 	}
-	for _, one := range []struct{ flag, key, value string }{
-		{"git", "spec.git.url", w.git},
-		{"helm", "spec.helm.url", w.helm},
-		{"oci", "spec.oci.url", w.oci},
-		{"ref", "spec." + kind + ".ref", w.ref},
-		{"interval", "spec.interval", w.interval},
-		{"secret", "spec.auth.secret", w.secret},
-	} {
-		if !flags.Changed(one.flag) {
-			continue
-		}
-		field := amend.Field{Key: one.key}
-		if one.value != "" {
-			field.Value = one.value
-		}
-		fields = append(fields, field)
-	}
-	return fields
+	return append(fields, document.Given(flags, []document.Flag{
+		{Name: "git", Key: "spec.git.url", Value: w.git},
+		{Name: "helm", Key: "spec.helm.url", Value: w.helm},
+		{Name: "oci", Key: "spec.oci.url", Value: w.oci},
+		{Name: "ref", Key: "spec." + kind + ".ref", Value: w.ref},
+		{Name: "interval", Key: "spec.interval", Value: w.interval},
+		{Name: "secret", Key: "spec.auth.secret", Value: w.secret},
+	})...)
 }
 
 func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
