@@ -133,7 +133,7 @@ func TestAHubThatComesBackIsFollowedAgain(t *testing.T) {
 		s.pass(time.Minute)
 		s.shows("hub away", "72 · by phase")
 		h.comeBack()
-		s.pass(time.Minute)
+		s.pass(20 * time.Second) // the longest pause between two attempts, and less than the silence after which a stream is given up
 		s.shows("live", "72 · by phase")
 	})
 }
