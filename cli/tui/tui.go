@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/settings"
@@ -179,9 +180,11 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 	if err != nil && !errors.Is(err, workspace.ErrNotFound) {
 		return nil, nil, err
 	}
-	hub, err := f.HubClient()
-	if err != nil && repo == nil {
-		return nil, nil, err
+	var hub *client.Client
+	if _, unsaid := f.HubAddress(); unsaid == nil || repo == nil { // a clone alone will do, but only where nothing names a hub
+		if hub, err = f.HubClient(); err != nil {
+			return nil, nil, err
+		}
 	}
 	seen := o.seen(repo)
 	return &pane.World{
