@@ -221,7 +221,7 @@ func FuzzExpressions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, expr, name string) {
 		if strings.ContainsFunc(expr+name, func(c rune) bool { return c <= ' ' || c == '"' || c >= 0x7f }) {
-			t.Skip() // of other letters, "K" for one, regular expressions know more forms
+			return // of other letters, "K" for one, regular expressions know more forms
 		}
 		parsed, err := filter.Parse("/"+expr+"/", schema)
 		if err != nil || expr == "" {
