@@ -4,10 +4,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,27 +195,22 @@ func TestDamagedMemoryIsToldAndTheRepoShown(t *testing.T) {
 func TestHubThatComesBackIsShownInThePlaceOfTheRepo(t *testing.T) {
 	f := newFake(t)
 	f.answer("deployments", pages([]v1.Deployment{row("hub", v1.Healthy)}))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	hub, err := client.New(server.URL, "", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil { // nobody answers there now
-		t.Fatal(err)
-	}
-	hub, err := client.New("http://"+address, "", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var there atomic.Bool
+	hub.Dial(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !there.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
 	c := watch(t, FromBoth(hub, find(t, clone(t)), nil, Options{Now: time.Now, Patience: time.Millisecond}))
 	c.until("the repo, with why", func() bool { return c.State.Link == Offline && c.State.Why != "" && c.Deployments.Len() == 3 })
-	listener, err = net.Listen("tcp", address)
-	if err != nil {
-		t.Skipf("SKIPPED: somebody else took %s meanwhile: %v", address, err)
-	}
-	back := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
-	t.Cleanup(func() { _ = back.Close() })
-	go func() { _ = back.Serve(listener) }()
+	there.Store(true)
 	fewest := 9
 	c.until("the hub", func() bool {
 		fewest = min(fewest, c.Deployments.Len())
