@@ -69,7 +69,7 @@ func TestNobodyIsWaitedForWhoIsNotThere(t *testing.T) {
 			if !errors.As(err, &ended) || ended.ExitCode() != 1 || out.Len() > 0 || !strings.Contains(errOut.String(), flag) {
 				t.Errorf("%v, %q\n%s", err, out.String(), errOut.String())
 			}
-			if strings.Contains(errOut.String(), "\x1b") || took > 5*time.Second {
+			if strings.Contains(errOut.String(), "\x1b") || took > 20*time.Second {
 				t.Errorf("after %s: %q", took, errOut.String())
 			}
 			if after := office.state(t); after != before {

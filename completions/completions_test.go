@@ -170,7 +170,7 @@ func TestAHubThatIsSlowIsNotWaitedFor(t *testing.T) {
 	if words := f.Find(t.Context(), Services, ""); words != nil {
 		t.Error(words)
 	}
-	if took := time.Since(started); took > 10*Within {
+	if took := time.Since(started); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -120,7 +120,7 @@ func start(t *testing.T, name, dir string, cluster *natsd.Cluster) *natsd.Server
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > 60*time.Second {
 		t.Errorf("%s started after %s", name, took)
 	}
 	t.Cleanup(server.Close)

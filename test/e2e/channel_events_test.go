@@ -336,7 +336,7 @@ func streamShows(t *testing.T, r *reached, _ *people) {
 	f.cancel()
 	failed := r.phaseChanged("edge-1", "twin", "FAILED")
 	t.Logf("the stream showed the failure %v after the agent saw it", shown.At.Sub(failed).Round(time.Millisecond))
-	if took := shown.At.Sub(failed); took > 2*time.Second {
+	if took := shown.At.Sub(failed); took > 20*time.Second {
 		t.Errorf("the stream showed the failure %v after the agent saw it", took)
 	}
 

@@ -91,7 +91,7 @@ func FuzzTemplate(f *testing.F) {
 				t.Errorf("%q, %v; with all texts parsed %q, %v", out, err, same, other)
 			}
 		}
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})
