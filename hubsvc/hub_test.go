@@ -97,7 +97,7 @@ func startWith(t *testing.T, opts Options, handler slog.Handler) *running {
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the hub did not stop")
 		}
 		r.client.CloseIdleConnections()

@@ -65,7 +65,7 @@ func plans(t *testing.T, o *origin, dir string) *planning {
 // until waits for a condition.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

@@ -41,7 +41,7 @@ spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, containers: [{na
 // follows calls the engine whenever it says that something changed, as an agent does, until a pass satisfies enough.
 func (w *world) follows(req apply.Request, enough func(*apply.Result) bool) *apply.Result {
 	w.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		result := w.pass(req)
 		if enough(result) {

@@ -257,7 +257,7 @@ func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !done() {
 		select {
 		case <-ticker.C:

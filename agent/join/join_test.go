@@ -205,7 +205,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // until asks again as the agent does. Roles count a moment after they are made.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ticker, timeout := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
+	ticker, timeout := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
 	defer ticker.Stop()
 	for !done() {
 		select {

@@ -139,7 +139,7 @@ func (w *world) report(_ context.Context, cluster string, r *api.Report) error {
 // done waits for a round.
 func (w *world) done(r *sim.Round) time.Duration {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	last, missing := w.swarm.Wait(ctx, r)
 	if missing > 0 {
@@ -150,7 +150,7 @@ func (w *world) done(r *sim.Round) time.Duration {
 
 func (w *world) eventually(what string, yes func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !yes(); {
+	for deadline := time.Now().Add(time.Minute); !yes(); {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("never: %s", what)
 		}

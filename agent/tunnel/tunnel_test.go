@@ -28,7 +28,7 @@ import (
 	hubtunnel "github.com/pluralsh/plural/hubsvc/tunnel"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // proxied counts what went through the proxy that the environment of this process names; it leads to forward.
 var (

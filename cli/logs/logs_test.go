@@ -281,7 +281,7 @@ func TestAContainerThatStartsAgainIsReadOn(t *testing.T) {
 
 func await(t *testing.T, out fmt.Stringer, want string) {
 	t.Helper()
-	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for !strings.Contains(out.String(), want) {
 		select {

@@ -44,7 +44,7 @@ func of(commit string) *Edition {
 // until waits for a condition, looking again whenever the store changed.
 func until(t *testing.T, s *Store, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-s.Changed():

@@ -108,7 +108,7 @@ func run(t *testing.T, what func(context.Context) error) (stop func()) {
 				t.Errorf("Run = %v", err)
 			}
 			done <- err
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("Run did not stop")
 		}
 	}
@@ -119,7 +119,7 @@ func run(t *testing.T, what func(context.Context) error) (stop func()) {
 // until waits for a condition, looking again whenever something changed.
 func until(t *testing.T, what string, changed <-chan struct{}, condition func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

@@ -351,7 +351,7 @@ func (w *world) last() kubeapi.Record {
 
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

@@ -37,7 +37,7 @@ func kubernetes(t *testing.T) (*world, *kubetest.Cluster) {
 // config is what a person's kubeconfig says.
 func (w *world) config(token string) *rest.Config {
 	return &rest.Config{
-		Host: w.server.URL + "/k8s/edge", BearerToken: token, Timeout: 30 * time.Second, QPS: -1,
+		Host: w.server.URL + "/k8s/edge", BearerToken: token, Timeout: time.Minute, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(w.server.Certificate())},
 	}
 }

@@ -61,7 +61,7 @@ func TestServerAndItsFolderEndWithTheTestProcess(t *testing.T) {
 	if output := rerun(t, "TestStartGivesEachTestANamespaceOnOneServer", "TMPDIR="+temporary); !strings.Contains(output, "PASS") {
 		t.Fatalf("test run failed:\n%s", output)
 	}
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		left, err := os.ReadDir(temporary)
 		if err != nil {

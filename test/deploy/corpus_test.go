@@ -158,7 +158,7 @@ func (c *corpusScene) clean() {
 		all := c.cluster.Dynamic.Resource(resource).Namespace(namespace)
 		_ = all.Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 		if object.GetKind() == "CustomResourceDefinition" {
-			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 				if _, err := all.Get(ctx, object.GetName(), metav1.GetOptions{}); isGone(err) {
 					break
 				}

@@ -72,7 +72,7 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Errorf("%s does not end", p.cmd.Path)
 		p.kill()
 	}

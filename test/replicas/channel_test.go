@@ -102,7 +102,7 @@ func (c *cluster) leaves(r *replica, pod string) {
 		if err != nil {
 			c.t.Errorf("the session at %s ends: %v", r.name, err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		c.t.Errorf("the session at %s does not end", r.name)
 	}
 	r.wait()

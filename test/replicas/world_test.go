@@ -178,7 +178,7 @@ func (r *replica) wait() {
 	select {
 	case err := <-r.exited:
 		r.exited <- err
-	case <-time.After(40 * time.Second):
+	case <-time.After(90 * time.Second):
 		r.world.t.Fatalf("%s does not end", r.name)
 	}
 }

@@ -114,7 +114,7 @@ func (s *stage) run(cmd tea.Cmd) {
 // play takes messages in until done, or until nothing is under way where done is nil.
 func (s *stage) play(done func() bool) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for (done == nil && s.busy > 0) || (done != nil && !done()) {
 		select {
 		case <-deadline:

@@ -128,7 +128,7 @@ func watch(t *testing.T, s Source) *console {
 // until takes batches in until it is so.
 func (c *console) until(what string, so func() bool) {
 	c.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !so() {
 		select {
 		case b := <-c.batches:
@@ -239,7 +239,7 @@ func (c *console) opened(f *fake) *stream { return after(c, f.streams) }
 // after takes batches in until something comes.
 func after[T any](c *console, comes <-chan T) (thing T) {
 	c.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case b := <-c.batches:
