@@ -41,7 +41,7 @@ func TestPeopleReachClustersWhileReplicasComeAndGo(t *testing.T) {
 	people.check(t)
 	names := stop()
 	for n, i := range informers {
-		until(t, 30*time.Second, fmt.Sprintf("informer %d was told of %d objects", n, len(names)), func() bool {
+		until(t, time.Minute, fmt.Sprintf("informer %d was told of %d objects", n, len(names)), func() bool {
 			missed := i.missed(names)
 			w.why = fmt.Sprintf("it missed %v", missed)
 			return len(missed) == 0

@@ -182,7 +182,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		before := l.bundle("web")
 		r.stop()
 		commit := w.change(fmt.Sprint("roll ", i))
-		until(t, 30*time.Second, "agents have the next commit", func() bool { return l.all("web", before) })
+		until(t, time.Minute, "agents have the next commit", func() bool { return l.all("web", before) })
 		r.start()
 		until(t, time.Minute, r.name+" is back", func() bool { return w.settled(commit) })
 	}
@@ -206,7 +206,7 @@ func TestReplicaThatIsCutOffServesOnAndCatchesUp(t *testing.T) {
 	}
 	commit := w.change("2")
 	serving := func(r *replica) bool { h := r.hub(); return h != nil && h.Commit.ID == commit }
-	took := until(t, 40*time.Second, "the others serve the next commit", func() bool {
+	took := until(t, time.Minute, "the others serve the next commit", func() bool {
 		for _, r := range w.replicas {
 			if r != lost && !serving(r) {
 				return false
@@ -218,7 +218,7 @@ func TestReplicaThatIsCutOffServesOnAndCatchesUp(t *testing.T) {
 	if h := lost.hub(); h == nil || h.Commit.ID == "" {
 		t.Error("the replica that is cut off does not answer")
 	}
-	until(t, 20*time.Second, "the replica that is cut off owns nothing", func() bool { return lost.owner(".") != lost.name })
+	until(t, time.Minute, "the replica that is cut off owns nothing", func() bool { return lost.owner(".") != lost.name })
 	asked := w.origin.requests("fleet", began)
 	if most := int(time.Since(began)/interval*11/10) + 16; asked > most { // two owners until the lease ended
 		t.Errorf("the fleet was asked for %d times, more than %d", asked, most)
@@ -230,7 +230,7 @@ func TestReplicaThatIsCutOffServesOnAndCatchesUp(t *testing.T) {
 		}
 	}
 	until(t, time.Minute, "all three serve the same", func() bool { return w.settled(commit) })
-	until(t, 20*time.Second, "all agents have it", func() bool { return l.all("web", first) })
+	until(t, time.Minute, "all agents have it", func() bool { return l.all("web", first) })
 	l.stop()
 	l.check(t, clusters)
 	w.undisturbed(l)
