@@ -64,7 +64,7 @@ func TestAgentIsKilledFiftyTimesAndConverges(t *testing.T) {
 	f.git("rm", "-q", "services/"+victim+".yaml")
 	f.commit("Remove the service")
 	f.hint()
-	f.eventually("nothing is left of a service that is removed", 30*time.Second, func() bool { return len(f.owned()) == 0 })
+	f.eventually("nothing is left of a service that is removed", time.Minute, func() bool { return len(f.owned()) == 0 })
 }
 
 // writeRevision is 200 objects, hooks included.

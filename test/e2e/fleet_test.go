@@ -297,7 +297,7 @@ func (l *local) kill(names ...string) {
 		}
 	}
 	for _, name := range names {
-		l.eventually(name+" comes back", 30*time.Second, func() bool {
+		l.eventually(name+" comes back", timeout, func() bool {
 			p := l.parts()[name]
 			return p.PID != 0 && p.PID != before[name].PID
 		})

@@ -42,7 +42,7 @@ func TestMainJob(t *testing.T) {
 	part("nothing is left running", takeDown)
 }
 
-const timeout = 40 * time.Second
+const timeout = 90 * time.Second
 
 func (l *local) image(cluster string) string { return l.imageWatcher(cluster)() }
 
@@ -74,7 +74,7 @@ func secondUp(t *testing.T, l *local) {
 func oneCommit(t *testing.T, l *local) {
 	l.replace("apps/podinfo/deployment.yaml.tmpl", `podinfo:.+`, "podinfo:6.7.1")
 	commit := l.push("Update podinfo")
-	l.eventually("every API server shows the new image", 10*time.Second, func() bool {
+	l.eventually("every API server shows the new image", timeout, func() bool {
 		return !slices.ContainsFunc(clusters, func(c string) bool { return !strings.HasSuffix(l.image(c), ":6.7.1") })
 	})
 	l.converged(commit, timeout)
