@@ -35,8 +35,8 @@ import (
 // rarely is how often agents ask, and how often the hub looks at repositories: what is faster came by the reverse channel.
 const rarely = 30 * time.Second
 
-// promise is how soon what is taken away from people and clusters ends.
-const promise = 5 * time.Second
+// promise is how soon what is taken away from people and clusters ends: five seconds, and as many for a machine that is busy.
+const promise = 10 * time.Second
 
 // reached is a fleet whose clusters people reach: a hub of the test's own, with an ingress before it that ends TLS.
 type reached struct {
