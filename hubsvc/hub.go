@@ -29,6 +29,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/cache"
+	"github.com/pluralsh/plural/hubsvc/certs"
 	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
@@ -99,6 +100,8 @@ type hub struct {
 	reaching reaching
 	upgrades *upgrading
 	registry *prometheus.Registry
+	// certs are the certificates that this replica shows: to everybody, to the other replicas. Nil without.
+	certs, peerCerts *certs.Pair
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
 	// left is closed when this replica is about to end, parted when nothing goes over its connections to clusters any more.
@@ -157,14 +160,14 @@ func (d *doors) close() {
 // open takes the addresses before anything else: what is wrong with them is the commonest mistake.
 func (h *hub) open(ctx context.Context) (d *doors, err error) {
 	d = new(doors)
-	if d.certificates, err = h.certificates(); err != nil {
+	if h.certs, d.certificates, err = h.certificates(); err != nil {
 		return nil, err
 	}
 	if c := h.Cluster; c != nil {
 		if err := c.validate(); err != nil {
 			return nil, err
 		}
-		if h.replica.tls, err = c.tlsConfig(); err != nil {
+		if h.peerCerts, h.replica.tls, err = c.tlsConfig(h.Log); err != nil {
 			return nil, err
 		}
 	}
@@ -183,15 +186,15 @@ func (h *hub) open(ctx context.Context) (d *doors, err error) {
 }
 
 // certificates are what the port is served with; nil means plain HTTP.
-func (o *Options) certificates() (*tls.Config, error) {
+func (o *Options) certificates() (*certs.Pair, *tls.Config, error) {
 	if o.TLSCert == "" && o.TLSKey == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	pair, err := certs.Open(certs.Options{Name: "hub", Cert: o.TLSCert, Key: o.TLSKey, Now: time.Now, Log: o.Log})
 	if err != nil {
-		return nil, fmt.Errorf("read certificate %q with key %q: %w", o.TLSCert, o.TLSKey, err)
+		return nil, nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, nil
+	return pair, &tls.Config{GetCertificate: pair.Server, MinVersion: tls.VersionTLS13}, nil
 }
 
 // build makes the rooms that keep something, and what joins them.

@@ -2,6 +2,8 @@ package hubsvc
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pluralsh/plural/hubsvc/certs"
 )
 
 // registerMetrics adds the figures that are read where they are kept.
@@ -27,6 +29,14 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 		}
 		return float64(owned)
 	})
+	for _, pair := range []*certs.Pair{h.certs, h.peerCerts} {
+		if pair != nil {
+			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "plural_hub_certificate_end_timestamp_seconds", Help: "When a certificate that this replica shows ends.",
+				ConstLabels: prometheus.Labels{"certificate": pair.Name},
+			}, func() float64 { ends, _ := pair.State(); return float64(ends.Unix()) }))
+		}
+	}
 	registry.MustRegister(newUpstreamMetrics(h))
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/hubsvc/certs"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/peer"
@@ -66,30 +68,31 @@ type replica struct {
 	repos   *gitagent.Set
 }
 
-// tlsConfig is the same for both ends of all talk between replicas; nil without certificates.
-func (o *ClusterOptions) tlsConfig() (*tls.Config, error) {
+// tlsConfig is the same for both ends of all talk between replicas; nil without certificates. Renewed certificates are taken
+// up, of the same authority: another one takes a restart of all.
+func (o *ClusterOptions) tlsConfig(log *slog.Logger) (*certs.Pair, *tls.Config, error) {
 	if o.Cert == "" && o.Key == "" && o.CA == "" {
 		for _, address := range []string{o.Listen, o.PeerListen} {
 			if host, _, err := net.SplitHostPort(address); address != "" && (err != nil || !isLoopback(host)) {
-				return nil, fmt.Errorf("replicas that meet at %s need certificates: give --cluster-cert, --cluster-key and --cluster-ca", address)
+				return nil, nil, fmt.Errorf("replicas that meet at %s need certificates: give --cluster-cert, --cluster-key and --cluster-ca", address)
 			}
 		}
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read replica's certificate %q with key %q: %w", o.Cert, o.Key, err)
+		return nil, nil, nil
 	}
 	pem, err := os.ReadFile(o.CA)
 	if err != nil {
-		return nil, fmt.Errorf("read replicas' CA: %w", err)
+		return nil, nil, fmt.Errorf("read replicas' CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read replicas' CA: %s holds no PEM certificate", o.CA)
+		return nil, nil, fmt.Errorf("read replicas' CA: %s holds no PEM certificate", o.CA)
 	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
+	pair, err := certs.Open(certs.Options{Name: "replica", Cert: o.Cert, Key: o.Key, Roots: pool, Now: time.Now, Log: log})
+	if err != nil {
+		return nil, nil, fmt.Errorf("replicas: %w", err)
+	}
+	return pair, &tls.Config{
+		GetCertificate: pair.Server, GetClientCertificate: pair.Client, RootCAs: pool, ClientCAs: pool,
 		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
 	}, nil
 }

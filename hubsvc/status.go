@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/certs"
 	"github.com/pluralsh/plural/internal/buildinfo"
 )
 
@@ -59,7 +60,7 @@ func (h *hub) status() *v1.Hub {
 	out := &v1.Hub{
 		Version: buildinfo.Version(), Edition: plan.edition, Commit: plan.desired.Served,
 		Clusters: len(fleet.Clusters), Silent: h.view.Summary().Clusters[v1.Stale], Services: len(fleet.Services), Sources: len(fleet.Sources),
-		Bundles: h.bundleFigures(),
+		Bundles: h.bundleFigures(), Certificates: h.shownCertificates(),
 	}
 	if h.replica.shard == nil {
 		return out
@@ -75,6 +76,23 @@ func (h *hub) status() *v1.Hub {
 		out.Replicas = append(out.Replicas, v1.Replica{
 			Name: m.ID, Version: m.Version, Live: m.Live, Draining: m.Draining, LeaseAge: m.Age.Seconds(), Owns: owned[m.ID],
 		})
+	}
+	return out
+}
+
+// shownCertificates are those that this replica shows.
+func (h *hub) shownCertificates() []v1.Certificate {
+	var out []v1.Certificate
+	for _, pair := range []*certs.Pair{h.certs, h.peerCerts} {
+		if pair == nil {
+			continue
+		}
+		ends, fault := pair.State()
+		shown := v1.Certificate{Name: pair.Name, Ends: ends.UTC()}
+		if fault != nil {
+			shown.Error = fault.Error()
+		}
+		out = append(out, shown)
 	}
 	return out
 }

@@ -231,6 +231,18 @@ type Hub struct {
 	// Replicas are all that were heard of.
 	Replicas []Replica `json:"replicas,omitempty"`
 	Bundles  Bundles   `json:"bundles"`
+	// Certificates are those that the answering replica shows; none where an ingress ends TLS.
+	Certificates []Certificate `json:"certificates,omitempty"`
+}
+
+// Certificate is one that a replica shows to who connects.
+type Certificate struct {
+	// Name is hub for the one that agents and people see, replica for the one among replicas.
+	Name string `json:"name"`
+	// Ends is when the one that is shown ends.
+	Ends time.Time `json:"ends"`
+	// Error says why the one that its files hold now is not shown.
+	Error string `json:"error,omitempty"`
 }
 
 // Replica is one process of the hub.

@@ -56,10 +56,30 @@ func screen(f *cmdutil.Factory, w io.Writer, h *v1.Hub, sources []v1.Source) err
 	if err != nil {
 		return err
 	}
+	if err := certificates(f, w, h); err != nil {
+		return err
+	}
 	if err := replicas(f, w, h); err != nil {
 		return err
 	}
 	return sourcesTable(f, w, sources)
+}
+
+// certificates tells of renewed certificates that the hub cannot show.
+func certificates(f *cmdutil.Factory, w io.Writer, h *v1.Hub) error {
+	var rows [][]string
+	for _, c := range h.Certificates {
+		if c.Error != "" {
+			rows = append(rows, []string{c.Name, c.Ends.Format(time.DateOnly), c.Error})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return f.IO.Aligned(w, []ui.Column{{Name: "CERTIFICATE"}, {Name: "ENDS"}, {Name: "NOT RENEWED BECAUSE"}}, rows)
 }
 
 func replicas(f *cmdutil.Factory, w io.Writer, h *v1.Hub) error {

@@ -89,6 +89,7 @@ type Check struct {
 // Hub is a hub as a person may ask it.
 type Hub interface {
 	Status(ctx context.Context) (*v1.Status, error)
+	Hub(ctx context.Context) (*v1.Hub, error)
 	Clusters(ctx context.Context) (*v1.List[v1.Cluster], error)
 	Me(ctx context.Context) (*v1.Me, error)
 }

@@ -165,11 +165,34 @@ func (x *exam) certificate(ctx context.Context) Result {
 		return warn("give the hub TLS, or an ingress that has it",
 			"the hub speaks without TLS: whoever is on the way can read the tokens of people and agents")
 	}
+	if stuck := x.stuckCertificate(ctx); stuck != nil {
+		return *stuck
+	}
 	end := r.tls.PeerCertificates[0].NotAfter
 	if left := end.Sub(x.Now()); left < expiring {
 		return warn("renew it", "the hub's certificate ends in %s", plural(int(left/(24*time.Hour)), "day", "days"))
 	}
 	return ok("the hub's certificate is good until %s", end.UTC().Format(time.DateOnly))
+}
+
+// stuckCertificate is what the hub says of a renewed certificate that it cannot show; nil when it says nothing of the kind.
+func (x *exam) stuckCertificate(ctx context.Context) *Result {
+	if x.Hub == nil {
+		return nil
+	}
+	hub, err := x.Hub.Hub(ctx)
+	if err != nil {
+		return nil // the check of the log-in says it
+	}
+	for _, c := range hub.Certificates {
+		if c.Error != "" {
+			r := warn("write a certificate and its key that belong together into the hub's files: it takes them up by itself",
+				"the hub cannot use the renewed certificate %q, and shows one that ends on %s", c.Name, c.Ends.Format(time.DateOnly))
+			r.Cause = fmt.Sprintf("%.300s", c.Error)
+			return &r
+		}
+	}
+	return nil
 }
 
 func loopback(hostPort string) bool {

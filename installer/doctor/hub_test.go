@@ -66,9 +66,11 @@ func ready(status int, ahead time.Duration) http.Handler {
 type fleetOf struct {
 	status   *v1.Status
 	clusters []v1.Cluster
+	hub      v1.Hub
 	me       error
 }
 
+func (f *fleetOf) Hub(context.Context) (*v1.Hub, error)       { return &f.hub, f.me }
 func (f *fleetOf) Status(context.Context) (*v1.Status, error) { return f.status, f.me }
 func (f *fleetOf) Me(context.Context) (*v1.Me, error)         { return &v1.Me{Name: "ada"}, f.me }
 func (f *fleetOf) Clusters(context.Context) (*v1.List[v1.Cluster], error) {
@@ -167,6 +169,10 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 			[]string{"1.3.0", "plural package upgrade hub"},
 		},
 		"other major": {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
+		"certificate that cannot be renewed": {
+			fleetOf{hub: v1.Hub{Certificates: []v1.Certificate{{Name: "hub", Ends: old, Error: "private key does not match"}}}},
+			"hub/certificate", Warn, []string{"private key does not match", old.Format(time.DateOnly), "takes them up by itself"},
+		},
 		"refused commit": {
 			fleetOf{status: &v1.Status{
 				Commit: good, Head: v1.Commit{ID: "baad000000"},
