@@ -32,6 +32,15 @@ func (h *hub) happened(cluster string, said *channel.Event) {
 	h.announce(e)
 }
 
+// exceeded tells people of a cluster whose agent reports in a loop.
+func (h *hub) exceeded(cluster string) {
+	h.happened(cluster, &channel.Event{
+		Reason: "ReportsLimited", Warning: true, UnixMs: time.Now().UnixMilli(),
+		Message: fmt.Sprintf("the agent of cluster %s reports more often than the hub takes: what is shown of the cluster lags. If it goes on, "+
+			"look at plural logs agent/%s for what changes all the time; if somebody else has its key, register the cluster anew", cluster, cluster),
+	})
+}
+
 // oldestEvent is how old an event may be, as its agent says: one that finds no connection waits for one.
 const oldestEvent = 24 * time.Hour
 

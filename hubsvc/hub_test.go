@@ -231,6 +231,28 @@ func TestRevokedAgentIsTurnedAwayAsSoonAsTheCommitIsServed(t *testing.T) {
 	}
 }
 
+func TestPeopleAreToldOfAnAgentThatReportsInALoop(t *testing.T) {
+	o := newOrigin(t)
+	key, bearer := agent(t, "a")
+	o.push(twoServices(key))
+	hub := start(t, options(t, o))
+	hub.ready()
+	code := 0
+	for tries := 0; code != http.StatusTooManyRequests; tries++ {
+		if code, _ = hub.do(http.MethodPost, api.ReportPath, bearer(), nil); tries == 100_000 {
+			t.Fatal("all reports are taken")
+		}
+	}
+	until(t, "the event is shown", func() bool {
+		_, body := hub.do(http.MethodGet, "/v1/events", hub.token, nil)
+		return strings.Contains(string(body), `"ReportsLimited"`) && strings.Contains(string(body), "cluster a reports more often")
+	})
+	code, body := hub.do(http.MethodGet, "/metrics", "", nil)
+	if code != http.StatusOK || strings.Contains(string(body), "plural_hub_reports_refused_total 0\n") {
+		t.Errorf("metrics: %d, the refusal is not counted", code)
+	}
+}
+
 func TestOperatorsPathsAnswerWhomTheyShould(t *testing.T) {
 	o := newOrigin(t)
 	opts := options(t, o)

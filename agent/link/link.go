@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -184,7 +185,12 @@ type Error struct {
 	Code int
 	// Text is the beginning of what the hub said.
 	Text string
+	// After is how long the hub asks to wait; zero when it does not.
+	After time.Duration
 }
+
+// RetryAfter is how long the hub asks to wait before it is asked again.
+func (e *Error) RetryAfter() time.Duration { return e.After }
 
 func (e *Error) Error() string {
 	text := fmt.Sprintf("hub answered %d", e.Code)
@@ -214,7 +220,16 @@ func expect(response *http.Response, code int, most int64) ([]byte, error) {
 
 func refused(response *http.Response) *Error {
 	said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-	return &Error{Code: response.StatusCode, Text: fmt.Sprintf("%.200q", strings.TrimSpace(string(said)))}
+	return &Error{Code: response.StatusCode, Text: fmt.Sprintf("%.200q", strings.TrimSpace(string(said))), After: retryAfter(response.Header)}
+}
+
+// retryAfter is what a header asks for in seconds; a date, which hubs do not write, asks for nothing.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 func tooLarge(most int64) error { return fmt.Errorf("the answer is larger than %d bytes", most) }

@@ -290,6 +290,21 @@ func TestErrorsSayWhatTheHubSaidAndNeverTheToken(t *testing.T) {
 	}
 }
 
+func TestHowLongTheHubAsksToWaitIsTold(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, "-7": 0, "1e9": 0, "99999999999999999999": 0, "Fri, 31 Dec 1999 23:59:59 GMT": 0,
+	} {
+		hub := connect(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			http.Error(w, "too many reports", http.StatusTooManyRequests)
+		})
+		var refused *link.Error
+		if err := hub.Report(t.Context(), &api.Report{}); !errors.As(err, &refused) || refused.RetryAfter() != want {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+}
+
 func TestWithoutATokenNothingIsSent(t *testing.T) {
 	url, ca := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 	broken := errors.New("no key")

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,6 +19,8 @@ const (
 	defaultBeat = 30 * time.Second
 	// retryReport is the wait after a report that did not arrive, doubled with each further one up to a beat.
 	retryReport = time.Second
+	// longestPause bounds how long a hub may ask to be left alone: it could ask for ever.
+	longestPause = 5 * time.Minute
 )
 
 // report tells the hub what changed soon, and everything once a beat.
@@ -38,28 +41,32 @@ func (s *Syncer) report(ctx context.Context) error {
 				due = earlier(due, time.Now().Add(gather))
 			}
 		case <-timer.C:
-			if s.deliver(ctx, newest, failures) {
+			if arrived, pause := s.deliver(ctx, newest, failures); arrived {
 				sent, failures = newest, 0
 				due = time.Now().Add(jitter(beat))
 			} else {
 				failures++
-				due = time.Now().Add(jitter(min(retryReport<<min(failures-1, 10), max(beat, retryReport))))
+				due = time.Now().Add(max(pause, jitter(min(retryReport<<min(failures-1, 10), max(beat, retryReport)))))
 			}
 		}
 		timer.Reset(max(time.Until(due), time.Millisecond))
 	}
 }
 
-// deliver says whether there is nothing, or the report arrived.
-func (s *Syncer) deliver(ctx context.Context, r *api.Report, failures int) bool {
+// deliver says whether there is nothing, or the report arrived; and if not, how long the hub asks to wait.
+func (s *Syncer) deliver(ctx context.Context, r *api.Report, failures int) (arrived bool, pause time.Duration) {
 	if r == nil {
-		return true
+		return true, 0
 	}
 	err := s.Hub.Report(ctx, fitting(r))
 	if err != nil && failures == 0 && ctx.Err() == nil {
 		s.Log.Warn("report did not arrive; trying again", "error", err)
 	}
-	return err == nil
+	var asked interface{ RetryAfter() time.Duration }
+	if errors.As(err, &asked) {
+		pause = min(asked.RetryAfter(), longestPause)
+	}
+	return err == nil, pause
 }
 
 // Bounds of what a report says in words.

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -121,6 +122,39 @@ func TestAHubThatIsAwayIsAskedEverLessOften(t *testing.T) {
 	}
 	if len(h.told) < 100 {
 		t.Errorf("%d reports: news does not flow again", len(h.told))
+	}
+}
+
+// asks is a refusal by a hub that asks to be left alone for some time.
+type asks time.Duration
+
+func (asks) Error() string               { return "hub answered 429" }
+func (a asks) RetryAfter() time.Duration { return time.Duration(a) }
+
+func TestAHubThatAsksToBeLeftAloneIs(t *testing.T) {
+	for name, test := range map[string]struct{ asked, least, most time.Duration }{
+		"less than the agent waits anyway": {time.Millisecond, 900 * time.Millisecond, 1100 * time.Millisecond},
+		"more":                             {20 * time.Second, 20 * time.Second, 20*time.Second + gather},
+		"for ever":                         {1000 * time.Hour, longestPause, longestPause + gather},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &times{receive: func(n int) error {
+				if n == 1 {
+					return fmt.Errorf("report to hub: %w", asks(test.asked))
+				}
+				return nil
+			}}
+			reporting(t, h, func(s *Syncer) {
+				s.beats <- time.Hour
+				for i := range 3600 { // six minutes full of news
+					s.reports <- healthy(string(rune('a' + i%2)))
+					<-time.After(100 * time.Millisecond)
+				}
+			})
+			if pause := h.told[1] - h.told[0]; pause < test.least || pause > test.most {
+				t.Errorf("the next report comes %v after the refusal", pause)
+			}
+		})
 	}
 }
 

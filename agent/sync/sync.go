@@ -38,6 +38,7 @@ type Hub interface {
 	// says; empty when the hub does not say.
 	Poll(ctx context.Context, etag string) (poll *api.Poll, newETag, edition string, err error)
 	Bundle(ctx context.Context, key string) ([]byte, error)
+	// Report's error may have a method RetryAfter() time.Duration: how long the hub asks to be left alone.
 	Report(ctx context.Context, report *api.Report) error
 }
 

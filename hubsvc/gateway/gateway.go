@@ -1,8 +1,8 @@
 // Package gateway owns the hub's side of the conversation with agents: what to run, the bytes to run, what came of it.
 //
 // It knows neither git nor people. A poll is answered from memory, 304 when nothing changed; a bundle is a file that
-// is served as it lies on disk, to clusters whose deployments name it and to nobody else; a report is bounded,
-// stamped with the hub's clock, then handed on.
+// is served as it lies on disk, to clusters whose deployments name it and to nobody else; a report is bounded in size
+// and pace, stamped with the hub's clock, then handed on.
 package gateway
 
 import (
@@ -35,7 +35,10 @@ type Options struct {
 	// fs.ErrNotExist when nobody can say any more what the key stands for.
 	Open func(ctx context.Context, key string) (io.ReadSeekCloser, error)
 	// Report takes a cluster's report in. It owns the report from then on.
-	Report  func(ctx context.Context, cluster string, report *api.Report) error
+	Report func(ctx context.Context, cluster string, report *api.Report) error
+	// Excess is told of a cluster whose agent began to report more often than it may. It must not block. Nil: nobody wants to
+	// know.
+	Excess  func(cluster string)
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -46,7 +49,8 @@ type Gateway struct {
 	Options
 	// polls by their answer; each counter is found once, not with every poll
 	unchanged, changed, early prometheus.Counter
-	bundles, reports          prometheus.Counter
+	bundles, reports, refused prometheus.Counter
+	pace                      pace
 }
 
 // New returns a gateway.
@@ -63,8 +67,11 @@ func New(o Options) *Gateway {
 		reports: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plural_hub_reports_total", Help: "Reports taken in.",
 		}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plural_hub_reports_refused_total", Help: "Reports refused because their cluster had sent too many.",
+		}),
 	}
-	o.Metrics.MustRegister(polls, g.bundles, g.reports)
+	o.Metrics.MustRegister(polls, g.bundles, g.reports, g.refused)
 	return g
 }
 
@@ -144,7 +151,10 @@ func (g *Gateway) refuseBundle(w http.ResponseWriter, cluster, key string, err e
 }
 
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string) {
-	report, fault := g.readReport(w, r)
+	if !g.paced(w, cluster) {
+		return
+	}
+	report, fault := g.readReport(w, r, cluster)
 	if fault != nil {
 		http.Error(w, fault.text, fault.code)
 		return
@@ -160,14 +170,33 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string)
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// paced refuses a report, unread, of a cluster that sends too many.
+func (g *Gateway) paced(w http.ResponseWriter, cluster string) bool {
+	wait, news := g.pace.take(cluster, g.Now())
+	if wait == 0 {
+		return true
+	}
+	g.refused.Inc()
+	if news {
+		g.Log.Warn("cluster reports more often than it may; what is more is refused", "cluster", cluster, "a_second", reportRate)
+		if g.Excess != nil {
+			g.Excess(cluster)
+		}
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+	http.Error(w, "this cluster has sent too many reports; the next one will do", http.StatusTooManyRequests)
+	return false
+}
+
 // fault is why a report is refused.
 type fault struct {
 	code int
 	text string
 }
 
-func (g *Gateway) readReport(w http.ResponseWriter, r *http.Request) (*api.Report, *fault) {
+func (g *Gateway) readReport(w http.ResponseWriter, r *http.Request, cluster string) (*api.Report, *fault) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxReportBytes))
+	g.pace.charge(cluster, g.Now(), len(body))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("report is larger than %d bytes", tooLarge.Limit)}
 	}

@@ -75,6 +75,8 @@ type world struct {
 	opened  []string
 	stored  map[string]*api.Report
 	broken  error
+	now     time.Time
+	excess  []string
 	metrics *prometheus.Registry
 	handler http.Handler
 }
@@ -87,7 +89,7 @@ func newWorld(t testing.TB) *world {
 			"b": newRoot(t, "b", deployment("web", "b1-shared"), deployment("only-b", "b1-b")),
 		},
 		bundles: map[string][]byte{"b1-shared": []byte("shared bytes"), "b1-a": []byte("bytes of a"), "b1-b": []byte("bytes of b")},
-		stored:  map[string]*api.Report{}, metrics: prometheus.NewRegistry(),
+		stored:  map[string]*api.Report{}, metrics: prometheus.NewRegistry(), now: received,
 	}
 	for _, cluster := range []string{"a", "b"} {
 		public, private, err := ed25519.GenerateKey(nil)
@@ -100,7 +102,8 @@ func newWorld(t testing.TB) *world {
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
 		Cluster: agents.Cluster, Edition: func() string { return "stream-1" }, Root: func(c string) *gateway.Root { return w.roots[c] }, Open: w.open, Report: w.store,
-		Now: func() time.Time { return received }, Log: slog.New(slog.DiscardHandler), Metrics: w.metrics,
+		Excess: func(cluster string) { w.excess = append(w.excess, cluster) },
+		Now:    func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Metrics: w.metrics,
 	}).Routes(mux)
 	w.handler = mux
 	server := httptest.NewServer(mux)
@@ -394,6 +397,70 @@ func nested(service []byte) []byte {
 	return append([]byte{0x2a, byte(size) | 0x80, byte(size>>7) | 0x80, byte(size >> 14)}, service...)
 }
 
+// flood posts reports of a cluster until one is refused, and gives how many were taken with the refusal.
+func (w *world) flood(cluster string, body []byte) (taken int, refusal answer) {
+	w.t.Helper()
+	for ; taken < 1000; taken++ {
+		if refusal = w.do(http.MethodPost, api.ReportPath, cluster, body); refusal.code != http.StatusNoContent {
+			return taken, refusal
+		}
+	}
+	w.t.Fatalf("%d reports of %s were taken at once", taken, cluster)
+	return 0, answer{}
+}
+
+func TestAClusterThatReportsInALoopIsRefusedAndNoOther(t *testing.T) {
+	w := newWorld(t)
+	taken, got := w.flood("a", nil)
+	if taken != 100 || got.code != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+		t.Errorf("after %d reports: %d, Retry-After %q", taken, got.code, got.header.Get("Retry-After"))
+	}
+	if got := w.do(http.MethodPost, api.ReportPath, "b", nil); got.code != http.StatusNoContent {
+		t.Errorf("another cluster's report: %d", got.code)
+	}
+	if got := w.get(api.PollPath, "a"); got.code != http.StatusOK {
+		t.Errorf("its own poll: %d", got.code)
+	}
+	w.now = w.now.Add(time.Second)
+	if taken, _ := w.flood("a", nil); taken != 5 {
+		t.Errorf("a second later %d reports were taken", taken)
+	}
+	w.now = w.now.Add(time.Hour)
+	if taken, _ := w.flood("a", nil); taken != 100 {
+		t.Errorf("an hour later %d reports were taken", taken)
+	}
+	if diff := cmp.Diff([]string{"a", "a"}, w.excess); diff != "" {
+		t.Errorf("people are told: %s", diff)
+	}
+	if refused := w.counters()["plural_hub_reports_refused_total"]; refused != 3 {
+		t.Errorf("%v are counted as refused", refused)
+	}
+}
+
+func TestLargeReportsCountForMoreWhetherTheyAreGoodOrNot(t *testing.T) {
+	for name, test := range map[string]struct{ size, code int }{
+		"unreadable": {api.MaxReportBytes, http.StatusBadRequest},
+		"too large":  {api.MaxReportBytes + 1, http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			body, taken := bytes.Repeat([]byte{0xff}, test.size), 0
+			for ; taken < 1000; taken++ {
+				got := w.do(http.MethodPost, api.ReportPath, "a", body)
+				if got.code == http.StatusTooManyRequests {
+					break
+				}
+				if got.code != test.code {
+					t.Fatalf("%d: %s", got.code, got.body)
+				}
+			}
+			if taken != 12 { // each is nine
+				t.Errorf("%d were read", taken)
+			}
+		})
+	}
+}
+
 func TestFieldsNobodyKnowsAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	if got := w.do(http.MethodPost, api.ReportPath, "a", append([]byte{0xfa, 0x3f, 5}, "hello"...)); got.code != http.StatusNoContent {
@@ -416,7 +483,7 @@ func TestMetricsCountAnswers(t *testing.T) {
 	w.get(api.PollPath, "a")
 	want := map[string]float64{
 		"plural_hub_polls_total 200": 1, "plural_hub_polls_total 304": 2, "plural_hub_polls_total 503": 1,
-		"plural_hub_bundle_requests_total": 1, "plural_hub_reports_total": 1,
+		"plural_hub_bundle_requests_total": 1, "plural_hub_reports_total": 1, "plural_hub_reports_refused_total": 0,
 	}
 	if diff := cmp.Diff(want, w.counters()); diff != "" {
 		t.Error(diff)
