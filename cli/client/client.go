@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -33,7 +34,7 @@ const (
 // Client asks one hub. It is safe for concurrent use.
 type Client struct {
 	base      *url.URL
-	token     string
+	token     atomic.Pointer[string]
 	userAgent string
 	http      *http.Client
 }
@@ -82,10 +83,22 @@ func New(address, token, version string) (*Client, error) {
 		IdleConnTimeout:       time.Minute,
 		ForceAttemptHTTP2:     true,
 	}
-	return &Client{
-		base: base, token: token, userAgent: "plural/" + version,
-		http: &http.Client{Transport: transport, Timeout: timeout},
-	}, nil
+	c := &Client{base: base, userAgent: "plural/" + version, http: &http.Client{Transport: transport, Timeout: timeout}}
+	c.As(token)
+	return c, nil
+}
+
+// As has further requests carry this token, which may be empty, and says whether it is another than before.
+func (c *Client) As(token string) (other bool) {
+	before := c.token.Swap(&token)
+	return before == nil || *before != token
+}
+
+// identify has a request carry the token.
+func (c *Client) identify(req *http.Request) {
+	if token := *c.token.Load(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 // Address is the hub's.
@@ -206,9 +219,7 @@ func (c *Client) read(ctx context.Context, method, target string) ([]byte, error
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.userAgent)
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.identify(req)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)

@@ -93,8 +93,8 @@ const maxObject = 8 << 20
 
 // LiveObject is one live object of a cluster as its API server has it, in JSON. The token is one for that cluster.
 func (c *Client) LiveObject(ctx context.Context, cluster string, token v1.KubeToken, at v1.ObjectRef) ([]byte, error) {
-	asked := *c
-	asked.token = token.Token
+	asked := &Client{base: c.base, userAgent: c.userAgent, http: c.http}
+	asked.As(token.Token)
 	target := c.base.String() + "/k8s/" + url.PathEscape(cluster) + objectPath(at)
 	resp, err := asked.send(ctx, http.MethodGet, target, "application/json", nil, c.http)
 	if err != nil {

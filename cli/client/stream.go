@@ -45,7 +45,7 @@ func (c *Client) Transport() *http.Transport {
 
 // Fingerprint tells clients apart that ask different hubs, or as different people. It does not tell the token.
 func (c *Client) Fingerprint() string {
-	sum := sha256.Sum256([]byte(c.Address() + "\x00" + c.token))
+	sum := sha256.Sum256([]byte(c.Address() + "\x00" + *c.token.Load()))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -123,9 +123,7 @@ func (c *Client) send(ctx context.Context, method, target, accept string, body [
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.identify(req)
 	resp, err := over.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)

@@ -140,7 +140,7 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	if _, err := client.New(address, "", f.Version); err != nil {
 		return nil, &ui.Err{Msg: err.Error(), Fix: "--hub https://HOST, or correct it where it is written", Doc: ui.DocNoHub, Err: err}
 	}
-	token, err := f.token(address)
+	token, err := f.HubToken(address)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,8 @@ func (f *Factory) Ask() (*client.Client, *ui.Printer, error) {
 // Hosts are the stored tokens.
 func (f *Factory) Hosts() *hosts.Store { return hosts.New(f.Getenv("PLURAL_CONFIG_DIR")) }
 
-func (f *Factory) token(address string) (string, error) {
+// HubToken is the token of HubClient for the hub at address, as it is kept now.
+func (f *Factory) HubToken(address string) (string, error) {
 	if token := f.Getenv("PLURAL_TOKEN"); token != "" {
 		return token, nil
 	}

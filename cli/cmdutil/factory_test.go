@@ -57,7 +57,7 @@ func TestTokenIsTakenFromEnvironmentThenFileThenStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ want, drop string }{{"from-env", "PLURAL_TOKEN"}, {"from-file", "PLURAL_TOKEN_FILE"}, {"from-store", ""}} {
-		if got, err := f.token("https://from.repo/"); err != nil || got != step.want {
+		if got, err := f.HubToken("https://from.repo/"); err != nil || got != step.want {
 			t.Errorf("got %q, %v, want %q", got, err, step.want)
 		}
 		delete(env, step.drop)

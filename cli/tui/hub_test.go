@@ -29,6 +29,8 @@ type hub struct {
 	conns   []net.Conn
 	streams []chan string
 	asked   []string
+	// token is the one that is taken; empty: any is.
+	token string
 }
 
 func newHub(t *testing.T, answers map[string]any) *hub {
@@ -113,6 +115,17 @@ func (h *hub) comeBack() {
 	h.away = false
 }
 
+// take has one token be good from now on. Streams of others end.
+func (h *hub) take(token string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.token = token
+	for _, c := range h.conns {
+		_ = c.Close()
+	}
+	h.conns = nil
+}
+
 func (h *hub) set(path string, answer any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +155,12 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	h.asked = append(h.asked, r.Method+" "+r.URL.RequestURI())
 	answer, ok := h.answers[r.URL.Path]
+	token := h.token
 	h.mu.Unlock()
+	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+		refusal(http.StatusUnauthorized, "the token is not known", "plural auth login")(w, r)
+		return
+	}
 	if r.URL.Path == "/v1/stream" && !ok {
 		h.stream(w, r)
 		return

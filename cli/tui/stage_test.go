@@ -63,6 +63,8 @@ type set struct {
 	readOnly bool
 	globals  []string
 	env      []string
+	// token is the one that is kept now.
+	token func() (string, error)
 }
 
 // open begins a console, and lets it find what there is.
@@ -76,7 +78,7 @@ func open(t *testing.T, s set) *stage {
 	if s.hub != nil {
 		st.world.Hub = s.hub.client(t)
 	}
-	st.world.Source = known.FromBoth(st.world.Hub, s.repo, s.seen, known.Options{Now: s.now})
+	st.world.Source = known.FromBoth(st.world.Hub, s.repo, s.seen, known.Options{Now: s.now, Token: s.token})
 	desk := act.New(st.world, act.Runner{Program: os.Args[0], Globals: s.globals, Env: append(append(os.Environ(), asProgram+"=1"), s.env...)})
 	keep := func() func() error { return nil }
 	if s.seen != nil {

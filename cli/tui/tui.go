@@ -188,12 +188,30 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 	}
 	seen := o.seen(repo)
 	return &pane.World{
-		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now}), Hub: hub, Repo: repo,
+		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub)}), Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
 			Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
 		Now: f.Now, ReadOnly: o.readOnly,
 	}, seen, nil
+}
+
+// token is the person's for the hub as it is kept now; nil: there is no hub to ask.
+func (o *options) token(hub *client.Client) func() (string, error) {
+	if hub == nil {
+		return nil
+	}
+	return func() (string, error) { return o.factory.HubToken(hub.Address()) }
+}
+
+// tokenFrom is the variable that counts in the place of a login, if one is set.
+func (o *options) tokenFrom() string {
+	for _, name := range []string{"PLURAL_TOKEN", "PLURAL_TOKEN_FILE"} {
+		if o.factory.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // seen is where what was seen of this fleet is kept; nil: nothing says which hub's it is.

@@ -281,10 +281,12 @@ func views() []view {
 			})}
 		}},
 		{name: "not let in", find: func(p *place) set {
-			for path := range fleet() {
-				p.hub.set(path, refusal(401, "the token is not known", "plural auth login"))
-			}
+			p.hub.take("another")
 			return set{hub: p.hub}
+		}},
+		{name: "logged out", shows: []string{"logged out, seen 90s ago", "L logs in", "the token is not known"}, then: func(s *stage, h *hub) {
+			h.take("another")
+			s.pass(90 * time.Second)
 		}},
 		{name: "mistakes in the repo", find: func(p *place) set { return set{repo: broken(p.t)} }},
 		{name: "commit refused", find: func(p *place) set {

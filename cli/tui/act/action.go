@@ -67,6 +67,8 @@ type Action struct {
 	Writes bool
 	// Asks says that the hub is asked for it.
 	Asks bool
+	// LogsIn says that it lets the person in again, whom the hub does not know any more.
+	LogsIn bool
 	// Terminal says that its command talks to the person, on the console's terminal.
 	Terminal bool
 	// Care is what is asked first. From Look on its commands know --dry-run.
@@ -98,7 +100,17 @@ func bind(k, text string) key.Binding { return key.NewBinding(key.WithKeys(k), k
 
 // Actions are all that there are. Of those with one key, the first that applies is meant.
 func (d *Desk) Actions() []Action {
-	return slices.Concat(d.now(), d.written(), d.back(), d.tools(), d.copies())
+	return slices.Concat(d.login(), d.now(), d.written(), d.back(), d.tools(), d.copies())
+}
+
+// login is what lets a person in again.
+func (d *Desk) login() []Action {
+	return []Action{{
+		Binding: bind("L", "log in"), Name: "log in to", LogsIn: true, Terminal: true,
+		Applies:  func([]pane.Subject) bool { return true },
+		About:    func([]pane.Subject) Targets { return Targets{"hubs", []string{"the hub"}} },
+		Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"auth", "login"}}, nil },
+	}}
 }
 
 // now are actions that clusters and the hub are asked for.

@@ -66,6 +66,12 @@ func (d *Desk) refusal(a *Action, subjects []pane.Subject) string {
 		return "there is no hub to ask"
 	case a.Verb == verbEdit && w.Repo == nil:
 		return "the installation repo is not here: start the console in its folder, or with -C"
+	case a.LogsIn && !w.Fleet.State.LoggedOut:
+		return "the hub knows you"
+	case a.LogsIn && w.TokenFrom != "":
+		return w.LogIn("")
+	case a.LogsIn:
+		return ""
 	case a.Terminal && len(subjects) > 1:
 		return "one at a time"
 	}
@@ -107,7 +113,7 @@ func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.C
 		text := a.Copies(subjects)
 		return tea.Batch(tea.SetClipboard(text), told(false, "copied %s", strings.ReplaceAll(text, "\n", ", ")))
 	}
-	if name, found := misnamed(subjects); found {
+	if name, found := misnamed(subjects); found && !a.LogsIn {
 		return told(true, "%s: %q is no name of anything in a fleet", a.Binding.Help().Desc, name)
 	}
 	commands, err := a.Commands(subjects)

@@ -64,6 +64,7 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
 		"undo":                 {"z", nil, []string{"undo --wait=false"}},
 		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},
+		"log in":               {"L", nil, []string{"auth login"}},
 		"edit a deployment":    {"e", []pane.Subject{onCluster("web", "edge-1")}, []string{"service edit web --wait=false"}},
 		"edit a cluster":       {"e", []pane.Subject{clusterOf("edge-1")}, []string{"cluster edit edge-1 --wait=false"}},
 		"a shell at an object": {"X", []pane.Subject{pod}, []string{"kube run edge-1 -- /bin/bash"}},
@@ -357,6 +358,10 @@ func TestWhatAPersonMayNotDoIsNotOfferedAndTheKeySaysWhy(t *testing.T) {
 		"no edits": {
 			func(w *pane.World) { w.Fleet.Me = &v1.Me{Verbs: []string{"view", "sync"}} }, "u", "suspend: you may not edit the fleet",
 		},
+		"logged in already": {func(*pane.World) {}, "L", "log in: the hub knows you"},
+		"a token of the environment": {func(w *pane.World) {
+			w.Fleet.State.LoggedOut, w.TokenFrom = true, "PLURAL_TOKEN"
+		}, "L", "log in: start the console anew with another PLURAL_TOKEN"},
 		"no hub": {func(w *pane.World) { w.Hub = nil }, "S", "sync now: there is no hub to ask"},
 		"no clone": {
 			func(w *pane.World) { w.Repo = nil }, "u",

@@ -132,6 +132,9 @@ func (m *Model) count(w *row, counts v1.Counts, noun string, words bool) {
 // state says how what is shown came to be known, and how old it is.
 func (m *Model) state() (string, paint.Style) {
 	state, now := m.World.Fleet.State, m.World.Now()
+	if state.LoggedOut {
+		return m.loggedOut(), paint.Bad
+	}
 	switch state.Link {
 	case known.Live:
 		return "live", paint.Good
@@ -145,6 +148,15 @@ func (m *Model) state() (string, paint.Style) {
 	case known.Connecting:
 	}
 	return "connecting", paint.Busy
+}
+
+// loggedOut is the word for that, with how old what is shown is.
+func (m *Model) loggedOut() string {
+	as := m.World.Fleet.AsOf()
+	if as.IsZero() {
+		return "logged out"
+	}
+	return "logged out, seen " + duration.HumanDuration(max(0, m.World.Now().Sub(as))) + " ago"
 }
 
 // rolling is how many upgrades are under way, counted anew when one changed.
@@ -220,6 +232,8 @@ func (m *Model) line() string {
 		w.add(0, style, m.World.Look.Cut(m.told.Text, m.width))
 	case m.Actions.Busy() != "":
 		w.add(0, paint.Busy, m.World.Look.Cut(m.Actions.Busy(), m.width))
+	case m.World.Fleet.State.LoggedOut:
+		w.add(0, paint.Bad, m.World.Look.Cut("logged out: "+m.World.LogIn("L logs in")+": "+m.World.Fleet.State.Why, m.width))
 	case m.World.Fleet.State.Link != known.Live:
 		w.add(0, paint.Faint, m.World.Look.Cut(m.World.Fleet.State.Why, m.width))
 	}

@@ -26,6 +26,10 @@ type both struct {
 	// offline is what the repo's source said last of itself, why what keeps the hub away.
 	offline *State
 	why     string
+	// locked is closed when the hub says that the person is logged out: that is told at once, beside the repo.
+	locked    chan struct{}
+	once      sync.Once
+	loggedOut bool
 }
 
 // FromBoth is the hub and, while that cannot be reached from the start, the repo. Each but o may be nil.
@@ -34,7 +38,7 @@ func FromBoth(c *client.Client, r *workspace.Repo, seen *lastseen.Store, o Optio
 	if c == nil {
 		return local
 	}
-	return &both{hub: FromHub(c, o), repo: local, Options: o}
+	return &both{hub: FromHub(c, o), repo: local, Options: o, locked: make(chan struct{})}
 }
 
 // Seek asks the hub.
@@ -60,6 +64,7 @@ func (b *both) Run(ctx context.Context, emit func(Batch)) error {
 	case <-offline.Done():
 		return <-ended
 	case refused = <-ended:
+	case <-b.locked:
 	case <-timer.C:
 	}
 	_ = b.repo.Run(offline, b.fromRepo) // it ends when the hub is heard, and not before
@@ -78,7 +83,10 @@ func (b *both) fromHub(batch Batch, heard func()) {
 		heard()
 	}
 	if batch.State != nil && !b.heard {
-		b.why = batch.State.Why
+		b.why, b.loggedOut = batch.State.Why, batch.State.LoggedOut
+		if b.loggedOut {
+			b.once.Do(func() { close(b.locked) })
+		}
 		if b.offline == nil {
 			batch.State.Link = Connecting
 		} else {
@@ -106,6 +114,6 @@ func (b *both) fromRepo(batch Batch) {
 
 func (b *both) explained() *State {
 	s := *b.offline
-	s.Why = b.why
+	s.Why, s.LoggedOut = b.why, b.loggedOut
 	return &s
 }

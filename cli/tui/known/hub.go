@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,9 +34,15 @@ type hub struct {
 	now    func() time.Time
 	// again asks for new lists, wanted for rows that somebody looks for.
 	again, wanted chan struct{}
+	// token is the person's as it is kept now, nil: there is none but the client's; tokens counts those that the client had after the
+	// first.
+	token  func() (string, error)
+	tokens atomic.Uint64
 
 	mu   sync.Mutex // guards what follows, and the order in which batches are given
 	emit func(Batch)
+	// said is the state that was told last.
+	said State
 	// told counts the stream's events; touched says, by kind while that is listed, at which of them a row was spoken of.
 	told    uint64
 	touched map[v1.ChangeKind]map[string]uint64
@@ -52,7 +59,7 @@ type hub struct {
 // FromHub is what a hub says.
 func FromHub(c *client.Client, o Options) Source {
 	return &hub{
-		client: c, now: o.Now, again: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+		client: c, now: o.Now, token: o.Token, again: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 		touched: map[v1.ChangeKind]map[string]uint64{}, whole: map[v1.ChangeKind]bool{}, looked: map[v1.ChangeKind]string{},
 	}
 }
@@ -85,12 +92,24 @@ func (h *hub) Run(ctx context.Context, emit func(Batch)) error {
 	return err
 }
 
-// insist asks until there is an answer, or one that will not change: that is its error.
+// insist asks until there is an answer, or one that will not change: that is its error. A person who is logged out may log in.
 func (h *hub) insist(ctx context.Context, tell bool, ask func() error) error {
 	pause := minPause
 	for {
+		tokens := h.tokens.Load()
 		err := ask()
-		if err == nil || ctx.Err() != nil || refused(err) {
+		switch {
+		case err == nil:
+			h.in()
+			return nil
+		case ctx.Err() != nil:
+			return err
+		case loggedOut(err):
+			if err := h.locked(ctx, tokens, err); err != nil {
+				return err
+			}
+			continue
+		case refused(err):
 			return err
 		}
 		if tell {
@@ -115,13 +134,13 @@ func refused(err error) bool {
 }
 
 func (h *hub) state(link Link, err error) {
-	s := &State{Link: link, Since: h.now()}
-	if err != nil {
-		s.Why = err.Error()
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.emit(Batch{State: s})
+	h.said = State{Link: link, Since: h.now()}
+	if err != nil {
+		h.said.Why, h.said.LoggedOut = err.Error(), loggedOut(err)
+	}
+	h.tell()
 }
 
 func (h *hub) give(b Batch) {
@@ -133,6 +152,12 @@ func (h *hub) give(b Batch) {
 // greet asks for what is shown above all rows. Nobody waits for it.
 func (h *hub) greet(ctx context.Context) error {
 	_ = h.figures(ctx) // they are asked for again with the lists
+	h.who(ctx)
+	return nil // whoever may not view is told so with the first list
+}
+
+// who asks who the person is.
+func (h *hub) who(ctx context.Context) {
 	var me *v1.Me
 	err := h.insist(ctx, false, func() (err error) {
 		me, err = h.client.Me(ctx)
@@ -141,7 +166,6 @@ func (h *hub) greet(ctx context.Context) error {
 	if err == nil {
 		h.give(Batch{Me: me})
 	}
-	return nil // whoever may not view is told so with the first list
 }
 
 // figures gives the summary, unless the stream has told a newer one.
@@ -207,6 +231,7 @@ func (h *hub) list(ctx context.Context, first *v1.List[v1.Deployment]) error {
 		}
 		first = nil
 		h.begin(nil)
+		h.who(ctx) // it may be another person
 	}
 }
 
@@ -363,9 +388,9 @@ func (h *hub) end(kind v1.ChangeKind, total int, cut bool) {
 	h.emit(Batch{Marks: []Mark{{Kind: kind, End: true, Total: total, Cut: cut}}})
 }
 
-// follow gives what changes from a moment on.
+// follow gives what changes from a moment on. After a person was logged out it does so from then on, and all is listed again.
 func (h *hub) follow(ctx context.Context, since string) error {
-	broken := false
+	broken, missed := false, false
 	following := client.Following{Since: since, Connected: func(err error) {
 		if err == nil || !broken { // since when counts, not how often it was tried
 			link := Live
@@ -374,13 +399,40 @@ func (h *hub) follow(ctx context.Context, since string) error {
 			}
 			h.state(link, err)
 		}
+		if err == nil && missed {
+			missed = false
+			h.relist()
+		}
 	}}
+	for {
+		tokens := h.tokens.Load()
+		err := h.stream(ctx, following)
+		if !loggedOut(err) {
+			return err
+		}
+		if !broken {
+			broken = true
+			h.state(Broken, err)
+		}
+		if err := h.locked(ctx, tokens, err); err != nil {
+			return err
+		}
+		following.Since, missed = "", true
+	}
+}
+
+// relist asks for new lists.
+func (h *hub) relist() {
+	select {
+	case h.again <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hub) stream(ctx context.Context, following client.Following) error {
 	return h.client.Follow(ctx, following, func(e v1.StreamEvent) error {
 		if e.Kind == v1.Reset {
-			select {
-			case h.again <- struct{}{}:
-			default:
-			}
+			h.relist()
 			return nil
 		}
 		return h.event(e)

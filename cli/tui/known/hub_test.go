@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type fake struct {
 	mu    sync.Mutex // guards what follows
 	lists map[string]func(query string) any
 	asked []string
+	// token is the one that is taken; empty: any is.
+	token string
 }
 
 // stream is one that a client reads.
@@ -58,7 +61,22 @@ func (f *fake) answer(path string, with func(query string) any) {
 	f.lists["/v1/"+path] = with
 }
 
+// take has one token be good from now on, and all streams end.
+func (f *fake) take(token string) {
+	f.mu.Lock()
+	f.token = token
+	f.mu.Unlock()
+	f.CloseClientConnections()
+}
+
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	token := f.token
+	f.mu.Unlock()
+	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if r.URL.Path == "/v1/stream" {
 		f.stream(w, r)
 		return
@@ -295,6 +313,48 @@ func TestHubThatRefusesIsNotAskedAgain(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Status != http.StatusForbidden || fleet.State.Link != Broken || fleet.State.Why == "" {
 		t.Errorf("%v, %+v", err, fleet.State)
 	}
+}
+
+func TestPersonWhoIsLoggedOutIsToldSoAndLogsInElsewhere(t *testing.T) {
+	f := newFake(t)
+	f.answer("deployments", pages([]v1.Deployment{row("a", v1.Healthy), row("b", v1.Healthy)}))
+	var kept atomic.Value
+	kept.Store("t0ken")
+	c := watch(t, FromHub(f.client(t), Options{Now: time.Now, Token: func() (string, error) { return kept.Load().(string), nil }}))
+	c.opened(f)
+	c.until("all is listed", func() bool { return c.Upgrades.Whole() && c.State.Link == Live })
+
+	f.take("another")
+	c.until("they are logged out", func() bool { return c.State.LoggedOut && c.State.Link == Broken })
+	if !c.shows("a/web healthy", "b/web healthy") || c.AsOf().IsZero() || !strings.Contains(c.State.Why, "401") {
+		t.Errorf("%+v, as of %s, %v", c.State, c.AsOf(), c.rows())
+	}
+	f.answer("deployments", pages([]v1.Deployment{row("a", v1.Failed)}))
+	f.answer("me", func(string) any { return v1.Me{Name: "bob"} })
+	fewest := 9
+	kept.Store("another")
+	c.until("what was missed is there, and who they are now", func() bool {
+		fewest = min(fewest, c.Deployments.Len())
+		return c.State.Link == Live && !c.State.LoggedOut && c.shows("a/web failed") && c.Me != nil && c.Me.Name == "bob"
+	})
+	if fewest == 0 {
+		t.Error("the screen was empty in between")
+	}
+}
+
+func TestPersonWhoIsLoggedOutAtFirstLogsIn(t *testing.T) {
+	f := newFake(t)
+	f.answer("deployments", pages([]v1.Deployment{row("hub", v1.Healthy)}))
+	f.take("another")
+	var kept atomic.Value
+	kept.Store("")
+	hub := FromBoth(f.client(t), find(t, clone(t)), nil, Options{
+		Now: time.Now, Patience: time.Hour, Token: func() (string, error) { return kept.Load().(string), nil },
+	})
+	c := watch(t, hub)
+	c.until("the repo, at once", func() bool { return c.State.LoggedOut && c.State.Link == Offline && c.Deployments.Len() == 3 })
+	kept.Store("another")
+	c.until("the hub", func() bool { return c.State.Link == Live && !c.State.LoggedOut && c.shows("hub/web healthy") })
 }
 
 func TestRowsThatSomebodyLooksForComeFirst(t *testing.T) {

@@ -76,6 +76,8 @@ type State struct {
 	Since time.Time
 	// Why says what keeps it from being live.
 	Why string
+	// LoggedOut says that the hub does not take the person's token: Why is what it said.
+	LoggedOut bool
 	// AsOf is when what is shown was true, for Offline; zero: nothing was ever seen.
 	AsOf time.Time
 }

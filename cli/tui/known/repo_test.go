@@ -223,10 +223,10 @@ func TestHubThatComesBackIsShownInThePlaceOfTheRepo(t *testing.T) {
 
 func TestHubThatRefusesLeavesTheRepoOnTheScreen(t *testing.T) {
 	f := newFake(t)
-	f.answer("deployments", func(string) any { return http.StatusUnauthorized })
+	f.answer("deployments", func(string) any { return http.StatusForbidden })
 	c := watch(t, FromBoth(f.client(t), find(t, clone(t)), nil, Options{Now: time.Now}))
 	c.until("the repo", func() bool { return c.State.Link == Offline && c.Deployments.Len() == 3 })
-	if !strings.Contains(c.State.Why, "401") {
+	if !strings.Contains(c.State.Why, "403") {
 		t.Errorf("%+v", c.State)
 	}
 }

@@ -50,6 +50,8 @@ type Options struct {
 	Now func() time.Time
 	// Patience is how long a hub may be away at the start before the repo is shown; zero: two seconds.
 	Patience time.Duration
+	// Token is the person's as it is kept now, for when the hub does not take that of the client any more; nil: there is no other.
+	Token func() (string, error)
 }
 
 // listed are the kinds of which there are lists.

@@ -19,12 +19,25 @@ type World struct {
 	Source known.Source
 	// Hub is nil where there is none to ask: panes then show what is known without it, and say so.
 	Hub *client.Client
+	// TokenFrom is the variable that names the person's token; empty: it is that of the last login.
+	TokenFrom string
 	// Repo is the person's clone of the installation repo; nil: there is none.
 	Repo *workspace.Repo
 	Look *paint.Look
 	Now  func() time.Time
 	// ReadOnly leaves out everything that changes something.
 	ReadOnly bool
+}
+
+// LogIn says what lets a person in again whom the hub does not know any more. key says which key does.
+func (w *World) LogIn(key string) string {
+	switch w.TokenFrom {
+	case "":
+		return key + ", as plural auth login does in another terminal"
+	case "PLURAL_TOKEN_FILE":
+		return "write another token into the file that PLURAL_TOKEN_FILE names"
+	}
+	return "start the console anew with another " + w.TokenFrom
 }
 
 // Maker makes a pane about a subject. The filter is for panes that are Filtered; the error is told in the pane's place.

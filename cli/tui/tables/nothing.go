@@ -45,6 +45,8 @@ func (t *table[T]) absence() (why, fix string) {
 	state := t.Fleet.State
 	there, all := t.view.Total()
 	switch {
+	case there == 0 && state.LoggedOut:
+		return "the hub does not know you: " + state.Why, t.LogIn("L logs in")
 	case there == 0 && state.Link == known.Connecting:
 		return "connecting to the hub", state.Why
 	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == known.Live):
