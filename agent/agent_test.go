@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/render"
@@ -44,6 +45,14 @@ func countingHub(t *testing.T) (url string, polls *atomic.Int64) {
 	return server.URL, polls
 }
 
+// unregistered is the shared cluster without a registration, before the test and after it.
+func unregistered(t *testing.T) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Start(t)
+	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, identity.Namespace, identity.SecretName)
+	return cluster
+}
+
 func register(t *testing.T, kube *kubetest.Cluster, hub string) {
 	t.Helper()
 	keys, err := crypto.NewAgentIdentity()
@@ -68,7 +77,7 @@ func eventually(t *testing.T, what string, yes func() bool) {
 }
 
 func TestTheAgentWaitsForItsRegistrationThenFollowsIt(t *testing.T) {
-	kube := kubetest.Start(t)
+	kube := unregistered(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +121,7 @@ func TestTheAgentWaitsForItsRegistrationThenFollowsIt(t *testing.T) {
 }
 
 func TestAnAgentIsReadyOnceItsHubHasAnswered(t *testing.T) {
-	kube := kubetest.Start(t)
+	kube := unregistered(t)
 	poll, err := proto.Marshal(&api.Poll{Cluster: "edge-1"})
 	if err != nil {
 		t.Fatal(err)

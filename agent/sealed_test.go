@@ -23,7 +23,6 @@ import (
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/internal/kubetest"
 )
 
 // sealedHub serves one deployment with a named secret and the envelope that opens it, and keeps nothing else.
@@ -97,7 +96,7 @@ func pack(t *testing.T, bundles map[string][]byte, input, path, text string) (ke
 }
 
 func TestASecretSealedForTheClusterReachesIt(t *testing.T) {
-	kube := kubetest.Start(t)
+	kube := unregistered(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,17 @@ func registration(t *testing.T, hub string) identity.Registration {
 	return identity.Registration{Cluster: "edge-1", HubURL: hub, HubCA: []byte("PEM"), Identity: keys, Repository: strings.Repeat("3f", 16)}
 }
 
+// unregistered is the shared cluster without a registration, before the test and after it.
+func unregistered(t *testing.T) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Start(t)
+	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, identity.Namespace, identity.SecretName)
+	return cluster
+}
+
 // TestARegistrationLivesInItsCluster follows one cluster, whose secret has one fixed place.
 func TestARegistrationLivesInItsCluster(t *testing.T) {
-	kube := kubetest.Start(t).Dynamic
+	kube := unregistered(t).Dynamic
 	if _, err := identity.Read(t.Context(), kube); err == nil || !strings.Contains(err.Error(), "plural cluster register") {
 		t.Errorf("Read before registration: %v", err)
 	}

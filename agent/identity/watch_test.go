@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/identity"
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -51,7 +50,7 @@ func next(t *testing.T, sightings <-chan seen) seen {
 }
 
 func TestWatchSeesEachRegistration(t *testing.T) {
-	kube := kubetest.Start(t).Dynamic
+	kube := unregistered(t).Dynamic
 	secrets := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(identity.Namespace)
 	first, second := registration(t, "https://one"), registration(t, "https://two")
 	write := func(r identity.Registration) {
@@ -81,7 +80,7 @@ func TestWatchSeesEachRegistration(t *testing.T) {
 }
 
 func TestARefusedWatchIsTold(t *testing.T) {
-	config := rest.CopyConfig(kubetest.Start(t).RESTConfig)
+	config := rest.CopyConfig(unregistered(t).RESTConfig)
 	config.Impersonate.UserName = "nobody"
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"filippo.io/age"
@@ -178,7 +179,12 @@ func TestEnvironmentStandsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	for name, value := range map[string]string{EnvText: id.String(), EnvFile: file, EnvFD: strconv.Itoa(int(read.Fd()))} {
+	handed, err := syscall.Dup(int(read.Fd())) // who is handed a descriptor closes it, and so does each os.File: one of each
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	for name, value := range map[string]string{EnvText: id.String(), EnvFile: file, EnvFD: strconv.Itoa(handed)} {
 		t.Run(name, func(t *testing.T) {
 			s.Getenv = environment(map[string]string{name: value})
 			wantOnly(t, s, id.Recipient().String())

@@ -84,6 +84,16 @@ func view(t testing.TB, on *server) *Cluster {
 	return cluster
 }
 
+// RemoveLater deletes an object when the test ends: one that lies outside of the test's namespace would be met by the next test.
+func (c *Cluster) RemoveLater(t testing.TB, resource schema.GroupVersionResource, namespace, name string) {
+	t.Cleanup(func() {
+		err := c.Dynamic.Resource(resource).Namespace(namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+}
+
 func (c *Cluster) createNamespace(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), namespaceTimeout)
