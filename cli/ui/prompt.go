@@ -25,6 +25,10 @@ type Question struct {
 	Optional bool
 }
 
+// ToConfirm begins the line by which a dry run says what has to be confirmed: what follows is what a person is to type, or to give by
+// the flag. The console reads it.
+const ToConfirm = "to be confirmed: --confirm="
+
 // Prompter asks people, where there are any.
 type Prompter struct {
 	streams *Streams

@@ -29,6 +29,8 @@ type Bringing struct {
 	// Question is asked once everything is shown. Agreed, if set, is asked before it, and refuses.
 	Question string
 	Agreed   func(context.Context, revert.Touched) error
+	// Foretold, if set, is what a dry run says of what Agreed will want.
+	Foretold func(revert.Touched) []string
 }
 
 // Do shows what is brought back, asks, makes it, and waits for it.
@@ -43,6 +45,11 @@ func (b Bringing) Do(ctx context.Context) error {
 	touched := b.touched(before, after)
 	for _, line := range summary(touched, b.Plan) {
 		b.Factory.Say("%s", line)
+	}
+	if b.Making.DryRun && b.Foretold != nil {
+		for _, line := range b.Foretold(touched) {
+			b.Factory.Say("%s", line)
+		}
 	}
 	b.Making.On, b.Making.Ask = b.Plan.Head, func(ctx context.Context) error { return b.ask(ctx, touched) }
 	made, err := b.Making.CarryOutFiles(ctx, b.Repo, b.Plan.Files, nil, b.Message)

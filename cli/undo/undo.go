@@ -112,7 +112,8 @@ func (o *options) run(ctx context.Context) error {
 	o.making.Trailer = trailer(r)
 	b := Bringing{
 		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: title(r.Subject), Question: "Undo this?",
-		Agreed: func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
+		Agreed:   func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
+		Foretold: func(t revert.Touched) []string { return foretold(plan, t, r) },
 	}
 	if o.redo {
 		b.Question = "Redo this?"
@@ -170,19 +171,38 @@ func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*h
 	return r, err
 }
 
+// regained says what is about who can open or do what, or which agent acts for a cluster.
+func regained(plan *revert.Plan, t revert.Touched) []string {
+	var lines []string
+	if len(plan.Trust) > 0 {
+		lines = append(lines, "this takes back who can open or do what: "+ui.Clean(strings.Join(plan.Trust, ", ")))
+	}
+	if len(t.Agents) > 0 {
+		lines = append(lines, "this brings back agents, or tokens to join: "+ui.Clean(few(t.Agents)))
+	}
+	return lines
+}
+
+// foretold is what a dry run says of what has to be confirmed. Programs read the last line: the console has it typed.
+func foretold(plan *revert.Plan, t revert.Touched, r *history.Revision) []string {
+	lines := regained(plan, t)
+	if len(lines) == 0 {
+		return nil
+	}
+	return append(lines, ui.ToConfirm+cmdutil.ShortCommit(r.ID))
+}
+
 // trusted wants the commit's id typed, or given by flag, where it is about who can open or do what, or which agent acts for a
 // cluster: what was withdrawn comes back, and -y is too easily said.
 func (o *options) trusted(ctx context.Context, plan *revert.Plan, t revert.Touched, r *history.Revision) error {
-	if len(plan.Trust) == 0 && len(t.Agents) == 0 {
+	lines := regained(plan, t)
+	if len(lines) == 0 {
 		return nil
 	}
 	id := cmdutil.ShortCommit(r.ID)
 	if o.confirm == "" {
-		if len(plan.Trust) > 0 {
-			o.f.Say("this takes back who can open or do what: %s", ui.Clean(strings.Join(plan.Trust, ", ")))
-		}
-		if len(t.Agents) > 0 {
-			o.f.Say("this brings back agents, or tokens to join: %s", ui.Clean(few(t.Agents)))
+		for _, line := range lines {
+			o.f.Say("%s", line)
 		}
 		question := ui.Question{
 			Flag: "confirm", Title: "Type " + id + " to let it be as it was", Value: &o.confirm,

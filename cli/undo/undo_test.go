@@ -160,6 +160,11 @@ func TestWhatWasWithdrawnDoesNotComeBackByAYes(t *testing.T) {
 			if f.git("rev-parse", "HEAD") != out || f.git("status", "--porcelain") != "" {
 				t.Fatal("something was changed")
 			}
+			told.Reset()
+			if err := run(t.Context(), f.dir, &told, "--dry-run"); err != nil || !strings.Contains(told.String(), "\n"+ui.ToConfirm+out[:7]+"\n") ||
+				!strings.Contains(told.String(), tt.says) {
+				t.Errorf("%v\n%s", err, told.String())
+			}
 			if err := run(t.Context(), f.dir, &told, "--yes", "--confirm", out[:7]); err != nil {
 				t.Errorf("%v\n%s", err, told.String())
 			}

@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/ui"
 )
 
 // maxLooks bounds how many commands of a plan are tried dry before a person is asked.
@@ -28,9 +30,11 @@ type agreement struct {
 	looks  []Result
 	wanted int
 	typed  string
-	scroll scroller
-	ctx    context.Context //nolint:containedctx // ends with the pane
-	cancel context.CancelFunc
+	// confirms are what commands want to be given again.
+	confirms []string
+	scroll   scroller
+	ctx      context.Context //nolint:containedctx // ends with the pane
+	cancel   context.CancelFunc
 }
 
 // looked says that the newest dry run has ended.
@@ -63,8 +67,20 @@ func (a *agreement) look() tea.Cmd {
 // took takes a dry run in.
 func (a *agreement) took(r Result) tea.Cmd {
 	a.looks = append(a.looks, r)
+	a.confirm(&r)
 	a.scroll.set(a.lines())
 	return a.look()
+}
+
+// confirm has the command that was looked at last be given what it wants confirmed, once a person has typed that.
+func (a *agreement) confirm(r *Result) {
+	word := said(r.Err, ui.ToConfirm)
+	if word == "" || !isName(word) {
+		return
+	}
+	a.care, a.confirms = Typed, append(a.confirms, word)
+	at := len(a.looks) - 1
+	a.plan.commands[at] = append(slices.Clone(a.plan.commands[at]), "--confirm="+word)
 }
 
 // Close ends what is looked at.
@@ -140,6 +156,9 @@ func (a *agreement) write(typed string) {
 
 // word is what has to be typed.
 func (a *agreement) word() string {
+	if len(a.confirms) == 1 && len(a.plan.commands) == 1 {
+		return a.confirms[0]
+	}
 	if len(a.plan.targets.Names) == 1 {
 		return a.plan.targets.Names[0]
 	}

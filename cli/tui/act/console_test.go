@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -70,6 +71,9 @@ func program(args []string) int {
 			"  cause: services/ has no broken.yaml\n  fix:   plural service list\n")
 		return 1
 	case has("--dry-run"):
+		if has("4f9c2a1") {
+			fmt.Fprintf(os.Stderr, "this takes back who can open or do what: access/ada.yaml\n%s4f9c2a1\n", ui.ToConfirm)
+		}
 		fmt.Fprint(os.Stderr, "it waits for nobody\n")
 		change := "+  suspend: true"
 		if file := os.Getenv("ACT_TEST_CHANGE"); file != "" {

@@ -210,6 +210,26 @@ func TestADeletionTakesTheNameTyped(t *testing.T) {
 	}
 }
 
+func TestWhatWantsToBeConfirmedTakesThatTypedAndNothingIsRunBefore(t *testing.T) {
+	const look = "undo 4f9c2a1 --wait=false --dry-run"
+	c := newConsole(t)
+	c.list.subjects = []pane.Subject{{Kind: pane.KindCommit, Name: "4f9c2a1"}}
+	c.press("z", "y", "enter")
+	if diff := cmp.Diff([]string{look}, c.commands()); diff != "" {
+		t.Errorf("before it was typed: %s", diff)
+	}
+	for _, want := range []string{"this takes back who can open or do what: access/ada.yaml", "type 4f9c2a1: y"} {
+		if screen := c.draw(80, 24); !strings.Contains(screen, want) {
+			t.Errorf("no %q in %s", want, screen)
+		}
+	}
+	c.press("backspace", "4", "f", "9", "c", "2", "a", "1", "enter")
+	want := []string{look, "undo 4f9c2a1 --wait=false --confirm=4f9c2a1 --dry-run", "undo 4f9c2a1 --wait=false --confirm=4f9c2a1", "source sync . --no-wait"}
+	if diff := cmp.Diff(want, c.commands()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMoreThanTwentyTakeTheirNumberTyped(t *testing.T) {
 	c := newConsole(t)
 	for i := range 21 {
