@@ -132,6 +132,7 @@ type Log struct {
 	broken  atomic.Pointer[error] // why the last write failed; nil after one that did not
 
 	queue   chan Record
+	hurry   chan struct{} // has room for one word that the queue is not to wait
 	closing chan struct{} // closed when nobody may begin to wait any more
 	gate    sync.RWMutex  // held by whoever puts something into the queue; guards closed
 	closed  bool
@@ -140,7 +141,7 @@ type Log struct {
 // Open opens the log, and goes on where its newest file ends. Nothing is written before Run.
 func Open(o Options) (*Log, error) {
 	o = o.withDefaults()
-	l := &Log{Options: o, queue: make(chan Record, o.Queue), closing: make(chan struct{}), recent: newRing(o.Recent)}
+	l := &Log{Options: o, queue: make(chan Record, o.Queue), hurry: make(chan struct{}, 1), closing: make(chan struct{}), recent: newRing(o.Recent)}
 	var err error
 	if l.file, err = openFile(o, l.recent.add); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
@@ -163,6 +164,7 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	if cause := l.broken.Load(); cause != nil && r.Must && r.Stage == Start {
 		return l.lose(r, *cause)
 	}
+	defer l.urge(r)
 	select {
 	case l.queue <- r:
 		return nil
@@ -171,7 +173,34 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	if !r.Must {
 		return l.lose(r, errFull)
 	}
+	l.urge(r)
 	return l.await(ctx, r)
+}
+
+// urge ends the wait for more records.
+func (l *Log) urge(r Record) {
+	if !r.Must && len(l.queue) < cap(l.queue)/2 {
+		return
+	}
+	select {
+	case l.hurry <- struct{}{}:
+	default: // it was said already
+	}
+}
+
+// linger is how long a record that may be lost waits for others: what writes a line at a time takes a processor from the very
+// requests that it writes down.
+const linger = 5 * time.Millisecond
+
+// dwell lets some records come together.
+func (l *Log) dwell(ctx context.Context) {
+	enough := time.NewTimer(linger)
+	defer enough.Stop()
+	select {
+	case <-enough.C:
+	case <-l.hurry:
+	case <-ctx.Done():
+	}
 }
 
 func (l *Log) await(ctx context.Context, r Record) error {
@@ -214,6 +243,9 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-tick.C:
 			l.file.sync()
 		case r := <-l.gated(pending):
+			if !r.Must {
+				l.dwell(ctx)
+			}
 			pending = l.gather(append(pending, r))
 		}
 		pending = l.write(pending)

@@ -174,9 +174,12 @@ func (f *file) restore(written int) error {
 // plain copies JSON with everything beyond ASCII escaped: whoever looks at the file with a terminal sees what is there.
 func plain(to *bytes.Buffer, text []byte) {
 	for len(text) > 0 {
-		if c := text[0]; c < utf8.RuneSelf && c != 0x7f {
-			to.WriteByte(c)
-			text = text[1:]
+		if n := bytes.IndexFunc(text, func(r rune) bool { return r >= 0x7f }); n != 0 {
+			if n < 0 {
+				n = len(text)
+			}
+			to.Write(text[:n])
+			text = text[n:]
 			continue
 		}
 		r, size := utf8.DecodeRune(text)
