@@ -11,8 +11,8 @@ import (
 )
 
 // exchange relays one request with its answer.
-func (h *Handler) exchange(w http.ResponseWriter, out *http.Request, q kubeaccess.Request) {
-	response, ok := h.roundTrip(w, h.pooled, out)
+func (h *Handler) exchange(w http.ResponseWriter, by http.RoundTripper, out *http.Request, q kubeaccess.Request) {
+	response, ok := h.roundTrip(w, by, out)
 	if !ok {
 		return
 	}

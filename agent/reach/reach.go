@@ -50,10 +50,10 @@ type Handler struct {
 	log     *slog.Logger
 	// token is nil when the transports authenticate by themselves.
 	token *tokenFile
-	// pooled is for requests with answers; fresh makes a connection for each upgrade.
-	pooled, fresh http.RoundTripper
-	buffers       sync.Pool
-	underway      underway
+	// pooled is for requests with answers, quick for those that only ask and are soon over; fresh makes a connection for each upgrade.
+	pooled, quick, fresh http.RoundTripper
+	buffers              sync.Pool
+	underway             underway
 }
 
 // New makes the handler of requests that come by api/channel/carry.
@@ -79,7 +79,7 @@ func New(o Options) (*Handler, error) {
 		}
 	}
 	h.buffers.New = func() any { return new([channel.MaxData]byte) }
-	if h.pooled, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
+	if h.pooled, h.quick, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -113,7 +113,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.upgrade(w, out, q)
 		return
 	}
-	h.exchange(w, out, q)
+	by := h.pooled
+	if call.Class == channel.Class_UNARY && asks(r) && q.Subresource != "proxy" {
+		by = h.quick
+	}
+	h.exchange(w, by, out, q)
+}
+
+// asks says of a request that it changes nothing, and is whole.
+func asks(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Body == http.NoBody
 }
 
 // identify says what is asked for, by somebody who can be impersonated here.

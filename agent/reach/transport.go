@@ -22,12 +22,11 @@ const (
 	pongWithin = 15 * time.Second
 	// streamWindow is what one answer may hold in memory here while its reader is stopped, in bytes.
 	streamWindow = 256 << 10
-	maxIdle      = 32
 )
 
 // transports authenticate as the agent does, unless anonymous. They never impersonate: the wrapper that client-go has for that
 // lets requests pass which already name somebody.
-func transports(kube *rest.Config, anonymous bool) (pooled, fresh http.RoundTripper, err error) {
+func transports(kube *rest.Config, anonymous bool) (pooled, quick, fresh http.RoundTripper, err error) {
 	config := rest.CopyConfig(kube)
 	if anonymous {
 		config = rest.AnonymousClientConfig(kube) // a certificate would count before the token
@@ -36,16 +35,19 @@ func transports(kube *rest.Config, anonymous bool) (pooled, fresh http.RoundTrip
 	config.UserAgent = "" // people's own are passed on
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("prepare TLS to the API server: %w", err)
+		return nil, nil, nil, fmt.Errorf("prepare TLS to the API server: %w", err)
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if pooled, err = wrap(config, pool(config, secure)); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	if quick, err = newQuick(config, kept(config, secure), pooled); err != nil {
+		return nil, nil, nil, err
 	}
 	fresh, err = wrap(config, single(config, secure))
-	return pooled, fresh, err
+	return pooled, quick, fresh, err
 }
 
 func wrap(config *rest.Config, transport *http.Transport) (http.RoundTripper, error) {
@@ -60,7 +62,7 @@ func base(config *rest.Config, secure *tls.Config) *http.Transport {
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: config.Dial, TLSClientConfig: secure.Clone(),
 		TLSHandshakeTimeout: handshakeTimeout, IdleConnTimeout: idleTimeout,
-		MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: channel.MaxHeaders,
+		MaxIdleConnsPerHost: maxQuick, MaxResponseHeaderBytes: channel.MaxHeaders,
 		DisableCompression: true, // what was asked for is passed on as it comes
 	}
 	if config.Proxy != nil {
@@ -80,11 +82,17 @@ func pool(config *rest.Config, secure *tls.Config) *http.Transport {
 	return t
 }
 
-// single makes a connection for each request, by HTTP/1.1, which alone can be upgraded.
-func single(config *rest.Config, secure *tls.Config) *http.Transport {
+// kept keeps connections that are one request's at a time, by HTTP/1.1.
+func kept(config *rest.Config, secure *tls.Config) *http.Transport {
 	t := base(config, secure)
 	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	return t
+}
+
+// single makes a connection for each request, by HTTP/1.1, which alone can be upgraded.
+func single(config *rest.Config, secure *tls.Config) *http.Transport {
+	t := kept(config, secure)
 	t.DisableKeepAlives = true
 	return t
 }
