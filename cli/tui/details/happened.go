@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"charm.land/bubbles/v2/key"
-	tea "charm.land/bubbletea/v2"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -37,10 +36,7 @@ type incidents struct {
 }
 
 // annals is the pane of what happened to a subject.
-type annals struct {
-	*page[*incidents]
-	list
-}
+type annals struct{ rowed[*incidents] }
 
 func newHappened(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	switch about.Kind {
@@ -48,7 +44,12 @@ func newHappened(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	default:
 		return nil, fmt.Errorf("nothing is told of a %s", about.Kind)
 	}
-	p := &annals{page: newPage[*incidents](w, about, "events")}
+	p := &annals{rowed[*incidents]{page: newPage[*incidents](w, about, "events")}}
+	p.none = "nothing is told of it; Kubernetes forgets after an hour"
+	p.count = func(found *incidents) int { return len(found.list) }
+	p.cells = func(found *incidents, i int, now time.Time, cells []paint.Cell) {
+		found.list[i].draw(about, now, cells)
+	}
 	p.grid = paint.Grid{Sorted: -1, Columns: []paint.Column{
 		{Name: "SEEN"},
 		{Name: "WHERE", Max: 32, Rank: 2},
@@ -165,41 +166,18 @@ func (p *annals) Note() string {
 // Keys are those of rows.
 func (p *annals) Keys() []key.Binding { return append([]key.Binding{again()}, listKeys()...) }
 
-// Update moves the cursor.
-func (p *annals) Update(msg tea.Msg) tea.Cmd {
-	n := 0
-	if p.value != nil {
-		n = len(p.value.list)
+// draw fills in a row.
+func (i *incident) draw(about pane.Subject, now time.Time, cells []paint.Cell) {
+	style := paint.Plain
+	if i.warning {
+		style = paint.Busy
 	}
-	if p.list.update(msg, n) {
-		return nil
+	cells[0] = paint.Cell{Text: cmdutil.Ago(now, &i.at), Style: paint.Faint}
+	cells[1] = paint.Cell{Text: i.where(about)}
+	cells[2] = paint.Cell{Text: i.from, Style: paint.Faint}
+	cells[3] = paint.Cell{Text: kindOfEvent(i.warning) + i.reason, Style: style}
+	if i.count > 1 {
+		cells[4] = paint.Cell{Text: strconv.Itoa(i.count)}
 	}
-	return p.page.Update(msg)
-}
-
-// Draw is the rows around the cursor.
-func (p *annals) Draw(width, height int) []string {
-	head := p.page.Draw(width, height)
-	if p.value == nil || len(p.value.list) == 0 {
-		if p.value != nil && p.err == nil {
-			head = append(head, painted(p.w.Look, say(paint.Faint, "nothing is told of it; Kubernetes forgets after an hour"), width))
-		}
-		return head
-	}
-	now := p.w.Now()
-	return append(head, p.list.draw(p.w.Look, width, height-len(head), len(p.value.list), func(i int, cells []paint.Cell) {
-		e := &p.value.list[i]
-		style := paint.Plain
-		if e.warning {
-			style = paint.Busy
-		}
-		cells[0] = paint.Cell{Text: cmdutil.Ago(now, &e.at), Style: paint.Faint}
-		cells[1] = paint.Cell{Text: e.where(p.about)}
-		cells[2] = paint.Cell{Text: e.from, Style: paint.Faint}
-		cells[3] = paint.Cell{Text: kindOfEvent(e.warning) + e.reason, Style: style}
-		if e.count > 1 {
-			cells[4] = paint.Cell{Text: strconv.Itoa(e.count)}
-		}
-		cells[5] = paint.Cell{Text: e.message}
-	})...)
+	cells[5] = paint.Cell{Text: i.message}
 }

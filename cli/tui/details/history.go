@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -29,13 +30,15 @@ type past struct {
 }
 
 // chronicle is the pane of a history, a commit a row.
-type chronicle struct {
-	*page[*past]
-	list
-}
+type chronicle struct{ rowed[*past] }
 
 func newHistory(w *pane.World, about pane.Subject) (pane.Pane, error) {
-	c := &chronicle{page: newPage[*past](w, about, "history")}
+	c := &chronicle{rowed[*past]{page: newPage[*past](w, about, "history")}}
+	c.none = "nothing of it was ever committed"
+	c.count = func(found *past) int { return len(found.revisions) }
+	c.cells = func(found *past, i int, now time.Time, cells []paint.Cell) {
+		drawRevision(&found.revisions[i], now, cells)
+	}
 	a := askerOf(w)
 	c.question = func(ctx context.Context) (*past, error) { return a.history(ctx, about) }
 	c.write = func(found *past) []line { // rows are drawn from the answer
@@ -121,46 +124,26 @@ func (c *chronicle) Keys() []key.Binding {
 	return append([]key.Binding{showDiff(), again()}, listKeys()...)
 }
 
-// Update moves the cursor, or opens what a commit changed.
+// Update opens what a commit changed, or moves the cursor.
 func (c *chronicle) Update(msg tea.Msg) tea.Cmd {
-	n := 0
-	if c.value != nil {
-		n = len(c.value.revisions)
-	}
-	if press, ok := msg.(tea.KeyPressMsg); ok {
-		if key.Matches(press, showDiff()) {
-			if on := c.Subjects(); len(on) == 1 {
-				return pane.Ask(pane.Open{Pane: "diff", About: on[0]})
-			}
-			return nil
+	if press, ok := msg.(tea.KeyPressMsg); ok && key.Matches(press, showDiff()) {
+		if on := c.Subjects(); len(on) == 1 {
+			return pane.Ask(pane.Open{Pane: "diff", About: on[0]})
 		}
-	}
-	if c.list.update(msg, n) {
 		return nil
 	}
-	return c.page.Update(msg)
+	return c.rowed.Update(msg)
 }
 
-// Draw is the rows around the cursor.
-func (c *chronicle) Draw(width, height int) []string {
-	head := c.page.Draw(width, height)
-	if c.value == nil || len(c.value.revisions) == 0 {
-		if c.value != nil && c.err == nil {
-			head = append(head, painted(c.w.Look, say(paint.Faint, "nothing of it was ever committed"), width))
-		}
-		return head
-	}
-	now := c.w.Now()
-	return append(head, c.list.draw(c.w.Look, width, height-len(head), len(c.value.revisions), func(i int, cells []paint.Cell) {
-		r := &c.value.revisions[i]
-		result, style := resultOf(r)
-		cells[0] = paint.Cell{Text: cmdutil.ShortCommit(r.ID), Style: paint.Name}
-		cells[1] = paint.Cell{Text: result, Style: style}
-		cells[2] = paint.Cell{Text: cmdutil.Ago(now, r.Time)}
-		cells[3] = paint.Cell{Text: r.Author}
-		cells[4] = paint.Cell{Text: subjectOf(r)}
-		cells[5] = paint.Cell{Text: filesOf(r), Style: paint.Faint}
-	})...)
+// drawRevision fills in a row.
+func drawRevision(r *v1.Revision, now time.Time, cells []paint.Cell) {
+	result, style := resultOf(r)
+	cells[0] = paint.Cell{Text: cmdutil.ShortCommit(r.ID), Style: paint.Name}
+	cells[1] = paint.Cell{Text: result, Style: style}
+	cells[2] = paint.Cell{Text: cmdutil.Ago(now, r.Time)}
+	cells[3] = paint.Cell{Text: r.Author}
+	cells[4] = paint.Cell{Text: subjectOf(r)}
+	cells[5] = paint.Cell{Text: filesOf(r), Style: paint.Faint}
 }
 
 func resultOf(r *v1.Revision) (string, paint.Style) {

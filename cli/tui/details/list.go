@@ -1,6 +1,8 @@
 package details
 
 import (
+	"time"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
@@ -11,7 +13,7 @@ import (
 type list struct {
 	grid        paint.Grid
 	cursor, top int
-	rows        int // that fit, at the last drawing
+	fits        int // rows, at the last drawing
 }
 
 func listKeys() []key.Binding {
@@ -21,7 +23,7 @@ func listKeys() []key.Binding {
 
 // update moves the cursor over n rows, and says whether the message was about that.
 func (l *list) update(msg tea.Msg, n int) bool {
-	by, page := 0, max(l.rows-1, 1)
+	by, page := 0, max(l.fits-1, 1)
 	switch msg := msg.(type) {
 	case tea.MouseWheelMsg:
 		by = map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button]
@@ -57,10 +59,52 @@ func (l *list) update(msg tea.Msg, n int) bool {
 	return true
 }
 
+// rowed is a page whose answer is rows: the cursor is on one of them.
+type rowed[T any] struct {
+	*page[T]
+	list
+	// count says how many rows an answer has, cells fills one in. none is said where there are none.
+	count func(T) int
+	cells func(answer T, i int, now time.Time, cells []paint.Cell)
+	none  string
+}
+
+// length is how many there are; nothing was answered: none.
+func (r *rowed[T]) length() int {
+	if r.at.IsZero() {
+		return 0
+	}
+	return r.count(r.value)
+}
+
+// Update moves the cursor, or is the page's.
+func (r *rowed[T]) Update(msg tea.Msg) tea.Cmd {
+	if r.list.update(msg, r.length()) {
+		return nil
+	}
+	return r.page.Update(msg)
+}
+
+// Draw is what the page says, and the rows around the cursor.
+func (r *rowed[T]) Draw(width, height int) []string {
+	head := r.page.Draw(width, height)
+	n := r.length()
+	if n == 0 {
+		if !r.at.IsZero() && r.err == nil {
+			head = append(head, painted(r.w.Look, say(paint.Faint, r.none), width))
+		}
+		return head
+	}
+	now := r.w.Now()
+	return append(head, r.list.draw(r.w.Look, width, height-len(head), n, func(i int, cells []paint.Cell) {
+		r.cells(r.value, i, now, cells)
+	})...)
+}
+
 func (l *list) draw(look *paint.Look, width, height, n int, cells func(int, []paint.Cell)) []string {
-	l.rows = max(height-1, 1) // one is the header
+	l.fits = max(height-1, 1) // one is the header
 	l.cursor = max(0, min(l.cursor, n-1))
-	l.top = max(0, min(l.top, l.cursor, n-l.rows))
-	l.top = max(l.top, l.cursor-l.rows+1)
+	l.top = max(0, min(l.top, l.cursor, n-l.fits))
+	l.top = max(l.top, l.cursor-l.fits+1)
 	return l.grid.Draw(look, width, height, paint.Rows{N: n, Top: l.top, Cursor: l.cursor, Cells: cells})
 }

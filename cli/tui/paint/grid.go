@@ -19,7 +19,8 @@ type Column struct {
 	// Weight is the column's share of the cells that are left over, and of those that are missing. Columns without keep the width
 	// of what is in them.
 	Weight int
-	// Min and Max bound the width; zero: the width of the name, and any.
+	// Min and Max bound the width; zero: the width of the name, and any. A column with a Weight that is not pinned has Min only where
+	// what is in it takes as much: other columns stay for as long as there is nothing to read in it.
 	Min, Max int
 	// Right aligns to the right, as for figures.
 	Right bool
@@ -206,7 +207,7 @@ func (g *Grid) least(c, width int) int {
 	case c < g.Pinned:
 		return max(least, min(g.wanted(c), width/4))
 	}
-	return least
+	return max(g.named(c), min(column.Min, g.fit.natural[c]))
 }
 
 func (g *Grid) wanted(c int) int {
