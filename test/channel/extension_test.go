@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 )
 
 const extension = "/apis/echo.example.com/v1"
@@ -49,11 +51,18 @@ func echoServer(w http.ResponseWriter, r *http.Request) {
 // extend registers the echo server with the cluster.
 func (w *world) extend() {
 	w.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(echoServer))
+	w.aggregate("echo", "echo.example.com", "v1", http.HandlerFunc(echoServer))
+}
+
+// aggregate has somebody else serve an API group of the cluster, until the test ends.
+func (w *world) aggregate(service, group, version string, handler http.Handler) {
+	w.Helper()
+	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 	server.StartTLS()
 	w.Cleanup(server.Close)
 	port := server.Listener.Addr().(*net.TCPAddr).Port
+	w.Cleanup(func() { w.awaitGone(group) }) // others may ask for all that is served
 	create := func(group, version, resource, namespace, text string) {
 		object := &unstructured.Unstructured{}
 		decode(w.T, text, &object.Object)
@@ -65,13 +74,26 @@ func (w *world) extend() {
 			_ = client.Namespace(namespace).Delete(context.WithoutCancel(w.Context()), object.GetName(), metav1.DeleteOptions{}) // else it is in nobody's way
 		})
 	}
-	create("", "v1", "services", w.Namespace, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
-		"spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": %d}]}}`, port))
+	create("", "v1", "services", w.Namespace, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q},
+		"spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": %d}]}}`, service, port))
 	create("apiregistration.k8s.io", "v1", "apiservices", "", fmt.Sprintf(`{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-		"metadata": {"name": "v1.echo.example.com"}, "spec": {"group": "echo.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100,
-		"insecureSkipTLSVerify": true, "service": {"namespace": %q, "name": "echo", "port": %d}}}`, w.Namespace, port))
+		"metadata": {"name": "%[2]s.%[1]s"}, "spec": {"group": %[1]q, "version": %[2]q, "groupPriorityMinimum": 100, "versionPriority": 100,
+		"insecureSkipTLSVerify": true, "service": {"namespace": %[3]q, "name": %[4]q, "port": %[5]d}}}`, group, version, w.Namespace, service, port))
 	eventually(w.T, "the API is served by the extension", func() bool {
-		return w.direct.do(w.T, w.direct.client, get(extension)).Status == http.StatusOK
+		return w.direct.do(w.T, w.direct.client, get("/apis/"+group+"/"+version)).Status == http.StatusOK
+	})
+}
+
+// awaitGone waits until a group is not served any more.
+func (w *world) awaitGone(group string) {
+	w.Helper()
+	found, err := discovery.NewDiscoveryClientForConfig(w.direct.config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	eventually(w.T, "the API is gone", func() bool {
+		groups, err := found.ServerGroups()
+		return err == nil && !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == group })
 	})
 }
 

@@ -26,17 +26,22 @@ type kubectl struct {
 
 func (s side) kubectl(t *testing.T, namespace string) kubectl {
 	t.Helper()
+	k := kubectl{T: t, program: needs.Program(t, "kubectl", "your system's packages"), namespace: namespace, dir: t.TempDir()}
+	k.kubeconfig = filepath.Join(k.dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*s.kubeconfig(namespace), k.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// kubeconfig leads one's tools this way.
+func (s side) kubeconfig(namespace string) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.base, CertificateAuthorityData: s.config.CAData, CertificateAuthority: s.config.CAFile}
 	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: s.config.BearerToken, Impersonate: s.config.Impersonate.UserName, ImpersonateGroups: s.config.Impersonate.Groups}
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: namespace}
 	config.CurrentContext = "x"
-	k := kubectl{T: t, program: needs.Program(t, "kubectl", "your system's packages"), namespace: namespace, dir: t.TempDir()}
-	k.kubeconfig = filepath.Join(k.dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, k.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return config
 }
 
 func (k kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
