@@ -1,6 +1,8 @@
 package terraform
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -30,8 +32,14 @@ func environmentMap(more map[string]string) map[string]string {
 	}
 	maps.Copy(env, more)
 	env["CHECKPOINT_DISABLE"] = "1"
+	if _, err := os.Stat(env[cliConfig]); errors.Is(err, fs.ErrNotExist) {
+		delete(env, cliConfig) // it would be warned of in the middle of what is read as JSON, and be ignored
+	}
 	return env
 }
+
+// cliConfig names a file of a person's own settings.
+const cliConfig = "TF_CLI_CONFIG_FILE"
 
 // ours says whether a variable decides what we decide, or is none of a module's business.
 func ours(name string) bool {

@@ -79,6 +79,14 @@ output "secret" {
 	}
 }
 
+func TestSettingsOfAPersonThatAreNotThereAreIgnored(t *testing.T) {
+	work := prepared(t, module(t, `output "a" { value = 1 }`), &lines{})
+	t.Setenv("TF_CLI_CONFIG_FILE", filepath.Join(t.TempDir(), "none.tfrc"))
+	if _, err := work.Plan(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestASecondRunChangesNothing(t *testing.T) {
 	m := module(t, echo)
 	m.Inputs = map[string]any{"text": "x"}
