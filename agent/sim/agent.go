@@ -20,6 +20,8 @@ const (
 	lastRetry  = time.Minute
 	// defaultBeat is the longest silence until the hub says another.
 	defaultBeat = 30 * time.Second
+	// kubernetes is what the clusters would be of.
+	kubernetes = "v1.35.4"
 )
 
 // agent is one of many. Only its own goroutine touches what is not said to be safe.
@@ -28,8 +30,10 @@ type agent struct {
 	index   int
 	cluster string
 	hub     *link.Hub
-	line    line          // safe
-	wake    chan struct{} // safe
+	token   func() (string, error) // safe
+	line    line                   // safe
+	wake    chan struct{}          // safe
+	change  chan struct{}          // safe: a service's health is to change
 	random  *rand.Rand
 
 	etag     string
@@ -41,6 +45,8 @@ type agent struct {
 	services []*api.ServiceReport
 	boot     string
 	sequence uint64
+	// turn is the service whose health changed last.
+	turn int
 }
 
 // run polls and reports until ctx ends. Both go one after the other, over one connection.
@@ -55,6 +61,11 @@ func (a *agent) run(ctx context.Context, first time.Time) {
 			return
 		case <-a.wake:
 			woken = true
+		case <-a.change:
+			if a.turnHealth() {
+				a.swarm.counted.turned(a.report(ctx))
+				reports = time.Now().Add(a.jittered(a.beat))
+			}
 		case <-timer.C:
 		}
 		if woken || !time.Now().Before(polls) {
@@ -136,7 +147,7 @@ func (a *agent) take(ctx context.Context, fresh *api.Poll) error {
 		}
 		services = append(services, healthy(d))
 	}
-	a.has, a.services = needed, services
+	a.has, a.services, a.turn = needed, services, len(services)-1
 	if wanted := time.Duration(fresh.GetIntervalMs()) * time.Millisecond; wanted > 0 {
 		a.interval = wanted
 	}
@@ -185,14 +196,31 @@ func healthy(d *api.Deployment) *api.ServiceReport {
 	}
 }
 
-// report says what the agent has. A report that does not arrive is followed by the next.
-func (a *agent) report(ctx context.Context) {
+// turnHealth lets the next service fall ill, or recover if it is. It says no where there is none yet.
+func (a *agent) turnHealth() bool {
+	for range a.services {
+		a.turn = (a.turn + 1) % len(a.services)
+		switch s := a.services[a.turn]; s.GetPhase() {
+		case api.Phase_HEALTHY:
+			s.Phase, s.Ready, s.Message = api.Phase_DEGRADED, s.GetObjects()-1, "Deployment "+s.GetService()+": 1 of 2 replicas are ready"
+			return true
+		case api.Phase_DEGRADED:
+			s.Phase, s.Ready, s.Message = api.Phase_HEALTHY, s.GetObjects(), ""
+			return true
+		}
+	}
+	return false
+}
+
+// report says what the agent has, and whether that arrived. A report that does not is followed by the next.
+func (a *agent) report(ctx context.Context) bool {
 	a.sequence++
 	err := a.hub.Report(ctx, &api.Report{
-		AgentVersion: a.swarm.options.Version, KubernetesVersion: "v1.35.4", Boot: a.boot, Sequence: a.sequence,
+		AgentVersion: a.swarm.options.Version, KubernetesVersion: kubernetes, Boot: a.boot, Sequence: a.sequence,
 		Services: a.services, Root: a.etag,
 	})
 	if ctx.Err() == nil {
 		a.swarm.counted.reported(a.cluster, err)
 	}
+	return err == nil
 }

@@ -11,6 +11,8 @@ import (
 type Figures struct {
 	// Polls were answered, Changed of them with something new. Reports arrived. Bundles were downloaded.
 	Polls, Changed, Reports, Bundles int64
+	// Turns are reports among them by which a service's health changed.
+	Turns int64
 	// BundleBytes were downloaded.
 	BundleBytes int64
 	// Connections were opened.
@@ -72,6 +74,16 @@ func (c *counters) reported(cluster string, err error) {
 	}
 	c.figures.Retries++
 	c.say(cluster, err)
+}
+
+// turned notes a change of health, if its report arrived.
+func (c *counters) turned(arrived bool) {
+	if !arrived {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.figures.Turns++
 }
 
 func (c *counters) say(cluster string, err error) {

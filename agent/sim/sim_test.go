@@ -24,18 +24,21 @@ import (
 	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
 const (
-	size  = 5
-	quick = 50 * time.Millisecond
+	size     = 5
+	channels = 2
+	quick    = 50 * time.Millisecond
 )
 
 // world is a hub's real gateway, over TLS, with a swarm at work on it.
 type world struct {
 	t       *testing.T
 	swarm   *sim.Swarm
+	tunnel  *tunnel.Hub
 	mu      sync.Mutex // guards what follows
 	roots   map[string]*gateway.Root
 	bundles map[string][]byte
@@ -62,9 +65,16 @@ func newWorld(t *testing.T) *world {
 		Cluster: who.Cluster, Root: w.root, Edition: func() string { return "s-1" }, Open: w.open, Report: w.report,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	}).Routes(mux)
+	w.tunnel = tunnel.New(tunnel.Options{
+		Self: "hub-0", Cluster: who.Cluster, Key: func(c string) ed25519.PublicKey { return keys[c] },
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	w.tunnel.Routes(mux)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	var err error
-	if w.swarm, err = sim.New(sim.Options{URL: server.URL, CA: ca, Agents: agents, Interval: quick, Seed: 1, Version: "test"}); err != nil {
+	if w.swarm, err = sim.New(sim.Options{
+		URL: server.URL, CA: ca, Agents: agents, Interval: quick, Channels: channels, Seed: 1, Version: "test",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -75,6 +85,7 @@ func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() { w.swarm.Run(ctx) })
+	all.Go(func() { _ = w.tunnel.Run(ctx) })
 	w.t.Cleanup(func() { cancel(); all.Wait() })
 }
 
@@ -176,7 +187,7 @@ func TestEveryAgentDownloadsVerifiesAndReportsOverOneConnection(t *testing.T) {
 		return true
 	})
 	seen := w.swarm.Take()
-	if seen.Bundles != size || seen.Connections != size || seen.Retries != 0 || seen.Polls < size || seen.P99 <= 0 {
+	if seen.Bundles != size || seen.Connections < size || seen.Connections > size+channels || seen.Retries != 0 || seen.Polls < size || seen.P99 <= 0 {
 		t.Errorf("figures = %+v", seen)
 	}
 	round = w.swarm.Begin(sim.Updated, size)
@@ -259,5 +270,57 @@ func TestAnAgentTakesNothingThatIsMeantForAnotherCluster(t *testing.T) {
 		return slices.ContainsFunc(errors, func(e string) bool {
 			return strings.HasPrefix(e, "c1: ") && strings.Contains(e, "the deployments of c0")
 		})
+	})
+}
+
+func TestEachChangeOfHealthIsReportedOfAnotherCluster(t *testing.T) {
+	w := newWorld(t)
+	w.serve("a: 1\n")
+	round := w.swarm.Begin(sim.Updated, size)
+	w.run()
+	w.done(round)
+	ctx, cancel := context.WithCancel(t.Context())
+	var changing sync.WaitGroup
+	changing.Go(func() { w.swarm.Change(ctx, 200) })
+	ill := map[string]bool{}
+	w.eventually("every cluster falls ill, and recovers", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for cluster, r := range w.reports {
+			if s := r.GetServices()[0]; s.GetPhase() == api.Phase_DEGRADED && s.GetReady() < s.GetObjects() && s.GetMessage() != "" {
+				ill[cluster] = true
+			} else if ill[cluster] && s.GetPhase() == api.Phase_HEALTHY && s.GetReady() == s.GetObjects() && s.GetMessage() == "" {
+				ill[cluster+" again well"] = true
+			}
+		}
+		return len(ill) == 2*size
+	})
+	cancel()
+	changing.Wait()
+	if seen := w.swarm.Take(); seen.Turns < 2*size || seen.Turns > seen.Reports {
+		t.Errorf("figures = %+v", seen)
+	}
+}
+
+func TestSomeAgentsKeepTheChannelOpenAndComeBackToItWhenItWasCut(t *testing.T) {
+	w := newWorld(t)
+	w.serve("a: 1\n")
+	w.run()
+	open := func() (all []string) {
+		for _, c := range w.tunnel.Connections() {
+			all = append(all, c.Cluster+" "+c.ID)
+		}
+		slices.Sort(all)
+		return all
+	}
+	var first []string
+	w.eventually("two agents have a channel", func() bool { first = open(); return len(first) == channels })
+	if !strings.HasPrefix(first[0], "c0 ") || !strings.HasPrefix(first[1], "c1 ") {
+		t.Errorf("channels: %v", first)
+	}
+	w.swarm.Cut()
+	w.eventually("they have another one", func() bool {
+		now := open()
+		return len(now) == channels && now[0] != first[0] && now[1] != first[1]
 	})
 }

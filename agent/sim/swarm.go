@@ -3,9 +3,10 @@
 // It refuses to know where the hub comes from, what is committed to its repository, and what a good figure is.
 //
 // A Swarm runs each agent as one goroutine with the client, the credential and the connection that a real agent has
-// (agent.go). What a real agent would render and apply, it downloads, verifies and reports as healthy. Its connections
-// can be cut, stalled and slowed down (network.go); what it saw is counted until somebody asks (figures.go), and who did
-// what since a moment is followed in a Round.
+// (agent.go). What a real agent would render and apply, it downloads, verifies and reports as healthy, until its health is
+// told to change. Some of them keep the reverse channel open besides (channel.go). Its connections can be cut, stalled and
+// slowed down (network.go); what it saw is counted until somebody asks (figures.go), and who did what since a moment is
+// followed in a Round.
 package sim
 
 import (
@@ -30,6 +31,8 @@ type Options struct {
 	Ramp time.Duration
 	// Interval is the wait between two polls until the hub says another.
 	Interval time.Duration
+	// Channels is how many of the agents, from the first, keep the reverse channel open.
+	Channels int
 	// Seed makes the agents' jitter the same in every run.
 	Seed uint64
 	// Version is what the agents say that they are.
@@ -59,15 +62,13 @@ func New(o Options) (*Swarm, error) {
 	for i, who := range o.Agents {
 		a := &agent{
 			swarm: s, index: i, cluster: who.Cluster, wake: make(chan struct{}, 1), interval: o.Interval,
-			random: rand.New(rand.NewPCG(o.Seed, uint64(i))), has: make(map[string]struct{}),
+			change: make(chan struct{}, maxChanges), random: rand.New(rand.NewPCG(o.Seed, uint64(i))), has: make(map[string]struct{}),
 		}
 		a.line.opened = &s.counted.connections
 		a.boot = who.Cluster + "-1"
+		a.token = token.NewSigner(who.Key, who.Cluster, o.URL, time.Now).Token
 		var err error
-		a.hub, err = link.New(link.Options{
-			URL: o.URL, CA: o.CA, UserAgent: "plural-sim/" + o.Version, Dial: a.line.dial,
-			Token: token.NewSigner(who.Key, who.Cluster, o.URL, time.Now).Token,
-		})
+		a.hub, err = link.New(link.Options{URL: o.URL, CA: o.CA, UserAgent: s.userAgent(), Dial: a.line.dial, Token: a.token})
 		if err != nil {
 			return nil, err
 		}
@@ -86,16 +87,46 @@ func (s *Swarm) Run(ctx context.Context) {
 	for i, a := range s.agents {
 		first := began.Add(s.options.Ramp * time.Duration(i) / time.Duration(len(s.agents)))
 		all.Go(func() { a.run(ctx, first) })
+		if i < s.options.Channels {
+			all.Go(func() { a.listen(ctx, first) })
+		}
 	}
 	all.Wait()
 }
 
+func (s *Swarm) userAgent() string { return "plural-sim/" + s.options.Version }
+
 // Wake lets every agent poll now.
 func (s *Swarm) Wake() {
 	for _, a := range s.agents {
+		a.hurry()
+	}
+}
+
+const (
+	// changeStep is how often Change looks how many changes are due.
+	changeStep = 10 * time.Millisecond
+	// maxChanges may wait for an agent that does not keep up; more are left out.
+	maxChanges = 8
+)
+
+// Change lets so many services a second fall ill or recover, each on the next cluster, until ctx ends. Their agents report
+// it at once.
+func (s *Swarm) Change(ctx context.Context, perSecond int) {
+	tick := time.NewTicker(changeStep)
+	defer tick.Stop()
+	began, done := time.Now(), 0
+	for {
 		select {
-		case a.wake <- struct{}{}:
-		default: // it is awake already
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for due := int(time.Since(began).Seconds() * float64(perSecond)); done < due; done++ {
+			select {
+			case s.agents[done%len(s.agents)].change <- struct{}{}:
+			default: // it has not said yet what changed before
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (play scenario) with(s *scene) func(context.Context) (last, error) {
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		"steady": steady, "commit": commit, "touch-all": touchAll, "storm": storm, "restart": restart,
-		"partition": partition, "slow": slow,
+		"partition": partition, "slow": slow, "changes": changes,
 	}
 }
 
@@ -30,6 +30,14 @@ func scenarioNames() []string { return slices.Sorted(maps.Keys(scenarios())) }
 
 // steady is a fleet in which nothing happens.
 func steady(ctx context.Context, s *scene) (last, error) { return last{}, pause(ctx, s.lasts) }
+
+// changes is a fleet in which services fall ill and recover all the time.
+func changes(ctx context.Context, s *scene) (last, error) {
+	changing, stop := context.WithTimeout(ctx, s.lasts)
+	defer stop()
+	s.swarm.Change(changing, s.changes)
+	return last{}, ctx.Err()
+}
 
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

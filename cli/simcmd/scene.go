@@ -1,9 +1,11 @@
 package simcmd
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ type scene struct {
 	hub   hub
 	repo  *stage.Repo
 	swarm *sim.Swarm
+	// lines has the lines of the input, with --step; it is closed at its end.
+	lines <-chan struct{}
 }
 
 func newScene(o *options, hub hub, repo *stage.Repo, url string, ca []byte) (*scene, error) {
@@ -35,9 +39,22 @@ func newScene(o *options, hub hub, repo *stage.Repo, url string, ca []byte) (*sc
 		seed = seed*257 + uint64(b)
 	}
 	swarm, err := sim.New(sim.Options{
-		URL: url, CA: ca, Agents: agents, Ramp: o.ramp, Interval: o.poll, Seed: seed, Version: o.factory.Version,
+		URL: url, CA: ca, Agents: agents, Ramp: o.ramp, Interval: o.poll, Channels: o.channels, Seed: seed,
+		Version: o.factory.Version,
 	})
-	return &scene{o, hub, repo, swarm}, err
+	return &scene{options: o, hub: hub, repo: repo, swarm: swarm}, err
+}
+
+// lines tells of each line of the input, and is closed at its end. A read of a terminal cannot be ended: it goes with the program.
+func lines(in io.Reader) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		for read := bufio.NewScanner(in); read.Scan(); {
+			c <- struct{}{}
+		}
+	}()
+	return c
 }
 
 // row is what one scenario showed. Times are in the units that their names say.
@@ -56,12 +73,14 @@ type row struct {
 	LastAgent float64 `json:"lastAgentSeconds,omitempty"`
 	Missing   int     `json:"missingAgents,omitempty"`
 	// P50 and P99 are of polls on open connections, in milliseconds.
-	Polls       int64   `json:"polls"`
-	P50         float64 `json:"pollP50Ms"`
-	P99         float64 `json:"pollP99Ms"`
-	Reports     int64   `json:"reports"`
-	Bundles     int64   `json:"bundles"`
-	Connections int64   `json:"connections"`
+	Polls   int64   `json:"polls"`
+	P50     float64 `json:"pollP50Ms"`
+	P99     float64 `json:"pollP99Ms"`
+	Reports int64   `json:"reports"`
+	// Turns are reports among them by which a service's health changed.
+	Turns       int64 `json:"turns,omitempty"`
+	Bundles     int64 `json:"bundles"`
+	Connections int64 `json:"connections"`
 	// Retries are requests that failed; Failures those that failed again at the first retry or later.
 	Retries  int64    `json:"retries"`
 	Failures int64    `json:"failures"`
@@ -84,18 +103,35 @@ func (s *scene) play(ctx context.Context, names []string) ([]row, error) {
 		rows = append(rows, *row)
 		return nil
 	}
+	if s.step {
+		s.lines = lines(s.factory.IO.In)
+	}
 	err := add("start", func(ctx context.Context) (last, error) {
 		round := s.swarm.Begin(sim.Updated, s.swarm.Size())
 		agents.Go(func() { s.swarm.Run(ctx) })
 		return s.wait(ctx, round, s.ramp+patience), nil
 	})
 	for _, name := range names {
+		if err == nil && s.step {
+			err = s.enter(ctx, name)
+		}
 		if err != nil {
 			return rows, err
 		}
 		err = add(name, scenarios()[name].with(s))
 	}
 	return rows, err
+}
+
+// enter waits for a line of input, or for its end, while the agents go on.
+func (s *scene) enter(ctx context.Context, name string) error {
+	s.factory.Say("enter plays %s", name)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.lines:
+		return nil
+	}
 }
 
 // last is how long the last agent took, and how many never came.
@@ -136,7 +172,7 @@ func (s *scene) measured(ctx context.Context, name string, play func(context.Con
 		Scenario: name, Clusters: s.fleet.Clusters, Services: s.fleet.Services, Seconds: took.Seconds(),
 		Cores: meter.cpu.Seconds() / took.Seconds(), RSSMB: megabytes(meter.most.RSS), PeakMB: megabytes(meter.most.Peak),
 		LastAgent: end.after.Seconds(), Missing: end.missing,
-		Polls: seen.Polls, P50: milliseconds(seen.P50), P99: milliseconds(seen.P99), Reports: seen.Reports,
+		Polls: seen.Polls, P50: milliseconds(seen.P50), P99: milliseconds(seen.P99), Reports: seen.Reports, Turns: seen.Turns,
 		Bundles: seen.Bundles, Connections: seen.Connections, Retries: seen.Retries, Failures: seen.Failures, Errors: seen.Errors,
 	}, nil
 }

@@ -26,6 +26,7 @@ func show(rows []row) ui.View {
 		{Name: "P50 MS"},
 		{Name: "P99 MS"},
 		{Name: "REPORTS", Wide: true},
+		{Name: "TURNS", Wide: true},
 		{Name: "BUNDLES", Wide: true},
 		{Name: "CONNECTIONS", Wide: true},
 		{Name: "LAST AGENT"},
@@ -37,7 +38,7 @@ func show(rows []row) ui.View {
 		view.Names = append(view.Names, "scenario/"+r.Scenario)
 		view.Rows = append(view.Rows, []string{
 			r.Scenario, strconv.Itoa(r.Clusters), short(r.Seconds), fmt.Sprintf("%.3f", r.Cores), fmt.Sprintf("%.0f", r.RSSMB),
-			fmt.Sprintf("%.0f", r.PeakMB), count(r.Polls), short(r.P50), short(r.P99), count(r.Reports), count(r.Bundles),
+			fmt.Sprintf("%.0f", r.PeakMB), count(r.Polls), short(r.P50), short(r.P99), count(r.Reports), count(r.Turns), count(r.Bundles),
 			count(r.Connections), r.lastAgent(), count(r.Retries), count(r.Failures),
 		})
 	}

@@ -27,6 +27,9 @@ type options struct {
 	fleet     stage.Fleet
 	scenarios []string
 	lasts     time.Duration
+	changes   int
+	channels  int
+	step      bool
 	ramp      time.Duration
 	poll      time.Duration
 	report    time.Duration
@@ -48,11 +51,16 @@ func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
 			"Makes up an installation repo, starts a hub on it as a process of its own, and lets simulated agents poll,\n" +
 			"download, verify and report over TLS as real ones do; no Kubernetes is involved. The figures of the hub are its\n" +
 			"process's own. With --hub and --repo the agents ask a hub that runs already, on a repo made by `plural sim init`.\n\n" +
+			"In the scenario changes, services fall ill and recover, each on the next cluster, --changes of them a second, and are\n" +
+			"reported at once: what a console shows then is alive. Agents by the number of --channels keep the reverse channel\n" +
+			"open besides; there is no API server behind it. With --step nothing is played before enter is pressed, and the fleet\n" +
+			"stays at work meanwhile.\n\n" +
 			"Scenarios: " + strings.Join(scenarioNames(), ", ") + ".",
 		GroupID: cmdutil.GroupTool,
 		Example: cmdutil.Example(
 			"plural sim --clusters 1100",
 			"plural sim --clusters 1000 --scenario steady,commit,storm --for 5m -o json",
+			"plural sim --clusters 500 --channels 500 --scenario changes --changes 100 --for 10m",
 			"plural sim init ./sim --clusters 500",
 			"plural sim --repo ./sim/fleet --clusters 500 --hub https://hub.example.com"),
 		Args: cmdutil.Exactly(),
@@ -61,7 +69,10 @@ func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
 	fleetFlags(cmd, &o.fleet)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.scenarios, "scenario", []string{"steady", "commit", "touch-all", "storm"}, "the `NAMES` of what to play, in order")
-	flags.DurationVar(&o.lasts, "for", time.Minute, "how long the steady scenario is measured")
+	flags.DurationVar(&o.lasts, "for", time.Minute, "how long the scenarios steady and changes last")
+	flags.IntVar(&o.changes, "changes", 100, "how many services a second fall ill or recover in the scenario changes")
+	flags.IntVar(&o.channels, "channels", 0, "how many of the agents keep the reverse channel open")
+	flags.BoolVar(&o.step, "step", false, "wait for enter before each scenario")
 	flags.DurationVar(&o.ramp, "ramp", 30*time.Second, "the time over which the agents start")
 	flags.DurationVar(&o.poll, "poll-interval", 30*time.Second, "the wait between two polls of an agent")
 	flags.DurationVar(&o.report, "report-interval", time.Minute, "the longest silence of an agent")
@@ -96,6 +107,8 @@ func (o *options) check() error {
 		return &ui.Err{Msg: "a hub that runs already, and the fleet that it serves, belong together", Fix: "give both --hub and --repo, or none"}
 	case o.poll <= 0 || o.report <= 0 || o.lasts <= 0 || o.ramp < 0:
 		return &ui.Err{Msg: "intervals are longer than nothing", Fix: "for example --poll-interval 30s"}
+	case o.changes < 1 || o.channels < 0:
+		return &ui.Err{Msg: "--changes is at least 1, and --channels at least 0", Fix: "for example --changes 100 --channels 500"}
 	}
 	return checkFleet(o.fleet)
 }

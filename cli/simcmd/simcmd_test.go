@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pluralsh/plural/cli"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/needs"
@@ -45,6 +47,7 @@ type row struct {
 	Last     float64 `json:"lastAgentSeconds"`
 	Missing  int     `json:"missingAgents"`
 	Polls    int
+	Turns    int
 	Bundles  int
 	Failures int
 	Errors   []string
@@ -70,6 +73,25 @@ func TestEveryScenarioIsPlayedAgainstARealHub(t *testing.T) {
 	}
 	if len(list.Items) != 8 {
 		t.Errorf("%d scenarios, want 8", len(list.Items))
+	}
+}
+
+func TestAFleetInWhichServicesFallIllWaitsForEnterAndReportsEachChange(t *testing.T) {
+	out, errOut, code := run(t, quick(t, "--scenario", "changes,steady", "--changes", "50", "--channels", "4", "--for", "2s", "--step", "-o", "json")...)
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, errOut)
+	}
+	var list struct{ Items []row }
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 3 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if changes := list.Items[1]; changes.Turns < 10 || changes.Turns > 100 || changes.Failures > 0 || changes.Polls == 0 {
+		t.Errorf("%+v", changes)
+	}
+	said := []string{"playing start", "enter plays changes", "playing changes", "enter plays steady", "playing steady"}
+	lines := strings.Split(strings.TrimSpace(errOut), "\n")
+	if diff := cmp.Diff(said, lines[max(0, len(lines)-len(said)):]); diff != "" {
+		t.Errorf("what is said (-want +got):\n%s", diff)
 	}
 }
 
@@ -108,6 +130,8 @@ func TestWhatCannotBePlayedIsRefusedBeforeAnythingStarts(t *testing.T) {
 		"belong together":    {"--hub", "https://hub.example.com"},
 		"longer than":        {"--poll-interval", "0s"},
 		"at most 99999":      {"--clusters", "0"},
+		"--changes is at":    {"--changes", "0"},
+		"--channels at":      {"--channels", "-1"},
 		"unexpected":         {"word"},
 		"--range FROM..TO":   {"replay"},
 		"which hub will the": {"init", "dir"},
