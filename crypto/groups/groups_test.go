@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 const repository = "0123456789abcdef0123456789abcdef"
@@ -652,6 +653,8 @@ func TestLoadTakesCRLFAndForeignFiles(t *testing.T) {
 	w.files[".plural/members/README.md"] = &fstest.MapFile{}
 	w.files[".plural/groups/.gitkeep"] = &fstest.MapFile{}
 	w.files[".plural/groups/prod/members/.gitkeep"] = &fstest.MapFile{}
+	w.files[".plural/groups/prod/members/"+replace.Prefix+"alice"+sealedExt] = &fstest.MapFile{} // of a program that was killed
+	w.files[".plural/members/"+replace.Prefix+"alice.txt"] = &fstest.MapFile{}
 	reaches(t, w.ring("alice"), "prod", 1, w.recipient("prod"))
 	alice, ok := w.set().Person("alice")
 	if !ok || alice.Comment != "Alice\nof ops" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 const (
@@ -216,7 +217,7 @@ func list(files fs.FS, dir, ext string, most int) ([]string, error) {
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ext)
 		switch {
-		case !ok || e.IsDir():
+		case !ok || e.IsDir() || strings.HasPrefix(e.Name(), replace.Prefix): // the last is of a program that was killed
 			continue
 		case !e.Type().IsRegular():
 			return nil, fmt.Errorf("%s: not a regular file: put the file itself here", path.Join(dir, e.Name()))

@@ -17,6 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 // Worktree takes a snapshot of the files in dir as they are now: the same tree, with the same hashes, as if all of them
@@ -108,11 +110,13 @@ func (r rules) match(name string, dir bool) bool {
 
 // globalRules are the user's own and the repository's private ones.
 func (w *worktree) globalRules() (rules, error) {
-	var user []gitignore.Pattern
+	user := rules{gitignore.ParsePattern(replace.Prefix+"*", nil)} // what a killed program left half written
 	if _, err := os.UserHomeDir(); err == nil {
-		if user, err = gitignore.LoadGlobalPatterns(osfs.New("/")); err != nil {
+		own, err := gitignore.LoadGlobalPatterns(osfs.New("/"))
+		if err != nil {
 			return nil, fmt.Errorf("read ~/.gitconfig: %w", err)
 		}
+		user = append(user, own...)
 	}
 	private, err := w.readRules(".git/info/exclude", nil)
 	return append(user, private...), err

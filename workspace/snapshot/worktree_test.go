@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
+
+	"github.com/pluralsh/plural/internal/replace"
 )
 
 // sameAsGit compares a work tree with what git makes of it.
@@ -75,6 +77,22 @@ func TestWorktreeSeesDeletedAndDirtyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameAsGit(t, r)
+}
+
+func TestWorktreeIsWithoutWhatAKilledProgramLeftHalfWritten(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a/b", "1")
+	left := filepath.Join(r.dir, "a", replace.Prefix+"b")
+	if err := os.WriteFile(left, []byte("2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Worktree(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := fs.ReadDir(s.FS(), "a"); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
 }
 
 func TestWorktreeKeepsNestedRepositoriesAsSubmodules(t *testing.T) {
