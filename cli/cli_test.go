@@ -55,7 +55,7 @@ func TestStories(t *testing.T) {
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"kustomize": compareWithKustomize, "hub": serveAnswers,
+			"kustomize": compareWithKustomize, "hub": serveAnswers, "completes": completes,
 		},
 		Condition: have,
 	})
@@ -114,6 +114,21 @@ func serveAnswers(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv("PLURAL_HUB", server.URL)
+}
+
+// completes is the command "completes PATTERN WORD...": a line of what plural __complete WORD... prints has to match. It is asked
+// again where nothing does: a completion gives up after a part of a second, which is little on a busy machine.
+func completes(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(time.Minute); ; {
+		ts.Check(ts.Exec("plural", append([]string{"__complete"}, args[1:]...)...))
+		if pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%q completes to %s", args[1:], ts.ReadFile("stdout"))
+		}
+	}
 }
 
 // fakeHub is a server that answers with what is set, as a hub does.

@@ -65,8 +65,8 @@ func ownArguments(f *cmdutil.Factory) map[string]cobra.CompletionFunc {
 		"plural diff":           cmdutil.CompletePrefixed(f, deployments),
 		"plural logs":           one(either(cobra.FixedCompletions([]cobra.Completion{"hub"}, cobra.ShellCompDirectiveNoFileComp), cmdutil.CompletePrefixed(f, logs))),
 		"plural why":            cmdutil.Complete(f, completions.Services),
-		"plural kube run":       cmdutil.Complete(f, completions.Clusters),
-		"plural kubectl":        cmdutil.Complete(f, completions.Clusters),
+		"plural kube run":       thenFiles(cmdutil.Complete(f, completions.Clusters)),
+		"plural kubectl":        thenFiles(cmdutil.Complete(f, completions.Clusters)),
 		"plural up":             cmdutil.Complete(f, completions.Folders),
 		"plural cluster create": nothing,
 		"plural package new":    nothing,
@@ -141,7 +141,7 @@ func flagValues(cmd *cobra.Command, flag *pflag.Flag, f *cmdutil.Factory) cobra.
 		return nil
 	}
 	if words := enumerations()[flag.Name]; words != nil {
-		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		return oneOf(words)
 	}
 	list, listed := completions.Lists()[listOf(cmd)]
 	switch {
@@ -194,6 +194,23 @@ func enumerations() map[string][]cobra.Completion {
 	}
 }
 
+// oneOf completes one of some words. What ends in "=" goes on, so that no space is put behind it.
+func oneOf(words []cobra.Completion) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var fitting []cobra.Completion
+		for _, word := range words {
+			if strings.HasPrefix(word, typed) {
+				fitting = append(fitting, word)
+			}
+		}
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(fitting) == 1 && strings.HasSuffix(strings.Split(fitting[0], "\t")[0], "=") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return fitting, directive
+	}
+}
+
 // completeSettings completes the key of a setting, and the value where there are but some.
 func completeSettings(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var words []cobra.Completion
@@ -229,6 +246,16 @@ func one(fn cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return fn(cmd, args, typed)
+	}
+}
+
+// thenFiles completes the first argument; those behind it are another program's, for which files are the best guess.
+func thenFiles(fn cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
 		}
 		return fn(cmd, args, typed)
 	}

@@ -99,6 +99,10 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	root.SetIn(f.IO.In)
 	root.SetOut(f.IO.Out)
 	root.SetErr(f.IO.ErrOut)
+	mendScripts(root)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		plainUsages(root)
+	}
 	stop, tellNews := func() {}, func() {}
 	ofMachines := false
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {

@@ -92,7 +92,11 @@ func CompleteFilter(f *Factory, list completions.List) cobra.CompletionFunc {
 		if kind != completions.Nothing {
 			return f.words(cmd.Context(), kind, before, typed[len(before):], nil)
 		}
-		return put(before, words), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(words) > 0 && strings.HasSuffix(words[0].Text, ":") { // a key, whose value comes next
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return put(before, words), directive
 	}
 }
 
@@ -113,6 +117,9 @@ func put(before string, words []completions.Word) []cobra.Completion {
 	return all
 }
 
+// special are characters that mean something to one shell or another. No name that anything takes has one.
+const special = " \t$`\"'\\;&|<>(){}"
+
 // words are those of a kind that begin with typed, but for the ones given already; before is put before each.
 func (f *Factory) words(ctx context.Context, kind completions.Kind, before, typed string, given []string) (
 	[]cobra.Completion, cobra.ShellCompDirective,
@@ -127,7 +134,7 @@ func (f *Factory) words(ctx context.Context, kind completions.Kind, before, type
 	}
 	var words []cobra.Completion
 	for _, w := range f.finder().Find(ctx, kind, typed) {
-		if slices.Contains(given, w.Text) || ui.Clean(w.Text) != w.Text || strings.ContainsAny(w.Text, " \t") ||
+		if slices.Contains(given, w.Text) || ui.Clean(w.Text) != w.Text || strings.ContainsAny(w.Text, special) ||
 			strings.HasPrefix(before+w.Text, "-") {
 			continue // no shell could take it as it stands, or the command would read it as a flag
 		}
