@@ -238,7 +238,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: h.tell,
 		Upgrades: func() []v1.Upgrade { return h.upgrades.all() },
 	})
-	h.upgrades = h.newUpgrading()
+	h.upgrades = h.newUpgrading(nats)
 	if h.people, err = auth.NewPeople(h.TokenFile, h.planner.person, time.Now); err != nil {
 		return err
 	}

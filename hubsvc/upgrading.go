@@ -15,6 +15,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/upgrade"
 	"github.com/pluralsh/plural/internal/poll"
 	"github.com/pluralsh/plural/workspace"
@@ -32,6 +33,7 @@ type upgrading struct {
 	*hub
 	catalogs catalogs
 	memory   *upgrade.Memory
+	kept     remembering
 	wake     chan struct{}
 	shown    atomic.Pointer[[]v1.Upgrade]
 	commits  *prometheus.CounterVec
@@ -55,9 +57,10 @@ const (
 	restAway  = time.Minute
 )
 
-func (h *hub) newUpgrading() *upgrading {
+func (h *hub) newUpgrading(nats *natsd.Server) *upgrading {
 	u := &upgrading{
 		hub: h, catalogs: catalogs{repos: h.repos, upstreams: h.planner.upstreams}, memory: upgrade.NewMemory(time.Now()),
+		kept: remembering{js: nats.JetStream(), replicas: nats.Replicas(), log: h.Log},
 		wake: make(chan struct{}, 1), failed: map[string]failure{},
 		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plural_hub_upgrade_commits_total", Help: "Commits that move installations of packages, by what they do.",
@@ -131,7 +134,11 @@ func (u *upgrading) turn(ctx context.Context) error {
 		u.Log.Warn("upgrades cannot be decided; they stay where they are", "error", err)
 		return err
 	}
+	u.kept.recall(ctx, u.memory)
 	u.memory.Note(facts)
+	if u.edits() { // of all that see the same, one writes it down
+		u.kept.keep(ctx, u.memory.Remember())
+	}
 	decision := upgrade.Decide(facts)
 	u.show(decision.Upgrades)
 	if u.Edits == nil || !u.edits() {

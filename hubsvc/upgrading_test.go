@@ -208,6 +208,53 @@ func TestTheHubMovesPackagesInTheOrderOfTheirDependencies(t *testing.T) {
 	}
 }
 
+// soaksUntil is when an installation has waited for its canary for long enough, as soon as the hub says so.
+func (u *upgradable) soaksUntil(what, name string) time.Time {
+	u.Helper()
+	var at time.Time
+	until(u.T, what, func() bool {
+		code, body := u.hub.do(http.MethodGet, "/v1/upgrades", u.hub.token, nil)
+		var list v1.List[v1.Upgrade]
+		if err := json.Unmarshal(body, &list); err != nil || code != http.StatusOK {
+			u.Fatalf("upgrades: %d, %v", code, err)
+		}
+		for _, each := range list.Items {
+			for _, r := range each.Reasons {
+				if each.Installation == name && r.Code == v1.ReasonSoak && r.Until != nil {
+					at = *r.Until
+				}
+			}
+		}
+		return !at.IsZero()
+	})
+	return at
+}
+
+func TestARestartOfTheHubMovesTheEndOfNoSoak(t *testing.T) {
+	var opts Options
+	u := newUpgradable(t, minorPolicy, func(o *Options) { opts = *o }, packageFile("cache", "1.0.0", ""), packageFile("web", "1.0.0", ""))
+	u.fleet.push(map[string]string{
+		"packages/web/package.yaml": header + "kind: Installation\nmetadata: {name: web}\nspec:\n  upgrade: {" + minorPolicy +
+			", after: [cache], soak: 100h}\n",
+	})
+	u.hub.served(u.fleet)
+	u.reports()
+	next := packageFile("cache", "1.1.0", "")
+	maps.Copy(next, packageFile("web", "1.1.0", ""))
+	u.catalog.push(next)
+	u.until("the canary goes first", "cache", "1.1.0 rolling")
+	u.reports()
+	want := u.soaksUntil("the canary soaks", "web")
+	for range 2 {
+		u.hub.stop()
+		u.hub = start(t, opts)
+		u.hub.ready()
+		if got := u.soaksUntil("it soaks on", "web"); !got.Equal(want) {
+			t.Errorf("after a restart it soaks until %s, before until %s", got, want)
+		}
+	}
+}
+
 func TestAVersionThatFailsItsTestsIsTakenBackAndSkipped(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, nil, packageFile("web", "1.0.0", ""))
 	before := u.fleet.git(u.fleet.bare, "rev-parse", "main:packages/web/payload")

@@ -2,7 +2,7 @@
 //
 // It refuses to know how catalogs are read, commits are made and clusters report: all of that comes in as [Facts], and what
 // comes out is where each installation stands, and what to do next. The same facts give the same decision, on every replica;
-// nothing is remembered but for how long what is healthy has been so ([Memory]), which a restart counts anew.
+// nothing is remembered but for how long what is healthy has been so ([Memory]), which is handed on to the next process.
 //
 // [Decide] goes through its input in this order: what came of the last moves, which versions are candidates by policy, which of
 // those fit together (workspace/solve, over everything that is installed), in which order they can go one commit after the other,

@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -512,5 +513,135 @@ func (w *world) fits(r *rapid.T, d *upgrade.Decision) {
 				r.Fatalf("%s %s needs %s %s after\n%s", e.Name, e.Version, dep.Package, dep.Version, told(d))
 			}
 		}
+	}
+}
+
+// soaking is a fleet whose canary has been healthy for three of its ten minutes.
+func soaking(t *testing.T) *world {
+	w := newWorld(t).has("agent 1.0.0", "agent 1.1.0")
+	w.installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
+	w.installs("agent-canary", "agent", "1.1.0", minor)
+	w.decide()
+	w.now = w.now.Add(3 * time.Minute)
+	w.decide()
+	return w
+}
+
+// restarted has another process go on after a while, as it would from what this one wrote down.
+func (w *world) restarted(after time.Duration) {
+	w.t.Helper()
+	text, err := json.Marshal(w.memory.Remember())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	told := new(upgrade.Remembered)
+	if err := json.Unmarshal(text, told); err != nil || !told.Same(w.memory.Remember()) {
+		w.t.Fatalf("%s: %v", text, err)
+	}
+	w.now = w.now.Add(after)
+	w.memory = upgrade.NewMemory(w.now)
+	w.memory.Recall(told)
+}
+
+func TestARestartWithinASoakEndsItAtTheSameTime(t *testing.T) {
+	w := soaking(t)
+	w.restarted(time.Minute)
+	w.sick("agent-canary", v1.Pending, "its agent has not reported yet") // as all are when a hub starts
+	if got := told(w.decide()); !strings.Contains(got, "is pending") || strings.Contains(got, "do ") {
+		t.Errorf("before anybody reports:\n%s", got)
+	}
+	w.restarted(time.Second) // once more, before it has heard of it
+	w.sick("agent-canary", v1.Stale, "its cluster is silent")
+	w.decide()
+	delete(w.bad, "agent-canary")
+	w.now = noon.Add(9 * time.Minute)
+	if got := told(w.decide()); !strings.Contains(got, "healthy for 9m of 10m (until Fri 12:10)") {
+		t.Errorf("after the restart:\n%s", got)
+	}
+	w.now = noon.Add(10 * time.Minute)
+	if got := told(w.decide()); !strings.HasSuffix(got, "do agent 1.0.0 -> 1.1.0\n") {
+		t.Errorf("at its time:\n%s", got)
+	}
+}
+
+func TestWhatIsRememberedLateCountsToo(t *testing.T) {
+	w := soaking(t)
+	before := w.memory.Remember()
+	w.now = w.now.Add(time.Minute)
+	w.memory = upgrade.NewMemory(w.now)
+	w.decide() // what was remembered could not be read yet
+	w.now = w.now.Add(time.Minute)
+	w.memory.Recall(before)
+	if got := told(w.decide()); !strings.Contains(got, "healthy for 5m of 10m (until Fri 12:10)") {
+		t.Error(got)
+	}
+}
+
+func TestASoakBeginsAnewWhenSomethingWasWrongOrNobodyLookedForLong(t *testing.T) {
+	tests := map[string]func(w *world){
+		"it is bad when the hub is back": func(w *world) {
+			w.restarted(time.Minute)
+			w.sick("agent-canary", v1.Degraded, "crash loop")
+			w.decide()
+			delete(w.bad, "agent-canary")
+		},
+		"one cluster is bad, and another silent": func(w *world) {
+			w.restarted(time.Minute)
+			w.bad["agent-canary"] = upgrade.Cell{Service: "agent-canary", Cluster: "edge-2", Phase: v1.Progressing}
+			w.decide()
+			w.sick("agent-canary", v1.Stale, "its cluster is silent")
+			w.decide()
+			delete(w.bad, "agent-canary")
+		},
+		"the hub was away for long": func(w *world) { w.restarted(10 * time.Minute) },
+		"its agents were silent for long": func(w *world) {
+			w.restarted(time.Minute)
+			w.sick("agent-canary", v1.Stale, "its cluster is silent")
+			w.decide()
+			w.now = w.now.Add(9 * time.Minute)
+			w.decide()
+			delete(w.bad, "agent-canary")
+		},
+		"its agents were silent for long, and the hub away again and again": func(w *world) {
+			w.sick("agent-canary", v1.Stale, "its cluster is silent")
+			w.memory = soaking(w.t).memory
+			for range 5 {
+				w.restarted(2 * time.Minute)
+				w.decide()
+			}
+			delete(w.bad, "agent-canary")
+		},
+		"it is another version": func(w *world) {
+			w.lock.Set(lockfile.Entry{Name: "agent-canary", Package: "agent", Catalog: "main", Version: "1.0.0"})
+			w.decide()
+			w.restarted(time.Minute)
+			w.decide()
+			w.lock.Set(lockfile.Entry{Name: "agent-canary", Package: "agent", Catalog: "main", Version: "1.1.0"})
+		},
+	}
+	for name, happens := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := soaking(t)
+			happens(w)
+			if got := told(w.decide()); !strings.Contains(got, "healthy for 0s of 10m") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestAMoveThatWasHealthyBeforeARestartIsNotTakenBack(t *testing.T) {
+	w := rolling(t)
+	w.now = noon.Add(time.Minute)
+	w.decide()
+	w.restarted(time.Minute)
+	past := w.past
+	w.past = nil // it cannot be read yet
+	w.decide()
+	w.past = past
+	w.sick("web", v1.Degraded, "somebody broke it")
+	w.now = noon.Add(25 * time.Minute)
+	if d := w.decide(); len(d.Actions) > 0 {
+		t.Error(told(d))
 	}
 }
