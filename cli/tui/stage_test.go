@@ -65,6 +65,8 @@ type set struct {
 	env      []string
 	// token is the one that is kept now.
 	token func() (string, error)
+	// out is the terminal; nil: nobody looks at it.
+	out io.Writer
 }
 
 // open begins a console, and lets it find what there is.
@@ -88,8 +90,12 @@ func open(t *testing.T, s set) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := io.Discard
+	if s.out != nil {
+		out = s.out
+	}
 	st.program = tea.NewProgram(watched{model, st.world, &st.drawn},
-		tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), tea.WithWindowSize(80, 24),
+		tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), tea.WithWindowSize(80, 24),
 		tea.WithColorProfile(colorprofile.ANSI256), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
 	followed := make(chan struct{})
 	go func() {

@@ -244,6 +244,10 @@ func views() []view {
 		{name: "command typed", keys: ":cl", shows: []string{":cl"}},
 		{name: "command completed", keys: ":describe pay<tab>", shows: []string{":describe payments"}},
 		{name: "command wrong", keys: ":servces<enter>", shows: []string{"perhaps :services"}},
+		{name: "preview", keys: "p", shows: []string{"describe edge-ap-06/payments", "services/payments.yaml:1:1"}},
+		{name: "preview moved", line: "clusters", keys: "pj<shift+down>", shows: []string{"describe edge-us-05", "v1.35.1"}},
+		{name: "preview of several", keys: "p<space>j<space>", shows: []string{"2 marked"}},
+		{name: "production", line: "clusters @edge-ap-06", keys: "<enter>", shows: []string{"edge-ap-06  env=prod"}},
 		{name: "read only", line: "services payments", keys: "u", shows: []string{"read-only"}, find: func(p *place) set {
 			return set{hub: p.hub, repo: p.repo, readOnly: true}
 		}},

@@ -73,6 +73,8 @@ type Action struct {
 	Terminal bool
 	// Care is what is asked first. From Look on its commands know --dry-run.
 	Care Care
+	// Deletes says that something goes by it: in production that wants to be typed.
+	Deletes bool
 	// Applies says whether it can be done to these, of which there may be none.
 	Applies func([]pane.Subject) bool
 	// About is what it is done to.
@@ -175,7 +177,7 @@ func (d *Desk) written() []Action {
 			Applies: ofServices(true), About: aboutServices, Commands: named("resume"),
 		},
 		{
-			Binding: bind("a", "agree to deletions"), Name: "agree to deletions of", Verb: verbEdit, Writes: true, Asks: true, Care: Look,
+			Binding: bind("a", "agree to deletions"), Name: "agree to deletions of", Verb: verbEdit, Writes: true, Asks: true, Care: Look, Deletes: true,
 			Applies: func(all []pane.Subject) bool { return slices.ContainsFunc(all, waits) },
 			About:   func(all []pane.Subject) Targets { return about(filtered(all, waits)) },
 			Commands: func(all []pane.Subject) ([][]string, error) {

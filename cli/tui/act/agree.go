@@ -44,7 +44,7 @@ type looked struct {
 }
 
 func newAgreement(d *Desk, p *plan, on pane.Pointing) *agreement {
-	a := &agreement{desk: d, plan: p, on: on, care: p.action.care(len(p.targets.Names))}
+	a := &agreement{desk: d, plan: p, on: on, care: p.care}
 	if p.action.Care >= Look {
 		a.wanted = min(len(p.commands), maxLooks)
 	}

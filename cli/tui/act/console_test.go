@@ -209,6 +209,7 @@ func (c *console) do(cmd tea.Cmd) {
 			closing.Close()
 		}
 		c.stack = c.stack[:len(c.stack)-1]
+	case pane.Ended: // whom that calls is the console's to say
 	case pane.Told:
 		c.told = append(c.told, msg)
 	default:

@@ -121,10 +121,13 @@ func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.C
 		return told(true, "%s: %v", a.Binding.Help().Desc, err)
 	}
 	p := plan{action: a, targets: a.About(subjects), commands: commands}
+	if p.care = a.care(len(p.targets.Names)); a.Deletes && slices.ContainsFunc(subjects, d.world.Production) {
+		p.care = Typed
+	}
 	switch {
 	case a.Terminal:
 		return d.handOver(&p)
-	case a.care(len(p.targets.Names)) == None:
+	case p.care == None:
 		if on != nil {
 			on.Unmark()
 		}

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/act"
+	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
@@ -227,6 +228,21 @@ func TestWhatWantsToBeConfirmedTakesThatTypedAndNothingIsRunBefore(t *testing.T)
 	want := []string{look, "undo 4f9c2a1 --wait=false --confirm=4f9c2a1 --dry-run", "undo 4f9c2a1 --wait=false --confirm=4f9c2a1", "source sync . --no-wait"}
 	if diff := cmp.Diff(want, c.commands()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWhatDeletesInProductionTakesTheNameTyped(t *testing.T) {
+	for env, want := range map[string]string{"prod": "type edge-1/web: y", "dev": "y/N"} {
+		c := newConsole(t)
+		c.world.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "edge-1", Tags: map[string]string{"env": env}}}}})
+		c.list.subjects = []pane.Subject{held(onCluster("web", "edge-1"))}
+		c.press("a")
+		if env == "prod" {
+			c.press("y")
+		}
+		if screen := c.draw(80, 24); !strings.Contains(screen, want) || len(c.commands()) != 1 {
+			t.Errorf("%s: no %q in %s\nran %q", env, want, screen, c.commands())
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ type plan struct {
 	action   *Action
 	targets  Targets
 	commands [][]string
+	// care is what is asked first.
+	care Care
 	// shown is what the dry runs of the first commands printed: what a person agreed to. None: nothing was shown.
 	shown []string
 }
@@ -119,7 +121,7 @@ func (d *Desk) ended(m ended) tea.Cmd {
 	if slices.ContainsFunc(m.entries, func(e *Entry) bool { return e.Commit != "" }) {
 		hint = d.hint()
 	}
-	return tea.Batch(d.finish(m.job), hint, told(m.bad() > 0, "%s", m.summary()))
+	return tea.Batch(d.finish(m.job), hint, told(m.bad() > 0, "%s", m.summary()), pane.Ask(pane.Ended{Text: m.summary()}))
 }
 
 // hinted says that the hub was told of a commit, or could not be.

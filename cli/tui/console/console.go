@@ -64,10 +64,13 @@ type level struct {
 // Model is the console, as bubbletea runs it.
 type Model struct {
 	Options
-	stack         []level
-	places        places
-	prompt        *prompt
-	told          pane.Told
+	stack   []level
+	places  places
+	preview preview
+	prompt  *prompt
+	told    pane.Told
+	// elsewhere says that the terminal is not the one that the person looks at.
+	elsewhere     bool
 	width, height int
 	frame         string
 	// dirty says that the frame is old, due that a tick is on its way which draws it.
@@ -97,21 +100,35 @@ func beatOnce() tea.Cmd { return tea.Tick(beat, func(t time.Time) tea.Msg { retu
 
 // Update takes a message in.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	if !m.preview.on {
+		return m, cmd
+	}
+	return m, tea.Batch(cmd, m.follow())
+}
+
+func (m *Model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case known.Batch:
 		m.World.Fleet.Apply(msg)
-		return m, m.later()
+		return m.later()
 	case pane.Repaint:
-		return m, m.later()
+		return m.later()
 	case drawn:
 		m.due, m.dirty = false, true
-		return m, m.top().Update(pane.Tick{Now: m.World.Now()})
+		return m.tick()
 	case beats:
 		m.dirty = true
-		return m, tea.Batch(beatOnce(), m.keep(), m.top().Update(pane.Tick{Now: m.World.Now()}))
+		return tea.Batch(beatOnce(), m.keep(), m.tick())
 	}
 	m.dirty = true
-	return m, m.act(msg)
+	return m.act(msg)
+}
+
+// tick tells what is seen that time went by, or that something changed.
+func (m *Model) tick() tea.Cmd {
+	now := pane.Tick{Now: m.World.Now()}
+	return tea.Batch(m.top().Update(now), m.preview.update(now))
 }
 
 // keep has what was seen written down, when it is time.
@@ -163,6 +180,16 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 	case pane.Told:
 		m.told = msg
 		return nil
+	case pane.Ended:
+		return m.ring(msg)
+	case tea.BlurMsg:
+		m.elsewhere = true
+		return nil
+	case tea.FocusMsg:
+		m.elsewhere = false
+		return nil
+	case rested:
+		return m.rested(msg.turn)
 	case tea.PasteMsg, tea.MouseWheelMsg:
 		if m.prompt != nil {
 			return m.typed(msg)
@@ -172,7 +199,7 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 	if cmd, yes := m.Actions.Update(msg); yes {
 		return cmd
 	}
-	var cmds []tea.Cmd
+	cmds := []tea.Cmd{m.preview.update(msg)}
 	for _, l := range m.stack {
 		cmds = append(cmds, l.Update(msg))
 	}
@@ -252,7 +279,10 @@ func (m *Model) close(n int) {
 }
 
 // Close gives back what the panes hold.
-func (m *Model) Close() { m.close(0) }
+func (m *Model) Close() {
+	m.close(0)
+	m.preview.drop()
+}
 
 // View is the frame.
 func (m *Model) View() tea.View {
@@ -263,6 +293,7 @@ func (m *Model) View() tea.View {
 	view.AltScreen = true
 	view.MouseMode = tea.MouseModeCellMotion
 	view.WindowTitle = "plural"
+	view.ReportFocus = true
 	if m.prompt != nil {
 		view.Cursor = tea.NewCursor(m.prompt.column(m.width), max(m.height-2, 0))
 	}
@@ -275,7 +306,7 @@ const around = 4
 func (m *Model) draw() string {
 	lines := make([]string, 0, m.height)
 	lines = append(lines, m.pulse(), m.crumbs())
-	body := m.top().Draw(m.width, max(m.height-around, 1))
+	body := m.body(m.width, max(m.height-around, 1))
 	lines = append(lines, body[:min(len(body), max(m.height-around, 1))]...)
 	for len(lines) < m.height-2 {
 		lines = append(lines, "")

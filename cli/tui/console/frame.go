@@ -197,7 +197,10 @@ func (m *Model) crumbs() string {
 	}
 	for i, l := range m.stack {
 		style := paint.Faint
-		if i == len(m.stack)-1 {
+		switch {
+		case m.World.Production(l.asked.About):
+			style = paint.Bad
+		case i == len(m.stack)-1:
 			style = paint.Crumb
 		}
 		if i > 0 {
@@ -205,11 +208,22 @@ func (m *Model) crumbs() string {
 		}
 		w.add(1, style, l.Title())
 	}
+	if m.inProduction() {
+		w.add(2, paint.Bad, production)
+	}
 	if f, ok := m.top().(pane.Filtered); ok && f.Filter() != "" {
 		w.add(2, paint.Busy, "/"+f.Filter())
 	}
 	w.end(paint.Faint, note)
 	return w.b.String()
+}
+
+// production is the tag of a cluster on which people are to be careful.
+const production = pane.TagEnv + "=" + pane.Production
+
+// inProduction says whether what is looked at is.
+func (m *Model) inProduction() bool {
+	return slices.ContainsFunc(m.stack, func(l level) bool { return m.World.Production(l.asked.About) })
 }
 
 // line is where a prompt stands, or what was told, or what is under way.

@@ -17,7 +17,7 @@ func bind(keys, text string, also ...string) key.Binding {
 
 // keymap is what the console does itself.
 type keymap struct {
-	filter, command, help, log, back, quit, stop, before, after, last key.Binding
+	filter, command, help, log, back, quit, stop, before, after, last, preview, peek key.Binding
 }
 
 func keysOf() keymap {
@@ -32,11 +32,13 @@ func keysOf() keymap {
 		before:  bind("[", "view before"),
 		after:   bind("]", "view after"),
 		last:    bind("-", "last view"),
+		preview: bind("p", "preview beside a list, or not"),
+		peek:    bind("shift+down", "scroll the preview", "shift+up"),
 	}
 }
 
 func (k keymap) all() []key.Binding {
-	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.log}
+	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.log}
 }
 
 // Keys are what the console does itself, and which panes it opens about what the cursor is on.
@@ -137,6 +139,10 @@ func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
 		return m.visit(m.places.step(1)), true
 	case key.Matches(k, keys.last):
 		return m.visit(m.places.last()), true
+	case key.Matches(k, keys.preview) && m.previews():
+		m.toggle()
+	case key.Matches(k, keys.peek) && m.preview.on && m.previews():
+		return m.preview.scroll(k), true
 	default:
 		return nil, false
 	}
@@ -184,12 +190,10 @@ func (m *Model) groups() []guide.Group {
 // pressed is the key of that name, as if it had been pressed.
 func pressed(name string) tea.KeyPressMsg {
 	var k tea.KeyPressMsg
-	for {
-		rest, ctrl := strings.CutPrefix(name, "ctrl+")
-		if !ctrl {
-			break
+	for before, mod := range map[string]tea.KeyMod{"ctrl+": tea.ModCtrl, "shift+": tea.ModShift, "alt+": tea.ModAlt} {
+		if rest, found := strings.CutPrefix(name, before); found {
+			k.Mod, name = mod, rest
 		}
-		k.Mod, name = k.Mod|tea.ModCtrl, rest
 	}
 	named := map[string]rune{
 		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "space": tea.KeySpace, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,

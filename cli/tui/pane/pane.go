@@ -111,6 +111,8 @@ type (
 		Text string
 		Bad  bool
 	}
+	// Ended says that what the person had done is over: who looks elsewhere by then is called.
+	Ended struct{ Text string }
 	// Repaint says that something that is shown changed, other than by a key. It is drawn with the next tick.
 	Repaint struct{}
 	// Tick comes about once a second, and after what is known of the fleet changed: ages grow, views may have other rows.

@@ -29,6 +29,22 @@ type World struct {
 	ReadOnly bool
 }
 
+// TagEnv and Production are the tag of clusters on which people are to be careful.
+const (
+	TagEnv     = "env"
+	Production = "prod"
+)
+
+// Production says whether a subject is a cluster that is tagged as production, or on one.
+func (w *World) Production(s Subject) bool {
+	name := s.Cluster
+	if s.Kind == KindCluster {
+		name = s.Name
+	}
+	c := w.Fleet.Clusters.Get(name)
+	return c != nil && c.Tags[TagEnv] == Production
+}
+
 // LogIn says what lets a person in again whom the hub does not know any more. key says which key does.
 func (w *World) LogIn(key string) string {
 	switch w.TokenFrom {
