@@ -37,7 +37,10 @@ func (h *Handler) doubt(who *channel.Identity) string {
 	case who.GetUid() != "" && !plain(who.GetUid()):
 		return "the identity's uid is not valid"
 	}
-	for _, name := range append([]string{who.GetUser()}, who.GetGroups()...) {
+	if cause := doubtName(who.GetUser()); cause != "" {
+		return cause
+	}
+	for _, name := range who.GetGroups() {
 		if cause := doubtName(name); cause != "" {
 			return cause
 		}
@@ -94,13 +97,15 @@ func impersonate(header http.Header, call carry.Call) {
 	header["Audit-Id"] = []string{call.ID}
 }
 
+const hexDigits = "0123456789ABCDEF"
+
 // extraHeader is the header of an extra: what a header's name cannot hold is written as in a URL.
 func extraHeader(key string) string {
 	var name strings.Builder
 	name.WriteString("Impersonate-Extra-")
 	for i := range len(key) {
 		if c := key[i]; c == '%' || !httpguts.IsTokenRune(rune(c)) {
-			fmt.Fprintf(&name, "%%%02X", c)
+			name.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 		} else {
 			name.WriteByte(c)
 		}

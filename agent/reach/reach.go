@@ -10,9 +10,11 @@
 package reach
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -99,12 +101,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, leave := h.underway.enter(r.Context(), call.Identity, q)
 	defer leave()
-	r = r.WithContext(ctx)
 	if refused := h.judge(call, q); refused != nil { // in this order: a policy that changes from now on finds the request
 		refuse(w, refused)
 		return
 	}
-	out, err := h.outgoing(call, r)
+	out, err := h.outgoing(ctx, call, r)
 	if err != nil {
 		refuse(w, unavailable(err.Error()))
 		return
@@ -152,8 +153,8 @@ func (h *Handler) judge(call carry.Call, q kubeaccess.Request) *refusal {
 
 // outgoing makes the request to the API server. Whatever the incoming one says about who asks is left out once more, and what is
 // known of it is set last, so that nothing can take it away again.
-func (h *Handler) outgoing(call carry.Call, r *http.Request) (*http.Request, error) {
-	header := r.Header.Clone()
+func (h *Handler) outgoing(ctx context.Context, call carry.Call, r *http.Request) (*http.Request, error) {
+	header := maps.Clone(r.Header)
 	if err := carry.CleanRequest(header); err != nil {
 		return nil, err
 	}
@@ -181,5 +182,5 @@ func (h *Handler) outgoing(call carry.Call, r *http.Request) (*http.Request, err
 		Method: r.Method, URL: &target, Header: header, Body: r.Body, ContentLength: r.ContentLength,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	return out.WithContext(r.Context()), nil
+	return out.WithContext(ctx), nil
 }

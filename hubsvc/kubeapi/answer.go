@@ -8,18 +8,13 @@ import (
 
 // protect says to browsers that nothing from here is a page, a script, or to be guessed at.
 func protect(h http.Header) {
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	all := [...]string{"nosniff", "default-src 'none'; sandbox; frame-ancestors 'none'", "same-origin"}
+	h["X-Content-Type-Options"], h["Content-Security-Policy"], h["Cross-Origin-Resource-Policy"] = all[:1:1], all[1:2:2], all[2:]
 }
 
-// answer are an answer's headers as the client gets them. What a cluster says must not act on the hub's own address: no
+// answer makes an answer's headers what the client gets. What a cluster says must not act on the hub's own address: no
 // cookies, no instructions to browsers, no page that would be shown.
-func answer(from http.Header, mount string) http.Header {
-	h := from.Clone()
-	if h == nil {
-		h = http.Header{}
-	}
+func answer(h http.Header, mount string) http.Header {
 	for name := range h {
 		if instructs(name) {
 			delete(h, name)
@@ -49,8 +44,11 @@ func instructs(name string) bool {
 
 // page says whether a browser would show content as something that can run scripts. What cannot be read may be one.
 func page(contentType string) bool {
-	if contentType == "" {
-		return false // it is not guessed at: nosniff
+	switch contentType {
+	case "": // it is not guessed at: nosniff
+		return false
+	case "application/json", "application/vnd.kubernetes.protobuf": // nearly all
+		return false
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

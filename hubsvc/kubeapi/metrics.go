@@ -55,7 +55,17 @@ func (m *metrics) register(to prometheus.Registerer) {
 	to.MustRegister(m.requests, m.rejects, m.ends, m.bytes, m.streams, m.head, m.retries, m.unaudited)
 }
 
-func classLabel(c channel.Class) string { return strings.ToLower(c.String()) }
+func classLabel(c channel.Class) string {
+	switch c {
+	case channel.Class_UNARY:
+		return "unary"
+	case channel.Class_WATCH:
+		return "watch"
+	case channel.Class_UPGRADE:
+		return "upgrade"
+	}
+	return strings.ToLower(c.String())
+}
 
 // began counts a request that has its place.
 func (m *metrics) began(c channel.Class) { m.streams.WithLabelValues(classLabel(c)).Inc() }

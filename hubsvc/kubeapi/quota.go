@@ -37,15 +37,17 @@ func newQuotas(l Limits) *quotas {
 
 // place is what one request holds.
 type place struct {
-	held []*semaphore.Weighted
-	done func()
+	of     *quotas
+	person string
+	bounds [3]bound
+	held   int // so many of bounds
 }
 
 func (p *place) release() {
-	for _, s := range p.held {
-		s.Release(1)
+	for _, b := range p.bounds[:p.held] {
+		b.slots.Release(1)
 	}
-	p.done()
+	p.of.leave(p.person)
 }
 
 // take waits for a place, until ctx ends or the wait is over; bound then is what there was none of.
@@ -54,15 +56,21 @@ func (q *quotas) take(ctx context.Context, cluster, person string, class channel
 	if p == nil {
 		return nil, "person-queue"
 	}
-	got = &place{done: func() { q.leave(person) }}
+	got = &place{of: q, person: person, bounds: bounds(c, p, class)}
+	if got.atOnce() && c.rate.Allow() {
+		return got, ""
+	}
 	ctx, cancel := context.WithTimeout(ctx, q.limits.Wait)
 	defer cancel()
-	for _, of := range bounds(c, p, class) {
+	for _, of := range got.bounds[got.held:] {
+		if of.slots == nil {
+			break
+		}
 		if of.slots.Acquire(ctx, 1) != nil {
 			got.release()
 			return nil, of.name
 		}
-		got.held = append(got.held, of.slots)
+		got.held++
 	}
 	if c.rate.Wait(ctx) != nil {
 		got.release()
@@ -71,21 +79,35 @@ func (q *quotas) take(ctx context.Context, cluster, person string, class channel
 	return got, ""
 }
 
+// atOnce takes what is free, and says whether that is all.
+func (p *place) atOnce() bool {
+	for _, of := range p.bounds {
+		if of.slots == nil {
+			break
+		}
+		if !of.slots.TryAcquire(1) {
+			return false
+		}
+		p.held++
+	}
+	return true
+}
+
 type bound struct {
 	name  string
 	slots *semaphore.Weighted
 }
 
 // bounds are in the order in which places are taken: nobody waits for their own while they hold other people's.
-func bounds(c *clusterQuota, p *personQuota, class channel.Class) []bound {
+func bounds(c *clusterQuota, p *personQuota, class channel.Class) [3]bound {
 	all := bound{"cluster-streams", c.streams}
 	switch class {
 	case channel.Class_WATCH:
-		return []bound{{"person-watches", p.watches}, {"cluster-watches", c.watches}, all}
+		return [3]bound{{"person-watches", p.watches}, {"cluster-watches", c.watches}, all}
 	case channel.Class_UPGRADE:
-		return []bound{{"person-upgrades", p.upgrades}, {"cluster-upgrades", c.upgrades}, all}
+		return [3]bound{{"person-upgrades", p.upgrades}, {"cluster-upgrades", c.upgrades}, all}
 	default:
-		return []bound{{"person-requests", p.unary}, all}
+		return [3]bound{{"person-requests", p.unary}, all}
 	}
 }
 

@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -60,6 +61,9 @@ const (
 // credentials is the request as whoever judges credentials is to see it: a token may come as a websocket's subprotocol, and
 // cookies are none. The request itself loses the token.
 func credentials(r *http.Request) (*http.Request, bool) {
+	if len(r.Header["Cookie"]) == 0 && len(r.Header[protocolHeader]) == 0 {
+		return r, len(r.Header["Authorization"]) == 1
+	}
 	seen := r.Clone(r.Context())
 	seen.Header.Del("Cookie")
 	var tokens, protocols []string
@@ -147,9 +151,9 @@ func impersonates(h http.Header) bool {
 // outgoing are the headers of a request as they are passed on. Those of single hops and of identity are taken out where they
 // are put on the wire, and at the agent again.
 func outgoing(in http.Header) http.Header {
-	out := in.Clone()
+	out := maps.Clone(in)
 	for _, name := range []string{"Authorization", "Origin", "Referer"} {
-		out.Del(name)
+		delete(out, name)
 	}
 	return out
 }

@@ -88,7 +88,10 @@ func (s *session) serve(ctx context.Context) {
 // unhurry lifts the deadlines that the server sets for requests which it answers itself, and lets body and answer flow at
 // the same time.
 func (s *session) unhurry() {
-	err := errors.Join(s.rc.SetReadDeadline(time.Time{}), s.rc.SetWriteDeadline(time.Time{}))
+	err := s.rc.SetWriteDeadline(time.Time{})
+	if s.r.ContentLength != 0 || s.r.ProtoMajor == 1 { // else there is nothing to read
+		err = errors.Join(err, s.rc.SetReadDeadline(time.Time{}))
+	}
 	if s.r.ContentLength != 0 && s.r.ProtoMajor == 1 {
 		err = errors.Join(err, s.rc.EnableFullDuplex())
 	}

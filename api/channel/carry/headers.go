@@ -213,14 +213,23 @@ func toWire(h http.Header, s side) ([]*channel.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*channel.Header, 0, len(h))
+	fields := 0
+	for _, values := range h {
+		fields += len(values)
+	}
+	if fields > maxFields {
+		return nil, tooMany()
+	}
+	all, list := make([]channel.Header, fields), make([]*channel.Header, 0, fields)
 	for name, values := range h {
 		values, err := i.keep(name, values)
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range values {
-			list = append(list, &channel.Header{Name: name, Value: v})
+			field := &all[len(list)]
+			field.Name, field.Value = name, v
+			list = append(list, field)
 		}
 	}
 	return list, nil
@@ -250,10 +259,15 @@ func fromWire(list []*channel.Header, s side) (http.Header, error) {
 	if len(list) > maxFields {
 		return nil, tooMany()
 	}
-	h := make(http.Header, len(list)+2)
-	for _, field := range list {
+	h, all := make(http.Header, len(list)+2), make([]string, len(list))
+	for i, field := range list {
 		name := http.CanonicalHeaderKey(field.GetName())
-		h[name] = append(h[name], field.GetValue())
+		if values := h[name]; values != nil {
+			h[name] = append(values, field.GetValue())
+			continue
+		}
+		all[i] = field.GetValue()
+		h[name] = all[i : i+1 : i+1]
 	}
 	return h, clean(h, s)
 }
