@@ -19,6 +19,7 @@ type played struct {
 	P99      float64  `json:"pollP99Ms"`
 	Last     float64  `json:"lastAgentSeconds"`
 	Missing  int      `json:"missingAgents"`
+	Turns    int      `json:"turns"`
 	Retries  int      `json:"retries"`
 	Failures int      `json:"failures"`
 	Errors   []string `json:"errors"`
