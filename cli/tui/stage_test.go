@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/views"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -76,6 +77,9 @@ func open(t *testing.T, s set) *stage {
 	st := &stage{t: t, seen: s.seen, over: make(chan struct{})}
 	st.world = &pane.World{
 		Context: ctx, Fleet: known.New(s.now), Repo: s.repo, Look: paint.NewLook(s.look), Now: s.now, ReadOnly: s.readOnly,
+	}
+	if s.repo != nil {
+		st.world.Views = func() ([]views.View, error) { return shared(s.repo) }
 	}
 	if s.hub != nil {
 		st.world.Hub = s.hub.client(t)

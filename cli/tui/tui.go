@@ -35,6 +35,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/words"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/views"
 )
 
 // collect is how much garbage there may be for each hundred bytes in use: rows come in pages, which are garbage at once.
@@ -187,13 +188,27 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 		}
 	}
 	seen := o.seen(repo)
-	return &pane.World{
+	world := &pane.World{
 		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub)}), Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
 			Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
 		Now: f.Now, ReadOnly: o.readOnly,
-	}, seen, nil
+	}
+	if repo != nil {
+		world.Views = func() ([]views.View, error) { return shared(repo) }
+	}
+	return world, seen, nil
+}
+
+// shared are the views of an installation repo, as its work tree has them now.
+func shared(repo *workspace.Repo) ([]views.View, error) {
+	root, err := os.OpenRoot(repo.Root())
+	if err != nil {
+		return nil, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	return views.Load(root.FS())
 }
 
 // token is the person's for the hub as it is kept now; nil: there is no hub to ask.

@@ -105,7 +105,7 @@ func TestEveryViewIsDrawnAtEverySize(t *testing.T) {
 	dir := t.TempDir()
 	seen := lastseen.New(dir, "http://hub.example.com", "acme")
 	remembered(t, seen, repo, commit)
-	for _, v := range views() {
+	for _, v := range allViews() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			var got txtar.Archive
@@ -179,7 +179,7 @@ func later(now func() time.Time, by time.Duration) func() time.Time {
 	return func() time.Time { return now().Add(by) }
 }
 
-func views() []view {
+func allViews() []view {
 	return []view{
 		{name: "fleet", shows: []string{"12 clusters", "live", "edge-ap-06", "stale 7m"}},
 		{name: "fleet scrolled", keys: "G<right><right>"},
@@ -248,6 +248,12 @@ func views() []view {
 		{name: "preview moved", line: "clusters", keys: "pj<shift+down>", shows: []string{"describe edge-us-05", "v1.35.1"}},
 		{name: "preview of several", keys: "p<space>j<space>", shows: []string{"2 marked"}},
 		{name: "production", line: "clusters @edge-ap-06", keys: "<enter>", shows: []string{"edge-ap-06  env=prod"}},
+		{name: "view of the fleet", keys: "2", shows: []string{"/env:prod -health:healthy", "edge-us-08"}, find: withViews},
+		{name: "view that nobody wrote", keys: "7", shows: []string{"no view has the key 7"}, find: withViews},
+		{name: "views in the help", keys: "?production", shows: []string{"Views of this fleet", "what is wrong in production"}, find: withViews},
+		{name: "views with a mistake", shows: []string{`views.yaml:5:37: there is no list "flet": did you mean "fleet"?`}, find: func(p *place) set {
+			return set{hub: p.hub, repo: viewed(p.t, "  - {key: 1, name: all of it, list: flet}\n")}
+		}},
 		{name: "read only", line: "services payments", keys: "u", shows: []string{"read-only"}, find: func(p *place) set {
 			return set{hub: p.hub, repo: p.repo, readOnly: true}
 		}},
@@ -300,6 +306,22 @@ func views() []view {
 			return atHub(p)
 		}, shows: []string{"commit deadbee refused"}},
 	}
+}
+
+func withViews(p *place) set {
+	return set{hub: p.hub, repo: viewed(p.t, "  - {key: 1, name: sources, list: sources}\n"+
+		"  - {key: 2, name: what is wrong in production, list: fleet, filter: 'env:prod -health:healthy'}\n")}
+}
+
+// viewed is a clone whose people share views.
+func viewed(t *testing.T, list string) *workspace.Repo {
+	t.Helper()
+	repo, _ := clone(t)
+	text := "apiVersion: plural.sh/v1alpha1\nkind: Views\nspec:\n  views:\n" + list
+	if err := os.WriteFile(filepath.Join(repo.Root(), "views.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return repo
 }
 
 func offline(p *place) set { return set{repo: p.repo, seen: p.seen, now: later(p.now, 5*time.Minute)} }

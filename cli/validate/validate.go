@@ -1,6 +1,6 @@
 // Package validate owns the check of an installation repo.
 //
-// It refuses to know what a mistake is: fleet, resolve and sealed say so. The command collects what they say, offline.
+// It refuses to know what a mistake is: fleet, resolve, sealed and views say so. The command collects what they say, offline.
 package validate
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/views"
 )
 
 // summary is what a sound repo is told to be.
@@ -83,8 +84,13 @@ func check(files *offline.Files) (state *offline.State, elsewhere []string, err 
 		return nil, nil, err
 	}
 	problems := tellUnsealed(unsealed)
-	state, err = files.Fleet()
 	var mistakes fleet.Errors
+	if _, err := views.Load(files.Taken().FS()); errors.As(err, &mistakes) {
+		problems = append(problems, cmdutil.FleetProblems(mistakes)...)
+	} else if err != nil {
+		return nil, nil, err
+	}
+	state, err = files.Fleet()
 	switch {
 	case errors.As(err, &mistakes):
 		problems = append(problems, cmdutil.FleetProblems(mistakes)...)

@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/workspace/views"
 )
 
 const (
@@ -67,8 +68,10 @@ type Model struct {
 	stack   []level
 	places  places
 	preview preview
-	prompt  *prompt
-	told    pane.Told
+	// shared are the views of the fleet's people, as they were read last.
+	shared []views.View
+	prompt *prompt
+	told   pane.Told
 	// elsewhere says that the terminal is not the one that the person looks at.
 	elsewhere     bool
 	width, height int
@@ -88,7 +91,7 @@ func New(o Options) *Model { return &Model{Options: o, width: 80, height: 24, di
 
 // Init opens the first pane.
 func (m *Model) Init() tea.Cmd {
-	return tea.Batch(m.open(m.Home, true), tea.RequestBackgroundColor, beatOnce())
+	return tea.Batch(m.open(m.Home, true), tea.RequestBackgroundColor, beatOnce(), m.readViews(0))
 }
 
 type (
@@ -188,6 +191,8 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 	case tea.FocusMsg:
 		m.elsewhere = false
 		return nil
+	case viewsRead:
+		return m.viewsRead(msg)
 	case rested:
 		return m.rested(msg.turn)
 	case tea.PasteMsg, tea.MouseWheelMsg:

@@ -17,7 +17,7 @@ func bind(keys, text string, also ...string) key.Binding {
 
 // keymap is what the console does itself.
 type keymap struct {
-	filter, command, help, log, back, quit, stop, before, after, last, preview, peek key.Binding
+	filter, command, help, log, back, quit, stop, before, after, last, preview, peek, views key.Binding
 }
 
 func keysOf() keymap {
@@ -33,12 +33,13 @@ func keysOf() keymap {
 		after:   bind("]", "view after"),
 		last:    bind("-", "last view"),
 		preview: bind("p", "preview beside a list, or not"),
+		views:   bind("1", "to a view of views.yaml, 1 to 9", "2", "3", "4", "5", "6", "7", "8", "9"),
 		peek:    bind("shift+down", "scroll the preview", "shift+up"),
 	}
 }
 
 func (k keymap) all() []key.Binding {
-	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.log}
+	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.log}
 }
 
 // Keys are what the console does itself, and which panes it opens about what the cursor is on.
@@ -139,6 +140,8 @@ func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
 		return m.visit(m.places.step(1)), true
 	case key.Matches(k, keys.last):
 		return m.visit(m.places.last()), true
+	case key.Matches(k, keys.views):
+		return m.readViews(int(k.Code - '0')), true
 	case key.Matches(k, keys.preview) && m.previews():
 		m.toggle()
 	case key.Matches(k, keys.peek) && m.preview.on && m.previews():
@@ -183,6 +186,9 @@ func (m *Model) groups() []guide.Group {
 	}
 	if about = append(about, m.Actions.Offered(subjects)...); len(about) > 0 {
 		groups = append(groups, guide.Group{Title: "What the cursor is on", Keys: about})
+	}
+	if len(m.shared) > 0 {
+		groups = append(groups, guide.Group{Title: "Views of this fleet", Keys: m.viewKeys()})
 	}
 	return append(groups, guide.Group{Title: "Everywhere", Keys: keysOf().all()})
 }

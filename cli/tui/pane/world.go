@@ -8,6 +8,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/views"
 )
 
 // World is what every pane is given.
@@ -23,8 +24,10 @@ type World struct {
 	TokenFrom string
 	// Repo is the person's clone of the installation repo; nil: there is none.
 	Repo *workspace.Repo
-	Look *paint.Look
-	Now  func() time.Time
+	// Views reads the views that people of this fleet share, by their keys; nil: there is no clone that has some. It takes a moment.
+	Views func() ([]views.View, error)
+	Look  *paint.Look
+	Now   func() time.Time
 	// ReadOnly leaves out everything that changes something.
 	ReadOnly bool
 }
