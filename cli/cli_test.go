@@ -186,7 +186,7 @@ func troubled() *fakeHub {
 			Sources:   []v1.Source{{Name: "podinfo", LastFetch: before(10 * time.Minute), Error: "connection refused"}},
 		},
 		clusters: []v1.Cluster{
-			{Name: "edge-1", Phase: v1.Healthy, Services: 2, Ready: 2, KubernetesVersion: "v1.35.4", LastReport: before(2 * time.Second)},
+			{Name: "edge-1", Phase: v1.Healthy, Services: 2, Ready: 2, KubernetesVersion: "v1.35.4", LastReport: before(2 * time.Second), Connected: new(true)},
 			{Name: "edge-2", Phase: v1.Degraded, Services: 2, Ready: 1, Tags: map[string]string{"env": "prod", "a": "b"}},
 		},
 		services: []v1.Service{{Name: "web", Phase: v1.Failed, Source: ".", Path: "apps/web", Renderer: "raw", Namespace: "web", Clusters: 2, Ready: 1}},
@@ -298,7 +298,8 @@ func TestListHasThreeFaces(t *testing.T) {
 		{false, "service list --jq .items[].phase", "failed\n"},
 		{false, "cluster list -o jsonpath={.items[*].name}", "edge-1 edge-2\n"},
 		{false, "cluster list -o template={{range.items}}{{.name}};{{end}}", "edge-1;edge-2;"},
-		{false, "cl list -o wide", "edge-1\thealthy\t2/2\tv1.35.4\t2s ago\t-\t-\nedge-2\tdegraded\t1/2\t-\tnever\t-\t-\n"},
+		{false, "cl list -o wide", "edge-1\thealthy\t2/2\tv1.35.4\t2s ago\tyes\t-\t-\nedge-2\tdegraded\t1/2\t-\tnever\t-\t-\t-\n"},
+		{false, "cl list --jq .items[]|[.name,.connected]|tojson", "[\"edge-1\",true]\n[\"edge-2\",null]\n"},
 	}
 	for _, tt := range tests {
 		got := plural(t, t.Context(), troubled(), tt.tty, strings.Fields(tt.args)...)

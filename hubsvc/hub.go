@@ -236,7 +236,8 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		Desired: func() *view.Desired { return &h.planner.plan().desired },
 		Report:  h.state.Report, Received: h.state.Received, Sources: h.sources, Now: time.Now,
 		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: h.tell,
-		Upgrades: func() []v1.Upgrade { return h.upgrades.all() },
+		Connected: func(cluster string) bool { return h.reaching.presence.Connected(cluster) }, // nothing is asked before reach
+		Upgrades:  func() []v1.Upgrade { return h.upgrades.all() },
 	})
 	h.upgrades = h.newUpgrading(nats)
 	if h.people, err = auth.NewPeople(h.TokenFile, h.planner.person, time.Now); err != nil {

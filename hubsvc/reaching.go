@@ -19,6 +19,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/hubsvc/live"
 	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/presence"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
@@ -34,6 +35,7 @@ type reaching struct {
 	kube     *kubeapi.Proxy
 	live     *live.API
 	notifier *notify.Notifier
+	presence *presence.Presence
 	// editing is held by whoever commits.
 	editing *semaphore.Weighted
 	past    *chronicle
@@ -50,9 +52,13 @@ func (h *hub) reach() (err error) {
 		Workspace: func() string { return h.planner.plan().desired.Fleet.Workspace.Metadata.Name },
 		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
+	r.presence = presence.New(presence.Options{
+		Self: h.replica.name(), Conn: h.replica.conn, Log: h.Log,
+		Changed: func(cluster string) { h.view.Reported(cluster, false) },
+	})
 	r.channels = tunnel.New(tunnel.Options{
 		Self: h.replica.name(), Cluster: h.agents.Cluster, Key: h.planner.key, Conn: h.replica.conn, Address: h.replica.address(), Peer: h.replica.peer, PeerTLS: h.replica.tls,
-		Replicas: h.replica.count, Event: h.happened, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Replicas: h.replica.count, Event: h.happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	sees := func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) }
 	r.kube = kubeapi.New(kubeapi.Options{
@@ -120,6 +126,7 @@ func (h *hub) runReaching(ctx, closed context.Context, group *errgroup.Group) {
 	r := &h.reaching
 	group.Go(func() error { return r.audit.Run(closed) })
 	group.Go(func() error { return r.channels.Run(closed) })
+	group.Go(func() error { return r.presence.Run(closed) })
 	for _, run := range []func(context.Context) error{r.live.Run, r.notifier.Run} {
 		group.Go(func() error {
 			if err := run(ctx); !errors.Is(err, context.Canceled) {

@@ -68,7 +68,10 @@ type Cluster struct {
 	KubernetesVersion string     `json:"kubernetesVersion,omitempty"`
 	AgentVersion      string     `json:"agentVersion,omitempty"`
 	LastReport        *time.Time `json:"lastReport,omitempty"`
-	Message           string     `json:"message,omitempty"`
+	// Connected says whether the agent holds a connection to some replica of the hub, by which people reach the cluster: kubectl,
+	// logs, shells. Absent where the hub cannot tell.
+	Connected *bool  `json:"connected,omitempty"`
+	Message   string `json:"message,omitempty"`
 	// Held are removals of whole services that wait for a person.
 	Held *Waiting `json:"held,omitempty"`
 }

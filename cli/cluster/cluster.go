@@ -41,11 +41,13 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 		Use:   "list [NAME...]",
 		Short: "List clusters and how they are",
 		Long: "List all clusters and how they are, or those that are named or fit a filter.\n\n" +
-			"A star in a name stands for any text: 'prod-*'. With --watch a pipe gets a row for each change.",
+			"A star in a name stands for any text: 'prod-*'. With --watch a pipe gets a row for each change. With -o wide\n" +
+			"CONNECTED says whether people reach the cluster by the connection that its agent keeps open: kubectl, logs, shells.",
 		Example: cmdutil.Example(
 			"plural cluster list -l env=prod --sort -health",
 			"plural cl list --filter 'health:stale,degraded' --watch",
-			"plural cl list --jq '.items[] | select(.phase != \"healthy\").name'"),
+			"plural cl list --jq '.items[] | select(.phase != \"healthy\").name'",
+			"plural cl list --jq '.items[] | select(.connected == false).name'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := selection.Query("name", args)
 			if err != nil {

@@ -78,6 +78,7 @@ func ClusterColumns() []ui.Column {
 		{Name: "SERVICES"},
 		{Name: "KUBERNETES"},
 		{Name: "REPORT", Age: true},
+		{Name: "CONNECTED", Wide: true},
 		{Name: "AGENT", Wide: true},
 		{Name: "REASON", Wide: true},
 	}
@@ -89,10 +90,21 @@ func ClusterRows(list []v1.Cluster, now time.Time) [][]string {
 	for i, c := range list {
 		rows[i] = []string{
 			c.Name, string(c.Phase), Ratio(c.Ready, c.Services), OrDash(c.KubernetesVersion), Ago(now, c.LastReport),
-			OrDash(c.AgentVersion), OrDash(c.Message),
+			Connected(&c), OrDash(c.AgentVersion), OrDash(c.Message),
 		}
 	}
 	return rows
+}
+
+// Connected says whether people reach a cluster, as far as the hub knows.
+func Connected(c *v1.Cluster) string {
+	switch {
+	case c.Connected == nil:
+		return OrDash("")
+	case *c.Connected:
+		return "yes"
+	}
+	return "no"
 }
 
 // HubProblem is what the hub says is wrong, as it is told.

@@ -303,6 +303,32 @@ func TestAnOldConnectionIsReplacedBeforeItEnds(t *testing.T) {
 	eventually(t, "old ones have ended", func() bool { return len(hub.Connections()) <= 2 })
 }
 
+func TestItIsToldWhichClustersAreConnected(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	told := make(chan string, 100)
+	hub := f.hub(t, "hub-0", func(s *settings) {
+		s.Held = func(cluster string, held bool) { told <- fmt.Sprint(cluster, " ", held) }
+	})
+	var conns conns
+	f.agent(t, "edge", []*replica{hub}, conns.kept)
+	want := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("nothing is told; want %q", want)
+		}
+	}
+	want("edge true")
+	conns.cut()
+	want("edge false")
+	want("edge true")
+}
+
 func TestALostConnectionComesBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet()

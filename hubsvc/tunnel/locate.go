@@ -51,10 +51,14 @@ type place struct {
 	Error string `json:"error,omitempty"`
 }
 
-// announce has this replica listen for questions about a cluster while it holds a connection. The caller holds the hub's
-// mutex.
+// announce has this replica listen for questions about a cluster while it holds a connection, and tells of it. The caller holds
+// the hub's mutex.
 func (h *Hub) announce(cluster string, l *held) {
 	here := l.best() != nil
+	if h.Held != nil && here != l.told {
+		l.told = here
+		h.Held(cluster, here)
+	}
 	switch {
 	case h.Conn == nil || here == (l.subscription != nil):
 	case here:

@@ -31,6 +31,8 @@ const (
 // held are the connections of one cluster, the oldest first.
 type held struct {
 	list []*connection
+	// told is whether there is one to be used, as Held was told.
+	told bool
 	// subscription answers other replicas; nil while there is nothing to be found here.
 	subscription *nats.Subscription
 	// warned is the boot of the agent about which somebody was warned.

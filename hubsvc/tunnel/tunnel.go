@@ -47,6 +47,9 @@ type Options struct {
 	Event func(cluster string, e *channel.Event)
 	// Arrived is told of a cluster that has a connection now. It must not block.
 	Arrived func(cluster string)
+	// Held is told of a cluster that this replica comes to hold a usable connection of, or holds none of any more. It must
+	// neither block nor ask the hub. May be nil.
+	Held func(cluster string, held bool)
 	// MaxAge is how old a connection gets before its agent replaces it; zero means an hour.
 	MaxAge time.Duration
 	// Versions of the protocol to speak; zero means those that are spoken here.

@@ -245,6 +245,9 @@ func (v *View) cluster(e *entry, now time.Time) v1.Cluster {
 	out := v1.Cluster{
 		Name: e.name(), Tags: e.cluster.Spec.Tags, Services: e.asked, Ready: e.ready, Phase: e.phase,
 	}
+	if v.Connected != nil {
+		out.Connected = &e.connected
+	}
 	var age time.Duration
 	if e.said != nil {
 		at := time.UnixMilli(v.receivedOf(e)).UTC()

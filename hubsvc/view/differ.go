@@ -48,7 +48,7 @@ func (v *View) changed(e *entry, r *row, moved bool) {
 
 // sameSummary says whether a cluster looks the same in one line, but for when it reported.
 func sameSummary(a, b *entry) bool {
-	if a.phase != b.phase || a.asked != b.asked || a.ready != b.ready || (a.said == nil) != (b.said == nil) {
+	if a.phase != b.phase || a.connected != b.connected || a.asked != b.asked || a.ready != b.ready || (a.said == nil) != (b.said == nil) {
 		return false
 	}
 	return a.said == nil || a.said.agentVersion == b.said.agentVersion &&

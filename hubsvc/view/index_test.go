@@ -374,6 +374,43 @@ func TestSilenceIsNoticedWithoutAnyReport(t *testing.T) {
 	})
 }
 
+func TestWhetherAClusterIsConnectedIsShownAndFollowed(t *testing.T) {
+	w := newTheatre(2, 1)
+	connected := map[string]bool{}
+	o := w.view.Options
+	o.Connected = func(cluster string) bool { return connected[cluster] }
+	w.view = view.New(o)
+	shown := func() (all []string) {
+		for _, c := range clusters(t, w.view) {
+			if c.Connected == nil {
+				t.Fatalf("%s: nothing is said", c.Name)
+			}
+			all = append(all, fmt.Sprint(c.Name, " ", *c.Connected))
+		}
+		return all
+	}
+	if diff := gocmp.Diff([]string{"c00000 false", "c00001 false"}, shown()); diff != "" {
+		t.Error(diff)
+	}
+	f, err := w.view.Follow("", []v1.ChangeKind{v1.ChangedClusters}, func(v1.ChangeKind) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	connected["c00001"] = true
+	w.view.Reported("c00001", false)
+	if diff := gocmp.Diff([]string{"c00000 false", "c00001 true"}, shown()); diff != "" {
+		t.Error(diff)
+	}
+	if parts, _ := f.Next(); len(parts) != 1 || !strings.Contains(string(parts[0].Data), `"connected":true`) || strings.Contains(string(parts[0].Data), "c00000") {
+		t.Errorf("followed: %s", parts)
+	}
+	w.view.Reported("c00001", false) // the same again
+	shown()
+	if parts, _ := f.Next(); len(parts) != 0 {
+		t.Errorf("followed: %s", parts)
+	}
+}
+
 func TestEventsTellWhatBecameOfServicesAndClusters(t *testing.T) {
 	w := newTheatre(1, 1)
 	w.says("c00000", at("k1", api.Phase_HEALTHY, "s00000")) // its first word is no news

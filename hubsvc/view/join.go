@@ -100,6 +100,8 @@ type entry struct {
 	cluster *fleet.Cluster
 	said    *said // nil: nothing
 	stale   bool
+	// connected says that people reach it now.
+	connected bool
 	// rows begins with those of the desired deployments, as many as asked and in their order; then come those that the
 	// agent still has although nothing asks for them.
 	rows         []row

@@ -161,7 +161,11 @@ func (v *View) joined(p *place, cluster *fleet.Cluster, s *said, now time.Time) 
 		p.waits = true
 		heap.Push(&v.index.deadlines, deadline{next, p})
 	}
-	return join(cluster, v.index.desired.Deployments[name], s, stale)
+	e := join(cluster, v.index.desired.Deployments[name], s, stale)
+	if v.Connected != nil {
+		e.connected = v.Connected(name)
+	}
+	return e
 }
 
 // count takes an entry's rows into all figures, or, with -1, out.

@@ -32,13 +32,16 @@ type Desired struct {
 	Refused []v1.Problem
 }
 
-// Options are what a view joins. All must be set but Upgrades and Event.
+// Options are what a view joins. All must be set but Connected, Upgrades and Event.
 type Options struct {
 	Desired func() *Desired
 	// Report is a cluster's newest report, Received when it came: that of a repeated one too, in Unix milliseconds.
 	Report   func(cluster string) (*api.Report, bool)
 	Received func(cluster string) (int64, bool)
 	Sources  func() []v1.Source
+	// Connected says whether a cluster's agent holds a way open by which people reach it. Nil: nobody knows. Who finds that it
+	// is otherwise than before says so by Reported. It may not ask the view.
+	Connected func(cluster string) bool
 	// Upgrades are where installations stand, sorted.
 	Upgrades func() []v1.Upgrade
 	Now      func() time.Time

@@ -230,6 +230,23 @@ func TestMetricsAreTheSame(t *testing.T) {
 	}
 }
 
+// The hub itself tells people which clusters they reach.
+func TestTheHubSaysThatTheClusterIsConnected(t *testing.T) {
+	w := newWorld(t)
+	hub := w.through
+	hub.base, hub.mount = strings.TrimSuffix(hub.base, hub.mount), ""
+	eventually(t, "the cluster is said to be connected", func() bool {
+		var list struct {
+			Items []struct {
+				Name      string
+				Connected bool
+			}
+		}
+		decode(t, hub.do(t, hub.client, get("/v1/clusters")).Body, &list)
+		return len(list.Items) == 1 && list.Items[0].Name == clusterName && list.Items[0].Connected
+	})
+}
+
 // Counters of many kinds follow metadata alone.
 func TestMetadataIsFollowedThroughTheHub(t *testing.T) {
 	w := newWorld(t)

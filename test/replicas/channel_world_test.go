@@ -185,7 +185,14 @@ func (c *cluster) connected() {
 		until(c.t, 10*time.Second, r.name+" reaches the cluster", func() bool {
 			return c.reached(r) == nil
 		})
+		until(c.t, time.Minute, r.name+" says that the cluster is connected", func() bool { return c.saidConnected(r) })
 	}
+}
+
+// saidConnected is what a replica says of the cluster, whichever replica holds its connections.
+func (c *cluster) saidConnected(r *replica) bool {
+	var found v1.ClusterDetail
+	return r.get("/v1/clusters/"+c.name, &found) == nil && found.Connected != nil && *found.Connected
 }
 
 // reached lists what is in the cluster by way of one replica.
