@@ -5,8 +5,9 @@
 //
 // Both sides are resolved for every cluster, as the hub would. Where a deployment's key differs, and only there, both sides
 // are rendered, each distinct input once; the changes come back grouped and ranked, and are one value that is printed as a
-// screen or as JSON. With --live each cluster is asked besides what an apply would change now. With --files, or where nothing
-// is deployed, the files themselves are compared: by hashes, and the sealed ones among them opened and masked.
+// screen or as JSON, together with the steps of packages that a deploy would run for it. With --live each cluster is asked
+// besides what an apply would change now. With --files, or where nothing is deployed, the files themselves are compared: by
+// hashes, and the sealed ones among them opened and masked.
 package diff
 
 import (
@@ -50,7 +51,8 @@ func NewCmdDiff(f *cmdutil.Factory) *cobra.Command {
 Both are rendered for every cluster, and the objects compared. The same change
 is told once, with all that it reaches, and what reaches most comes first. What
 is deleted, what stays all the same, and deletions that will wait for a person
-are called out. svc/NAME and cl/NAME narrow it down.
+are called out. svc/NAME and cl/NAME narrow it down. Of packages, the steps are
+shown that a deploy would run for it, with why; nothing is run.
 
 With --live, clusters that can be reached from here are asked besides what an
 apply would change in them now, and whose fields it would take; nothing is

@@ -42,19 +42,21 @@ type report struct {
 	Problems []problem `json:"problems,omitempty"`
 	// Left are the clusters that leave the fleet; what runs on them stays.
 	Left []string `json:"left,omitempty"`
+	// Packages is what a deploy would do about packages.
+	Packages *packages `json:"packages,omitempty"`
 	// Live is what clusters said that were asked.
 	Live *liveReport `json:"live,omitempty"`
 }
 
-// differs says whether the work tree changes anything for clusters.
+// differs says whether the work tree changes anything for clusters, or for packages.
 func (r *report) differs() bool {
-	return len(r.Items)+len(r.Settings)+len(r.Left)+len(r.Problems) > 0 || r.Live != nil && len(r.Live.Items)+len(r.Live.Leaving) > 0
+	return len(r.Items)+len(r.Settings)+len(r.Left)+len(r.Problems) > 0 || r.Packages.differs() || r.Live != nil && len(r.Live.Items)+len(r.Live.Leaving) > 0
 }
 
 // broken says whether the work tree has something that does not render, or a cluster could not be asked.
 func (r *report) broken() bool {
 	fault := func(p problem) bool { return p.Side != "before" && !p.Elsewhere }
-	return slices.ContainsFunc(r.Problems, fault) || r.Live != nil && slices.ContainsFunc(r.Live.Problems, fault)
+	return slices.ContainsFunc(r.Problems, fault) || r.Packages.broken() || r.Live != nil && slices.ContainsFunc(r.Live.Problems, fault)
 }
 
 // runRendered compares what the two sides render to.
@@ -71,13 +73,18 @@ func (o options) runRendered(ctx context.Context, repo *workspace.Repo) error {
 	if err != nil {
 		return err
 	}
-	if found.deployments == 0 && len(found.left) == 0 && len(o.services)+len(o.clusters) == 0 && !o.live.On {
+	changed, err := o.packages(repo, s)
+	if err != nil {
+		return err
+	}
+	if found.deployments == 0 && len(found.left) == 0 && changed == nil && len(o.services)+len(o.clusters) == 0 && !o.live.On {
 		return o.runFiles(repo)
 	}
 	r, err := o.compare(ctx, s, found)
 	if err != nil {
 		return err
 	}
+	r.Packages = changed
 	if o.live.On {
 		if r.Live, err = o.ask(ctx, repo, s); err != nil {
 			return err
@@ -86,7 +93,10 @@ func (o options) runRendered(ctx context.Context, repo *workspace.Repo) error {
 	if program := o.f.Getenv("KUBECTL_EXTERNAL_DIFF"); program != "" && printer.Human() && len(r.Items) > 0 && r.Live == nil {
 		return o.external(ctx, program, r)
 	}
-	view := ui.View{Value: r, Names: objectNames(r.Items), Screen: func(w io.Writer) error { return screen{o.f.IO, o.unified}.write(w, r) }}
+	view := ui.View{
+		Value: r, Names: append(objectNames(r.Items), packageNames(r.Packages)...),
+		Screen: func(w io.Writer) error { return screen{o.f.IO, o.unified}.write(w, r) },
+	}
 	if err := printer.Print(view); err != nil {
 		return err
 	}

@@ -48,6 +48,10 @@ func (s screen) write(w io.Writer, r *report) error {
 	if len(r.Items) > 0 {
 		fmt.Fprintf(b, "%s\n", summary(r))
 	}
+	if len(r.Items) > 0 && r.Packages != nil {
+		b.WriteByte('\n')
+	}
+	s.packages(b, r.Packages)
 	if r.Live != nil {
 		s.live(b, r.Live)
 	}

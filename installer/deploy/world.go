@@ -152,7 +152,10 @@ func (w *world) wanted(service string) func(cluster string) bool {
 
 // targets are the clusters that steps' services are for.
 func (w *world) targets(composed []*compose.Composed) map[plan.ID][]string {
-	f := w.now().state.Fleet
+	return targetsOf(w.now().state.Fleet, composed)
+}
+
+func targetsOf(f *fleet.Fleet, composed []*compose.Composed) map[plan.ID][]string {
 	targets := map[plan.ID][]string{}
 	for _, c := range composed {
 		for i := range c.Steps {
