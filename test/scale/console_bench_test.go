@@ -29,7 +29,7 @@ const (
 // BenchmarkConsole runs the shipped `plural tui` on a terminal of 200x60 before the shipped hub with a simulated fleet of 10,000
 // clusters of 10 services each, and prints a line "bench NAME VALUE UNIT" for each figure, beside its target. It runs once, and takes
 // some five minutes. What the console costs is its own process's. Hub and simulator share the processors with it: what is not about
-// changes is measured while the agents rest, between polls and reports that are minutes apart; then a thousand rows a second change.
+// changes is measured while the agents rest, between polls and reports that are two minutes apart; then a thousand rows a second change.
 // What follows, the hub's lists, is measured while they go on changing.
 func BenchmarkConsole(b *testing.B) {
 	if b.N > 1 {

@@ -31,8 +31,8 @@ var fleetClusters = flag.Int("fleet.clusters", 10_000, "how many clusters the si
 const (
 	fleetServices = 10
 	// fleetRest is the agents' wait between two polls and the longest silence of theirs: long, so that they leave the processors to
-	// what is measured.
-	fleetRest = 5 * time.Minute
+	// what is measured, and not so long that their connections end of idleness: each change would need another one then.
+	fleetRest = 2 * time.Minute
 	// changesLast is how long the simulator has the fleet change when it is told to.
 	changesLast = 90 * time.Second
 	// fleetPatience bounds each wait for a fleet.
