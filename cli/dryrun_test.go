@@ -18,6 +18,8 @@ import (
 
 // dryRuns is how each command with --dry-run is called in the office, and what it says where it cannot succeed there.
 var dryRuns = map[string]struct{ args, fails string }{
+	"plural agent install":        {args: "edge-1 --kubeconfig nothing", fails: "no cluster to register"},
+	"plural agent upgrade":        {},
 	"plural auth token create":    {args: "grace"},
 	"plural auth token delete":    {args: "ada laptop"},
 	"plural cluster create":       {args: "edge-9 tags.env=prod"},
@@ -25,6 +27,8 @@ var dryRuns = map[string]struct{ args, fails string }{
 	"plural cluster edit":         {args: "edge-1", fails: "editor"},
 	"plural cluster register":     {args: "edge-1 --kubeconfig nothing", fails: "no cluster to register"},
 	"plural cluster set":          {args: "edge-1 tag.env=prod"},
+	"plural cluster token":        {args: "edge-1 --hub https://hub.example.com"},
+	"plural cluster upgrade":      {args: "edge-1", fails: "no package of the repo puts an agent"},
 	"plural crypto groups create": {args: "ops --member alice"},
 	"plural crypto groups delete": {args: "ops", fails: `there is no group`},
 	"plural crypto init":          {},
@@ -33,6 +37,10 @@ var dryRuns = map[string]struct{ args, fails string }{
 	"plural crypto share":         {args: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p --name carol --group fleet"},
 	"plural deploy":               {},
 	"plural down":                 {args: "."},
+	"plural hub install":          {args: "--set repo=https://git.example.com/fleet.git"},
+	"plural hub upgrade":          {fails: "no hub"},
+	"plural local create":         {args: "scratch"},
+	"plural local delete":         {args: "scratch", fails: "no cluster"},
 	"plural package add":          {args: "hub --set repo=https://git.example.com/fleet.git"},
 	"plural package publish":      {args: "nothing oci://127.0.0.1:1/nothing", fails: "nothing"},
 	"plural package remove":       {args: "agent"},

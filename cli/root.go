@@ -271,13 +271,13 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	return root
 }
 
-// agentCommands is `plural agent`. Its verbs stand apart, for they are plural-agent too.
+// agentCommands is `plural agent`. Its verbs stand apart: run is plural-agent too, the others are of clusters.
 func agentCommands(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "agent",
-		Short:   "Run a cluster's agent",
-		Example: cmdutil.Example("plural agent run --data /data", "plural agent run --kubeconfig ./kubeconfig --data ./agent"),
-	}, agent.NewCmdRun(f.Logger))
+		Short:   "Install, upgrade and run clusters' agents",
+		Example: cmdutil.Example("plural agent install edge-1 --context edge-1", "plural agent run --kubeconfig ./kubeconfig --data ./agent"),
+	}, agent.NewCmdRun(f.Logger), cluster.NewCmdAgentInstall(f), cluster.NewCmdAgentUpgrade(f))
 }
 
 func addGlobals(root *cobra.Command, f *cmdutil.Factory) {

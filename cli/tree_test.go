@@ -47,7 +47,7 @@ func TestEveryCommandHasTwoExamples(t *testing.T) {
 func TestVerbsAreFew(t *testing.T) {
 	common := []string{"list", "get", "create", "set", "delete", "edit", "status", "events", "sync", "doctor", "upgrade", "config", "token"}
 	own := map[string][]string{
-		"agent":   {"run"},
+		"agent":   {"run", "install"},
 		"auth":    {"login", "logout"},
 		"cluster": {"register"},
 		"config":  {"unset", "path"},
@@ -55,11 +55,11 @@ func TestVerbsAreFew(t *testing.T) {
 			"init", "unlock", "lock", "share", "revoke", "rotate", "encrypt", "decrypt", "export", "import", "members", "groups", "confirm",
 		},
 		"groups":  {"confirm"},
-		"hub":     {"serve", "hint"},
+		"hub":     {"serve", "hint", "install", "open"},
 		"kube":    {"run", "proxy"},
 		"local":   {"kubeconfig", "stop", "start"},
 		"package": {"search", "show", "add", "remove", "outdated", "graph", "new", "lint", "publish"},
-		"service": {"tree", "suspend", "resume", "ack", "history", "rollback", "restart"},
+		"service": {"tree", "suspend", "resume", "ack", "history", "rollback", "restart", "render", "diff"},
 		"sim":     {"init", "replay"},
 		"source":  {"add"},
 	}

@@ -36,6 +36,11 @@ func ofFleets(dir string, names func(local.Fleet) ([]string, error)) ([]Word, er
 	if err != nil {
 		return nil, err
 	}
+	alone, err := local.AllAlone(dir)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, alone...)
 	var words []Word
 	for _, fleet := range all {
 		list, err := names(fleet)

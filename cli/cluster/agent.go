@@ -9,15 +9,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pluralsh/plural/cli/deploy"
+	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/progress"
 	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 )
-
-// agentPackage is the package that puts an agent on clusters.
-const agentPackage = "agent"
 
 // putAgent puts an agent on the cluster, by the installations of the repo that do so there.
 func (o *registerOptions) putAgent(ctx context.Context, repo *workspace.Repo) error {
@@ -61,7 +59,7 @@ func agentsFor(f *fleet.Fleet, cluster string) []string {
 		s := &f.Services[i]
 		folder, generated := strings.CutPrefix(path.Dir(s.Position.File), "packages/")
 		one, installed := f.Installation(folder)
-		if generated && installed && one.PackageName() == agentPackage && s.Spec.Clusters.Matches(c) {
+		if generated && installed && one.PackageName() == pkg.AgentPackage && s.Spec.Clusters.Matches(c) {
 			names = append(names, folder)
 		}
 	}

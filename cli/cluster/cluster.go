@@ -31,7 +31,7 @@ func NewCmdCluster(f *cmdutil.Factory) *cobra.Command {
 		Short:   "See, register and delete the fleet's clusters",
 		Example: cmdutil.Example("plural cluster list", "plural cluster get edge-1 -o json"),
 	}, newCmdList(f), newCmdGet(f), newCmdSync(f), newCmdEvents(f), newCmdRegister(f),
-		newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f))
+		newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdToken(f), newCmdUpgrade(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {

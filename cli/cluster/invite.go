@@ -19,11 +19,7 @@ func (o *registerOptions) invite(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	c, err := open(ctx, o.factory, o.dryRun)
-	if err != nil {
-		return err
-	}
-	request, err := o.request(c)
+	c, err := open(ctx, o.factory, o.DryRun)
 	if err != nil {
 		return err
 	}
@@ -31,31 +27,34 @@ func (o *registerOptions) invite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return o.inviteTo(ctx, c, file, "Invite cluster "+o.name)
+}
+
+// inviteTo does so with what stands in the cluster's file, nil for nothing.
+func (o *registerOptions) inviteTo(ctx context.Context, c *intent, file []byte, message string) error {
+	request, err := o.request(c)
+	if err != nil {
+		return err
+	}
 	invited, err := register.Invite(request, file, o.factory.Now())
 	if err != nil {
 		return err
 	}
-	c.plan.Changes[register.Path(o.name)] = invited.File
-	if o.dryRun {
-		return c.show()
-	}
-	message := o.message
-	if message == "" {
-		message = "Invite cluster " + o.name
-	}
 	// Nobody's envelopes change, so there is nothing to confirm.
-	if _, err := c.repo.Commit(ctx, message, c.plan.Changes); err != nil {
+	made, err := o.CarryOutFiles(ctx, c.repo, map[string][]byte{register.Path(o.name): invited.File}, nil, message)
+	if err != nil || o.DryRun {
 		return err
 	}
-	commit, err := c.repo.Push(ctx)
-	if err != nil {
-		return err
+	if made.Pushed != "" {
+		o.awaitHub(ctx, made.Pushed)
 	}
-	o.awaitHub(ctx, commit)
 	if _, err := fmt.Fprintln(o.factory.IO.Out, o.line(request, invited.Token)); err != nil {
 		return err
 	}
 	o.factory.Say("paste it where kubectl is the administrator of %s, once, before %s", o.name, invited.Expires.Local().Format("15:04:05"))
+	if made.Pushed == "" {
+		o.factory.Say("the hub takes it once that change is on the branch that it serves")
+	}
 	o.sayGroups(c, invited.Tags)
 	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/clusters"
 	"github.com/pluralsh/plural/installer/register"
@@ -18,18 +20,17 @@ import (
 )
 
 type registerOptions struct {
+	change.Making
 	factory             *cmdutil.Factory
 	name                string
 	kubeconfig, context string
 	hubCA               string
 	tags                map[string]string
-	message             string
-	noCommit, dryRun    bool
 	print, noAgent      bool
 }
 
 func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
-	o := &registerOptions{factory: f}
+	o := &registerOptions{factory: f, Making: change.Making{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "register NAME",
 		Short: "Let a cluster join the fleet",
@@ -38,7 +39,8 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 			"public halves into clusters/NAME.yaml, which is committed and pushed. Where the repository is sealed, the same commit\n" +
 			"lets the cluster open what is sealed for the groups that its tags select. A cluster that is registered already gets\n" +
 			"fresh keys, and its old ones are good for nothing once the hub has seen the commit. Then the agent is put there, where a\n" +
-			"package of the repo does that for the cluster.\n\n" +
+			"package of the repo does that for the cluster. With --pr or --no-push the agent is turned away until the change is merged\n" +
+			"or pushed, so that of a registered cluster whose keys are renewed the old agent is too.\n\n" +
 			"With --print nothing here touches the cluster: one line is printed, for whoever is the cluster's administrator to paste\n" +
 			"within a quarter of an hour. It holds a token that is good once, for this cluster; the agent that it starts makes its own\n" +
 			"keys, and the hub commits them. The hub has to run with --edits.",
@@ -58,9 +60,7 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	flags.StringVar(&o.context, "context", "", "the kubeconfig's `CONTEXT` (default its current one)")
 	flags.StringVar(&o.hubCA, "hub-ca", "", "the `FILE` with the certificates that the agent trusts for the hub, PEM (default the system's)")
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")
-	flags.StringVarP(&o.message, "message", "m", "", "the commit's message")
-	flags.BoolVar(&o.noCommit, "no-commit", false, "write the file, but leave the commit to you")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be written, and do nothing")
+	patientFlags(&o.Making, flags)
 	flags.BoolVar(&o.noAgent, "no-agent", false, "leave the agent's installation to you")
 	flags.BoolVar(&o.print, "print", false, "print a line that registers the cluster where it is pasted")
 	for _, here := range []string{"kubeconfig", "context", "no-commit"} {
@@ -69,11 +69,19 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
+// patientFlags are a change's, where --wait is off unless it is asked for: a fleet's first cluster is registered before there is a hub.
+func patientFlags(m *change.Making, flags *pflag.FlagSet) {
+	m.Flags(flags)
+	m.Wait = false
+	wait := flags.Lookup("wait")
+	wait.DefValue, wait.Usage = "false", "wait until the hub serves the change"
+}
+
 func (o *registerOptions) run(ctx context.Context) error {
 	if err := workspace.CheckName(o.name); err != nil { // it becomes a file's name
 		return fmt.Errorf("cluster %w", err)
 	}
-	c, err := open(ctx, o.factory, o.dryRun)
+	c, err := open(ctx, o.factory, o.DryRun)
 	if err != nil {
 		return err
 	}
@@ -96,17 +104,28 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err := o.prepare(c, prepared); err != nil {
 		return err
 	}
-	if o.dryRun {
-		c.sayReaders()
-		return c.show()
+	c.sayReaders()
+	if c.editor != nil {
+		if o.DryRun {
+			return c.show()
+		}
+		o.Instead = change.Way{Commit: c.plan.Apply, Write: c.write}
 	}
-	if err := prepared.Install(ctx, kube); err != nil {
+	o.Ask = func(ctx context.Context) error { // not before the change is known to work out, nor after git has keys that nobody has
+		if err := prepared.Install(ctx, kube); err != nil {
+			return err
+		}
+		o.factory.Say("cluster %s has its keys", o.name)
+		if err := (clusters.Ways{Root: c.repo.Root(), Config: o.factory.ConfigDir()}).Remember(o.name, way); err != nil {
+			o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, o.name)
+		}
+		return nil
+	}
+	made, err := o.CarryOutFiles(ctx, c.repo, c.plan.Changes, envelopes, "Register cluster "+o.name)
+	if err != nil {
 		return err
 	}
-	if err := (clusters.Ways{Root: c.repo.Root(), Config: o.factory.ConfigDir()}).Remember(o.name, way); err != nil {
-		o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, o.name)
-	}
-	return o.finish(ctx, c)
+	return o.finish(ctx, c, made)
 }
 
 func (o *registerOptions) request(c *intent) (register.Request, error) {
@@ -140,28 +159,18 @@ func (o *registerOptions) prepare(c *intent, prepared *register.Registration) er
 	return nil
 }
 
-// finish makes the commit, once the cluster has its keys.
-func (o *registerOptions) finish(ctx context.Context, c *intent) error {
-	c.sayReaders()
+// finish does what follows from the commit.
+func (o *registerOptions) finish(ctx context.Context, c *intent, made change.Made) error {
 	for _, group := range c.plan.Unreachable {
 		o.factory.Say("cluster %s belongs to the group %s, and you do not: let a member run plural crypto share cluster/%s --group %s", o.name, group, o.name, group)
 	}
-	if o.noCommit {
-		if err := c.write(); err != nil {
-			return err
-		}
-		o.factory.Say("cluster %s has its keys; commit and push %s", o.name, strings.Join(c.paths(), " "))
-		return nil
-	}
-	message := o.message
-	if message == "" {
-		message = "Register cluster " + o.name
-	}
-	commit, err := c.commit(ctx, message)
-	if err != nil {
+	if err := o.Finish(ctx, made, observe.About{}); err != nil {
 		return err
 	}
-	o.factory.Say("cluster %s is registered at %s", o.name, cmdutil.ShortCommit(commit))
+	if made.Pushed == "" {
+		return nil
+	}
+	o.factory.Say("cluster %s is registered at %s", o.name, cmdutil.ShortCommit(made.Pushed))
 	if o.noAgent {
 		return nil
 	}

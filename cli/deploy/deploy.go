@@ -86,54 +86,75 @@ func (o *options) run(ctx context.Context) error {
 	if o.unlock != "" {
 		return Unlock(ctx, repo, o.f.NoInput, o.unlock)
 	}
-	printer, err := o.f.Printer("table")
+	return Carry(ctx, o.f, repo, Choice{
+		Only: o.packages, AllowDestroy: o.allowDestroy, TerraformUnlock: o.terraformUnlock, Parallel: o.parallel,
+		Kubeconfig: o.kubeconfig, Contexts: o.contexts,
+	}, Manner{Command: "plural deploy", DryRun: o.dryRun, ExitCode: o.exitCode})
+}
+
+// Manner is how a deploy is carried out.
+type Manner struct {
+	// Command is what the person ran, for the record.
+	Command string
+	// DryRun shows what would be done, and does nothing; with ExitCode that there is something is ui.ExitDiffers.
+	DryRun, ExitCode bool
+}
+
+// Carry shows what is to be done, asks whether it is meant, does it, and prints what came of it. A first interrupt lets the steps
+// that are under way end.
+func Carry(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, c Choice, m Manner) error {
+	printer, err := f.Printer("table")
 	if err != nil {
 		return err
 	}
-	work, stop, done := o.f.Patiently(ctx)
+	work, stop, done := f.Patiently(ctx)
 	defer done()
-	d, reporter, err := Open(work, o.f, repo, Choice{
-		Only: o.packages, AllowDestroy: o.allowDestroy, TerraformUnlock: o.terraformUnlock, Parallel: o.parallel, Stop: stop,
-		Kubeconfig: o.kubeconfig, Contexts: o.contexts,
-	})
+	c.Stop = stop
+	d, reporter, err := Open(work, f, repo, c)
 	if err != nil {
 		return Explain(err)
 	}
 	defer reporter.Close()
 	made := d.Plan()
-	if o.dryRun {
-		if len(made.Steps) == 0 {
-			o.f.Say("nothing to do: the repo has no packages")
-		}
-		known, err := d.Foresee(work)
-		if err != nil {
-			return err
-		}
-		if err := printer.Print(PlanView(made, known)); err != nil {
-			return err
-		}
-		if o.exitCode && made.Changes() {
-			return ui.Silent(ui.ExitDiffers)
-		}
-		return nil
+	if m.DryRun {
+		return foresee(work, f, d, printer, m)
 	}
 	if !made.Changes() {
-		if _, err := d.Run(work, "plural deploy"); !errors.Is(err, deploy.ErrNothing) {
+		if _, err := d.Run(work, m.Command); !errors.Is(err, deploy.ErrNothing) {
 			return Explain(err)
 		}
-		o.f.Say("nothing to do: %d steps are as they should be", made.Count(plan.Unchanged))
+		f.Say("nothing to do: %d steps are as they should be", made.Count(plan.Unchanged))
 		return printer.Print(reportView(made, nil))
 	}
 	if err := d.Refused(work); err != nil {
-		ShowPlan(o.f, made)
+		ShowPlan(f, made)
 		return Explain(err)
 	}
-	if err := Agree(ctx, o.f, made); err != nil {
+	if err := Agree(ctx, f, made); err != nil {
 		return err
 	}
-	report, err := d.Run(work, "plural deploy")
+	report, err := d.Run(work, m.Command)
 	reporter.Close()
-	return Tell(o.f, printer, made, report, err)
+	return Tell(f, printer, made, report, err)
+}
+
+// foresee prints what a deploy would do.
+func foresee(ctx context.Context, f *cmdutil.Factory, d *deploy.Deploy, printer *ui.Printer, m Manner) error {
+	made := d.Plan()
+	if len(made.Steps) == 0 {
+		f.Say("nothing to do: the repo has no packages")
+	}
+	known, err := d.Foresee(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printer.Print(PlanView(made, known)); err != nil {
+		return err
+	}
+	if m.ExitCode && made.Changes() {
+		return ui.Silent(ui.ExitDiffers)
+	}
+	return nil
 }
 
 // Choice is what a person says about a deploy.

@@ -16,10 +16,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/live"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/completions"
 )
 
 // defaultRenders is how many different inputs of a service are rendered unless more are asked for.
@@ -76,13 +78,55 @@ every run. KUBECTL_EXTERNAL_DIFF, when set, is run on two folders of objects.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.exitCode, "exit-code", false, "end with 2 when there are differences")
 	flags.BoolVar(&o.files, "files", false, "compare files in the place of what they render to")
+	o.flags(flags)
+	return cmd
+}
+
+// NewCmdOfService is `plural service diff`.
+func NewCmdOfService(f *cmdutil.Factory) *cobra.Command {
+	o := options{f: f}
+	cmd := &cobra.Command{
+		Use:   "diff NAME [COMMIT]",
+		Short: "Show what the work tree changes of a service",
+		Long: `Show what the work tree changes of a service against a commit, by default the
+last one: what plural diff svc/NAME shows. With --live, clusters that can be
+reached from here are asked besides what an apply would change in them now.`,
+		Example: cmdutil.Example(
+			"plural service diff podinfo --cluster edge-1",
+			"plural svc diff podinfo main --exit-code",
+			"plural svc diff podinfo --live --context edge-1=admin@edge-1"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmdutil.Exactly("NAME")(cmd, args)
+			}
+			return cmdutil.AtMost(2)(cmd, args)
+		},
+		ValidArgsFunction: cmdutil.Complete(f, completions.Services, completions.Commits),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.services, o.commit = args[:1], "HEAD"
+			if len(args) > 1 {
+				o.commit = args[1]
+			}
+			if err := o.live.Check(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.clusters, "cluster", nil, "compare what these `CLUSTERS` get")
+	o.flags(flags)
+	return cmd
+}
+
+// flags are those of every comparison.
+func (o *options) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.exitCode, "exit-code", false, "end with 2 when there are differences")
 	flags.BoolVar(&o.unified, "unified", false, "show objects as unified diffs of YAML")
 	flags.IntVar(&o.renders, "renders", defaultRenders, "render at most this many variants of a service; 0 for all")
 	flags.StringVar(&o.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
 	o.live.AddFlags(flags, "ask clusters besides what an apply would change in them now")
-	return cmd
 }
 
 // read tells a commit from services and clusters.

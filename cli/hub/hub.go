@@ -19,9 +19,9 @@ import (
 func NewCmdHub(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "hub",
-		Short:   "Run and reach the hub",
+		Short:   "Install, run and reach the hub",
 		Example: cmdutil.Example("plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural", "plural hub status"),
-	}, newCmdServe(f, nil), newCmdStatus(f), newCmdHint(f))
+	}, newCmdServe(f, nil), newCmdStatus(f), newCmdInstall(f), newCmdUpgrade(f), newCmdOpen(f), newCmdHint(f))
 }
 
 // newCmdHint is what a git host's hook runs.

@@ -1,4 +1,6 @@
 // Package local owns the commands around the fleets of this machine.
+//
+// A cluster that belongs to no fleet is to them a fleet of its own, which has nothing else.
 package local
 
 import (
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/adrg/xdg"
@@ -19,6 +22,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/supervise"
+	"github.com/pluralsh/plural/workspace"
 )
 
 // StateDir is where local fleets keep their data.
@@ -30,8 +34,8 @@ func NewCmdLocal(f *cmdutil.Factory) *cobra.Command {
 		Use:     "local",
 		Short:   "Look after the fleets of this machine",
 		GroupID: cmdutil.GroupTool,
-		Example: cmdutil.Example("plural local list", "plural local kubeconfig edge-1 > kubeconfig"),
-	}, newCmdList(f), newCmdKubeconfig(f), newCmdStop(f, "stop", true), newCmdStop(f, "start", false), newCmdSupervise(f))
+		Example: cmdutil.Example("plural local list", "plural local create scratch", "plural local kubeconfig edge-1 > kubeconfig"),
+	}, newCmdCreate(f), newCmdDelete(f), newCmdList(f), newCmdKubeconfig(f), newCmdStop(f, "stop", true), newCmdStop(f, "start", false), newCmdSupervise(f))
 }
 
 // Existing is the local fleet of the installation repo in dir.
@@ -68,6 +72,22 @@ func current(f *cmdutil.Factory) (installer.Fleet, error) {
 		return all[0], nil
 	}
 	return installer.Fleet{}, &ui.Err{Msg: fmt.Sprintf("there are %d local fleets", len(all)), Fix: "name one by its repo: -C DIR"}
+}
+
+// holding is the fleet whose cluster is meant by a name: the current one, where that has it or nothing else does.
+func holding(f *cmdutil.Factory, cluster string) (installer.Fleet, error) {
+	at, err := current(f)
+	if err == nil {
+		if names, err := at.Clusters(); err == nil && slices.Contains(names, cluster) {
+			return at, nil
+		}
+	}
+	if workspace.CheckName(cluster) == nil {
+		if one, ok, aloneErr := alone(cluster); aloneErr == nil && ok {
+			return one, nil
+		}
+	}
+	return at, err
 }
 
 // Programs are the binaries that make up a local fleet.
@@ -117,7 +137,8 @@ type part struct {
 	Restarts int       `json:"restarts"`
 	Exit     string    `json:"exit,omitempty"`
 	Log      string    `json:"log"`
-	Repo     string    `json:"repo"`
+	// Repo is empty for a cluster that belongs to no fleet.
+	Repo string `json:"repo"`
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
@@ -131,6 +152,11 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			alone, err := installer.AllAlone(StateDir())
+			if err != nil {
+				return err
+			}
+			fleets = append(fleets, alone...)
 			parts := []part{}
 			for _, at := range fleets {
 				list, err := at.Parts()
@@ -171,7 +197,7 @@ func show(f *cmdutil.Factory, parts []part) error {
 	for i := range parts {
 		p := &parts[i]
 		view.Names = append(view.Names, "process/"+p.Name)
-		view.Rows = append(view.Rows, []string{p.Name, p.Phase, strconv.Itoa(p.PID), strconv.Itoa(p.Restarts), p.Repo, p.Log})
+		view.Rows = append(view.Rows, []string{p.Name, p.Phase, strconv.Itoa(p.PID), strconv.Itoa(p.Restarts), cmdutil.OrDash(p.Repo), p.Log})
 	}
 	if len(parts) == 0 && printer.Human() {
 		f.Say("no local fleet; plural up --local makes one")
@@ -186,7 +212,7 @@ func newCmdKubeconfig(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural local kubeconfig edge-1 > kubeconfig", "plural local kubeconfig mgmt -C ./fleet"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			at, err := current(f)
+			at, err := holding(f, args[0])
 			if err != nil {
 				return err
 			}
@@ -211,7 +237,7 @@ func newCmdStop(f *cmdutil.Factory, verb string, stopped bool) *cobra.Command {
 		Example: cmdutil.Example("plural local "+verb+" hub", "plural local "+verb+" cluster-edge-1"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := current(f)
+			at, err := holding(f, strings.TrimPrefix(args[0], installer.ClusterPart))
 			if err != nil {
 				return err
 			}
@@ -219,7 +245,11 @@ func newCmdStop(f *cmdutil.Factory, verb string, stopped bool) *cobra.Command {
 			defer cancel()
 			err = at.Stop(ctx, args[0], stopped)
 			if errors.Is(err, installer.ErrDown) {
-				return &ui.Err{Msg: "the fleet is down", Fix: "plural up --local " + at.Repo, Doc: ui.DocLocal, Err: err}
+				told := &ui.Err{Msg: "the fleet is down", Fix: "plural up --local " + at.Repo, Doc: ui.DocLocal, Err: err}
+				if at.Repo == "" {
+					told.Msg, told.Fix = "the cluster is down", "plural local create "+filepath.Base(at.Dir)
+				}
+				return told
 			}
 			return err
 		},

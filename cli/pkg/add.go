@@ -101,7 +101,8 @@ func (o *addOptions) run(ctx context.Context, args []string) error {
 	if err := o.given.answer(ctx, proposal, main); err != nil {
 		return err
 	}
-	return d.finish(ctx, &o.making, proposal, len(args))
+	_, err = d.finish(ctx, &o.making, proposal, len(args))
+	return err
 }
 
 // show says what a proposal would change, and who asked for it.
@@ -130,16 +131,16 @@ func (d *desk) show(p *packs.Proposal) error {
 }
 
 // finish plans a proposal's files, asks where more would change than was asked for, and carries it out.
-func (d *desk) finish(ctx context.Context, making *change.Making, p *packs.Proposal, asked int) error {
+func (d *desk) finish(ctx context.Context, making *change.Making, p *packs.Proposal, asked int) (made change.Made, err error) {
 	result, err := p.Plan(ctx)
 	if err != nil {
-		return err
+		return made, err
 	}
 	for _, note := range result.Notes {
 		d.f.Say("note  %s", ui.Clean(note))
 	}
 	if len(result.Conflicts) > 0 {
-		return d.conflicts(making, result)
+		return made, d.conflicts(making, result)
 	}
 	if len(p.Changed()) > asked && !d.f.Yes && !making.DryRun {
 		yes, err := d.f.Prompter().Confirm(ctx, "Go on with all of these?", "--yes")
@@ -147,7 +148,7 @@ func (d *desk) finish(ctx context.Context, making *change.Making, p *packs.Propo
 			err = context.Canceled
 		}
 		if err != nil {
-			return err
+			return made, err
 		}
 	}
 	return d.carryOut(ctx, making, result.Changes, result.Message)

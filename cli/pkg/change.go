@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -75,7 +76,8 @@ func (o *setOptions) run(ctx context.Context, name string, args []string) error 
 	if err != nil {
 		return err
 	}
-	return d.carryOut(ctx, &o.making, changes, "Configure package "+name)
+	_, err = d.carryOut(ctx, &o.making, changes, "Configure package "+name)
+	return err
 }
 
 func newCmdRemove(f *cmdutil.Factory) *cobra.Command {
@@ -87,7 +89,11 @@ func newCmdRemove(f *cmdutil.Factory) *cobra.Command {
 
 A package that others need stays, unless those are named too, and so does one that
 is protected. With the commit its Services are taken off their clusters by the
-agents; plural deploy --allow-destroy takes down what terraform made for it.`,
+agents; plural deploy --allow-destroy takes down what terraform made for it.
+
+Before anything is written the command says how many objects that is on which
+clusters, as the hub knows it, and which deletions will wait for an agreement
+(plural service ack), since they are more than a deletion budget allows.`,
 		Example: cmdutil.Example("plural package remove redis", "plural package remove web redis --dry-run"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -113,6 +119,9 @@ func remove(ctx context.Context, f *cmdutil.Factory, making *change.Making, name
 	if len(removal.Idle) > 0 {
 		f.Say("note  nothing needs %s any more: plural package remove %s", strings.Join(removal.Idle, ", "), strings.Join(removal.Idle, " "))
 	}
+	if err := d.sayToll(ctx, names, removal); err != nil {
+		return err
+	}
 	if !f.Yes && !making.DryRun {
 		yes, err := f.Prompter().Confirm(ctx, fmt.Sprintf("Remove %s?", strings.Join(names, ", ")), "--yes")
 		if err == nil && !yes {
@@ -122,18 +131,35 @@ func remove(ctx context.Context, f *cmdutil.Factory, making *change.Making, name
 			return err
 		}
 	}
-	return d.carryOut(ctx, making, removal.Changes, "Remove package "+strings.Join(names, ", "))
+	_, err = d.carryOut(ctx, making, removal.Changes, "Remove package "+strings.Join(names, ", "))
+	return err
 }
 
-type upgradeOptions struct {
+// Upgrade is how installations are brought to newer versions.
+type Upgrade struct {
 	f      *cmdutil.Factory
 	to     string
 	given  given
 	making change.Making
 }
 
+// NewUpgrade is an upgrade that has not been told anything yet.
+func NewUpgrade(f *cmdutil.Factory) *Upgrade {
+	return &Upgrade{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
+}
+
+// Flags declares what a person may say of it.
+func (o *Upgrade) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.to, "to", "", "this `VERSION`, and agree to what it breaks")
+	o.given.flags(flags)
+	o.making.Flags(flags)
+}
+
+// DryRun says whether the upgrade is to be shown alone.
+func (o *Upgrade) DryRun() bool { return o.making.DryRun }
+
 func newCmdUpgrade(f *cmdutil.Factory) *cobra.Command {
-	o := &upgradeOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
+	o := NewUpgrade(f)
 	cmd := &cobra.Command{
 		Use:   "upgrade [NAME...]",
 		Short: "Bring packages to newer versions, as a commit",
@@ -150,40 +176,41 @@ somebody names it: --to VERSION is the agreement, which is written down.`,
 			"plural package upgrade",
 			"plural package upgrade web redis --dry-run",
 			"plural package upgrade web --to 2.0.0"),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := o.Run(cmd.Context(), args)
+			return err
+		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.to, "to", "", "this `VERSION`, and agree to what it breaks")
-	o.given.flags(flags)
-	o.making.Flags(flags)
+	o.Flags(cmd.Flags())
 	return cmd
 }
 
-func (o *upgradeOptions) run(ctx context.Context, names []string) error {
+// Run upgrades the named installations, all where none is named, and says how far that was carried.
+func (o *Upgrade) Run(ctx context.Context, names []string) (made change.Made, err error) {
 	d, err := open(o.f)
 	if err != nil {
-		return err
+		return made, err
 	}
 	proposal, err := d.Upgrade(ctx, names, o.to)
 	if err != nil {
-		return err
+		return made, err
 	}
 	for _, h := range proposal.Held {
 		o.f.Say("held  %s: %s", ui.Clean(h.Why), h.Instead)
 	}
 	if proposal.Idle() {
 		o.f.Say("nothing to upgrade")
-		return nil
+		return made, nil
 	}
 	if err := d.show(proposal); err != nil {
-		return err
+		return made, err
 	}
 	main := ""
 	if len(names) == 1 {
 		main = names[0]
 	}
 	if err := o.given.answer(ctx, proposal, main); err != nil {
-		return err
+		return made, err
 	}
 	asked := len(names)
 	if asked == 0 {

@@ -105,16 +105,18 @@ func openCatalogs(f *cmdutil.Factory, loaded *fleet.Fleet, files fs.FS) (*catalo
 }
 
 // carryOut makes what was planned the repo's. Files that a package brings are counted, not shown.
-func (d *desk) carryOut(ctx context.Context, making *change.Making, files map[string][]byte, message string) error {
+func (d *desk) carryOut(
+	ctx context.Context, making *change.Making, files map[string][]byte, message string,
+) (change.Made, error) {
 	if len(files) == 0 {
 		d.f.Say("nothing to do")
-		return nil
+		return change.Made{}, nil
 	}
 	made, err := making.CarryOutFiles(ctx, d.repo, files, d.foldNew, message)
 	if err == nil && made.Written && made.Branch == "" {
 		d.f.Say("next  plural deploy")
 	}
-	return err
+	return made, err
 }
 
 // foldNew is the payload folder of a file that it does not have yet.

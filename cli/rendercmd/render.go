@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -61,10 +62,7 @@ What is sealed is opened with your own identities, and printed as ***.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.cluster, "cluster", "", "render for this cluster only")
-	flags.StringVar(&opts.commit, "commit", "", "render this `REVISION` in the place of the work tree")
-	flags.StringVar(&opts.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
-	flags.BoolVar(&opts.showSecrets, "show-secrets", false, "print what was sealed")
+	opts.flags(flags)
 	flags.StringVar(&opts.folder.path, "path", "", "render this `FOLDER`, which need not be in an installation repo")
 	flags.StringVar(&opts.folder.root, "root", "", "with --path: the `FOLDER` that it may refer into (default: its git repository)")
 	flags.StringVar(&opts.folder.renderer, "renderer", "", "with --path: raw, kustomize or helm (default: told from the files)")
@@ -74,6 +72,38 @@ What is sealed is opened with your own identities, and printed as ***.`,
 	flags.StringToStringVar(&opts.folder.parameters, "parameter", nil, "with --path: what *.tmpl files see, `KEY=VALUE`")
 	flags.Lookup("parameter").DefValue = "" // or help would show an empty list as default
 	return cmd
+}
+
+// NewCmdOfService is `plural service render`.
+func NewCmdOfService(f *cmdutil.Factory) *cobra.Command {
+	opts := options{f: f}
+	cmd := &cobra.Command{
+		Use:   "render NAME",
+		Short: "Print what a service's clusters would get, offline",
+		Long: `Print what a service's clusters would get, offline: what plural render NAME prints.
+
+Where clusters get different manifests, each rendition stands below a comment that
+names its clusters. What is sealed is opened with your own identities, and printed
+as ***.`,
+		Example: cmdutil.Example(
+			"plural service render podinfo --cluster edge-1",
+			"plural svc render podinfo --commit HEAD~1 -o name"),
+		Args: cmdutil.Exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.services = args
+			return run(cmd.Context(), opts)
+		},
+	}
+	opts.flags(cmd.Flags())
+	return cmd
+}
+
+// flags are those about what the installation repo says.
+func (o *options) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.cluster, "cluster", "", "render for this cluster only")
+	flags.StringVar(&o.commit, "commit", "", "render this `REVISION` in the place of the work tree")
+	flags.StringVar(&o.kubeVersion, "kube-version", "", "the Kubernetes version that charts see, such as v1.35.0")
+	flags.BoolVar(&o.showSecrets, "show-secrets", false, "print what was sealed")
 }
 
 func run(ctx context.Context, opts options) error {

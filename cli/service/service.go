@@ -14,6 +14,8 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/diff"
+	"github.com/pluralsh/plural/cli/rendercmd"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/filter"
 )
@@ -27,7 +29,8 @@ func NewCmdService(f *cmdutil.Factory) *cobra.Command {
 		Short:   "See and steer the fleet's services",
 		Example: cmdutil.Example("plural service list", "plural service get podinfo"),
 	}, newCmdList(f), newCmdGet(f), newCmdCreate(f), newCmdSet(f), newCmdEdit(f), newCmdDelete(f), newCmdAck(f), newCmdSync(f),
-		newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f), newCmdRestart(f), newCmdHistory(f), newCmdRollback(f))
+		newCmdSuspend(f), newCmdResume(f), newCmdTree(f), newCmdEvents(f), newCmdRestart(f), newCmdHistory(f), newCmdRollback(f),
+		rendercmd.NewCmdOfService(f), diff.NewCmdOfService(f))
 }
 
 func newCmdList(f *cmdutil.Factory) *cobra.Command {

@@ -11,6 +11,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/local"
+	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
 	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/ledger"
@@ -81,9 +82,6 @@ func (o *downOptions) run(ctx context.Context) error {
 	return o.takeDown(ctx, repo)
 }
 
-// agentPackage is the package whose installations go first: an agent would put back what goes.
-const agentPackage = "agent"
-
 func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error {
 	printer, err := o.f.Printer("table")
 	if err != nil {
@@ -120,7 +118,7 @@ func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error 
 	return deploy.Tell(o.f, printer, d.Plan(), report, err)
 }
 
-// agentsOf are the installations of agents in the record.
+// agentsOf are the installations of agents in the record. They go first: an agent would put back what goes.
 func agentsOf(ctx context.Context, repo *workspace.Repo) ([]string, error) {
 	l, err := ledger.Open(repo)
 	if err != nil {
@@ -132,7 +130,7 @@ func agentsOf(ctx context.Context, repo *workspace.Repo) ([]string, error) {
 	}
 	var agents []string
 	for name, i := range record.Installations {
-		if i.Package == agentPackage {
+		if i.Package == pkg.AgentPackage {
 			agents = append(agents, name)
 		}
 	}

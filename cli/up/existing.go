@@ -25,7 +25,6 @@ import (
 	"github.com/pluralsh/plural/installer/existing"
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // existingOptions are the flags about a cluster that is there already.
@@ -65,7 +64,7 @@ func (o *options) upExisting(ctx context.Context) error {
 		return err
 	}
 	wanted.Packages = func(ctx context.Context, repo *workspace.Repo) error {
-		return pkg.Ensure(ctx, f, repo, hubAndAgent(), o.existing.set, o.existing.answers)
+		return pkg.Ensure(ctx, f, repo, []packs.Wanted{pkg.Hub(), pkg.Agent()}, o.existing.set, o.existing.answers)
 	}
 	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
 		return o.deploy(ctx, repo, reporter, stop)
@@ -241,10 +240,4 @@ func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter pro
 		return nil
 	}
 	return err
-}
-
-// hubAndAgent are the packages that make a fleet. Clusters with the tag agent=none run their agent some other way.
-func hubAndAgent() []packs.Wanted {
-	all := fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "agent", Operator: "NotIn", Values: []string{"none"}}}}
-	return []packs.Wanted{{Name: "hub"}, {Name: agentPackage, Clusters: all}}
 }

@@ -122,8 +122,9 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 
 // Names of the parts of a local fleet.
 const (
-	hubProcess  = "hub"
-	clusterPart = "cluster-"
+	hubProcess = "hub"
+	// ClusterPart is before a cluster's name in the name of its control plane's process.
+	ClusterPart = "cluster-"
 	agentPart   = "agent-"
 )
 
@@ -184,7 +185,7 @@ func (f Fleet) Clusters() ([]string, error) {
 	parts, err := f.Parts()
 	var clusters []string
 	for _, p := range parts {
-		if cluster, ok := strings.CutPrefix(p.Name, clusterPart); ok {
+		if cluster, ok := strings.CutPrefix(p.Name, ClusterPart); ok {
 			clusters = append(clusters, cluster)
 		}
 	}

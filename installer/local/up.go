@@ -179,7 +179,7 @@ func (b *bringUp) startClusters(ctx context.Context, step string) (string, error
 			return "", fmt.Errorf("make folder of cluster %s: %w", cluster, err)
 		}
 		if err := b.processes().Set(supervise.Process{
-			Name:    clusterPart + cluster,
+			Name:    ClusterPart + cluster,
 			Command: []string{b.Localkube, "run", "--dir", dir, "--name", cluster, "--with-parent"},
 		}); err != nil {
 			return "", err
@@ -187,7 +187,7 @@ func (b *bringUp) startClusters(ctx context.Context, step string) (string, error
 	}
 	for i, cluster := range b.Options.Clusters {
 		b.Reporter.Detail(step, fmt.Sprintf("%d of %d ready", i, len(b.Options.Clusters)))
-		if err := b.await(ctx, clusterPart+cluster, func() bool { return b.serves(ctx, cluster) }); err != nil {
+		if err := b.await(ctx, ClusterPart+cluster, func() bool { return b.serves(ctx, cluster) }); err != nil {
 			return "", err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,25 @@ func (i *Invitation) in(document *yaml.Node, hubCA string) ([]byte, error) {
 	set(join, "expires", i.Expires.Format(time.RFC3339))
 	if hubCA != "" {
 		set(join, "hubCA", hubCA)
+	}
+	return encode(document)
+}
+
+// Revoke takes a cluster's join token out of its file; nil when there is none in it.
+func Revoke(cluster string, file []byte) ([]byte, error) {
+	document, err := own(file, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("edit %s: %w", Path(cluster), err)
+	}
+	spec := lookup(document.Content[0], "spec")
+	if spec == nil || lookup(spec, "join") == nil {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(spec.Content); i += 2 {
+		if spec.Content[i].Value == "join" {
+			spec.Content = slices.Delete(spec.Content, i, i+2)
+			break
+		}
 	}
 	return encode(document)
 }

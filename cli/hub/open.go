@@ -1,0 +1,80 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+func newCmdOpen(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "open",
+		Short: "Open the hub's page, or print its address",
+		Long: `Print the hub's address and, on a terminal, open its page in a browser: $BROWSER,
+else the system's. Where the hub has no page, what shows the fleet in the terminal
+is named.`,
+		Example: cmdutil.Example("plural hub open", "plural hub open --hub https://hub.example.com"),
+		Args:    cmdutil.Exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return open(cmd.Context(), f) },
+	}
+}
+
+func open(ctx context.Context, f *cmdutil.Factory) error {
+	hub, err := f.HubClient()
+	if err != nil {
+		return err
+	}
+	address := hub.Address()
+	if _, err := fmt.Fprintln(f.IO.Out, ui.Clean(address)); err != nil {
+		return err
+	}
+	token, err := f.HubToken(address)
+	if err != nil {
+		return err
+	}
+	if token == "" {
+		f.Say("log in: plural auth login --hub %s", ui.Clean(address))
+	}
+	if !f.IO.OutTTY {
+		return nil
+	}
+	has, err := hub.HasPage(ctx)
+	if err != nil {
+		return err
+	}
+	if !has {
+		f.Say("it has no page; in the terminal: plural tui")
+		return nil
+	}
+	return browse(ctx, f, address)
+}
+
+// browse opens an address in the person's browser. It is that of a hub, which begins with its scheme.
+func browse(ctx context.Context, f *cmdutil.Factory, address string) error {
+	command := []string{"xdg-open"}
+	switch browser := strings.Fields(f.Getenv("BROWSER")); {
+	case len(browser) > 0:
+		command = browser
+	case runtime.GOOS == "darwin":
+		command = []string{"open"}
+	case runtime.GOOS == "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	err := exec.CommandContext(ctx, command[0], append(command[1:], address)...).Run() //nolint:gosec // the person's own choice
+	if errors.Is(err, exec.ErrNotFound) {
+		f.Say("there is no browser here: open it where there is one")
+		return nil
+	}
+	if err != nil {
+		return &ui.Err{Msg: "the browser did not open " + address, Cause: err.Error(), Fix: "set BROWSER, or open it by hand", Doc: ui.DocProgram, Err: err}
+	}
+	return nil
+}
