@@ -54,7 +54,8 @@ func (d *desk) sayToll(ctx context.Context, names []string, removal *packs.Remov
 		}
 		for i := range p.Spec.Steps {
 			if p.Spec.Steps[i].Terraform != nil {
-				d.f.Say("terraform made %s/%s, as far as it was deployed: that stays until plural deploy --allow-destroy", name, p.Spec.Steps[i].Name)
+				d.f.Say("terraform made %s/%s, as far as it was deployed: that stays until plural deploy --allow-destroy",
+					name, p.Spec.Steps[i].Name)
 			}
 		}
 	}
@@ -69,7 +70,8 @@ func (t *toll) stays(s *fleet.Service) bool {
 	return cmp.Or(s.Spec.Sync.OnDelete, t.before.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
 }
 
-// objects says what the services have on each cluster, as agents reported last. A hub that cannot say keeps nobody from going on.
+// objects says what the services have on each cluster, as agents reported last. A hub that cannot say keeps nobody from going
+// on.
 func (t *toll) objects(ctx context.Context) error {
 	if len(t.gone) == 0 {
 		return nil
@@ -106,7 +108,8 @@ func (t *toll) objects(ctx context.Context) error {
 	t.told(goes, "go", more)
 	t.told(stays, "stay, as nobody's (sync.onDelete: orphan)", 0)
 	if len(goes) > 0 {
-		t.f.Say("Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims stay, unless they say plural.sh/prune: allow")
+		t.f.Say("Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims stay, " +
+			"unless they say plural.sh/prune: allow")
 	}
 	return nil
 }
@@ -151,7 +154,8 @@ func (t *toll) budgets() error {
 		return err
 	}
 	if all := len(t.before.Services); !limit.Allows(len(names), all) {
-		t.f.Say("%d of %s leave, and the deletion budget of %s allows %d: the hub will refuse the commit until plural service ack --commit",
+		t.f.Say("%d of %s leave, and the deletion budget of %s allows %d: "+
+			"the hub will refuse the commit until plural service ack --commit",
 			len(names), counted(all, "service"), limit, limit.Allowed(all))
 	}
 	var waits []string
@@ -178,7 +182,8 @@ func (t *toll) budgets() error {
 		if left := len(waits) - len(named); left > 0 {
 			text += fmt.Sprintf(" and %d more", left)
 		}
-		t.f.Say("on %s it is more than the deletion budget of %s allows: it will wait there until plural service ack --cluster-removals %s",
+		t.f.Say("on %s it is more than the deletion budget of %s allows: "+
+			"it will wait there until plural service ack --cluster-removals %s",
 			ui.Clean(text), limit, ui.Clean(waits[0]))
 	}
 	return nil

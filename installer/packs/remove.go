@@ -21,6 +21,8 @@ type Removal struct {
 	Changes map[string][]byte
 	// Idle are installations that others needed, and that nothing needs any more.
 	Idle []string
+	// Without are installations that can do without what goes, and have it no more.
+	Without []string
 }
 
 // NeededError says that a package cannot go while others need it.
@@ -62,7 +64,9 @@ func (s *Shelf) Remove(names ...string) (*Removal, error) {
 		left = append(left, optional...)
 		lock.Remove(name)
 	}
-	r := &Removal{Changes: map[string][]byte{}, Idle: idle(s.World.Lock, lock)}
+	slices.Sort(left)
+	left = slices.Compact(left)
+	r := &Removal{Changes: map[string][]byte{}, Idle: idle(s.World.Lock, lock), Without: left}
 	for i := range lock.Packages {
 		e := &lock.Packages[i]
 		e.Requires = maps.Clone(e.Requires)
