@@ -23,6 +23,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/act"
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/workspace"
@@ -66,6 +67,9 @@ type set struct {
 	env      []string
 	// token is the one that is kept now.
 	token func() (string, error)
+	// own are the person's own commands, greeting is what is told at first.
+	own      []own.Command
+	greeting pane.Told
 	// out is the terminal; nil: nobody looks at it.
 	out io.Writer
 }
@@ -86,11 +90,12 @@ func open(t *testing.T, s set) *stage {
 	}
 	st.world.Source = known.FromBoth(st.world.Hub, s.repo, s.seen, known.Options{Now: s.now, Token: s.token})
 	desk := act.New(st.world, act.Runner{Program: os.Args[0], Globals: s.globals, Env: append(append(os.Environ(), asProgram+"=1"), s.env...)})
+	desk.Add(s.own)
 	keep := func() func() error { return nil }
 	if s.seen != nil {
 		keep = func() func() error { return st.world.Fleet.Remember(s.seen) }
 	}
-	model, err := newModel(st.world, desk, keep, s.line)
+	model, err := newModel(st.world, desk, keep, s.line, s.greeting)
 	if err != nil {
 		t.Fatal(err)
 	}

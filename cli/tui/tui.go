@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
@@ -29,12 +30,14 @@ import (
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/details"
 	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/tui/tables"
 	"github.com/pluralsh/plural/cli/tui/words"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/strict"
 	"github.com/pluralsh/plural/workspace/views"
 )
 
@@ -98,7 +101,7 @@ func (o *options) run(ctx context.Context, line string) error {
 	if seen != nil {
 		keep = func() func() error { return world.Fleet.Remember(seen) }
 	}
-	model, err := newModel(world, desk, keep, line)
+	model, err := newModel(world, desk, keep, line, o.own(desk))
 	if err != nil {
 		return err
 	}
@@ -270,7 +273,35 @@ func (o *options) desk(world *pane.World) (*act.Desk, error) {
 	return act.New(world, act.Runner{Program: program, Globals: globals}), nil
 }
 
-func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string) (*console.Model, error) {
+// own adds the person's own commands. A mistake in them keeps nobody from looking at the fleet: it is told.
+func (o *options) own(desk *act.Desk) pane.Told {
+	list, err := own.Load(o.factory.ConfigDir(), taken())
+	desk.Add(list)
+	var mistakes strict.Errors
+	switch {
+	case errors.As(err, &mistakes) && len(mistakes) > 1:
+		return pane.Told{Text: fmt.Sprintf("%v (and %d more)", mistakes[0], len(mistakes)-1), Bad: true}
+	case err != nil:
+		return pane.Told{Text: err.Error(), Bad: true}
+	}
+	return pane.Told{}
+}
+
+// taken says what keys do already, anywhere in the console.
+func taken() map[string]string {
+	all := map[string]string{"enter": "look into it"}
+	everywhere, open := console.Keys()
+	for _, some := range [][]key.Binding{everywhere, open, tables.Keys(), details.Keys(), act.Keys()} {
+		for _, b := range some {
+			for _, name := range b.Keys() {
+				all[name] = b.Help().Desc
+			}
+		}
+	}
+	return all
+}
+
+func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string, greeting pane.Told) (*console.Model, error) {
 	panes := map[string]pane.Maker{}
 	for _, some := range []map[string]pane.Maker{tables.Panes(), details.Panes(), desk.Panes()} {
 		maps.Copy(panes, some)
@@ -287,5 +318,5 @@ func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line 
 		}
 		home = open
 	}
-	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home}), nil
+	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home, Greeting: greeting}), nil
 }

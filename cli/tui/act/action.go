@@ -71,6 +71,8 @@ type Action struct {
 	LogsIn bool
 	// Terminal says that its command talks to the person, on the console's terminal.
 	Terminal bool
+	// Outside says that its commands are programs of the person's, and not commands of this one.
+	Outside bool
 	// Care is what is asked first. From Look on its commands know --dry-run.
 	Care Care
 	// Deletes says that something goes by it: in production that wants to be typed.
@@ -102,7 +104,7 @@ func bind(k, text string) key.Binding { return key.NewBinding(key.WithKeys(k), k
 
 // Actions are all that there are. Of those with one key, the first that applies is meant.
 func (d *Desk) Actions() []Action {
-	return slices.Concat(d.login(), d.now(), d.written(), d.back(), d.tools(), d.copies())
+	return slices.Concat(d.login(), d.now(), d.written(), d.back(), d.tools(), d.copies(), d.owned())
 }
 
 // login is what lets a person in again.

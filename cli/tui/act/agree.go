@@ -61,7 +61,7 @@ func (a *agreement) look() tea.Cmd {
 		return nil
 	}
 	args := dry(a.plan.commands[len(a.looks)])
-	return later(a.desk, func() looked { return looked{a, a.desk.runner.Run(a.ctx, args)} })
+	return later(a.desk, func() looked { return looked{a, a.plan.runner.Run(a.ctx, args)} })
 }
 
 // took takes a dry run in.
@@ -199,7 +199,7 @@ func (a *agreement) lines() []text {
 		out = append(out, text{paint.Bold, fmt.Sprintf("%s: %s", a.plan.targets, strings.Join(n, ", "))}, text{})
 	}
 	for i, args := range a.plan.commands {
-		out = append(out, text{paint.Key, "$ " + a.desk.runner.Line(args)})
+		out = append(out, text{paint.Key, "$ " + a.plan.runner.Line(args)})
 		if i >= a.wanted {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
@@ -27,7 +28,9 @@ import (
 type Desk struct {
 	world  *pane.World
 	runner Runner
-	log    Log
+	// own are the commands that the person added.
+	own []own.Command
+	log Log
 	// jobs are what is under way, the oldest first. Of those that write commits only the first is at work: a work tree is for one.
 	jobs []*job
 	// work are the goroutines that wait for child processes.
@@ -120,7 +123,8 @@ func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.C
 	if err != nil {
 		return told(true, "%s: %v", a.Binding.Help().Desc, err)
 	}
-	p := plan{action: a, targets: a.About(subjects), commands: commands}
+	p := plan{action: a, targets: a.About(subjects), commands: commands, runner: d.runner}
+	p.runner.Outside = a.Outside
 	if p.care = a.care(len(p.targets.Names)); a.Deletes && slices.ContainsFunc(subjects, d.world.Production) {
 		p.care = Typed
 	}

@@ -15,6 +15,8 @@ type plan struct {
 	action   *Action
 	targets  Targets
 	commands [][]string
+	// runner runs them.
+	runner Runner
 	// care is what is asked first.
 	care Care
 	// shown is what the dry runs of the first commands printed: what a person agreed to. None: nothing was shown.
@@ -79,15 +81,15 @@ func (d *Desk) next(j *job) tea.Cmd {
 	}
 	at := len(j.entries)
 	args := j.commands[at]
-	e := &Entry{Began: d.world.Now(), Action: j.action.Name, Line: d.runner.Line(args)}
+	e := &Entry{Began: d.world.Now(), Action: j.action.Name, Line: j.runner.Line(args)}
 	j.entries = append(j.entries, e)
 	d.log.add(e)
 	return later(d, func() ended {
 		before := d.head(j)
-		if at < len(j.shown) && d.runner.Run(j.ctx, dry(args)).Out != j.shown[at] && j.ctx.Err() == nil {
+		if at < len(j.shown) && j.runner.Run(j.ctx, dry(args)).Out != j.shown[at] && j.ctx.Err() == nil {
 			return ended{job: j, result: Result{Code: -1, Err: changed}}
 		}
-		out := ended{job: j, result: d.runner.Run(j.ctx, args)}
+		out := ended{job: j, result: j.runner.Run(j.ctx, args)}
 		if after := d.head(j); after != before {
 			out.commit = after
 		}

@@ -78,7 +78,7 @@ func (p *progress) lines() []text {
 		if i < len(p.job.entries) {
 			glyph, style, word = p.desk.sign(p.job.entries[i])
 		}
-		out = append(out, text{style, glyph + " " + p.desk.world.Look.Pad(word, 8) + " " + p.desk.runner.Line(args)})
+		out = append(out, text{style, glyph + " " + p.desk.world.Look.Pad(word, 8) + " " + p.job.runner.Line(args)})
 	}
 	if !p.job.over() {
 		return out

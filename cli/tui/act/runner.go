@@ -23,6 +23,8 @@ type Runner struct {
 	Globals []string
 	// Env is the commands' environment; nil: that of this process.
 	Env []string
+	// Outside has it run other programs: the first word of a command is one, and Program and Globals count for nothing.
+	Outside bool
 	// Grace is how long a command has to end by itself when it is stopped; 0: ten seconds.
 	Grace time.Duration
 }
@@ -43,7 +45,8 @@ func (r *Runner) Run(ctx context.Context, args []string) Result {
 	if ctx.Err() != nil {
 		return Result{Code: -1, Err: "error: stopped before it began\n"}
 	}
-	child := exec.CommandContext(ctx, r.Program, slices.Concat(r.Globals, []string{"--no-input", "--yes", "--color=never"}, args)...)
+	name, args := r.program(args, "--no-input", "--yes", "--color=never")
+	child := exec.CommandContext(ctx, name, args...)
 	child.Env = r.Env
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
@@ -65,10 +68,21 @@ func (r *Runner) Run(ctx context.Context, args []string) Result {
 	return result
 }
 
+// program is what is to be run for a command, with flags of this program's own.
+func (r *Runner) program(args []string, flags ...string) (name string, all []string) {
+	if r.Outside {
+		return args[0], args[1:]
+	}
+	return r.Program, slices.Concat(r.Globals, flags, args)
+}
+
 // Line is a command as a person would type it.
 func (r *Runner) Line(args []string) string {
-	words := []string{"plural"}
-	for _, arg := range slices.Concat(r.Globals, args) {
+	var words []string
+	if !r.Outside {
+		words, args = append(words, "plural"), slices.Concat(r.Globals, args)
+	}
+	for _, arg := range args {
 		words = append(words, quote(arg))
 	}
 	return strings.Join(words, " ")

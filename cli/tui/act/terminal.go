@@ -57,11 +57,12 @@ type handedBack struct {
 // handOver gives the terminal to the command of a plan.
 func (d *Desk) handOver(p *plan) tea.Cmd {
 	args := p.commands[0]
-	e := &Entry{Began: d.world.Now(), Action: p.action.Name, Line: d.runner.Line(args)}
+	e := &Entry{Began: d.world.Now(), Action: p.action.Name, Line: p.runner.Line(args)}
 	d.log.add(e)
+	name, args := p.runner.program(args)
 	//nolint:noctx // it ends when the person ends it
-	child := exec.Command(d.runner.Program, slices.Concat(d.runner.Globals, args)...)
-	child.Env = d.runner.Env
+	child := exec.Command(name, args...)
+	child.Env = p.runner.Env
 	before := d.head(&job{plan: p})
 	d.away.Store(true)
 	return tea.Exec(&terminal{child: child}, func(err error) tea.Msg {

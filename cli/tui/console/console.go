@@ -52,8 +52,9 @@ type Options struct {
 	Actions Actions
 	// Keep gives what writes down what was seen of the fleet, for another goroutine; nil: there is nothing new.
 	Keep func() func() error
-	// Home is the first pane.
-	Home pane.Open
+	// Home is the first pane, Greeting what is told at first.
+	Home     pane.Open
+	Greeting pane.Told
 }
 
 // level is a pane of the stack, with what was asked for to have it.
@@ -87,7 +88,9 @@ type Model struct {
 }
 
 // New is a console that shows home.
-func New(o Options) *Model { return &Model{Options: o, width: 80, height: 24, dirty: true} }
+func New(o Options) *Model {
+	return &Model{Options: o, told: o.Greeting, width: 80, height: 24, dirty: true}
+}
 
 // Init opens the first pane.
 func (m *Model) Init() tea.Cmd {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -204,6 +205,11 @@ func pressed(name string) tea.KeyPressMsg {
 	named := map[string]rune{
 		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "space": tea.KeySpace, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
 		"left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd,
+		"delete": tea.KeyDelete,
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(name, "f")); err == nil && len(name) > 1 && n >= 1 && n <= 12 {
+		k.Code = tea.KeyF1 + rune(n-1)
+		return k
 	}
 	if code, ok := named[name]; ok {
 		k.Code = code

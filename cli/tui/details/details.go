@@ -10,7 +10,18 @@
 // and of sealed files are masked before they become lines.
 package details
 
-import "github.com/pluralsh/plural/cli/tui/pane"
+import (
+	"charm.land/bubbles/v2/key"
+
+	"github.com/pluralsh/plural/cli/tui/pane"
+)
+
+// Keys are those of all panes: nobody else may have them.
+func Keys() []key.Binding {
+	d, l, t := diffKeysOf(), logKeysOf(), treeKeysOf()
+	return append(movesOf().all(), movesOf().wrap, again(), showDiff(), d.next, d.before, d.blanks, d.cluster, d.clusterBefore,
+		l.previous, l.timestamps, t.enter, t.open, t.shut)
+}
 
 // Panes are the panes by the names that they are opened by.
 func Panes() map[string]pane.Maker {
