@@ -50,7 +50,8 @@ func (h *Handler) roundTrip(w http.ResponseWriter, t http.RoundTripper, out *htt
 	return nil, false
 }
 
-// relay sends an answer on as it comes. One whose length is not known is not held back: it may be a watch.
+// relay sends an answer on. One whose length is not known is not held back, for it may be a watch, unless it is that to a
+// question: what of it fits into one message is one.
 func (h *Handler) relay(w http.ResponseWriter, response *http.Response) {
 	header := w.Header()
 	for name, values := range response.Header {
@@ -58,7 +59,8 @@ func (h *Handler) relay(w http.ResponseWriter, response *http.Response) {
 	}
 	w.WriteHeader(response.StatusCode)
 	at := http.NewResponseController(w)
-	streaming := response.ContentLength < 0
+	_, whole := response.Body.(*quickBody)
+	streaming := response.ContentLength < 0 && !whole
 	if streaming && at.Flush() != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -32,23 +32,30 @@ func newQuick(config *rest.Config, alone *http.Transport, shared http.RoundTripp
 
 // RoundTrip is for requests without a body that may be made twice.
 func (q *quick) RoundTrip(r *http.Request) (*http.Response, error) {
-	select {
-	case q.slots <- struct{}{}:
-	default:
-		return q.shared.RoundTrip(r)
-	}
-	doubt := time.AfterFunc(suspicious, q.idle)
-	response, err := q.alone.RoundTrip(r)
-	doubt.Stop()
+	response, leave, err := q.send(r)
 	if err != nil {
-		<-q.slots
+		leave()
 		return nil, err
 	}
-	response.Body = &quickBody{ReadCloser: response.Body, leave: sync.OnceFunc(func() { <-q.slots })}
+	response.Body = &quickBody{ReadCloser: response.Body, leave: leave}
 	return response, nil
 }
 
-// quickBody gives the place back as soon as the answer is read: its connection is free then.
+// send says how to give the place back that the request has taken, if it has.
+func (q *quick) send(r *http.Request) (response *http.Response, leave func(), err error) {
+	select {
+	case q.slots <- struct{}{}:
+	default:
+		response, err = q.shared.RoundTrip(r)
+		return response, func() {}, err
+	}
+	doubt := time.AfterFunc(suspicious, q.idle)
+	defer doubt.Stop()
+	response, err = q.alone.RoundTrip(r)
+	return response, sync.OnceFunc(func() { <-q.slots }), err
+}
+
+// quickBody is the answer to a question. It gives the place back as soon as it is read: its connection is free then.
 type quickBody struct {
 	io.ReadCloser
 	leave func()

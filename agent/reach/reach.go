@@ -114,16 +114,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.upgrade(w, out, q)
 		return
 	}
-	by := h.pooled
-	if call.Class == channel.Class_UNARY && asks(r) && q.Subresource != "proxy" {
-		by = h.quick
+	if call.Class == channel.Class_UNARY && r.Body == http.NoBody && asks(r.Method, q) {
+		h.exchange(w, h.quick, out, q)
+	} else {
+		h.exchange(w, h.pooled, out, q)
 	}
-	h.exchange(w, by, out, q)
 }
 
-// asks says of a request that it changes nothing, and is whole.
-func asks(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Body == http.NoBody
+// asks says of a request that it is for what the API server itself knows, all of it at once: not for what somebody behind it says
+// in their own time, such as a log.
+func asks(method string, q kubeaccess.Request) bool {
+	switch {
+	case method != http.MethodGet && method != http.MethodHead, q.Subresource != "", q.Endless:
+		return false
+	case q.Resource:
+		return true
+	}
+	return q.Path == "/version" || q.Path == "/api" || q.Path == "/apis" || strings.HasPrefix(q.Path, "/apis/") ||
+		strings.HasPrefix(q.Path, "/api/") || strings.HasPrefix(q.Path, "/openapi/")
 }
 
 // identify says what is asked for, by somebody who can be impersonated here.

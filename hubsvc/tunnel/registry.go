@@ -39,27 +39,21 @@ type held struct {
 	warned string
 }
 
-// usable are those that new routes may lead over: of the newest process alone.
-func (l *held) usable() []*connection {
-	boot := ""
-	for _, c := range l.list {
-		if !c.leaving {
-			boot = max(boot, c.hello.GetBoot())
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(l.list), func(c *connection) bool { return c.leaving || c.hello.GetBoot() != boot })
-}
-
-// best is the least loaded of those; nil when there is none.
-func (l *held) best() *connection {
+// best is the one that a new route leads over: of those of the newest process the least loaded, the oldest of equals; nil when
+// there is none.
+func (l *held) best() (best *connection) {
 	if l == nil {
 		return nil
 	}
-	usable := l.usable()
-	if len(usable) == 0 {
-		return nil
+	for _, c := range l.list {
+		if c.leaving {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(best.hello.GetBoot(), c.hello.GetBoot()), cmp.Compare(c.routes, best.routes)) < 0 {
+			best = c
+		}
 	}
-	return slices.MinFunc(usable, func(a, b *connection) int { return cmp.Compare(a.routes, b.routes) })
+	return best
 }
 
 // expect makes room for a connection whose agent has not said anything yet.

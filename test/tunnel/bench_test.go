@@ -41,6 +41,7 @@ func BenchmarkTunnel(b *testing.B) {
 	alone := p50(b, there)
 	report("direct_get_p50_us", micro(alone), "us")
 	report("tunnel_added_p50_us", micro(p50(b, here)-alone), "us")
+	report("floor_added_p50_us", micro(p50(b, floor(b, api))-alone), "us")
 	report("direct_rps_c64", rate(b, there, 64), "1/s")
 	report("tunnel_rps_c64", rate(b, here, 64), "1/s")
 	report("tunnel_bulk_mb_s", throughput(b, here), "MB/s")

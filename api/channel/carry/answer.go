@@ -39,7 +39,13 @@ func (a *answer) Read(p []byte) (int, error) {
 	}
 	n := copy(p, a.rest)
 	a.rest = a.rest[n:]
-	return n, nil
+	if len(a.rest) > 0 || !a.trailed || a.twoWay || a.failed != nil {
+		return n, nil
+	}
+	if a.failed = a.next(); a.failed != nil { // so that the last part of an answer is known to be it
+		a.cancel(nil)
+	}
+	return n, a.failed
 }
 
 // Close ends the exchange.
