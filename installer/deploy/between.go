@@ -94,7 +94,9 @@ func (s *side) read() (err error) {
 	if len(f.Installations) == 0 {
 		return nil
 	}
-	w := &compose.World{Fleet: f, Repo: s.opened(), Blind: true, Stored: func(name string) (string, error) { return s.sum(name), nil }}
+	w := &compose.World{
+		Fleet: f, Repo: s.opened(), Blind: true, Stored: func(name string) (string, error) { return s.sum(name), nil },
+	}
 	if w.Lock, err = lockfile.Load(w.Repo); err != nil {
 		return err
 	}

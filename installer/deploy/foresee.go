@@ -60,5 +60,8 @@ func (d *Deploy) foresee(ctx context.Context, id plan.ID, tool *terraform.Tool) 
 		return nil, err
 	}
 	defer func() { _ = work.Close() }() // it holds a lock, which ends with the process at the latest
+	if err := d.atHome(id, work); err != nil {
+		return nil, err
+	}
 	return work.Plan(ctx)
 }

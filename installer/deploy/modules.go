@@ -116,7 +116,10 @@ func (r *runner) terraform(
 		return nil, err
 	}
 	defer func() { _ = work.Close() }() // it holds a lock, which ends with the process at the latest
-	if !work.HasBackend() {             // before anything is made whose state could not be kept
+	if err := r.atHome(id, work); err != nil {
+		return nil, err
+	}
+	if !work.HasBackend() { // before anything is made whose state could not be kept
 		if err := r.world.sealable(statePath(id)); err != nil {
 			return nil, err
 		}
@@ -155,6 +158,9 @@ func (r *runner) terraform(
 		result.Step.State = result.File
 	}
 	result.Step.Product, result.Step.Version = string(tool.Product), tool.Version
+	if work.HasBackend() {
+		result.Step.Parts = map[string]string{backendPart: work.Backend()}
+	}
 	given := &compose.Values{Plain: map[string]any{}, Secret: map[string]any{}}
 	for name, output := range made.Outputs {
 		if output.Secret {
@@ -164,6 +170,36 @@ func (r *runner) terraform(
 		}
 	}
 	return given, nil
+}
+
+// backendPart is where a step's record says which backend has its module's state.
+const backendPart = "backend"
+
+// BackendLostError says that the state of a module lies in a backend of which the module knows nothing any more.
+type BackendLostError struct {
+	Step    plan.ID
+	Backend string
+}
+
+// Error says what would come of it.
+func (e *BackendLostError) Error() string {
+	return fmt.Sprintf("the state of %s lies in a backend (%s), and its module has none any more: "+
+		"terraform would make once more all that is there", e.Step, e.Backend)
+}
+
+// Fix says what to do.
+func (e *BackendLostError) Fix() string {
+	return fmt.Sprintf("give the module its backend again, see git log packages/%[1]s; to begin anew on purpose: "+
+		"plural package remove %[1]s && plural deploy --allow-destroy, then add it", e.Step.Installation())
+}
+
+// atHome refuses a module that has lost the backend in which its state lies. One that has got a backend takes its state there.
+func (d *Deploy) atHome(id plan.ID, work *terraform.Work) error {
+	was := d.done(id)
+	if was == nil || was.State != "" || was.Parts[backendPart] == "" || work.HasBackend() {
+		return nil
+	}
+	return &BackendLostError{Step: id, Backend: was.Parts[backendPart]}
 }
 
 // changed says what a plan that was carried out has done.

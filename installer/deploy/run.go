@@ -324,7 +324,9 @@ func (r *runner) take(ctx context.Context, s plan.Step, t *run.Progress) error {
 	if done.Commit, err = r.keepOutputs(ctx, s.ID, given, commit); err != nil {
 		return err
 	}
+	said := done.Parts // by the step itself
 	done.Digest, done.Parts = r.settle(&s, step.Digest, r.world.targets([]*compose.Composed{c})[s.ID])
+	maps.Copy(done.Parts, said)
 	done.Finished = time.Now().UTC()
 	result.Installation = r.about(c)
 	if owes { // as long as that is so, another run has to take the step again

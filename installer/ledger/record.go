@@ -50,7 +50,8 @@ type Step struct {
 	Kind string `json:"kind"`
 	// Digest is that of all that went into the step; another one means that it is due again.
 	Digest string `json:"digest,omitempty"`
-	// Parts are the digests that Digest is made of, by what they are of, and the tool by its name and version.
+	// Parts are the digests that Digest is made of, by what they are of, the tool by its name and version, and beside them the type
+	// of the backend that has the state of terraform, where one has it.
 	Parts    map[string]string `json:"parts,omitempty"`
 	Needs    []string          `json:"needs,omitempty"`
 	Finished time.Time         `json:"finished"`

@@ -26,7 +26,8 @@ func Between(before, after Side) (*Plan, error) {
 	return Of(now, taken(first, old), after.Facts)
 }
 
-// settled are the installations, in which steps that wait for the same on both sides wait no longer: they are compared by the sums.
+// settled are the installations, in which steps that wait for the same on both sides wait no longer: they are compared by the
+// sums.
 func (s *Side) settled(other *Side) []*compose.Composed {
 	list := make([]*compose.Composed, len(s.Composed))
 	for i, c := range s.Composed {
@@ -34,7 +35,8 @@ func (s *Side) settled(other *Side) []*compose.Composed {
 		copied.Steps = slices.Clone(c.Steps)
 		for n := range copied.Steps {
 			step := &copied.Steps[n]
-			if at := find(other.Composed, c.Name, step.Name); len(step.Waiting) > 0 && at != nil && slices.Equal(at.Waiting, step.Waiting) {
+			at := find(other.Composed, c.Name, step.Name)
+			if len(step.Waiting) > 0 && at != nil && slices.Equal(at.Waiting, step.Waiting) {
 				step.Waiting, step.Digest = nil, s.Sums[c.Name]
 			}
 		}

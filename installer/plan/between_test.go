@@ -37,9 +37,12 @@ func TestWhatChangesBetweenTwoStatesIsWhatADeployWouldDo(t *testing.T) {
 		change func(before, after *plan.Side)
 		want   string
 	}{
-		"nothing":                  {diamond(), func(_, _ *plan.Side) {}, ""},
-		"nothing, and some wait":   {waits(), func(_, _ *plan.Side) {}, ""},
-		"what a step reads":        {diamond(), func(_, a *plan.Side) { step(a, "left", "chart").Digest = "x" }, "run left/chart: what it reads changed\nrun top/app: after left/chart\n"},
+		"nothing":                {diamond(), func(_, _ *plan.Side) {}, ""},
+		"nothing, and some wait": {waits(), func(_, _ *plan.Side) {}, ""},
+		"what a step reads": {
+			diamond(), func(_, a *plan.Side) { step(a, "left", "chart").Digest = "x" },
+			"run left/chart: what it reads changed\nrun top/app: after left/chart\n",
+		},
 		"what a waiting one reads": {waits(), func(_, a *plan.Side) { a.Sums["web"] = other }, "run web/app: what it reads changed\n"},
 		"what it waits for is there": {
 			waits(), func(_, a *plan.Side) { s := step(a, "web", "app"); s.Waiting, s.Digest = nil, "x" },

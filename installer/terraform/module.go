@@ -72,6 +72,9 @@ func (w *Work) module() string { return filepath.Join(w.dir, moduleFolder) }
 // HasBackend says whether the module keeps its state elsewhere than in its folder.
 func (w *Work) HasBackend() bool { return w.backend != "" }
 
+// Backend is the type of what keeps the state elsewhere, such as s3; empty where nothing does.
+func (w *Work) Backend() string { return w.backend }
+
 // Prepare waits until nothing else works in the module's folder, unpacks the module, puts the newest state there and
 // initialises it. The log gets whole lines, each by one Write; it may be nil.
 func (t *Tool) Prepare(ctx context.Context, m Module, log io.Writer) (_ *Work, err error) {
