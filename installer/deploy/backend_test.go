@@ -130,3 +130,35 @@ func TestAModuleThatLosesItsBackendIsRefusedBeforeItMakesAllOnceMore(t *testing.
 		t.Errorf("with its backend again: %v", err)
 	}
 }
+
+// What is pushed between the plan that a person agreed to and its beginning may change what the same steps read.
+func TestAPlanIsNotCarriedOutWithWhatOthersPushedSinceItWasShown(t *testing.T) {
+	r := newModuleRepo(t)
+	const resource = "resource \"terraform_data\" \"it\" { input = %q }\n"
+	r.commit("# nothing yet\n")
+	origin := filepath.Join(filepath.Dir(r.dir), "origin.git")
+	other := &moduleRepo{t, filepath.Join(filepath.Dir(r.dir), "other"), r.work + "-of-another"}
+	r.git("clone", "-q", "--bare", ".", origin)
+	r.git("remote", "add", "origin", origin)
+	r.git("fetch", "-q", "origin")
+	r.git("branch", "-q", "-u", "origin/main")
+	r.git("clone", "-q", origin, other.dir)
+	r.write(filepath.Join(r.dir, "packages/infra/payload/tf/more.tf"), fmt.Sprintf("locals { is = %q }\n", "mine"))
+	r.git("add", ".")
+	r.git("commit", "-qm", "mine, not pushed yet")
+	shown := r.open()
+
+	kept := fmt.Sprintf("terraform {\n  backend \"local\" { path = %q }\n}\n", filepath.Join(r.work, "..", "shared.tfstate"))
+	other.commit(kept + fmt.Sprintf(resource, "theirs"))
+	other.git("push", "-q", "origin", "HEAD:main")
+	moved := new(deploy.MovedError)
+	if _, err := shown.Run(t.Context(), "test"); !errors.As(err, &moved) {
+		t.Fatalf("what nobody was shown was carried out: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.work, "..", "shared.tfstate")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("terraform ran: %v", err)
+	}
+	if err := r.deploy(); err != nil {
+		t.Errorf("with the plan shown anew: %v", err)
+	}
+}

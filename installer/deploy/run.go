@@ -46,7 +46,7 @@ type MovedError struct{}
 
 // Error says so.
 func (e *MovedError) Error() string {
-	return "somebody else deployed meanwhile: the plan is not the one that was shown"
+	return "somebody else deployed or pushed meanwhile: the plan is not the one that was shown"
 }
 
 // Fix says what to do.
@@ -216,10 +216,10 @@ func (r *runner) settleAll(ctx context.Context) error {
 	return nil
 }
 
-// same says whether two plans do the same.
+// same says whether two plans do the same with the same: what was pushed meanwhile may be what a step reads.
 func same(a, b *plan.Plan) bool {
 	return maps.Equal(a.Protect, b.Protect) && slices.EqualFunc(a.Steps, b.Steps,
-		func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action })
+		func(x, y plan.Step) bool { return x.ID == y.ID && x.Action == y.Action && x.Digest == y.Digest })
 }
 
 // outcome is what the journal keeps of a step that is done, for the record.
