@@ -188,7 +188,7 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 				{Name: "edge-2", Phase: v1.Healthy, LastReport: &fresh},
 			}},
 			"hub/agents", Fail,
-			[]string{"edge-1 (1h0m0s ago)", "deployment/plural-agent"},
+			[]string{"edge-1 (1h0m", "deployment/plural-agent"},
 		},
 		"no agent": {
 			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", Phase: v1.Unregistered}}},

@@ -122,7 +122,13 @@ func (c *cluster) run(ctx context.Context) error {
 	kubelet := &simkubelet.Server{Client: client, TLS: kubelets.config, Log: c.Log}
 	nodes := &simnode.Simulator{Client: client, Nodes: c.Nodes, Version: controlplane.Version(), Kubelet: kubelets.address(), Log: c.Log}
 	clients := start(detached,
-		part{"kube-controller-manager", controlplane.Controllers{Kubeconfig: kubeconfig, Credentials: c.keys}.Run},
+		part{"kube-controller-manager", func(ctx context.Context) error {
+			// It gives up on an API server that is not healthy in ten seconds, and looks once a second.
+			if err := poll(ctx, "kube-apiserver to be healthy", healthy(client)); err != nil {
+				return unlessStopped(ctx, err)
+			}
+			return controlplane.Controllers{Kubeconfig: kubeconfig, Credentials: c.keys}.Run(ctx)
+		}},
 		part{"kube-scheduler", controlplane.Scheduler{Kubeconfig: kubeconfig}.Run},
 		part{"simulated nodes", nodes.Run},
 		part{"simulated kubelets", func(ctx context.Context) error { return kubelet.Run(ctx, kubelets) }},

@@ -61,6 +61,12 @@ func live(client kubernetes.Interface) func(context.Context) error {
 	}
 }
 
+func healthy(client kubernetes.Interface) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return client.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx).Error()
+	}
+}
+
 func ready(client kubernetes.Interface) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()

@@ -247,15 +247,16 @@ func (h *heard) String() string {
 	return h.text.String()
 }
 
-// until waits for a condition as long as the test may last.
+// until waits for a condition, longer than any machine takes.
 func until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
+	deadline := time.After(5 * time.Minute)
 	for !yes() {
 		select {
-		case <-t.Context().Done():
-			t.Fatal(what)
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
 		case <-ticker.C:
 		}
 	}
