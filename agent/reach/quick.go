@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxQuick bounds the connections for questions.
-	maxQuick = 32
+	// maxQuick bounds the connections for questions. With many at once a shared one costs less: what they say goes out together.
+	maxQuick = 4
 	// suspicious is how long the head of an answer may take until connections that nobody uses are no more trusted: HTTP/1.1 has
 	// no pings that would find the dead ones.
 	suspicious = 15 * time.Second
