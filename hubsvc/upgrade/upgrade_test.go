@@ -517,7 +517,7 @@ func (w *world) fits(r *rapid.T, d *upgrade.Decision) {
 }
 
 // soaking is a fleet whose canary has been healthy for three of its ten minutes.
-func soaking(t *testing.T) *world {
+func soaking(t testing.TB) *world {
 	w := newWorld(t).has("agent 1.0.0", "agent 1.1.0")
 	w.installs("agent", "agent", "1.0.0", fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 	w.installs("agent-canary", "agent", "1.1.0", minor)
