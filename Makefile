@@ -72,12 +72,15 @@ test: build test-root test-localkube test-pictures ## Run every test, race-enabl
 # The race detector needs cgo. Tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git
 # filters start themselves as many processes, each of which the race detector would let sleep a second before its end.
 # Much of the time is spent waiting, for elections and intervals: so four packages run side by side, however few processors.
-# What lies in test/ watches programs that were built for people, which the race detector says nothing of.
+# What lies in test/ watches programs that were built for people, which the race detector says nothing of. Nor does anybody
+# hear it speak in a child that renders, so those children are the program of people too. All of it writes to one folder, which
+# goes however the tests end. Its name is short: sockets lie in it.
 .PHONY: test-root
 test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
-	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
-		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/')
+	export TMPDIR=$$(mktemp -d "$${TMPDIR:-/tmp}/t.XXX"); trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; }' EXIT; \
+	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
+		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
 	go test -vet=off -p 4 -timeout 25m ./test/...
 
 .PHONY: test-localkube

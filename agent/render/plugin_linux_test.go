@@ -81,9 +81,13 @@ func plugin() int {
 // withPlugins is a renderer that has the test binary for a plugin, and scripts by their names.
 func withPlugins(t testing.TB, scripts map[string]string) *render.Renderer {
 	t.Helper()
-	r := newRenderer(t)
-	r.Plugins = t.TempDir()
-	from, err := os.Open(r.Command[0])
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The plugin is this binary too, and what bounds it has to know whether the race detector is in it.
+	r := &render.Renderer{Command: []string{self, "render-child"}, Plugins: t.TempDir()}
+	from, err := os.Open(self)
 	if err != nil {
 		t.Fatal(err)
 	}

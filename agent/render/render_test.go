@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // The test binary is its own child, as the product's binary is.
@@ -33,11 +34,7 @@ func TestMain(m *testing.M) {
 
 func newRenderer(t testing.TB) *render.Renderer {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &render.Renderer{Command: []string{program, "render-child"}}
+	return &render.Renderer{Command: needs.Child(t, "render-child")}
 }
 
 // tree is the files of a txtar archive.

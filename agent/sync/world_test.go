@@ -30,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // The test binary is its own render child, as the product's binary is.
@@ -343,11 +344,7 @@ func (w *world) disk() *store.Store {
 
 func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer {
 	w.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
-	real := &render.Renderer{Command: []string{program, "render-child"}, Plugins: w.plugins}
+	real := &render.Renderer{Command: needs.Child(w, "render-child"), Plugins: w.plugins}
 	return agentsync.New(agentsync.Options{
 		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
 		Renderer: renderer{real, &w.renders}, Plugin: real.PluginDigest, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond,

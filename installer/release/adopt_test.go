@@ -23,6 +23,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/internal/needs"
 )
 
 // everything is one service of each kind: plain manifests with a sealed secret, a kustomization into a namespace that is not
@@ -163,13 +164,9 @@ func (w *world) agent() *faultproxy.Proxy {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { _ = proxy.Close() })
-	self, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
 	o := agent.Options{
-		Kube: proxy.Config(), Dir: w.TempDir(), RenderCommand: []string{self, "render-child"},
-		HealthCommand: []string{self, "health-child"},
+		Kube: proxy.Config(), Dir: w.TempDir(), RenderCommand: needs.Child(w, "render-child"),
+		HealthCommand: needs.Child(w, "health-child"),
 		Log:           slog.New(slog.NewTextHandler(logs{w}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	w.background(func(ctx context.Context) error { return agent.Run(ctx, o) })

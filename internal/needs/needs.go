@@ -36,6 +36,26 @@ func Root(tb testing.TB, what string) {
 	}
 }
 
+// Child is the command by which a test starts a child process of ours: a role, such as render-child, that the test's TestMain
+// and our programs both know. It is the test's own binary, unless PLURAL_TEST_CHILD names the program to take. Where the race
+// detector watches the tests, that is one which it does not slow down: the parent kills a child that has answered, so that
+// nobody ever hears what the detector has to say of it.
+func Child(tb testing.TB, role string) []string {
+	tb.Helper()
+	if named := os.Getenv("PLURAL_TEST_CHILD"); named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			tb.Fatalf("PLURAL_TEST_CHILD: %v: make plural-agent, or unset it", err)
+		}
+		return []string{path, role}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []string{self, role}
+}
+
 // Corpus is the folder of manifests that others wrote, which PLURAL_CORPUS names. Where it names none the test is skipped, or
 // fails, as with a program.
 func Corpus(tb testing.TB) string {

@@ -65,7 +65,8 @@ func (c *Child) Autopsy(exit error) Death {
 	case containsAny(words, "stack overflow", "stack exceeds"):
 		return Recursion
 	case containsAny(words, "out of memory", "cannot allocate memory", "failed to allocate", "failed to reserve", "address space",
-		"pthread_create failed", "failed to create new OS thread"): // whose stack found no room
+		"pthread_create failed", "failed to create new OS thread", // whose stack found no room
+		"runtime.(*spanQueue)."): // where the garbage collector steps on the list that found none
 		return Memory
 	case signalled(exit, syscall.SIGKILL):
 		return Killed
