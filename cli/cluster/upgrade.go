@@ -102,7 +102,10 @@ func (o *registerOptions) hasKeys(ctx context.Context, c *fleet.Cluster) error {
 	missing := new(identity.Missing)
 	switch {
 	case errors.As(err, &missing):
-		return &ui.Err{Msg: fmt.Sprintf("cluster %s is registered, and does not have its keys", o.name), Fix: again + " makes new ones", Doc: ui.DocNoWay, Err: err}
+		return &ui.Err{
+			Msg: fmt.Sprintf("cluster %s is registered, and does not have its keys", o.name), Fix: again + " makes new ones",
+			Doc: ui.DocNoWay, Err: err,
+		}
 	case err != nil:
 		return err
 	case has.Identity.Public().Auth != c.Spec.Agent.Auth || has.Cluster != o.name:
@@ -169,7 +172,8 @@ func newCmdUpgradeAgents(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			if len(besides) > 0 && !upgrade.DryRun() && !f.Yes {
-				yes, err := f.Prompter().Confirm(cmd.Context(), "The same package is that of "+ui.Clean(some(besides))+": upgrade it there too?", "--yes")
+				question := "The same package is that of " + ui.Clean(some(besides)) + ": upgrade it there too?"
+				yes, err := f.Prompter().Confirm(cmd.Context(), question, "--yes")
 				if err == nil && !yes {
 					err = context.Canceled
 				}

@@ -74,7 +74,10 @@ func browse(ctx context.Context, f *cmdutil.Factory, address string) error {
 		return nil
 	}
 	if err != nil {
-		return &ui.Err{Msg: "the browser did not open " + address, Cause: err.Error(), Fix: "set BROWSER, or open it by hand", Doc: ui.DocProgram, Err: err}
+		return &ui.Err{
+			Msg: "the browser did not open " + address, Cause: err.Error(), Fix: "set BROWSER, or open it by hand",
+			Doc: ui.DocProgram, Err: err,
+		}
 	}
 	return nil
 }

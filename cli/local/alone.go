@@ -114,8 +114,8 @@ func remove(ctx context.Context, f *cmdutil.Factory, names []string, dryRun bool
 		}
 		if !ok {
 			return &ui.Err{
-				Msg: fmt.Sprintf("no cluster %q that plural local create made", name), Fix: "plural local list; a fleet's clusters go with it: plural down",
-				Doc: ui.DocNotFound,
+				Msg: fmt.Sprintf("no cluster %q that plural local create made", name),
+				Fix: "plural local list; a fleet's clusters go with it: plural down", Doc: ui.DocNotFound,
 			}
 		}
 		all = append(all, at)

@@ -45,7 +45,8 @@ func Ensure(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wante
 // Put is Ensure of one package, whose answers need no name before them, as a change that is shown and carried as far as making
 // says. added says that the repo did not have it.
 func Put(
-	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, making *change.Making, wanted packs.Wanted, set []string, answers string,
+	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, making *change.Making,
+	wanted packs.Wanted, set []string, answers string,
 ) (added bool, made change.Made, err error) {
 	d, p, err := lacking(ctx, f, repo, []packs.Wanted{wanted}, set, answers, wanted.Name)
 	if err != nil || p == nil {

@@ -59,7 +59,9 @@ func (f Fleet) Create(ctx context.Context, o AloneOptions) error {
 	if o.Nodes < 1 {
 		return fmt.Errorf("%d nodes: want one at least", o.Nodes)
 	}
-	b := &bringUp{Fleet: f, Options: Options{Clusters: []string{o.Name}, Plural: o.Plural, Localkube: o.Localkube, Reporter: o.Reporter}}
+	b := &bringUp{Fleet: f, Options: Options{
+		Clusters: []string{o.Name}, Plural: o.Plural, Localkube: o.Localkube, Reporter: o.Reporter,
+	}}
 	dir := f.clusterDir(o.Name)
 	return b.step(ctx, "control plane", func(string) (string, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
