@@ -61,7 +61,7 @@ func (a *agent) start(ctx context.Context, conn *netconn.Conn, by string) *sessi
 	server := grpc.NewServer(
 		grpc.ConnectionTimeout(step),
 		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
-		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage), grpc.ForceServerCodecV2(channel.Codec{}),
+		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),

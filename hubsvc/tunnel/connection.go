@@ -129,9 +129,7 @@ func dialOptions(conn *netconn.Conn) []grpc.DialOption {
 		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
 		grpc.WithReadBufferSize(0), // what is below has a buffer to read from
 		grpc.WithMaxHeaderListSize(maxHeaderList),
-		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage), grpc.ForceCodecV2(channel.Codec{}),
-		),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: pong, PermitWithoutStream: true}),
 	}
 }
