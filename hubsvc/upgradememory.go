@@ -47,7 +47,7 @@ func (r *remembering) recall(ctx context.Context, m *upgrade.Memory) {
 	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
 	kept, err := r.read(ctx)
-	r.told("what was seen of upgrades before the restart cannot be read", err)
+	r.told("reading what was seen before the restart", err)
 	if err != nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (r *remembering) keep(ctx context.Context, now *upgrade.Remembered) {
 	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
 	err := r.write(ctx, now)
-	r.told("what is seen of upgrades cannot be kept; a restart would let canaries soak anew", err)
+	r.told("keeping what is seen", err)
 	if err != nil {
 		r.kv = nil // it may have been lost, and is made anew then
 		return
@@ -125,7 +125,7 @@ func (r *remembering) told(what string, err error) {
 		said = what + ": " + err.Error()
 	}
 	if said != "" && said != r.said {
-		r.log.Warn(what, "error", err)
+		r.log.Warn("the memory of upgrades fails: a restart would let canaries soak anew", "while", what, "error", err)
 	}
 	r.said = said
 }

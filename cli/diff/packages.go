@@ -67,7 +67,7 @@ func (p *packages) failed(side string, err error) {
 	if err == nil {
 		return
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // those that were joined here, not deeper ones
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // those that were joined here, not deeper ones
 		for _, each := range joined.Unwrap() {
 			p.failed(side, each)
 		}

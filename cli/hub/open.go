@@ -68,7 +68,7 @@ func browse(ctx context.Context, f *cmdutil.Factory, address string) error {
 	case runtime.GOOS == "windows":
 		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
-	err := exec.CommandContext(ctx, command[0], append(command[1:], address)...).Run() //nolint:gosec // the person's own choice
+	err := exec.CommandContext(ctx, command[0], append(command[1:], address)...).Run()
 	if errors.Is(err, exec.ErrNotFound) {
 		f.Say("there is no browser here: open it where there is one")
 		return nil

@@ -192,7 +192,9 @@ func FuzzWhatIsHeardDoesNoHarm(f *testing.F) {
 	for _, w := range []word{
 		{Replica: "b", Opened: []string{"x"}, Closed: []string{"x"}, Count: 1},
 		{Replica: "b", All: []string{"x", "y"}, First: true, Last: true, Count: 2},
-		{Replica: "b", Gone: true}, {Replica: "b", Ask: "a"}, {Replica: "a", Opened: []string{"x"}},
+		{Replica: "b", Gone: true},
+		{Replica: "b", Ask: "a"},
+		{Replica: "a", Opened: []string{"x"}},
 	} {
 		text, err := json.Marshal(w)
 		if err != nil {

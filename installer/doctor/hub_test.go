@@ -171,7 +171,8 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 		"other major": {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
 		"certificate that cannot be renewed": {
 			fleetOf{hub: v1.Hub{Certificates: []v1.Certificate{{Name: "hub", Ends: old, Error: "private key does not match"}}}},
-			"hub/certificate", Warn, []string{"private key does not match", old.Format(time.DateOnly), "takes them up by itself"},
+			"hub/certificate", Warn,
+			[]string{"private key does not match", old.Format(time.DateOnly), "takes them up by itself"},
 		},
 		"refused commit": {
 			fleetOf{status: &v1.Status{

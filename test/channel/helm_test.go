@@ -210,8 +210,11 @@ func (h *helmUser) left(after string) {
 	h.Helper()
 	var found []any
 	for _, kind := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "secrets"},
-		deploymentsResource, {Group: "batch", Version: "v1", Resource: "jobs"},
+		{Version: "v1", Resource: "configmaps"},
+		{Version: "v1", Resource: "services"},
+		{Version: "v1", Resource: "secrets"},
+		deploymentsResource,
+		{Group: "batch", Version: "v1", Resource: "jobs"},
 	} {
 		list, err := h.w.Dynamic.Resource(kind).Namespace(h.namespace).List(h.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -188,7 +189,7 @@ func (f *simulated) follow(ctx context.Context, rows *atomic.Int64) error {
 		switch {
 		case bytes.Contains(line, []byte("event: "+v1.Reset)):
 			return fmt.Errorf("the hub forgot changes before they were read")
-		case err == bufio.ErrBufferFull || err == nil:
+		case err == nil, errors.Is(err, bufio.ErrBufferFull):
 			rows.Add(int64(bytes.Count(line, []byte(`"appliedKey":`))))
 		case ctx.Err() != nil:
 			return nil
