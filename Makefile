@@ -74,11 +74,13 @@ test: build test-root test-localkube test-pictures ## Run every test, race-enabl
 # Much of the time is spent waiting, for elections and intervals: so four packages run side by side, however few processors.
 # What lies in test/ watches programs that were built for people, which the race detector says nothing of. Nor does anybody
 # hear it speak in a child that renders, so those children are the program of people too. All of it writes to one folder, which
-# goes however the tests end. Its name is short: sockets lie in it.
+# goes however the tests end. Its name is short, for sockets lie in it, and stays the same in a clone: results are kept by it.
+TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 .PHONY: test-root
 test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
-	export TMPDIR=$$(mktemp -d "$${TMPDIR:-/tmp}/t.XXX"); trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; }' EXIT; \
+	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
+	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; }' EXIT; \
 	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
 		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
 	go test -vet=off -p 4 -timeout 25m ./test/...
