@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -82,9 +83,12 @@ func pool(config *rest.Config, secure *tls.Config) *http.Transport {
 	return t
 }
 
-// kept keeps connections that are one request's at a time, by HTTP/1.1.
+// kept keeps connections that are one request's at a time, by HTTP/1.1, which has no pings: the kernel finds the dead ones.
 func kept(config *rest.Config, secure *tls.Config) *http.Transport {
 	t := base(config, secure)
+	if t.DialContext == nil {
+		t.DialContext = (&net.Dialer{Control: giveUp}).DialContext
+	}
 	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	return t
