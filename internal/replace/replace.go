@@ -15,6 +15,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Prefix is how the names of fresh files begin that a killed process left behind. They end with the file's own name, so that
@@ -36,12 +38,28 @@ func File(root *os.Root, name string, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	if _, err = file.Write(content); err == nil {
+		err = settled(file)
+	}
+	if err == nil {
 		err = root.Rename(fresh, name)
 	}
 	if err != nil {
 		_ = root.Remove(fresh) // what went wrong is more worth telling
 	}
 	return errors.Join(err, file.Close())
+}
+
+// settled says whether the file system has taken the content: one of a network may tell only at a close that it has no room. It is
+// a second descriptor that is closed, for the lock goes with the last.
+func settled(file *os.File) error {
+	second, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Close(second)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: file.Name(), Err: err}
+	}
+	return nil
 }
 
 // create makes a fresh file, and holds it. One that a sweep took for somebody's leaving, between its making and our hold on it, is
