@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -107,9 +108,14 @@ func TestEveryReplicaKnowsWhatAnyHolds(t *testing.T) {
 	for _, r := range []*replica{a, c} {
 		h.eventually("what the replica held that left is not connected", func() bool { return !r.Connected("edge-2") })
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if diff := cmp.Diff(map[string]int{"edge-1": 2, "edge-2": 2}, a.changed); diff != "" {
+	told := map[string]int{}
+	h.eventually("both are told to have come and gone", func() bool { // which is told after it is known
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		told = maps.Clone(a.changed)
+		return told["edge-1"] >= 2 && told["edge-2"] >= 2
+	})
+	if diff := cmp.Diff(map[string]int{"edge-1": 2, "edge-2": 2}, told); diff != "" {
 		t.Errorf("changes told: %s", diff)
 	}
 }
