@@ -80,7 +80,7 @@ TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
 	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
-	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; }' EXIT; \
+	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
 		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
 	go test -vet=off -p 4 -timeout 25m ./test/...
