@@ -84,7 +84,9 @@ func (d *Document) value(n *yaml.Node, v reflect.Value, path, scalar string) {
 	case reflect.Float64:
 		d.decimal(n, v, path)
 	case reflect.Interface:
-		v.Set(reflect.ValueOf(d.anything(n, path)))
+		if found := d.anything(n, path); found != nil { // else it is refused
+			v.Set(reflect.ValueOf(found))
+		}
 	default:
 		panic(fmt.Sprintf("strict: no decoding for %s", v.Type())) // a kind was given a field of a new type
 	}
