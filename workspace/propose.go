@@ -43,18 +43,9 @@ func (r *Repo) Propose(
 			Message: fmt.Sprintf("branch %q has moved since this was planned", h.branch.Short()), Fix: "make the change again", Err: ErrMoved,
 		}
 	}
-	remote := h.remote()
-	p := &Proposed{Base: h.branch.Short()}
-	if p.Remote, err = h.remoteAddress(remote); err != nil {
-		return nil, err
-	}
-	published, err := r.Published()
+	p, err := r.proposed(h)
 	if err != nil {
 		return nil, err
-	}
-	if !published {
-		return nil, refuse("git push "+remote+" "+p.Base,
-			"branch %q has commits that %q does not have, as far as is known here: they would be proposed too", p.Base, remote)
 	}
 	f, err := r.form(g, files)
 	if err != nil {
@@ -65,7 +56,39 @@ func (r *Repo) Propose(
 		return nil, err
 	}
 	p.Commit, p.Branch = id.String(), name(id.String())
-	return p, h.offer(ctx, f, remote, plumbing.NewBranchReferenceName(p.Branch), id, tree)
+	return p, h.offer(ctx, f, h.remote(), plumbing.NewBranchReferenceName(p.Branch), id, tree)
+}
+
+// Proposable refuses what Propose would refuse whatever the change is, for those who do something before that cannot be undone.
+func (r *Repo) Proposable() error {
+	g, err := r.open()
+	if err != nil {
+		return err
+	}
+	h, err := readHead(g)
+	if err == nil {
+		_, err = r.proposed(h)
+	}
+	return err
+}
+
+// proposed is what is known of a proposal before there is a commit: where it goes.
+func (r *Repo) proposed(h *head) (*Proposed, error) {
+	remote := h.remote()
+	address, err := h.remoteAddress(remote)
+	if err != nil {
+		return nil, err
+	}
+	base := h.branch.Short()
+	published, err := r.Published()
+	if err != nil {
+		return nil, err
+	}
+	if !published {
+		return nil, refuse("git push "+remote+" "+base,
+			"branch %q has commits that %q does not have, as far as is known here: they would be proposed too", base, remote)
+	}
+	return &Proposed{Base: base, Remote: address}, nil
 }
 
 // aside stores a commit on top of h that has the files, and moves nothing. It is zero when h has them already.

@@ -56,11 +56,17 @@ func TestAChangeIsNotProposedWithWhatElseIsThere(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	if err := here.Proposable(); err != nil {
+		t.Errorf("a clone whose commits are pushed: %v", err)
+	}
 	write(t, here.Root(), "a", "mine\n")
 	refused("a change that is not committed", "", "not committed")
 	write(t, here.Root(), "a", "1\n")
 	commit(t, here, map[string]string{"b": "1\n"})
 	refused("a commit that is not pushed", "", "would be proposed too")
+	if err := here.Proposable(); err == nil || !strings.Contains(err.Error(), "would be proposed too") {
+		t.Errorf("a commit that is not pushed: %v", err)
+	}
 	refused("a branch that moved", head, "has moved")
 	gitIn(t, here.Root(), "remote", "remove", "origin")
 	refused("no remote", "", "no remote")

@@ -122,6 +122,11 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 		told = m.painted(shown)
 	}
 	m.Factory.Say("%s", strings.TrimSuffix(told, "\n"))
+	if m.pr {
+		if err := repo.Proposable(); err != nil { // nobody is asked in vain, and nothing else is done by then
+			return Made{}, err
+		}
+	}
 	if m.Ask != nil {
 		if err := m.Ask(ctx); err != nil {
 			return Made{}, err

@@ -39,8 +39,8 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 			"public halves into clusters/NAME.yaml, which is committed and pushed. Where the repository is sealed, the same commit\n" +
 			"lets the cluster open what is sealed for the groups that its tags select. A cluster that is registered already gets\n" +
 			"fresh keys, and its old ones are good for nothing once the hub has seen the commit. Then the agent is put there, where a\n" +
-			"package of the repo does that for the cluster. With --pr or --no-push the agent is turned away until the change is merged\n" +
-			"or pushed, so that of a registered cluster whose keys are renewed the old agent is too.\n\n" +
+			"package of the repo does that for the cluster. With --pr, --no-push or --no-commit the cluster gets its keys all the same,\n" +
+			"and the agent is turned away until the change is merged or pushed: of a registered cluster the old agent is too.\n\n" +
 			"With --print nothing here touches the cluster: one line is printed, for whoever is the cluster's administrator to paste\n" +
 			"within a quarter of an hour. It holds a token that is good once, for this cluster; the agent that it starts makes its own\n" +
 			"keys, and the hub commits them. The hub has to run with --edits.",

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/kubetest"
@@ -93,6 +94,18 @@ func TestARegistrationIsCarriedAsFarAsThePersonSays(t *testing.T) {
 	}
 	if said := w.errOut.String(); !strings.Contains(said, "+++ b/clusters/edge-3.yaml") || !strings.Contains(said, "has its keys") {
 		t.Errorf("said:\n%s", said)
+	}
+	// A proposal that cannot be made leaves a cluster its keys: the commit of edge-3 is not pushed.
+	keys, err := identity.Read(t.Context(), kube.Dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.plural("register", "edge-3", "--kubeconfig", kube.Kubeconfig, "--pr")
+	if err == nil || !strings.Contains(err.Error(), "would be proposed too") {
+		t.Errorf("%v", err)
+	}
+	if after, err := identity.Read(t.Context(), kube.Dynamic); err != nil || after.Identity.Public() != keys.Identity.Public() {
+		t.Errorf("the cluster has other keys: %v", err)
 	}
 	// The keys in the cluster are edge-3's: an agent put there for another would be turned away.
 	agent := NewCmdAgentInstall(w.factory())
