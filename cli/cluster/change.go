@@ -77,20 +77,6 @@ func (c *intent) read(path string) ([]byte, error) {
 	return file, nil
 }
 
-// commit commits and pushes. The commit's id is the one that was pushed.
-func (c *intent) commit(ctx context.Context, message string) (string, error) {
-	var err error
-	if c.editor == nil {
-		_, err = c.repo.Commit(ctx, message, c.plan.Changes)
-	} else {
-		_, err = c.plan.Apply(ctx, message)
-	}
-	if err != nil {
-		return "", err
-	}
-	return c.repo.Push(ctx)
-}
-
 // write makes the change in the work tree alone, for the person to commit.
 func (c *intent) write() error {
 	root, err := os.OpenRoot(c.repo.Root())

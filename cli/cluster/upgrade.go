@@ -17,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -108,10 +109,16 @@ func (o *registerOptions) hasKeys(ctx context.Context, c *fleet.Cluster) error {
 		}
 	case err != nil:
 		return err
-	case has.Identity.Public().Auth != c.Spec.Agent.Auth || has.Cluster != o.name:
+	case has.Cluster != o.name:
 		return &ui.Err{
 			Msg: fmt.Sprintf("what is reached has other keys than cluster %s", o.name), Cause: "it has those of cluster " + ui.Clean(has.Cluster),
 			Fix: "name the right context, or: " + again + " makes new ones", Doc: ui.DocNoWay,
+		}
+	case has.Identity.Public().Auth != c.Spec.Agent.Auth:
+		return &ui.Err{
+			Msg:   fmt.Sprintf("what is reached has other keys than cluster %s", o.name),
+			Cause: "they are of that name, and their public halves are not those of " + register.Path(o.name),
+			Fix:   "git pull, where they were made anew elsewhere; else: " + again + " makes new ones", Doc: ui.DocNoWay,
 		}
 	}
 	return nil
