@@ -83,7 +83,7 @@ func (t *toll) objects(ctx context.Context) error {
 		t.f.Say("what goes from clusters is not known: %s", ui.Clean(err.Error()))
 		return nil
 	}
-	goes, stays, more := map[string]int{}, map[string]int{}, 0
+	goes, stays := map[string]int{}, map[string]int{}
 	for _, s := range t.gone {
 		said, err := hub.Service(asking, s.Metadata.Name)
 		var answer *client.Error
@@ -96,7 +96,6 @@ func (t *toll) objects(ctx context.Context) error {
 			t.f.Say("what goes from clusters is not known: %s", ui.Clean(err.Error()))
 			return nil
 		}
-		more += said.LeftOut
 		into := goes
 		if t.stays(s) {
 			into = stays
@@ -105,8 +104,8 @@ func (t *toll) objects(ctx context.Context) error {
 			into[said.Deployments[i].Cluster] += said.Deployments[i].Objects
 		}
 	}
-	t.told(goes, "go", more)
-	t.told(stays, "stay, as nobody's (sync.onDelete: orphan)", 0)
+	t.told(goes, "go")
+	t.told(stays, "stay, as nobody's (sync.onDelete: orphan)")
 	if len(goes) > 0 {
 		t.f.Say("Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims stay, " +
 			"unless they say plural.sh/prune: allow")
@@ -117,7 +116,7 @@ func (t *toll) objects(ctx context.Context) error {
 // maxTold bounds how many clusters are named.
 const maxTold = 10
 
-func (t *toll) told(by map[string]int, fate string, more int) {
+func (t *toll) told(by map[string]int, fate string) {
 	if len(by) == 0 {
 		return
 	}
@@ -129,14 +128,10 @@ func (t *toll) told(by map[string]int, fate string, more int) {
 			each = append(each, fmt.Sprintf("%s %d", ui.Clean(cluster), by[cluster]))
 		}
 	}
-	most := ""
-	if more > 0 {
-		most = "more than "
-	}
 	if left := len(by) - len(each); left > 0 {
 		each = append(each, fmt.Sprintf("and %d clusters more", left))
 	}
-	t.f.Say("%s%s on %s %s: %s", most, counted(all, "object"), counted(len(by), "cluster"), fate, strings.Join(each, ", "))
+	t.f.Say("%s on %s %s: %s", counted(all, "object"), counted(len(by), "cluster"), fate, strings.Join(each, ", "))
 }
 
 // budgets says what will wait for an agreement, and by which command it is given.
