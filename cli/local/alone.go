@@ -59,8 +59,11 @@ func create(ctx context.Context, f *cmdutil.Factory, name string, nodes int, dry
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, alonePatience, fmt.Errorf("not up after %v", alonePatience))
-	defer cancel()
+	if f.Timeout == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, alonePatience, fmt.Errorf("not up after %v", alonePatience))
+		defer cancel()
+	}
 	reporter := progress.New(f.IO, f.LogFormat, f.Now)
 	err = at.Create(ctx, installer.AloneOptions{
 		Name: name, Nodes: nodes, Plural: programs.Plural, Localkube: programs.Localkube, Reporter: reporter,
