@@ -3,6 +3,7 @@ package act
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"charm.land/bubbles/v2/key"
 
@@ -76,7 +77,8 @@ func (d *Desk) script(c own.Command, s *pane.Subject) ([]string, error) {
 
 // isValue says whether a text is a name that scripts may be given: also one of Kubernetes, where some have colons.
 func isValue(text string) bool {
-	return slices.IndexFunc([]rune(text), func(r rune) bool { return r != ':' && !isName("a"+string(r)) }) < 0 && (text == "" || text[0] != '-')
+	inside := func(r rune) bool { return r == ':' || isName("a"+string(r)) }
+	return strings.TrimFunc(text, inside) == "" && !strings.HasPrefix(text, "-") && text != ".." // the folder above, in a path
 }
 
 func (d *Desk) namespace(s *pane.Subject) string {

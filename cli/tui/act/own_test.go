@@ -98,6 +98,7 @@ func TestWhatAScriptCouldReadAsMoreThanANameIsGivenToNone(t *testing.T) {
 			Kind: pane.KindObject, Cluster: "edge-1", Service: "web",
 			Object: &v1.Object{Kind: "Pod", Namespace: "shop", Name: "a\nb; rm"},
 		},
+		"the folder above": {Kind: pane.KindObject, Cluster: "edge-1", Service: "web", Object: &v1.Object{Kind: "Pod", Namespace: "shop", Name: ".."}},
 		"a namespace": {
 			Kind: pane.KindObject, Cluster: "edge-1", Service: "web", Object: &v1.Object{Kind: "Pod", Namespace: "`rm`", Name: "a"},
 		},
