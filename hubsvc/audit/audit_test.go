@@ -353,7 +353,7 @@ func TestDiskThatTakesNothingRefusesWhatMustBeWritten(t *testing.T) {
 
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

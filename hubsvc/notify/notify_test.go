@@ -53,7 +53,7 @@ func newInbox(t *testing.T, answer func(n int, w http.ResponseWriter)) *inbox {
 // messages waits until there are n, and returns all that came.
 func (in *inbox) messages(n int) []string {
 	in.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		in.mu.Lock()
 		got := append([]string(nil), in.bodies...)
 		in.mu.Unlock()
@@ -205,7 +205,7 @@ func TestAFileGetsALineEach(t *testing.T) {
 	n, _ := telling(t, one(Sink{Name: "file", Kind: File, Target: file}))
 	n.Note(Event{Service: "web", Reason: "Applied"})
 	n.Note(Event{Service: "api", Reason: "Applied"})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		text, _ := os.ReadFile(file)
 		if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) == 2 {
 			if decode(t, lines[0]).Service != "web" || decode(t, lines[1]).Service != "api" {

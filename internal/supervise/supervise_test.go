@@ -68,7 +68,7 @@ func want(t *testing.T, dir supervise.Dir, name, mode string) {
 
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if yes() {
 			return
 		}
@@ -134,7 +134,7 @@ func TestStopAndStart(t *testing.T) {
 
 func TestASupervisorOfItsOwnIsStoppedWithAllItsProcesses(t *testing.T) {
 	dir, pid := detached(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := dir.Shutdown(ctx); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func detached(t *testing.T) (dir supervise.Dir, pid int) {
 		t.Fatal(err)
 	}
 	want(t, dir, "hub", "live")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := dir.Start(ctx, self, "supervise", string(dir)); err != nil {
 		t.Fatal(err)
