@@ -23,7 +23,10 @@ func (o *registerOptions) putAgent(ctx context.Context, repo *workspace.Repo) er
 	if err != nil {
 		return err
 	}
-	names := agentsFor(state.Fleet, o.name)
+	var names []string
+	if c, ok := state.Fleet.Cluster(o.name); ok {
+		names = agentsFor(state.Fleet, c)
+	}
 	if len(names) == 0 {
 		o.factory.Say("no package puts an agent there: plural package add agent, or run it yourself: plural agent run")
 		return nil
@@ -48,12 +51,8 @@ func (o *registerOptions) putAgent(ctx context.Context, repo *workspace.Repo) er
 	return deploy.Explain(err)
 }
 
-// agentsFor are the installations of agents that are for a cluster.
-func agentsFor(f *fleet.Fleet, cluster string) []string {
-	c, ok := f.Cluster(cluster)
-	if !ok {
-		return nil
-	}
+// agentsFor are the installations of agents that are for a cluster, which may be one that the fleet does not have yet.
+func agentsFor(f *fleet.Fleet, c *fleet.Cluster) []string {
 	var names []string
 	for i := range f.Services {
 		s := &f.Services[i]

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/cli/pkg"
+	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -118,6 +120,12 @@ func TestARegistrationIsCarriedAsFarAsThePersonSays(t *testing.T) {
 	agent.SetArgs([]string{"edge-3", "--kubeconfig", kube.Kubeconfig, "--dry-run"})
 	if err := agent.ExecuteContext(t.Context()); err != nil || !strings.Contains(w.out.String(), "packages/agent/") {
 		t.Errorf("%v\n%s", err, w.out)
+	}
+	// One that is to run none is refused before it gets keys.
+	agent.SetArgs([]string{"edge-4", "--kubeconfig", kube.Kubeconfig, "--dry-run", "--tag", "agent=none"})
+	var told *ui.Err
+	if err := agent.ExecuteContext(t.Context()); !errors.As(err, &told) || !strings.Contains(told.Cause, "agent=none") {
+		t.Errorf("%v", err)
 	}
 	if got := w.git(w.dir, "status", "--porcelain"); got != "" {
 		t.Errorf("a dry run left %q", got)

@@ -68,25 +68,39 @@ func (o *registerOptions) install(ctx context.Context, in *install.Install) erro
 		return err
 	}
 	c, known := loaded.Cluster(o.name)
+	if !known {
+		c = &fleet.Cluster{}
+		c.Metadata.Name, c.Spec.Tags = o.name, o.tags
+	}
+	if err := noAgentFor(loaded, c); err != nil {
+		return err
+	}
 	if known && c.Spec.Agent != (fleet.AgentKeys{}) {
 		err = o.hasKeys(ctx, c)
 	} else if err = o.run(ctx); err == nil && o.DryRun {
 		o.factory.Say("then its agent is deployed")
 		return nil
-	} else if err == nil {
-		loaded, err = fleet.Load(os.DirFS(repo.Root()))
 	}
 	if err != nil {
 		return err
 	}
-	names := agentsFor(loaded, o.name)
-	if _, has := loaded.Installation(pkg.AgentPackage); has && len(names) == 0 {
-		return &ui.Err{
-			Msg: "no package of the repo puts an agent on cluster " + o.name, Cause: "the one that is there is for other clusters",
-			Fix: "add one that is for it: plural package add agent --as agent-" + o.name + " --clusters " + o.name, Doc: ui.DocNotFound,
-		}
+	return in.Run(ctx, repo, o.name, "plural agent install "+o.name, agentsFor(loaded, c)...)
+}
+
+// noAgentFor refuses a cluster on which no package puts an agent, neither one of the repo nor the one that would be added.
+func noAgentFor(f *fleet.Fleet, c *fleet.Cluster) error {
+	_, has := f.Installation(pkg.AgentPackage)
+	if len(agentsFor(f, c)) > 0 || !has && pkg.Agent().Clusters.Matches(c) {
+		return nil
 	}
-	return in.Run(ctx, repo, o.name, "plural agent install "+o.name, names...)
+	cause, name := "the one that is there is for other clusters", c.Metadata.Name
+	if !has {
+		cause = "the tag agent=" + c.Spec.Tags["agent"] + " says that it runs none of these"
+	}
+	return &ui.Err{
+		Msg: "no package of the repo puts an agent on cluster " + name, Cause: ui.Clean(cause),
+		Fix: "add one that is for it: plural package add agent --as agent-" + name + " --clusters " + name, Doc: ui.DocNotFound,
+	}
 }
 
 // hasKeys refuses a cluster without the keys that its file has the public halves of: its agent would be turned away.
@@ -212,10 +226,11 @@ func agentsOf(repo *workspace.Repo, named []string) (names, besides []string, er
 		return names, nil, err
 	}
 	for _, name := range named {
-		if _, ok := loaded.Cluster(name); !ok {
+		c, ok := loaded.Cluster(name)
+		if !ok {
 			return nil, nil, &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/", Doc: ui.DocNotFound}
 		}
-		found := agentsFor(loaded, name)
+		found := agentsFor(loaded, c)
 		if len(found) == 0 {
 			return nil, nil, &ui.Err{
 				Msg: fmt.Sprintf("no package of the repo puts an agent on cluster %s", name), Fix: "plural agent install " + name, Doc: ui.DocNotFound,
@@ -227,7 +242,7 @@ func agentsOf(repo *workspace.Repo, named []string) (names, besides []string, er
 	names = slices.Compact(names)
 	for i := range loaded.Clusters {
 		name := loaded.Clusters[i].Metadata.Name
-		reached := slices.ContainsFunc(agentsFor(loaded, name), func(one string) bool { return slices.Contains(names, one) })
+		reached := slices.ContainsFunc(agentsFor(loaded, &loaded.Clusters[i]), func(one string) bool { return slices.Contains(names, one) })
 		if reached && !slices.Contains(named, name) {
 			besides = append(besides, name)
 		}
