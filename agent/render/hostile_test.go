@@ -157,12 +157,7 @@ func TestR9LoopWithoutEndIsKilledAtTheWallLimit(t *testing.T) {
 		"app/x.yaml.tmpl":      input(render.Raw, tree("-- app/x.yaml.tmpl --\n"+loop)),
 		"app/templates/x.yaml": input(render.HelmChart, tree(chartYAML+"-- app/templates/x.yaml --\n"+loop)),
 	} {
-		r.Limits.Wall = time.Second
-		failed := failure(t, r, in)
-		for failed.File == "" && r.Limits.Wall < time.Minute { // a busy machine has not come to the file by then
-			r.Limits.Wall *= 2
-			failed = failure(t, r, in)
-		}
+		failed := failureInAFile(t, r, in)
 		isLimit(t, failed, file)
 		if want := fmt.Sprintf("longer than %v", r.Limits.Wall); !strings.Contains(failed.Message, want) {
 			t.Errorf("%v, want %s", failed, want)
@@ -170,6 +165,18 @@ func TestR9LoopWithoutEndIsKilledAtTheWallLimit(t *testing.T) {
 	}
 	r.Limits = render.Limits{}
 	stillRenders(t, r)
+}
+
+// failureInAFile gives a render a second, and more where a busy machine has not come to a file by then.
+func failureInAFile(t *testing.T, r *render.Renderer, in render.Input) *render.Error {
+	t.Helper()
+	r.Limits.Wall = time.Second
+	failed := failure(t, r, in)
+	for failed.File == "" && r.Limits.Wall < time.Minute {
+		r.Limits.Wall *= 2
+		failed = failure(t, r, in)
+	}
+	return failed
 }
 
 func isLimit(t *testing.T, failed *render.Error, file string) {
@@ -375,10 +382,8 @@ func TestR10SchemasFetchNothing(t *testing.T) {
 		})
 	}
 	t.Run("wide", func(t *testing.T) {
-		bounded := newRenderer(t)
-		bounded.Limits.Wall = time.Second
 		schema := `{"anyOf": [` + strings.Repeat(`{"type": "string"}, `, 100_000) + `{"type": "string"}]}`
-		failed := failure(t, bounded, input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+schema+"\n")))
+		failed := failureInAFile(t, newRenderer(t), input(render.HelmChart, tree(chartYAML+"-- app/values.schema.json --\n"+schema+"\n")))
 		if failed.Reason == render.Crash || failed.File != "app/Chart.yaml" {
 			t.Errorf("%s: %v", failed.Reason, failed)
 		}
