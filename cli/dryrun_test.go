@@ -18,7 +18,7 @@ import (
 
 // dryRuns is how each command with --dry-run is called in the office, and what it says where it cannot succeed there.
 var dryRuns = map[string]struct{ args, fails string }{
-	"plural agent install":        {args: "edge-1 --kubeconfig nothing", fails: "no cluster to register"},
+	"plural agent install":        {args: "edge-1 --kubeconfig nothing", fails: "no package of the repo puts an agent on cluster edge-1"},
 	"plural agent upgrade":        {},
 	"plural auth token create":    {args: "grace"},
 	"plural auth token delete":    {args: "ada laptop"},
