@@ -60,9 +60,11 @@ type connection struct {
 	// end ends it, saying why.
 	end context.CancelCauseFunc
 
-	// Guarded by the hub's mutex: the routes over it, whether there are to be no more, and what ends it if those do not.
+	// Guarded by the hub's mutex: the routes over it, whether there are to be no more, whether it was ended to make room, and what
+	// ends it if the routes do not.
 	routes  int
 	leaving bool
+	crowded bool
 	last    *time.Timer
 
 	outbox outbox

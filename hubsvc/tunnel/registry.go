@@ -92,9 +92,7 @@ func (h *Hub) add(c *connection) error {
 		l = new(held)
 		h.clusters[c.cluster] = l
 	}
-	if len(l.list) >= maxConnections {
-		l.victim().end(errCrowded)
-	}
+	l.makeRoom()
 	l.list = append(l.list, c)
 	h.metrics.attached.WithLabelValues(c.by).Inc()
 	h.announce(c.cluster, l)
@@ -112,9 +110,24 @@ func say(f func()) {
 	}
 }
 
+// makeRoom ends a connection if there are as many as there may be. Those that were ended so before are on their way: none of them
+// is ended in the place of another.
+func (l *held) makeRoom() {
+	if len(l.list) < maxConnections {
+		return
+	}
+	stay := slices.DeleteFunc(slices.Clone(l.list), func(c *connection) bool { return c.crowded })
+	if len(stay) < maxConnections {
+		return
+	}
+	least := victim(stay)
+	least.crowded, least.leaving = true, true
+	least.end(errCrowded)
+}
+
 // victim is the connection that is missed least.
-func (l *held) victim() *connection {
-	return slices.MinFunc(l.list, func(a, b *connection) int {
+func victim(list []*connection) *connection {
+	return slices.MinFunc(list, func(a, b *connection) int {
 		switch {
 		case a.leaving != b.leaving && a.leaving:
 			return -1
