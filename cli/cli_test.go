@@ -514,6 +514,7 @@ func parses(example string) error {
 // split cuts a line into words as a shell would, up to a redirection; it knows single quotes.
 func split(line string) ([]string, error) {
 	line, _, _ = strings.Cut(line, " > ")
+	line, _, _ = strings.Cut(line, " < ")
 	var words []string
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {
