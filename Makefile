@@ -82,7 +82,7 @@ test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-p
 	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
-		go test -race -vet=off -p 4 -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
+		go test -race -vet=off -p 4 -timeout 25m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
 	go test -vet=off -p 4 -timeout 25m ./test/...
 
 .PHONY: test-localkube
@@ -104,7 +104,7 @@ bench: build .tools/remotedialer ## Measure; prints lines of the form "bench NAM
 		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages
 
 .PHONY: scale
-scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 12 minutes.
+scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 20 minutes.
 	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/scale
 
 .PHONY: fuzz

@@ -120,7 +120,7 @@ func serveAnswers(ts *testscript.TestScript, _ bool, args []string) {
 // again where nothing does: a completion gives up after a part of a second, which is little on a busy machine.
 func completes(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(3 * time.Minute); ; {
 		ts.Check(ts.Exec("plural", append([]string{"__complete"}, args[1:]...)...))
 		if pattern.MatchString(ts.ReadFile("stdout")) {
 			return

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,13 +23,16 @@ import (
 	"github.com/pluralsh/plural/internal/needs"
 )
 
-// tabs are lines at whose end a person presses tab, in the clone of completers: with the words that there are, each with what is
-// said of it, and what the line becomes in zsh where one word is left.
-var tabs = []struct {
+// tab is a line at whose end a person presses tab: with the words that there are, each with what is said of it, and what the line
+// becomes in zsh where one word is left.
+type tab struct {
 	line    string
 	words   []string
 	becomes string
-}{
+}
+
+// tabs are pressed in the clone of completers.
+var tabs = []tab{
 	{line: "plural service get ", words: []string{"api\tcharts podinfo", "web"}},
 	{line: "plural service get w", words: []string{"web"}, becomes: "plural service get web "},
 	{line: "plural diff s", words: []string{"svc/"}, becomes: "plural diff svc/"},
@@ -60,12 +65,9 @@ var tabs = []struct {
 }
 
 // atTheHub are lines that a person types outside of a clone.
-var atTheHub = []struct {
-	line  string
-	words []string
-}{
-	{"plural service get ", []string{"redis\thealthy, 2/2 clusters", "worker\tfailed, 1/2 clusters"}},
-	{"plural source get ", []string{"podinfo\thttps://example.com/podinfo"}},
+var atTheHub = []tab{
+	{line: "plural service get ", words: []string{"redis\thealthy, 2/2 clusters", "worker\tfailed, 1/2 clusters"}},
+	{line: "plural source get ", words: []string{"podinfo\thttps://example.com/podinfo"}},
 }
 
 // completers is a folder with a clone, a home, and this program on PATH, and the environment of shells in it.
@@ -132,7 +134,7 @@ func hubs(t *testing.T) (quick, never string) {
 // less; a person presses tab again.
 func until(t *testing.T, try func() (fault string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for fault := try(); fault != ""; fault = try() {
 		if ctx.Err() != nil {
@@ -149,35 +151,46 @@ func TestFishCompletes(t *testing.T) {
 	fish := needs.Program(t, "fish", "fish")
 	dir, env := completers(t)
 	quick, never := hubs(t)
-	is := func(folder, hub string, lines []string, want string) {
+	// Each line has to come right once, and is asked for again until it does.
+	is := func(folder, hub string, want map[string]string) {
 		until(t, func() string {
-			cmd := exec.CommandContext(t.Context(), fish, append([]string{"--no-config", "-c", fishes}, lines...)...)
+			cmd := exec.CommandContext(t.Context(), fish, append([]string{"--no-config", "-c", fishes}, slices.Sorted(maps.Keys(want))...)...)
 			cmd.Dir, cmd.Env = filepath.Join(dir, folder), append(env, "PLURAL_HUB="+hub)
 			var told bytes.Buffer
 			cmd.Stderr = &told
 			out, err := cmd.Output()
 			if err != nil || told.Len() > 0 {
-				t.Errorf("%v: %q", err, told.String())
+				return fmt.Sprintf("%v: %q", err, told.String())
 			}
-			return cmp.Diff(want, string(out))
+			fault := ""
+			for _, answer := range strings.Split("\n"+strings.TrimSuffix(string(out), "\n"), "\n= ")[1:] {
+				line, words, _ := strings.Cut(answer, "\n")
+				if diff := cmp.Diff(want[line], words); diff != "" {
+					fault += line + ":\n" + diff
+					continue
+				}
+				delete(want, line)
+			}
+			if fault == "" && len(want) > 0 {
+				fault = fmt.Sprintf("nothing is said of %q", slices.Sorted(maps.Keys(want)))
+			}
+			return fault
 		})
 	}
-	var lines []string
-	var want strings.Builder
-	for _, tab := range tabs {
-		lines = append(lines, tab.line)
-		fmt.Fprintln(&want, strings.Join(append([]string{"= " + tab.line}, tab.words...), "\n"))
+	words := func(of []tab) map[string]string {
+		all := map[string]string{}
+		for _, tab := range of {
+			all[tab.line] = strings.Join(tab.words, "\n")
+		}
+		return all
 	}
-	is("fleet", never, lines, want.String())
-	lines, want = nil, strings.Builder{}
-	silence := ""
-	for _, tab := range atTheHub {
-		lines = append(lines, tab.line)
-		fmt.Fprintln(&want, strings.Join(append([]string{"= " + tab.line}, tab.words...), "\n"))
-		silence += "= " + tab.line + "\n"
+	is("fleet", never, words(tabs))
+	silence := words(atTheHub)
+	for line := range silence {
+		silence[line] = ""
 	}
-	is("elsewhere", never, lines, silence)
-	is("elsewhere", quick, lines, want.String())
+	is("elsewhere", never, silence)
+	is("elsewhere", quick, words(atTheHub))
 }
 
 // zshrc has ctrl-t tell what stands in the line, and empty it.

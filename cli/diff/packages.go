@@ -75,7 +75,7 @@ func (p *packages) failed(side string, err error) {
 	}
 	var told *ui.Err
 	if !errors.As(cmdutil.Explain(err), &told) {
-		told = &ui.Err{Msg: err.Error()}
+		told = &ui.Err{Msg: err.Error(), Fix: "correct it, and see: plural validate"}
 	}
 	if len(told.Problems) == 0 {
 		p.Problems = append(p.Problems, packageProblem{Side: side, Message: told.Error(), Fix: told.Fix})
