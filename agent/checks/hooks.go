@@ -19,6 +19,19 @@ type hook struct {
 	turn order.Turn
 }
 
+// HooksOf are the objects of a render that are tests, as Target wants them. One that leaves its name's end to the API server has
+// a name of its own for each key.
+func HooksOf(objects []*unstructured.Unstructured, key string) []*unstructured.Unstructured {
+	var hooks []*unstructured.Unstructured
+	for _, obj := range objects {
+		turns, err := order.Of(obj)
+		if err == nil && slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test }) {
+			hooks = append(hooks, object.Named(obj, key, len(hooks)))
+		}
+	}
+	return hooks
+}
+
 // runs says that the hook comes to an end, which is waited for; the others are there for those.
 func (h hook) runs() bool {
 	kind := h.obj.GroupVersionKind().GroupKind().String()

@@ -1,16 +1,18 @@
 // Package health owns the verdict on one live object: does it do what it was made for.
 //
 // It refuses to know where objects come from, who applied them or what a service is; it sends no request. A live
-// object, status included, goes in as the API server returned it, and one Status comes out. The rules for the
-// built-in kinds, and the conditions that other kinds are expected to follow, are those of kstatus, mapped to four
-// phases and amended for a few kinds where a sync would wait for what never comes (builtin.go). A Judge puts rules of
-// people's own before them: expressions of CEL, evaluated here within limits, or Lua, which somebody else runs.
+// object, status included, goes in as the API server returned it, and one Status comes out. The first of these that knows
+// the object's kind decides:
+//
+//   - rules of people's own, in a Judge: expressions of CEL, evaluated here within limits, or Lua, which somebody else runs
+//   - the catalogue (catalogue.go): rules for kinds that other projects bring
+//   - kstatus, for the kinds of Kubernetes itself, amended where a sync would wait for what never comes (builtin.go)
+//   - for all other kinds, the conditions and fields that most of them have (generic.go)
 package health
 
 import (
-	"fmt"
+	"time"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -32,29 +34,32 @@ const (
 type Status struct {
 	Phase   Phase
 	Message string
+	// Until is when the object becomes Healthy if it has not changed by then, in seconds since 1970; zero: time changes
+	// nothing. It is set of an object that is Progressing only because its controller has not written a status yet, if it has
+	// one.
+	Until int64
 }
 
-// Of judges one live object by the built-in rules. It never fails: a status that makes no sense is Unknown, with the
-// reason.
+// At is the verdict on an object that has not changed since it was judged.
+func (s Status) At(now time.Time) Status {
+	if s.Until != 0 && now.Unix() >= s.Until {
+		return Status{Phase: Healthy}
+	}
+	return s
+}
+
+// Of judges one live object by the rules that come with this program. It never fails: a status that makes no sense is
+// Unknown, with the reason.
 func Of(obj *unstructured.Unstructured) Status {
-	result, err := compute(readable(obj))
-	if err != nil {
-		return Status{Unknown, fmt.Sprintf("read status: %v", err)}
-	}
-	verdict := Status{phase(result.Status), result.Message}
+	kind := obj.GroupVersionKind().GroupKind()
 	if obj.GetDeletionTimestamp() != nil {
-		return verdict
+		return Status{Phase: Progressing, Message: "Resource scheduled for deletion"}
 	}
-	return amended(obj, verdict)
-}
-
-// compute contains kstatus, which asserts types without asking: a list that holds something else than the kind's
-// schema says would otherwise take the whole agent down.
-func compute(obj *unstructured.Unstructured) (result *status.Result, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("unexpected shape: %v", cause)
-		}
-	}()
-	return status.Compute(obj)
+	if e := catalogued(kind); e != nil {
+		return e.of(obj)
+	}
+	if isBuiltIn(kind.Group) {
+		return builtIn(obj)
+	}
+	return generic(obj, time.Now())
 }

@@ -84,6 +84,7 @@ status: {observedGeneration: 2, conditions: [{type: Progressing, status: "False"
 
 func FuzzOfNeverPanics(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"status":{"conditions":[{"type":"Complete"}]}}`))
+	f.Add([]byte(`{"apiVersion":"argoproj.io/v1","kind":"Rollout","status":{"observedGeneration":"9","conditions":[{"type":7,"status":true}]}}`))
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","status":{"phase":"Running","containerStatuses":[7]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		obj := &unstructured.Unstructured{}

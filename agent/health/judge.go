@@ -165,13 +165,16 @@ func (j *Judge) Of(obj *unstructured.Unstructured) Status {
 	return r.of(obj)
 }
 
-// Rules reports whether a rule judges the kind.
+// Rules reports whether a rule, of people's own or in the catalogue, reads the objects of the kind. They are to be looked at
+// whole then, whatever the API server says of the kind.
 func (j *Judge) Rules(gk schema.GroupKind) bool {
-	if j == nil {
-		return false
+	if j != nil {
+		if _, ok := j.rules[gk]; ok {
+			return true
+		}
 	}
-	_, ok := j.rules[gk]
-	return ok
+	e := catalogued(gk)
+	return e != nil && !e.constant()
 }
 
 func (j *Judge) script(text string, obj *unstructured.Unstructured) Status {
@@ -179,16 +182,27 @@ func (j *Judge) script(text string, obj *unstructured.Unstructured) Status {
 	defer cancel()
 	status, err := j.lua.Health(ctx, text, obj)
 	if err != nil {
-		return Status{Unknown, clip("health script: " + err.Error())}
+		return Status{Phase: Unknown, Message: clip("health script: " + err.Error())}
 	}
-	return Status{status.Phase, clip(status.Message)}
+	return Status{Phase: status.Phase, Message: clip(status.Message)}
 }
 
-// of asks the expressions. One that refers to what is not there is not true, since a new object has no status yet: the message says so
-// when no other is true, in case the field will never be there.
+// of judges an object by the expressions.
 func (r rule) of(obj *unstructured.Unstructured) Status {
 	vars := map[string]any{self: obj.Object}
-	absent := ""
+	v, absent, err := r.decide(vars)
+	switch {
+	case err != nil:
+		return Status{Phase: Unknown, Message: clip(err.Error())}
+	case v.phase == "":
+		return Status{Phase: Progressing, Message: clip(cmp.Or(r.say(vars), absent))}
+	}
+	return Status{Phase: v.phase, Message: r.say(vars)}
+}
+
+// decide returns the first verdict whose expression is true, or the zero one. An expression that refers to what is not there is
+// not true, since a new object has no status yet: absent says so, in case the field will never be there.
+func (r rule) decide(vars map[string]any) (v verdict, absent string, err error) {
 	for _, v := range r.verdicts {
 		is, err := v.when.Bool(vars)
 		var gone *MissingError
@@ -196,12 +210,12 @@ func (r rule) of(obj *unstructured.Unstructured) Status {
 		case errors.As(err, &gone):
 			absent = cmp.Or(absent, fmt.Sprintf("%s: %v", v.field, err))
 		case err != nil:
-			return Status{Unknown, clip(fmt.Sprintf("health rule: %s: %v", v.field, err))}
+			return verdict{}, "", fmt.Errorf("health rule: %s: %w", v.field, err)
 		case is:
-			return Status{v.phase, r.say(vars)}
+			return v, "", nil
 		}
 	}
-	return Status{Progressing, clip(cmp.Or(r.say(vars), absent))}
+	return verdict{}, absent, nil
 }
 
 // say is the rule's message. A message that cannot be made takes nothing from the verdict.

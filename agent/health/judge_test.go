@@ -46,7 +46,7 @@ func TestARuleJudgesItsKind(t *testing.T) {
 			health.Status{Phase: health.Healthy, Message: "Ready is True"},
 		},
 		{
-			"another kind", `{apiVersion: cert-manager.io/v1, kind: Issuer, metadata: {name: a}, status: {conditions: [{type: Stalled, status: "True", message: stuck}]}}`,
+			"another kind", `{apiVersion: example.com/v1, kind: Issuer, metadata: {name: a}, status: {conditions: [{type: Stalled, status: "True", message: stuck}]}}`,
 			health.Status{Phase: health.Degraded, Message: "stuck"},
 		},
 	} {

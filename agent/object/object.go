@@ -5,6 +5,8 @@ package object
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -97,3 +99,20 @@ func (id ID) Protected() bool {
 	}
 	return id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
 }
+
+// Named is a hook with a name. Where it leaves the name's end to the API server, that is the same for each try of one run, and
+// another for the next. The number tells it from others that begin alike.
+func Named(obj *unstructured.Unstructured, run string, number int) *unstructured.Unstructured {
+	base := obj.GetGenerateName()
+	if obj.GetName() != "" || base == "" {
+		return obj
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", run, number))
+	suffix := hex.EncodeToString(sum[:5])
+	obj = obj.DeepCopy()
+	obj.SetName(base[:min(len(base), longestName-len(suffix))] + suffix)
+	return obj
+}
+
+// longestName is how long a name may be that ends up in a label, as that of a Job does; the API server cuts generated ones to it.
+const longestName = 63

@@ -265,6 +265,23 @@ func (o *Observer) Note(id object.ID, f Facts) {
 	}
 }
 
+// expect judges an object anew, by what is known of it, when its verdict was to hold no longer, unless it has changed by then.
+func (o *Observer) expect(id object.ID, f Facts) {
+	time.AfterFunc(time.Until(time.Unix(f.Health.Until, 0)), func() {
+		o.mu.Lock()
+		k := o.watches[id.GroupKind()]
+		due := k != nil && k.facts[id] == f
+		if due {
+			f.Health = f.Health.At(time.Unix(f.Health.Until, 0))
+			k.put(id, f)
+		}
+		o.mu.Unlock()
+		if due {
+			o.o.Changed(f.Owner, id)
+		}
+	})
+}
+
 // Gone takes out an object, known by its uid, that an own request has deleted for good.
 func (o *Observer) Gone(id object.ID, uid string) {
 	o.mu.Lock()

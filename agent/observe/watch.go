@@ -213,6 +213,9 @@ func (k *kindWatch) put(id object.ID, f Facts) {
 	}
 	k.facts[id] = f
 	k.observer.index(id, f.Owner)
+	if f.Health.Until != 0 {
+		k.observer.expect(id, f)
+	}
 }
 
 func (k *kindWatch) remove(id object.ID) {
