@@ -95,11 +95,13 @@ func (p *pass) carryOut(ctx context.Context, limit budget.Budget) (*Result, erro
 		return p.result, p.salvage(ctx, fmt.Errorf("apply service %q: %w", p.req.Service, err))
 	}
 	gone := p.prune(ctx, limit, empty)
+	if gone && p.result.Complete() && p.result.Held == nil && p.result.Waiting == "" {
+		if p.endSync(ctx, p.syncHooks(), false); p.result.Waiting == "" {
+			p.finish()
+		}
+	}
 	slices.Sort(p.notes)
 	p.result.Notes = slices.Compact(p.notes)
-	if gone && p.result.Complete() && p.result.Held == nil && p.result.Waiting == "" {
-		p.finish()
-	}
 	p.inv.Orphan, p.inv.Account = p.req.Orphan, p.req.Account
 	return p.result, p.save(ctx)
 }
@@ -202,7 +204,7 @@ func unhealed(e inventory.Entry, facts observe.Facts, there bool) ObjectResult {
 	if !there {
 		verdict = health.Status{Phase: health.Degraded, Message: "it is not there, and healing is off for this service"}
 	}
-	return ObjectResult{GVK: gvkOf(e), Namespace: e.Namespace, Name: e.Name, Action: Unchanged, Health: verdict}
+	return ObjectResult{GVK: gvkOf(e), Namespace: e.Namespace, Name: e.Name, Action: Unchanged, Health: verdict, UID: facts.UID}
 }
 
 // signature tells when to look again at an object that nothing is done about.

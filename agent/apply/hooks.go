@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
@@ -18,8 +19,8 @@ import (
 )
 
 // A hook is created, not applied, so that it runs once: the inventory names it before it is made, its annotation says for
-// which render, and its end is written down before it may be deleted. Whatever a kill leaves of that, the next pass finds out
-// how far it came.
+// which render, and its end is written down before it may be deleted (hookdelete.go). Whatever a kill leaves of that, the next
+// pass finds out how far it came.
 
 // runHook takes a hook one step further.
 func (p *pass) runHook(ctx context.Context, it item) outcome {
@@ -33,16 +34,12 @@ func (p *pass) runHook(ctx context.Context, it item) outcome {
 		return o
 	}
 	facts, there := p.seen.Get(it.id)
-	if known.State == inventory.HookFailed && mayRunAgain(it) && !there {
-		known = inventory.Hook{Run: p.revision()}
-		p.record.forgetRun(it.id)
-	}
 	if last, seen := p.record.last(it.id); seen && !there && known.State == "" && last.Run == it.run && last.Owner == p.req.Service {
 		known.UID, known.State = last.UID, inventory.HookCreated // it came that far before the pass was stopped
 	}
 	switch {
 	case known.State == inventory.HookSucceeded, known.State == inventory.HookFailed:
-		return p.ended(ctx, it, o, known, facts, there)
+		return p.ended(it, o, known, facts)
 	case there && facts.Run == it.run && facts.Owner == p.req.Service:
 		return p.running(ctx, it, o, known, facts)
 	case known.State == inventory.HookCreated:
@@ -55,12 +52,6 @@ func (p *pass) runHook(ctx context.Context, it item) outcome {
 		return o
 	}
 	return p.create(ctx, it, o, known)
-}
-
-// mayRunAgain says whether a hook that failed runs once more when somebody has deleted it: there is no next revision of a
-// removal.
-func mayRunAgain(it item) bool {
-	return (it.turn.Stage == order.PreDelete || it.turn.Stage == order.PostDelete) && !it.turn.Failed
 }
 
 func (p *pass) hook(id inventory.HookID) inventory.Hook {
@@ -96,9 +87,9 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 	facts := p.judged(it.res, it.id, live)
 	p.seen.Note(it.id, facts)
 	known.UID, known.State = facts.UID, inventory.HookCreated
-	o.hook, o.result = &known, it.result(Created, facts)
-	if facts.Health.Phase == health.Healthy || facts.Health.Phase == health.Degraded {
-		return p.running(ctx, it, o, known, facts)
+	o = p.running(ctx, it, o, known, facts)
+	if o.result.Action == Unchanged {
+		o.result.Action = Created
 	}
 	return o
 }
@@ -125,12 +116,17 @@ func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.
 		o.result = p.unrecorded(it, err)
 		return o
 	}
-	return p.ended(ctx, it, o, known, facts, true)
+	return p.ended(it, o, known, facts)
 }
 
-// lastWord is how a hook does. Of one that somebody deletes, what it did before that is what counts.
+// lastWord is how a hook does. Of one that somebody deletes, what it did before that is what counts; of one of Helm's that does
+// not run, that it is there.
 func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
-	if !facts.Deleting {
+	runs := it.id.GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"} || it.id.GroupKind() == schema.GroupKind{Kind: "Pod"}
+	switch {
+	case it.turn.Family == order.Helm && !runs:
+		return health.Status{Phase: health.Healthy}
+	case !facts.Deleting:
 		return facts.Health
 	}
 	last, seen := p.record.last(it.id)
@@ -140,21 +136,14 @@ func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
 	return health.Status{Phase: health.Progressing, Message: "it is being deleted while it runs" + finalizing(facts)}
 }
 
-// ended says how a hook ended, and deletes it where its policy says so.
-func (p *pass) ended(ctx context.Context, it item, o outcome, known inventory.Hook, facts observe.Facts, there bool) outcome {
+// ended says how a hook ended.
+func (p *pass) ended(it item, o outcome, known inventory.Hook, facts observe.Facts) outcome {
 	o.hook, o.result = &known, it.result(Unchanged, facts)
 	if known.State == inventory.HookFailed {
 		o.result = failed(it.gvk, it.id, hookFailed(it, known.Message))
-		o.result.Hook = true
+		o.result.Hook, o.result.UID = true, facts.UID
 	} else {
 		o.result.Health = health.Status{Phase: health.Healthy}
-	}
-	doomed := known.State == inventory.HookSucceeded && it.turn.Succeeded || known.State == inventory.HookFailed && it.turn.Failed
-	doomed = doomed && (!it.id.Protected() || facts.Allowed)
-	if there && doomed && facts.Run == it.run && !facts.Deleting {
-		if err := p.dispose(ctx, p.target(it), facts); err != nil {
-			p.note("%s is done and cannot be deleted: %v", it.id, describe(it.id, err))
-		}
 	}
 	return o
 }
@@ -183,7 +172,7 @@ func (p *pass) vanished(ctx context.Context, it item, o outcome, known inventory
 		o.result = p.unrecorded(it, err)
 		return o
 	}
-	return p.ended(ctx, it, o, known, last, false)
+	return p.ended(it, o, known, last)
 }
 
 // replace deletes what an earlier revision's hook has left, so that this one's can be made.
@@ -230,22 +219,6 @@ func (p *pass) irreplaceable(it item, old observe.Facts) *Error {
 		return nil
 	}
 	return refusal
-}
-
-// dispose deletes an object that was seen, whatever else changes of it meanwhile.
-func (p *pass) dispose(ctx context.Context, t target, facts observe.Facts) error {
-	left, err := p.wire.delete(ctx, t, facts.UID, "")
-	p.contact.note(err)
-	if apierrors.IsConflict(err) {
-		return nil // it is another one by now
-	}
-	if err != nil && p.refusedToDelete(err) {
-		return err
-	}
-	if left == nil {
-		p.seen.Gone(t.id, facts.UID)
-	}
-	return nil
 }
 
 // journalHook writes to the inventory at once how far a hook came.

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,7 +25,7 @@ func check(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("apiVersion and kind are required")
 	}
 	if obj.GetName() == "" {
-		return fmt.Errorf("metadata.name is required: generateName would create another object on every pass")
+		return fmt.Errorf("metadata.name is required: with a generateName alone, every pass would create another object, unless it is a hook")
 	}
 	for _, segment := range []string{obj.GetName(), obj.GetNamespace()} {
 		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
@@ -34,11 +33,27 @@ func check(obj *unstructured.Unstructured) error {
 		}
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		if _, _, err := unstructured.NestedStringMap(obj.Object, "metadata", field); err != nil {
+		if _, ok := texts(obj, field); !ok {
 			return fmt.Errorf("metadata.%s: every value must be a string, quote numbers and booleans", field)
 		}
 	}
 	return nil
+}
+
+// texts are an object's labels or annotations. A null among them is the empty text, as it is for API servers; a null in place of
+// all of them is none.
+func texts(obj *unstructured.Unstructured, field string) (values map[string]string, ok bool) {
+	all, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", field)
+	if err != nil || all == nil {
+		return nil, err == nil
+	}
+	given, ok := all.(map[string]any)
+	values = make(map[string]string, len(given)+1)
+	for key, value := range given {
+		text, isText := value.(string)
+		values[key], ok = text, ok && (isText || value == nil)
+	}
+	return values, ok
 }
 
 // outgoing is the object as it is sent: labelled, in its namespace, without status and without what only the API
@@ -59,20 +74,20 @@ func outgoing(obj *unstructured.Unstructured, id object.ID, service, run string)
 	if id.Namespace != "" {
 		out.SetNamespace(id.Namespace)
 	}
-	labels := out.GetLabels()
+	labels, _ := texts(obj, "labels")
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[object.ServiceLabel] = service
 	out.SetLabels(labels)
+	annotations, _ := texts(obj, "annotations")
 	if run != "" {
-		annotations := out.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[object.RunAnnotation] = run
-		out.SetAnnotations(annotations)
 	}
+	out.SetAnnotations(annotations)
 	return out
 }
 
@@ -104,14 +119,3 @@ func (e *Engine) digest(body []byte, id object.ID, p *Policies) string {
 	}
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16])
 }
-
-// generated is the name of a hook that leaves its end to the API server: the same for each try of one revision, and another
-// for the next. The number tells it from others that begin alike.
-func generated(obj *unstructured.Unstructured, run string, number int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", run, number))
-	base, suffix := obj.GetGenerateName(), hex.EncodeToString(sum[:5])
-	return base[:min(len(base), longestName-len(suffix))] + suffix
-}
-
-// longestName is how long a name may be that ends up in a label, as that of a Job does; the API server cuts generated ones to it.
-const longestName = 63

@@ -143,10 +143,7 @@ func TestHooksRunOnceForEachRevisionInTheirStages(t *testing.T) {
 func TestAHookThatFailsEndsTheSyncAndRunsItsHooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	bad := annotated(job("bad"), "helm.sh/hook", "pre-install,pre-upgrade")
-	// Nobody runs a pod that no node can take, and its Job gives up at once.
-	must(0, unstructured.SetNestedField(bad.Object, int64(1), "spec", "activeDeadlineSeconds"))
-	must(0, unstructured.SetNestedField(bad.Object, map[string]any{"nowhere": "true"}, "spec", "template", "spec", "nodeSelector"))
+	bad := annotated(failing("bad"), "helm.sh/hook", "pre-install,pre-upgrade")
 	alarm := annotated(configMap("alarm", "1"), "plural.sh/hook", "sync-fail")
 	web := configMap("web", "1")
 

@@ -120,7 +120,7 @@ func settledAgain(entry inventory.Entry) *inventory.Entry {
 
 func (it *item) result(action Action, facts observe.Facts) ObjectResult {
 	return ObjectResult{
-		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name, Action: action, Health: facts.Health, Hook: it.turn.Hook,
+		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name, Action: action, UID: facts.UID, Health: facts.Health, Hook: it.turn.Hook,
 	}
 }
 

@@ -178,8 +178,7 @@ func (p *pass) place(obj *unstructured.Unstructured, own map[schema.GroupVersion
 		case turn.LocalOnly:
 		case turn.Stage == order.Skip: // neither applied nor deleted
 			p.skip(obj)
-		case turn.Stage == order.Test:
-			p.result.Tests = append(p.result.Tests, obj)
+		case turn.Stage == order.Test: // who tries the service runs it
 		case turn.Only != "" && (turn.Only == "install") != (p.inv.Key == ""): // of the other moment
 		default:
 			p.placeTurn(obj, turn, own, number)
@@ -188,16 +187,12 @@ func (p *pass) place(obj *unstructured.Unstructured, own map[schema.GroupVersion
 }
 
 func (p *pass) placeTurn(obj *unstructured.Unstructured, turn order.Turn, own map[schema.GroupVersionKind]declaration, number int) {
-	gvk := obj.GroupVersionKind()
-	it := item{gvk: gvk, obj: obj, turn: turn, id: object.Of(obj)}
+	gvk, run := obj.GroupVersionKind(), ""
 	if turn.Hook {
-		it.run = p.run(turn.Stage)
-		if obj.GetName() == "" && obj.GetGenerateName() != "" {
-			it.id.Name = generated(obj, it.run, number)
-			it.obj = obj.DeepCopy()
-			it.obj.SetName(it.id.Name)
-		}
+		run = p.run(turn.Stage)
+		obj = object.Named(obj, run, number)
 	}
+	it := item{gvk: gvk, obj: obj, turn: turn, id: object.Of(obj), run: run}
 	if err := check(it.obj); err != nil {
 		p.reject(it, Invalid, err.Error(), "")
 		return

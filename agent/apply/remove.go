@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -133,17 +134,28 @@ func (p *pass) stage(ctx context.Context, stage order.Stage) bool {
 		p.note("hooks of removal do not run: %v", err)
 		return true
 	}
+	var hooks []item
 	for _, step := range steps {
-		var now []item
 		for _, i := range step.Items {
-			now = append(now, items[i])
-		}
-		if unsettled := p.settle(p.take(ctx, now)); unsettled != "" {
-			p.wait(unsettled)
-			return false
+			hooks = append(hooks, items[i])
 		}
 	}
-	return true
+	p.runAgain(hooks)
+	taken, unsettled := 0, ""
+	for _, step := range steps {
+		if unsettled == "" {
+			unsettled = p.settle(p.take(ctx, hooks[taken:taken+len(step.Items)]))
+			taken += len(step.Items)
+		}
+	}
+	p.endStage(ctx, hooks)
+	if failed := slices.Contains(p.hookStates(hooks), inventory.HookFailed); failed || unsettled == "" {
+		p.endSync(ctx, hooks, failed)
+	}
+	if unsettled != "" {
+		p.wait(unsettled)
+	}
+	return unsettled == ""
 }
 
 // removeObjects deletes everything that may be deleted, or lets all of it stay. Only what still has to go stays in the

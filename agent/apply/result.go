@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/health"
@@ -41,9 +40,11 @@ type ObjectResult struct {
 	Namespace string
 	Name      string
 	Action    Action
-	Err       *Error
-	Health    health.Status
-	Message   string
+	// UID is the live object's; empty where there may be none.
+	UID     string
+	Err     *Error
+	Health  health.Status
+	Message string
 	// Hook is set for what runs once a revision; it is ready when it has ended well.
 	Hook bool
 }
@@ -76,8 +77,6 @@ type Result struct {
 	Retry time.Duration
 	// Done says that all of this render is applied, and nothing failed, waits or is held.
 	Done bool
-	// Tests are the render's own test hooks, when it was rendered in this pass.
-	Tests []*unstructured.Unstructured
 }
 
 // Complete reports whether no object failed.

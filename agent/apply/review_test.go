@@ -371,9 +371,7 @@ func TestAHookOfRemovalThatFailedRunsAgainOnceItIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	web := configMap("web", "1")
-	hook := annotated(job("bad"), "plural.sh/hook", "pre-delete")
-	must(0, unstructured.SetNestedField(hook.Object, int64(1), "spec", "activeDeadlineSeconds"))
-	must(0, unstructured.SetNestedField(hook.Object, map[string]any{"nowhere": "true"}, "spec", "template", "spec", "nodeSelector"))
+	hook := annotated(failing("bad"), "plural.sh/hook", "pre-delete")
 	w.settles(w.request(web))
 	w.eventually("the hook to fail", func() bool { return !w.remove(hook).Complete() })
 	for range 3 {

@@ -93,7 +93,7 @@ func (r *rules) judge(service string) *health.Judge {
 	return r.common
 }
 
-// ruled says whether any service has rules for a kind, whose objects are watched whole then.
+// ruled says whether any service, or the catalogue, has rules for a kind, whose objects are watched whole then.
 func (r *rules) ruled(kind schema.GroupKind) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -102,5 +102,5 @@ func (r *rules) ruled(kind schema.GroupKind) bool {
 			return true
 		}
 	}
-	return r.common != nil && r.common.Rules(kind)
+	return r.common.Rules(kind)
 }

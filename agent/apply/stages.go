@@ -26,26 +26,48 @@ func (p *pass) stages(ctx context.Context) {
 		return
 	}
 	gate, unsettled := "", "" // why the next step has to wait, and what is not there yet
-	for _, step := range steps {
+	for i, step := range steps {
 		items := p.due(step)
-		if len(items) == 0 {
-			continue
-		}
-		if gate != "" {
+		switch {
+		case len(items) == 0:
+		case gate != "":
 			p.postpone(items, gate)
-			continue
+		default:
+			outcomes := p.take(ctx, items)
+			p.closeBarrier(ctx, outcomes)
+			unsettled = cmp.Or(unsettled, p.settle(outcomes))
+			if step.AwaitHealth && !p.healing() {
+				gate = unsettled
+				p.result.Waiting = cmp.Or(gate, p.result.Waiting)
+			}
 		}
-		outcomes := p.take(ctx, items)
-		p.closeBarrier(ctx, outcomes)
-		unsettled = cmp.Or(unsettled, p.settle(outcomes))
-		if step.AwaitHealth && !p.healing() {
-			gate = unsettled
-			p.result.Waiting = gate
+		if i+1 == len(steps) || steps[i+1].Stage != step.Stage {
+			p.endStage(ctx, p.dueHooks(steps, step.Stage))
 		}
 	}
 	if p.failedHook() || p.refused() {
 		p.syncFail(ctx, steps)
+		p.endSync(ctx, p.syncHooks(), true)
 	}
+}
+
+// syncHooks are the hooks of all stages of a sync, unless they have run before.
+func (p *pass) syncHooks() []item {
+	if p.known() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.items), func(it item) bool { return !it.turn.Hook || it.turn.Stage > order.SyncFail })
+}
+
+// dueHooks are the hooks of a stage that this pass has to do with, in their order.
+func (p *pass) dueHooks(steps []order.Step, stage order.Stage) []item {
+	var hooks []item
+	for _, step := range steps {
+		if step.Stage == stage {
+			hooks = append(hooks, slices.DeleteFunc(p.due(step), func(it item) bool { return !it.turn.Hook })...)
+		}
+	}
+	return hooks
 }
 
 // due are the items of a step that this pass has to do with: hooks run for a new revision, never to heal.
@@ -158,6 +180,7 @@ func (p *pass) syncFail(ctx context.Context, steps []order.Step) {
 		return
 	}
 	ended := true
+	var hooks []item
 	for _, step := range steps {
 		if step.Stage != order.SyncFail {
 			continue
@@ -166,9 +189,11 @@ func (p *pass) syncFail(ctx context.Context, steps []order.Step) {
 		for _, i := range step.Items {
 			items = append(items, p.items[i])
 		}
+		hooks = append(hooks, items...)
 		outcomes := p.take(ctx, items)
 		ended = p.settle(outcomes) == "" && ended
 	}
+	p.endStage(ctx, hooks)
 	if ended {
 		p.inv.Failed = p.revision()
 	}

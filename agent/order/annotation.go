@@ -146,7 +146,7 @@ type hooks struct {
 	found  bool
 	stages map[Stage]string // to what Turn.Only is there
 	plain  bool             // it is applied like an object that is no hook, too
-	helm   bool             // in Helm's words
+	family Family
 }
 
 // turns gives the object its stages. The words of the first vocabulary that has any count: ours, Argo's, Helm's.
@@ -158,7 +158,7 @@ func (r *reader) turns(shared Turn) []Turn {
 	if !found.found {
 		found = r.helmHooks()
 	}
-	shared.Wave = r.wave(found.helm)
+	shared.Wave = r.wave(found.family == Helm)
 	if !found.found {
 		shared.Stage = Sync
 		return []Turn{shared}
@@ -174,7 +174,7 @@ func (r *reader) hookTurns(shared Turn, found hooks) []Turn {
 		turns = append(turns, plain)
 	}
 	hook := shared
-	hook.Hook = true
+	hook.Hook, hook.Family = true, found.family
 	r.readPolicies(&hook)
 	for stage, only := range found.stages {
 		hook.Stage, hook.Only = stage, only

@@ -29,8 +29,14 @@ func TestAnnotationsMeanTheirTurns(t *testing.T) {
 	hook := func(stage order.Stage, wave int) order.Turn {
 		return order.Turn{Stage: stage, Wave: wave, Hook: true, BeforeCreation: true}
 	}
-	only := func(turn order.Turn, only string) order.Turn {
-		turn.Only = only
+	argo := func(stage order.Stage, wave int) order.Turn {
+		turn := hook(stage, wave)
+		turn.Family = order.Argo
+		return turn
+	}
+	helm := func(stage order.Stage, wave int, only string) order.Turn {
+		turn := hook(stage, wave)
+		turn.Family, turn.Only = order.Helm, only
 		return turn
 	}
 	skipped := []order.Turn{{Stage: order.Skip, Pause: true}}
@@ -81,24 +87,24 @@ func TestAnnotationsMeanTheirTurns(t *testing.T) {
 		{
 			"argo hooks",
 			map[string]any{"argocd.argoproj.io/hook": "SyncFail, PreSync", "argocd.argoproj.io/sync-wave": "-1"},
-			[]order.Turn{hook(order.PreSync, -1), hook(order.SyncFail, -1)},
+			[]order.Turn{argo(order.PreSync, -1), argo(order.SyncFail, -1)},
 		},
 		{
 			"argo delete hooks",
 			map[string]any{"argocd.argoproj.io/hook": "PostDelete,PreDelete"},
-			[]order.Turn{hook(order.PreDelete, 0), hook(order.PostDelete, 0)},
+			[]order.Turn{argo(order.PreDelete, 0), argo(order.PostDelete, 0)},
 		},
 		{"argo skip", map[string]any{"argocd.argoproj.io/hook": "Skip"}, skipped},
-		{"argo skip beside another", map[string]any{"argocd.argoproj.io/hook": "Skip,PostSync"}, []order.Turn{hook(order.PostSync, 0)}},
+		{"argo skip beside another", map[string]any{"argocd.argoproj.io/hook": "Skip,PostSync"}, []order.Turn{argo(order.PostSync, 0)}},
 		{
 			"argo policies",
 			map[string]any{"argocd.argoproj.io/hook": "Sync", "argocd.argoproj.io/hook-delete-policy": "HookSucceeded,BeforeHookCreation"},
-			[]order.Turn{{Stage: order.Sync, Hook: true, Succeeded: true, BeforeCreation: true}},
+			[]order.Turn{{Stage: order.Sync, Hook: true, Family: order.Argo, Succeeded: true, BeforeCreation: true}},
 		},
 		{
 			"argo never",
 			map[string]any{"argocd.argoproj.io/hook": "Sync", "argocd.argoproj.io/hook-delete-policy": "Never"},
-			[]order.Turn{{Stage: order.Sync, Hook: true}},
+			[]order.Turn{{Stage: order.Sync, Hook: true, Family: order.Argo}},
 		},
 		{
 			"argo options",
@@ -118,20 +124,20 @@ func TestAnnotationsMeanTheirTurns(t *testing.T) {
 		{
 			"helm hook",
 			map[string]any{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-weight": "-5", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"},
-			[]order.Turn{{Stage: order.PreSync, Wave: -5, Hook: true, BeforeCreation: true, Succeeded: true}},
+			[]order.Turn{{Stage: order.PreSync, Wave: -5, Hook: true, Family: order.Helm, BeforeCreation: true, Succeeded: true}},
 		},
-		{"helm hook of an install", map[string]any{"helm.sh/hook": "Post-Install"}, []order.Turn{only(hook(order.PostSync, 0), "install")}},
+		{"helm hook of an install", map[string]any{"helm.sh/hook": "Post-Install"}, []order.Turn{helm(order.PostSync, 0, "install")}},
 		{
 			"helm hooks of several events",
 			map[string]any{"helm.sh/hook": "post-upgrade,pre-install,post-install,post-delete"},
-			[]order.Turn{only(hook(order.PreSync, 0), "install"), hook(order.PostSync, 0), hook(order.PostDelete, 0)},
+			[]order.Turn{helm(order.PreSync, 0, "install"), helm(order.PostSync, 0, ""), helm(order.PostDelete, 0, "")},
 		},
-		{"helm tests", map[string]any{"helm.sh/hook": "test-success", "helm.sh/hook-weight": "1"}, []order.Turn{hook(order.Test, 1)}},
+		{"helm tests", map[string]any{"helm.sh/hook": "test-success", "helm.sh/hook-weight": "1"}, []order.Turn{helm(order.Test, 1, "")}},
 		{"helm crd-install", map[string]any{"helm.sh/hook": "crd-install", "helm.sh/hook-weight": "1"}, sync(func(*order.Turn) {})},
 		{"helm rollback", map[string]any{"helm.sh/hook": "pre-rollback,post-rollback"}, skipped},
-		{"helm rollback beside another", map[string]any{"helm.sh/hook": "post-rollback,post-upgrade"}, []order.Turn{only(hook(order.PostSync, 0), "upgrade")}},
+		{"helm rollback beside another", map[string]any{"helm.sh/hook": "post-rollback,post-upgrade"}, []order.Turn{helm(order.PostSync, 0, "upgrade")}},
 		{"helm weight of no hook", map[string]any{"helm.sh/hook-weight": "7"}, sync(func(*order.Turn) {})},
-		{"helm weight left empty", map[string]any{"helm.sh/hook": "test", "helm.sh/hook-weight": ""}, []order.Turn{hook(order.Test, 0)}},
+		{"helm weight left empty", map[string]any{"helm.sh/hook": "test", "helm.sh/hook-weight": ""}, []order.Turn{helm(order.Test, 0, "")}},
 		{"helm keep", map[string]any{"helm.sh/resource-policy": "Keep "}, sync(func(t *order.Turn) { t.NoPrune, t.Keep = true, true })},
 		{"helm policy left empty", map[string]any{"helm.sh/resource-policy": ""}, sync(func(*order.Turn) {})},
 
@@ -162,7 +168,7 @@ func TestAnnotationsMeanTheirTurns(t *testing.T) {
 		{
 			"argo's hook beats helm's, with its weight",
 			map[string]any{"argocd.argoproj.io/hook": "PreSync", "helm.sh/hook": "test", "helm.sh/hook-weight": "9"},
-			[]order.Turn{hook(order.PreSync, 0)},
+			[]order.Turn{argo(order.PreSync, 0)},
 		},
 		{
 			"policies of another vocabulary count where the first has none",
@@ -172,7 +178,7 @@ func TestAnnotationsMeanTheirTurns(t *testing.T) {
 		{
 			"our wave beats argo's and helm's",
 			map[string]any{"plural.sh/wave": "1", "argocd.argoproj.io/sync-wave": "2", "helm.sh/hook": "test", "helm.sh/hook-weight": "3"},
-			[]order.Turn{hook(order.Test, 1)},
+			[]order.Turn{helm(order.Test, 1, "")},
 		},
 		{
 			"ours lets go what others hold", map[string]any{

@@ -75,7 +75,7 @@ func (r *reader) argoHooks() hooks {
 	if !found {
 		return hooks{}
 	}
-	h := hooks{found: true, stages: map[Stage]string{}}
+	h := hooks{found: true, family: Argo, stages: map[Stage]string{}}
 	for _, word := range words {
 		switch word {
 		case "PreSync":

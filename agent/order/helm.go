@@ -1,6 +1,12 @@
 package order
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/pluralsh/plural/agent/object"
+)
 
 // readHelm reads the words of Helm that say how an object is deleted.
 func (r *reader) readHelm(turn *Turn) {
@@ -24,7 +30,7 @@ func (r *reader) helmHooks() hooks {
 	if !found {
 		return hooks{}
 	}
-	h := hooks{found: true, helm: true, stages: map[Stage]string{}}
+	h := hooks{found: true, family: Helm, stages: map[Stage]string{}}
 	for _, word := range words {
 		switch strings.ToLower(word) {
 		case "pre-install":
@@ -60,4 +66,28 @@ func (h hooks) add(stage Stage, only string) {
 		only = ""
 	}
 	h.stages[stage] = only
+}
+
+// helmKinds are the kinds in the order in which Helm installs them; others come after them, by name.
+func helmKinds() []string {
+	return []string{
+		"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy", "PodDisruptionBudget",
+		"ServiceAccount", "Secret", "SecretList", "ConfigMap", "StorageClass", "PersistentVolume", "PersistentVolumeClaim",
+		"CustomResourceDefinition", "ClusterRole", "ClusterRoleList", "ClusterRoleBinding", "ClusterRoleBindingList", "Role",
+		"RoleList", "RoleBinding", "RoleBindingList", "Service", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
+		"Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob", "IngressClass", "Ingress", "APIService",
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	}
+}
+
+// compareHelmHooks sorts hooks of one weight as Helm does: by name, and of one name by kind.
+func compareHelmHooks(a, b object.ID) int {
+	place := func(id object.ID) int {
+		kinds := helmKinds()
+		if i := slices.Index(kinds, id.Kind); i >= 0 {
+			return i
+		}
+		return len(kinds)
+	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(place(a), place(b)), cmp.Compare(a.Kind, b.Kind), a.Compare(b))
 }

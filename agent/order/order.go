@@ -52,15 +52,27 @@ func ParseStage(word string) (Stage, bool) {
 	return Skip, false
 }
 
+// Family is the tool in whose words an object is a hook. Hooks follow that tool's rules of order, waiting and deletion.
+type Family int
+
+// The families. Ours is the zero value.
+const (
+	Own  Family = iota // hooks of a wave run together; policies are carried out when the stage has ended
+	Argo               // hooks of a wave run together; policies are carried out when the sync has ended
+	Helm               // hooks run one after another; policies are carried out when the stage has ended
+)
+
 // Turn is when and how one object is applied. The flags are those of the object: all its turns share them.
 type Turn struct {
 	Stage Stage
 	Wave  int
 	// Hook says that the object runs once for each revision, and is waited for.
 	Hook bool
+	// Family is the tool whose annotation makes the object a hook, and whose rules it follows.
+	Family Family
 	// Only is "install" or "upgrade" for a Helm hook that runs on one of them alone, else empty.
 	Only string
-	// BeforeCreation, Succeeded and Failed say when a hook is deleted. A hook with no policy has BeforeCreation.
+	// BeforeCreation, Succeeded and Failed are the delete policies of a hook. A hook with no policy has BeforeCreation.
 	BeforeCreation, Succeeded, Failed bool
 	// After is what must be healthy first, whether or not it is part of the same render. An ID with no namespace may
 	// be of a namespaced kind: then it lies in the namespace that the render's own objects without one lie in.

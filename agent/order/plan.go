@@ -27,8 +27,9 @@ type Step struct {
 }
 
 // Plan cuts items into the steps that follow each other: by stage, by wave, what others of the wave depend on first,
-// by the rank of the kind. What is skipped, or local, is in no step. An error is a *DependencyError. A dependency on what
-// is not among the items puts nothing in order: it has to be waited for where it is live.
+// by the rank of the kind; Helm's hooks of a wave after that, one by one. What is skipped, or local, is in no step.
+// A dependency on what is not among the items puts nothing in order: it has to be waited for where it is live.
+// An error is a *DependencyError.
 func Plan(items []Item) ([]Step, error) {
 	p := &planner{items: items, byID: map[object.ID][]int{}, layers: make([]int, len(items))}
 	for i, item := range items {
@@ -55,14 +56,27 @@ type planner struct {
 
 func (p *planner) compare(a, b int) int {
 	x, y := p.items[a], p.items[b]
+	byKind, first := Compare, 0
+	switch {
+	case x.Turn.alone() && y.Turn.alone():
+		byKind = compareHelmHooks
+	case x.Turn.alone():
+		first = 1
+	case y.Turn.alone():
+		first = -1
+	}
 	return cmp.Or(
 		cmp.Compare(x.Turn.Stage, y.Turn.Stage),
 		cmp.Compare(x.Turn.Wave, y.Turn.Wave),
 		cmp.Compare(p.layers[a], p.layers[b]),
-		Compare(x.ID, y.ID),
+		first,
+		byKind(x.ID, y.ID),
 		cmp.Compare(a, b),
 	)
 }
+
+// alone says that nothing runs beside the hook: the next one waits until it has ended.
+func (t Turn) alone() bool { return t.Hook && t.Family == Helm }
 
 func (p *planner) steps() []Step {
 	var steps []Step
@@ -74,7 +88,8 @@ func (p *planner) steps() []Step {
 				last.Items = append(last.Items, i)
 				continue
 			}
-			last.AwaitHealth = (last.Stage != turn.Stage || last.Wave != turn.Wave) && follows(last.Stage, turn.Stage)
+			apart := last.Stage != turn.Stage || last.Wave != turn.Wave || turn.alone() || p.items[p.order[n-1]].Turn.alone()
+			last.AwaitHealth = apart && follows(last.Stage, turn.Stage)
 		}
 		steps = append(steps, Step{Stage: turn.Stage, Wave: turn.Wave, Rank: rank, Items: []int{i}})
 	}
@@ -84,7 +99,7 @@ func (p *planner) steps() []Step {
 // together reports whether neither of two objects waits for the other's health.
 func (p *planner) together(a, b int) bool {
 	x, y := p.items[a].Turn, p.items[b].Turn
-	return x.Stage == y.Stage && x.Wave == y.Wave && p.layers[a] == p.layers[b]
+	return !x.alone() && !y.alone() && x.Stage == y.Stage && x.Wave == y.Wave && p.layers[a] == p.layers[b]
 }
 
 // follows reports whether one stage is entered because the other is done.

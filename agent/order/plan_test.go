@@ -14,15 +14,19 @@ import (
 	"github.com/pluralsh/plural/agent/order"
 )
 
-// item reads "stage wave KIND NAME [after NAME...]"; names are of the namespace web, unless the kind has none.
+// item reads "stage wave KIND NAME [after NAME...]"; names are of the namespace web, unless the kind has none. A stage in capital
+// letters is one of Helm's hooks.
 func item(t *testing.T, line string) order.Item {
 	t.Helper()
 	fields := strings.Fields(line)
-	stage, known := order.ParseStage(fields[0])
+	stage, known := order.ParseStage(strings.ToLower(fields[0]))
 	if !known {
 		t.Fatalf("no stage in %q", line)
 	}
 	it := order.Item{Turn: order.Turn{Stage: stage}, ID: named(fields[2] + "/" + fields[3])}
+	if fields[0] != stage.String() {
+		it.Turn.Hook, it.Turn.Family = true, order.Helm
+	}
 	if _, err := fmt.Sscan(fields[1], &it.Turn.Wave); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +91,17 @@ func TestStepsFollowEachOther(t *testing.T) {
 			"waves of a stage that is entered for a reason of its own wait",
 			"pre-delete 1 Job b\npre-delete 0 Job a",
 			"pre-delete 0: Job/a\nawait\npre-delete 1: Job/b\n",
+		},
+		{
+			"Helm's hooks of a weight go one by one, by name and then by kind",
+			"PRE-SYNC 0 Job b\nPRE-SYNC 0 ConfigMap b\nPRE-SYNC 0 Role b\nPRE-SYNC 0 Job a\nPRE-SYNC -1 Job z\nPRE-SYNC 0 Widget b",
+			"pre-sync -1: Job/z\nawait\npre-sync 0: Job/a\nawait\npre-sync 0: ConfigMap/b\nawait\npre-sync 0: Role/b\nawait\n" +
+				"pre-sync 0: Job/b\nawait\npre-sync 0: Widget/b\n",
+		},
+		{
+			"Helm's hooks come after other objects of their wave",
+			"POST-DELETE 0 Job a\npost-delete 0 Job b\npost-delete 0 ConfigMap c\npost-delete 1 Job d",
+			"post-delete 0: ConfigMap/c\npost-delete 0: Job/b\nawait\npost-delete 0: Job/a\nawait\npost-delete 1: Job/d\n",
 		},
 		{
 			"a dependency comes first, against the ranks",
