@@ -12,6 +12,9 @@ import (
 	"runtime"
 	"sync"
 
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/kyaml/openapi/kubernetesapi"
+
 	"github.com/pluralsh/plural/internal/walls"
 )
 
@@ -40,15 +43,27 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	}
 	go out.watchMemory(limits)
 	in := bufio.NewReaderSize(stdin, 64<<10)
+	for {
+		code, again := answerOne(in, out, limits)
+		if !again {
+			return code
+		}
+	}
+}
+
+// answerOne renders what the parent asks for next, and says whether it may ask again.
+func answerOne(in *bufio.Reader, out *reporter, limits Limits) (code int, again bool) {
+	out.forget()
 	request, err := readLine[request](in)
 	if err != nil {
-		return out.fail(fmt.Errorf("read request: %w", err))
+		return out.fail(fmt.Errorf("read request: %w", err)), false
 	}
 	files, err := receiveFiles(in, limits)
 	if err != nil {
-		return out.fail(err)
+		return out.fail(err), false
 	}
 	asker := &asker{reporter: out, known: map[lookup]map[string]any{}}
+	more := make(chan struct{})
 	if request.Lookups {
 		replies := make(chan reply)
 		asker.replies = replies
@@ -57,16 +72,31 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 			os.Exit(1)
 		}()
 	} else {
-		go walls.ExitWithParent(in)
+		go func() {
+			if _, err := in.Peek(1); err != nil {
+				os.Exit(1) // nobody holds the other end of stdin any more
+			}
+			close(more)
+		}()
 	}
 
 	job := &job{request: request, limits: limits, tree: newTree(files), asker: asker}
 	manifests, err := job.render()
 	if err != nil {
-		return out.fail(err)
+		return out.fail(err), false
 	}
-	return out.done(manifests)
+	again = request.Again && !request.Lookups && openapi.GetSchemaVersion() == builtInSchema && walls.MemoryHeld() < limits.Memory/4
+	code = out.done(manifests, again)
+	if code != 0 || !again {
+		return code, false
+	}
+	<-more
+	return 0, true
 }
+
+// builtInSchema is the OpenAPI schema of kinds that kustomize goes by unless a kustomization names another: then the process
+// keeps that one for good, and must render nothing more.
+const builtInSchema = kubernetesapi.DefaultOpenAPI
 
 // readOpening reads the first line byte by byte: what follows it may be for the plugin that this process becomes.
 func readOpening(stdin io.Reader) (first opening, err error) {
@@ -117,6 +147,13 @@ type reporter struct {
 	traits   traits
 }
 
+// forget makes ready for another render.
+func (r *reporter) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.warnings, r.record, r.traits = "", nil, nil, traits{}
+}
+
 // working names the file being worked on, in case it is the last thing this process does.
 func (r *reporter) working(file string) {
 	r.mu.Lock()
@@ -140,10 +177,10 @@ func (r *reporter) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-func (r *reporter) done(manifests []manifest) int {
+func (r *reporter) done(manifests []manifest, again bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := answer{Done: true, Warnings: r.warnings, Traits: r.traits, Record: r.record}
+	last := answer{Done: true, Again: again, Warnings: r.warnings, Traits: r.traits, Record: r.record}
 	for _, m := range manifests {
 		last.Objects = append(last.Objects, m.json)
 		last.Origins = append(last.Origins, m.origin)

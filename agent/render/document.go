@@ -45,8 +45,20 @@ type flaw struct {
 }
 
 // inspect parses a document without following its aliases, and returns its root: nil when it is empty. What it lets
-// pass is small enough to be decoded by anything.
+// pass is small enough to be decoded by anything, and gives no key twice.
 func inspect(doc document) (*yaml.Node, *flaw) {
+	root, found := parse(doc)
+	if found == nil && root != nil {
+		found = duplicateKey(root, doc.line-1)
+	}
+	if found != nil {
+		return nil, found
+	}
+	return root, nil
+}
+
+// parse is inspect for documents in which a key may stand twice.
+func parse(doc document) (*yaml.Node, *flaw) {
 	decoder := yaml.NewDecoder(bytes.NewReader(doc.text))
 	var root, more yaml.Node
 	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
@@ -55,10 +67,6 @@ func inspect(doc document) (*yaml.Node, *flaw) {
 		return nil, syntaxFlaw(doc, err)
 	}
 	if found := aliasFlaw(&root); found != nil {
-		found.line += doc.line - 1
-		return nil, found
-	}
-	if found := duplicateKey(&root); found != nil {
 		found.line += doc.line - 1
 		return nil, found
 	}
@@ -128,8 +136,9 @@ func (w *weigher) follow(alias *yaml.Node) int {
 	return size
 }
 
-// duplicateKey finds a mapping that gives one key twice. Keys are compared as JSON will: by their text.
-func duplicateKey(n *yaml.Node) *flaw {
+// duplicateKey finds a mapping that gives one key twice. Keys are compared as JSON will: by their text. Before is how many
+// lines of the file stand before the document.
+func duplicateKey(n *yaml.Node, before int) *flaw {
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]int, len(n.Content)/2)
 		for i := 0; i < len(n.Content); i += 2 {
@@ -138,13 +147,13 @@ func duplicateKey(n *yaml.Node) *flaw {
 				continue
 			}
 			if first, ok := seen[key.Value]; ok {
-				return &flaw{line: key.Line, message: fmt.Sprintf("the key %q stands here already, in line %d", key.Value, first)}
+				return &flaw{line: before + key.Line, message: fmt.Sprintf("the key %q stands here already, in line %d", key.Value, before+first)}
 			}
 			seen[key.Value] = key.Line
 		}
 	}
 	for _, child := range n.Content {
-		if found := duplicateKey(child); found != nil {
+		if found := duplicateKey(child, before); found != nil {
 			return found
 		}
 	}
@@ -157,8 +166,8 @@ func mayAlias(data []byte) bool {
 }
 
 // decode reads a file of manifests or values: every document that is not empty, as JSON, with the meaning kubectl
-// gives it.
-func decode(name string, data []byte, limits Limits) ([]decoded, error) {
+// gives it. Repeated hears of a document in which a key stands twice, whose last value counts then; nil refuses it.
+func decode(name string, data []byte, limits Limits, repeated func(*flaw)) ([]decoded, error) {
 	if !utf8.Valid(data) {
 		return nil, place{file: name}.invalid("is not UTF-8 text")
 	}
@@ -167,7 +176,7 @@ func decode(name string, data []byte, limits Limits) ([]decoded, error) {
 		if len(doc.text) > limits.Document {
 			return nil, place{name, doc.line}.limit("a document has more than %d KiB", limits.Document>>10)
 		}
-		root, found := inspect(doc)
+		root, found := parse(doc)
 		if found != nil {
 			return nil, place{name, found.line}.invalid("%s", found.message)
 		}
@@ -177,7 +186,13 @@ func decode(name string, data []byte, limits Limits) ([]decoded, error) {
 		if len(all) == limits.Objects {
 			return nil, place{name, doc.line}.limit("has more than %d documents", limits.Objects)
 		}
-		json, err := sigs.YAMLToJSONStrict(doc.text)
+		if found := duplicateKey(root, doc.line-1); found != nil {
+			if repeated == nil {
+				return nil, place{name, found.line}.invalid("%s", found.message)
+			}
+			repeated(found)
+		}
+		json, err := sigs.YAMLToJSON(wholeLines(doc.text)) // the strict one refuses a key beside a merge that brings it, too
 		if err != nil {
 			found := syntaxFlaw(doc, err)
 			return nil, place{name, found.line}.invalid("%s", found.message)
@@ -185,6 +200,23 @@ func decode(name string, data []byte, limits Limits) ([]decoded, error) {
 		all = append(all, decoded{place{name, doc.line + root.Content[0].Line - 1}, json})
 	}
 	return all, nil
+}
+
+// decode reads a file of the input. In what others wrote, a key that stands twice is a warning: helm and Argo CD take its last
+// value.
+func (j *job) decode(name string, data []byte) ([]decoded, error) {
+	if !j.thirdParty(name) {
+		return decode(name, data, j.limits, nil)
+	}
+	return decode(name, data, j.limits, func(found *flaw) { j.warn("%s: %s", place{name, found.line}, found.message) })
+}
+
+// wholeLines ends a text's last line, as kubectl and helm do before they parse it: a literal block at the end keeps its newline.
+func wholeLines(text []byte) []byte {
+	if bytes.HasSuffix(text, []byte("\n")) {
+		return text
+	}
+	return append(text[:len(text):len(text)], '\n')
 }
 
 // decoded is a document as JSON, and where it began.

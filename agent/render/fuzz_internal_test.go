@@ -25,7 +25,7 @@ func FuzzDecode(f *testing.F) {
 	seeds(f)
 	limits := Limits{Document: 4 << 10}.orDefaults()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := decode("x.yaml", data, limits)
+		docs, err := decode("x.yaml", data, limits, nil)
 		if err != nil {
 			return
 		}
@@ -55,7 +55,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"at":"x"}` + "\n" + `{"done":true,"objects":[{"apiVersion":"v1","kind":"A","metadata":{"name":"b"}}]}`))
 	f.Add([]byte(`{"done":true,"error":{"reason":"Invalid","message":"\u001b[2J"}}`))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		if last, _, err := receive(bytes.NewReader(data), func(*lookup) error { return nil }); err == nil {
+		if last, _, err := receive(json.NewDecoder(bytes.NewReader(data)), func(*lookup) error { return nil }); err == nil {
 			_, _ = last.output()
 		}
 	})

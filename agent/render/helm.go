@@ -50,7 +50,7 @@ func chartManifests(j *job, c *chart.Chart, printed map[string]string) ([]manife
 	var all []manifest
 	if !j.Helm.SkipCRDs {
 		for _, crd := range c.CRDObjects() {
-			found, err := printedManifests(j, j.chartFile(crd.Filename), crd.File.Data)
+			found, err := readPrinted(j, j.chartFile(crd.Filename), crd.File.Data, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -61,13 +61,13 @@ func chartManifests(j *job, c *chart.Chart, printed map[string]string) ([]manife
 		if path.Base(name) == notes {
 			continue
 		}
-		found, err := printedManifests(j, j.chartFile(name), []byte(printed[name]))
+		found, err := printedManifests(j, j.chartFile(name), printed[name])
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found...)
 	}
-	return withoutShadows(j, all), nil
+	return withoutCopies(j, withoutShadows(j, all)), nil
 }
 
 // mentionsCapabilities tells whether a template can see the cluster's API versions, also by tpl of a value or a file.
@@ -106,8 +106,12 @@ func loadChart(j *job) (*chart.Chart, error) {
 		return nil, at.invalid("is a library chart: it renders nothing")
 	}
 	if missing := missingDependencies(c); len(missing) > 0 {
-		e := at.invalid("dependencies are not in charts/: %s", strings.Join(missing, ", "))
-		e.Fix = "run helm dependency update and commit charts/"
+		names := make([]string, len(missing))
+		for i, d := range missing {
+			names[i] = d.Name
+		}
+		e := at.invalid("dependencies are not in charts/: %s", strings.Join(names, ", "))
+		e.Fix = vendor(j.Path, missing)
 		return nil, e
 	}
 	return c, nil
@@ -157,11 +161,11 @@ func ignored(rules *ignore.Rules, name string) bool {
 	return rules.Ignore(name, entry{name: path.Base(name)})
 }
 
-func missingDependencies(c *chart.Chart) []string {
-	var missing []string
+func missingDependencies(c *chart.Chart) []*chart.Dependency {
+	var missing []*chart.Dependency
 	for _, wanted := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(have *chart.Chart) bool { return have.Name() == wanted.Name }) {
-			missing = append(missing, wanted.Name)
+			missing = append(missing, wanted)
 		}
 	}
 	return missing

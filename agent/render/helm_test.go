@@ -146,20 +146,32 @@ func TestCRDsCanBeLeftOut(t *testing.T) {
 	}
 }
 
-func TestAHookOfDeletionInTheShadowOfAnObjectIsLeftOut(t *testing.T) {
+func TestHooksOfOneNameAreApartUnlessTheyMeet(t *testing.T) {
 	hook := func(event string) string {
 		return "\n---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: hooks, annotations: {helm.sh/hook: \"" + event + "\"}}\n"
 	}
 	out := mustRender(t, newRenderer(t), chartOf(template("---"+hook("pre-delete")+hook("pre-install")+hook("test"))))
-	want := []string{
-		"app/templates/x.yaml: the hook ServiceAccount/hooks stands in this service already, in app/templates/x.yaml: left out",
-		"app/templates/x.yaml: the hook ServiceAccount/hooks stands in this service already, in app/templates/x.yaml: left out",
-	}
-	if len(out.Objects) != 1 || out.Objects[0].GetAnnotations()["helm.sh/hook"] != "pre-install" || !cmp.Equal(out.Warnings, want) {
+	want := []string{"app/templates/x.yaml: the hook ServiceAccount/hooks stands in this service already, in app/templates/x.yaml: left out"}
+	if len(out.Objects) != 2 || !cmp.Equal(out.Warnings, want) {
 		t.Errorf("%d objects, warnings %q", len(out.Objects), out.Warnings)
 	}
-	failed := failure(t, newRenderer(t), chartOf(template("---"+hook("pre-install")+hook("post-install"))))
+	for _, object := range out.Objects {
+		if event := object.GetAnnotations()["helm.sh/hook"]; event != "pre-install" && event != "pre-delete" {
+			t.Errorf("a hook %s", event)
+		}
+	}
+	failed := failure(t, newRenderer(t), chartOf(template("---"+hook("pre-install")+hook("post-install, pre-install"))))
 	if !strings.Contains(failed.Message, "stands in this service twice") {
 		t.Error(failed)
+	}
+}
+
+func TestHooksMayLeaveTheirNameToBeGenerated(t *testing.T) {
+	for _, annotation := range []string{"helm.sh/hook: pre-install", "helm.sh/hook: post-delete", "argocd.argoproj.io/hook: PreSync", "plural.sh/hook: pre-sync"} {
+		one := "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: migrate-, annotations: {" + annotation + "}}\n"
+		out := mustRender(t, newRenderer(t), chartOf(template(one+"---\n"+one)))
+		if len(out.Objects) != 2 || out.Objects[0].GetGenerateName() != "migrate-" || out.Objects[0].GetName() != "" {
+			t.Errorf("%s: %v", annotation, out.Objects)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/release/v1/util"
 )
 
 // atFunc is called at the start of each template, with its number.
@@ -97,14 +99,47 @@ func chartError(j *job, err error) *Error {
 	return at.invalid("%s", text)
 }
 
-// printedManifests reads what a template printed, hooks of a rollback left out. Lines are of the print and not
-// of the template, so they go into the message.
-func printedManifests(j *job, name string, data []byte) ([]manifest, error) {
+// printedManifests reads what a template printed, as helm cuts it into documents, without the hooks of a rollback and those that
+// helm does not know. Lines are of the print and not of the template, so they go into messages.
+func printedManifests(j *job, name, printed string) ([]manifest, error) {
+	docs := util.SplitManifests(printed)
+	if len(docs) > j.limits.Objects {
+		return nil, place{file: name}.limit("renders more than %d documents", j.limits.Objects)
+	}
+	var all []manifest
+	rest, line := printed, 0 // what is printed from the document on, and how many lines stand before that
+	for i := range len(docs) {
+		text := docs[fmt.Sprintf("manifest-%d", i)]
+		skipped, _, _ := strings.Cut(rest, text)
+		line += strings.Count(skipped, "\n")
+		found, err := readPrinted(j, name, []byte(text+"\n"), line)
+		if err != nil {
+			return nil, err
+		}
+		rest, line = rest[len(skipped)+len(text):], line+strings.Count(text, "\n")
+		for _, m := range found {
+			events, hook := m.head.Metadata.Annotations[release.HookAnnotation]
+			switch {
+			case m.hooksInto(isRollback):
+			case hook && !m.hooksInto(isKnownHook):
+				j.warn("%s: %s is a hook of %s, which helm does not know: left out", name, &m.head, events)
+			default:
+				all = append(all, m)
+			}
+		}
+	}
+	return all, nil
+}
+
+// readPrinted reads what a chart brings: the print of a template, or a file of CRDs. Before is how many lines stand before it.
+func readPrinted(j *job, name string, data []byte, before int) ([]manifest, error) {
 	j.working(name)
-	docs, err := decode(name, data, j.limits)
+	docs, err := decode(name, data, j.limits, func(found *flaw) {
+		j.warn("%s: line %d of what it renders: %s", name, before+found.line, found.message)
+	})
 	var flawed *Error
 	if errors.As(err, &flawed) {
-		flawed.Message = fmt.Sprintf("line %d of what it renders: %s", flawed.Line, flawed.Message)
+		flawed.Message = fmt.Sprintf("line %d of what it renders: %s", before+flawed.Line, flawed.Message)
 		flawed.Line = 0
 		return nil, flawed
 	}
@@ -118,14 +153,19 @@ func printedManifests(j *job, name string, data []byte) ([]manifest, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, slices.DeleteFunc(found, ofRollback)...)
+		all = append(all, found...)
 	}
 	return all, nil
 }
 
-// ofRollback is true for hooks that belong to a rollback alone.
-func ofRollback(m manifest) bool {
-	return m.hooksInto(func(event string) bool { return event == "pre-rollback" || event == "post-rollback" })
+func isRollback(event string) bool { return event == "pre-rollback" || event == "post-rollback" }
+
+// isKnownHook is false for crd-install, which Helm 2 had.
+func isKnownHook(event string) bool {
+	return slices.Contains([]string{
+		"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-delete", "post-delete", "pre-rollback", "post-rollback",
+		"test", "test-success",
+	}, event)
 }
 
 // aside is true for hooks that run beside the objects: when they are tested, or when they are gone.
@@ -137,25 +177,57 @@ func aside(m manifest) bool {
 
 // hooksInto tells whether the object is a hook all of whose events are such.
 func (m *manifest) hooksInto(such func(event string) bool) bool {
-	events, ok := m.head.Metadata.Annotations[release.HookAnnotation]
-	if !ok {
-		return false
-	}
-	for event := range strings.SplitSeq(events, ",") {
-		if !such(strings.TrimSpace(event)) {
-			return false
+	events := m.head.events()
+	return len(events) > 0 && !slices.ContainsFunc(events, func(event string) bool { return !such(event) })
+}
+
+// events are when a hook of helm's runs. What is no such hook has none.
+func (h *objectHead) events() []string {
+	var events []string
+	if said, ok := h.Metadata.Annotations[release.HookAnnotation]; ok {
+		for event := range strings.SplitSeq(said, ",") {
+			events = append(events, strings.ToLower(strings.TrimSpace(event)))
 		}
 	}
-	return true
+	return events
+}
+
+// apart says that two objects of one name never meet: both are hooks of helm's, each of other events. Tests run at any time.
+func (m *manifest) apart(from manifest) bool {
+	theirs := from.head.events()
+	return len(theirs) > 0 && m.hooksInto(func(event string) bool {
+		return !strings.HasPrefix(event, "test") && !slices.Contains(theirs, event)
+	})
+}
+
+// withoutCopies leaves out what the chart holds before with the same content, and all but the first of a CRD: helm makes the one
+// and skips the others.
+func withoutCopies(j *job, all []manifest) []manifest {
+	first := make(map[identity]manifest, len(all))
+	return slices.DeleteFunc(all, func(m manifest) bool {
+		id := m.head.identity(j.Namespace)
+		earlier, copied := first[id]
+		switch {
+		case !copied || id.name == "":
+			first[id] = m
+			return false
+		case bytes.Equal(earlier.json, m.json):
+			return true
+		case id.group == "apiextensions.k8s.io" && id.kind == "CustomResourceDefinition":
+			j.warn("%s: %s stands in this chart already, otherwise, in %s: left out", m.place, &m.head, earlier.place)
+			return true
+		}
+		return false
+	})
 }
 
 // withoutShadows leaves out hooks that run aside and name an object that the chart holds otherwise: helm keeps two lists, and a
 // service has one. Charts do this with the ServiceAccount that all their hooks share.
 func withoutShadows(j *job, all []manifest) []manifest {
-	first := map[identity]place{}
+	known := map[identity][]manifest{}
 	for _, m := range all {
 		if id := m.head.identity(j.Namespace); !aside(m) {
-			first[id] = m.place
+			known[id] = append(known[id], m)
 		}
 	}
 	return slices.DeleteFunc(all, func(m manifest) bool {
@@ -163,11 +235,12 @@ func withoutShadows(j *job, all []manifest) []manifest {
 			return false
 		}
 		id := m.head.identity(j.Namespace)
-		where, shadowed := first[id]
-		if shadowed {
-			j.warn("%s: the hook %s stands in this service already, in %s: left out", m.place, &m.head, where)
+		i := slices.IndexFunc(known[id], func(other manifest) bool { return !m.apart(other) })
+		if i < 0 || id.name == "" {
+			known[id] = append(known[id], m)
+			return false
 		}
-		first[id] = m.place
-		return shadowed
+		j.warn("%s: the hook %s stands in this service already, in %s: left out", m.place, &m.head, known[id][i].place)
+		return true
 	})
 }

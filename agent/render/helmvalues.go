@@ -21,6 +21,11 @@ func chartValues(j *job, c *chart.Chart) (common.Values, error) {
 	if err != nil {
 		return nil, err
 	}
+	return renderValues(j, c, given)
+}
+
+// renderValues is what templates see of the values that were given.
+func renderValues(j *job, c *chart.Chart, given map[string]any) (common.Values, error) {
 	capabilities, err := j.capabilities()
 	if err != nil {
 		return nil, err
@@ -99,5 +104,5 @@ func valuesFile(j *job, name string) ([]decoded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(name, data, j.limits)
+	return j.decode(name, data)
 }

@@ -282,7 +282,7 @@ func TestR1RemoteReferencesAreRefusedAndNobodyIsCalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			failed := failure(t, r, input(render.Kustomize, tree("-- app/kustomization.yaml --\n"+strings.ReplaceAll(yaml, "ADDR", address))))
 			if failed.Reason != render.Refused || failed.Line == 0 || failed.File != "app/kustomization.yaml" ||
-				!strings.Contains(failed.Error(), "remote bases are disabled") || !strings.Contains(failed.Error(), "vendor it or make it a source") {
+				!strings.Contains(failed.Error(), "plural source add NAME") && !strings.Contains(failed.Error(), "file URL") {
 				t.Errorf("%s: %v", failed.Reason, failed)
 			}
 		})

@@ -23,7 +23,7 @@ func sameAsKubectl(t *testing.T, root, dir string) {
 	in := input(render.Kustomize, os.DirFS(root))
 	in.Path = dir
 	out, err := newRenderer(t).Render(t.Context(), in)
-	want, theirs := kustomizetest.Build(t.Context(), filepath.Join(root, dir))
+	want, theirs := kustomizetest.BuildWithHelm(t.Context(), filepath.Join(root, dir))
 	switch {
 	case errors.Is(theirs, kustomizetest.ErrMissing) && os.Getenv("CI") != "":
 		t.Fatal(theirs)
@@ -45,7 +45,19 @@ func sameAsKubectl(t *testing.T, root, dir string) {
 }
 
 func TestKustomizeEqualsKubectlByteForByte(t *testing.T) {
-	archives, err := filepath.Glob("testdata/kustomize/*.txtar")
+	eachArchive(t, "testdata/kustomize", func(t *testing.T, files string) {
+		root := t.TempDir()
+		if err := os.CopyFS(root, tree(files)); err != nil {
+			t.Fatal(err)
+		}
+		sameAsKubectl(t, root, "app")
+	})
+}
+
+// eachArchive runs a test for each archive in a folder, of which there is one at least.
+func eachArchive(t *testing.T, dir string, run func(t *testing.T, files string)) {
+	t.Helper()
+	archives, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("%d archives, error %v", len(archives), err)
 	}
@@ -55,11 +67,7 @@ func TestKustomizeEqualsKubectlByteForByte(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			root := t.TempDir()
-			if err := os.CopyFS(root, tree(string(data))); err != nil {
-				t.Fatal(err)
-			}
-			sameAsKubectl(t, root, "app")
+			run(t, string(data))
 		})
 	}
 }

@@ -2,11 +2,12 @@ package render
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/kustomizeurl"
 )
 
 // checkKustomization refuses what a kustomization file may ask of kustomize but never of us, and names what it refers to
@@ -22,7 +23,7 @@ func checkKustomization(t *tree, name string, data []byte) error {
 	fields := root.Content[0].Content
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, value := fields[i], fields[i+1]
-		if slices.Contains([]string{"helmCharts", "helmChartInflationGenerator"}, key.Value) && len(value.Content) > 0 {
+		if key.Value == "helmChartInflationGenerator" && len(value.Content) > 0 {
 			return noInflation(place{name, key.Line})
 		}
 		for _, reference := range references(key.Value, value) {
@@ -52,20 +53,20 @@ func inlineFlaw(n *yaml.Node) *flaw {
 }
 
 func noInflation(at place) *Error {
-	return at.refused("make the chart a service with renderer: helm", "kustomize inflates no charts here")
+	return at.refused("write it as helmCharts: kustomize edit fix", "charts are inflated as helmCharts alone")
 }
 
 func checkReference(t *tree, name, field string, reference *yaml.Node) error {
 	at := place{name, reference.Line}
 	target := reference.Value
-	if isRemote(target) {
-		return at.refused("vendor it or make it a source", "remote bases are disabled: %q", target)
+	if kustomizeurl.Is(target) {
+		return nil // what it means is looked at when it is read
 	}
 	if !slices.Contains([]string{"resources", "bases", "components"}, field) || path.IsAbs(target) {
 		return nil
 	}
 	file := path.Join(path.Dir(name), target)
-	if escapes := file == ".." || strings.HasPrefix(file, "../"); escapes {
+	if escapes := file == ".." || strings.HasPrefix(file, "../"); escapes || !confined(name, file) {
 		return at.refused("", "%q lies outside the repository", target)
 	}
 	if !t.isFile(file) && !t.isDir(file) {
@@ -126,9 +127,3 @@ func under(mapping *yaml.Node, keys ...string) []*yaml.Node {
 	}
 	return found
 }
-
-// remote is what kustomize takes for an address: a scheme, an scp-style user@host:path, or GitHub without either.
-// The files of a generator may carry a key in front.
-var remote = regexp.MustCompile(`(?i)^(?:[^/=]+=)?(?:git::)?(?:[a-z][a-z0-9+.-]*://|[^/@\s]+@[^/:\s]+:|(?:www\.)?github\.com[/:]|gh:|file:)`)
-
-func isRemote(target string) bool { return remote.MatchString(target) }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
@@ -25,6 +28,8 @@ type kustomizeFS struct {
 	veto           *Error
 	parsed         []string // files read that should be YAML, in order
 	kustomizations map[string]bool
+	made           map[string][]byte   // files that are not in the tree: what charts print
+	inherited      map[string][]string // namespaces that a folder's kustomization has from others; nil until somebody asks
 }
 
 var (
@@ -38,12 +43,18 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 	if !ok {
 		return nil, notExist("open", name)
 	}
+	if made, ok := k.made[inside]; ok {
+		return made, nil
+	}
 	data, err := k.read(inside)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notExist("open", name)
 	}
 	if err == nil {
 		err = k.judge(inside, data)
+	}
+	if err == nil && isKustomization(inside) {
+		data, err = k.asRead(inside, data)
 	}
 	if err != nil {
 		var rendering *Error
@@ -52,12 +63,27 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 		}
 		return nil, err
 	}
-	if inside == k.root {
+	return data, nil
+}
+
+// asRead is a kustomization as kustomize is to read it.
+func (k *kustomizeFS) asRead(name string, data []byte) ([]byte, error) {
+	fields, err := k.localized(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if name == k.root {
 		if asking := traceable(k.tree, k.root, data); asking != nil {
 			k.traced, data = true, asking
 		}
 	}
-	return data, nil
+	if fields == nil {
+		return data, nil
+	}
+	if name == k.root && k.traced {
+		fields["buildMetadata"] = []string{types.OriginAnnotations}
+	}
+	return json.Marshal(fields)
 }
 
 // judge refuses a file that must not reach kustomize.
@@ -85,7 +111,19 @@ func (k *kustomizeFS) inside(name string) (string, bool) {
 	if name == mount {
 		return ".", true
 	}
-	return strings.CutPrefix(name, mount+"/")
+	inside, ok := strings.CutPrefix(name, mount+"/")
+	return k.shared(inside), ok
+}
+
+func (k *kustomizeFS) isFile(inside string) bool {
+	_, made := k.made[inside]
+	return made || k.tree.isFile(inside)
+}
+
+// isDir knows of made folders that each has a kustomization.
+func (k *kustomizeFS) isDir(inside string) bool {
+	_, made := k.made[path.Join(inside, konfig.DefaultKustomizationFileName())]
+	return made || k.tree.isDir(inside)
 }
 
 // CleanedAbs implements filesys.FileSystem.
@@ -103,13 +141,13 @@ func (k *kustomizeFS) CleanedAbs(name string) (filesys.ConfirmedDir, string, err
 // Exists implements filesys.FileSystem.
 func (k *kustomizeFS) Exists(name string) bool {
 	inside, ok := k.inside(name)
-	return ok && (k.tree.isFile(inside) || k.tree.isDir(inside))
+	return ok && (k.isFile(inside) || k.isDir(inside))
 }
 
 // IsDir implements filesys.FileSystem.
 func (k *kustomizeFS) IsDir(name string) bool {
 	inside, ok := k.inside(name)
-	return ok && k.tree.isDir(inside)
+	return ok && k.isDir(inside)
 }
 
 // ReadDir implements filesys.FileSystem.

@@ -9,7 +9,7 @@ import (
 
 // Limits bound what one render may take. A zero field means its default.
 type Limits struct {
-	// Wall is how long a render may take from the child's start to its answer. Default 30 s.
+	// Wall is how long a render may take, with the start of its child where that is new, to its answer. Default 30 s.
 	Wall time.Duration `json:"wall"`
 	// Memory is what the child may allocate beyond what it starts with, in bytes. Default 512 MiB. The child watches itself;
 	// on Linux the kernel holds it to Memory and a quarter more, so that one huge allocation fails as well.
@@ -54,7 +54,8 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// walls are the limits that the kernel holds. Two busy threads reach the processor time at the wall limit.
+// walls are the limits that the kernel holds. Two busy threads reach the processor time at twice the wall limit: a child that is
+// as old as that may begin its last render.
 func (l Limits) walls() walls.Limits {
-	return walls.Limits{CPU: 2*l.Wall + time.Second, Memory: l.Memory}
+	return walls.Limits{CPU: 4*l.Wall + time.Second, Memory: l.Memory}
 }

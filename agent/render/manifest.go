@@ -3,7 +3,11 @@ package render
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
+
+	release "helm.sh/helm/v4/pkg/release/v1"
 )
 
 // manifest is one object on its way out: its JSON, what identifies it, and where it was written. The place is for errors, the
@@ -35,7 +39,7 @@ func manifests(doc decoded) ([]manifest, error) {
 		Items      *json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(doc.json, &probe); err != nil {
-		return nil, doc.invalid("is not a Kubernetes object: %v", err)
+		return nil, doc.invalid("is not a Kubernetes object: %s", misshapen(err))
 	}
 	if probe.APIVersion == nil && probe.Kind == nil {
 		e := doc.invalid("is not a Kubernetes object: it has neither apiVersion nor kind")
@@ -47,15 +51,27 @@ func manifests(doc decoded) ([]manifest, error) {
 	}
 	m := manifest{place: doc.place, json: doc.json, origin: Origin{File: doc.file, Line: doc.line}}
 	if err := json.Unmarshal(doc.json, &m.head); err != nil {
-		return nil, doc.invalid("is not a Kubernetes object: %v", err)
+		return nil, doc.invalid("is not a Kubernetes object: %s", misshapen(err))
 	}
 	return []manifest{m}, nil
+}
+
+// misshapen says what JSON has in the wrong place, without the type that would have held it.
+func misshapen(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	if wrong.Field == "" {
+		return "it is of type " + wrong.Value
+	}
+	return wrong.Field + " is of type " + wrong.Value
 }
 
 func items(doc decoded, list json.RawMessage) ([]manifest, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(list, &raw); err != nil {
-		return nil, doc.invalid("items is not a list: %v", err)
+		return nil, doc.invalid("items is not a list: %s", misshapen(err))
 	}
 	var all []manifest
 	for i, item := range raw {
@@ -92,7 +108,7 @@ func admit(all []manifest, namespace string, limits Limits) error {
 	if len(all) > limits.Objects {
 		return all[limits.Objects].limit("renders more than %d objects", limits.Objects)
 	}
-	size, seen := int64(0), map[identity]place{}
+	size, seen := int64(0), map[identity][]manifest{}
 	for _, m := range all {
 		if err := m.acceptable(); err != nil {
 			return err
@@ -101,10 +117,11 @@ func admit(all []manifest, namespace string, limits Limits) error {
 			return m.limit("renders to more than %d MiB", limits.Output>>20)
 		}
 		id := m.head.identity(namespace)
-		if first, ok := seen[id]; ok {
-			return m.invalid("%s stands in this service twice: first in %s", &m.head, first)
+		i := slices.IndexFunc(seen[id], func(other manifest) bool { return !m.apart(other) })
+		if i >= 0 && id.name != "" {
+			return m.invalid("%s stands in this service twice: first in %s", &m.head, seen[id][i].place)
 		}
-		seen[id] = m.place
+		seen[id] = append(seen[id], m)
 	}
 	return nil
 }
@@ -119,11 +136,21 @@ func (m *manifest) complete() error {
 	case h.Metadata.Name != "":
 		return nil
 	case h.Metadata.GenerateName != "":
+		if h.isHook() {
+			return nil // it gets a name for each revision
+		}
 		e := m.invalid("a %s has a generateName: each apply would make another one", h.Kind)
 		e.Fix = "give it a name"
 		return e
 	}
 	return m.invalid("a %s has no metadata.name", m.head.Kind)
+}
+
+// isHook says whether an annotation makes the object one that is created, and not applied.
+func (h *objectHead) isHook() bool {
+	return slices.ContainsFunc([]string{"plural.sh/hook", "argocd.argoproj.io/hook", release.HookAnnotation}, func(annotation string) bool {
+		return h.Metadata.Annotations[annotation] != ""
+	})
 }
 
 // What an API server takes of one object, in bytes: of its JSON, since etcd takes no larger request; of its annotations; and of

@@ -5,10 +5,14 @@ import (
 	"cmp"
 	"path"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/pluralsh/plural/internal/kustomizeurl"
 )
 
 // kustomize can note in an annotation of each object which file it came from, when the kustomization asks for it. We ask in the
@@ -57,6 +61,13 @@ func traceable(t *tree, root string, data []byte) []byte {
 	if top := node.Content[0]; top.Kind != yaml.MappingNode || top.Style&yaml.FlowStyle != 0 || top.Column != 1 {
 		return nil
 	}
+	var asked types.Kustomization
+	if asked.Unmarshal(data) != nil {
+		return nil
+	}
+	if asked.FixKustomization(); asked.CheckEmpty() != nil { // kustomize refuses it, and would not with our line
+		return nil
+	}
 	traced := append(bytes.Clone(data), tracing...)
 	if _, found := inspect(document{line: 1, text: traced}); found != nil {
 		return nil
@@ -83,6 +94,11 @@ func (j *job) noted(note *resource.Origin) Origin {
 		return Origin{}
 	}
 	name := path.Join(j.Path, cmp.Or(note.Path, note.ConfiguredIn))
+	if dir, _, printed := strings.Cut("./"+name, "/"+printsFolder+"/"); printed {
+		name, _ = kustomizationAt(j.tree, path.Clean(dir)) // that names the chart
+	} else if at := strings.LastIndex(name, "/"+kustomizeurl.Folder+"/"); at >= 0 {
+		name = name[at+1:]
+	}
 	if j.tree.files[name] == nil && j.tree.isFile(name) {
 		name += templateSuffix
 	}

@@ -22,7 +22,7 @@ func TestOrphanedChildEndsWithItsParentsPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	loop := fstest.MapFS{"x.yaml.tmpl": {Data: []byte("{{ range until 1000000 }}{{ range until 1000000 }}{{ end }}{{ end }}")}}
-	if err := send(stdin, Limits{}.orDefaults(), request{Renderer: Raw, Path: "."}, Input{Files: loop}); err != nil {
+	if err := send(stdin, true, Limits{}.orDefaults(), request{Renderer: Raw, Path: "."}, Input{Files: loop}); err != nil {
 		t.Fatal(err)
 	}
 	// What closes when a parent dies.

@@ -94,7 +94,8 @@ func (r *Renderer) renderByPlugin(ctx context.Context, in Input, limits Limits) 
 	// What was printed is one document.
 	limits.Document, limits.Input = len(printed), max(limits.Input, int64(len(printed)))
 	ask := request{Renderer: printedByPlugin, Path: ".", Namespace: in.Namespace, Service: in.Service}
-	answer, err := r.converse(ctx, limits, nil, func(w io.Writer) error { return sendPrinted(w, limits, ask, printed) })
+	send := func(w io.Writer, _ bool) error { return sendPrinted(w, limits, ask, printed) }
+	answer, err := r.converse(ctx, question{limits: limits, send: send})
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +104,14 @@ func (r *Renderer) renderByPlugin(ctx context.Context, in Input, limits Limits) 
 
 // run runs a plugin and returns what it printed. The plugin is gone when it returns.
 func (r *Renderer) run(ctx context.Context, program string, in Input, limits Limits) ([]byte, error) {
-	timed, stop := context.WithTimeoutCause(ctx, limits.Wall, errWall)
-	defer stop()
-	child, err := r.start(timed, stop, limits, func(w io.WriteCloser) error { return sendList(w, limits, program, in) })
+	timed, cancel := context.WithTimeoutCause(ctx, limits.Wall, errWall)
+	defer cancel()
+	child, err := r.start(limits)
 	if err != nil {
 		return nil, err
 	}
+	context.AfterFunc(timed, child.stop)
+	child.say(func(w io.WriteCloser) error { return sendList(w, limits, program, in) })
 	printed, heard := io.ReadAll(child.stdout)
 	exit, unsent := child.end(heard == nil && child.stdout.N > 0)
 	switch {
@@ -237,7 +240,7 @@ func (l *listed) put(name string, data []byte) error {
 // sendPrinted sends a child what a plugin printed, as its only file.
 func sendPrinted(w io.Writer, limits Limits, ask request, printed []byte) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	if err := sendRequest(buffered, limits, ask); err != nil {
+	if err := sendRequest(buffered, true, limits, ask); err != nil {
 		return err
 	}
 	archive := tar.NewWriter(buffered)

@@ -38,7 +38,7 @@ type functionResult struct {
 // renderPrinted reads the items of the ResourceList that a plugin printed.
 func renderPrinted(j *job) ([]manifest, error) {
 	j.traits.Capabilities = true
-	docs, err := decode(printedFile, j.tree.files[printedFile], j.limits)
+	docs, err := decode(printedFile, j.tree.files[printedFile], j.limits, nil)
 	if err != nil {
 		return nil, ofPrint(err)
 	}

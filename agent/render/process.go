@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/pluralsh/plural/internal/walls"
 )
@@ -23,23 +24,36 @@ const progressRoom = 8 << 20
 type conversation struct {
 	*walls.Child
 	limits Limits
+	born   time.Time
 	stdin  io.WriteCloser
-	// stdout ends after what an answer may hold.
-	stdout *io.LimitedReader
+	// stdout ends after what an answer may hold, and answers are read from it.
+	stdout  *io.LimitedReader
+	answers *json.Decoder
 	// stop kills the child.
 	stop context.CancelFunc
 	// unsent waits until everything was said, and returns what went wrong with that.
 	unsent func() error
 }
 
-// start starts a child that is killed when timed ends, and has send write to its stdin in another goroutine, so that a child
-// that talks before it listens blocks nobody. When sending fails, other than by the child's own will, the child is killed. The
-// caller must end the conversation.
-func (r *Renderer) start(timed context.Context, stop context.CancelFunc, limits Limits, send func(io.WriteCloser) error) (*conversation, error) {
-	child, err := walls.Command(timed, r.Command)
+// start starts a child. The caller must end the conversation.
+func (r *Renderer) start(limits Limits) (*conversation, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	c, err := startIn(ctx, r.Command)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	c.limits, c.stop, c.born = limits, stop, time.Now()
+	return c, nil
+}
+
+// startIn starts a child that is killed when ctx ends.
+func startIn(ctx context.Context, command []string) (*conversation, error) {
+	child, err := walls.Command(ctx, command)
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
+	child.Env = []string{"GOGC=400"} // it lives too briefly to tidy up often, and its memory is bounded
 	stdin, err := child.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("pipe to child: %w", err)
@@ -51,19 +65,24 @@ func (r *Renderer) start(timed context.Context, stop context.CancelFunc, limits 
 	if err := child.Start(); err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
+	c := &conversation{Child: child, stdin: stdin, stdout: &io.LimitedReader{R: stdout}}
+	c.answers = json.NewDecoder(c.stdout)
+	return c, nil
+}
+
+// say has send write to the child's stdin in another goroutine, so that a child that talks before it listens blocks nobody, and
+// lets the child answer as much as it may. When sending fails, other than by the child's own will, the child is killed.
+func (c *conversation) say(send func(io.WriteCloser) error) {
+	c.stdout.N = c.limits.Output + progressRoom
 	sent := make(chan error, 1)
 	go func() {
-		err := send(stdin)
+		err := send(c.stdin)
 		if err != nil && !broken(err) {
-			stop()
+			c.stop()
 		}
 		sent <- err
 	}()
-	return &conversation{
-		Child: child, limits: limits, stdin: stdin, stop: stop,
-		stdout: &io.LimitedReader{R: stdout, N: limits.Output + progressRoom},
-		unsent: sync.OnceValue(func() error { return <-sent }),
-	}, nil
+	c.unsent = sync.OnceValue(func() error { return <-sent })
 }
 
 // end waits for the child, which is killed unless it is dying of itself. It returns how the child ended, and what kept it from
@@ -75,28 +94,61 @@ func (c *conversation) end(dying bool) (exit, unsent error) {
 	_ = c.stdin.Close()
 	unsent = c.unsent()
 	exit = c.Wait()
+	c.stop()
 	if broken(unsent) {
 		unsent = nil
 	}
 	return exit, unsent
 }
 
-// converse starts a child, asks it by send, and returns its last answer. The child is gone when it returns.
-func (r *Renderer) converse(ctx context.Context, limits Limits, find Lookup, send func(io.Writer) error) (*answer, error) {
-	timed, stop := context.WithTimeoutCause(ctx, limits.Wall, errWall)
-	defer stop()
-	child, err := r.start(timed, stop, limits, func(w io.WriteCloser) error { return send(w) })
+// question is what a child is asked.
+type question struct {
+	limits Limits
+	// tenant's children may be asked, and the one that answers kept for the tenant; empty: a new one, which is gone afterwards.
+	tenant string
+	lookup Lookup
+	// send writes the question; first says that the child was asked nothing before.
+	send func(w io.Writer, first bool) error
+}
+
+// converse asks a child, and returns its last answer. A child that answered before never fails a question: what it cannot
+// answer is for a new one to say.
+func (r *Renderer) converse(ctx context.Context, q question) (*answer, error) {
+	if child := r.warm.take(q.tenant, q.limits); child != nil {
+		last, err := r.ask(ctx, child, q, false)
+		var failed *Error
+		switch {
+		case err == nil && (last.Error == nil || last.Error.Reason == Invalid || last.Error.Reason == Refused):
+			return last, nil
+		case err != nil && !errors.As(err, &failed):
+			return nil, err
+		}
+	}
+	child, err := r.start(q.limits)
 	if err != nil {
 		return nil, err
 	}
-	looker := looker{lookup: find, limits: limits, replies: json.NewEncoder(child.stdin)}
-	last, at, heard := receive(child.stdout, func(l *lookup) error { return looker.answer(timed, child.unsent, l) })
+	return r.ask(ctx, child, q, true)
+}
+
+// ask asks one child. The child is gone when it returns, or is kept for the tenant.
+func (r *Renderer) ask(ctx context.Context, child *conversation, q question, first bool) (*answer, error) {
+	timed, cancel := context.WithTimeoutCause(ctx, q.limits.Wall, errWall)
+	defer cancel()
+	spare := context.AfterFunc(timed, child.stop)
+	child.say(func(w io.WriteCloser) error { return q.send(w, first) })
+	looker := looker{lookup: q.lookup, limits: q.limits, replies: json.NewEncoder(child.stdin)}
+	last, at, heard := receive(child.answers, func(l *lookup) error { return looker.answer(timed, child.unsent, l) })
+	if last != nil && last.Again && q.tenant != "" && child.unsent() == nil && spare() {
+		r.warm.keep(q.tenant, child, r.Warm)
+		return last, nil
+	}
 	dying := heard != nil && ended(heard, child.stdout)
 	exit, unsent := child.end(dying)
 
 	var refused *Error
 	switch {
-	case last != nil:
+	case last != nil && (last.Error == nil || timed.Err() == nil): // a failure after the end is told as the end's
 		return last, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -106,7 +158,7 @@ func (r *Renderer) converse(ctx context.Context, limits Limits, find Lookup, sen
 		refused.File = at
 		return nil, refused
 	case child.stdout.N <= 0:
-		return nil, place{file: at}.limit("renders to more than %d MiB", limits.Output>>20)
+		return nil, place{file: at}.limit("renders to more than %d MiB", q.limits.Output>>20)
 	case !dying:
 		return nil, &Error{Reason: Crash, File: at, Message: fmt.Sprintf("the render process talks nonsense: %v", heard)}
 	}

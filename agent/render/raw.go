@@ -1,6 +1,8 @@
 package render
 
 import (
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -17,14 +19,14 @@ func renderRaw(j *job) ([]manifest, error) {
 		if err != nil {
 			return nil, err
 		}
-		docs, err := decode(name, data, j.limits)
+		docs, err := j.decode(name, data)
 		if err != nil {
-			return nil, err
+			return nil, j.noManifest(name, err)
 		}
 		for _, doc := range docs {
 			found, err := manifests(doc)
 			if err != nil {
-				return nil, err
+				return nil, j.noManifest(name, err)
 			}
 			all = append(all, j.written(found)...)
 		}
@@ -43,6 +45,21 @@ func (j *job) written(found []manifest) []manifest {
 		}
 	}
 	return found
+}
+
+// noManifest says of a file that cannot be read as one how the service's folder can hold it all the same.
+func (j *job) noManifest(name string, err error) error {
+	var wrong *Error
+	if !errors.As(err, &wrong) || wrong.Reason != Invalid {
+		return err
+	}
+	if j.tree.files[name] == nil {
+		name += templateSuffix
+	}
+	out := *wrong
+	out.Fix = fmt.Sprintf("correct it; or, if it is no manifest, have the service leave it out: exclude: [%q]",
+		"/"+strings.TrimPrefix(name, j.Path+"/"))
+	return &out
 }
 
 // notRaw refuses files that say that their folder is for another renderer: applied as they are, they would be

@@ -10,7 +10,8 @@
 //
 // What the renderers decide, so that it is written in one place:
 //   - raw: every *.yaml, *.yml and *.json below the path, hidden ones aside, in path order. A List is replaced by its items.
-//   - kustomize: as kubectl kustomize prints it, order included; nothing remote, no plugins, no chart inflation.
+//   - kustomize: as kubectl kustomize prints it, order included, with charts as helm template prints them; no plugins. What is
+//     remote must be in a mount at the folder that internal/kustomizeurl makes of its address.
 //   - helm: crds/ first, then templates in path order. Hooks are objects that keep their annotations, and whoever applies them
 //     gives them their turn; those of a rollback alone are left out, since nothing is ever rolled back to. A hook of deletion
 //     or of tests that names an object of the chart is left out with a warning. NOTES.txt is rendered, then dropped.
@@ -21,8 +22,12 @@
 //     .parameters, .secrets, .service.name and .namespace with the functions of sprig that always answer the same. A chart's own
 //     files are helm's, never ours.
 //   - A file that git keeps as a Git LFS pointer is refused wherever it is read: it is not what its author wrote.
-//   - A key written twice is refused wherever we decode (raw, values, what a chart printed); inside a kustomization the word is
-//     kustomize's, which refuses most of them too.
+//   - A key written twice is refused in manifests and values of the installation repo. In those of others, and in what a chart
+//     printed, its last value counts, with a warning, as helm has it; inside a kustomization the word is kustomize's, which
+//     refuses most of them.
+//   - An object that a chart prints twice with the same content is one object. Of a CustomResourceDefinition that stands twice,
+//     the first counts, with a warning: those of crds/ folders come first, a parent's before its subcharts', as helm has it.
+//     Hooks of helm's that share a name, but no event, are as many objects. Any other object that stands twice is refused.
 package render
 
 import (
@@ -32,6 +37,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -61,8 +67,14 @@ type Input struct {
 	Helm *Helm
 	// Files holds the regular files of the service and of what it refers to.
 	Files fs.FS
+	// ThirdParty says that Files are no part of the installation repo: those who read the warnings cannot mend them.
+	ThirdParty bool
 	// Mounts are seen beside Files, where Files has nothing.
 	Mounts []Mount
+	// Tenant names an authority: whoever writes the files of one of its services could as well write those of another. A child
+	// that has seen the files of one tenant renders for that tenant alone. Empty when the input holds what was sealed, or
+	// when nobody knows: the child renders nothing else.
+	Tenant string
 	// KubeVersion is the cluster's version for charts, such as "v1.35.4". Empty means the helm library's default.
 	KubeVersion string
 	// APIVersions are the cluster's, such as "apps/v1", for charts. Empty means the built-in ones.
@@ -83,6 +95,8 @@ type Mount struct {
 	// Path is the folder or file in Files.
 	Path  string
 	Files fs.FS
+	// ThirdParty is Input.ThirdParty of these Files.
+	ThirdParty bool
 }
 
 // Helm is how a chart is rendered. The chart is the folder at Input.Path.
@@ -126,8 +140,8 @@ type Origin struct {
 // String is "file:line", "file" or "".
 func (o Origin) String() string { return place{o.File, o.Line}.String() }
 
-// Renderer renders in child processes. It holds no state: any number of renders may run at once, each with a child
-// of its own, and bounding their number is for the caller.
+// Renderer renders in child processes. Any number of renders may run at once, each with a child of its own, and bounding
+// their number is for the caller.
 type Renderer struct {
 	// Command starts a child: a program whose main calls ChildMain, and its arguments.
 	Command []string
@@ -135,10 +149,15 @@ type Renderer struct {
 	Limits Limits
 	// Plugins is the folder whose executables are renderers by their names; empty means that there are none.
 	Plugins string
+	// Warm is how long a child that has rendered waits for more of the same tenant; none does when it is zero. No output
+	// depends on it.
+	Warm time.Duration
+
+	warm warmChildren
 }
 
 // Render returns in's objects. Bad input, an exceeded limit and a dead child are an *Error; when ctx ends the child
-// is killed and the error is ctx's. No child outlives the call.
+// is killed and the error is ctx's. No child outlives the call but one that waits for more, as Warm says.
 func (r *Renderer) Render(ctx context.Context, in Input) (*Output, error) {
 	out, err := r.render(ctx, in, r.Limits.orDefaults())
 	var rendering *Error
@@ -159,7 +178,12 @@ func (r *Renderer) render(ctx context.Context, in Input, limits Limits) (*Output
 	if !isBuiltIn(in.Renderer) {
 		return r.renderByPlugin(ctx, in, limits)
 	}
-	answer, err := r.converse(ctx, limits, in.Lookup, func(w io.Writer) error { return send(w, limits, request, in) })
+	q := question{limits: limits, lookup: in.Lookup}
+	if in.Lookup == nil && len(in.Secrets) == 0 && r.Warm > 0 {
+		q.tenant, request.Again = in.Tenant, in.Tenant != ""
+	}
+	q.send = func(w io.Writer, first bool) error { return send(w, first, limits, request, in) }
+	answer, err := r.converse(ctx, q)
 	if err != nil {
 		return nil, err
 	}

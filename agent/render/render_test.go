@@ -334,7 +334,7 @@ func TestR15RawYAMLMeansWhatKubectlTakesItFor(t *testing.T) {
 			var failed *render.Error
 			if errors.As(err, &failed) && failed.File == "app/x.yaml" && failed.Reason == render.Invalid {
 				if !test.refused {
-					t.Logf("refused: %v", failed)
+					t.Errorf("refused: %v", failed)
 				}
 				return
 			}
@@ -430,7 +430,10 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 		{"R19 null item", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: List\nitems: [null]\n", "app/x.yaml:1: item 1 of the list is null"},
 		{"R19 list in list", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: [{kind: A}]}]\n", "app/x.yaml:1: A/ has no apiVersion"},
 		{"R20 generateName", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", "app/x.yaml:1: a Pod has a generateName"},
-		{"values among manifests", render.Raw, "-- app/values.yaml --\n\nimage: nginx\n", "app/values.yaml:2: is not a Kubernetes object: it has neither apiVersion nor kind"},
+		{"values among manifests", render.Raw, "-- app/values.yaml --\n\nimage: nginx\n", `app/values.yaml:2: is not a Kubernetes object: it has neither apiVersion nor kind: correct it; or, if it is no manifest, have the service leave it out: exclude: ["/values.yaml"]`},
+		{"a dashboard among manifests", render.Raw, "-- app/boards/cpu.json --\n[{\"panels\": []}]\n", `app/boards/cpu.json:1: is not a Kubernetes object: it is of type array: correct it; or, if it is no manifest, have the service leave it out: exclude: ["/boards/cpu.json"]`},
+		{"a template of no manifest", render.Raw, "-- app/x.yaml.tmpl --\na: b\n", `app/x.yaml:1: is not a Kubernetes object: it has neither apiVersion nor kind: correct it; or, if it is no manifest, have the service leave it out: exclude: ["/x.yaml.tmpl"]`},
+		{"R20 generateName beside an annotation that is no hook", render.Raw, "-- app/x.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, annotations: {plural.sh/hook: null}}\n", "app/x.yaml:1: a Pod has a generateName"},
 		{"kustomization among manifests", render.Raw, "-- app/sub/kustomization.yaml --\nkind: Kustomization\n", "app/sub/kustomization.yaml: a kustomization is no manifest: make this folder a service with renderer: kustomize"},
 		{"chart among manifests", render.Raw, "-- app/sub/Chart.yaml --\nname: a\n", "app/sub/Chart.yaml: a chart is no manifest: make"},
 		{"text", render.Raw, "-- app/x.yaml --\njust words\n", "app/x.yaml:1: is not a Kubernetes object"},
@@ -439,9 +442,11 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 		{"template asks the environment", render.Raw, "-- app/x.yaml.tmpl --\n\n{{ env \"HOME\" }}\n", `app/x.yaml.tmpl:2: template: function "env" not defined`},
 		{"kustomize without kustomization", render.Kustomize, "-- app/x.yaml --\n", "app: there is no kustomization.yaml"},
 		{"kustomize resource missing", render.Kustomize, "-- app/kustomization.yaml --\nresources:\n- gone.yaml\n", `app/kustomization.yaml:2: "gone.yaml" does not exist`},
+		{"kustomization that asks for nothing", render.Kustomize, "-- app/kustomization.yaml --\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", "app/kustomization.yaml: kustomization.yaml is empty"},
 		{"kustomization unknown field", render.Kustomize, "-- app/kustomization.yaml --\nresource: []\n", "app/kustomization.yaml: "},
 		{"chart missing", render.HelmChart, "-- app/x.yaml --\n", "app/Chart.yaml: load chart: Chart.yaml file is missing"},
-		{"chart dependency missing", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n- {name: redis, version: 1.x, repository: https://example.org}\n", "app/Chart.yaml: dependencies are not in charts/: redis: run helm dependency update"},
+		{"chart dependency missing", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n- {name: redis, version: 1.x, repository: https://example.org}\n", "app/Chart.yaml: dependencies are not in charts/: redis: run helm dependency update and commit charts/; or mount them: plural source add redis --helm https://example.org, and in the Service's spec mounts: [{source: {name: redis, ref: \"1.x\"}, chart: redis, at: \"app/charts/redis\"}]"},
+		{"chart dependency of a registry", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n- {name: redis, version: 1.2.3, repository: \"oci://example.org/charts\"}\n", "app/Chart.yaml: dependencies are not in charts/: redis: run helm dependency update and commit charts/; or mount them: plural source add redis --oci oci://example.org/charts/redis, and in the Service's spec mounts: [{source: {name: redis, ref: \"1.2.3\"}, at: \"app/charts/redis\"}]"},
 		{"chart values are bad YAML", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/values.yaml --\na: b\nb: [\n", "app/values.yaml:"},
 		{"chart template fails", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n\n{{ fail \"choose one\" }}\n", "app/templates/x.yaml:2: "},
 		{"chart template does not parse", render.HelmChart, "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\n-- app/templates/x.yaml --\n\n{{ nope }}\n", "app/templates/x.yaml:2: "},
@@ -456,6 +461,21 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 				t.Errorf("%s: %v\nwant Invalid: %s…", failed.Reason, failed, test.want)
 			}
 		})
+	}
+}
+
+func TestNoCommandIsMadeOfWhatAChartCallsItsDependency(t *testing.T) {
+	r := newRenderer(t)
+	for name, dependency := range map[string]string{
+		"a shell's words in the address": "{name: redis, version: 1.x, repository: \"https://example.org/$(id)\"}",
+		"a shell's words in the name":    "{name: \"redis; id\", version: 1.x, repository: \"https://example.org\"}",
+		"a folder":                       "{name: redis, version: 1.x, repository: \"file://../redis\"}",
+		"a name of one machine":          "{name: redis, version: 1.x, repository: \"@stable\"}",
+	} {
+		chart := "-- app/Chart.yaml --\napiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n- " + dependency + "\n"
+		if failed := failure(t, r, input(render.HelmChart, tree(chart))); failed.Fix != "run helm dependency update and commit charts/" {
+			t.Errorf("%s: %v", name, failed)
+		}
 	}
 }
 

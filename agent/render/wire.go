@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -19,7 +20,7 @@ import (
 //	parent -> child: request
 //	parent -> child: the files as a tar archive; then only replies, because the pipe's end tells the child its parent died
 //	child -> parent: any number of answers that only say At, or ask by Lookup; each of these gets one reply
-//	child -> parent: one answer that is Done
+//	child -> parent: one answer that is Done; when it also says Again, another request and its files may follow
 //
 // A child whose opening names a plugin becomes that plugin, and the rest of the conversation is the plugin's (plugin.go).
 
@@ -41,8 +42,30 @@ type request struct {
 	Helm        Helm              `json:"helm"`
 	KubeVersion string            `json:"kubeVersion"`
 	APIVersions []string          `json:"apiVersions"`
+	// ThirdParty is the input's; Mounts say where files begin that may be of others.
+	ThirdParty bool        `json:"thirdParty,omitempty"`
+	Mounts     []mountedAt `json:"mounts,omitempty"`
 	// Lookups says that the parent answers them.
 	Lookups bool `json:"lookups,omitempty"`
+	// Again says that the child may be asked again: nothing that it is sent now has to be kept from what it renders then.
+	Again bool `json:"again,omitempty"`
+}
+
+// mountedAt is a Mount without its files.
+type mountedAt struct {
+	At         string `json:"at"`
+	ThirdParty bool   `json:"thirdParty,omitempty"`
+}
+
+// thirdParty says whether a file is no part of the installation repo.
+func (r *request) thirdParty(name string) bool {
+	third := r.ThirdParty
+	for _, m := range r.Mounts {
+		if strings.HasPrefix(name, m.At+"/") {
+			third = m.ThirdParty
+		}
+	}
+	return third
 }
 
 func newRequest(in Input) (request, error) {
@@ -52,15 +75,16 @@ func newRequest(in Input) (request, error) {
 			Fix: "name a folder relative to the repository's root",
 		}
 	}
+	r := request{
+		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,
+		Parameters: in.Parameters, Secrets: secrets(in.Secrets), KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
+		ThirdParty: in.ThirdParty, Lookups: in.Lookup != nil,
+	}
 	for _, m := range in.Mounts {
 		if err := m.check(in.Files); err != nil {
 			return request{}, err
 		}
-	}
-	r := request{
-		Renderer: in.Renderer, Path: in.Path, Namespace: in.Namespace, Service: in.Service,
-		Parameters: in.Parameters, Secrets: secrets(in.Secrets), KubeVersion: in.KubeVersion, APIVersions: in.APIVersions,
-		Lookups: in.Lookup != nil,
+		r.Mounts = append(r.Mounts, mountedAt{m.At, m.ThirdParty})
 	}
 	if in.Helm != nil {
 		r.Helm = *in.Helm
@@ -105,6 +129,8 @@ type answer struct {
 	At     string  `json:"at,omitempty"`
 	Lookup *lookup `json:"lookup,omitempty"`
 	Done   bool    `json:"done,omitempty"`
+	// Again says that the child is as a new one would be, and waits for another request.
+	Again bool `json:"again,omitempty"`
 
 	Objects  []json.RawMessage `json:"objects,omitempty"`
 	Origins  []Origin          `json:"origins,omitempty"`
@@ -151,10 +177,10 @@ func object(raw []byte) (*unstructured.Unstructured, error) {
 	return o, o.UnmarshalJSON(raw)
 }
 
-// send writes the parent's half of the conversation.
-func send(w io.Writer, limits Limits, ask request, in Input) error {
+// send writes the parent's half of the conversation. First says that its walls do not stand yet.
+func send(w io.Writer, first bool, limits Limits, ask request, in Input) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	if err := sendRequest(buffered, limits, ask); err != nil {
+	if err := sendRequest(buffered, first, limits, ask); err != nil {
 		return err
 	}
 	archive := tar.NewWriter(buffered)
@@ -164,9 +190,14 @@ func send(w io.Writer, limits Limits, ask request, in Input) error {
 	return errors.Join(archive.Close(), buffered.Flush())
 }
 
-func sendRequest(w io.Writer, limits Limits, ask request) error {
+func sendRequest(w io.Writer, first bool, limits Limits, ask request) error {
 	lines := json.NewEncoder(w)
-	if err := errors.Join(lines.Encode(opening{Limits: limits}), lines.Encode(ask)); err != nil {
+	if first {
+		if err := lines.Encode(opening{Limits: limits}); err != nil {
+			return fmt.Errorf("write opening: %w", err)
+		}
+	}
+	if err := lines.Encode(ask); err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}
 	return nil
@@ -245,8 +276,7 @@ func receiveFiles(r io.Reader, limits Limits) (map[string][]byte, error) {
 
 // receive reads answers until one is Done, and has look answer those that ask. It returns the last place that was named, also
 // beside an error, which may be look's.
-func receive(r io.Reader, look func(*lookup) error) (last *answer, at string, err error) {
-	lines := json.NewDecoder(r)
+func receive(lines *json.Decoder, look func(*lookup) error) (last *answer, at string, err error) {
 	for {
 		var a answer
 		if err := lines.Decode(&a); err != nil {
