@@ -54,6 +54,9 @@ type Options struct {
 // patience bounds one question to the API server.
 const patience = 30 * time.Second
 
+// warm is how long a child that has rendered waits for the next service: a first rollout has many, a quiet cluster none.
+const warm = 2 * time.Second
+
 // Run is the agent. It returns nil when ctx ends. The process writes no core from then on: its memory holds secrets.
 func Run(ctx context.Context, o Options) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {

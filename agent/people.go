@@ -48,7 +48,9 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	p.views = views.New(views.Options{Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Log: o.Log})
+	p.views = views.New(views.Options{
+		Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Said: s.warnings.Said, Log: o.Log,
+	})
 	policy := func() reach.Policy { return *p.policy.Load() }
 	p.asking = reach.Options{
 		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log, Policy: policy,

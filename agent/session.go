@@ -14,6 +14,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/events"
+	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/health/lua"
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/join"
@@ -44,7 +46,9 @@ type session struct {
 	client       dynamic.Interface
 	registration identity.Registration
 	engine       *apply.Engine
+	warnings     *events.Reader
 	scripts      *lua.Scripts
+	renderer     *render.Renderer
 	syncer       *sync.Syncer
 	can          chan sync.Capabilities // what the cluster can do, when that is something else
 	capable      atomic.Pointer[sync.Capabilities]
@@ -85,16 +89,17 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	}
 	s := &session{
 		kube: kube, client: client, registration: registration, engine: engine, scripts: scripts,
-		can: make(chan sync.Capabilities, 1), log: o.Log,
+		warnings: events.New(client, engine.Kinds(), o.Log), can: make(chan sync.Capabilities, 1), log: o.Log,
 	}
 	can, err := retry(ctx, o.Log, s.capabilities)
 	if err != nil {
 		return nil, err
 	}
 	s.capable.Store(&can)
-	renderer := &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins}
+	s.renderer = &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins, Warm: warm}
 	s.syncer = sync.New(sync.Options{
-		Hub: listening{hub, &ready.hub}, Store: keep, Renderer: renderer, Plugin: renderer.PluginDigest, Engine: engine, Checks: runner, Log: o.Log,
+		Hub: listening{hub, &ready.hub}, Store: keep, Renderer: s.renderer, Plugin: s.renderer.PluginDigest,
+		Engine: engine, Checks: runner, Warnings: s.warnings, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
 		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
 		Capabilities: can, NewCapabilities: s.can,
@@ -105,7 +110,8 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 		return nil, err
 	}
 	ready.cluster.Store(true)
-	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion, "version", buildinfo.Version())
+	o.Log.Info("agent started", "cluster", registration.Cluster, "hub", registration.HubURL, "kubernetes", can.KubeVersion,
+		"version", buildinfo.Version(), "health_catalogue", health.CatalogueVersion)
 	return s, nil
 }
 
@@ -146,6 +152,7 @@ func (s *session) capabilities(ctx context.Context) (sync.Capabilities, error) {
 // run works until ctx ends or the cluster is registered anew: the old keys are good for nothing then.
 func (s *session) run(ctx context.Context) error {
 	defer s.scripts.Close()
+	defer s.renderer.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, working := errgroup.WithContext(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,8 +25,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/internal/kubetest"
 )
@@ -338,6 +341,7 @@ spec:
 		engine := c.engine()
 		c.sync(engine, c.request(service, "one", config("one"), web, later))
 		c.sync(engine, c.request(service, "two", config("two"), web, later))
+		c.readsEvents(engine)
 		c.eventually("the service is removed", func() bool {
 			result, err := engine.Remove(t.Context(), apply.Removal{Service: service, Namespace: c.Namespace})
 			if err != nil {
@@ -397,6 +401,20 @@ func (c *cluster) readsItsRegistration() {
 }
 
 // readsInventories reads one apart from the others, as the agent does when two of it wrote at once.
+// readsEvents asks what keeps an object from being well.
+func (c *cluster) readsEvents(engine *apply.Engine) {
+	c.Helper()
+	client, err := dynamic.NewForConfig(c.agent)
+	if err != nil {
+		c.Fatal(err)
+	}
+	web := events.Object{ID: object.ID{Group: "apps", Kind: "Deployment", Namespace: c.Namespace, Name: "web"}, UID: "of nobody"}
+	reader := events.New(client, engine.Kinds(), slog.New(slog.DiscardHandler))
+	if _, err := reader.Read(c.Context(), []events.Object{web}, strings.Clone); err != nil {
+		c.Error(err)
+	}
+}
+
 func (c *cluster) readsInventories() {
 	c.Helper()
 	client, err := dynamic.NewForConfig(c.agent)

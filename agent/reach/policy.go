@@ -9,6 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
 // Modes of a Policy.
@@ -65,7 +66,7 @@ func ParsePolicy(data map[string]string) (Policy, error) {
 		return Policy{}, &PolicyError{"mode", fmt.Sprintf("%.40q is no mode", p.Mode), "write full, read-only or off"}
 	}
 	if err := yaml.UnmarshalStrict([]byte(data["rules"]), &p.Rules); err != nil {
-		return Policy{}, &PolicyError{"rules", err.Error(), "write a list of rules with users, groups, verbs and resources"}
+		return Policy{}, &PolicyError{"rules", yamlerror.Plain(err.Error()), "write a list of rules with users, groups, verbs and resources"}
 	}
 	if written := strings.TrimSpace(data["rules"]); written != "" && len(p.Rules) == 0 {
 		return Policy{}, &PolicyError{"rules", "there are none", "write mode off to let nothing through"}

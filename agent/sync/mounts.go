@@ -31,7 +31,7 @@ func (s *Syncer) openMounts(ctx context.Context, d *api.Deployment, keys unseal.
 		if err != nil {
 			return nil, nil, fmt.Errorf("mount at %q: %w", m.GetAt(), err)
 		}
-		mounts = append(mounts, render.Mount{At: m.GetAt(), Path: m.GetInputs()[0], Files: plain.FS})
+		mounts = append(mounts, render.Mount{At: m.GetAt(), Path: m.GetInputs()[0], Files: plain.FS, ThirdParty: !m.GetOwnRepository()})
 		values = append(values, plain.Values...)
 	}
 	return mounts, values, nil

@@ -3,8 +3,9 @@
 // It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer, the apply engine and the runner of
 // tests are each what it needs of them. One goroutine owns all state (loop.go); polls, passes, tests and reports run beside it
 // and hand it their results. Nothing is done by time alone: a service is due when the hub says something new of it, when the
-// engine tells that its objects changed, when a pass asked to be called again, when a failure's backoff has ended, or when a
-// dependency is there (service.go). What was believed before is checked again now and then (verify.go).
+// engine tells that its objects changed, when a pass asked to be called again, when a failure's backoff has ended, when it is
+// time to ask what keeps its objects from being well (verdict.go), or when a dependency is there (service.go). What was believed
+// before is checked again now and then (verify.go).
 //
 // A pass is one service once through: bundle, unseal (sealed.go), render (rendered.go), apply (pass.go), verdict (verdict.go). It
 // never waits for what the cluster does with it, and the engine asks for a render only when something has to be applied. The
@@ -25,6 +26,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
@@ -73,6 +75,14 @@ type Engine interface {
 	Take() []string
 }
 
+// Warnings tells what a cluster says of a service's objects that are not well.
+type Warnings interface {
+	// Of returns what is known by uid, and when to ask again; zero is never.
+	Of(
+		ctx context.Context, service string, unhealthy []events.Object, mask func(string) string,
+	) (warnings map[string][]string, again time.Duration)
+}
+
 // Checks runs tests.
 type Checks interface {
 	// Run tries one test until it passes, or has failed as often as it may, or ctx ends.
@@ -95,6 +105,8 @@ type Options struct {
 	Engine   Engine
 	// Checks is nil where no tests are run: what has tests is then taken for untested.
 	Checks Checks
+	// Warnings is nil where nobody is asked.
+	Warnings Warnings
 	// Cluster opens what is sealed for this cluster; what it opens stays in memory.
 	Cluster unseal.Cluster
 	Log     *slog.Logger

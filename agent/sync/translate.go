@@ -19,8 +19,12 @@ import (
 func (p *pass) input(d *api.Deployment, opened *opened) (render.Input, error) {
 	in := render.Input{
 		Renderer: d.GetRenderer(), Path: d.GetPath(), Namespace: d.GetNamespace(), Service: d.GetService(),
-		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts,
+		Parameters: d.GetParameters(), Secrets: opened.named.ByName, Files: opened.files,
+		Mounts: opened.mounts, ThirdParty: !d.GetOwnRepository(),
 		KubeVersion: p.can.KubeVersion, APIVersions: p.can.APIVersions,
+	}
+	if len(opened.secrets) == 0 {
+		in.Tenant = render.Tenant(d.GetServiceAccount(), d.GetAllowedNamespaces())
 	}
 	h := d.GetHelm()
 	if h == nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/checks"
-	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -177,10 +176,7 @@ func (p *pass) testHooks(ctx context.Context, d *api.Deployment) ([]*unstructure
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-		turns, err := order.Of(o)
-		return err != nil || !slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test })
-	}), nil
+	return checks.HooksOf(objects, d.GetKey()), nil
 }
 
 // conclude takes a trial's outcome in.

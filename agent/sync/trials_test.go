@@ -276,6 +276,27 @@ func TestAChartsOwnTestsAreHandedOverAndNeverApplied(t *testing.T) {
 	handed()
 }
 
+func TestATestWithAGeneratedNameIsHandedOverWithOne(t *testing.T) {
+	w := newWorld(t)
+	hook := strings.Replace(manifest("probe", "x"), "name: probe", `generateName: probe-, annotations: {"helm.sh/hook": test}`, 1)
+	web := w.service("web", map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "templates/cm.yaml": manifest("web", "one"),
+		"templates/probe.yaml": hook + "---\n" + hook,
+	}, func(d *api.Deployment) {
+		d.Renderer = render.HelmChart
+		d.Tests = []*api.Test{{Name: "own", Helm: &api.HelmTest{}}}
+	})
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	w.tester.set(func() {
+		got := w.tester.hooks
+		if len(got) != 2 || got[0] == got[1] || len(got[0]) != len("probe-")+10 || !strings.HasPrefix(got[0], "probe-") {
+			t.Errorf("hooks = %v, want two names that begin with probe-", got)
+		}
+	})
+}
+
 func TestNoTestRepeatsWhatWasSealed(t *testing.T) {
 	w := newSealedWorld(t)
 	w.tester.set(func() { w.tester.fails["smoke"] = "it answers " + canary })

@@ -3,8 +3,10 @@ package sync
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/api"
 )
@@ -21,6 +23,7 @@ const (
 func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Result) {
 	r := &p.result
 	r.phase, r.message, r.retry = api.Phase_HEALTHY, "", applied.Retry
+	warnings := p.warnings(ctx, d, applied)
 	for i := range applied.Objects {
 		o := &applied.Objects[i]
 		if o.Action == apply.Deleted {
@@ -36,7 +39,7 @@ func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Resu
 		if !worse && len(r.problems) >= maxProblems {
 			continue
 		}
-		problem := p.problem(ctx, d, o, message)
+		problem := p.problem(ctx, d, o, joined(message, warnings[o.UID]))
 		if len(r.problems) < maxProblems {
 			r.problems = append(r.problems, problem)
 		}
@@ -49,7 +52,7 @@ func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Resu
 		r.phase = api.Phase_PROGRESSING
 		switch {
 		case applied.Waiting != "":
-			r.message = p.silence(ctx, d, applied.Waiting)
+			r.message = p.silence(ctx, d, waiting(applied, warnings))
 		case r.message == "" && r.deferred:
 			r.message = "deletions wait until the services that changed with it are rendered"
 		}
@@ -58,6 +61,42 @@ func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Resu
 	for _, note := range applied.Notes[:min(len(applied.Notes), maxNotes)] {
 		r.notes = append(r.notes, clip(p.silence(ctx, d, note), maxNote))
 	}
+}
+
+// warnings are what the cluster says of the objects that are not well, by uid. What is due by time alone is a pass that asks.
+func (p *pass) warnings(ctx context.Context, d *api.Deployment, applied *apply.Result) map[string][]string {
+	if p.Warnings == nil {
+		return nil
+	}
+	var unhealthy []events.Object
+	for i := range applied.Objects {
+		o := &applied.Objects[i]
+		if phase, _ := verdict(o); phase != api.Phase_HEALTHY && o.UID != "" && o.Action != apply.Deleted {
+			unhealthy = append(unhealthy, events.Object{ID: o.ID(), UID: o.UID})
+		}
+	}
+	mask := func(text string) string { return p.silence(ctx, d, text) } // people look at them in views, too
+	warnings, again := p.Warnings.Of(ctx, p.result.service, unhealthy, mask)
+	if r := &p.result; again > 0 && (r.retry == 0 || again < r.retry) {
+		r.retry = again
+	}
+	return warnings
+}
+
+// waiting is what the next step waits for, with what the cluster says of it.
+func waiting(applied *apply.Result, warnings map[string][]string) string {
+	for i := range applied.Objects {
+		o := &applied.Objects[i]
+		if id := o.ID().String(); len(warnings[o.UID]) > 0 && (applied.Waiting == id || strings.HasPrefix(applied.Waiting, id+": ")) {
+			return joined(applied.Waiting, warnings[o.UID])
+		}
+	}
+	return applied.Waiting
+}
+
+// joined is a message, which may be empty, with warnings behind it.
+func joined(message string, warnings []string) string {
+	return strings.TrimPrefix(strings.Join(append([]string{message}, warnings...), "; "), "; ")
 }
 
 // hold says what waits for a person.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
 	agentsync "github.com/pluralsh/plural/agent/sync"
@@ -345,8 +346,13 @@ func (w *world) disk() *store.Store {
 func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer {
 	w.Helper()
 	real := &render.Renderer{Command: needs.Child(w, "render-child"), Plugins: w.plugins}
+	objects, err := dynamic.NewForConfig(w.config)
+	if err != nil {
+		w.Fatal(err)
+	}
 	return agentsync.New(agentsync.Options{
 		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
+		Warnings: events.New(objects, e.Kinds(), w.log),
 		Renderer: renderer{real, &w.renders}, Plugin: real.PluginDigest, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond,
 		AgentVersion: "v1", Capabilities: agentsync.Capabilities{KubeVersion: "v1.35.0"}, NewCapabilities: w.can,
 	})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +22,32 @@ func (t *table) reduce(obj metav1.Object) *channel.Object {
 	id := object.ID{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown := show(id, facts, t.kind, t.res)
 	shown.Owner = owner(obj)
+	if facts.Health.Until != 0 {
+		t.expect(shown, facts.Health)
+	}
 	return shown
+}
+
+// expect shows an object as it counts when its verdict was to hold no longer, unless it has changed by then.
+func (t *table) expect(shown *channel.Object, verdict health.Status) {
+	until := time.Unix(verdict.Until, 0)
+	time.AfterFunc(time.Until(until), func() {
+		select {
+		case <-t.synced: // before that, what was reduced is not shown yet
+		case <-t.ended:
+			return
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.objects[shown.GetUid()] != shown {
+			return
+		}
+		verdict = verdict.At(until)
+		now := proto.CloneOf(shown)
+		now.Health, now.Message = phase(verdict.Phase), verdict.Message
+		t.objects[now.GetUid()] = now
+		t.tell(now.GetUid())
+	})
 }
 
 // facts are what the engine would know of the object. What came as metadata alone has no status to be judged by.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
@@ -108,6 +109,11 @@ func (t *tree) next(ctx context.Context) (changed []*channel.Object, deleted []s
 		return nil, nil, &Error{Code: codes.ResourceExhausted, Message: fmt.Sprintf("the service has more than %d objects", MaxObjects)}
 	}
 	for uid, o := range now {
+		if said := t.views.o.Said(t.service, uid); len(said) > 0 && o.GetHealth() != phase(health.Healthy) {
+			o = proto.CloneOf(o) // others look at the same
+			o.Message = strings.TrimPrefix(strings.Join(append([]string{o.GetMessage()}, said...), "; "), "; ")
+			now[uid] = o
+		}
 		if was := t.sent[uid]; was != o && !proto.Equal(was, o) {
 			changed = append(changed, o)
 		}

@@ -62,7 +62,7 @@ func newTable(v *Views, at place, gvk schema.GroupVersionKind, res kinds.Resourc
 // run keeps the table up until ctx ends.
 func (t *table) run(ctx context.Context) {
 	source := kubewatch.Metadata(t.views.o.Metadata, t.at.GroupVersionResource, t.at.namespace)
-	if t.res.Status && !isPrivate(t.kind.GroupKind()) {
+	if gk := t.kind.GroupKind(); (t.res.Status || t.views.o.Services.Judge("").Rules(gk)) && !isPrivate(gk) {
 		source = kubewatch.Objects(t.views.o.Objects, t.at.GroupVersionResource, t.at.namespace)
 	}
 	watch := kubewatch.Watch[*channel.Object]{Source: source, Reduce: t.count, Sink: t, Failed: t.failing}

@@ -55,6 +55,8 @@ type Options struct {
 	Metadata metadata.Interface
 	Kinds    *kinds.Kinds
 	Services Services
+	// Said is what the cluster says of an object of a service that is not well, or of one below it; nil: nobody knows.
+	Said func(service, uid string) []string
 	// Idle is how long a view is kept up for the next reader; a minute when zero.
 	Idle time.Duration
 	// Log is told of what services' views lack. Nil: nobody is told.
@@ -82,6 +84,9 @@ type place struct {
 func New(o Options) *Views {
 	if o.Idle == 0 {
 		o.Idle = idle
+	}
+	if o.Said == nil {
+		o.Said = func(string, string) []string { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

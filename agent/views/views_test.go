@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -25,6 +26,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/events"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/views"
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubetest"
@@ -37,9 +40,11 @@ type world struct {
 	engine  *apply.Engine
 	views   *views.Views
 	service string
-	watches atomic.Int64 // open watches of the views
-	whole   sync.Map     // paths that the views asked whole objects of
-	refuse  atomic.Value // string: the resource that the views may not see
+	// warnings are what the agent has read of Events.
+	warnings *events.Reader
+	watches  atomic.Int64 // open watches of the views
+	whole    sync.Map     // paths that the views asked whole objects of
+	refuse   atomic.Value // string: the resource that the views may not see
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -64,7 +69,10 @@ func newWorld(t *testing.T, idle time.Duration) *world {
 	if err := errors.Join(errObjects, errMetadata); err != nil {
 		t.Fatal(err)
 	}
-	w.views = views.New(views.Options{Objects: objects, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine, Idle: idle})
+	w.warnings = events.New(cluster.Dynamic, w.engine.Kinds(), slog.New(slog.DiscardHandler))
+	w.views = views.New(views.Options{
+		Objects: objects, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine, Said: w.warnings.Said, Idle: idle,
+	})
 	w.keep(w.engine.Run)
 	w.keep(w.views.Run)
 	return w
@@ -257,6 +265,20 @@ func (s *screen) find(kind, name string) *channel.Object {
 	return nil
 }
 
+// tell are the kinds of the objects whose messages have a text.
+func (s *screen) tell(text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []string
+	for o := range maps.Values(s.objects) {
+		if strings.Contains(o.GetMessage(), text) {
+			found = append(found, o.GetKind())
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
 func (s *screen) isWhole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,6 +316,25 @@ func TestAServiceIsATreeDownToItsPods(t *testing.T) {
 	w.shows(s, "ConfigMap*", "Deployment*", "Deployment/ReplicaSet", "Deployment/ReplicaSet/Pod")
 	w.apply("k2", settings, `{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}`)
 	w.shows(s, "ConfigMap*", "ConfigMap*")
+}
+
+func TestATreeTellsWhatEventsSayOfWhatIsNotWell(t *testing.T) {
+	w := newWorld(t, 0)
+	w.apply("k1", `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {serviceAccountName: nobody, containers: [{name: main, image: none}]}}`, settings)
+	s := w.look(&channel.ObjectsRequest{Service: w.service})
+	w.shows(s, "ConfigMap*", "Deployment*", "Deployment/ReplicaSet")
+	web := events.Object{ID: object.ID{Group: "apps", Kind: "Deployment", Namespace: w.Namespace, Name: "web"}, UID: s.find("Deployment", "web").GetUid()}
+	masked := func(text string) string { return strings.ReplaceAll(text, "nobody", "***") }
+	w.eventually("the tree says why", func() bool {
+		w.warnings.Of(t.Context(), w.service, []events.Object{web}, masked) // as each pass of the agent does
+		return slices.Equal(s.tell(`serviceaccount "***" not found`), []string{"Deployment", "ReplicaSet"})
+	})
 }
 
 func TestAServiceThatHasNothingIsAnEmptyTree(t *testing.T) {
