@@ -71,6 +71,7 @@ type document struct {
 		Git  upstream `yaml:"git"`
 		Helm upstream `yaml:"helm"`
 		OCI  upstream `yaml:"oci"`
+		HTTP upstream `yaml:"http"`
 	} `yaml:"spec"`
 }
 
@@ -92,7 +93,7 @@ func (d *document) about() string {
 	case "service":
 		return strings.Join(strings.Fields(d.Spec.Source.Name+" "+d.Spec.Source.Path+" "+d.Spec.Helm.Chart), " ")
 	case "source":
-		return d.Spec.Git.URL + d.Spec.Helm.URL + d.Spec.OCI.URL
+		return d.Spec.Git.URL + d.Spec.Helm.URL + d.Spec.OCI.URL + d.Spec.HTTP.URL
 	}
 	return ""
 }

@@ -248,7 +248,7 @@ func (p *plan) scope(name string) commits.Scope {
 		list := p.desired.Deployments[f.Clusters[i].Metadata.Name]
 		at := slices.IndexFunc(list, func(d *resolve.Deployment) bool { return d.Service == name })
 		if at >= 0 && list[at].OwnRepository {
-			paths = append(paths, list[at].Inputs...)
+			paths = append(append(paths, list[at].Inputs...), list[at].Links...)
 		}
 		break
 	}

@@ -19,12 +19,9 @@ func (h *hub) sources() []v1.Source {
 	list := []v1.Source{own}
 	for i := range plan.desired.Fleet.Sources {
 		s := &plan.desired.Fleet.Sources[i]
-		ref := ""
-		switch {
-		case s.Spec.Git != nil:
-			ref = s.Spec.Git.Ref
-		case s.Spec.OCI != nil:
-			ref = s.Spec.OCI.Ref
+		ref, ok := s.Standing()
+		if !ok {
+			ref = ""
 		}
 		list = append(list, h.source(s.Metadata.Name, s.Kind(), plan.ids[s.Metadata.Name], ref))
 	}

@@ -90,7 +90,7 @@ func (u *upstreams) of(c *candidate) []source {
 	return list
 }
 
-// refsOf are the refs of a source that a fleet's services read, with the source's own.
+// refsOf are the refs of a source that a fleet's services read, with the one that its kustomizations may.
 func refsOf(f *fleet.Fleet, s *fleet.Source) []string {
 	refs := map[string]bool{}
 	for i := range f.Services {
@@ -98,8 +98,10 @@ func refsOf(f *fleet.Fleet, s *fleet.Source) []string {
 			refs[ref] = true
 		}
 	}
-	if s.Spec.Git != nil {
-		refs[s.Spec.Git.Ref] = true
+	catalog := func(c fleet.CatalogRef) bool { return c.Source == s.Metadata.Name }
+	packages := s.Spec.OCI != nil && slices.ContainsFunc(f.Workspace.Spec.Catalogs, catalog) // of which each has a repository of its own
+	if ref, ok := s.Standing(); ok && !packages {
+		refs[ref] = true
 	}
 	return sortedKeys(refs)
 }
@@ -114,7 +116,7 @@ func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
 	access, err := u.access(s, c)
 	address := gitsource.Expand(s.URL())
 	return gitagent.Want{
-		ID: gitagent.ID(s.Kind(), normal(address), secret, submodules(s)), Name: outbound.Redact(address), Interval: interval,
+		ID: gitagent.ID(s.Kind(), normal(address), secret, contents(s)), Name: outbound.Redact(address), Interval: interval,
 		Version: versionOfAccess(access, err),
 		Open: func() (mirror.Upstream, error) {
 			if err != nil {
@@ -125,11 +127,15 @@ func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
 	}
 }
 
-func submodules(s *fleet.Source) string {
-	if s.Spec.Git == nil {
-		return ""
+// contents is what else than its address decides what a source's refs lead to.
+func contents(s *fleet.Source) string {
+	switch {
+	case s.Spec.Git != nil:
+		return s.Spec.Git.Submodules
+	case s.Spec.HTTP != nil:
+		return s.Spec.HTTP.Digest
 	}
-	return s.Spec.Git.Submodules
+	return ""
 }
 
 // normal is the same for URLs that differ only in how they are written.

@@ -185,7 +185,7 @@ const OwnSource = "_"
 // Source is an upstream repository; the installation repo itself is named "." .
 type Source struct {
 	Name string `json:"name"`
-	// Kind is git, helm or oci.
+	// Kind is git, helm, oci or http.
 	Kind string `json:"kind"`
 	// URL carries no credentials.
 	URL string `json:"url"`

@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/yamlerror"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -244,7 +245,7 @@ func wrongAnswers(file string, err error) error {
 	line := regexp.MustCompile(`^line (\d+): `)
 	var problems []ui.Problem
 	for _, m := range messages {
-		p := ui.Problem{Where: file, Message: strings.TrimSuffix(m, " in type initcmd.answers")}
+		p := ui.Problem{Where: file, Message: yamlerror.Plain(m)}
 		if found := line.FindStringSubmatch(m); found != nil {
 			p.Where += ":" + found[1]
 			p.Message = strings.TrimPrefix(p.Message, found[0])

@@ -128,6 +128,11 @@ func run(ctx context.Context, opts options) error {
 	if err := opts.renderAll(ctx, all); err != nil {
 		return err
 	}
+	for _, r := range all {
+		for _, warning := range r.warnings {
+			opts.f.Say("warning: %s%s", r.about(), ui.Clean(warning))
+		}
+	}
 	if opts.f.JQ == "" && (opts.f.Output == "" || opts.f.Output == "yaml") {
 		return printYAML(opts.f.IO, all)
 	}
@@ -139,6 +144,7 @@ type rendition struct {
 	deployment resolve.Deployment
 	clusters   []string
 	objects    []*unstructured.Unstructured
+	warnings   []string
 }
 
 // renditions puts deployments with the same key together. Those that cannot be resolved are one error.
@@ -171,7 +177,7 @@ func (o *options) renderAll(ctx context.Context, all []*rendition) error {
 	if len(all) == 0 {
 		return nil
 	}
-	renderer, err := preview.New(all[0].deployment.Snapshot, o.f.Identities().Load) // all are of one snapshot
+	renderer, err := preview.New(all[0].deployment.Snapshot.Whole(), o.f.Identities().Load) // all are of one snapshot
 	if err != nil {
 		return err
 	}
@@ -200,7 +206,7 @@ func (o *options) render(ctx context.Context, r *rendition, renderer *preview.Re
 	if !o.showSecrets {
 		made.Mask()
 	}
-	r.objects = made.Objects
+	r.objects, r.warnings = made.Objects, made.Warnings
 	return nil
 }
 

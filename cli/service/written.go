@@ -25,6 +25,7 @@ type written struct {
 	source, path, ref          string
 	renderer, namespace, chart string
 	valuesFiles, values        []string
+	exclude                    []string
 	clusters                   []string
 	tags                       map[string]string
 }
@@ -32,6 +33,7 @@ type written struct {
 func (w *written) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.source, "source", "", "the `SOURCE` that the files come from (default: this repository)")
 	flags.StringVar(&w.path, "path", "", "the `FOLDER` that is rendered")
+	flags.StringArrayVar(&w.exclude, "exclude", nil, "leave out what fits this `PATTERN`, as in a .gitignore in the folder; may be repeated")
 	flags.StringVar(&w.ref, "ref", "", "a branch, tag or commit of git, or a `VERSION` or range")
 	flags.StringVar(&w.renderer, "renderer", "", "`NAME`: raw, kustomize, helm or a plugin (default: told by the files)")
 	flags.StringVar(&w.namespace, "namespace", "", "where objects go that name no `NAMESPACE`")
@@ -46,7 +48,7 @@ func (w *written) flags(flags *pflag.FlagSet) {
 func (w *written) spec() fleet.ServiceSpec {
 	spec := fleet.ServiceSpec{
 		Source:   fleet.SourceRef{Name: w.source, Ref: w.ref, Path: w.path},
-		Renderer: w.renderer, Namespace: w.namespace,
+		Renderer: w.renderer, Namespace: w.namespace, Exclude: w.exclude,
 		Clusters: fleet.Selector{Names: w.clusters, MatchLabels: w.tags},
 	}
 	if w.chart != "" || len(w.valuesFiles) > 0 {
@@ -67,6 +69,9 @@ func (w *written) fields(flags *pflag.FlagSet) []amend.Field {
 	})
 	if flags.Changed("values-file") {
 		fields = append(fields, amend.Field{Key: "spec.helm.valuesFiles", Value: items(w.valuesFiles)})
+	}
+	if flags.Changed("exclude") {
+		fields = append(fields, amend.Field{Key: "spec.exclude", Value: items(w.exclude)})
 	}
 	if selector := w.selector(); len(selector) > 0 {
 		fields = append(fields, amend.Field{Key: "spec.clusters", Value: selector})

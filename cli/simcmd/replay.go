@@ -1,6 +1,7 @@
 package simcmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,7 +28,7 @@ func newCmdReplay(f *cmdutil.Factory) *cobra.Command {
 			"At each commit every service is resolved to its key, and rendered from the whole repository. A service whose output\n" +
 			"changed without its key would have been missed by its clusters; one whose key changed without its output was\n" +
 			"rendered for nothing. The services are those of an installation repo, without what other repositories hold; in any\n" +
-			"other repository each folder with a kustomization, a chart or manifests is one.",
+			"other repository each folder with a kustomization, a chart or manifests is one. Ctrl-C prints what was found by then.",
 		Example: cmdutil.Example(
 			"plural sim replay --repo ~/src/podinfo --range v6.5.0..v6.9.0",
 			"plural sim replay --repo . --range HEAD~50..HEAD --path apps -o json"),
@@ -52,12 +53,12 @@ func newCmdReplay(f *cmdutil.Factory) *cobra.Command {
 			o.Progress = func(done, all int, commit string) {
 				f.Say("commit %d of %d: %s", done, all, cmdutil.ShortCommit(commit))
 			}
-			result, err := replay.Run(cmd.Context(), o)
-			if err != nil {
-				return err
+			result, ended := replay.Run(cmd.Context(), o)
+			if result == nil {
+				return ended
 			}
-			if err := printer.Print(showReplay(f, result)); err != nil {
-				return err
+			if err := printer.Print(showReplay(f, result)); err != nil || ended != nil {
+				return errors.Join(ended, err)
 			}
 			if missed := len(result.FalseNegatives) + len(result.Incomplete); missed > 0 {
 				return &ui.Err{Msg: fmt.Sprintf("%d times a cluster would not have got what the repository renders to", missed), Fix: "the commits are above: look at what resolves them, plural render --commit COMMIT"}
@@ -85,7 +86,7 @@ func showReplay(f *cmdutil.Factory, r *replay.Result) ui.View {
 			{"steps compared", strconv.Itoa(r.Steps)},
 			{"keys changed", strconv.Itoa(r.KeysChanged)},
 			{"outputs changed", strconv.Itoa(r.OutputsChanged)},
-			{"keys per output", fmt.Sprintf("%.2f", r.Ratio())},
+			{"work factor", fmt.Sprintf("%.2f keys changed for each output", r.Ratio())},
 			{"false negatives", strconv.Itoa(len(r.FalseNegatives))},
 			{"false positives", strconv.Itoa(len(r.FalsePositives))},
 			{"incomplete bundles", strconv.Itoa(len(r.Incomplete))},

@@ -28,6 +28,8 @@ type summary struct {
 	Services  int    `json:"services"`
 	// Unchecked are services whose files, or a part of them, lie in another repository.
 	Unchecked []string `json:"unchecked,omitempty"`
+	// Warnings say what services' files leave out.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // NewCmdValidate is `plural validate`.
@@ -72,7 +74,7 @@ func run(f *cmdutil.Factory, commit string) error {
 	s := summary{
 		Workspace: state.Fleet.Workspace.Metadata.Name,
 		Clusters:  len(state.Fleet.Clusters), Sources: len(state.Fleet.Sources), Services: len(state.Fleet.Services),
-		Unchecked: elsewhere,
+		Unchecked: elsewhere, Warnings: state.Warnings(),
 	}
 	return printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen})
 }
@@ -112,6 +114,11 @@ func (s summary) screen(w io.Writer) error {
 		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))
 	if err == nil && len(s.Unchecked) > 0 {
 		_, err = fmt.Fprintf(w, "not looked into, because their files lie in another repository: %s\n", strings.Join(s.Unchecked, ", "))
+	}
+	for _, warning := range s.Warnings {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "warning: %s\n", ui.Clean(warning))
+		}
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
@@ -28,6 +30,8 @@ type liveObject struct {
 	Service string `json:"service,omitempty"`
 	// Recorded says how it compares with what the agent left: as it was applied, changed since, or not recorded.
 	Recorded string `json:"recorded,omitempty"`
+	// Warnings are what the cluster's Events say of it, and of what hangs below it and is not well.
+	Warnings []string `json:"warnings,omitempty"`
 	// Owners are the managers of its fields, the newest first.
 	Owners []owner `json:"owners,omitempty"`
 }
@@ -97,6 +101,16 @@ func look(ctx context.Context, config *rest.Config, cluster string, id object.ID
 	facts := observe.OfMetadata(live)
 	out.Service = facts.Owner
 	out.Recorded = recorded(ctx, config, facts, id)
+	objects, err := dynamic.NewForConfig(config)
+	if err == nil {
+		reader := events.New(objects, engine.Kinds(), slog.New(slog.DiscardHandler))
+		var told map[string][]string
+		told, err = reader.Read(ctx, []events.Object{{ID: id, UID: facts.UID}}, strings.Clone) // they may ask the cluster themselves
+		out.Warnings = told[facts.UID]
+	}
+	if err != nil {
+		out.Warnings = []string{"Events cannot be read: " + err.Error()}
+	}
 	return out
 }
 

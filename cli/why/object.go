@@ -15,6 +15,7 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -91,7 +92,11 @@ func (a *asked) object(ctx context.Context, subject string) (*objectAnswer, erro
 			slices.Sort(s.elsewhere)
 			return nil, errNotFound(subject, s.elsewhere[:min(len(s.elsewhere), maxNear)]...)
 		}
-		return nil, errNotFound(subject, nearest(q.full(), s.names)...)
+		told := errNotFound(subject, nearest(q.full(), s.names)...)
+		for _, u := range s.answer.Unseen[:min(len(s.answer.Unseen), maxShown)] {
+			told.Problems = append(told.Problems, ui.Problem{Message: "service " + u.Service + " was not looked into: " + u.Reason})
+		}
+		return nil, told
 	}
 	if err := s.place(ctx); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func parseQuery(text, namespace string) (query, error) {
 	return q, nil
 }
 
-func errNotFound(text string, near ...string) error {
+func errNotFound(text string, near ...string) *ui.Err {
 	told := &ui.Err{
 		Msg: fmt.Sprintf("%q is neither a service nor an object that one renders", text),
 		Fix: `name a service, or an object as "Deployment.apps web/nginx" or deploy/nginx`,

@@ -208,6 +208,9 @@ func (s screen) live(b *strings.Builder, l *liveObject) {
 		return
 	}
 	fmt.Fprintf(b, "  %s\n", ui.Clean(l.Recorded))
+	for _, warning := range l.Warnings {
+		fmt.Fprintf(b, "  %s\n", s.paint(ui.Yellow, warning))
+	}
 	for _, o := range l.Owners {
 		how := o.Operation
 		if o.Subresource != "" {

@@ -80,12 +80,12 @@ func filesOf(s *fleet.Service, deployments []resolve.Deployment) []string {
 	for i := range deployments {
 		d := &deployments[i]
 		if d.OwnRepository && d.Hold == nil {
-			files = append(files, d.Inputs...)
+			files = append(append(files, d.Inputs...), d.Links...)
 		}
 		files = append(files, d.SecretsInputs...)
 		for _, m := range d.Mounts {
 			if m.OwnRepository {
-				files = append(files, m.Inputs...)
+				files = append(append(files, m.Inputs...), m.Links...)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer
 	}
 	answer.Served, answer.Refused = &status.Commit, status.Refused
 	for i := range deployments {
-		c, err := hub.cluster(ctx, answer.Service, deployments[i].Cluster)
+		c, err := hub.cluster(ctx, &deployments[i])
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,8 @@ func (w *witness) on(ctx context.Context, service, cluster string) (*v1.Deployme
 	return known[cluster], nil
 }
 
-func (w *witness) cluster(ctx context.Context, service, cluster string) (clusterAnswer, error) {
+func (w *witness) cluster(ctx context.Context, wanted *resolve.Deployment) (clusterAnswer, error) {
+	service, cluster := wanted.Service, wanted.Cluster
 	out := clusterAnswer{Cluster: cluster}
 	d, err := w.on(ctx, service, cluster)
 	if err != nil {
@@ -183,7 +184,7 @@ func (w *witness) cluster(ctx context.Context, service, cluster string) (cluster
 			return out, err
 		}
 	}
-	out.Next = next(d, out.Chain)
+	out.Next = next(d, out.Chain, wanted.Hold != nil && wanted.Hold.Source != "")
 	return out, nil
 }
 
@@ -235,8 +236,8 @@ func (w *witness) chain(ctx context.Context, service, cluster string, seen map[s
 	return nil, nil
 }
 
-// next is what would help a deployment.
-func next(d *v1.Deployment, chain []link) string {
+// next is what would help a deployment. Of one whose files are elsewhere, in another repository, nothing is rendered here.
+func next(d *v1.Deployment, chain []link, elsewhere bool) string {
 	switch {
 	case len(chain) > 0:
 		return "plural why " + chain[len(chain)-1].Service + " --cluster " + d.Cluster
@@ -246,6 +247,8 @@ func next(d *v1.Deployment, chain []link) string {
 		return "mend what the test found, and commit"
 	case d.Phase == v1.Stale || d.Phase == v1.Unregistered || d.Phase == v1.Pending:
 		return "plural cluster get " + d.Cluster
+	case len(d.Problems) > 0 && elsewhere:
+		return "plural service tree " + d.Service + " --cluster " + d.Cluster
 	case len(d.Problems) > 0 && d.Problems[0].Object != "":
 		return "plural why \"" + objectOf(d.Problems[0]) + "\" --cluster " + d.Cluster + " --live"
 	}

@@ -49,7 +49,7 @@ what would help. Without a hub the repository alone is asked.
 Of an object, named as kubectl does ("Deployment.apps web/nginx", deploy/nginx
 with -n): which service makes it, from which file, on which clusters, and which
 commit changed that file last. With --live the clusters that can be reached from
-here say who owns each of its fields.`,
+here say who owns each of its fields, and what Kubernetes warns of.`,
 		Example: cmdutil.Example(
 			"plural why web --cluster edge-1",
 			"plural why deploy/nginx -n web",

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +40,9 @@ type Renderer struct {
 	children *render.Renderer
 }
 
+// warm is how long a child waits for more to render. All of them end with the program.
+const warm = 10 * time.Second
+
 // New renders out of snap. The identities are loaded when the first sealed file is met.
 func New(snap *snapshot.Snapshot, identities func() ([]age.Identity, error)) (*Renderer, error) {
 	opens, err := newReader(snap, identities)
@@ -49,7 +53,7 @@ func New(snap *snapshot.Snapshot, identities func() ([]age.Identity, error)) (*R
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return &Renderer{opens: opens, children: &render.Renderer{Command: []string{self, "render-child"}}}, nil
+	return &Renderer{opens: opens, children: &render.Renderer{Command: []string{self, "render-child"}, Warm: warm}}, nil
 }
 
 // On is the same Renderer for a cluster of that version, which serves these API versions.
@@ -106,7 +110,7 @@ func (r *Renderer) Render(ctx context.Context, d *resolve.Deployment) (*Renditio
 	}
 	made := &Rendition{
 		Objects: opened.named.Beside(out.Objects, d.Namespace), Origins: out.Origins, Sealed: opened.values,
-		Record: out.Record, Capabilities: out.Capabilities,
+		Record: out.Record, Capabilities: out.Capabilities, Warnings: slices.Clone(d.Warnings),
 	}
 	for _, warning := range out.Warnings {
 		made.Warnings = append(made.Warnings, unseal.Redact(warning, opened.values))
@@ -121,7 +125,11 @@ func (r *Renderer) Render(ctx context.Context, d *resolve.Deployment) (*Renditio
 func (r *Renderer) input(d *resolve.Deployment, opened *opened) (in render.Input, looked func() bool, err error) {
 	in = render.Input{
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters,
-		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
+		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, ThirdParty: !d.OwnRepository,
+		KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
+	}
+	if len(opened.values) == 0 {
+		in.Tenant = render.Tenant(d.ServiceAccount, d.AllowedNamespaces)
 	}
 	var seen atomic.Bool
 	if d.Helm == nil {

@@ -112,7 +112,7 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 		if plain, err = unseal.Files(files, r, m.OwnRepository); err != nil {
 			return nil, err
 		}
-		out.mounts = append(out.mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: plain.FS})
+		out.mounts = append(out.mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: plain.FS, ThirdParty: !m.OwnRepository})
 		out.values = append(out.values, plain.Values...)
 	}
 	if len(d.Secrets) == 0 {

@@ -3,14 +3,10 @@ package release
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/pluralsh/plural/agent/checks"
-	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -35,7 +31,7 @@ func (r *release) test(ctx context.Context) error {
 			if err := r.render(ctx, false); err != nil {
 				return err
 			}
-			target.Hooks = testHooks(r.made.Objects)
+			target.Hooks = checks.HooksOf(r.made.Objects, r.d.Key)
 		}
 		r.told("runs test " + t.Name)
 		if result := runner.Run(ctx, target, check(t)); !result.Passed {
@@ -47,14 +43,6 @@ func (r *release) test(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// testHooks are the objects of a render that are tests.
-func testHooks(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
-		turns, err := order.Of(o)
-		return err != nil || !slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test })
-	})
 }
 
 // check is a test as its runner knows it.

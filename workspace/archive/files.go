@@ -33,6 +33,13 @@ func folder(name string) *node {
 	return &node{name: name, mode: fs.ModeDir | 0o755, entries: map[string]*node{}}
 }
 
+// OneFile is an archive that holds a single file at its root.
+func OneFile(name string, data []byte) *Files {
+	root := folder(".")
+	root.entries[name] = &node{name: name, mode: 0o644, data: data}
+	return &Files{root}
+}
+
 // Open implements fs.FS.
 func (f *Files) Open(name string) (fs.File, error) {
 	n, err := f.find("open", name)

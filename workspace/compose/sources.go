@@ -60,7 +60,8 @@ type brought struct {
 // serves says whether a Source that is there does for one that is wanted. How it logs in, and how often it looks, is the fleet's.
 func serves(there, wanted *fleet.SourceSpec) bool {
 	return reflect.DeepEqual(there.Git, wanted.Git) && reflect.DeepEqual(there.Helm, wanted.Helm) &&
-		reflect.DeepEqual(there.OCI, wanted.OCI) && (wanted.Verify == nil || reflect.DeepEqual(there.Verify, wanted.Verify))
+		reflect.DeepEqual(there.OCI, wanted.OCI) && reflect.DeepEqual(there.HTTP, wanted.HTTP) &&
+		(wanted.Verify == nil || reflect.DeepEqual(there.Verify, wanted.Verify))
 }
 
 // upstream is what a Source fetches, in words.
@@ -72,7 +73,12 @@ func upstream(s *fleet.SourceSpec) string {
 	case s.OCI != nil:
 		text, ref = s.OCI.URL, s.OCI.Ref
 	case s.Helm != nil:
-		text = "helm " + s.Helm.URL
+		text, ref = "helm "+s.Helm.URL, s.Helm.Ref
+		if s.Helm.Chart != "" {
+			text += ", chart " + s.Helm.Chart
+		}
+	case s.HTTP != nil:
+		text, ref = s.HTTP.URL, s.HTTP.Digest
 	}
 	if ref != "" {
 		text += " at " + ref

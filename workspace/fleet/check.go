@@ -81,6 +81,7 @@ func (d *document) checkService(s *Service) {
 	for i, p := range s.Spec.Include {
 		d.checkPath(index("spec.include", i), p)
 	}
+	d.checkExclude(s.Spec.Exclude)
 	for i, r := range s.Spec.Clusters.MatchExpressions {
 		d.checkRequirement(index("spec.clusters.matchExpressions", i), r)
 	}
@@ -120,6 +121,31 @@ func (d *document) checkSourceRef(at string, s SourceRef) {
 	d.checkPath(at+".path", s.Path)
 	if s.Name == "" && s.Ref != "" {
 		d.Fault(at+".ref", "name a source, or remove the ref", "ref without a source: this repository is always read at one commit")
+	}
+}
+
+// Bounds of what a service leaves out: each pattern is tried on each file.
+const (
+	maxExclude     = 100
+	longestExclude = 256
+)
+
+// checkExclude wants patterns that a .gitignore could hold.
+func (d *document) checkExclude(patterns []string) {
+	if len(patterns) > maxExclude {
+		d.Fault(index("spec.exclude", maxExclude), "name folders in the place of files", "more than %d patterns", maxExclude)
+	}
+	for i, p := range patterns {
+		at := index("spec.exclude", i)
+		_, err := path.Match(strings.TrimPrefix(p, "!"), "")
+		switch {
+		case strings.Trim(p, "!/ ") == "" || len(p) > longestExclude || err != nil:
+			d.Fault(at, `write it as in a .gitignore: "*.md", "/ci/", "!keep.yaml"`, "bad pattern %s", strict.Quote(p))
+		case slices.Contains(strings.Split(p, "/"), ".."):
+			d.Fault(at, "patterns are relative to source.path: name another folder there", "pattern %s leaves the service's folder", strict.Quote(p))
+		case strings.Contains(strings.ReplaceAll("/"+strings.TrimPrefix(p, "!")+"/", "/**/", "/"), "**"):
+			d.Fault(at, "** stands alone between slashes, for any number of folders", "bad pattern %s", strict.Quote(p))
+		}
 	}
 }
 

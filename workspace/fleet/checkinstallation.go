@@ -205,6 +205,9 @@ func checkPackages(f *Fleet, known *known, out *strict.Faults) {
 			switch kind := source.Kind(); {
 			case kind == "helm":
 				out.Add(w.Place(at+".source"), "name a source of git or oci", "source %s is a Helm repository, which holds no packages", strict.Quote(c.Source))
+			case kind == "http":
+				out.Add(w.Place(at+".source"), "name a source of git or oci",
+					"source %s is a single file, which holds no packages", strict.Quote(c.Source))
 			case kind == "oci" && c.Path != "":
 				out.Add(w.Place(at+".path"), "remove it", "path in the source %s, which is of oci", strict.Quote(c.Source))
 			}

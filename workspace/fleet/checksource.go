@@ -60,16 +60,24 @@ func (d *document) checkUpstream(s *SourceSpec) {
 	}
 	if s.Helm != nil {
 		kinds = append(kinds, "helm")
-		d.checkChartURL("spec.helm.url", s.Helm.URL)
+		d.checkWebURL("spec.helm.url", s.Helm.URL, "write the URL under which index.yaml lies")
+		d.checkDefaultChart(s.Helm)
 	}
 	if s.OCI != nil {
 		kinds = append(kinds, "oci")
 		d.checkOCIURL("spec.oci.url", s.OCI.URL)
 		d.checkOCIRef("spec.oci.ref", s.OCI.Ref)
 	}
+	if s.HTTP != nil {
+		kinds = append(kinds, "http")
+		d.checkWebURL("spec.http.url", s.HTTP.URL, "")
+		if s.HTTP.Digest != "" && !ociDigest.MatchString(s.HTTP.Digest) {
+			d.Fault("spec.http.digest", "write sha256: and what sha256sum prints of the file", "bad digest %s", strict.Quote(s.HTTP.Digest))
+		}
+	}
 	switch {
 	case len(kinds) == 0:
-		d.Fault("spec", "add git: {url: ...}, helm: {url: ...} or oci: {url: ...}", "source without an upstream")
+		d.Fault("spec", "add git: {url: ...}, helm: {url: ...}, oci: {url: ...} or http: {url: ..., digest: ...}", "source without an upstream")
 	case len(kinds) > 1:
 		d.Fault("spec."+kinds[1], "make two sources of it", "source with more than one upstream: %s", strings.Join(kinds, ", "))
 	}
@@ -84,8 +92,9 @@ func (d *document) checkGit(g *GitSource) {
 	}
 }
 
-// checkChartURL wants the base of other URLs. Without TLS a chart repository may only be on this machine.
-func (d *document) checkChartURL(path, raw string) {
+// checkWebURL wants an https URL: without TLS a server may only be on this machine. The fix is for a URL with a query, which
+// cannot be the base of others; empty: a query is a part of it.
+func (d *document) checkWebURL(path, raw, baseFix string) {
 	before := d.Faults.Len()
 	d.checkURL(path, raw, "https", "http")
 	u, err := url.Parse(raw)
@@ -93,10 +102,22 @@ func (d *document) checkChartURL(path, raw string) {
 		return
 	}
 	switch {
-	case u.RawQuery != "" || u.Fragment != "":
-		d.Fault(path, "write the URL under which index.yaml lies", "%s has a query or a fragment", path)
+	case baseFix != "" && (u.RawQuery != "" || u.Fragment != ""):
+		d.Fault(path, baseFix, "%s has a query or a fragment", path)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		d.Fault(path, "write https://...", "%s is not encrypted, which is for a server on this machine alone", path)
+	}
+}
+
+// checkDefaultChart looks at the chart of those who name none.
+func (d *document) checkDefaultChart(h *HelmSource) {
+	switch {
+	case h.Chart != "" && !chartName.MatchString(h.Chart):
+		d.Fault("spec.helm.chart", "write its name alone; its version is the ref", "bad chart %s", strict.Quote(h.Chart))
+	case h.Ref != "" && h.Chart == "":
+		d.Fault("spec.helm.ref", "name the chart as spec.helm.chart, or give the ref to each service", "a version of no chart")
+	case h.Ref != "" && !isRange(h.Ref):
+		d.Fault("spec.helm.ref", `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", strict.Quote(h.Ref))
 	}
 }
 
@@ -177,6 +198,8 @@ func (d *document) checkVerification(kind string, v *Verification) {
 		d.Fault("spec.verify", "name files with public keys as keys", "verify without keys")
 	case v.Keyless != nil && len(v.Keys) > 0:
 		d.Fault("spec.verify.keyless", "keep one of them", "verify by both keys and keyless")
+	case kind == "http":
+		d.Fault("spec.verify", "remove it", "verify for a file whose digest is given already")
 	case v.Keyless != nil && kind != "" && kind != "oci":
 		d.Fault("spec.verify.keyless", "name files with public keys as keys", "keyless signatures are for oci sources, and this one is %s", kind)
 	}

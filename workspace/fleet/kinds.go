@@ -68,6 +68,14 @@ type WorkspaceSpec struct {
 	Catalogs []CatalogRef `yaml:"catalogs,omitempty" json:"catalogs,omitempty"`
 	// Management is the cluster on which packages run that name no other.
 	Management string `yaml:"management,omitempty" json:"management,omitempty"`
+	// Kustomize says what kustomizations may do.
+	Kustomize Kustomize `yaml:"kustomize,omitempty" json:"kustomize,omitempty"`
+}
+
+// Kustomize says what kustomizations may do.
+type Kustomize struct {
+	// Remotes lets kustomizations name remote bases, files and charts that are Sources. Nil means true.
+	Remotes *bool `yaml:"remotes,omitempty" json:"remotes,omitempty"`
 }
 
 // Plugin is a renderer that agents bring along under its name.
@@ -129,11 +137,12 @@ type Source struct {
 // Place is where a field was written by its dotted path, or else what would hold it.
 func (s *Source) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
 
-// SourceSpec holds exactly one kind of upstream: Git, Helm or OCI.
+// SourceSpec holds exactly one kind of upstream: Git, Helm, OCI or HTTP.
 type SourceSpec struct {
 	Git  *GitSource  `yaml:"git,omitempty" json:"git,omitempty"`
 	Helm *HelmSource `yaml:"helm,omitempty" json:"helm,omitempty"`
 	OCI  *OCISource  `yaml:"oci,omitempty" json:"oci,omitempty"`
+	HTTP *HTTPSource `yaml:"http,omitempty" json:"http,omitempty"`
 	// Auth is what the hub shows to the upstream. None: the upstream is open to all.
 	Auth *SourceAuth `yaml:"auth,omitempty" json:"auth,omitempty"`
 	// Verify is whose signature counts. None: whatever the upstream says is believed.
@@ -155,6 +164,10 @@ type GitSource struct {
 // HelmSource is a Helm repository: the https URL under which its index.yaml lies.
 type HelmSource struct {
 	URL string `yaml:"url" json:"url"`
+	// Chart and Ref, a version or a range of versions, are those of services that name none, and of kustomizations: a chart
+	// that is named here is fetched although no service names it.
+	Chart string `yaml:"chart,omitempty" json:"chart,omitempty"`
+	Ref   string `yaml:"ref,omitempty" json:"ref,omitempty"`
 }
 
 // OCISource is one repository of a registry, with charts or other artifacts: oci://host/path.
@@ -163,6 +176,13 @@ type OCISource struct {
 	// Ref is the tag, semver range over tags or digest (sha256:...) used by services that name none. Empty means the newest
 	// stable version among the tags, else the tag latest.
 	Ref string `yaml:"ref,omitempty" json:"ref,omitempty"`
+}
+
+// HTTPSource is one file behind an https URL, for kustomizations and mounts.
+type HTTPSource struct {
+	URL string `yaml:"url" json:"url"`
+	// Digest is that of the file, "sha256:" and 64 hex digits. Anything else that the URL answers is refused.
+	Digest string `yaml:"digest" json:"digest"`
 }
 
 // SourceAuth is how the hub proves itself to an upstream, and knows it again.
@@ -224,6 +244,8 @@ type ServiceSpec struct {
 	Secrets []SecretRef `yaml:"secrets,omitempty" json:"secrets,omitempty"`
 	// Include names more folders or files of the same repository that the render reads.
 	Include []string `yaml:"include,omitempty" json:"include,omitempty"`
+	// Exclude leaves files and folders below the path out, by patterns as they stand in a .gitignore there.
+	Exclude []string `yaml:"exclude,omitempty" json:"exclude,omitempty"`
 	// Mounts are files of other repositories, for the render to see beside its own.
 	Mounts    []Mount      `yaml:"mounts,omitempty" json:"mounts,omitempty"`
 	DependsOn []Dependency `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -143,6 +144,9 @@ func checkUse(f *Fleet, u use, out *strict.Faults) {
 			return
 		}
 		kind = source.Kind()
+		if source.Spec.Helm != nil {
+			u.chart = cmp.Or(u.chart, source.Spec.Helm.Chart)
+		}
 	}
 	if at := u.service.Place(u.at + ".path"); kind == "git" && u.source.Path == "" && !out.Has(at) {
 		out.Add(u.service.Place(u.at), "add it", "missing field %s in %s", strict.Quote("path"), u.at)
@@ -174,6 +178,8 @@ func (u use) checkRef(kind string, out *strict.Faults) {
 		out.Add(at, gitRefFix, "bad ref %s", strict.Quote(ref))
 	case kind == "helm" && !isRange(ref):
 		out.Add(at, `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", strict.Quote(ref))
+	case kind == "http":
+		out.Add(at, "remove it", "ref of a file that has one state alone: source %s", strict.Quote(u.source.Name))
 	case kind == "oci" && !isOCIRef(ref):
 		out.Add(at, ociRefFix, "bad ref %s", strict.Quote(ref))
 	}

@@ -142,7 +142,7 @@ func closure(f *fleet.Fleet, s *fleet.Service, resolver *resolve.Resolver, src r
 			if err != nil || len(found) == 0 {
 				return nil
 			}
-			return found[0].Inputs
+			return append(slices.Clone(found[0].Inputs), found[0].Links...)
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pluralsh/plural/internal/yamlerror"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -143,7 +144,7 @@ func malformed(err error) error {
 		_, _ = fmt.Sscan(e.Message[m[2]:m[3]], &e.Line) // digits; a number out of range reads as unknown
 		e.Message = e.Message[:m[0]] + e.Message[m[1]:]
 	}
-	e.Message = strings.ReplaceAll(e.Message, " in type lockfile.", " in a lock's ")
+	e.Message = yamlerror.Plain(e.Message)
 	return e
 }
 

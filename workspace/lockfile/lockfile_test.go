@@ -90,7 +90,7 @@ func TestALockThatNobodyWroteIsRefusedWithTheFix(t *testing.T) {
 		"conflict":     {strings.Replace(sampleText, "packages:", "<<<<<<< HEAD\npackages:", 1), "plural.lock:4: merge conflict in the file: take either side, then resolve anew"},
 		"newer":        {strings.Replace(sampleText, "v1alpha1", "v9", 1), `unknown apiVersion "plural.sh/v9": it may be of a newer plural`},
 		"another kind": {strings.Replace(sampleText, "kind: Lock", "kind: Locke", 1), `unknown kind "Locke"`},
-		"field":        {strings.Replace(sampleText, "    version: 3.0.0", "    version: 3.0.0\n    vresion: 1", 1), "plural.lock:14: field vresion not found"},
+		"field":        {strings.Replace(sampleText, "    version: 3.0.0", "    version: 3.0.0\n    vresion: 1", 1), "plural.lock:14: unknown field \"vresion\""},
 		"twice":        {strings.Replace(sampleText, "- name: traefik", "- name: web", 1), `the installation "web" is there twice`},
 		"name":         {strings.Replace(sampleText, "- name: traefik", "- name: ../x", 1), `bad name "../x"`},
 		"version":      {strings.Replace(sampleText, "3.0.0", "3.x", 1), `bad version "3.x"`},

@@ -81,12 +81,14 @@ func (s *State) Snapshot(source, _ string) (*snapshot.Snapshot, error) {
 
 // ElsewhereError says that a source cannot be read without a hub.
 type ElsewhereError struct {
-	// Kind is git, helm or oci.
+	// Kind is git, helm, oci or http.
 	Kind string
 }
 
 func (e *ElsewhereError) Error() string {
-	what := map[string]string{"git": "another git repository", "helm": "a Helm repository", "oci": "a repository of a registry"}[e.Kind]
+	what := map[string]string{
+		"git": "another git repository", "helm": "a Helm repository", "oci": "a repository of a registry", "http": "a file behind https",
+	}[e.Kind]
 	return fmt.Sprintf("it is %s, which only the hub fetches", what)
 }
 
@@ -96,6 +98,7 @@ func (e *ElsewhereError) Fix() string {
 		"git":  "render a clone of it",
 		"helm": "unpack the chart with helm pull --untar, and render that",
 		"oci":  "pull and unpack what is in it, and render that",
+		"http": "put the file in its place, and render that",
 	}[e.Kind]
 	return how + ": plural render --path FOLDER"
 }
@@ -112,3 +115,6 @@ func (s *State) Problems() (problems []resolve.Problem, elsewhere []string) {
 	}
 	return problems, elsewhere
 }
+
+// Warnings say what services' files leave out.
+func (s *State) Warnings() []string { return resolve.New().Warnings(s.Fleet, s) }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/kustomizeurl"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // Bounds of one closure.
@@ -18,9 +20,13 @@ const (
 	maxClosureDepth   = 64      // folders referring to folders
 )
 
-// closure lists the files and folders that a folder's kustomization refers to, and theirs.
-func (r *Resolver) closure(seen *view, dir string) ([]string, *fault) {
-	w := &closureWalk{r: r, view: seen, seen: map[string]bool{}}
+// closure selects what a folder's kustomization makes kustomize read, and lists the folders and files that this lies in.
+//
+// kustomize reads files in or below the folder of the kustomization that names them, and folders anywhere that have a
+// kustomization of their own. Which ones a kustomization names can be told from its fields, but for those that a field names in
+// turn: of a folder whose kustomization has one of these, or is a template, all is selected.
+func (r *Resolver) closure(seen *view, dir string, selected *selection) ([]string, *fault) {
+	w := &closureWalk{r: r, view: seen, seen: map[string]bool{}, open: map[string]bool{}, selected: selected}
 	if f := w.folder(dir, 0); f != nil {
 		return nil, f
 	}
@@ -29,11 +35,14 @@ func (r *Resolver) closure(seen *view, dir string) ([]string, *fault) {
 
 // closureWalk follows references from folder to folder.
 type closureWalk struct {
-	r      *Resolver
-	view   *view
-	seen   map[string]bool
-	inputs []string
-	looked int
+	r        *Resolver
+	view     *view
+	seen     map[string]bool
+	selected *selection
+	inputs   []string
+	looked   int
+	// open are the folders in remotes that are being walked, each of which a remote reference led to.
+	open map[string]bool
 }
 
 func (w *closureWalk) folder(dir string, depth int) *fault {
@@ -46,7 +55,12 @@ func (w *closureWalk) folder(dir string, depth int) *fault {
 	}
 	file := kustomizationFile(w.view, dir)
 	if file == "" {
+		w.selected.add(dir)
 		return nil // the render says what is missing
+	}
+	for _, name := range kustomizationNames() { // kustomize refuses a folder with two
+		w.selected.add(path.Join(dir, name))
+		w.selected.add(path.Join(dir, name+templateSuffix))
 	}
 	at, err := w.view.find(file)
 	if err != nil {
@@ -59,13 +73,17 @@ func (w *closureWalk) folder(dir string, depth int) *fault {
 	if found.err != nil {
 		return at.blame(&fault{field: "spec.source.path", line: found.line, message: "read kustomization: " + found.err.Error()})
 	}
+	if found.wide {
+		w.selected.add(dir)
+	}
 	for _, ref := range found.refs {
-		if f := w.follow(dir, ref, depth); f != nil {
-			if f.file == "" { // else it is a folder further on that is to blame
-				f.line, f.column = ref.line, ref.column
-				f = at.blame(f)
-			}
-			return f
+		if f := w.follow(dir, at, ref, depth); f != nil {
+			return at.blameAt(f, ref.line, ref.column)
+		}
+	}
+	for _, c := range found.charts {
+		if f := w.chart(dir, at, c); f != nil {
+			return at.blameAt(f, c.line, c.column)
 		}
 	}
 	return nil
@@ -101,20 +119,34 @@ func readKustomization(fsys fs.FS, file string) (parsed, error) {
 	return parseKustomization(data), nil
 }
 
-// follow adds what one reference points to. Remote ones are left to the render, which refuses them.
-func (w *closureWalk) follow(dir string, ref reference, depth int) *fault {
+// follow adds what one reference points to.
+func (w *closureWalk) follow(dir string, from spot, ref reference, depth int) *fault {
 	if w.looked++; w.looked > maxReferences {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("more than %d references", maxReferences), fix: "split the service"}
 	}
-	if strings.Contains(ref.path, "://") {
-		return nil
+	if kustomizeurl.Is(ref.path) {
+		return w.remote(from, ref, depth)
 	}
 	name := path.Join(dir, ref.path)
-	if path.IsAbs(ref.path) || !fs.ValidPath(name) {
+	if path.IsAbs(ref.path) || !fs.ValidPath(name) || !w.contains(from, name) {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("%s: %q leaves the repository", ref.field, ref.path), fix: "refer to files of this repository only", outside: true}
 	}
 	name, at, err := w.find(name)
+	if f := w.elsewhere(dir, ref, at, err); f != nil {
+		return f
+	}
+	var link *snapshot.LinkError
 	switch {
+	case errors.As(err, &link):
+		return &fault{
+			field: "spec.source.path", message: ref.field + ": " + link.Error(),
+			fix: "put what it should lead to in its place", outside: link.Outside,
+		}
+	case errors.Is(err, fs.ErrNotExist) && w.view.exclusion.has(name, true):
+		return &fault{
+			field: "spec.source.path", message: fmt.Sprintf("%s: %q is left out by spec.exclude", ref.field, ref.path),
+			fix: "remove it here or there",
+		}
 	case errors.Is(err, fs.ErrNotExist) && (ref.optional || looksRemote(ref.path)):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,13 +154,28 @@ func (w *closureWalk) follow(dir string, ref reference, depth int) *fault {
 	case err != nil:
 		return unreadable(err)
 	}
-	if at.own() {
-		w.inputs = append(w.inputs, name)
-	}
-	if at.mode.IsDir() {
+	w.use(name, at)
+	if at.mode.IsDir() && ref.folder {
 		return w.folder(name, depth+1)
 	}
+	w.selected.add(name)
 	return nil
+}
+
+// elsewhere refuses a reference that means one thing where the folder is, and another where a symbolic link has it seen.
+func (w *closureWalk) elsewhere(dir string, ref reference, at spot, err error) *fault {
+	real, wrong := w.view.find(dir)
+	if wrong != nil || !real.own() || real.path == dir {
+		return nil
+	}
+	there, missing := w.view.find(path.Join(real.path, ref.path))
+	if missing != nil || err == nil && there.id == at.id && there.mode == at.mode {
+		return nil
+	}
+	return &fault{
+		field: "spec.source.path", fix: fmt.Sprintf("refer to %q itself in the place of the link", real.path),
+		message: fmt.Sprintf("%s: %q is another path from %q, where a symbolic link has this folder seen", ref.field, ref.path, dir),
+	}
 }
 
 // find looks for a path, or for the template that the render makes it from.

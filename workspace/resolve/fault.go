@@ -24,6 +24,10 @@ type fault struct {
 	outside bool
 	// own faults lie in the installation repo, wherever the service's files come from.
 	own bool
+	// source is the one that a kustomization named as a remote, and in which the file lies; empty: it lies elsewhere.
+	source string
+	// awaits is a source whose state is missing, wherever the file is that wants it.
+	awaits string
 	// mount is which of the service's mounts is to blame, counted from 1; 0 is its own files.
 	mount int
 }
@@ -38,10 +42,16 @@ func (f *fault) problem(s *fleet.Service) *Problem {
 	if f.mount > 0 {
 		source = s.Spec.Mounts[f.mount-1].Source.Name
 	}
+	if f.source != "" {
+		source = f.source
+	}
 	if f.own {
 		source = ""
 	}
 	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix, Outside: f.outside}
+	if f.awaits != "" {
+		p.Source = f.awaits
+	}
 	switch at := (fleet.Position{File: f.file, Line: f.line, Column: f.column}); {
 	case source != "" && f.file != "":
 		p.Message = fmt.Sprintf("source %s: %s: %s", source, at, f.message)

@@ -21,9 +21,10 @@ type fileSet struct {
 
 // files is what a fileSet leads to.
 type files struct {
+	picked
 	renderer string
 	inputs   []string
-	bundle   string
+	remotes  []remoteFiles
 	fault    *fault
 }
 
@@ -35,9 +36,9 @@ func (r *Resolver) filesOf(s *fleet.Service, seen *view) (files, *fault) {
 	}
 	set := fileSet{root, seen.mounted(), declaration(s)}
 	found, ok := r.files.get(set)
-	if !ok {
+	if !ok || !seen.sources.still(found.remotes) {
 		found, found.fault = r.findFiles(s, seen)
-		if found.fault == nil || !found.fault.unread {
+		if found.fault == nil || !found.fault.unread && !seen.remote() {
 			r.files.set(set, found)
 		}
 	}
@@ -55,8 +56,10 @@ func declaration(s *fleet.Service) string {
 	}
 	write(s.Spec.Source.Path, s.Spec.Renderer)
 	write(s.Spec.Include...)
+	write(s.Spec.Exclude...)
 	if s.Spec.Helm != nil {
 		write(s.Spec.Helm.ValuesFiles...)
+		write(fmt.Sprint(s.Spec.Helm.Record))
 	}
 	return b.String()
 }
@@ -70,6 +73,7 @@ func (r *Resolver) findFiles(s *fleet.Service, seen *view) (files, *fault) {
 	if f := seen.collision(); f != nil {
 		return found, f
 	}
+	seen.exclusion = newExclusion(dir, s.Spec.Exclude)
 	var f *fault
 	if found.renderer, f = detect(seen, dir, s.Spec); f != nil {
 		return found, f
@@ -78,35 +82,53 @@ func (r *Resolver) findFiles(s *fleet.Service, seen *view) (files, *fault) {
 	if f != nil {
 		return found, f
 	}
+	reads, f := r.readingOf(seen, s, found.renderer, inputs)
+	if f != nil {
+		return found, f
+	}
+	selected := new(selection)
+	for _, name := range inputs {
+		selected.add(name)
+	}
 	if found.renderer == rendererKustomize {
-		closure, f := r.closure(seen, dir)
+		referred, f := r.closure(seen, dir, selected)
 		if f != nil {
 			return found, f
 		}
-		inputs = append(inputs, closure...)
+		inputs = append(inputs, referred...)
+	} else {
+		selected.add(dir)
 	}
 	found.inputs = reduce(append(inputs, dir))
-	found.bundle, f = r.bundleKey(seen.repo, found.inputs)
-	return found, f
+	if found.remotes, f = r.remoteFiles(seen); f != nil {
+		return found, f
+	}
+	if found.picked, f = r.pick(seen.repo, found.inputs, selected, reads); f != nil {
+		return found, f
+	}
+	return found, nil
 }
 
 // checkFolder wants a folder with something to render in it.
 func checkFolder(snap *snapshot.Snapshot, dir string) *fault {
 	const field = "spec.source.path"
-	_, mode, err := snap.Hash(dir)
+	at, err := snap.Follow(dir)
+	var link *snapshot.LinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &fault{field: field, message: fmt.Sprintf("path %q does not exist", dir), fix: "correct the path, or remove the service if it is meant to go"}
+	case errors.As(err, &link):
+		return badLink(link)
 	case err != nil:
 		return unreadable(err)
-	case !mode.IsDir():
-		return notPlain(field, dir, mode, "name the folder that holds the manifests")
+	case !at.Mode.IsDir():
+		return notPlain(field, dir, at.Mode, "name the folder that holds the manifests")
 	}
-	entries, err := fs.ReadDir(snap.FS(), dir)
+	entries, err := snap.Tree(at.Hash)
 	if err != nil {
 		return unreadable(err)
 	}
-	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") }) {
+	if !slices.ContainsFunc(entries, func(e snapshot.Entry) bool { return !strings.HasPrefix(e.Name, ".") }) {
 		return &fault{field: field, message: fmt.Sprintf("folder %q is empty", dir), fix: "put its files back, or remove the service if it is meant to go"}
 	}
 	return nil
@@ -118,7 +140,14 @@ func declaredInputs(seen *view, s *fleet.Service) ([]string, *fault) {
 	add := func(field, name string, folderToo bool) *fault {
 		name = path.Clean(name)
 		at, err := seen.find(name)
+		var link *snapshot.LinkError
 		switch {
+		case seen.exclusion.has(name, err == nil && at.mode.IsDir()):
+			return &fault{field: field, message: fmt.Sprintf("path %q is left out by spec.exclude", name), fix: "name one that is not"}
+		case errors.As(err, &link):
+			f := badLink(link)
+			f.field = field
+			return f
 		case errors.Is(err, fs.ErrNotExist):
 			return &fault{field: field, message: fmt.Sprintf("path %q does not exist", name), fix: "correct or remove it"}
 		case err != nil:

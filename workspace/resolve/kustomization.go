@@ -2,11 +2,15 @@ package resolve
 
 import (
 	"errors"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/kustomizeurl"
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
 // reference is one path that a kustomization names.
@@ -15,11 +19,16 @@ type reference struct {
 	line, column int
 	// optional paths need not be there.
 	optional bool
+	// folder says that it may be a folder with a kustomization of its own; any other folder is read as a whole.
+	folder bool
 }
 
 // parsed is what one kustomization names; it depends on the file's content alone.
 type parsed struct {
-	refs []reference
+	refs   []reference
+	charts []inflation
+	// wide says that it may read files of its folder that only those name which it names.
+	wide bool
 	line int
 	err  error
 }
@@ -44,7 +53,8 @@ type kustomization struct {
 	HelmGlobals           struct {
 		ChartHome yaml.Node `yaml:"chartHome"`
 	} `yaml:"helmGlobals"`
-	HelmCharts []chart `yaml:"helmCharts"`
+	HelmCharts []chart     `yaml:"helmCharts"`
+	Inflated   []yaml.Node `yaml:"helmChartInflationGenerator"`
 }
 
 type withPath struct {
@@ -58,23 +68,32 @@ type generator struct {
 }
 
 type chart struct {
+	Name                  yaml.Node   `yaml:"name"`
+	Repo                  string      `yaml:"repo"`
+	Version               string      `yaml:"version"`
 	ValuesFile            yaml.Node   `yaml:"valuesFile"`
 	AdditionalValuesFiles []yaml.Node `yaml:"additionalValuesFiles"`
 }
 
 // parseKustomization reads the paths out of a kustomization file.
 func parseKustomization(data []byte) parsed {
+	var root yaml.Node
 	var k kustomization
-	if err := yaml.Unmarshal(data, &k); err != nil {
+	err := yaml.Unmarshal(data, &root)
+	if err == nil && root.Kind != 0 {
+		foldKeys(&root)
+		err = root.Decode(&k)
+	}
+	if err != nil {
 		return badYAML(err)
 	}
 	var c collector
-	c.list("resources", k.Resources)
-	c.list("bases", k.Bases)
-	c.list("components", k.Components)
-	c.list("generators", k.Generators)
-	c.list("transformers", k.Transformers)
-	c.list("validators", k.Validators)
+	c.folders("resources", k.Resources)
+	c.folders("bases", k.Bases)
+	c.folders("components", k.Components)
+	c.folders("generators", k.Generators)
+	c.folders("transformers", k.Transformers)
+	c.folders("validators", k.Validators)
 	c.list("configurations", k.Configurations)
 	c.list("crds", k.CRDs)
 	c.list("patchesStrategicMerge", k.PatchesStrategicMerge)
@@ -85,7 +104,31 @@ func parseKustomization(data []byte) parsed {
 	c.generators("configMapGenerator", k.ConfigMapGenerator)
 	c.generators("secretGenerator", k.SecretGenerator)
 	c.charts(&k.HelmGlobals.ChartHome, k.HelmCharts)
-	return parsed{refs: c.refs}
+	wide := len(k.Generators)+len(k.Transformers)+len(k.Validators)+len(k.HelmCharts)+len(k.Inflated) > 0
+	return parsed{refs: c.refs, charts: inflations(k.HelmGlobals.ChartHome.Value, k.HelmCharts), wide: wide}
+}
+
+// foldKeys writes the names of fields as they stand above: kustomize takes them in any case.
+func foldKeys(n *yaml.Node) {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			for _, field := range fields() {
+				if strings.EqualFold(child.Value, field) {
+					child.Value = field
+				}
+			}
+		}
+		foldKeys(child)
+	}
+}
+
+func fields() []string {
+	return []string{
+		"resources", "bases", "components", "generators", "transformers", "validators", "configurations", "crds",
+		"patchesStrategicMerge", "patches", "path", "patchesJson6902", "replacements", "openapi", "configMapGenerator",
+		"secretGenerator", "files", "envs", "env", "helmGlobals", "chartHome", "helmCharts", "valuesFile", "additionalValuesFiles",
+		"helmChartInflationGenerator", "name", "repo", "version",
+	}
 }
 
 // collector gathers references.
@@ -108,6 +151,15 @@ func (c *collector) list(field string, nodes []yaml.Node) {
 	}
 }
 
+// folders takes paths of files, and of folders with kustomizations.
+func (c *collector) folders(field string, nodes []yaml.Node) {
+	first := len(c.refs)
+	c.list(field, nodes)
+	for i := range c.refs[first:] {
+		c.refs[first+i].folder = true
+	}
+}
+
 func (c *collector) paths(field string, items []withPath) {
 	for i := range items {
 		c.add(field, &items[i].Path)
@@ -120,7 +172,7 @@ func (c *collector) generators(field string, items []generator) {
 		first := len(c.refs)
 		c.list(field, items[i].Files)
 		for j := range c.refs[first:] {
-			if _, file, ok := strings.Cut(c.refs[first+j].path, "="); ok {
+			if _, file, ok := strings.Cut(c.refs[first+j].path, "="); ok && !kustomizeurl.Is(c.refs[first+j].path) {
 				c.refs[first+j].path = file
 			}
 		}
@@ -129,7 +181,7 @@ func (c *collector) generators(field string, items []generator) {
 	}
 }
 
-// charts takes the folder of local charts, which need not be there, and values files.
+// charts takes the folder of local charts, which need not be there, and values files. Those of a chart's own come with it.
 func (c *collector) charts(home *yaml.Node, charts []chart) {
 	first := len(c.refs)
 	c.add("helmGlobals", home)
@@ -137,8 +189,13 @@ func (c *collector) charts(home *yaml.Node, charts []chart) {
 		c.refs[first+i].optional = true
 	}
 	for i := range charts {
+		first := len(c.refs)
 		c.add("helmCharts", &charts[i].ValuesFile)
 		c.list("helmCharts", charts[i].AdditionalValuesFiles)
+		unpacked := path.Join(kustomizeurl.ChartHome(home.Value, charts[i].Name.Value, charts[i].Repo, charts[i].Version), charts[i].Name.Value)
+		for j := range c.refs[first:] {
+			_, c.refs[first+j].optional = below(path.Clean(c.refs[first+j].path), unpacked)
+		}
 	}
 }
 
@@ -151,6 +208,7 @@ func badYAML(err error) parsed {
 	if errors.As(err, &types) {
 		message = types.Errors[0]
 	}
+	message = yamlerror.Plain(message)
 	p := parsed{err: errors.New(message)}
 	if m := yamlLine.FindStringSubmatch(message); m != nil {
 		p.line, _ = strconv.Atoi(m[1]) // digits only; out of range reads as unknown

@@ -40,13 +40,25 @@ func (r *Resolver) checkPointers(snap *snapshot.Snapshot, name string, id snapsh
 	if found == "" {
 		return nil
 	}
-	file := path.Join(name, found)
-	if mode.IsRegular() {
-		file = name
+	return isPointer(path.Join(name, found))
+}
+
+// checkPointer refuses one file that is a pointer. Attributes above it say that it may be one.
+func (r *Resolver) checkPointer(snap *snapshot.Snapshot, name string) *fault {
+	found, err := pointerFile(snap, name)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case found != "":
+		return isPointer(name)
 	}
+	return nil
+}
+
+func isPointer(name string) *fault {
 	return &fault{
-		field: "spec.source.path", file: file,
-		message: fmt.Sprintf("%q is a Git LFS pointer, and its content is not fetched", file),
+		field: "spec.source.path", file: name,
+		message: fmt.Sprintf("%q is a Git LFS pointer, and its content is not fetched", name),
 		fix:     "commit the file itself (git lfs untrack), or keep it outside of what the service reads",
 	}
 }

@@ -21,6 +21,8 @@ type Mount struct {
 	Bundle string
 	// Inputs is the one folder or file, relative to the root of its own repository.
 	Inputs []string
+	// Links are the paths of its repository that symbolic links in it lead to.
+	Links []string
 	// OwnRepository says that it comes from the installation repo, so that sealed files in it may be opened.
 	OwnRepository bool
 	Source, Ref   string
@@ -40,8 +42,8 @@ func mountOf(f *fleet.Fleet, m *fleet.Mount) Mount {
 }
 
 // addMounts finds what is mounted, and gives the view that it is part of.
-func (r *Resolver) addMounts(d *Deployment, s *fleet.Service, src Sources) (*view, *Problem) {
-	seen := &view{repo: d.Snapshot}
+func (r *Resolver) addMounts(f *fleet.Fleet, d *Deployment, s *fleet.Service, src Sources) (*view, *Problem) {
+	seen := &view{repo: d.Snapshot, sources: &remoteSources{fleet: f, service: s, all: src}}
 	for i := range d.Mounts {
 		m := &d.Mounts[i]
 		snap, err := src.Snapshot(m.Source, m.Ref)
@@ -54,14 +56,25 @@ func (r *Resolver) addMounts(d *Deployment, s *fleet.Service, src Sources) (*vie
 			return nil, found.fault.inMount(i).problem(s)
 		}
 		m.Snapshot, m.Commit, m.Bundle, m.Inputs = snap, snap.Commit().ID, found.bundle, []string{name}
+		m.Links = found.links
+		for _, warning := range found.warnings {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("mount at %s: %s", m.At, warning))
+		}
+		if found.graft != nil {
+			m.Snapshot = snap.Grafted(found.graft)
+		}
 		at := m.At
 		if found.file {
 			at = path.Join(at, path.Base(name))
 		}
 		seen.mounts = append(seen.mounts, mountPoint{dir: m.At, at: at, snap: snap, path: name, bundle: found.bundle})
 	}
-	slices.SortFunc(d.Mounts, func(a, b Mount) int { return cmp.Compare(a.At, b.At) }) // their order means nothing
 	return seen, nil
+}
+
+// sortMounts makes one list of those in whatever order.
+func sortMounts(list []Mount) {
+	slices.SortFunc(list, func(a, b Mount) int { return cmp.Compare(a.At, b.At) })
 }
 
 // mountSet is all that the files of a mount depend on.
@@ -72,9 +85,9 @@ type mountSet struct {
 
 // mountFiles is what a mountSet leads to.
 type mountFiles struct {
-	bundle string
-	file   bool
-	fault  *fault
+	picked
+	file  bool
+	fault *fault
 }
 
 // mountFilesOf computes or remembers the files of a mount.
@@ -95,13 +108,16 @@ func (r *Resolver) mountFilesOf(snap *snapshot.Snapshot, name string) mountFiles
 }
 
 func (r *Resolver) findMountFiles(snap *snapshot.Snapshot, name string) mountFiles {
-	_, mode, err := snap.Hash(name)
+	at, err := snap.Follow(name)
+	var link *snapshot.LinkError
 	switch {
-	case err == nil && mode.IsRegular():
-	case err == nil && !mode.IsDir():
-		return mountFiles{fault: notPlain("", name, mode, "name a folder or a file")}
+	case err == nil && at.Mode.IsRegular():
+	case err == nil && !at.Mode.IsDir():
+		return mountFiles{fault: notPlain("", name, at.Mode, "name a folder or a file")}
 	case errors.Is(err, fs.ErrNotExist):
 		return mountFiles{fault: &fault{message: fmt.Sprintf("path %q does not exist", name), fix: "correct or remove it"}}
+	case errors.As(err, &link):
+		return mountFiles{fault: badLink(link)}
 	case err != nil:
 		return mountFiles{fault: unreadable(err)}
 	default:
@@ -109,6 +125,6 @@ func (r *Resolver) findMountFiles(snap *snapshot.Snapshot, name string) mountFil
 			return mountFiles{fault: f}
 		}
 	}
-	key, f := r.bundleKey(snap, []string{name})
-	return mountFiles{bundle: key, file: mode.IsRegular(), fault: f}
+	found, f := r.pick(snap, []string{name}, &selection{all: true}, reading{})
+	return mountFiles{picked: found, file: at.Mode.IsRegular(), fault: f}
 }

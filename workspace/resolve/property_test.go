@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -194,7 +195,8 @@ func (d disk) keyIn(r *Resolver, s *fleet.Service, content world) string {
 	return found.Key
 }
 
-// sees is the render's input by this test's own reckoning: what lies at each path, and whose it is.
+// sees is the render's input by this test's own reckoning: what lies at each path, and whose it is. Of its own folder the
+// renderer raw reads manifests alone.
 func sees(s *fleet.Service, content world) map[string]string {
 	seen := map[string]string{}
 	lay := func(source, dir, at string) {
@@ -207,6 +209,7 @@ func sees(s *fleet.Service, content world) map[string]string {
 		}
 	}
 	lay("", "app", "app")
+	maps.DeleteFunc(seen, func(name, _ string) bool { return !isManifest(name) })
 	for _, m := range s.Spec.Mounts {
 		lay(m.Source.Name, m.Source.Path, m.At)
 	}

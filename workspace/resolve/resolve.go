@@ -5,10 +5,11 @@
 // bytes of what ought to be. It opens nothing that is sealed.
 //
 // For takes a fleet and a cluster, and asks for one snapshot for each service that the cluster's tags select. From the
-// service's path it tells the renderer and finds the inputs: the path itself, what its kustomization refers to
-// elsewhere in the repository, values files and included paths. The git ids of these inputs make the bundle's key, those
-// of the sealed files that the service names as secrets the key of a second bundle, and each mount has one more, of its
-// own repository; with the renderer, the cluster's parameters and the helm values they make the deployment's key. A service
+// service's path it tells the renderer and finds the inputs: of the path what the renderer reads (reading.go), what its
+// kustomization refers to (closure.go), values files and included paths. Where a folder holds more than that, or symbolic links,
+// a folder without the one and with what the others lead to is made in its place (pick.go). The git ids of these inputs make
+// the bundle's key, those of the sealed files that the service names as secrets the key of a second bundle, and each mount
+// has one more, of its own repository; with the renderer, the cluster's parameters and the helm values they make the deployment's key. A service
 // that cannot be resolved is still listed, with the reason in Hold and without a key, so that nobody takes it for removed.
 //
 // All that depends on files alone is computed once for each state of a repository, however many clusters ask, and kept
@@ -42,8 +43,13 @@ type Deployment struct {
 	Key string
 	// Bundle is the key of the archive that holds Inputs; empty when Hold is set.
 	Bundle string
-	// Inputs are the paths that the archive holds, sorted, none inside another.
+	// Inputs are the paths that the archive holds, sorted, none inside another: of a folder what the render may read, and in the
+	// place of a symbolic link what it leads to.
 	Inputs []string
+	// Links are the paths of the repository that symbolic links among Inputs lead to.
+	Links []string
+	// Warnings are sentences about what is left out of Inputs.
+	Warnings []string
 	// Path is the folder to render.
 	Path string
 	// Renderer is raw, kustomize, helm or a plugin's name.
@@ -72,7 +78,7 @@ type Deployment struct {
 	Variant string
 	// Commit is what the source's snapshot was taken of; empty for a work tree.
 	Commit string
-	// Snapshot is where to pack Inputs from.
+	// Snapshot is where to pack Inputs from. Of the repository it may hold these alone.
 	Snapshot *snapshot.Snapshot
 	// SecretsSnapshot is where to pack SecretsInputs from; nil when there are none.
 	SecretsSnapshot *snapshot.Snapshot
@@ -134,6 +140,9 @@ type Resolver struct {
 	trees     cache[snapshot.Hash, treeScan]
 	filters   cache[snapshot.Hash, bool]
 	pointers  cache[pointerSet, string]
+	picks     cache[pickOf, partOf]
+	sizes     cache[snapshot.Hash, int64]
+	readers   cache[snapshot.Hash, bool]
 	refs      cache[snapshot.Hash, parsed]
 	templates cache[string, compiled]
 }
@@ -167,7 +176,7 @@ func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster
 	d := settings(f, s)
 	d.Cluster = c.Metadata.Name
 	d.Hold = firstProblem(
-		func() *Problem { return r.addFiles(&d, s, src) },
+		func() *Problem { return r.addFiles(f, &d, s, src) },
 		func() *Problem { return first(r.addSecrets(&d, s, src)) },
 		func() *Problem { return checkDependencies(f, s, c) },
 		func() *Problem { return r.addParameters(&d, s, c) },
@@ -213,13 +222,13 @@ func settings(f *fleet.Fleet, s *fleet.Service) Deployment {
 }
 
 // addFiles finds the renderer, the inputs and their key, and the mounts with theirs.
-func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Problem {
+func (r *Resolver) addFiles(f *fleet.Fleet, d *Deployment, s *fleet.Service, src Sources) *Problem {
 	snap, err := src.Snapshot(d.Source, d.Ref)
 	if err != nil {
 		return sourceProblem(s, d.Source, "spec.source.name", err)
 	}
 	d.Snapshot, d.Commit, d.Version = snap, snap.Commit().ID, versionOf(src, d.Source, d.Ref)
-	seen, problem := r.addMounts(d, s, src)
+	seen, problem := r.addMounts(f, d, s, src)
 	if problem != nil {
 		return problem
 	}
@@ -227,7 +236,18 @@ func (r *Resolver) addFiles(d *Deployment, s *fleet.Service, src Sources) *Probl
 	if fault != nil {
 		return fault.problem(s)
 	}
-	d.Renderer, d.Inputs, d.Bundle = found.renderer, found.inputs, found.bundle
+	d.Renderer, d.Inputs, d.Bundle, d.Links = found.renderer, found.inputs, found.bundle, found.links
+	d.Warnings = slices.Concat(d.Warnings, found.warnings)
+	if found.graft != nil {
+		d.Snapshot = snap.Grafted(found.graft)
+	}
+	for _, remote := range found.remotes {
+		d.Mounts = append(d.Mounts, remote.mount())
+		for _, warning := range remote.warnings {
+			d.Warnings = append(d.Warnings, remote.Shown()+": "+warning)
+		}
+	}
+	sortMounts(d.Mounts) // their order means nothing
 	return nil
 }
 

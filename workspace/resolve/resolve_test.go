@@ -159,6 +159,9 @@ func describe(t *testing.T, f *fleet.Fleet, src Sources) string {
 				continue
 			}
 			fmt.Fprintf(&b, " %s %s in %s inputs %v\n", d.Renderer, d.Path, d.Namespace, d.Inputs)
+			for _, warning := range d.Warnings {
+				fmt.Fprintf(&b, "  warning: %s\n", warning)
+			}
 			for _, name := range slices.Sorted(maps.Keys(d.Parameters)) {
 				fmt.Fprintf(&b, "  %s = %q\n", name, d.Parameters[name])
 			}

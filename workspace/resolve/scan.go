@@ -10,36 +10,14 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// bundleKey hashes the ids of the inputs, after a look for entries that no bundle can hold.
-func (r *Resolver) bundleKey(snap *snapshot.Snapshot, inputs []string) (string, *fault) {
-	list := make([]bundle.Input, len(inputs))
-	total := 0
-	for i, name := range inputs {
-		id, mode, err := snap.Hash(name)
-		if err != nil {
-			return "", unreadable(err)
-		}
-		list[i] = bundle.Input{Path: name, Hash: string(id), Dir: mode.IsDir()}
-		scan := r.scan(snap, name, id, mode)
-		if scan.fault != nil {
-			return "", scan.fault.under(name)
-		}
-		if f := r.checkPointers(snap, name, id, mode, scan); f != nil {
-			return "", f
-		}
-		if total += scan.entries; total > bundle.DefaultLimits().Entries {
-			return "", tooMany(name)
-		}
-	}
-	return bundle.Key(list), nil
-}
-
 // treeScan is what one tree holds, at any depth. It depends on the tree alone, so paths are relative to it.
 type treeScan struct {
 	entries int
 	// filtered says that attributes in it put files into Git LFS.
 	filtered bool
-	fault    *scanFault
+	// links says that there are symbolic links in it.
+	links bool
+	fault *scanFault
 }
 
 // scanFault is the first entry that no bundle can hold.
@@ -59,11 +37,13 @@ func (f *scanFault) under(dir string) *fault {
 	return out
 }
 
-// scan looks through a tree for symbolic links and submodules, and counts its entries.
+// scan looks through a tree for submodules and symbolic links, and counts its entries.
 func (r *Resolver) scan(snap *snapshot.Snapshot, name string, id snapshot.Hash, mode fs.FileMode) treeScan {
 	switch {
 	case mode.IsRegular():
 		return treeScan{entries: 1}
+	case mode.Type() == fs.ModeSymlink:
+		return treeScan{entries: 1, links: true}
 	case !mode.IsDir():
 		return treeScan{fault: &scanFault{mode: mode}}
 	}
@@ -88,20 +68,21 @@ func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
 	}
 	for _, e := range entries {
 		child := path.Join(name, e.Name())
-		scan := treeScan{entries: 1}
+		var scan treeScan
 		if e.IsDir() {
 			scan = r.scanChild(snap, child)
-		} else if !e.Type().IsRegular() {
-			scan.fault = &scanFault{mode: e.Type()}
+		} else {
+			scan = r.scan(snap, child, "", e.Type())
 		}
 		total.entries += scan.entries
 		total.filtered = total.filtered || scan.filtered
+		total.links = total.links || scan.links
 		if scan.fault != nil {
 			total.fault = &scanFault{path: path.Join(e.Name(), scan.fault.path), mode: scan.fault.mode, err: scan.fault.err}
 			return total
 		}
 		if total.entries > bundle.DefaultLimits().Entries {
-			return total // the caller refuses it; there is no need to count further
+			return total // whoever takes it whole refuses it; there is no need to count further
 		}
 	}
 	return total

@@ -27,6 +27,21 @@ func (r *Resolver) Validate(f *fleet.Fleet, src Sources) []Problem {
 	return all
 }
 
+// Warnings are sentences about what services leave out of their files. Services that cannot be resolved have none.
+func (r *Resolver) Warnings(f *fleet.Fleet, src Sources) []string {
+	var list []string
+	for i := range f.Services {
+		d := settings(f, &f.Services[i])
+		if r.addFiles(f, &d, &f.Services[i], src) != nil {
+			continue
+		}
+		for _, warning := range d.Warnings {
+			list = append(list, fmt.Sprintf("service %s: %s", d.Service, warning))
+		}
+	}
+	return list
+}
+
 // validateSources finds secrets of sources that are not sealed for the hub, which could not open them.
 func (r *Resolver) validateSources(f *fleet.Fleet, src Sources) []Problem {
 	var list []Problem
@@ -66,7 +81,7 @@ func (r *Resolver) checkAccess(name string, src Sources) *fault {
 func (r *Resolver) validate(f *fleet.Fleet, s *fleet.Service, src Sources) []Problem {
 	d := settings(f, s)
 	list := r.addSecrets(&d, s, src)
-	if p := r.addFiles(&d, s, src); p != nil {
+	if p := r.addFiles(f, &d, s, src); p != nil {
 		list = append(list, *p)
 	}
 	if len(list) > 0 {

@@ -1,10 +1,12 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -14,6 +16,10 @@ import (
 type view struct {
 	repo   *snapshot.Snapshot
 	mounts []mountPoint
+	// exclusion is what of the repository is not seen.
+	exclusion exclusion
+	// sources are what kustomizations may name as remotes. Those that they do name are mounts after the service's own.
+	sources *remoteSources
 }
 
 // mountPoint is one mount of a view.
@@ -23,20 +29,25 @@ type mountPoint struct {
 	// path is what is mounted, in the repository that snap is of.
 	snap *snapshot.Snapshot
 	path string
-	// bundle is the key of its archive, which says all that path holds.
+	// bundle is the key of its archive, which says all that path holds. It is empty for a remote: which part of its repository
+	// is needed is known only in the end.
 	bundle string
+	// remote is set for what a kustomization named.
+	remote *remote
 }
 
 // spot is where a path of a view lies.
 type spot struct {
 	// snap is nil for a folder that is there only because something is mounted below it.
 	snap *snapshot.Snapshot
-	// path is the one in snap.
+	// path is the one in snap, without a symbolic link in it.
 	path string
 	// mount is the mount that it lies in, counted from 1; 0 is the service's own repository.
 	mount int
-	id    snapshot.Hash
-	mode  fs.FileMode
+	// remote is set where the mount is one that a kustomization named.
+	remote *remote
+	id     snapshot.Hash
+	mode   fs.FileMode
 }
 
 // own says whether the path lies in the service's own repository.
@@ -44,21 +55,36 @@ func (s spot) own() bool { return s.snap != nil && s.mount == 0 }
 
 // blame places a fault at the spot.
 func (s spot) blame(f *fault) *fault {
-	if s.mount > 0 {
+	switch {
+	case s.remote != nil:
+		f.source = s.remote.source.Metadata.Name
+	case s.mount > 0:
 		f = f.inMount(s.mount - 1)
 	}
 	f.file = s.path
 	return f
 }
 
-// find looks a path up. The error is that of snapshot.Hash.
+// blameAt places a fault at a line of the spot, unless a file further on is to blame.
+func (s spot) blameAt(f *fault, line, column int) *fault {
+	if f.file != "" {
+		return f
+	}
+	f.field, f.line, f.column = cmp.Or(f.field, "spec.source.path"), line, column
+	return s.blame(f)
+}
+
+// find looks a path up, along symbolic links. The error is that of snapshot.Follow.
 func (v *view) find(name string) (spot, error) {
 	for i, m := range v.mounts {
 		if inner, ok := below(name, m.at); ok {
-			return look(spot{snap: m.snap, path: path.Join(m.path, inner), mount: i + 1})
+			return look(spot{snap: m.snap, path: path.Join(m.path, inner), mount: i + 1, remote: m.remote})
 		}
 	}
 	at, err := look(spot{snap: v.repo, path: name})
+	if err == nil && v.exclusion.has(name, at.mode.IsDir()) {
+		return spot{}, &fs.PathError{Op: "find", Path: name, Err: fs.ErrNotExist}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, m := range v.mounts {
 			if _, ok := below(m.at, name); ok {
@@ -70,8 +96,10 @@ func (v *view) find(name string) (spot, error) {
 }
 
 func look(at spot) (spot, error) {
-	var err error
-	at.id, at.mode, err = at.snap.Hash(at.path)
+	found, err := at.snap.Follow(at.path)
+	if err == nil {
+		at.path, at.id, at.mode = found.Path, found.Hash, found.Mode
+	}
 	return at, err
 }
 
@@ -90,6 +118,11 @@ func (v *view) mounted() string {
 		fmt.Fprintf(&b, "%d:%s%d:%s", len(m.dir), m.dir, len(m.bundle), m.bundle)
 	}
 	return b.String()
+}
+
+// remote tells whether a kustomization named something outside of what mounted writes down.
+func (v *view) remote() bool {
+	return slices.ContainsFunc(v.mounts, func(m mountPoint) bool { return m.remote != nil })
 }
 
 // collision finds a mount whose place is taken by the service's own repository.

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,7 +17,10 @@ import (
 // Open takes a snapshot of a revision (HEAD, a branch, a tag, a commit's hash) of a local repository. The folder is a
 // work tree or a bare repository. The repository is only read.
 func Open(dir, revision string) (*Snapshot, error) {
-	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) { // a folder in a work tree; asked for first, it would hide a bare repository
+		repo, err = git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: %w", dir, err)
 	}

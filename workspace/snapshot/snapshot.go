@@ -55,6 +55,8 @@ type Snapshot struct {
 	commit Commit
 	root   Hash
 	src    source
+	// whole is set for a grafted one.
+	whole *Snapshot
 }
 
 // source gives the objects of a snapshot.

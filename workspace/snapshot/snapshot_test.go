@@ -83,6 +83,24 @@ func TestSymlinksAndSubmodulesAreSeenAndNotFollowed(t *testing.T) {
 	}
 }
 
+func TestOpenTakesAWorkTreeAFolderInItAndABareRepository(t *testing.T) {
+	r := newRepo(t)
+	id := r.commit("apps/a", "1")
+	bare := filepath.Join(r.dir, "inside.git") // in another repository's work tree, which it must not be taken for
+	r.git("clone", "-q", "--bare", ".", bare)
+	r.commit("apps/b", "2")
+	for dir, want := range map[string]string{r.dir: r.git("rev-parse", "HEAD"), filepath.Join(r.dir, "apps"): r.git("rev-parse", "HEAD"), bare: id} {
+		snap, err := Open(dir, "HEAD")
+		if err != nil {
+			t.Errorf("Open(%s): %v", dir, err)
+			continue
+		}
+		if got := snap.Commit().ID; got != want {
+			t.Errorf("Open(%s) is commit %s, want %s", dir, got, want)
+		}
+	}
+}
+
 func treeLine(t *testing.T, mode, name, id string) string {
 	t.Helper()
 	raw, err := hex.DecodeString(id)

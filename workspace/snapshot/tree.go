@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // TreeError refuses a tree that git's own tools would not have written, or that names a file no system should create.
@@ -153,6 +155,15 @@ func EncodeTree(list []Entry) ([]byte, error) {
 		body = append(body, id...)
 	}
 	return body, nil
+}
+
+// treeID is the id of a tree with these entries, which are put into git's order.
+func treeID(entries []Entry) (Hash, error) {
+	body, err := EncodeTree(entries)
+	if err != nil {
+		return "", err
+	}
+	return Hash(plumbing.ComputeHash(plumbing.TreeObject, body).String()), nil
 }
 
 // badName says why a file of this name could do harm or mean different things on different systems.

@@ -234,13 +234,11 @@ func (w *worktree) submodule(name string) (Hash, bool) {
 }
 
 func (w *worktree) addTree(entries []Entry) (Hash, error) {
-	body, err := EncodeTree(entries)
-	if err != nil {
-		return "", err
+	id, err := treeID(entries)
+	if err == nil {
+		w.trees[id] = entries
 	}
-	id := Hash(plumbing.ComputeHash(plumbing.TreeObject, body).String())
-	w.trees[id] = entries
-	return id, nil
+	return id, err
 }
 
 func (w *worktree) addLink(name string) (Hash, error) {

@@ -13,7 +13,7 @@ func DidYouMean(word string, known []string, what string) string {
 	if near, ok := Nearest(word, known); ok {
 		return "did you mean " + Quote(near) + "?"
 	}
-	const few = 16
+	const few = 17
 	switch {
 	case len(known) == 0:
 		return "there are no " + what + " here"

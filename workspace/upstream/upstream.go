@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	"github.com/pluralsh/plural/workspace/helmrepo"
+	"github.com/pluralsh/plural/workspace/httpfile"
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/ocirepo"
 	"github.com/pluralsh/plural/workspace/outbound"
@@ -140,6 +141,8 @@ func (a *Access) Mirror(allowFile bool) (mirror.Upstream, error) {
 			return nil, err
 		}
 		return helmrepo.New(helmrepo.Options{URL: s.URL(), Credentials: a.credentials, Check: check})
+	case s.Spec.HTTP != nil:
+		return httpfile.New(httpfile.Options{URL: s.URL(), Digest: s.Spec.HTTP.Digest, Credentials: a.credentials})
 	}
 	o, err := a.Repository()
 	if err != nil {

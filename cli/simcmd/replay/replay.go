@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -40,8 +41,8 @@ type Options struct {
 
 // Result is what was found.
 type Result struct {
-	// Commits were compared with the one before each. Steps are the services in them that were there before and after, and
-	// could be resolved and rendered both times.
+	// Commits were compared with the one before each, all or until it was ended. Steps are the services in them that were
+	// there before and after, and could be resolved and rendered both times.
 	Commits int `json:"commits"`
 	Steps   int `json:"steps"`
 	// Services were seen in all; Unrendered are those that were never rendered, for one of the Reasons.
@@ -87,6 +88,7 @@ type state struct {
 // walk is a run under way.
 type walk struct {
 	Options
+	objects  *snapshot.Objects
 	resolver *resolve.Resolver
 	renderer *render.Renderer
 	result   *Result
@@ -99,31 +101,42 @@ type walk struct {
 	mu               sync.Mutex // guards result.Renders
 }
 
-// Run compares. The error is about the repository, or a ctx that ended.
+// Run compares. The error is about the repository, or a ctx that ended; once a commit was looked at there is a result beside it, of
+// those that were compared by then.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	commits, err := commits(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	w := newWalk(o, len(commits)-1)
+	store, err := openObjects(ctx, o.Repo)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	w := newWalk(o, store)
+	defer w.renderer.Close()
 	for i, commit := range commits {
 		if o.Progress != nil {
 			o.Progress(i, len(commits)-1, commit)
 		}
-		if err := w.step(ctx, commit, i == 0); err != nil {
-			return nil, fmt.Errorf("commit %s: %w", commit, err)
+		if err = w.step(ctx, commit, i == 0); err != nil {
+			err = fmt.Errorf("commit %s: %w", commit, err)
+			break
 		}
+		w.result.Commits = i
 	}
 	w.conclude()
-	return w.result, nil
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return w.result, err
 }
 
-func newWalk(o Options, commits int) *walk {
+func newWalk(o Options, store snapshot.Store) *walk {
 	return &walk{
-		Options: o, resolver: resolve.New(), result: &Result{
-			Commits: commits, FalseNegatives: []Offender{}, FalsePositives: []Offender{}, Incomplete: []Offender{},
-		},
-		renderer: &render.Renderer{Command: o.Render, Limits: render.Limits{Files: maxFiles, Input: maxUniverse}},
+		Options: o, objects: snapshot.NewObjects(store, nil), resolver: resolve.New(),
+		result:   &Result{FalseNegatives: []Offender{}, FalsePositives: []Offender{}, Incomplete: []Offender{}},
+		renderer: &render.Renderer{Command: o.Render, Limits: render.Limits{Files: maxFiles, Input: maxUniverse}, Warm: time.Minute},
 		rendered: map[string]bool{}, fickle: map[string]bool{}, complete: map[string]bool{}, reasons: map[string]string{},
 	}
 }
@@ -152,7 +165,7 @@ func commits(ctx context.Context, o Options) ([]string, error) {
 
 // step resolves and renders one commit, and compares it with the one before.
 func (w *walk) step(ctx context.Context, commit string, first bool) error {
-	snap, err := snapshot.Open(w.Repo, commit)
+	snap, err := w.objects.Snapshot(snapshot.Hash(commit))
 	if err != nil {
 		return err
 	}
@@ -160,7 +173,7 @@ func (w *walk) step(ctx context.Context, commit string, first bool) error {
 	if err != nil {
 		return err
 	}
-	all, err := take(snap)
+	all, err := take(ctx, snap)
 	if err != nil {
 		return err
 	}

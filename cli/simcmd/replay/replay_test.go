@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,11 +24,11 @@ func TestMain(m *testing.M) {
 
 // repo is a real git repository.
 type repo struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
-func newRepo(t *testing.T) repo {
+func newRepo(t testing.TB) repo {
 	t.Helper()
 	needs.Program(t, "git", "git")
 	r := repo{t, t.TempDir()}
@@ -47,7 +49,7 @@ func (r repo) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit writes files, "" removing one, and returns the commit.
+// commit writes files, "" removing one and "link:" beginning a symbolic link, and returns the commit.
 func (r repo) commit(files map[string]string) string {
 	r.t.Helper()
 	for name, text := range files {
@@ -60,6 +62,12 @@ func (r repo) commit(files map[string]string) string {
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			r.t.Fatal(err)
+		}
+		if target, ok := strings.CutPrefix(text, "link:"); ok {
+			if err := os.Symlink(target, path); err != nil {
+				r.t.Fatal(err)
+			}
+			continue
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			r.t.Fatal(err)
@@ -76,6 +84,17 @@ func (r repo) options(from string) Options {
 		r.t.Fatal(err)
 	}
 	return Options{Repo: r.dir, From: from, To: "main", Render: []string{program, "render-child"}, Workers: 2}
+}
+
+// walk is a run that has not begun.
+func (r repo) walk(from string) *walk {
+	r.t.Helper()
+	store, err := openObjects(r.t.Context(), r.dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(store.close)
+	return newWalk(r.options(from), store)
 }
 
 func configMap(name, value string) string {
@@ -119,7 +138,7 @@ func TestKeysAndOutputsChangeTogether(t *testing.T) {
 func TestAnOutputThatChangesWithoutItsKeyIsFound(t *testing.T) {
 	r, first := history(t)
 	second := r.commit(map[string]string{"docs/notes.yaml": "still: none\n"})
-	w := newWalk(r.options(first), 1)
+	w := r.walk(first)
 	if err := w.step(t.Context(), first, true); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +154,7 @@ func TestAnOutputThatChangesWithoutItsKeyIsFound(t *testing.T) {
 func TestABundleThatLacksAFileIsFound(t *testing.T) {
 	r, first := history(t)
 	r.commit(map[string]string{"docs/notes.yaml": "still: none\n"})
-	w := newWalk(r.options(first), 1)
+	w := r.walk(first)
 	if err := w.step(t.Context(), first, true); err != nil {
 		t.Fatal(err)
 	}
@@ -186,4 +205,45 @@ func TestARangeWithoutCommitsIsAnError(t *testing.T) {
 		}
 	}
 	_ = first
+}
+
+func TestARepositoryThatBorrowsItsObjectsIsReplayed(t *testing.T) {
+	r, first := history(t)
+	r.commit(map[string]string{"base/config.yaml": configMap("base", "two")})
+	borrower := repo{t, filepath.Join(t.TempDir(), "borrower")}
+	r.git("clone", "-q", "--shared", "--bare", r.dir, borrower.dir)
+	if err := os.Remove(filepath.Join(borrower.dir, "config")); err != nil { // as some mirrors are
+		t.Fatal(err)
+	}
+	result, err := Run(t.Context(), borrower.options(first))
+	if err != nil || result.Commits != 1 || result.KeysChanged != 2 || result.OutputsChanged != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestARunThatIsEndedTellsWhatItFound(t *testing.T) {
+	r, first := history(t)
+	r.commit(map[string]string{"base/config.yaml": configMap("base", "two")})
+	r.commit(map[string]string{"base/config.yaml": configMap("base", "three")})
+	o := r.options(first)
+	ctx, end := context.WithCancel(t.Context())
+	o.Progress = func(done, _ int, _ string) {
+		if done == 2 {
+			end()
+		}
+	}
+	result, err := Run(ctx, o)
+	if !errors.Is(err, context.Canceled) || result == nil || result.Commits != 1 || result.OutputsChanged != 2 || result.Services != 4 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestWhatLinksLeadToIsReplayed(t *testing.T) {
+	r, first := history(t)
+	r.commit(map[string]string{"plain/deep/linked.yaml": "link:../../base/config.yaml"})
+	r.commit(map[string]string{"base/config.yaml": configMap("base", "two")}) // base, overlay and plain
+	result, err := Run(t.Context(), r.options(first))
+	if err != nil || result.OutputsChanged != 4 || len(result.FalseNegatives)+len(result.FalsePositives)+len(result.Incomplete) > 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 
@@ -21,6 +22,7 @@ import (
 const (
 	maxFile     = 16 << 20
 	maxFiles    = 200_000
+	maxDepth    = 64
 	maxUniverse = 512 << 20
 )
 
@@ -30,32 +32,87 @@ type universe struct {
 	hash  string
 }
 
-// take is all of a repository, but for what no manifest refers to: program text in Go, files over 16 MiB, links.
-func take(snap *snapshot.Snapshot) (*universe, error) {
-	contents, sum := map[string][]byte{}, sha256.New()
-	err := fs.WalkDir(snap.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !entry.Type().IsRegular() || path.Ext(name) == ".go" {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil || info.Size() > maxFile {
-			return err
-		}
-		if contents[name], err = fs.ReadFile(snap.FS(), name); err != nil {
-			return err
-		}
-		content := sha256.Sum256(contents[name])
-		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, content)
-		return nil
-	})
-	if err != nil {
+// take is all of a repository, but for what no manifest refers to: program text in Go, files over 16 MiB. What symbolic links
+// lead to is seen in their places, as in a work tree.
+func take(ctx context.Context, snap *snapshot.Snapshot) (*universe, error) {
+	t := &taking{snap: snap, contents: map[string][]byte{}}
+	if err := t.folder(ctx, ".", "."); err != nil {
 		return nil, fmt.Errorf("read repository: %w", err)
 	}
-	files, err := bundle.NewFiles(contents)
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(t.contents)) {
+		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, sha256.Sum256(t.contents[name]))
+	}
+	files, err := bundle.NewFiles(t.contents)
 	if err != nil {
 		return nil, fmt.Errorf("read repository: %w", err)
 	}
 	return &universe{files, hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// taking is a walk through a repository under way. Open are the folders that it is in.
+type taking struct {
+	snap     *snapshot.Snapshot
+	contents map[string][]byte
+	open     []string
+	// entries and bytes are what was seen so far, again in each place where a link shows it.
+	entries int
+	bytes   int64
+}
+
+// folder takes what lies at a place, to be seen under a name.
+func (t *taking) folder(ctx context.Context, place, name string) error {
+	if slices.Contains(t.open, place) {
+		return nil
+	}
+	if len(t.open) > maxDepth {
+		return fmt.Errorf("%q is nested more than %d folders deep", name, maxDepth)
+	}
+	t.open = append(t.open, place)
+	defer func() { t.open = t.open[:len(t.open)-1] }()
+	entries, err := fs.ReadDir(t.snap.FS(), place)
+	if err != nil {
+		return err
+	}
+	if t.entries += 1 + len(entries); t.entries > maxFiles {
+		return fmt.Errorf("more than %d files and folders, counted at %q", maxFiles, name)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		at, seen := path.Join(place, e.Name()), path.Join(name, e.Name())
+		mode := e.Type()
+		if mode == fs.ModeSymlink {
+			found, err := t.snap.Follow(at)
+			if err != nil {
+				continue // it leads nowhere
+			}
+			at, mode = found.Path, found.Mode.Type()
+		}
+		switch {
+		case mode.IsDir():
+			err = t.folder(ctx, at, seen)
+		case mode.IsRegular():
+			err = t.file(at, seen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *taking) file(place, name string) error {
+	info, err := fs.Stat(t.snap.FS(), place)
+	if err != nil || info.Size() > maxFile || path.Ext(name) == ".go" {
+		return err
+	}
+	if t.bytes += info.Size(); t.bytes > maxUniverse {
+		return fmt.Errorf("more than %d MiB, counted at %q", maxUniverse>>20, name)
+	}
+	t.contents[name], err = fs.ReadFile(t.snap.FS(), place)
+	return err
 }
 
 // inputs is what a deployment's bundles hold.
@@ -95,6 +152,7 @@ func settings(d *resolve.Deployment) string {
 func input(d *resolve.Deployment, files fs.FS) render.Input {
 	in := render.Input{
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters, Files: files,
+		ThirdParty: !d.OwnRepository, Tenant: render.Tenant(d.ServiceAccount, d.AllowedNamespaces),
 	}
 	if d.Helm != nil {
 		in.Helm = &render.Helm{
@@ -102,7 +160,7 @@ func input(d *resolve.Deployment, files fs.FS) render.Input {
 		}
 	}
 	for _, m := range d.Mounts {
-		in.Mounts = append(in.Mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: files})
+		in.Mounts = append(in.Mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: files, ThirdParty: !m.OwnRepository})
 	}
 	return in
 }
