@@ -11,6 +11,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -58,6 +60,9 @@ type Config struct {
 // Run serves a cluster until ctx ends, which is no error.
 func Run(ctx context.Context, config Config) (err error) {
 	startedAt := time.Now().UTC()
+	if err := bypassProxies(); err != nil {
+		return err
+	}
 	open, closeDir := rundir.Open, (*rundir.Dir).Close
 	if config.Ephemeral {
 		open, closeDir = rundir.OpenEmpty, (*rundir.Dir).Remove
@@ -81,6 +86,15 @@ func Run(ctx context.Context, config Config) (err error) {
 	}
 	c := &cluster{Config: config, dir: dir, keys: keys, listener: listener, startedAt: startedAt}
 	return c.run(ctx)
+}
+
+// bypassProxies keeps names and addresses of the cluster from the proxies that the environment names.
+func bypassProxies() error {
+	list := []string{cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy")), ".svc", ".cluster.local", controlplane.ServiceRange}
+	for _, made := range simnode.Ranges() {
+		list = append(list, made.String())
+	}
+	return os.Setenv("NO_PROXY", strings.Trim(strings.Join(list, ","), ","))
 }
 
 // cluster is a run in progress.
@@ -109,7 +123,7 @@ func (c *cluster) run(ctx context.Context) error {
 	detached := context.WithoutCancel(ctx)
 	server := start(detached,
 		part{"store", store.Run},
-		part{"kube-apiserver", controlplane.APIServer{Listener: c.listener, Credentials: c.keys}.Run})
+		part{"kube-apiserver", controlplane.APIServer{Listener: c.listener, Credentials: c.keys, MadeUp: simnode.Ranges()}.Run})
 	defer server.stop(stopServer)
 
 	if err := awaitServing(ctx, client, server.failed); err != nil {

@@ -4,14 +4,27 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/pluralsh/plural/localkube/credentials"
+	"github.com/pluralsh/plural/localkube/egress"
 )
 
 // issuer names the authority that service account tokens claim to come from.
@@ -21,6 +34,8 @@ const issuer = "https://kubernetes.default.svc.cluster.local"
 type APIServer struct {
 	Listener    net.Listener // on a loopback address; the server closes it
 	Credentials credentials.Set
+	// MadeUp are ranges of which simulated nodes and pods have their addresses: nobody answers there.
+	MadeUp []netip.Prefix
 }
 
 // Run serves until ctx ends and requests have drained.
@@ -36,7 +51,71 @@ func (a APIServer) Run(ctx context.Context) error {
 	if err := joinErrors("check options", completed.Validate()); err != nil {
 		return err
 	}
-	return app.Run(ctx, completed)
+	config, err := a.config(completed)
+	if err != nil {
+		return fmt.Errorf("configure: %w", err)
+	}
+	ready, err := config.Complete()
+	if err != nil {
+		return fmt.Errorf("complete configuration: %w", err)
+	}
+	server, err := app.CreateServerChain(ready)
+	if err != nil {
+		return fmt.Errorf("create server: %w", err)
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("prepare server: %w", err)
+	}
+	return prepared.Run(ctx)
+}
+
+// config is that of a kube-apiserver which reaches out by an egress of ours, and whose webhooks fail open.
+func (a APIServer) config(opts options.CompletedOptions) (*app.Config, error) {
+	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	generic, shared, storage, err := controlplaneapiserver.BuildGenericConfig(opts.CompletedOptions, schemes,
+		controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
+	if err != nil {
+		return nil, err
+	}
+	if generic.EgressSelector, err = a.egress(shared); err != nil {
+		return nil, err
+	}
+	if err := failOpen(shared); err != nil {
+		return nil, err
+	}
+	kube, resolver, initializers, err := app.CreateKubeAPIServerConfig(opts, generic, shared, storage)
+	if err != nil {
+		return nil, err
+	}
+	authentication := webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
+		generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
+	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*kube.ControlPlane.Generic, shared, initializers,
+		opts.CompletedOptions, opts.MasterCount, resolver, authentication)
+	if err != nil {
+		return nil, err
+	}
+	aggregator, err := controlplaneapiserver.CreateAggregatorConfig(*kube.ControlPlane.Generic, opts.CompletedOptions, shared,
+		resolver, kube.ControlPlane.ProxyTransport, kube.ControlPlane.Extra.PeerProxy, initializers)
+	if err != nil {
+		return nil, err
+	}
+	return &app.Config{Options: opts, Aggregator: aggregator, KubeAPIs: kube, ApiExtensions: extensions}, nil
+}
+
+// egress is for all that the API server itself connects to, but its store.
+func (a APIServer) egress(shared informers.SharedInformerFactory) (*egressselector.EgressSelector, error) {
+	services, err := netip.ParsePrefix(ServiceRange)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &egress.Dialer{
+		Services: shared.Core().V1().Services().Lister(), Endpoints: shared.Discovery().V1().EndpointSlices().Lister(),
+		Cluster: services, MadeUp: a.MadeUp, Outside: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+	}
+	return egressselector.NewEgressSelectorWithMap(map[egressselector.EgressType]utilnet.DialFunc{
+		egressselector.Cluster: dialer.Dial, egressselector.ControlPlane: dialer.Dial,
+	}), nil
 }
 
 func (a APIServer) options() *options.ServerRunOptions {
@@ -56,7 +135,7 @@ func (a APIServer) options() *options.ServerRunOptions {
 	// An endpoint of the "kubernetes" service may not be a loopback address, and
 	// nothing inside the cluster runs that could use it.
 	opts.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
-	opts.ServiceClusterIPRanges = serviceRange
+	opts.ServiceClusterIPRanges = ServiceRange
 	opts.AllowPrivileged = true
 
 	// Simulated nodes have made-up addresses, and say in another where they answer; nodes that somebody adds have

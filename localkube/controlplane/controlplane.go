@@ -17,7 +17,8 @@ import (
 	"k8s.io/component-base/version"
 )
 
-const serviceRange = "10.96.0.0/12"
+// ServiceRange is what the Services' addresses are from.
+const ServiceRange = "10.96.0.0/12"
 
 // clientQPS and clientBurst lift the limits made for clusters whose API server is
 // shared: here thousands of pods are started by one person who waits.

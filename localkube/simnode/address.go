@@ -14,6 +14,11 @@ const (
 	podRange = 1<<23 - 1
 )
 
+// Ranges are what addresses of simulated nodes and pods are from.
+func Ranges() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(address(nodeBase), 16), netip.PrefixFrom(address(podBase), 9)}
+}
+
 func nodeAddress(i int) netip.Addr { return address(nodeBase + uint32(i) + 1) }
 
 // podAddresses hands out addresses that no pod of this cluster had before, eight
