@@ -77,7 +77,7 @@ test: build test-root test-localkube test-pictures ## Run every test, race-enabl
 # goes however the tests end. Its name is short, for sockets lie in it, and stays the same in a clone: results are kept by it.
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 .PHONY: test-root
-test-root: plural plural-agent bin/localkube .tools/kustomize .tools/terraform-provider-recorded $(TERRAFORM)
+test-root: plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
 	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
@@ -99,13 +99,25 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 	cd localkube && ../.tools/golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: bench
-bench: build .tools/remotedialer ## Measure; prints lines of the form "bench NAME VALUE UNIT".
-	PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
-		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages
+bench: build .tools/remotedialer .tools/kustomize .tools/helm ## Measure; prints lines of the form "bench NAME VALUE UNIT".
+	PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
+		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages ./cli/simcmd/replay
+
+.PHONY: compare-health
+compare-health: ## Compare our health rules' verdicts with other people's: DIR=argo-cd/resource_customizations, say.
+	go run ./tools/health '$(DIR)'
 
 .PHONY: scale
 scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 20 minutes.
 	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/scale
+
+# A git work tree or a bare repository. REV, PATHS, API_VERSIONS, FORMAT=json, JOBS and TIME=1 may be given too.
+REPO :=
+.PHONY: compare
+compare: .tools/kustomize .tools/helm ## Render all of REPO here and with kustomize and helm, and say what differs (REPO=dir).
+	@go run ./cmd/rendercompare -kustomize '$(CURDIR)/.tools/kustomize' -helm '$(CURDIR)/.tools/helm' -repo '$(REPO)' \
+		$(if $(REV),-rev '$(REV)') $(if $(PATHS),-paths '$(PATHS)') $(if $(API_VERSIONS),-api-versions '$(API_VERSIONS)') \
+		$(if $(FORMAT),-format '$(FORMAT)') $(if $(JOBS),-jobs '$(JOBS)') $(if $(TIME),-time)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s).
@@ -181,9 +193,12 @@ clean: ## Remove what make built.
 .tools/goreleaser: tools/release/go.mod tools/release/go.sum
 	cd tools/release && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
 
-# What tests compare kustomize's output with.
+# What kustomizations and charts that render here are compared with, in tests and by make compare.
 .tools/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum
 	cd tools/kustomize && go build -o ../../$@ sigs.k8s.io/kustomize/kustomize/v5
+
+.tools/helm: tools/helm/go.mod tools/helm/go.sum
+	cd tools/helm && go build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 # What tests run terraform modules with, where this machine has no terraform.
 TOFU := github.com/opentofu/opentofu

@@ -55,7 +55,7 @@ func badCommits(t *testing.T, l *local) {
 		"M14 in a template":       {files: map[string]string{"apps/podinfo/more.yaml.tmpl": head + "data:\n  a: \"{{ range until 30000000 }}x{{ end }}\"\n", "apps/podinfo/kustomization.yaml": "resources: [deployment.yaml, service.yaml, more.yaml]\n"}, failed: "more.yaml"},
 		"M14 in a chart":          {files: map[string]string{"apps/chart/templates/cm.yaml": "{{ range until 30000000 }}{{ repeat 1000 \"x\" }}{{ end }}"}, failed: "chart"},
 		"a render of nothing":     {files: map[string]string{"apps/podinfo/kustomization.yaml": "resources: []\n"}, failed: "podinfo"},
-		"a resource on the web":   {files: map[string]string{"apps/podinfo/kustomization.yaml": "resources: [deployment.yaml, \"http://127.0.0.1:1/x.yaml\"]\n"}, failed: "podinfo"},
+		"a resource on the web":   {files: map[string]string{"apps/podinfo/kustomization.yaml": "resources: [deployment.yaml, \"http://127.0.0.1:1/x.yaml\"]\n"}, refused: "apps/podinfo/kustomization.yaml:1"},
 		"an object of no kind":    {files: map[string]string{"apps/podinfo/service.yaml": "metadata: {name: x}\n"}, failed: "apps/podinfo"},
 		"a kind nobody has heard": {files: map[string]string{"apps/podinfo/service.yaml": "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: x}\n"}, failed: "Nothing"},
 	}

@@ -30,6 +30,7 @@ func TestDeployEngine(t *testing.T) {
 	story("rules in CEL and Lua decide waves", rulesDecideWaves)
 	story("hooks and waves of Argo CD", argoOrder)
 	story("a chart with definitions, hooks, lookups and a record", chartWithEverything)
+	story("remote bases, files and charts of a kustomization", remotesRender)
 	story("tests of every kind pass", testsPass)
 	story("a failed test takes the version before back", gateHolds)
 	story("fields belong to whom the service says", fieldsBelong)

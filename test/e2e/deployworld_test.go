@@ -54,7 +54,7 @@ func oneCluster(t *testing.T) *site {
 	t.Helper()
 	l := alone(t)
 	t.Cleanup(func() { l.dump(); l.run("down", "--yes", l.repo) })
-	t.Log(l.run("up", "--local", "--clusters", only, l.repo))
+	t.Log(l.run("up", "--local", "--port", port, "--clusters", only, l.repo))
 	l.hub = l.manifestField("url")
 	return &site{l, l.kube(only), t}
 }

@@ -36,6 +36,10 @@ type local struct {
 	env  []string
 }
 
+// port is where these fleets have their hub: not where `plural up` has it by itself, for another package's fleet would take
+// that port while a test here has its own hub stopped.
+const port = "18080"
+
 var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 
 // up brings a fleet up with the binaries in bin/, and takes it down when the test ends.
@@ -43,7 +47,7 @@ func up(t testing.TB) *local {
 	t.Helper()
 	l := alone(t)
 	t.Cleanup(func() { l.dump(); l.run("down", "--yes", l.repo) })
-	t.Log(l.run("up", "--local", l.repo))
+	t.Log(l.run("up", "--local", "--port", port, l.repo))
 	l.hub = l.manifestField("url")
 	return l
 }
