@@ -49,7 +49,7 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
 	p.views = views.New(views.Options{
-		Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Said: s.warnings.Said, Log: o.Log,
+		Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Said: s.warnings.Said, Mask: s.syncer.Mask, Log: o.Log,
 	})
 	policy := func() reach.Policy { return *p.policy.Load() }
 	p.asking = reach.Options{

@@ -400,7 +400,6 @@ func (c *cluster) readsItsRegistration() {
 	})
 }
 
-// readsInventories reads one apart from the others, as the agent does when two of it wrote at once.
 // readsEvents asks what keeps an object from being well.
 func (c *cluster) readsEvents(engine *apply.Engine) {
 	c.Helper()
@@ -415,6 +414,7 @@ func (c *cluster) readsEvents(engine *apply.Engine) {
 	}
 }
 
+// readsInventories reads one apart from the others, as the agent does when two of it wrote at once.
 func (c *cluster) readsInventories() {
 	c.Helper()
 	client, err := dynamic.NewForConfig(c.agent)

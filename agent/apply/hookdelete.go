@@ -26,26 +26,31 @@ func (p *pass) hookStates(hooks []item) []inventory.HookState {
 }
 
 // endStage deletes what the policies of a stage's hooks name, once all of them have succeeded: the last one first; or once one
-// has failed: that one, then those that succeeded before it. The hooks are in the order in which they run.
-func (p *pass) endStage(ctx context.Context, hooks []item) {
+// has failed: that one, then, when none runs any more, those that succeeded before it. The hooks are in the order in which they
+// run. It is done unless something could not be deleted yet.
+func (p *pass) endStage(ctx context.Context, hooks []item) (done bool) {
 	states := p.hookStates(hooks)
+	done = true
 	if slices.Contains(states, inventory.HookFailed) {
-		p.deleteHooks(ctx, hooks, func(i int) bool {
+		done = p.deleteHooks(ctx, hooks, func(i int) bool {
 			return hooks[i].turn.Family != order.Argo && states[i] == inventory.HookFailed && hooks[i].turn.Failed
 		})
+		if slices.Contains(states, inventory.HookCreated) {
+			return done
+		}
 	} else {
 		for _, state := range states {
 			if state != inventory.HookSucceeded {
-				return
+				return done
 			}
 		}
 		hooks = slices.Clone(hooks)
 		slices.Reverse(hooks)
 		slices.Reverse(states)
 	}
-	p.deleteHooks(ctx, hooks, func(i int) bool {
+	return p.deleteHooks(ctx, hooks, func(i int) bool {
 		return hooks[i].turn.Family != order.Argo && states[i] == inventory.HookSucceeded && hooks[i].turn.Succeeded
-	})
+	}) && done
 }
 
 // endSync deletes what the policies of Argo CD's hooks name, however each of them ended: HookSucceeded when the sync has
@@ -64,24 +69,33 @@ func (p *pass) endSync(ctx context.Context, hooks []item, failed bool) {
 
 // deleteHooks deletes the chosen hooks as far as they are there, are of this run, and may be deleted. What cannot be done now is
 // done by a later pass, and the sync is not done before that; what is refused is noted.
-func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int) bool) {
+func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int) bool) (done bool) {
+	done = true
 	for i, it := range hooks {
 		facts, there := p.seen.Get(it.id)
 		allowed := !it.id.Protected() || facts.Allowed
 		if !chosen(i) || !there || facts.Deleting || facts.Run != it.run || facts.Owner != p.req.Service || !allowed {
 			continue
 		}
-		err := p.dispose(ctx, p.target(it), facts)
-		if err == nil {
-			continue
+		problem, left := p.record.recent(it.id, "")
+		if problem == nil {
+			err := p.dispose(ctx, p.target(it), facts)
+			if err == nil {
+				p.record.succeeded(it.id)
+				continue
+			}
+			if problem = describe(it.id, err); !problem.Reason.lasting() {
+				left = p.record.failed(it.id, "", problem)
+			}
 		}
-		problem := describe(it.id, err)
 		p.note("%s is done and cannot be deleted: %v", it.id, problem)
 		if !problem.Reason.lasting() {
 			p.wait(it.id.String() + " is done and still to be deleted")
-			p.again(firstRetry)
+			p.again(left)
+			done = false
 		}
 	}
+	return done
 }
 
 // dispose deletes an object that was seen, whatever else changes of it meanwhile.

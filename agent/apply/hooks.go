@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
@@ -122,9 +121,8 @@ func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.
 // lastWord is how a hook does. Of one that somebody deletes, what it did before that is what counts; of one of Helm's that does
 // not run, that it is there.
 func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
-	runs := it.id.GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"} || it.id.GroupKind() == schema.GroupKind{Kind: "Pod"}
 	switch {
-	case it.turn.Family == order.Helm && !runs:
+	case it.turn.Family == order.Helm && !it.id.RunsToCompletion():
 		return health.Status{Phase: health.Healthy}
 	case !facts.Deleting:
 		return facts.Health

@@ -193,8 +193,7 @@ func (p *pass) syncFail(ctx context.Context, steps []order.Step) {
 		outcomes := p.take(ctx, items)
 		ended = p.settle(outcomes) == "" && ended
 	}
-	p.endStage(ctx, hooks)
-	if ended {
+	if p.endStage(ctx, hooks) && ended {
 		p.inv.Failed = p.revision()
 	}
 }

@@ -25,7 +25,7 @@ func HooksOf(objects []*unstructured.Unstructured, key string) []*unstructured.U
 	var hooks []*unstructured.Unstructured
 	for _, obj := range objects {
 		turns, err := order.Of(obj)
-		if err == nil && slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test }) {
+		if err == nil && slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Stage == order.Test && !t.LocalOnly }) {
 			hooks = append(hooks, object.Named(obj, key, len(hooks)))
 		}
 	}
@@ -33,10 +33,7 @@ func HooksOf(objects []*unstructured.Unstructured, key string) []*unstructured.U
 }
 
 // runs says that the hook comes to an end, which is waited for; the others are there for those.
-func (h hook) runs() bool {
-	kind := h.obj.GroupVersionKind().GroupKind().String()
-	return kind == "Pod" || kind == "Job.batch"
-}
+func (h hook) runs() bool { return object.Of(h.obj).RunsToCompletion() }
 
 // hooks runs a chart's tests as `helm test` does: one after the other by weight, until one fails.
 func (a attempt) hooks(ctx context.Context, test Helm) outcome {

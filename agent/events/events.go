@@ -66,6 +66,7 @@ type memory struct {
 	pause    time.Duration
 	seen     map[string]bool     // uids that were unhealthy at the last call
 	warnings map[string][]string // by uid, of objects and of what hangs below them
+	refused  bool                // the last question was not allowed
 }
 
 // New returns a Reader, which asks as whoever the client is.
@@ -93,7 +94,7 @@ func (r *Reader) Of(
 	}
 	seen := make(map[string]bool, len(unhealthy))
 	for _, o := range unhealthy {
-		if soon := now.Add(patience); !m.seen[o.UID] && (m.due.IsZero() || m.due.After(soon)) {
+		if soon := now.Add(patience); !m.refused && !m.seen[o.UID] && (m.due.IsZero() || m.due.After(soon)) {
 			m.due, m.pause = soon, patience
 		}
 		seen[o.UID] = true
@@ -113,14 +114,14 @@ func (r *Reader) Of(
 	defer r.mu.Unlock()
 	switch {
 	case apierrors.IsForbidden(err):
-		m.due, m.pause = now.Add(longest), longest
+		m.due, m.pause, m.refused, m.warnings = now.Add(longest), longest, true, nil
 	case err == nil:
-		m.warnings = found
+		m.refused, m.warnings = false, found
 	}
 	if err != nil && ctx.Err() == nil {
 		r.log.Debug("events of unhealthy objects cannot be read", "service", service, "error", err)
 	}
-	return m.warnings, time.Until(m.due)
+	return m.warnings, max(time.Until(m.due), time.Second) // the answer may have taken longer than the pause
 }
 
 // Said are the newest warnings that are known about an object, or about what hangs below one, of some service.
@@ -145,8 +146,13 @@ func (r *Reader) Read(ctx context.Context, objects []Object, mask func(string) s
 		in[namespace] = append(in[namespace], o)
 	}
 	found := map[string][]warning{}
+	var refused error
 	for _, namespace := range slices.Sorted(maps.Keys(in))[:min(len(in), maxNamespaces)] {
 		all, err := r.list(ctx, namespace)
+		if apierrors.IsForbidden(err) {
+			refused = err
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -156,6 +162,9 @@ func (r *Reader) Read(ctx context.Context, objects []Object, mask func(string) s
 				found[uid] = append(found[uid], w)
 			}
 		}
+	}
+	if refused != nil && len(found) == 0 {
+		return nil, refused
 	}
 	texts := make(map[string][]string, len(found))
 	for uid, list := range found {
@@ -208,7 +217,7 @@ func read(event map[string]any) warning {
 			},
 			UID: field("involvedObject", "uid"),
 		},
-		version: gv.Version, reason: clean(field("reason")), text: clean(field("message")),
+		version: gv.Version, reason: field("reason"), text: field("message"),
 	}
 	for _, path := range [][]string{
 		{"series", "lastObservedTime"}, {"lastTimestamp"}, {"eventTime"}, {"metadata", "creationTimestamp"},
@@ -240,14 +249,14 @@ func newest(list []warning, uid string, mask func(string) string) []string {
 	var texts []string
 	said := map[string]bool{}
 	for _, w := range list {
-		text := w.reason + ": " + clip(mask(w.text)) // what is cut could no longer be told
+		text := clean(mask(w.reason)) + ": " + clip(clean(mask(w.text))) // what is changed before it is masked could no longer be told
 		same := w.about.ID.Kind + " " + text
 		if said[same] || len(texts) == maxWarnings {
 			continue
 		}
 		said[same] = true
 		if w.about.UID != uid {
-			text = w.about.ID.Kind + " " + w.about.ID.Name + ": " + text
+			text = w.about.ID.Kind + " " + mask(w.about.ID.Name) + ": " + text
 		}
 		texts = append(texts, text)
 	}

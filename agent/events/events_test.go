@@ -195,7 +195,8 @@ func TestWhoMayNotReadEventsIsToldNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := events.New(objects, w.kinds(w.RESTConfig), slog.New(slog.DiscardHandler))
-	_, err = reader.Read(t.Context(), []events.Object{{ID: object.ID{Kind: "Pod", Namespace: w.Namespace, Name: "a"}, UID: "a"}}, strings.Clone)
+	pod := events.Object{ID: object.ID{Kind: "Pod", Namespace: w.Namespace, Name: "a"}, UID: "a"}
+	_, err = reader.Read(t.Context(), []events.Object{pod}, strings.Clone)
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("error = %v", err)
 	}

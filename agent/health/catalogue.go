@@ -20,8 +20,8 @@ import (
 )
 
 // The catalogue has a rule for each kind of other projects that says how it is in a way of its own, or in none. A file is a
-// vendor's. It is read when the first object comes whose kind may be in it, and each rule is compiled for the first object that
-// it judges: an agent pays for the kinds of its cluster.
+// vendor's. All are parsed when the first object is judged, and each rule is compiled for the first object that it judges: an agent
+// pays for the kinds of its cluster.
 
 // CatalogueVersion is raised by each release whose catalogue judges an object otherwise than the one before.
 const CatalogueVersion = 1
@@ -160,8 +160,18 @@ func (e *Entry) compile() (rule, error) {
 // cluster still; or it does not run there at all, and nobody waits for it without end.
 const longGrace = 5 * time.Minute
 
-// of judges an object that is not being deleted.
+// of judges an object that is not being deleted, and waits only so long for the first status.
 func (e *Entry) of(obj *unstructured.Unstructured) Status {
+	said := e.verdict(obj)
+	created := obj.GetCreationTimestamp()
+	if written, _ := obj.Object["status"].(map[string]any); said.Phase == Progressing && len(written) == 0 && !created.IsZero() {
+		return unwritten(obj, time.Now(), longGrace)
+	}
+	return said
+}
+
+// verdict is what the rule says, however old the object is.
+func (e *Entry) verdict(obj *unstructured.Unstructured) Status {
 	if e.constant() {
 		return Status{Phase: Healthy}
 	}
@@ -191,10 +201,6 @@ func (e *Entry) of(obj *unstructured.Unstructured) Status {
 		return Status{Phase: Healthy, Message: suspended}
 	}
 	status := Status{Phase: cmp.Or(verdict.phase, Progressing), Message: ready.say(vars)}
-	created := obj.GetCreationTimestamp()
-	if written, _ := obj.Object["status"].(map[string]any); status.Phase == Progressing && len(written) == 0 && !created.IsZero() {
-		return unwritten(obj, time.Now(), longGrace)
-	}
 	if status.Message == "" && status.Phase != Healthy {
 		status.Message = clip(remark(obj, conditions))
 	}
@@ -205,11 +211,8 @@ func (e *Entry) of(obj *unstructured.Unstructured) Status {
 func remark(obj *unstructured.Unstructured, conditions []condition) string {
 	said := ""
 	for _, c := range conditions {
-		bad := c.status != "True"
-		if negative[c.name] || ongoing[c.name] || strings.HasSuffix(c.name, "Failed") || strings.HasSuffix(c.name, "Error") {
-			bad = c.status == "True"
-		}
-		if bad && (said == "" || c.name == "Ready") {
+		bad := c.isNegative() || ongoing[c.name]
+		if isTrue := c.status == "True"; isTrue == bad && (said == "" || c.name == "Ready") {
 			said = c.say()
 		}
 	}

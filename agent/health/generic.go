@@ -80,7 +80,7 @@ func byConditions(conditions []condition) (Status, bool) {
 	for _, c := range conditions {
 		named[c.name] = c
 		switch isTrue := c.status == "True" && !c.stale; {
-		case isTrue && (negative[c.name] || strings.HasSuffix(c.name, "Failed") || strings.HasSuffix(c.name, "Error")):
+		case isTrue && c.isNegative():
 			return Status{Phase: Degraded, Message: c.say()}, true
 		case isTrue && c.name == "Reconciling":
 			return Status{Phase: Progressing, Message: c.say()}, true
@@ -107,6 +107,11 @@ func byConditions(conditions []condition) (Status, bool) {
 		}
 	}
 	return verdict, verdict.Phase != ""
+}
+
+// isNegative says that the condition is bad news when it is True.
+func (c condition) isNegative() bool {
+	return negative[c.name] || strings.HasSuffix(c.name, "Failed") || strings.HasSuffix(c.name, "Error")
 }
 
 // verdict is what a condition that should be True makes of its object.
@@ -172,12 +177,13 @@ func meaning(word string) Phase {
 		"suspended", "paused", "stopped", "hibernated", "disabled", "idle":
 		return Healthy
 	case "failed", "failure", "error", "errored", "degraded", "unhealthy", "invalid", "rejected", "lost", "offline", "crashed",
-		"red", "stalled", "aborted", "timeout", "timedout", "denied", "broken", "faulted", "misconfigured", "unavailable", "expired", "crashloopbackoff":
+		"red", "stalled", "aborted", "timeout", "timedout", "denied", "broken", "faulted", "misconfigured",
+		"unavailable", "expired", "crashloopbackoff":
 		return Degraded
 	case "pending", "creating", "progressing", "provisioning", "initializing", "initialising", "starting", "updating", "upgrading",
 		"installing", "reconciling", "deploying", "inprogress", "processing", "scheduling", "waiting", "queued", "new", "scaling",
-		"configuring", "notready", "bootstrapping", "joining", "applying", "validating", "syncing", "binding", "restarting", "importing", "deleting",
-		"terminating", "stopping":
+		"configuring", "notready", "bootstrapping", "joining", "applying", "validating", "syncing", "binding", "restarting", "importing",
+		"deleting", "terminating", "stopping":
 		return Progressing
 	}
 	if failure(word) {

@@ -165,6 +165,21 @@ func (j *Judge) Of(obj *unstructured.Unstructured) Status {
 	return r.of(obj)
 }
 
+// OfHook is Of for an object that is to come to an end. One whose controller always writes a status is waited for until that says
+// how it ended: what has not run has not succeeded, however long it has been there.
+func (j *Judge) OfHook(obj *unstructured.Unstructured) Status {
+	kind := obj.GroupVersionKind().GroupKind()
+	if j != nil {
+		if _, own := j.rules[kind]; own {
+			return j.Of(obj)
+		}
+	}
+	if e := catalogued(kind); e != nil && obj.GetDeletionTimestamp() == nil {
+		return e.verdict(obj)
+	}
+	return j.Of(obj)
+}
+
 // Rules reports whether a rule, of people's own or in the catalogue, reads the objects of the kind. They are to be looked at
 // whole then, whatever the API server says of the kind.
 func (j *Judge) Rules(gk schema.GroupKind) bool {

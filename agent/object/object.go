@@ -100,6 +100,11 @@ func (id ID) Protected() bool {
 	return id.Group == "" && (id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim")
 }
 
+// RunsToCompletion reports whether objects of the kind come to an end by themselves, as Helm sees it.
+func (id ID) RunsToCompletion() bool {
+	return id.Group == "batch" && id.Kind == "Job" || id.Group == "" && id.Kind == "Pod"
+}
+
 // Named is a hook with a name. Where it leaves the name's end to the API server, that is the same for each try of one run, and
 // another for the next. The number tells it from others that begin alike.
 func Named(obj *unstructured.Unstructured, run string, number int) *unstructured.Unstructured {

@@ -48,9 +48,14 @@ const clip = 512
 func Of(obj *unstructured.Unstructured, judge *health.Judge) Facts {
 	f := common(obj)
 	f.Trace = traceOf(obj)
-	f.Health = judge.Of(alive(obj, f))
-	if f.Run != "" && f.Health.Phase == health.Healthy && isRunning(obj) {
-		f.Health = health.Status{Phase: health.Progressing, Message: "Pod is running"}
+	switch {
+	case f.Run == "":
+		f.Health = judge.Of(obj)
+	default:
+		f.Health = judge.OfHook(alive(obj, f))
+		if f.Health.Phase == health.Healthy && isRunning(obj) {
+			f.Health = health.Status{Phase: health.Progressing, Message: "Pod is running"}
+		}
 	}
 	f.Health.Message = clipped(f.Health.Message)
 	return f
@@ -58,7 +63,7 @@ func Of(obj *unstructured.Unstructured, judge *health.Judge) Facts {
 
 // alive is a hook as it was before somebody deleted it: what it came to counts, also while it waits to go.
 func alive(obj *unstructured.Unstructured, f Facts) *unstructured.Unstructured {
-	if f.Run == "" || !f.Deleting {
+	if !f.Deleting {
 		return obj
 	}
 	fields := maps.Clone(obj.Object)

@@ -18,11 +18,11 @@ func Fingerprint(kubeVersion string, apiVersions []string) string {
 	return hex.EncodeToString(sum.Sum(nil))[:fingerprintDigits]
 }
 
-// Tenant is the Input.Tenant of services whose objects are applied with the same rights: as this service account, or as the
-// agent itself when it is empty, into these namespaces, or all of them. Who writes one of them could as well have written
+// Tenant is the Input.Tenant of services whose objects are applied to one cluster with the same rights: as this service account, or
+// as the agent itself when it is empty, into these namespaces, or all of them. Who writes one of them could as well have written
 // another. It must not be set on an Input that holds anything sealed.
-func Tenant(account string, namespaces []string) string {
-	return fmt.Sprintf("%q in %q", account, slices.Sorted(slices.Values(namespaces)))
+func Tenant(cluster, account string, namespaces []string) string {
+	return fmt.Sprintf("%q: %q in %q", cluster, account, slices.Sorted(slices.Values(namespaces)))
 }
 
 // Identity names a render that depends on what its cluster can do: the same key and fingerprint, the same objects. Any other

@@ -23,11 +23,12 @@ func checkKustomization(t *tree, name string, data []byte) error {
 	fields := root.Content[0].Content
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, value := fields[i], fields[i+1]
-		if key.Value == "helmChartInflationGenerator" && len(value.Content) > 0 {
+		field := fieldOf(key.Value)
+		if field == "helmChartInflationGenerator" && len(value.Content) > 0 {
 			return noInflation(place{name, key.Line})
 		}
-		for _, reference := range references(key.Value, value) {
-			if err := checkReference(t, name, key.Value, reference); err != nil {
+		for _, reference := range references(field, value) {
+			if err := checkReference(t, name, field, reference); err != nil {
 				return err
 			}
 		}
@@ -73,6 +74,20 @@ func checkReference(t *tree, name, field string, reference *yaml.Node) error {
 		return at.invalid("%q does not exist", target)
 	}
 	return nil
+}
+
+// fieldOf is the field that a key of a kustomization means: kustomize reads keys in any case.
+func fieldOf(key string) string {
+	for _, field := range []string{
+		"resources", "bases", "components", "crds", "configurations", "generators", "transformers", "validators", "patchesStrategicMerge",
+		"openapi", "patches", "patchesJson6902", "replacements", "configMapGenerator", "secretGenerator",
+		"helmCharts", "helmGlobals", "helmChartInflationGenerator", "buildMetadata",
+	} {
+		if strings.EqualFold(field, key) {
+			return field
+		}
+	}
+	return key
 }
 
 // references are the nodes of a kustomization's field that name files, folders or addresses.
@@ -121,7 +136,8 @@ func each(list *yaml.Node, keys ...string) []*yaml.Node {
 func under(mapping *yaml.Node, keys ...string) []*yaml.Node {
 	var found []*yaml.Node
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if slices.Contains(keys, mapping.Content[i].Value) {
+		isNamed := func(key string) bool { return strings.EqualFold(key, mapping.Content[i].Value) }
+		if slices.ContainsFunc(keys, isNamed) {
 			found = append(found, scalars(mapping.Content[i+1])...)
 		}
 	}

@@ -19,7 +19,7 @@ func renderKustomize(j *job) ([]manifest, error) {
 	if !ok {
 		return nil, place{file: j.Path}.invalid("there is no kustomization.yaml")
 	}
-	disk := &kustomizeFS{job: j, root: at, kustomizations: map[string]bool{}, made: map[string][]byte{}}
+	disk := &kustomizeFS{job: j, root: at, kustomizations: map[string]bool{}, made: map[string][]byte{}, borrowed: map[string]string{}}
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionUnspecified
 	objects, err := krusty.MakeKustomizer(options).Run(disk, path.Join(mount, j.Path))

@@ -28,7 +28,8 @@ type kustomizeFS struct {
 	veto           *Error
 	parsed         []string // files read that should be YAML, in order
 	kustomizations map[string]bool
-	made           map[string][]byte   // files that are not in the tree: what charts print
+	made           map[string][]byte   // files that are not in the tree: what charts print, and kustomizations that say so
+	borrowed       map[string]string   // where files of remotes are that kustomizations see below their own folder
 	inherited      map[string][]string // namespaces that a folder's kustomization has from others; nil until somebody asks
 }
 
@@ -83,7 +84,10 @@ func (k *kustomizeFS) asRead(name string, data []byte) ([]byte, error) {
 	if name == k.root && k.traced {
 		fields["buildMetadata"] = []string{types.OriginAnnotations}
 	}
-	return json.Marshal(fields)
+	if data, err = json.Marshal(fields); err == nil {
+		k.made[name] = data // for whoever refers to it as well: its charts are not to print once more
+	}
+	return data, err
 }
 
 // judge refuses a file that must not reach kustomize.
@@ -99,8 +103,10 @@ func (k *kustomizeFS) judge(name string, data []byte) error {
 		k.parsed = append(k.parsed, name)
 	}
 	if isKustomization(name) && !k.kustomizations[name] {
+		if err := checkKustomization(k.tree, name, data); err != nil {
+			return err
+		}
 		k.kustomizations[name] = true
-		return checkKustomization(k.tree, name, data)
 	}
 	return nil
 }

@@ -111,30 +111,31 @@ type question struct {
 	send func(w io.Writer, first bool) error
 }
 
-// converse asks a child, and returns its last answer. A child that answered before never fails a question: what it cannot
-// answer is for a new one to say.
+// converse asks a child, and returns its last answer. A child that answered before fails a question only by taking all of its
+// time: what else it cannot answer is for a new one to say, within the same time.
 func (r *Renderer) converse(ctx context.Context, q question) (*answer, error) {
+	timed, cancel := context.WithTimeoutCause(ctx, q.limits.Wall, errWall)
+	defer cancel()
 	if child := r.warm.take(q.tenant, q.limits); child != nil {
-		last, err := r.ask(ctx, child, q, false)
+		last, err := r.ask(ctx, timed, child, q, false)
 		var failed *Error
 		switch {
 		case err == nil && (last.Error == nil || last.Error.Reason == Invalid || last.Error.Reason == Refused):
 			return last, nil
-		case err != nil && !errors.As(err, &failed):
-			return nil, err
+		case timed.Err() != nil, err != nil && !errors.As(err, &failed):
+			return last, err
 		}
 	}
 	child, err := r.start(q.limits)
 	if err != nil {
 		return nil, err
 	}
-	return r.ask(ctx, child, q, true)
+	return r.ask(ctx, timed, child, q, true)
 }
 
-// ask asks one child. The child is gone when it returns, or is kept for the tenant.
-func (r *Renderer) ask(ctx context.Context, child *conversation, q question, first bool) (*answer, error) {
-	timed, cancel := context.WithTimeoutCause(ctx, q.limits.Wall, errWall)
-	defer cancel()
+// ask asks one child until timed ends, which is ctx with the question's own end. The child is gone when it returns, or is kept for
+// the tenant.
+func (r *Renderer) ask(ctx, timed context.Context, child *conversation, q question, first bool) (*answer, error) {
 	spare := context.AfterFunc(timed, child.stop)
 	child.say(func(w io.WriteCloser) error { return q.send(w, first) })
 	looker := looker{lookup: q.lookup, limits: q.limits, replies: json.NewEncoder(child.stdin)}

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path"
 	"strings"
 
@@ -20,14 +21,15 @@ func (k *kustomizeFS) localized(name string, data []byte) (map[string]any, error
 	if found != nil || root == nil || root.Content[0].Kind != yaml.MappingNode {
 		return nil, nil //nolint:nilnil // kustomize has its own words for it
 	}
-	addresses := map[string]string{}
+	addresses, touched := map[string]string{}, map[string]bool{}
 	charts := 0
 	for fields := root.Content[0].Content; len(fields) > 1; fields = fields[2:] {
 		key, value := fields[0], fields[1]
-		if key.Value == "helmCharts" && len(value.Content) > 0 {
+		field := fieldOf(key.Value)
+		if field == "helmCharts" && len(value.Content) > 0 {
 			charts = key.Line
 		}
-		for _, reference := range references(key.Value, value) {
+		for _, reference := range references(field, value) {
 			if !kustomizeurl.Is(reference.Value) {
 				continue
 			}
@@ -35,7 +37,7 @@ func (k *kustomizeFS) localized(name string, data []byte) (map[string]any, error
 			if err != nil {
 				return nil, err
 			}
-			addresses[reference.Value] = local
+			addresses[reference.Value], touched[field] = local, true
 		}
 	}
 	if len(addresses) == 0 && charts == 0 {
@@ -51,10 +53,12 @@ func (k *kustomizeFS) localized(name string, data []byte) (map[string]any, error
 	if err := decoder.Decode(&fields); err != nil {
 		return nil, place{file: name}.invalid("%v", err)
 	}
-	for key, value := range fields {
-		if key != "helmCharts" {
-			fields[key] = replaced(value, addresses)
+	for key, value := range maps.Clone(fields) {
+		if touched[fieldOf(key)] {
+			value = replaced(value, addresses)
 		}
+		delete(fields, key)
+		fields[fieldOf(key)] = value
 	}
 	if charts > 0 {
 		return fields, k.inflate(place{name, charts}, data, fields)
@@ -94,6 +98,7 @@ func (k *kustomizeFS) local(at place, text string) (string, error) {
 	for _, meaning := range meanings {
 		switch name := meaning.Local(); {
 		case k.tree.isFile(name):
+			k.borrowed[path.Join(path.Dir(at.file), name)] = name
 			return prefix + name, nil
 		case k.tree.isDir(name):
 			dir := path.Dir(at.file)
@@ -125,10 +130,10 @@ func confined(from, name string) bool {
 	return below(name, path.Join(kustomizeurl.Folder, root))
 }
 
-// shared maps a file of a remote, as it is seen below the folder of a kustomization, to where it was put.
+// shared maps a file of a remote, as it is seen below the folder of a kustomization that named it, to where it was put.
 func (k *kustomizeFS) shared(name string) string {
-	if at := strings.LastIndex(name, "/"+kustomizeurl.Folder+"/"); at >= 0 && !k.tree.isFile(name) {
-		return name[at+1:]
+	if at, ok := k.borrowed[name]; ok {
+		return at
 	}
 	return name
 }

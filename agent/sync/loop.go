@@ -343,6 +343,7 @@ func (s *Syncer) settle(state *loopState, r result) {
 	state.count(svc, -1)
 	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
+		s.masked.Delete(r.service)
 		s.Log.Info("service removed", "service", r.service)
 		if s.Event != nil {
 			s.Event(Event{Service: r.service, Reason: Removed, Time: time.Now()})

@@ -10,31 +10,30 @@ import (
 	"github.com/pluralsh/plural/api/bundle"
 )
 
-// openMounts fetches what is mounted beside a deployment's own files, and opens what is sealed in it. The values are those
-// that were sealed. All of it together is held to the bounds of one bundle: it lies in memory at the same time.
-func (s *Syncer) openMounts(ctx context.Context, d *api.Deployment, keys unseal.Keys, own *bundle.Files) ([]render.Mount, []string, error) {
-	var mounts []render.Mount
-	var values []string
+// openMounts fetches what is mounted beside a deployment's own files, and adds it to them with what is sealed in it opened. All of
+// it together is held to the bounds of one bundle: it lies in memory at the same time.
+func (s *Syncer) openMounts(ctx context.Context, d *api.Deployment, keys unseal.Keys, own *bundle.Files, to *opened) error {
 	room := newRoom(own)
 	for _, m := range d.GetMounts() {
 		if len(m.GetInputs()) != 1 {
-			return nil, nil, fmt.Errorf("mount at %q: the hub names %d inputs instead of one", m.GetAt(), len(m.GetInputs()))
+			return fmt.Errorf("mount at %q: the hub names %d inputs instead of one", m.GetAt(), len(m.GetInputs()))
 		}
 		files, err := s.files(ctx, archive{m.GetBundle(), m.GetInputs()})
 		if err == nil {
 			err = room.take(files)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("mount at %q: %w", m.GetAt(), err)
+			return fmt.Errorf("mount at %q: %w", m.GetAt(), err)
 		}
 		plain, err := unseal.Files(files, keys, m.GetOwnRepository())
 		if err != nil {
-			return nil, nil, fmt.Errorf("mount at %q: %w", m.GetAt(), err)
+			return fmt.Errorf("mount at %q: %w", m.GetAt(), err)
 		}
-		mounts = append(mounts, render.Mount{At: m.GetAt(), Path: m.GetInputs()[0], Files: plain.FS, ThirdParty: !m.GetOwnRepository()})
-		values = append(values, plain.Values...)
+		mount := render.Mount{At: m.GetAt(), Path: m.GetInputs()[0], Files: plain.FS, ThirdParty: !m.GetOwnRepository()}
+		to.mounts, to.secrets = append(to.mounts, mount), append(to.secrets, plain.Values...)
+		to.sealed = to.sealed || plain.Sealed
 	}
-	return mounts, values, nil
+	return nil
 }
 
 // room is what one deployment's files may still take.

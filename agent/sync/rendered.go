@@ -178,7 +178,7 @@ func (p *pass) objects(ctx context.Context, d *api.Deployment, identity string) 
 	if err != nil {
 		return nil, &unrenderable{text: unseal.Redact(err.Error(), opened.secrets)}
 	}
-	p.cache = rendered{d.GetKey(), identity, whole, opened.secrets, p.live(ctx, d, opened.secrets)}
+	p.keep(rendered{d.GetKey(), identity, whole, opened.secrets, p.live(ctx, d, opened.secrets)})
 	return objects, nil
 }
 

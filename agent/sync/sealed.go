@@ -19,6 +19,8 @@ type opened struct {
 	files  fs.FS
 	mounts []render.Mount
 	named  *unseal.Named
+	// sealed says whether anything was.
+	sealed bool
 	// secrets are the values that no message may repeat.
 	secrets []string
 }
@@ -33,21 +35,22 @@ func (s *Syncer) open(ctx context.Context, d *api.Deployment, keys unseal.Keys) 
 	if err != nil {
 		return nil, err
 	}
-	mounts, values, err := s.openMounts(ctx, d, keys, files)
-	if err != nil {
+	out := &opened{files: plain.FS, named: new(unseal.Named), sealed: plain.Sealed, secrets: plain.Values}
+	if err := s.openMounts(ctx, d, keys, files, out); err != nil {
 		return nil, err
 	}
-	named := new(unseal.Named)
 	if len(d.GetSecrets()) > 0 {
 		files, err := s.files(ctx, archive{d.GetSecretsBundle(), d.GetSecretsInputs()})
 		if err != nil {
 			return nil, err
 		}
-		if named, err = unseal.Secrets(files, d.GetSecrets(), keys); err != nil {
+		if out.named, err = unseal.Secrets(files, d.GetSecrets(), keys); err != nil {
 			return nil, err
 		}
+		out.sealed = true
 	}
-	return &opened{plain.FS, mounts, named, hidden(d, slices.Concat(plain.Values, values, named.Values))}, nil
+	out.secrets = hidden(d, append(out.secrets, out.named.Values...))
+	return out, nil
 }
 
 // hidden are the values that are worth hiding: not those that stand in the deployment for everybody to read, as a database
@@ -85,8 +88,21 @@ func (p *pass) secrets(ctx context.Context, d *api.Deployment) []string {
 	if err != nil { // its words are those of others, who never saw it
 		return p.cache.secrets
 	}
-	p.cache = rendered{key: d.GetKey(), own: opened.secrets, secrets: p.live(ctx, d, opened.secrets)}
+	p.keep(rendered{key: d.GetKey(), own: opened.secrets, secrets: p.live(ctx, d, opened.secrets)})
 	return p.cache.secrets
+}
+
+// keep makes a render the newest one, whose secrets no view repeats.
+func (p *pass) keep(r rendered) {
+	p.cache = r
+	p.masked.Store(p.result.service, r.secrets)
+}
+
+// Mask is a text about an object of a service with nothing in it that was sealed for the service's newest render.
+func (s *Syncer) Mask(service, text string) string {
+	secrets, _ := s.masked.Load(service)
+	values, _ := secrets.([]string) // nobody has rendered it: nothing of it was opened
+	return unseal.Redact(text, values)
 }
 
 // silence is what others say of a deployment with nothing in it that was sealed.

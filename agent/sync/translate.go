@@ -23,8 +23,8 @@ func (p *pass) input(d *api.Deployment, opened *opened) (render.Input, error) {
 		Mounts: opened.mounts, ThirdParty: !d.GetOwnRepository(),
 		KubeVersion: p.can.KubeVersion, APIVersions: p.can.APIVersions,
 	}
-	if len(opened.secrets) == 0 {
-		in.Tenant = render.Tenant(d.GetServiceAccount(), d.GetAllowedNamespaces())
+	if !opened.sealed {
+		in.Tenant = render.Tenant(p.Cluster.Name, d.GetServiceAccount(), d.GetAllowedNamespaces())
 	}
 	h := d.GetHelm()
 	if h == nil {

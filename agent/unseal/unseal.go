@@ -79,6 +79,8 @@ type Opened struct {
 	FS fs.FS
 	// Values are what must not be repeated to anybody.
 	Values []string
+	// Sealed says whether anything was opened, also where no value of it is worth hiding.
+	Sealed bool
 }
 
 // policyFolder holds envelopes, which are nobody's to deploy.
@@ -117,6 +119,7 @@ func Files(files fs.FS, keys Opener, own bool) (*Opened, error) {
 		return nil, err
 	}
 	if len(plain) > 0 {
+		opened.Sealed = true
 		opened.FS = overlay.New(files, plain)
 	}
 	return opened, nil

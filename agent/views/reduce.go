@@ -21,7 +21,7 @@ func (t *table) reduce(obj metav1.Object) *channel.Object {
 	facts := t.views.facts(obj)
 	id := object.ID{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown := show(id, facts, t.kind, t.res)
-	shown.Owner = owner(obj)
+	shown.Owner, shown.Message = owner(obj), t.views.o.Mask(facts.Owner, shown.GetMessage())
 	if facts.Health.Until != 0 {
 		t.expect(shown, facts.Health)
 	}

@@ -109,8 +109,13 @@ func (t *tree) next(ctx context.Context) (changed []*channel.Object, deleted []s
 		return nil, nil, &Error{Code: codes.ResourceExhausted, Message: fmt.Sprintf("the service has more than %d objects", MaxObjects)}
 	}
 	for uid, o := range now {
-		if said := t.views.o.Said(t.service, uid); len(said) > 0 && o.GetHealth() != phase(health.Healthy) {
+		var said []string // which is masked already
+		if o.GetHealth() != phase(health.Healthy) {
+			said = t.views.o.Said(t.service, uid)
+		}
+		if len(said) > 0 || o.GetMessage() != "" {
 			o = proto.CloneOf(o) // others look at the same
+			o.Message = t.views.o.Mask(t.service, o.GetMessage())
 			o.Message = strings.TrimPrefix(strings.Join(append([]string{o.GetMessage()}, said...), "; "), "; ")
 			now[uid] = o
 		}

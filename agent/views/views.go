@@ -57,6 +57,8 @@ type Options struct {
 	Services Services
 	// Said is what the cluster says of an object of a service that is not well, or of one below it; nil: nobody knows.
 	Said func(service, uid string) []string
+	// Mask is a text about an object of a service as people may see it; nil: as it is.
+	Mask func(service, text string) string
 	// Idle is how long a view is kept up for the next reader; a minute when zero.
 	Idle time.Duration
 	// Log is told of what services' views lack. Nil: nobody is told.
@@ -87,6 +89,9 @@ func New(o Options) *Views {
 	}
 	if o.Said == nil {
 		o.Said = func(string, string) []string { return nil }
+	}
+	if o.Mask == nil {
+		o.Mask = func(_, text string) string { return text }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

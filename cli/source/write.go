@@ -107,8 +107,8 @@ a file that is sealed for the hub (docs/spec/sources.md).
 With --from-kustomization it needs no name: the kustomizations below the folder, and
 those of this repository to which they refer, are read, and each remote base, file or
 chart that they name and that is no source yet becomes one. What a remote base names
-itself is not seen from here: plural validate and plural source list tell what is
-missing once the hub has fetched it.`,
+itself is not seen from here: once the hub has fetched it, plural service get tells
+what is missing.`,
 		Example: cmdutil.Example(
 			"plural source add podinfo --git https://github.com/stefanprodan/podinfo --ref 6.7.0",
 			"plural source add bitnami --helm https://charts.bitnami.com/bitnami --interval 10m",

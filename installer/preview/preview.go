@@ -26,7 +26,7 @@ import (
 )
 
 // Renderer renders deployments whose files are those of one snapshot. It is safe for concurrent use, and bounds nothing:
-// each render has a child of its own.
+// a render has a child to itself while it lasts.
 type Renderer struct {
 	// KubeVersion is what charts are told, such as "v1.35.0"; empty means the helm library's default.
 	KubeVersion string
@@ -128,8 +128,8 @@ func (r *Renderer) input(d *resolve.Deployment, opened *opened) (in render.Input
 		Secrets: opened.named.ByName, Files: opened.files, Mounts: opened.mounts, ThirdParty: !d.OwnRepository,
 		KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
 	}
-	if len(opened.values) == 0 {
-		in.Tenant = render.Tenant(d.ServiceAccount, d.AllowedNamespaces)
+	if !opened.sealed {
+		in.Tenant = render.Tenant(d.Cluster, d.ServiceAccount, d.AllowedNamespaces)
 	}
 	var seen atomic.Bool
 	if d.Helm == nil {

@@ -90,7 +90,8 @@ type opened struct {
 	files  fs.FS
 	mounts []render.Mount
 	named  *unseal.Named
-	// values are what was sealed.
+	// sealed says whether anything was, and values are what of it is to be hidden.
+	sealed bool
 	values []string
 }
 
@@ -104,7 +105,7 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &opened{files: plain.FS, named: new(unseal.Named), values: plain.Values}
+	out := &opened{files: plain.FS, named: new(unseal.Named), sealed: plain.Sealed, values: plain.Values}
 	for _, m := range d.Mounts {
 		if files, err = carried(m.Snapshot, m.Inputs); err != nil {
 			return nil, err
@@ -113,7 +114,7 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 			return nil, err
 		}
 		out.mounts = append(out.mounts, render.Mount{At: m.At, Path: m.Inputs[0], Files: plain.FS, ThirdParty: !m.OwnRepository})
-		out.values = append(out.values, plain.Values...)
+		out.sealed, out.values = out.sealed || plain.Sealed, append(out.values, plain.Values...)
 	}
 	if len(d.Secrets) == 0 {
 		return out, nil
@@ -128,7 +129,7 @@ func (r *reader) open(d *resolve.Deployment) (*opened, error) {
 	if out.named, err = unseal.Secrets(files, list, r); err != nil {
 		return nil, err
 	}
-	out.values = append(out.values, out.named.Values...)
+	out.sealed, out.values = true, append(out.values, out.named.Values...)
 	return out, nil
 }
 

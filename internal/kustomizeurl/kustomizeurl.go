@@ -285,7 +285,8 @@ func normal(r Remote) string {
 // Root is the folder in which a render sees the remote's repository, chart or file.
 func (r Remote) Root() string {
 	sum := sha256.Sum256([]byte(r.identity()))
-	name := unfit.ReplaceAllString(strings.Trim(strings.TrimPrefix(normal(r), "https://"), "/"), "-")
+	readable, _, _ := strings.Cut(normal(r), "?") // a query may hold a token
+	name := unfit.ReplaceAllString(strings.Trim(strings.TrimPrefix(readable, "https://"), "/"), "-")
 	if r.Chart != "" {
 		name += "-" + unfit.ReplaceAllString(r.Chart, "-")
 	}
@@ -325,9 +326,17 @@ func ChartHome(home, name, repository, version string) string {
 	return home
 }
 
+// withoutQuery is the URL as it may be repeated: a query may hold a token.
+func (r Remote) withoutQuery() string {
+	if before, _, ok := strings.Cut(r.URL, "?"); ok {
+		return before + "?..."
+	}
+	return r.URL
+}
+
 // Shown is the remote as a person reads it.
 func (r Remote) Shown() string {
-	text := r.URL
+	text := r.withoutQuery()
 	if r.Chart != "" {
 		text = "chart " + r.Chart + " of " + text
 	}
@@ -339,7 +348,7 @@ func (r Remote) Shown() string {
 
 // Command is what writes the source that is missing.
 func (r Remote) Command() string {
-	command := "plural source add NAME --" + string(r.Kind) + " " + quote(r.URL)
+	command := "plural source add NAME --" + string(r.Kind) + " " + quote(r.withoutQuery())
 	if r.Chart != "" {
 		command += " --chart " + quote(r.Chart)
 	}

@@ -44,8 +44,11 @@ func unanswered(obj any) (any, error) {
 
 // inCluster says whether a Service of the cluster is to serve a webhook.
 func inCluster(c admissionv1.WebhookClientConfig) bool {
-	if c.Service != nil || c.URL == nil {
-		return c.Service != nil
+	if c.Service != nil {
+		return true
+	}
+	if c.URL == nil {
+		return false
 	}
 	at, err := url.Parse(*c.URL)
 	return err == nil && egress.IsClusterName(at.Hostname())

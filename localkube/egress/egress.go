@@ -125,7 +125,7 @@ func (d *Dialer) dialService(ctx context.Context, network string, service *corev
 			if at < 0 || len(endpoint.Addresses) == 0 || endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
 				continue
 			}
-			if addr, err := netip.ParseAddr(endpoint.Addresses[0]); err == nil && !d.nobody(addr) {
+			if addr, err := netip.ParseAddr(endpoint.Addresses[0]); err == nil && !d.Cluster.Contains(addr.Unmap()) && !d.nobody(addr.Unmap()) {
 				return d.Outside(ctx, network, net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(*list.Ports[at].Port))))
 			}
 		}

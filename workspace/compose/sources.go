@@ -78,7 +78,8 @@ func upstream(s *fleet.SourceSpec) string {
 			text += ", chart " + s.Helm.Chart
 		}
 	case s.HTTP != nil:
-		text, ref = s.HTTP.URL, s.HTTP.Digest
+		text, _, _ = strings.Cut(s.HTTP.URL, "?") // which may hold a token
+		ref = s.HTTP.Digest
 	}
 	if ref != "" {
 		text += " at " + ref

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/internal/kustomizeurl"
@@ -147,7 +146,7 @@ func (w *closureWalk) follow(dir string, from spot, ref reference, depth int) *f
 			field: "spec.source.path", message: fmt.Sprintf("%s: %q is left out by spec.exclude", ref.field, ref.path),
 			fix: "remove it here or there",
 		}
-	case errors.Is(err, fs.ErrNotExist) && (ref.optional || looksRemote(ref.path)):
+	case errors.Is(err, fs.ErrNotExist) && ref.optional:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("%s: %q does not exist", ref.field, ref.path), fix: "correct or remove it"}
@@ -188,13 +187,4 @@ func (w *closureWalk) find(name string) (string, spot, error) {
 		return name + templateSuffix, at, nil
 	}
 	return name, at, err
-}
-
-// looksRemote recognises git addresses without a scheme, such as github.com/org/repo//path?ref=v1 and git@host:repo.
-func looksRemote(p string) bool {
-	if strings.ContainsAny(p, ":?") || strings.Contains(p, "//") {
-		return true
-	}
-	host, _, ok := strings.Cut(p, "/")
-	return ok && strings.Contains(strings.Trim(host, "."), ".")
 }

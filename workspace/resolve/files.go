@@ -36,7 +36,7 @@ func (r *Resolver) filesOf(s *fleet.Service, seen *view) (files, *fault) {
 	}
 	set := fileSet{root, seen.mounted(), declaration(s)}
 	found, ok := r.files.get(set)
-	if !ok || !seen.sources.still(found.remotes) {
+	if !ok || !seen.sources.upToDate(found.remotes) {
 		found, found.fault = r.findFiles(s, seen)
 		if found.fault == nil || !found.fault.unread && !seen.remote() {
 			r.files.set(set, found)

@@ -89,12 +89,14 @@ func (rs *Resolver) readsOwnFiles(snap *snapshot.Snapshot, dir string) (bool, er
 			case err != nil || e.IsDir():
 				return err
 			}
+			if reads = part == "charts" && path.Ext(name) == ".tgz"; reads {
+				return fs.SkipAll
+			}
 			text, err := fs.ReadFile(snap.FS(), name)
 			if err != nil {
 				return err
 			}
-			packed := part == "charts" && path.Ext(name) == ".tgz"
-			if reads = packed || bytes.Contains(text, []byte("Files")) || bytes.Contains(text, []byte("tpl")); reads {
+			if reads = bytes.Contains(text, []byte("Files")) || bytes.Contains(text, []byte("tpl")); reads {
 				return fs.SkipAll
 			}
 			return nil

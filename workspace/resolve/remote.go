@@ -29,6 +29,8 @@ type remote struct {
 	kustomizeurl.Remote
 	source *fleet.Source
 	ref    string
+	// guessed says that the address would rather mean something that no source is, yet.
+	guessed bool
 	// used are the files and folders of its repository that are needed.
 	used []string
 }
@@ -64,7 +66,7 @@ func (s *remoteSources) find(from spot, meanings []kustomizeurl.Remote) (*remote
 			fix:     "vendor it, or take kustomize.remotes: false out of plural.yaml",
 		}
 	}
-	for _, meaning := range meanings {
+	for i, meaning := range meanings {
 		source, ok := s.fleet.RemoteSource(meaning)
 		if !ok {
 			continue
@@ -83,7 +85,7 @@ func (s *remoteSources) find(from spot, meanings []kustomizeurl.Remote) (*remote
 			why := sourceProblem(s.service, source.Metadata.Name, "", err)
 			return nil, nil, &fault{message: why.Message, fix: why.Fix, awaits: source.Metadata.Name, unread: true}
 		}
-		return &remote{Remote: meaning, source: source, ref: ref}, snap, nil
+		return &remote{Remote: meaning, source: source, ref: ref, guessed: i > 0}, snap, nil
 	}
 	return nil, nil, &fault{
 		unread:  true,
@@ -122,16 +124,16 @@ func (s *remoteSources) sourceOf(from spot) string {
 	return s.service.Spec.Source.Name
 }
 
-// still tells whether remotes that were found before are what a look would find now. Who may use a private one differs from
-// service to service, so that is always looked at.
-func (s *remoteSources) still(list []remoteFiles) bool {
+// upToDate tells whether find would give the same remotes now. Private sources are always looked up again, since services differ
+// in which of them they may use, and so is what an address means only as long as no source is what it would rather mean.
+func (s *remoteSources) upToDate(list []remoteFiles) bool {
 	return !slices.ContainsFunc(list, func(f remoteFiles) bool {
 		source, ok := s.fleet.RemoteSource(f.Remote)
-		if !ok || source.Metadata.Name != f.source.Metadata.Name || secretOf(source) != "" || !s.fleet.Workspace.Remotes() {
+		if !ok || f.guessed || source.Metadata.Name != f.source.Metadata.Name || secretOf(source) != "" || !s.fleet.Workspace.Remotes() {
 			return true
 		}
 		snap, err := s.all.Snapshot(source.Metadata.Name, f.ref)
-		if err != nil {
+		if err != nil || snap.Commit().ID != f.snap.Commit().ID {
 			return true
 		}
 		root, _, err := snap.Hash(".")
@@ -186,6 +188,9 @@ func (w *closureWalk) mount(from spot, meanings []kustomizeurl.Remote) (kustomiz
 	remotes := 0
 	for _, m := range w.view.mounts {
 		if m.at == root {
+			if m.remote != nil {
+				m.remote.guessed = m.remote.guessed || found.guessed
+			}
 			return found.Remote, nil
 		}
 		if m.remote != nil {

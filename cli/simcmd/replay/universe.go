@@ -152,7 +152,7 @@ func settings(d *resolve.Deployment) string {
 func input(d *resolve.Deployment, files fs.FS) render.Input {
 	in := render.Input{
 		Renderer: d.Renderer, Path: d.Path, Namespace: d.Namespace, Service: d.Service, Parameters: d.Parameters, Files: files,
-		ThirdParty: !d.OwnRepository, Tenant: render.Tenant(d.ServiceAccount, d.AllowedNamespaces),
+		ThirdParty: !d.OwnRepository, Tenant: render.Tenant(d.Cluster, d.ServiceAccount, d.AllowedNamespaces),
 	}
 	if d.Helm != nil {
 		in.Helm = &render.Helm{
