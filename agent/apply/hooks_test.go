@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -102,6 +104,60 @@ func TestAHookThatCannotBeDeletedNowIsDeletedBeforeTheSyncIsDone(t *testing.T) {
 	if w.exists(hook) {
 		t.Error("it was never deleted")
 	}
+}
+
+func TestWhatAHookNeedsStaysWhileAnotherOfAFailedStageRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ours := func(obj *unstructured.Unstructured, more ...string) *unstructured.Unstructured {
+		return annotated(annotated(obj, "plural.sh/hook", "pre-sync"), more...)
+	}
+	settings := ours(configMap("settings", "1"), "plural.sh/wave", "-1", "plural.sh/hook-delete-policy", "succeeded")
+	slow := failing("slow")
+	must(0, unstructured.SetNestedField(slow.Object, int64(4), "spec", "activeDeadlineSeconds"))
+	req := w.request(settings, ours(failing("fast")), ours(slow), configMap("web", "1"))
+
+	hasFailed := func(r *apply.Result, name string) bool {
+		return slices.ContainsFunc(r.Objects, func(o apply.ObjectResult) bool { return o.Name == name && o.Err != nil })
+	}
+	early := false
+	w.follows(req, func(r *apply.Result) bool {
+		if hasFailed(r, "fast") && !hasFailed(r, "slow") {
+			early = true
+			w.mustExist(settings)
+		}
+		return hasFailed(r, "slow")
+	})
+	if !early {
+		t.Error("both failed at once: nothing was seen")
+	}
+	w.follows(req, func(*apply.Result) bool { return !w.exists(settings) })
+}
+
+func TestAHookForFailuresIsDeletedThoughItsFirstDeletionFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var away atomic.Bool
+	away.Store(true)
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && away.Load() {
+				text := `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "code": 500}`
+				return &http.Response{
+					StatusCode: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(strings.NewReader(text)), Request: r,
+				}, nil
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	alarm := annotated(configMap("alarm", "1"), "plural.sh/hook", "sync-fail", "plural.sh/hook-delete-policy", "succeeded")
+	req := w.request(alarm, annotated(failing("bad"), "plural.sh/hook", "pre-sync"), configMap("web", "1"))
+	w.follows(req, func(r *apply.Result) bool {
+		return strings.Contains(strings.Join(r.Notes, " "), "alarm is done and cannot be deleted")
+	})
+	away.Store(false)
+	w.follows(req, func(*apply.Result) bool { return !w.exists(alarm) })
 }
 
 func TestHooksOfArgoCDGoWhenTheWholeSyncHasEnded(t *testing.T) {

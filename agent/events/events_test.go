@@ -202,22 +202,42 @@ func TestWhoMayNotReadEventsIsToldNothing(t *testing.T) {
 	}
 }
 
+func TestANamespaceThatMayNotBeReadSilencesNoOther(t *testing.T) {
+	w := newWorld(t)
+	server := &answers{}
+	config := &rest.Config{Host: "http://cluster.test", Transport: server}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.closed = "first"
+	reader := events.New(objects, w.kinds(w.RESTConfig), slog.New(slog.DiscardHandler))
+	masked := func(text string) string { return strings.NewReplacer("no  such", "***", "Failed", "***").Replace(text) }
+	said, err := reader.Read(t.Context(), []events.Object{
+		{ID: object.ID{Kind: "Pod", Namespace: "first", Name: "b"}, UID: "b"}, {ID: object.ID{Kind: "Pod", Namespace: "web", Name: "a"}, UID: "a"},
+	}, masked)
+	if diff := cmp.Diff(map[string][]string{"a": {"***: *** image"}}, said); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
 // answers is an API server of a few kinds, which counts how often it is asked for Events.
 type answers struct {
 	asked   atomic.Int64
 	refuses atomic.Bool
+	closed  string // a namespace whose Events nobody may read
 }
 
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, status := `{}`, http.StatusNotFound
 	switch {
-	case r.URL.Path == "/api/v1/namespaces/web/events" && a.refuses.Load():
+	case a.closed != "" && r.URL.Path == "/api/v1/namespaces/"+a.closed+"/events", r.URL.Path == "/api/v1/namespaces/web/events" && a.refuses.Load():
 		a.asked.Add(1)
 		body, status = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`, http.StatusForbidden
 	case r.URL.Path == "/api/v1/namespaces/web/events":
 		a.asked.Add(1)
 		body, status = `{"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": [
-			{"kind": "Event", "apiVersion": "v1", "reason": "Failed", "message": "no such image",
+			{"kind": "Event", "apiVersion": "v1", "reason": "Failed", "message": "no  such image",
 			"involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "a"}}]}`, http.StatusOK
 	case r.URL.Path == "/api", r.URL.Path == "/apis":
 		body, status = `{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []}`, http.StatusOK

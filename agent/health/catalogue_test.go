@@ -149,7 +149,7 @@ func readFixtures(t *testing.T, file string) map[string]*fixtures {
 	return known
 }
 
-func TestARuleIsCompiledOnceForAllWhoAsk(t *testing.T) {
+func TestARuleJudgesForManyAtOnce(t *testing.T) {
 	ready := []any{map[string]any{"type": "Ready", "status": "True"}}
 	obj := object(t, "Certificate.cert-manager.io", map[string]any{"status": map[string]any{"conditions": ready}})
 	var all sync.WaitGroup
@@ -240,6 +240,28 @@ func reference(all map[string][]*health.Entry) string {
 		fmt.Fprintf(&out, "| `%s` | %s | `%s` |\n", name, strings.Join(slices.Sorted(maps.Keys(groups[group])), ", "), files[group])
 	}
 	return out.String()
+}
+
+func TestAHookHasNotSucceededByWaiting(t *testing.T) {
+	const old = `metadata: {name: a, creationTimestamp: "2020-01-01T00:00:00Z"}`
+	var judge *health.Judge
+	workflow := parse(t, "{apiVersion: argoproj.io/v1alpha1, kind: Workflow, "+old+"}")
+	if got := judge.OfHook(workflow); got.Phase != health.Progressing || got.Until != 0 {
+		t.Errorf("a hook is %v", got)
+	}
+	if got := judge.Of(workflow); got.Phase != health.Healthy {
+		t.Errorf("an object is %v", got)
+	}
+	if got := judge.OfHook(parse(t, "{apiVersion: example.com/v1, kind: Setting, "+old+"}")); got.Phase != health.Healthy {
+		t.Errorf("a kind that nobody listed is %v", got)
+	}
+	own, err := health.NewJudge([]health.Rule{{Group: "argoproj.io", Kind: "Workflow", Healthy: "true"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := own.OfHook(workflow); got.Phase != health.Healthy {
+		t.Errorf("by a rule of people's own it is %v", got)
+	}
 }
 
 func TestTheCatalogueBelievesNoStatusOfAnOlderGeneration(t *testing.T) {

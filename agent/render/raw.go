@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -58,8 +57,8 @@ func (j *job) noManifest(name string, err error) error {
 		name += templateSuffix
 	}
 	out := *wrong
-	out.Fix = fmt.Sprintf("%s; or, if it is no manifest, have the service leave it out: exclude: [%q]",
-		cmp.Or(wrong.Fix, "correct it"), "/"+strings.TrimPrefix(name, j.Path+"/"))
+	out.Fix = fmt.Sprintf("correct it; or, if it is no manifest, have the service leave it out: exclude: [%q]",
+		"/"+strings.TrimPrefix(name, j.Path+"/"))
 	return &out
 }
 

@@ -210,6 +210,29 @@ func remote(t *testing.T, address string, files fs.FS) render.Mount {
 	return render.Mount{At: meanings[0].Root(), Path: ".", Files: files}
 }
 
+func TestARemoteReadsNoFileOfAnotherThatItDoesNotName(t *testing.T) {
+	const private, public = "https://git.example.com/org/private", "https://git.example.com/org/public"
+	secret := remote(t, private, tree("-- kustomization.yaml --\nresources: []\n-- values.yaml --\na: secret\n"))
+	in := input(render.Kustomize, tree("-- app/kustomization.yaml --\nresources: ['"+private+"//.', '"+public+"//base']\n"))
+	in = mounting(in, secret, remote(t, public, tree("-- base/kustomization.yaml --\nconfigMapGenerator: [{name: a, files: [a.b/"+secret.At+"/values.yaml]}]\n")))
+	if failed := failure(t, newRenderer(t), in); failed.Reason != render.Invalid || strings.Contains(failed.Error(), "secret") {
+		t.Errorf("%s: %v", failed.Reason, failed)
+	}
+}
+
+func TestOnlyReferencesAreTakenForAddressesInWhateverCase(t *testing.T) {
+	const address = "https://git.example.com/org/lib"
+	in := input(render.Kustomize, tree("-- app/kustomization.yaml --\nResources: ['"+address+"//base']\ncommonAnnotations: {source: '"+address+"//base'}\n"))
+	in = mounting(in, remote(t, address, tree("-- base/kustomization.yaml --\nresources: [x.yaml]\n-- base/x.yaml --\n"+configMap("x"))))
+	out, err := newRenderer(t).Render(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Objects) != 1 || out.Objects[0].GetAnnotations()["source"] != address+"//base" {
+		t.Errorf("%v", out.Objects)
+	}
+}
+
 func TestRemotesStayInTheirOwnRepositoryAndEnd(t *testing.T) {
 	const address = "https://git.example.com/org/lib"
 	for name, test := range map[string]struct{ own, lib, place, want string }{
@@ -241,6 +264,11 @@ func TestRemotesStayInTheirOwnRepositoryAndEnd(t *testing.T) {
 				"-- two/kustomization.yaml --\nnamespace: two\nnamePrefix: x-\nresources: ['ADDRESS//a']\n",
 			"-- a/kustomization.yaml --\nhelmCharts: [{name: c}]\n-- a/charts/c/Chart.yaml --\n{apiVersion: v2, name: c, version: 1.0.0}\n",
 			"a/kustomization.yaml:1", "from the namespaces one, two",
+		},
+		"a mistake beside a chart": {
+			"-- app/kustomization.yaml --\nresources: [../one, ../two]\n-- one/kustomization.yaml --\nhelmCharts: [{name: c}]\n" +
+				"-- one/charts/c/Chart.yaml --\n{apiVersion: v2, name: c, version: 1.0.0}\n-- two/kustomization.yaml --\nresources:\n- missing.yaml\n",
+			"", "two/kustomization.yaml:2", `"missing.yaml" does not exist`,
 		},
 		"a bomb of values": {
 			"-- app/kustomization.yaml --\nhelmCharts: [{name: c, valuesFile: bomb.yaml}]\n-- app/charts/c/Chart.yaml --\nname: c\n-- app/bomb.yaml --\n" + bomb(9),

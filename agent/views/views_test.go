@@ -72,6 +72,7 @@ func newWorld(t *testing.T, idle time.Duration) *world {
 	w.warnings = events.New(cluster.Dynamic, w.engine.Kinds(), slog.New(slog.DiscardHandler))
 	w.views = views.New(views.Options{
 		Objects: objects, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine, Said: w.warnings.Said, Idle: idle,
+		Mask: func(service, text string) string { return strings.ReplaceAll(text, "0/7", "*** of "+service) },
 	})
 	w.keep(w.engine.Run)
 	w.keep(w.views.Run)
@@ -335,6 +336,24 @@ spec:
 		w.warnings.Of(t.Context(), w.service, []events.Object{web}, masked) // as each pass of the agent does
 		return slices.Equal(s.tell(`serviceaccount "***" not found`), []string{"Deployment", "ReplicaSet"})
 	})
+}
+
+func TestWhatAnObjectSaysOfItselfIsMasked(t *testing.T) {
+	w := newWorld(t, 0)
+	w.apply("k1", `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 7
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {serviceAccountName: nobody, containers: [{name: main, image: none}]}}`)
+	for name, view := range map[string]*channel.ObjectsRequest{"tree": {Service: w.service}, "kind": kindView("deployments", w.Namespace)} {
+		s := w.look(view)
+		w.eventually("the "+name+" shows it masked", func() bool {
+			return strings.Contains(s.find("Deployment", "web").GetMessage(), "*** of "+w.service)
+		})
+	}
 }
 
 func TestAServiceThatHasNothingIsAnEmptyTree(t *testing.T) {

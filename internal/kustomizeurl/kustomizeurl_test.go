@@ -73,6 +73,16 @@ func TestWhatMustNotBeFetchedIsNoRemote(t *testing.T) {
 	}
 }
 
+func TestTheQueryOfAFileIsNotRepeated(t *testing.T) {
+	list, err := Parse("https://example.com/x.yaml?token=hunter2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := list[0].Shown() + list[0].Command() + list[0].Root(); strings.Contains(said, "hunter2") {
+		t.Error(said)
+	}
+}
+
 func TestTheSameRemoteIsKnownByAnySpelling(t *testing.T) {
 	parse := func(text string) Remote {
 		list, err := Parse(text)
