@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -18,7 +19,8 @@ func refs(tree *cel.Ast) []Ref {
 	return r.refs
 }
 
-// reader collects what is read. Names that a macro brings are no variables.
+// reader collects what is read. Names that a macro brings are no variables, unless a dot before them says that the variable is
+// meant: the compiler writes .answers where answers is another's name.
 type reader struct{ refs []Ref }
 
 func (r *reader) visit(e ast.Expr, local []string) {
@@ -57,13 +59,14 @@ func (r *reader) visit(e ast.Expr, local []string) {
 func (r *reader) comprehension(c ast.ComprehensionExpr, local []string) {
 	r.visit(c.IterRange(), local)
 	r.visit(c.AccuInit(), local)
-	inside := append(slices.Clip(local), c.IterVar(), c.AccuVar())
+	after := append(slices.Clip(local), c.AccuVar())
+	inside := append(slices.Clip(after), c.IterVar())
 	if c.HasIterVar2() {
 		inside = append(inside, c.IterVar2())
 	}
 	r.visit(c.LoopCondition(), inside)
 	r.visit(c.LoopStep(), inside)
-	r.visit(c.Result(), inside)
+	r.visit(c.Result(), after)
 }
 
 // path is what a chain of fields and indexes reads; false when e is something else. Of a computed index, what is read to
@@ -71,8 +74,8 @@ func (r *reader) comprehension(c ast.ComprehensionExpr, local []string) {
 func (r *reader) path(e ast.Expr, local []string) ([]string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		name := e.AsIdent()
-		return []string{name}, !slices.Contains(local, name) && slices.Contains(Names(), name)
+		name, global := strings.CutPrefix(e.AsIdent(), ".")
+		return []string{name}, (global || !slices.Contains(local, name)) && slices.Contains(Names(), name)
 	case ast.SelectKind:
 		base, ok := r.whole(e.AsSelect().Operand(), local)
 		return append(base, e.AsSelect().FieldName()), ok
