@@ -58,6 +58,10 @@ type Options struct {
 	Repo, Branch    string
 	RepoCredentials outbound.Credentials
 	RepoKeys        [][]byte
+	// RepoDescendsFrom is a commit that the branch has to come out of, empty for none, where there are keys. RepoFollowRewinds
+	// lets the branch leave what was verified of it.
+	RepoDescendsFrom  string
+	RepoFollowRewinds bool
 	// Identities open what is sealed for the hub: the credentials of sources. Nil means that it has none.
 	Identities func() ([]age.Identity, error)
 	// Edits let the hub commit what people ask for; nil: it never writes to the installation repo.

@@ -69,7 +69,13 @@ func (o *Options) installation() (gitagent.Want, error) {
 	return gitagent.Want{
 		ID: gitagent.ID("installation", address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
 		Open: func() (mirror.Upstream, error) {
-			return gitsource.New(gitsource.Options{URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check})
+			own := gitsource.Options{
+				URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check, DescendsFrom: o.RepoDescendsFrom,
+			}
+			if o.RepoFollowRewinds {
+				own.Rewinds = gitsource.RewindsFollow
+			}
+			return gitsource.New(own)
 		},
 	}, nil
 }

@@ -68,6 +68,8 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.AgentImage, "agent-image", "", "the `IMAGE` that clusters which join by a token start their agents from (default that of this version)")
 	flags.StringVar(&o.editAuth, "edit-credentials", "", "the `FOLDER` with credentials that may push to the repo, for --edits (default: what the URL holds)")
 	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
+	flags.StringVar(&o.RepoDescendsFrom, "repo-descends-from", "", "with --repo-keys: the `COMMIT` that the branch has to come out of")
+	flags.BoolVar(&o.RepoFollowRewinds, "repo-follow-rewinds", false, "with --repo-keys: follow a branch that left what was verified of it")
 	flags.StringVar(&o.Data, "data", "", "the `FOLDER` for mirrors, bundles and observed state (required)")
 	flags.StringVar(&o.Listen, "listen", ":8080", "the `ADDRESS` for agents and people")
 	flags.StringVar(&o.Options.URL, "url", "", "the `URL` by which agents know the hub (default spec.hub.url of plural.yaml)")
@@ -119,6 +121,9 @@ func serve(ctx context.Context, o *serveOptions) error {
 	}
 	if (o.edits || o.editAuth != "") && len(o.repoKeys) > 0 {
 		return &ui.Err{Msg: "the hub cannot sign, so its own commits would be refused", Fix: "leave out --edits, or --repo-keys"}
+	}
+	if (o.RepoDescendsFrom != "" || o.RepoFollowRewinds) && len(o.repoKeys) == 0 {
+		return &ui.Err{Msg: "what the branch comes out of is judged with its signatures", Fix: "give --repo-keys FILES too"}
 	}
 	if o.cluster.Name != "" && o.TokenFile == "" {
 		return &ui.Err{Msg: "replicas need one token for people's tools", Fix: "--token-file FILE, with the same content for all of them"}

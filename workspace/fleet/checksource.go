@@ -31,6 +31,8 @@ var (
 	ociPath   = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 	ociTag    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 	ociDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	// commitID is how git writes one in full.
+	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
 func (d *document) checkSource(s *Source) {
@@ -203,12 +205,33 @@ func (d *document) checkVerification(kind string, v *Verification) {
 	case v.Keyless != nil && kind != "" && kind != "oci":
 		d.Fault("spec.verify.keyless", "name files with public keys as keys", "keyless signatures are for oci sources, and this one is %s", kind)
 	}
+	d.checkDescent(kind, v)
 	for i, key := range v.Keys {
 		d.checkFilePath(index("spec.verify.keys", i), key)
 	}
 	if v.Keyless != nil {
 		d.checkURL("spec.verify.keyless.issuer", v.Keyless.Issuer, "https")
 		d.checkFilePath("spec.verify.keyless.trustRoot", v.Keyless.TrustRoot)
+	}
+}
+
+// checkDescent looks at what a branch's commits are bound by besides their signatures.
+func (d *document) checkDescent(kind string, v *Verification) {
+	if kind != "" && kind != "git" {
+		for field, value := range map[string]string{"spec.verify.descendsFrom": v.DescendsFrom, "spec.verify.rewinds": v.Rewinds} {
+			if value != "" {
+				d.Fault(field, "remove it", "%s is for branches of git sources, and this one is %s", field, kind)
+			}
+		}
+		return
+	}
+	if v.DescendsFrom != "" && !commitID.MatchString(v.DescendsFrom) {
+		d.Fault("spec.verify.descendsFrom", "write the 40 hex digits that git rev-parse prints",
+			"bad commit %s", strict.Quote(v.DescendsFrom))
+	}
+	if v.Rewinds != "" && v.Rewinds != "follow" {
+		d.Fault("spec.verify.rewinds", "write follow, or remove the field: a branch that leaves what was verified of it stays where it was then",
+			"bad rewinds %s", strict.Quote(v.Rewinds))
 	}
 }
 

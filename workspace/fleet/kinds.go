@@ -201,6 +201,10 @@ type Verification struct {
 	// Keys are files of the installation repo with public keys: OpenPGP, SSH, PEM.
 	Keys    []string `yaml:"keys,omitempty" json:"keys,omitempty"`
 	Keyless *Keyless `yaml:"keyless,omitempty" json:"keyless,omitempty"`
+	// DescendsFrom is a commit of a git source that its branches have to come out of.
+	DescendsFrom string `yaml:"descendsFrom,omitempty" json:"descendsFrom,omitempty"`
+	// Rewinds is empty, so that a branch of a git source never leaves what was verified of it, or "follow".
+	Rewinds string `yaml:"rewinds,omitempty" json:"rewinds,omitempty"`
 }
 
 // Keyless is the identity behind signatures without a lasting key, and who vouches for it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/pluralsh/plural/workspace/mirror"
 )
 
 // answer is what a server knows of two commits.
@@ -46,4 +48,91 @@ func (s *Source) descends(ctx context.Context, server *greeting, newer, older st
 			return yes
 		}
 	}
+}
+
+// descent is a commit and one that it may have come out of.
+type descent struct{ commit, older string }
+
+// maxWalked bounds how many commits may lie between two whose descent is shown.
+const maxWalked = 200_000
+
+// cameOutOf shows by the commits themselves that one came out of another: they name their parents, and their ids are made of
+// that. A server's word is believed only when it says no.
+func (s *Source) cameOutOf(ctx context.Context, j *job, commit, older string) (bool, error) {
+	of := descent{commit, older}
+	if came, ok := s.proofs[of]; ok {
+		return came, nil
+	}
+	came, err := reaches(ctx, j.into, of)
+	if err == nil && !came && s.descends(ctx, j.server, commit, older) != no {
+		if err = s.bringBetween(ctx, j, of); err == nil || own(err) {
+			came, err = reaches(ctx, j.into, of)
+		}
+	}
+	if err == nil {
+		s.proofs[of] = came
+	}
+	return came, err
+}
+
+// reaches walks from parent to parent, as far as commits are here.
+func reaches(ctx context.Context, into mirror.Receiver, of descent) (bool, error) {
+	seen := map[string]bool{of.commit: true}
+	for next := []string{of.commit}; len(next) > 0 && len(seen) <= maxWalked; {
+		id := next[0]
+		if id == of.older {
+			return true, nil
+		}
+		if next = next[1:]; ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		kind, body, err := into.Object(id)
+		if err != nil || kind != "commit" {
+			continue
+		}
+		for _, parent := range parents(body) {
+			if !seen[parent] {
+				seen[parent] = true
+				next = append(next, parent)
+			}
+		}
+	}
+	return false, nil
+}
+
+// parents stand together behind a commit's tree.
+func parents(body []byte) []string {
+	var list []string
+	_, headers, _ := strings.Cut(string(body), "\n")
+	for line := range strings.Lines(headers) {
+		parent, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "parent ")
+		if !ok {
+			break
+		}
+		list = append(list, parent)
+	}
+	return list
+}
+
+// bringBetween asks for the commits between two, and for nothing that they hold where the server can leave that out.
+func (s *Source) bringBetween(ctx context.Context, j *job, of descent) error {
+	wants := []string{of.commit}
+	if !j.server.v2 {
+		q := wantV0(j.server, wants, false)
+		q.WriteString(flushPacket)
+		q.line("have %s", of.older)
+		q.line("done")
+		return s.askV0(ctx, j, q)
+	}
+	q := j.server.command("fetch")
+	q.line("no-progress")
+	q.line("ofs-delta")
+	if j.server.has("fetch", "filter") {
+		q.line("filter tree:0")
+	}
+	q.line("want %s", of.commit)
+	q.line("have %s", of.older)
+	q.line("done")
+	q.WriteString(flushPacket)
+	return s.askV2(ctx, j, q.String(), wants)
 }

@@ -30,10 +30,11 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // wanted are the objects that must be asked for: those that are not here, and once in a process's life those that are here
 // and not whole, which an interrupted fetch may have left. What the mirror then still refuses, it refuses for what it is.
-func (s *Source) wanted(found map[string]string, into mirror.Receiver) []string {
+func (s *Source) wanted(j *job, found map[string]string) []string {
 	var wants []string
+	into := j.into
 	for ref, id := range found {
-		if known := into.Tip(ref); known.ID == s.tipID(id) && into.Complete(known.Commit) && !s.unjudged(id, into) {
+		if known := into.Tip(ref); known.ID == s.tipID(id) && into.Complete(known.Commit) && !s.unjudged(j, ref, id) {
 			continue
 		}
 		commit, err := peel(into, id)
@@ -47,11 +48,11 @@ func (s *Source) wanted(found map[string]string, into mirror.Receiver) []string 
 }
 
 // unjudged says that a verdict is due on an object that is not here any more.
-func (s *Source) unjudged(id string, into mirror.Receiver) bool {
-	if _, judged := s.verdicts[id]; judged || s.options.Check == nil {
+func (s *Source) unjudged(j *job, ref, id string) bool {
+	if _, judged := s.verdicts[verdict{j.names[ref], id}]; judged || s.options.Check == nil {
 		return false
 	}
-	_, _, err := into.Object(id)
+	_, _, err := j.into.Object(id)
 	return err != nil
 }
 
@@ -63,7 +64,8 @@ func (s *Source) forget(refs []string, found map[string]string) {
 	}
 	gone := func(id string, _ error) bool { return !named[id] }
 	maps.DeleteFunc(s.tried, gone)
-	maps.DeleteFunc(s.verdicts, gone)
+	maps.DeleteFunc(s.verdicts, func(v verdict, _ error) bool { return !named[v.id] })
+	maps.DeleteFunc(s.proofs, func(d descent, _ bool) bool { return !named[d.commit] })
 	maps.DeleteFunc(s.absent, func(id, _ string) bool { return !named[id] })
 	maps.DeleteFunc(s.tracks, func(ref string, _ *track) bool { return !slices.Contains(refs, ref) })
 }
@@ -71,7 +73,7 @@ func (s *Source) forget(refs []string, found map[string]string) {
 // bringAll fetches what the refs name and is not here. What has come out of a commit that is here is asked for as a
 // change to that, anything else as one commit with all its files. Errors that concern single objects are by their id.
 func (s *Source) bringAll(ctx context.Context, j *job, found map[string]string) (map[string]error, error) {
-	wants := s.wanted(found, j.into)
+	wants := s.wanted(j, found)
 	near := s.near(ctx, j, found, wants)
 	for id, since := range near {
 		j.since = since
@@ -211,7 +213,11 @@ func (s *Source) fetchPack(ctx context.Context, j *job, wants []string) error {
 }
 
 func (s *Source) fetchV2(ctx context.Context, j *job, wants []string) error {
-	res, err := s.wire.ask(ctx, 2, j.requestV2(wants))
+	return s.askV2(ctx, j, j.requestV2(wants), wants)
+}
+
+func (s *Source) askV2(ctx context.Context, j *job, request string, wants []string) error {
+	res, err := s.wire.ask(ctx, 2, request)
 	if err != nil {
 		return err
 	}

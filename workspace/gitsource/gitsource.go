@@ -42,8 +42,12 @@ type Options struct {
 	Credentials outbound.Credentials
 	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.
 	Submodules string
-	// Check judges the signature of what a ref names: the annotated tag's, else the commit's. Nil judges nothing.
+	// Check judges the signature of what a ref names: the tag's, of the same name, or the branch's commit's. Nil judges nothing.
 	Check func(signed.Object) error
+	// DescendsFrom is a commit that every branch has to come out of; empty wants none. It needs a Check.
+	DescendsFrom string
+	// Rewinds is "" to refuse a verified branch that left what was verified of it before, or "follow".
+	Rewinds string
 	// Stall is how long an answer may pause before it is given up; zero means outbound.DefaultStall.
 	Stall time.Duration
 }
@@ -59,7 +63,8 @@ type Source struct {
 	// What follows belongs to Fetch. All of it may be lost.
 	server   *greeting // of a server that speaks version 2 over HTTP: its greeting is not asked for again
 	tried    map[string]error
-	verdicts map[string]error
+	verdicts map[verdict]error
+	proofs   map[descent]bool
 	absent   map[string]string // commits that an old server did not have, by its fingerprint then
 	tracks   map[string]*track
 	modules  map[string]*Source
@@ -79,6 +84,15 @@ func newSource(o Options, count *outbound.Counter) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Rewinds != "" && o.Rewinds != RewindsFollow {
+		return nil, fmt.Errorf("rewinds: %q is neither empty nor %q", o.Rewinds, RewindsFollow)
+	}
+	if o.DescendsFrom != "" && !isID(o.DescendsFrom) {
+		return nil, fmt.Errorf("descends from %.100q: write the 40 hex digits of a commit", o.DescendsFrom)
+	}
+	if (o.DescendsFrom != "" || o.Rewinds != "") && o.Check == nil {
+		return nil, errors.New("what a branch descends from is judged beside its signature: name the keys that sign it")
+	}
 	if o.Submodules != "" && o.Submodules != SubmodulesFollow {
 		return nil, fmt.Errorf("submodules: %q is neither empty nor %q", o.Submodules, SubmodulesFollow)
 	}
@@ -86,8 +100,8 @@ func newSource(o Options, count *outbound.Counter) (*Source, error) {
 		o.Stall = outbound.DefaultStall
 	}
 	s := &Source{
-		options: o, url: u, count: count, tried: map[string]error{}, verdicts: map[string]error{},
-		absent: map[string]string{}, tracks: map[string]*track{}, modules: map[string]*Source{},
+		options: o, url: u, count: count, tried: map[string]error{}, verdicts: map[verdict]error{},
+		proofs: map[descent]bool{}, absent: map[string]string{}, tracks: map[string]*track{}, modules: map[string]*Source{},
 	}
 	switch u.Scheme {
 	case "file":
@@ -151,10 +165,10 @@ func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver)
 	if err != nil {
 		return mirror.Answer{}, err
 	}
-	found, missing := resolve(refs, at, empty)
+	found, names, missing := resolve(refs, at, empty)
 	problems = append(problems, missing...)
-	s.forget(refs, found)
-	j := &job{server: server, refs: refs, into: into, haves: haves(refs, into), hinted: s.hinted.Swap(false)}
+	defer s.forget(refs, found)
+	j := &job{server: server, refs: refs, names: names, into: into, haves: haves(refs, into), hinted: s.hinted.Swap(false)}
 	failed, err := s.bringAll(ctx, j, found)
 	if err != nil {
 		return mirror.Answer{}, err
@@ -177,7 +191,9 @@ func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver)
 type job struct {
 	server *greeting
 	refs   []string
-	into   mirror.Receiver
+	// names are the full names that refs were found by.
+	names map[string]string
+	into  mirror.Receiver
 	// haves are commits that the server need not send again.
 	haves []string
 	// since is how far back history is asked for, in seconds; zero asks for none.

@@ -73,6 +73,10 @@ func (s *Source) packV0(ctx context.Context, j *job, wants []string, tips bool) 
 		q.line("have %s", id)
 	}
 	q.line("done")
+	return s.askV0(ctx, j, q)
+}
+
+func (s *Source) askV0(ctx context.Context, j *job, q *request) error {
 	res, err := s.wire.ask(ctx, 0, q.String())
 	if err != nil {
 		return err

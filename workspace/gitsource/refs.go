@@ -71,17 +71,17 @@ func (l lookout) prefixes() []string {
 	return slices.Sorted(maps.Keys(l.names))
 }
 
-// resolve finds the object that each ref names; what it leaves out, it gives as problems.
-func resolve(refs []string, at map[string]string, empty bool) (map[string]string, []error) {
-	found := make(map[string]string, len(refs))
-	var problems []error
+// resolve finds the object that each ref names, and the full name by which it does; a commit has none. What it leaves out, it
+// gives as problems.
+func resolve(refs []string, at map[string]string, empty bool) (found, names map[string]string, problems []error) {
+	found, names = make(map[string]string, len(refs)), make(map[string]string, len(refs))
 	for _, ref := range refs {
 		switch {
 		case isID(ref):
 			found[ref] = ref
 		case validName(ref):
-			if id := firstOf(at, candidates(ref)); id != "" {
-				found[ref] = id
+			if name := firstOf(at, candidates(ref)); name != "" {
+				found[ref], names[ref] = at[name], name
 				continue
 			}
 			problem := errNoRef
@@ -91,13 +91,13 @@ func resolve(refs []string, at map[string]string, empty bool) (map[string]string
 			problems = append(problems, &mirror.RefError{Ref: ref, Err: problem})
 		}
 	}
-	return found, problems
+	return found, names, problems
 }
 
 func firstOf(at map[string]string, names []string) string {
 	for _, name := range names {
-		if id := at[name]; id != "" {
-			return id
+		if at[name] != "" {
+			return name
 		}
 	}
 	return ""

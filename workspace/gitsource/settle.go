@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/workspace/mirror"
 )
 
@@ -54,13 +53,13 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 	known, way := into.Tip(ref), s.track(ref)
 	if known.ID == s.tipID(id) && into.Complete(known.Commit) {
 		way.back, way.turns = "", 0
-		return known, s.verify(id, into)
+		return known, s.believe(ctx, j, ref, id, original(known))
 	}
 	commit, err := peel(into, id)
 	if err != nil {
 		return known, err
 	}
-	if err := s.verify(id, into); err != nil {
+	if err := s.verify(j, ref, id); err != nil {
 		return known, err
 	}
 	rewound, wait := "", false
@@ -69,6 +68,9 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 	}
 	if wait {
 		return known, nil
+	}
+	if err := s.believe(ctx, j, ref, id, commit); err != nil {
+		return known, err
 	}
 	tip := mirror.Tip{ID: s.tipID(id), Commit: commit, Revision: commit, Rewound: rewound}
 	if s.options.Submodules == SubmodulesFollow {
@@ -126,29 +128,6 @@ func (s *Source) descent(ctx context.Context, j *job, ref, id, was string) answe
 func (j *job) left(commit string) bool {
 	return slices.Contains(j.into.Commits(), commit) &&
 		!slices.ContainsFunc(j.refs, func(ref string) bool { return j.into.Tip(ref).Commit == commit })
-}
-
-// verify judges the signature of what a ref names.
-func (s *Source) verify(id string, into mirror.Receiver) error {
-	if s.options.Check == nil {
-		return nil
-	}
-	if verdict, ok := s.verdicts[id]; ok {
-		return verdict
-	}
-	kind, body, err := into.Object(id)
-	if err != nil {
-		return fmt.Errorf("read %s to verify it: %w", id, err)
-	}
-	object, err := signed.Split(kind, body)
-	if err == nil {
-		err = s.options.Check(object)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s %.12s is not verified: %w", kind, id, err)
-	}
-	s.verdicts[id] = err
-	return err
 }
 
 // peel follows annotated tags to a commit.

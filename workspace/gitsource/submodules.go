@@ -94,7 +94,7 @@ func (s *Source) module(u *url.URL) (*Source, error) {
 			clear(s.modules)
 		}
 		o := s.options
-		o.URL, o.AllowFile, o.Check = key, false, nil
+		o.URL, o.AllowFile, o.Check, o.DescendsFrom, o.Rewinds = key, false, nil, "", "" // the commit that pins it was judged
 		remote, err := newSource(o, s.count)
 		if err != nil {
 			return nil, err

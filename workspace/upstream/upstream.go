@@ -117,10 +117,14 @@ func (a *Access) Parts() []string {
 	for _, key := range a.keys {
 		parts = append(parts, string(key))
 	}
-	if verify := a.source.Spec.Verify; verify != nil && verify.Keyless != nil {
+	verify := a.source.Spec.Verify
+	if verify == nil {
+		return parts
+	}
+	if verify.Keyless != nil {
 		parts = append(parts, verify.Keyless.Issuer, verify.Keyless.Identity)
 	}
-	return parts
+	return append(parts, verify.DescendsFrom, verify.Rewinds)
 }
 
 // Mirror speaks with the source's server for a mirror. File URLs are for those who say so.
@@ -132,9 +136,13 @@ func (a *Access) Mirror(allowFile bool) (mirror.Upstream, error) {
 		if err != nil {
 			return nil, err
 		}
-		return gitsource.New(gitsource.Options{
+		o := gitsource.Options{
 			URL: s.URL(), AllowFile: allowFile, Credentials: a.credentials, Submodules: s.Spec.Git.Submodules, Check: check,
-		})
+		}
+		if verify := s.Spec.Verify; verify != nil {
+			o.DescendsFrom, o.Rewinds = verify.DescendsFrom, verify.Rewinds
+		}
+		return gitsource.New(o)
 	case s.Spec.Helm != nil:
 		check, err := charts(a.keys)
 		if err != nil {
