@@ -27,6 +27,8 @@ import (
 type EditOptions struct {
 	// Credentials may push to the branch. They are no others than these: the hub reads with its own.
 	Credentials outbound.Credentials
+	// SigningKey is a private SSH key with which the hub signs its commits. Beside Options.RepoKeys it is what lets the hub commit.
+	SigningKey []byte
 }
 
 // change makes a change that somebody asks for, as a commit. It is empty when everything was so already.
@@ -69,8 +71,8 @@ func (h *hub) commits(fix string) error {
 	switch {
 	case h.Edits == nil:
 		return &api.Refused{Status: http.StatusForbidden, Message: "this hub only reads the installation repo", Fix: fix}
-	case len(h.RepoKeys) > 0: // its own commit would be refused, and with it all those behind it
-		return &api.Refused{Status: http.StatusForbidden, Message: "this hub believes signed commits alone, and cannot sign", Fix: fix}
+	case len(h.RepoKeys) > 0 && len(h.Edits.SigningKey) == 0: // its own commit would be refused, and with it all those behind it
+		return &api.Refused{Status: http.StatusForbidden, Message: "this hub believes signed commits alone, and has no key to sign with", Fix: fix}
 	}
 	return nil
 }
@@ -140,6 +142,19 @@ func author(name string) workspace.Author {
 
 // commit makes a commit in the installation repo, and has the hub look at it. It returns the tip when the plan changes nothing.
 func (h *hub) commit(ctx context.Context, p workspace.Proposal, plan func(*workspace.Tip) (*workspace.Plan, error)) (commit string, err error) {
+	if s := h.signatures; s != nil && s.people != nil {
+		p.Depth = historyDepth
+		free := plan
+		plan = func(tip *workspace.Tip) (*workspace.Plan, error) {
+			if err := s.tip(tip); err != nil {
+				h.Log.Warn("the hub does not commit on what it does not believe", "commit", tip.ID, "error", err)
+				return nil, &amend.Error{
+					Message: "the newest commit of the installation repo is signed by nobody whom the hub believes", Fix: "sign it, or take it back: plural status",
+				}
+			}
+			return free(tip)
+		}
+	}
 	err = h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
 		commit, err = remote.Propose(ctx, p, plan)
 		return err
@@ -166,6 +181,11 @@ func (h *hub) cloning(ctx context.Context, work func(context.Context, *workspace
 	return work(ctx, h.remote(dir))
 }
 
+// look shows the branch as it is now, and changes nothing.
+func (h *hub) look(ctx context.Context, depth int, look func(*workspace.Tip) error) error {
+	return h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error { return remote.Look(ctx, depth, look) })
+}
+
 // remote is the installation repo, with the credentials for writing to it and no others.
 func (h *hub) remote(dir string) *workspace.Remote {
 	address := gitsource.Expand(h.Repo)
@@ -173,5 +193,9 @@ func (h *hub) remote(dir string) *workspace.Remote {
 		u.User = nil
 		address = u.String()
 	}
-	return &workspace.Remote{URL: address, Branch: h.Branch, Credentials: h.Edits.Credentials, Dir: dir}
+	remote := &workspace.Remote{URL: address, Branch: h.Branch, Credentials: h.Edits.Credentials, Dir: dir}
+	if s := h.signatures; s != nil && s.own != nil {
+		remote.Sign = s.own.Git
+	}
+	return remote
 }

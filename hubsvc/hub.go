@@ -104,6 +104,8 @@ type hub struct {
 	reaching reaching
 	upgrades *upgrading
 	registry *prometheus.Registry
+	// signatures are those of the installation repo that are believed; nil means that nobody looks.
+	signatures *signatures
 	// certs are the certificates that this replica shows: to everybody, to the other replicas. Nil without.
 	certs, peerCerts *certs.Pair
 	// ring is the newest of what Log was told.
@@ -226,9 +228,10 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	if err != nil {
 		return err
 	}
-	if h.planner, err = newPlanner(h.Options, h.repos, h.editions, h.edits); err != nil {
+	if h.signatures, err = newSignatures(&h.Options, h.look); err != nil {
 		return err
 	}
+	h.planner = newPlanner(h.Options, h.repos, h.editions, h.edits, h.signatures)
 	h.bundles, err = cache.New(cache.Options{
 		Dir: filepath.Join(h.Data, "bundles"), MaxBytes: h.CacheBytes, Pack: h.planner.pack, Peer: h.elsewhere, Log: h.Log,
 		Metrics: h.registry,

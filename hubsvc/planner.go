@@ -53,17 +53,14 @@ type planner struct {
 	}
 }
 
-func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits func() bool) (*planner, error) {
-	u, err := newUpstreams(&o)
-	if err != nil {
-		return nil, err
-	}
+func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits func() bool, s *signatures) *planner {
+	u := newUpstreams(&o, s)
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
 		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New()}, moved: func(_, _ *plan) {},
 	}
 	p.current.Store(blank())
-	return p, nil
+	return p
 }
 
 // plan is the one in force. It is safe to call from any goroutine, as are the lookups below.

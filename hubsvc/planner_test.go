@@ -44,10 +44,7 @@ func plans(t *testing.T, o *origin, dir string) *planning {
 	}
 	options := Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, AllowFile: true, Log: log}
 	editions := edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: log})
-	p, err := newPlanner(options, set, editions, func() bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPlanner(options, set, editions, func() bool { return true }, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error { return set.Run(ctx) })

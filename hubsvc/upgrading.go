@@ -248,6 +248,11 @@ func moves(f *fleet.Fleet) bool {
 
 // closed is why the hub commits nothing now, if it does not.
 func (u *upgrading) closed() *v1.UpgradeReason {
+	if len(u.RepoKeys) > 0 { // what packages bring is more than the hub's key covers
+		return &v1.UpgradeReason{
+			Code: v1.ReasonReadOnly, Message: "this hub believes packages that people sign alone", Fix: "plural package upgrade, in a clone",
+		}
+	}
 	err := u.hub.commits("start the hub with --edits, or: plural package upgrade, in a clone")
 	if refused := new(api.Refused); errors.As(err, &refused) {
 		return &v1.UpgradeReason{Code: v1.ReasonReadOnly, Message: refused.Message, Fix: refused.Fix}
@@ -368,19 +373,17 @@ func (y *history) read(ctx context.Context, h *hub, commit string) error {
 		return nil
 	}
 	var past []upgrade.Move
-	err := h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
-		return remote.Look(ctx, historyDepth, func(tip *workspace.Tip) error {
-			if tip.ID != commit {
-				return errMoved
+	err := h.look(ctx, historyDepth, func(tip *workspace.Tip) error {
+		if tip.ID != commit {
+			return errMoved
+		}
+		commits, err := tip.Past()
+		for _, c := range commits {
+			if m, ok := upgrade.Past(c.ID, c.Message, c.Time); ok {
+				past = append(past, m)
 			}
-			commits, err := tip.Past()
-			for _, c := range commits {
-				if m, ok := upgrade.Past(c.ID, c.Message, c.Time); ok {
-					past = append(past, m)
-				}
-			}
-			return err
-		})
+		}
+		return err
 	})
 	if errors.Is(err, errMoved) {
 		h.replica.hint(h.planner.upstreams.own.ID)

@@ -1,8 +1,8 @@
 package hubsvc
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"slices"
@@ -11,6 +11,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
@@ -40,11 +41,10 @@ type source struct {
 	want gitagent.Want
 }
 
-func newUpstreams(o *Options) (*upstreams, error) {
+func newUpstreams(o *Options, s *signatures) *upstreams {
 	u := &upstreams{allowFile: o.AllowFile, identities: o.Identities}
-	own, err := o.installation()
-	u.own = own
-	return u, err
+	u.own = o.installation(s)
+	return u
 }
 
 // own is where the installation repo lies, and what opens it.
@@ -60,11 +60,11 @@ func (o *Options) own() (address string, credentials outbound.Credentials) {
 }
 
 // installation is the want of the installation repo, whose credentials come from the hub's own settings.
-func (o *Options) installation() (gitagent.Want, error) {
+func (o *Options) installation(s *signatures) gitagent.Want {
 	address, credentials := o.own()
-	check, err := upstream.Objects(o.RepoKeys)
-	if err != nil {
-		return gitagent.Want{}, fmt.Errorf("keys of the installation repo: %w", err)
+	var check func(context.Context, signed.Object) error
+	if s != nil && s.people != nil {
+		check = s.check
 	}
 	return gitagent.Want{
 		ID: gitagent.ID("installation", address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
@@ -77,7 +77,7 @@ func (o *Options) installation() (gitagent.Want, error) {
 			}
 			return gitsource.New(own)
 		},
-	}, nil
+	}
 }
 
 // of lists the sources of a fleet with the refs that its services read.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -36,10 +38,15 @@ type Remote struct {
 	Credentials outbound.Credentials
 	// Dir is a folder in which clones may lie for as long as a commit takes.
 	Dir string
+	// Sign makes the armored signature of a commit; nil leaves commits unsigned.
+	Sign func(payload []byte) ([]byte, error)
 }
 
 // Author is who wants a change.
 type Author struct{ Name, Email string }
+
+// maxCommit bounds the commits whose signatures are looked at, in bytes, as mirrors bound them.
+const maxCommit = 1 << 20
 
 // remoteAttempts bounds how often Commit plans again because others pushed meanwhile.
 const remoteAttempts = 5
@@ -163,6 +170,26 @@ func (t *Tip) Past() ([]Past, error) {
 	}
 }
 
+// Signed is a commit of the history as it was signed.
+func (t *Tip) Signed(id string) (signed.Object, error) {
+	raw, err := t.head.git.Storer.EncodedObject(plumbing.CommitObject, plumbing.NewHash(id))
+	if err != nil {
+		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+	}
+	in, err := raw.Reader()
+	if err != nil {
+		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+	}
+	body, err := io.ReadAll(io.LimitReader(in, maxCommit+1))
+	if err := errors.Join(err, in.Close()); err != nil {
+		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+	}
+	if len(body) > maxCommit {
+		return signed.Object{}, fmt.Errorf("commit %s is larger than %d bytes", id, maxCommit)
+	}
+	return signed.Split("commit", body)
+}
+
 // At is what a commit of the history holds.
 func (t *Tip) At(id string) (fs.FS, error) {
 	s, err := snapshot.Of(t.head.git.Storer, snapshot.Hash(id))
@@ -205,7 +232,7 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 		if err != nil {
 			return err
 		}
-		next, err := tip.head.with(tip.Files, planned.Files, p.By, planned.Message)
+		next, err := tip.head.with(tip.Files, planned, p.By, r.Sign)
 		if id = next.String(); err != nil || next == tip.head.commit.Hash {
 			return err
 		}
@@ -249,9 +276,9 @@ func (r *Remote) clone(ctx context.Context, auth transport.AuthMethod, depth int
 }
 
 // with is a commit on top of the head that has the files; the head itself when it has them already.
-func (h *head) with(tip fs.FS, files map[string][]byte, by Author, message string) (plumbing.Hash, error) {
-	entries := make(map[string]entry, len(files))
-	for path, content := range files {
+func (h *head) with(tip fs.FS, p *Plan, by Author, sign func([]byte) ([]byte, error)) (plumbing.Hash, error) {
+	entries := make(map[string]entry, len(p.Files))
+	for path, content := range p.Files {
 		if content == nil {
 			entries[path] = entry{}
 			continue
@@ -279,11 +306,39 @@ func (h *head) with(tip fs.FS, files map[string][]byte, by Author, message strin
 		return h.commit.Hash, nil
 	}
 	now := time.Now()
-	return storeCommit(h.git, &object.Commit{
+	c := &object.Commit{
 		Author:    object.Signature{Name: by.Name, Email: by.Email, When: now},
 		Committer: object.Signature{Name: "plural", Email: "plural@localhost", When: now},
-		Message:   message, TreeHash: tree, ParentHashes: []plumbing.Hash{h.commit.Hash},
-	})
+		Message:   strings.TrimSuffix(p.Message, "\n") + "\n", TreeHash: tree, ParentHashes: []plumbing.Hash{h.commit.Hash},
+	}
+	if sign != nil {
+		if err := signCommit(c, sign); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	return storeCommit(h.git, c)
+}
+
+// signCommit puts the signature of all else into a commit.
+func signCommit(c *object.Commit, sign func([]byte) ([]byte, error)) error {
+	object := new(plumbing.MemoryObject)
+	if err := c.EncodeWithoutSignature(object); err != nil {
+		return fmt.Errorf("encode commit: %w", err)
+	}
+	payload, err := object.Reader()
+	if err != nil {
+		return fmt.Errorf("encode commit: %w", err)
+	}
+	raw, err := io.ReadAll(payload)
+	if err != nil {
+		return fmt.Errorf("encode commit: %w", err)
+	}
+	signature, err := sign(raw)
+	if err != nil {
+		return fmt.Errorf("sign commit: %w", err)
+	}
+	c.PGPSignature = string(signature)
+	return nil
 }
 
 // inClear refuses what git must not hold in clear.

@@ -24,6 +24,7 @@ type serveOptions struct {
 	hubsvc.Options
 	cluster    hubsvc.ClusterOptions
 	repoKeys   []string
+	signingKey string
 	repoAuth   string
 	edits      bool
 	editAuth   string
@@ -70,6 +71,7 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
 	flags.StringVar(&o.RepoDescendsFrom, "repo-descends-from", "", "with --repo-keys: the `COMMIT` that the branch has to come out of")
 	flags.BoolVar(&o.RepoFollowRewinds, "repo-follow-rewinds", false, "with --repo-keys: follow a branch that left what was verified of it")
+	flags.StringVar(&o.signingKey, "signing-key", "", "the private SSH key `FILE` by which the hub signs its commits, for --edits beside --repo-keys")
 	flags.StringVar(&o.Data, "data", "", "the `FOLDER` for mirrors, bundles and observed state (required)")
 	flags.StringVar(&o.Listen, "listen", ":8080", "the `ADDRESS` for agents and people")
 	flags.StringVar(&o.Options.URL, "url", "", "the `URL` by which agents know the hub (default spec.hub.url of plural.yaml)")
@@ -119,8 +121,11 @@ func serve(ctx context.Context, o *serveOptions) error {
 	case o.cluster.Name == "" && (o.cluster.Listen != "" || o.cluster.NATS != "" || o.cluster.PeerListen != ""):
 		return &ui.Err{Msg: "which of the replicas is this?", Fix: "--replica NAME"}
 	}
-	if (o.edits || o.editAuth != "") && len(o.repoKeys) > 0 {
-		return &ui.Err{Msg: "the hub cannot sign, so its own commits would be refused", Fix: "leave out --edits, or --repo-keys"}
+	if (o.edits || o.editAuth != "") && len(o.repoKeys) > 0 && o.signingKey == "" {
+		return &ui.Err{
+			Msg: "the hub's own commits would be refused: it has no key to sign them with",
+			Fix: "--signing-key FILE, made by: ssh-keygen -t ed25519 -N '' -f FILE",
+		}
 	}
 	if (o.RepoDescendsFrom != "" || o.RepoFollowRewinds) && len(o.repoKeys) == 0 {
 		return &ui.Err{Msg: "what the branch comes out of is judged with its signatures", Fix: "give --repo-keys FILES too"}
@@ -160,6 +165,14 @@ func (o *serveOptions) readFiles() (err error) {
 	if o.editAuth != "" {
 		if o.Edits.Credentials, err = outbound.ReadCredentials(o.editAuth); err != nil {
 			return err
+		}
+	}
+	if o.signingKey != "" {
+		if o.Edits == nil {
+			return &ui.Err{Msg: "a signing key is for commits, and this hub makes none", Fix: "--edits, or leave out --signing-key"}
+		}
+		if o.Edits.SigningKey, err = os.ReadFile(o.signingKey); err != nil {
+			return fmt.Errorf("read signing key: %w", err)
 		}
 	}
 	for _, name := range o.repoKeys {

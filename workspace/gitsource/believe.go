@@ -27,7 +27,7 @@ type verdict struct{ name, id string }
 
 // believe judges all that there is to judge of what a ref names: commit is id, or what the tag id leads to.
 func (s *Source) believe(ctx context.Context, j *job, ref, id, commit string) error {
-	if err := s.verify(j, ref, id); err != nil {
+	if err := s.verify(ctx, j, ref, id); err != nil {
 		return err
 	}
 	if err := s.descended(ctx, j, ref, commit); err != nil {
@@ -37,7 +37,7 @@ func (s *Source) believe(ctx context.Context, j *job, ref, id, commit string) er
 }
 
 // verify judges the signature of what a ref names, and whether it was made for that name.
-func (s *Source) verify(j *job, ref, id string) error {
+func (s *Source) verify(ctx context.Context, j *job, ref, id string) error {
 	if s.options.Check == nil {
 		return nil
 	}
@@ -49,22 +49,24 @@ func (s *Source) verify(j *job, ref, id string) error {
 	if err != nil {
 		return fmt.Errorf("read %s to verify it: %w", id, err)
 	}
-	if err = s.judge(kind, body); err == nil {
+	if err = s.judge(ctx, kind, body); err == nil {
 		err = namedAs(key.name, kind, body)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %.12s is not verified: %w", kind, id, err)
 	}
-	s.verdicts[key] = err
+	if !errors.Is(err, ErrUndecided) {
+		s.verdicts[key] = err
+	}
 	return err
 }
 
-func (s *Source) judge(kind string, body []byte) error {
+func (s *Source) judge(ctx context.Context, kind string, body []byte) error {
 	object, err := signed.Split(kind, body)
 	if err != nil {
 		return err
 	}
-	return s.options.Check(object)
+	return s.options.Check(ctx, object)
 }
 
 // namedAs says whether a signed object may stand under the full name of a ref. One that was asked for by its id has no name.
@@ -100,7 +102,7 @@ func (s *Source) descended(ctx context.Context, j *job, ref, commit string) erro
 		return nil
 	}
 	floor, was := s.options.DescendsFrom, original(j.into.Tip(ref))
-	if s.options.Rewinds != RewindsFollow && was != commit && s.wasVerified(j, ref) {
+	if s.options.Rewinds != RewindsFollow && was != commit && s.wasVerified(ctx, j, ref) {
 		came, err := s.cameOutOf(ctx, j, commit, was)
 		if err != nil {
 			return err
@@ -125,11 +127,15 @@ func (s *Source) descended(ctx context.Context, j *job, ref, commit string) erro
 }
 
 // wasVerified says whether what a ref named before counts for what may come after. What is not here any more does.
-func (s *Source) wasVerified(j *job, ref string) bool {
+func (s *Source) wasVerified(ctx context.Context, j *job, ref string) bool {
 	known := j.into.Tip(ref)
 	if known.Commit == "" {
 		return false
 	}
 	kind, body, err := j.into.Object(strings.TrimSuffix(known.ID, grafted))
-	return err != nil || s.judge(kind, body) == nil
+	if err != nil {
+		return true
+	}
+	err = s.judge(ctx, kind, body)
+	return err == nil || errors.Is(err, ErrUndecided)
 }

@@ -29,6 +29,9 @@ import (
 // maxAnswer bounds one answer of a remote: the largest pack that a mirror takes, and room.
 const maxAnswer = 576 << 20
 
+// ErrUndecided is why something is not believed that may be when it is looked at again.
+var ErrUndecided = errors.New("cannot be judged now")
+
 // SubmodulesFollow is the one value of Options.Submodules beside the empty one.
 const SubmodulesFollow = "follow"
 
@@ -43,7 +46,8 @@ type Options struct {
 	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.
 	Submodules string
 	// Check judges the signature of what a ref names: the tag's, of the same name, or the branch's commit's. Nil judges nothing.
-	Check func(signed.Object) error
+	// A verdict is remembered, but for those that wrap ErrUndecided.
+	Check func(context.Context, signed.Object) error
 	// DescendsFrom is a commit that every branch has to come out of; empty wants none. It needs a Check.
 	DescendsFrom string
 	// Rewinds is "" to refuse a verified branch that left what was verified of it before, or "follow".

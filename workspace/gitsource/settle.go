@@ -59,7 +59,7 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 	if err != nil {
 		return known, err
 	}
-	if err := s.verify(j, ref, id); err != nil {
+	if err := s.verify(ctx, j, ref, id); err != nil {
 		return known, err
 	}
 	rewound, wait := "", false

@@ -2,6 +2,7 @@ package gitsource
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 )
 
 // signer makes git sign with an SSH key, and gives the check that knows it.
-func signer(t *testing.T, r *repo) func(signed.Object) error {
+func signer(t *testing.T, r *repo) func(context.Context, signed.Object) error {
 	t.Helper()
 	needs.Program(t, "ssh-keygen", "openssh-client")
 	key, public := newKey(t)
@@ -27,7 +28,7 @@ func signer(t *testing.T, r *repo) func(signed.Object) error {
 	r.git("config", "user.signingKey", file)
 	keys, err := signed.ParseKeys(ssh.MarshalAuthorizedKey(public))
 	must(t, err)
-	return func(o signed.Object) error {
+	return func(_ context.Context, o signed.Object) error {
 		_, err := keys.Git(o)
 		return err
 	}

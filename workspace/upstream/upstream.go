@@ -175,7 +175,7 @@ func (a *Access) Repository() (ocirepo.Options, error) {
 }
 
 // Objects believes the commits and tags that one of the keys has signed; nil believes all.
-func Objects(files [][]byte) (func(signed.Object) error, error) {
+func Objects(files [][]byte) (func(context.Context, signed.Object) error, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -183,7 +183,7 @@ func Objects(files [][]byte) (func(signed.Object) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(o signed.Object) error {
+	return func(_ context.Context, o signed.Object) error {
 		_, err := keys.Git(o)
 		return err
 	}, nil

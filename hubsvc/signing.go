@@ -1,0 +1,163 @@
+package hubsvc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/gitsource"
+	commits "github.com/pluralsh/plural/workspace/history"
+)
+
+// signatures are whose commits of the installation repo are believed: people's, whatever they change, and the hub's own as far as
+// they change nothing but what amend.Only lets through since the last commit of a person. So whoever has the hub's key, and may
+// push, deploys nothing with it.
+type signatures struct {
+	people *signed.Keys // nil where everybody's are
+	// own signs the hub's commits; nil for a hub that makes none.
+	own     *signed.Signer
+	ownKeys *signed.Keys
+	// look shows the branch as it is now, with some of its history.
+	look func(ctx context.Context, depth int, look func(*workspace.Tip) error) error
+}
+
+// newSignatures is nil where every commit is believed and none is signed.
+func newSignatures(o *Options, look func(ctx context.Context, depth int, look func(*workspace.Tip) error) error) (*signatures, error) {
+	signs := o.Edits != nil && len(o.Edits.SigningKey) > 0
+	if len(o.RepoKeys) == 0 && !signs {
+		return nil, nil
+	}
+	s := &signatures{look: look}
+	var err error
+	if len(o.RepoKeys) > 0 {
+		if s.people, err = signed.ParseKeys(o.RepoKeys...); err != nil {
+			return nil, fmt.Errorf("keys of the installation repo: %w", err)
+		}
+	}
+	if !signs {
+		return s, nil
+	}
+	if s.own, err = signed.ParseSigner(o.Edits.SigningKey); err != nil {
+		return nil, fmt.Errorf("the hub's signing key: %w", err)
+	}
+	if s.ownKeys, err = signed.ParseKeys(s.own.Public()); err != nil {
+		return nil, fmt.Errorf("the hub's signing key: %w", err)
+	}
+	return s, nil
+}
+
+// check judges what the installation repo's branch names.
+func (s *signatures) check(ctx context.Context, o signed.Object) error {
+	_, err := s.people.Git(o)
+	if err == nil || s.own == nil || o.Kind != "commit" {
+		return err
+	}
+	if _, foreign := s.ownKeys.Git(o); foreign != nil {
+		return err
+	}
+	var verdict error
+	err = s.look(ctx, historyDepth, func(tip *workspace.Tip) error {
+		verdict = s.below(tip, o.Payload)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: what the hub committed it on: %w", gitsource.ErrUndecided, err)
+	}
+	return verdict
+}
+
+// tip judges what the hub is about to commit on: a commit of its own would vouch for it.
+func (s *signatures) tip(tip *workspace.Tip) error {
+	o, err := tip.Signed(tip.ID)
+	if err != nil {
+		return err
+	}
+	if _, err := s.people.Git(o); err == nil {
+		return nil
+	}
+	return s.below(tip, o.Payload)
+}
+
+// below follows the hub's commits down, from the one with this payload to the last that a person signed, and looks at what changed
+// since.
+func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
+	past, err := tip.Past()
+	if err != nil {
+		return err
+	}
+	top := ""
+	for _, p := range past {
+		o, err := tip.Signed(p.ID)
+		if err != nil {
+			return err
+		}
+		if top == "" && !bytes.Equal(o.Payload, payload) {
+			continue // pushed since
+		}
+		if top == "" {
+			top = p.ID
+		}
+		_, unknown := s.people.Git(o)
+		if unknown == nil {
+			return s.slight(tip, p.ID, top)
+		}
+		if _, foreign := s.ownKeys.Git(o); foreign != nil {
+			return fmt.Errorf("commit %.12s, below the hub's own: %w", p.ID, unknown)
+		}
+	}
+	if top == "" {
+		return fmt.Errorf("%w: the branch has moved on", gitsource.ErrUndecided)
+	}
+	return fmt.Errorf("the last %d commits are the hub's own: somebody has to sign one: git commit --allow-empty -S", len(past))
+}
+
+// slight wants the hub's commits since one of a person to change what the hub may, and nothing else.
+func (s *signatures) slight(tip *workspace.Tip, from, to string) error {
+	changes, err := commits.Of(tip.Objects()).Changes(from, to, commits.Scope{})
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if !c.Before.Plain() || !c.After.Plain() || c.Before.Mode != c.After.Mode {
+			return fmt.Errorf("the hub's commits since %.12s add, remove or retype %q, which its key does not cover", from, c.Path)
+		}
+		before, err := blob(tip, c.Before.Hash)
+		if err != nil {
+			return err
+		}
+		after, err := blob(tip, c.After.Hash)
+		if err != nil {
+			return err
+		}
+		if err := amend.Only(c.Path, before, after); err != nil {
+			return fmt.Errorf("the hub's commits since %.12s change what its key does not cover: %w", from, err)
+		}
+	}
+	return nil
+}
+
+// maxBlob bounds a file that the hub may have changed, in bytes; amend.Only says what of it is too long.
+const maxBlob = 2 << 20
+
+func blob(tip *workspace.Tip, id plumbing.Hash) ([]byte, error) {
+	found, err := tip.Objects().EncodedObject(plumbing.BlobObject, id)
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", id, err)
+	}
+	in, err := found.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", id, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxBlob))
+	if err := errors.Join(err, in.Close()); err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", id, err)
+	}
+	return text, nil
+}

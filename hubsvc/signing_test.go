@@ -1,0 +1,140 @@
+package hubsvc
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/internal/needs"
+)
+
+// signingKey makes a private SSH key, and returns its file.
+func signingKey(t *testing.T, name string) string {
+	t.Helper()
+	needs.Program(t, "ssh-keygen", "openssh-client")
+	file := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v\n%s", err, out)
+	}
+	return file
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// signs has the origin's commits signed by the key from now on, or by nobody.
+func (o *origin) signs(key string) {
+	o.git(o.work, "config", "gpg.format", "ssh")
+	o.git(o.work, "config", "user.signingKey", key)
+	sign := "true"
+	if key == "" {
+		sign = "false"
+	}
+	o.git(o.work, "config", "commit.gpgSign", sign)
+}
+
+// hinted is the status of a hub that is told to look at its repo.
+func (r *running) hinted() v1.Status {
+	r.do(http.MethodPost, "/hooks/git", r.token, nil)
+	return r.status()
+}
+
+// signing is a hub that believes what ann signs, and has a key of its own.
+func signing(t *testing.T) (hub *running, o *origin, opts Options, ann, own string) {
+	t.Helper()
+	ann, own = signingKey(t, "ann"), signingKey(t, "hub")
+	o = newOrigin(t)
+	o.signs(ann)
+	o.push(twoServices(nil))
+	opts = options(t, o)
+	opts.RepoKeys = [][]byte{readFile(t, ann+".pub")}
+	opts.Edits = &EditOptions{SigningKey: readFile(t, own)}
+	hub = start(t, opts)
+	hub.ready()
+	return hub, o, opts, ann, own
+}
+
+func TestAHubThatWantsSignaturesCommitsWithAKeyOfItsOwn(t *testing.T) {
+	hub, o, opts, _, own := signing(t)
+	code, done, refused := hub.edit("suspend", "web", v1.EditRequest{})
+	if code != http.StatusOK || done.Commit == "" {
+		t.Fatalf("%d %+v", code, refused)
+	}
+	until(t, "the hub's own commit is served", func() bool { return hub.status().Commit.ID == done.Commit })
+	if code, done, refused = hub.edit("suspend", "api", v1.EditRequest{}); code != http.StatusOK {
+		t.Fatalf("on top of the hub's own: %d %+v", code, refused)
+	}
+	allowed := filepath.Join(t.TempDir(), "allowed")
+	if err := os.WriteFile(allowed, append([]byte("hub "), readFile(t, own+".pub")...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.git(o.bare, "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+allowed, "verify-commit", done.Commit)
+
+	opts.Data = t.TempDir() // another hub, which has seen nothing before
+	opts.TokenFile = filepath.Join(opts.Data, "token")
+	fresh := start(t, opts)
+	fresh.ready()
+	if got := fresh.status().Commit.ID; got != done.Commit {
+		t.Errorf("a fresh hub serves %s, want the hub's own commit %s", got, done.Commit)
+	}
+}
+
+func TestAHubVouchesForNoCommitThatNobodySigned(t *testing.T) {
+	hub, o, _, ann, _ := signing(t)
+	o.signs("")
+	evil := o.push(map[string]string{"apps/web/cm.yaml": configMap("web", "evil")})
+	code, _, refused := hub.edit("suspend", "web", v1.EditRequest{})
+	if code != http.StatusConflict || !strings.Contains(refused.Message, "signed by nobody") || refused.Fix == "" {
+		t.Fatalf("%d %+v", code, refused)
+	}
+	if got := o.git(o.bare, "rev-parse", "main"); got != evil {
+		t.Errorf("the hub committed %s on top of it", got)
+	}
+	o.signs(ann)
+	good := o.push(map[string]string{"apps/web/cm.yaml": configMap("web", "2")})
+	until(t, "what ann signed on top is served", func() bool { return hub.hinted().Commit.ID == good })
+}
+
+// Whoever has the hub's key, and may push, can do with it what the hub is for, and deploy nothing.
+func TestTheHubsKeyCoversWhatTheHubMayChangeAndNothingElse(t *testing.T) {
+	eve, _ := agent(t, "a")
+	suspended := strings.Replace(service("web", path("apps/web")), "spec:", "spec:\n  suspend: true", 1)
+	for name, change := range map[string]map[string]string{
+		"what a service deploys": {"apps/web/cm.yaml": configMap("web", "evil")},
+		"a service":              {"services/web.yaml": service("web", path("apps/api"))},
+		"a new service":          {"services/evil.yaml": service("evil", path("apps/web"))},
+		"a service that goes":    {"services/web.yaml": ""},
+		"a cluster's keys":       {"clusters/a.yaml": cluster("a", eve)},
+		"people":                 {"access/eve.yaml": "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: eve}\nspec: {groups: [platform]}\n"},
+		"more than it may":       {"services/web.yaml": suspended, "apps/web/cm.yaml": configMap("web", "evil")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, o, _, ann, own := signing(t)
+			was := hub.status().Commit.ID
+			o.signs(own)
+			o.push(change)
+			until(t, "it is refused", func() bool {
+				if now := hub.hinted().Commit; now.ID != was {
+					t.Fatalf("it is served: %+v", now)
+				}
+				return strings.Contains(hub.listed(".").Error, "its key does not cover")
+			})
+			if name != "more than it may" {
+				return
+			}
+			o.signs(ann)
+			again := o.push(map[string]string{"README.md": "seen, and wanted"})
+			until(t, "what ann signed on top is served", func() bool { return hub.hinted().Commit.ID == again })
+		})
+	}
+}
