@@ -1,7 +1,10 @@
 package hubsvc
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
@@ -26,18 +29,30 @@ type judge struct {
 	upstreams *upstreams
 	resolver  *resolve.Resolver
 	sealed    *sealed.Checker
+	// timeout bounds the judgement of one commit.
+	timeout time.Duration
 }
+
+// planTimeout is how long a commit may be judged, and how long a plan of it may take. What was found out until then is
+// remembered, so that the next turn goes on from there.
+const planTimeout = 2 * time.Minute
 
 // examine reads a commit as the successor of good, which may be nil. It returns the candidate, or everything that is
 // wrong with it: a commit becomes the fleet's desired state as a whole or not at all.
-func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, []v1.Problem) {
-	problems := j.unsealed(snap)
+func (j *judge) examine(ctx context.Context, snap *snapshot.Snapshot, good *candidate) (*candidate, []v1.Problem) {
+	ctx, cancel := context.WithTimeout(ctx, j.timeout)
+	defer cancel()
+	problems := j.unsealed(ctx, snap)
 	f, err := fleet.Load(snap.FS())
 	if err != nil {
 		return nil, append(problems, mistakes(err)...)
 	}
 	next := &candidate{f, snap}
-	for _, found := range j.resolver.Validate(f, newest{snap, idsOf(j.upstreams.of(next)), j.repos}) {
+	held, err := j.resolver.Validate(ctx, f, newest{snap, idsOf(j.upstreams.of(next)), j.repos})
+	if err != nil {
+		return nil, append(problems, j.unfinished(err))
+	}
+	for _, found := range held {
 		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
 			problems = append(problems, view.Problem(&found))
 		}
@@ -50,16 +65,27 @@ func (j *judge) examine(snap *snapshot.Snapshot, good *candidate) (*candidate, [
 }
 
 // unsealed lists what must be sealed and is not as it must be.
-func (j *judge) unsealed(snap *snapshot.Snapshot) []v1.Problem {
-	found, err := j.sealed.Check(snap)
+func (j *judge) unsealed(ctx context.Context, snap *snapshot.Snapshot) []v1.Problem {
+	found, err := j.sealed.Check(ctx, snap)
 	if err != nil {
-		return []v1.Problem{{Message: err.Error()}}
+		return []v1.Problem{j.unfinished(err)}
 	}
 	var problems []v1.Problem
 	for _, p := range found {
 		problems = append(problems, v1.Problem{File: p.File, Line: p.Line, Message: p.Message, Fix: p.Fix})
 	}
 	return problems
+}
+
+// unfinished is the problem with a commit that could not be judged to the end.
+func (j *judge) unfinished(err error) v1.Problem {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return v1.Problem{Message: err.Error()}
+	}
+	return v1.Problem{
+		Message: fmt.Sprintf("the commit is not judged after %s: %v", j.timeout, err),
+		Fix:     "take out what does not belong into the repository, or give the hub more processor time; it goes on with its next look",
+	}
 }
 
 // mistakes says in people's words why a fleet could not be loaded.

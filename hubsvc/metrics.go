@@ -1,6 +1,8 @@
 package hubsvc
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pluralsh/plural/hubsvc/certs"
@@ -19,6 +21,10 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 	})
 	gauge("plural_hub_refused_errors", "Errors for which the newest commit is refused.", func() float64 {
 		return float64(len(h.planner.plan().desired.Refused))
+	})
+	gauge("plural_hub_planner_busy_seconds", "How long the planner has been at the turn under way; 0 without one.", func() float64 {
+		busy, _ := h.planner.pace.at(time.Now())
+		return busy.Seconds()
 	})
 	gauge("plural_hub_upstreams_owned", "Upstreams that this replica fetches.", func() float64 {
 		owned := 0

@@ -1,9 +1,11 @@
 package hubsvc
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -58,7 +60,9 @@ func (h *hub) sync(source string) bool {
 	return ok
 }
 
-// ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end.
+// ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end. Nor
+// can a planner that is stuck: the last good state goes on being served, and no other replica would have a newer one. How the
+// planner does is told in words.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 	select {
 	case <-h.left:
@@ -67,8 +71,10 @@ func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 	default:
 	}
 	if h.planner.plan().desired.Served.ID == "" {
-		http.Error(w, "no good commit of the installation repo yet", http.StatusServiceUnavailable)
+		http.Error(w, "no good commit of the installation repo yet: "+h.planner.pace.say(time.Now()), http.StatusServiceUnavailable)
+		return
 	}
+	_, _ = fmt.Fprintf(w, "ready: %s\n", h.planner.pace.say(time.Now())) // who does not hear it has gone
 }
 
 // fromThisMachine says whether a request comes straight from the loopback interface, through no proxy.

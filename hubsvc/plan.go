@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"context"
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
@@ -71,8 +72,8 @@ type means struct {
 }
 
 // newPlan resolves a candidate for each of its clusters. A cluster whose envelopes cannot be read is held alone: it keeps
-// what it was served last. The error names the cluster that is more than one poll can carry.
-func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*plan, error) {
+// what it was served last. The error names the cluster that is more than one poll can carry, or at which ctx ended.
+func newPlan(ctx context.Context, c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*plan, error) {
 	f := c.fleet
 	terms.DeletionBudget, terms.Acknowledged = f.Workspace.Spec.DeletionBudget, f.Workspace.Spec.Acknowledged
 	terms.Health = f.Workspace.Spec.Health
@@ -92,6 +93,9 @@ func newPlan(c *candidate, with means, terms gateway.Terms, log *slog.Logger) (*
 		with: with, shared: sharing{}, encoder: gateway.NewEncoder(terms), log: log,
 	}
 	for i := range f.Clusters {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("plan cluster %s: %w", f.Clusters[i].Metadata.Name, err)
+		}
 		if err := d.add(f, &f.Clusters[i]); err != nil {
 			return nil, err
 		}

@@ -39,6 +39,7 @@ type planner struct {
 	wake    chan struct{}
 	judge   judge
 	current atomic.Pointer[plan]
+	pace    pace
 
 	// Only the goroutine of run touches what follows.
 	good      *candidate         // the commit of the newest edition, once it is here
@@ -57,7 +58,7 @@ func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits f
 	u := newUpstreams(&o, s)
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
-		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New()}, moved: func(_, _ *plan) {},
+		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New(), planTimeout}, moved: func(_, _ *plan) {},
 	}
 	p.current.Store(blank())
 	return p
@@ -113,7 +114,7 @@ func (p *planner) run(ctx context.Context) error {
 	p.follow(nil, nil)
 	for {
 		var again <-chan time.Time
-		if !p.turn(ctx) {
+		if !p.paced(ctx) {
 			again = time.After(retryPublish)
 		}
 		select {
@@ -125,6 +126,13 @@ func (p *planner) run(ctx context.Context) error {
 		case <-again:
 		}
 	}
+}
+
+// paced is a turn that says when it began and ended.
+func (p *planner) paced(ctx context.Context) bool {
+	p.pace.begin(time.Now())
+	defer func() { p.pace.end(time.Now()) }()
+	return p.turn(ctx)
 }
 
 // look makes the next turn due: this replica's part may have changed.
@@ -140,7 +148,7 @@ func (p *planner) look() {
 func (p *planner) turn(ctx context.Context) bool {
 	newest, kept := p.editions.Newest()
 	if newest != nil {
-		p.adopt(newest)
+		p.adopt(ctx, newest)
 	}
 	if !p.edits() {
 		return true
@@ -149,7 +157,7 @@ func (p *planner) turn(ctx context.Context) bool {
 }
 
 // adopt puts the newest edition's plan in force, if all that it names is here.
-func (p *planner) adopt(newest *edition.Published) {
+func (p *planner) adopt(ctx context.Context, newest *edition.Published) {
 	if p.taken != nil && p.taken.ID == newest.ID {
 		return
 	}
@@ -165,7 +173,7 @@ func (p *planner) adopt(newest *edition.Published) {
 		p.lack(lacks)
 		return
 	}
-	next, err := p.draft(p.good, &newest.Edition)
+	next, err := p.draft(ctx, p.good, &newest.Edition)
 	if err != nil {
 		p.Log.Error("no plan of the newest edition; the last one stays", "edition", newest.ID.String(), "error", err)
 		return
@@ -199,7 +207,7 @@ func (p *planner) candidate(commit string) *candidate {
 func (p *planner) edit(ctx context.Context, newest *edition.Published, kept bool) bool {
 	if newest != nil && !p.repos.Synced(p.upstreams.own.ID) { // what is in the mirror may be older than what is served
 		p.head, p.refused = newest.Edition.Head, newest.Edition.Refused
-	} else if next := p.newest(); next != nil {
+	} else if next := p.newest(ctx); next != nil {
 		if done, err := p.publish(ctx, next, newest, kept); err == nil {
 			return done
 		}
@@ -228,7 +236,7 @@ func (p *planner) publish(ctx context.Context, c *candidate, newest *edition.Pub
 	if newest != nil && kept && newest.Edition.Equal(e) {
 		return true, nil
 	}
-	next, err := p.draft(c, e)
+	next, err := p.draft(ctx, c, e)
 	if err != nil {
 		if p.good == nil || c.id() != p.good.id() {
 			p.refused = []v1.Problem{{Message: err.Error()}}
@@ -252,7 +260,7 @@ func (p *planner) publish(ctx context.Context, c *candidate, newest *edition.Pub
 
 // newest is the newest commit if it is good and not served yet, or nil. A commit that was refused is looked at again:
 // what failed may have been the reading.
-func (p *planner) newest() *candidate {
+func (p *planner) newest(ctx context.Context) *candidate {
 	snap, err := p.repos.Snapshot(p.upstreams.own.ID, p.Branch)
 	if err != nil {
 		if !errors.Is(err, snapshot.ErrNotFetched) {
@@ -266,7 +274,7 @@ func (p *planner) newest() *candidate {
 		p.refused = nil
 		return nil
 	}
-	next, problems := p.judge.examine(snap, p.good)
+	next, problems := p.judge.examine(ctx, snap, p.good)
 	if len(problems) > 0 && (before != p.head.ID || !slices.EqualFunc(problems, p.refused, v1.Problem.Equal)) {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
@@ -279,7 +287,7 @@ func (p *planner) newest() *candidate {
 const maxProblems = 200
 
 // draft makes the plan of a commit as an edition has it. One that there is no plan of is not tried again.
-func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
+func (p *planner) draft(ctx context.Context, c *candidate, e *edition.Edition) (*plan, error) {
 	if last := p.planless.edition; last != nil && last.Commit == e.Commit && maps.Equal(last.Pins, e.Pins) {
 		return nil, p.planless.err
 	}
@@ -288,8 +296,13 @@ func (p *planner) draft(c *candidate, e *edition.Edition) (*plan, error) {
 		return nil, err
 	}
 	with := means{p.judge.resolver, p.pinned(c, e), p.upstreams.own.ID, envelopes, p.plan()}
-	next, err := newPlan(c, with, p.Terms, p.Log)
-	if err != nil {
+	limited, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	next, err := newPlan(limited, c, with, p.Terms, p.Log)
+	switch {
+	case limited.Err() != nil && err != nil:
+		return nil, err // it is no fault of the commit, and tried again
+	case err != nil:
 		p.Log.Warn("there is no plan of a commit; the last good one stays", "commit", c.id(), "error", err)
 		p.planless.edition, p.planless.err = e, err
 		return nil, err

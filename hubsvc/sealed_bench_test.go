@@ -53,14 +53,14 @@ func BenchmarkSealedFleet(b *testing.B) {
 	second := open()
 	checker, cache, resolver := sealed.New(), envelopeCache{}, resolve.New()
 	work := func(b *testing.B, c *candidate) {
-		if problems, err := checker.Check(c.snapshot); err != nil || len(problems) > 0 {
+		if problems, err := checker.Check(b.Context(), c.snapshot); err != nil || len(problems) > 0 {
 			b.Fatal(problems, err)
 		}
 		envelopes, err := cache.in(c.snapshot)
 		if err != nil {
 			b.Fatal(err)
 		}
-		plan, err := newPlan(c, means{resolver, pinned{newest: newest{own: c.snapshot}}, "own", envelopes, &plan{}}, gateway.Terms{}, slog.New(slog.DiscardHandler))
+		plan, err := newPlan(b.Context(), c, means{resolver, pinned{newest: newest{own: c.snapshot}}, "own", envelopes, &plan{}}, gateway.Terms{}, slog.New(slog.DiscardHandler))
 		if err != nil || len(plan.roots) != n+1 {
 			b.Fatal(err)
 		}

@@ -4,6 +4,7 @@
 package validate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,13 +49,13 @@ files, or a part of them, lie in another repository are checked as far as this
 one goes.`,
 		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
 		Args:    cmdutil.Exactly(),
-		RunE:    func(*cobra.Command, []string) error { return run(f, commit) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f, commit) },
 	}
 	cmd.Flags().StringVar(&commit, "commit", "", "check this `REVISION` in the place of the work tree")
 	return cmd
 }
 
-func run(f *cmdutil.Factory, commit string) error {
+func run(ctx context.Context, f *cmdutil.Factory, commit string) error {
 	printer, err := f.Printer("")
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func run(f *cmdutil.Factory, commit string) error {
 	if err != nil {
 		return err
 	}
-	state, elsewhere, err := check(files)
+	state, elsewhere, err := check(ctx, files)
 	if err != nil {
 		return err
 	}
@@ -80,8 +81,8 @@ func run(f *cmdutil.Factory, commit string) error {
 }
 
 // check is the sound fleet, with the services that it cannot look into; or all that is wrong.
-func check(files *offline.Files) (state *offline.State, elsewhere []string, err error) {
-	unsealed, err := files.Unsealed()
+func check(ctx context.Context, files *offline.Files) (state *offline.State, elsewhere []string, err error) {
+	unsealed, err := files.Unsealed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +101,9 @@ func check(files *offline.Files) (state *offline.State, elsewhere []string, err 
 		return nil, nil, err
 	default:
 		var found []resolve.Problem
-		found, elsewhere = state.Problems()
+		if found, elsewhere, err = state.Problems(ctx); err != nil {
+			return nil, nil, err
+		}
 		problems = append(problems, tell(found)...)
 	}
 	if told := cmdutil.Problems("the installation repo", problems); told != nil {

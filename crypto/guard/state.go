@@ -124,7 +124,7 @@ func (r Rules) WorkTree(ctx context.Context, repo *gitcmd.Repo, locked bool) ([]
 		if err != nil || !info.Mode().IsRegular() {
 			continue // removed, or nothing that a filter is given
 		}
-		f, err := r.file(root.FS(), path)
+		f, err := r.File(root.FS(), path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed since
 		}

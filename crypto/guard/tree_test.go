@@ -76,7 +76,23 @@ func plainAge(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-func TestTreeTellsEveryKind(t *testing.T) {
+// tree judges all files of a repository.
+func tree(fsys fs.FS, rules guard.Rules) ([]guard.Finding, error) {
+	var all []guard.Finding
+	err := fs.WalkDir(fsys, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		f, err := rules.File(fsys, path)
+		if f != nil {
+			all = append(all, *f)
+		}
+		return err
+	})
+	return all, err
+}
+
+func TestFileTellsEveryKind(t *testing.T) {
 	prod := seal.Epoch{Group: "prod", Number: 2}
 	old := seal.Epoch{Group: "prod", Number: 1}
 	next := seal.Epoch{Group: "prod", Number: 3}
@@ -102,7 +118,6 @@ func TestTreeTellsEveryKind(t *testing.T) {
 		"secrets/more":               {Data: sealFor(t, repositoryID, "secrets/more", "x", dev, prod)},
 		"secrets/torn":               {Data: good[:len(good)-20]},
 		"secrets/header":             {Data: []byte("age-encryption.org/v1\nwhat people write\n")},
-		".git/secrets/x":             {Data: []byte("git's own")},
 	}
 	p, err := policy.Load(files)
 	if err != nil {
@@ -113,14 +128,14 @@ func TestTreeTellsEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := opened{files, map[string]int{}}
-	findings, err := guard.Tree(seen, p, set)
+	findings, err := tree(seen, guard.Rules{Policy: p, Groups: set})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"plaintext secrets/deep/plain", "plaintext secrets/line\nbreak", "retired secrets/ahead", "foreign secrets/foreign",
-		"wrong-groups secrets/groups", "damaged secrets/header", "wrong-groups secrets/more", "moved secrets/moved",
-		"retired secrets/retired", "damaged secrets/torn", "unbound secrets/unbound",
+		"retired secrets/ahead", "plaintext secrets/deep/plain", "foreign secrets/foreign",
+		"wrong-groups secrets/groups", "damaged secrets/header", "plaintext secrets/line\nbreak", "wrong-groups secrets/more",
+		"moved secrets/moved", "retired secrets/retired", "damaged secrets/torn", "unbound secrets/unbound",
 	}
 	if diff := cmp.Diff(want, kinds(findings)); diff != "" {
 		t.Error(diff)
@@ -135,13 +150,13 @@ func TestTreeTellsEveryKind(t *testing.T) {
 	}
 }
 
-func TestTreeNamesPatternsThatContradictEachOther(t *testing.T) {
+func TestPatternsThatContradictEachOtherAreNamed(t *testing.T) {
 	files := fstest.MapFS{"ab": {Data: []byte("x")}}
 	p, err := policy.Parse([]byte("apiVersion: plural.sh/v1alpha1\nkind: Seal\nmetadata: {name: seal}\nspec:\n  repository: " + repositoryID + "\n  paths:\n  - {pattern: \"a*\", groups: [a]}\n  - {pattern: \"*b\", groups: [b]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Tree(files, p, nil); err == nil || !strings.Contains(err.Error(), `"a*" and "*b"`) {
+	if _, err := tree(files, guard.Rules{Policy: p}); err == nil || !strings.Contains(err.Error(), `"a*" and "*b"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,12 +199,12 @@ func TestVaultProvesWhatIsOnlyClaimed(t *testing.T) {
 		"dev/unknown":    sealFor(t, repositoryID, "dev/unknown", "x", seal.Epoch{Group: "dev", Number: 1}),
 	})
 	rules := guard.Rules{Policy: v.Policy(), Groups: v.Groups()}
-	if findings, err := rules.Tree(files); err != nil || len(findings) > 0 {
+	if findings, err := tree(files, rules); err != nil || len(findings) > 0 {
 		t.Errorf("claims: %v, %v", findings, err)
 	}
 	rules.Vault = v
 	files = overlay.New(files, map[string][]byte{"secrets/good": altered})
-	findings, err := rules.Tree(files)
+	findings, err := tree(files, rules)
 	if diff := cmp.Diff([]string{"damaged secrets/forged", "damaged secrets/good"}, kinds(findings)); err != nil || diff != "" {
 		t.Errorf("opened: %v, %v", diff, err)
 	}

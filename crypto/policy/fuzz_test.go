@@ -25,6 +25,9 @@ func FuzzPolicy(f *testing.F) {
 		if err == nil && must != (len(groups) > 0) {
 			t.Errorf("%q: must %v, groups %v", path, must, groups)
 		}
+		if !neverSealed(path) && checkPath(path) == nil && reached(p, path) != (must || err != nil) {
+			t.Errorf("%q: a walk finds %v, Match %v, %v", path, reached(p, path), must, err)
+		}
 		for line := range strings.Lines(string(p.Attributes())) {
 			if len(line) > 2048 || !strings.HasPrefix(line, "/") && !strings.HasPrefix(line, `"/`) {
 				t.Errorf("git would not read the line %q", line)
@@ -39,4 +42,41 @@ func FuzzPolicy(f *testing.F) {
 			t.Errorf("edited: %v\n%s", err, edited)
 		}
 	})
+}
+
+// reached says whether a walk from the root would find that a pattern matches the path.
+func reached(p *Policy, path string) bool {
+	at := p.Reach()
+	for {
+		folder, rest, below := strings.Cut(path, "/")
+		if !below {
+			return at.Matches(path)
+		}
+		at, path = at.Into(folder), rest
+	}
+}
+
+func TestWalkFindsWhatMatchFinds(t *testing.T) {
+	patterns := []string{"a", "a/**", "**/a", "**", "a/**/b", "*/b", "**/a/**", "a*/[bc]/**/?", "**/a/*/**/b", "**/a/b/**/a/b"}
+	var paths []string
+	for _, one := range []string{"a", "b", "ab"} {
+		paths = append(paths, one)
+		for _, two := range []string{"a", "b", "c"} {
+			paths = append(paths, one+"/"+two)
+			for _, rest := range []string{"a", "b", "a/b", "x/a", "a/b/a/b", "b/x/a/b", "a/x/y/b"} {
+				paths = append(paths, one+"/"+two+"/"+rest)
+			}
+		}
+	}
+	for _, pattern := range patterns {
+		p, err := Parse([]byte(sealYAML("paths: [{pattern: '" + pattern + "', groups: [g]}]")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if _, must, _ := p.Match(path); reached(p, path) != must {
+				t.Errorf("%s, %s: a walk finds %v, Match %v", pattern, path, reached(p, path), must)
+			}
+		}
+	}
 }

@@ -38,7 +38,7 @@ type state struct {
 	first, fix string
 }
 
-func (x *exam) loadFleet(context.Context) (*state, error) {
+func (x *exam) loadFleet(ctx context.Context) (*state, error) {
 	if x.Repo == nil {
 		return nil, x.absent()
 	}
@@ -51,7 +51,7 @@ func (x *exam) loadFleet(context.Context) (*state, error) {
 		return nil, err
 	}
 	s := &state{fleet: loaded.Fleet, files: taken.Taken().FS()}
-	problems, err := taken.Unsealed()
+	problems, err := taken.Unsealed(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,11 @@ func (x *exam) health(ctx context.Context) Result {
 		fault.Cause = fmt.Sprintf("%.300s", r.text)
 		return fault
 	}
+	if strings.Contains(r.text, "planner is stuck") {
+		fault := warn("plural logs hub; a restart of its pods makes it look anew", "the hub serves, and takes up no new commits")
+		fault.Cause = fmt.Sprintf("%.300s", r.text)
+		return fault
+	}
 	return ok("%s is ready", x.HubURL)
 }
 

@@ -103,6 +103,13 @@ func TestAHubThatIsWellIsSaidToBe(t *testing.T) {
 	is(t, results, "hub/agents", OK, "1 agent")
 }
 
+func TestAHubWhosePlannerIsStuckIsWarnedOf(t *testing.T) {
+	server, authority := certified(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ready: the planner is stuck: it has been at one turn for 12m0s, and what is served stays as it was\n"))
+	}), time.Now().Add(365*24*time.Hour))
+	is(t, found(t, hubEnv(server, authority, &fleetOf{status: &v1.Status{}}), false), "hub/health", Warn, "takes up no new commits", "12m0s")
+}
+
 func TestWhatIsWrongWithAHubsConnectionIsTold(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, tc := range map[string]struct {

@@ -8,6 +8,7 @@
 package offline
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/pluralsh/plural/workspace"
@@ -58,7 +59,9 @@ func (f *Files) Taken() *snapshot.Snapshot { return f.snap }
 
 // Unsealed lists the files that are not sealed as they must be. A work tree may hold in clear what will be sealed on its
 // way into git.
-func (f *Files) Unsealed() ([]sealed.Problem, error) { return sealed.New().Check(f.snap) }
+func (f *Files) Unsealed(ctx context.Context) ([]sealed.Problem, error) {
+	return sealed.New().Check(ctx, f.snap)
+}
 
 func take(root, commit string) (*snapshot.Snapshot, error) {
 	if commit == "" {
@@ -104,16 +107,17 @@ func (e *ElsewhereError) Fix() string {
 }
 
 // Problems are what keeps services from being resolved here, and elsewhere the services whose files, or a part of them, lie
-// in another repository, which only the hub fetches.
-func (s *State) Problems() (problems []resolve.Problem, elsewhere []string) {
-	for _, p := range resolve.Validate(s.Fleet, s) {
+// in another repository, which only the hub fetches. The error says that ctx ended.
+func (s *State) Problems(ctx context.Context) (problems []resolve.Problem, elsewhere []string, err error) {
+	found, err := resolve.Validate(ctx, s.Fleet, s)
+	for _, p := range found {
 		if p.Source != "" {
 			elsewhere = append(elsewhere, p.Service)
 			continue
 		}
 		problems = append(problems, p)
 	}
-	return problems, elsewhere
+	return problems, elsewhere, err
 }
 
 // Warnings say what services' files leave out.

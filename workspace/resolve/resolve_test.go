@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -174,10 +175,29 @@ func describe(t *testing.T, f *fleet.Fleet, src Sources) string {
 		}
 	}
 	b.WriteString("validate:\n")
-	for _, p := range Validate(f, src) {
+	for _, p := range mustValidate(t, f, src) {
 		fmt.Fprintln(&b, p.Error())
 	}
 	return b.String()
+}
+
+// mustValidate lists what is wrong.
+func mustValidate(t testing.TB, f *fleet.Fleet, src Sources) []Problem {
+	t.Helper()
+	found, err := Validate(t.Context(), f, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestValidationEndsWithItsContext(t *testing.T) {
+	snap := committed(t, secretive(t, "[{name: db, from: secrets/db.yaml}]"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := Validate(ctx, load(t, snap), repos{"": snap}); !errors.Is(err, context.Canceled) || found != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
 }
 
 func checkHeld(t *testing.T, d Deployment) {

@@ -90,7 +90,7 @@ func secretive(t testing.TB, secrets string) map[string]string {
 func problemsOf(t testing.TB, snap *snapshot.Snapshot) []string {
 	t.Helper()
 	var list []string
-	for _, p := range Validate(load(t, snap), repos{"": snap}) {
+	for _, p := range mustValidate(t, load(t, snap), repos{"": snap}) {
 		list = append(list, p.Error())
 	}
 	return list
@@ -186,11 +186,11 @@ func TestOneResolverTellsAWorkTreeFromTheSameCommit(t *testing.T) {
 	files["secrets/db.yaml"] = "password: hunter2\n"
 	r, tree, commit := New(), worktree(t, files), committed(t, files)
 	for range 2 {
-		if got := r.Validate(load(t, tree), repos{"": tree}); len(got) != 0 {
-			t.Errorf("work tree: %+v", got)
+		if got, err := r.Validate(t.Context(), load(t, tree), repos{"": tree}); err != nil || len(got) != 0 {
+			t.Errorf("work tree: %+v, %v", got, err)
 		}
-		if got := r.Validate(load(t, commit), repos{"": commit}); len(got) != 1 {
-			t.Errorf("commit: %+v", got)
+		if got, err := r.Validate(t.Context(), load(t, commit), repos{"": commit}); err != nil || len(got) != 1 {
+			t.Errorf("commit: %+v, %v", got, err)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestSecretsOfAServiceFromElsewhereAreTheInstallationReposOwn(t *testing.T) 
 	}
 	delete(files, "secrets/db.yaml")
 	own = committed(t, files)
-	found := Validate(load(t, own), repos{"": own}) // the source was not fetched yet
+	found := mustValidate(t, load(t, own), repos{"": own}) // the source was not fetched yet
 	if len(found) != 2 || found[0].Source != "up" || found[1].Source != "" {
 		t.Errorf("problems = %+v", found)
 	}

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,20 +12,26 @@ import (
 )
 
 // Validate resolves once, with a Resolver of its own.
-func Validate(f *fleet.Fleet, src Sources) []Problem { return New().Validate(f, src) }
+func Validate(ctx context.Context, f *fleet.Fleet, src Sources) ([]Problem, error) {
+	return New().Validate(ctx, f, src)
+}
 
 // Validate lists what is wrong with any service on any cluster, each cause once, sorted by place. The files of services
-// that no cluster selects are looked at too, and the secrets of sources.
-func (r *Resolver) Validate(f *fleet.Fleet, src Sources) []Problem {
+// that no cluster selects are looked at too, and the secrets of sources. The error says that ctx ended; what was found out
+// until then is remembered, so that another attempt goes on from there.
+func (r *Resolver) Validate(ctx context.Context, f *fleet.Fleet, src Sources) ([]Problem, error) {
 	all := r.validateSources(f, src)
 	for i := range f.Services {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("look at service %s: %w", f.Services[i].Metadata.Name, err)
+		}
 		all = append(all, r.validate(f, &f.Services[i], src)...)
 	}
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Service, b.Service), cmp.Compare(a.Message, b.Message))
 	})
-	return all
+	return all, nil
 }
 
 // Warnings are sentences about what services leave out of their files. Services that cannot be resolved have none.

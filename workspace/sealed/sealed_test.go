@@ -118,7 +118,7 @@ func (r *repo) seal(path string) string {
 // check is the files with problems.
 func check(t *testing.T, c *Checker, snap *snapshot.Snapshot) []string {
 	t.Helper()
-	problems, err := c.Check(snap)
+	problems, err := c.Check(t.Context(), snap)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestWhatIsKnownToBeInOrderIsNotReadAgain(t *testing.T) {
 	if got := check(t, c, next); got != nil {
 		t.Errorf("problems with %q", got)
 	}
-	if _, err := New().Check(next); err == nil {
+	if _, err := New().Check(t.Context(), next); err == nil {
 		t.Error("the files can be read all the same, so this test tells nothing")
 	}
 }
@@ -231,7 +231,7 @@ func TestProblemsOfThePolicyHaveTheirPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(test.files)
-			problems, err := New().Check(r.commit(files))
+			problems, err := New().Check(t.Context(), r.commit(files))
 			if err != nil || len(problems) != 1 || problems[0].File != test.want.File || problems[0].Line != test.want.Line {
 				t.Errorf("problems = %+v, %v", problems, err)
 			}

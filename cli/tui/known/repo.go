@@ -134,7 +134,10 @@ func (r *repo) read(ctx context.Context, past *lastseen.Seen, emit func(Batch)) 
 	b.Sources.Items, b.Upgrades.Items = sources(state.Fleet), upgrades(state)
 	emit(b)
 	problems := []v1.Problem{}
-	found, _ := state.Problems()
+	found, _, err := state.Problems(ctx)
+	if err != nil {
+		return nil
+	}
 	for i := range found {
 		p := &found[i]
 		problems = append(problems, v1.Problem{

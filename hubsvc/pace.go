@@ -1,0 +1,53 @@
+package hubsvc
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// pace is when the planner's turns began and ended. It is safe for concurrent use.
+type pace struct {
+	mu    sync.Mutex // guards what follows
+	began time.Time
+	ended time.Time // before began while a turn is under way
+}
+
+func (p *pace) begin(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = now
+}
+
+func (p *pace) end(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = now
+}
+
+// at is how long the turn under way has taken, 0 without one, and when the last one ended.
+func (p *pace) at(now time.Time) (busy time.Duration, ended time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.began.After(p.ended) {
+		busy = now.Sub(p.began)
+	}
+	return busy, p.ended
+}
+
+// stuckAfter is longer than a turn takes that keeps its deadlines: it judges one commit, and makes up to three plans.
+const stuckAfter = 4*planTimeout + time.Minute
+
+// say is a line for whoever watches.
+func (p *pace) say(now time.Time) string {
+	busy, ended := p.at(now)
+	switch {
+	case busy > stuckAfter:
+		return fmt.Sprintf("the planner is stuck: it has been at one turn for %s, and what is served stays as it was", busy.Round(time.Second))
+	case busy > 0:
+		return fmt.Sprintf("the planner has been at it for %s", busy.Round(time.Millisecond))
+	case ended.IsZero():
+		return "the planner has not begun"
+	}
+	return fmt.Sprintf("the planner last ended a turn %s ago", now.Sub(ended).Round(time.Second))
+}
