@@ -12,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/reserved"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -68,6 +69,11 @@ func (req *Request) check() (budget.Budget, error) {
 		return budget.Budget{}, fmt.Errorf("service %q: %w", req.Service, err)
 	}
 	return limit.AtLeast(budget.ObjectFloor), nil
+}
+
+// origin is by what the service is known that asks.
+func (req *Request) origin() reserved.Service {
+	return reserved.Service{Name: req.Service, Namespace: req.Namespace, OwnRepository: req.OwnRepository}
 }
 
 // state names what the cluster is when all of the request is done: the render, and how it is applied.

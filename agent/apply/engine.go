@@ -90,6 +90,9 @@ type Request struct {
 	Revision string
 	// Objects is asked for the complete render when something has to be applied. What it gives is read only.
 	Objects func(ctx context.Context) ([]*unstructured.Unstructured, error)
+	// OwnRepository says that the render is made of the installation repo's own files: only of those may the packages of the agent
+	// and the hub be.
+	OwnRepository bool
 	// Heal lets objects be applied again that others changed since.
 	Heal bool
 	// Prune lets objects be deleted that the render no longer holds.

@@ -41,6 +41,8 @@ const (
 	NamespaceTerminating Reason = "NamespaceTerminating"
 	// OutOfBounds: the service may not touch the object's namespace.
 	OutOfBounds Reason = "OutOfBounds"
+	// Reserved: the object is the agent's own, or says what the agent or people from the hub may do.
+	Reserved Reason = "Reserved"
 	// Blocked: what the object depends on failed in the same pass.
 	Blocked Reason = "Blocked"
 	// Busy: somebody else changed or is deleting the object at this moment.
@@ -57,7 +59,7 @@ const (
 
 // lasting says whether time alone is unlikely to mend it.
 func (r Reason) lasting() bool {
-	return slices.Contains([]Reason{Conflict, Invalid, Immutable, Forbidden, Denied, OutOfBounds, HookFailed}, r)
+	return slices.Contains([]Reason{Conflict, Invalid, Immutable, Forbidden, Denied, OutOfBounds, Reserved, HookFailed}, r)
 }
 
 // Error says what is wrong with one object. Fix says what a person can do, and is empty when waiting is enough.
@@ -113,6 +115,9 @@ func classify(err error) (Reason, string) {
 			"spec.sync.recreate"
 	case isInvalid(err):
 		return Invalid, ""
+	case isEscalation(err):
+		return Forbidden, "name an account that has these rights in spec.serviceAccount, or give them to the agent: plural deploy with permissions=admin " +
+			"in the answers of its package"
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return Forbidden, "grant that account this verb"
 	case apierrors.IsNotFound(err):
@@ -163,6 +168,12 @@ func isDenied(err error) bool {
 		}
 	}
 	return false
+}
+
+// isEscalation goes by the words of Kubernetes' RBAC, which lets nobody give away rights that they do not have.
+func isEscalation(err error) bool {
+	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "attempting to grant RBAC permissions") ||
+		strings.Contains(err.Error(), "must have cluster-admin privileges"))
 }
 
 // isAdmission tells a webhook's or a policy's own words, which may quote anything, from the API server's.

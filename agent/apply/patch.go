@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/reserved"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -220,6 +221,10 @@ func unwatched(id object.ID, err error) *Error {
 func (p *pass) taken(ctx context.Context, it item, facts observe.Facts) *Error {
 	owner := facts.Owner
 	if owner == "" || owner == p.req.Service {
+		return nil
+	}
+	if !reserved.Delete(owner, it.id) {
+		p.note("%s was taken over from service %s, which may not have it", it.id, owner)
 		return nil
 	}
 	if p.claims.known(owner) && !p.claims.by(owner, it.id) {

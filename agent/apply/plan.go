@@ -17,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/agent/reserved"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -234,17 +235,20 @@ func (p *pass) skip(obj *unstructured.Unstructured) {
 
 // admit files the object's name, unless it is taken or not to be touched.
 func (p *pass) admit(it item) bool {
+	refusal := reserved.Write(p.req.origin(), it.id, it.obj)
 	switch {
 	case !p.req.allows(it.id):
 		p.reject(it, OutOfBounds, "the service may not touch "+where(it.id),
 			"move it, or name its namespace in spec.allowedNamespaces")
+	case inventory.IsInventory(it.id):
+		p.reject(it, Invalid, "this name is kept for inventories", "rename it")
+	case refusal != nil:
+		p.reject(it, Reserved, refusal.Cause, refusal.Fix)
 	case it.turn.Hook:
 		p.hooks[it.id] = true
 		return true
 	case p.rendered[it.id]:
 		p.reject(it, Invalid, "it is rendered twice", "remove one of the two")
-	case inventory.IsInventory(it.id):
-		p.reject(it, Invalid, "this name is kept for inventories", "rename it")
 	default:
 		p.rendered[it.id] = true
 		return true

@@ -13,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/agent/reserved"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -248,6 +249,8 @@ func (p *pass) decide(j *judgement) {
 	switch heir := p.claims.other(p.req.Service, e.ID); {
 	case p.hooks[e.ID] && seen.Run != "":
 		j.verdict = gone // what is there is a hook by now
+	case !reserved.Delete(p.req.Service, e.ID):
+		j.keep(spared, "not deleted: it is the agent's own")
 	case seen.Owner == "":
 		j.keep(spared, "not deleted: its label "+object.ServiceLabel+" was taken off: delete it by hand, or put the label back")
 	case seen.Owner != p.req.Service:

@@ -17,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/agent/reserved"
 )
 
 // Removal is what is known of a service that is to go.
@@ -183,7 +184,7 @@ func (p *pass) removeHooks(ctx context.Context) bool {
 	done := true
 	for id := range p.inv.Hooks {
 		facts, there := p.seen.Get(id.ID)
-		stays := p.inv.Orphan || id.ID.Protected() && !facts.Allowed
+		stays := p.inv.Orphan || id.ID.Protected() && !facts.Allowed || !reserved.Delete(p.req.Service, id.ID)
 		if !there || facts.Owner != p.req.Service || stays {
 			delete(p.inv.Hooks, id)
 			continue

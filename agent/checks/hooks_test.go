@@ -132,3 +132,26 @@ func TestATestOfAChartThatRunsIsFoundAgainAndOneOfOthersIsNot(t *testing.T) {
 		t.Errorf("result %+v", got)
 	}
 }
+
+// A chart's tests are made past the engine, and may touch as little of the agent's as what it applies.
+func TestATestOfAChartCannotTakeOverTheAgent(t *testing.T) {
+	w := start(t)
+	binding := parse(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: people, annotations: {helm.sh/hook: test}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "plural:operators"}]
+`)
+	beside := w.pod("test", "")
+	beside.SetNamespace("plural-system")
+	for _, hook := range []*unstructured.Unstructured{binding, beside} {
+		w.target.Hooks = []*unstructured.Unstructured{hook, w.pod("last", `, helm.sh/hook-weight: "9"`)}
+		if got := w.try(checks.Test{Name: "charts-own", Helm: &checks.Helm{}, Timeout: 5 * time.Second}); got.Passed || !strings.Contains(got.Message, "agent") {
+			t.Errorf("%s: %+v", hook.GetKind(), got)
+		}
+	}
+	if w.exists("rolebindings", "people") {
+		t.Error("the test says what people may do")
+	}
+}

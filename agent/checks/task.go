@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/reserved"
 )
 
 const (
@@ -57,6 +58,9 @@ func (a attempt) task(ctx context.Context, from *unstructured.Unstructured) (*ta
 		objects = a.objects.Resource(served.GroupVersionResource).Namespace(namespace)
 	case len(a.target.Namespaces) > 0:
 		return nil, wrong("%s has no namespace, and the service may touch some namespaces only", object.Of(from))
+	}
+	if refusal := reserved.Write(reserved.Service{Name: a.target.Service}, object.Of(wanted), wanted); refusal != nil {
+		return nil, wrong("%s: %s: %s", object.Of(wanted), refusal.Cause, refusal.Fix)
 	}
 	if err := mark(wanted, a.target); err != nil {
 		return nil, err

@@ -144,7 +144,8 @@ func (e *NotReadyError) Fix() string { return e.Solution }
 // final says whether to give up on an object that is refused for this reason, once it was tried for a while.
 func final(reason apply.Reason) bool {
 	switch reason {
-	case apply.Conflict, apply.Invalid, apply.Immutable, apply.Forbidden, apply.Denied, apply.OutOfBounds, apply.HookFailed:
+	case apply.Conflict, apply.Invalid, apply.Immutable, apply.Forbidden, apply.Denied, apply.OutOfBounds, apply.Reserved,
+		apply.HookFailed:
 		return true
 	}
 	return false

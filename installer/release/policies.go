@@ -30,7 +30,7 @@ func Policies(d *resolve.Deployment) apply.Policies {
 // request is all of a deployment's but the render.
 func request(d *resolve.Deployment) apply.Request {
 	return apply.Request{
-		Service: d.Service, Namespace: d.Namespace, Revision: d.Key, Heal: d.SelfHeal, Prune: d.Prune,
+		Service: d.Service, Namespace: d.Namespace, OwnRepository: d.OwnRepository, Revision: d.Key, Heal: d.SelfHeal, Prune: d.Prune,
 		Budget: d.DeletionBudget, Acknowledged: d.Acknowledged, Policies: Policies(d),
 	}
 }
