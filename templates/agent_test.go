@@ -507,3 +507,136 @@ func TestTheAdministratorsBindingIsAFileOfItsOwn(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// deploys gives the agent the role that it has unless somebody says otherwise.
+func (c *cluster) deploys() {
+	c.Helper()
+	c.grant(AgentDeploy, nil)
+	c.eventually("the agent may write everywhere", func() bool { return c.may(request{"patch", "example.com", "things", ""}, "") })
+}
+
+// results of the service's objects, by KIND/NAME: what went wrong, or "".
+func (c *cluster) results(objects ...*unstructured.Unstructured) map[string]string {
+	c.Helper()
+	r := c.request(c.Namespace, "one", objects...)
+	r.Account = ""
+	result, err := c.engine().Apply(c.Context(), r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() {
+		for _, obj := range objects {
+			_ = c.admin(obj).Delete(context.WithoutCancel(c.Context()), obj.GetName(), metav1.DeleteOptions{})
+		}
+	})
+	out := map[string]string{}
+	for _, o := range result.Objects {
+		name := o.GVK.Kind + "/" + o.Name
+		if out[name] = ""; o.Err != nil {
+			out[name] = o.Err.Error()
+		}
+	}
+	return out
+}
+
+// TestTheRoleThatDeploysInstallsChartsWithRolesOfTheirOwn applies what common charts have, with no other rights.
+func TestTheRoleThatDeploysInstallsChartsWithRolesOfTheirOwn(t *testing.T) {
+	c := newCluster(t)
+	c.deploys()
+	const rbac = "apiVersion: rbac.authorization.k8s.io/v1"
+	named := func(format string) *unstructured.Unstructured {
+		return parse(t, "%s", strings.ReplaceAll(strings.ReplaceAll(format, "NAME", c.Namespace), "RBAC", rbac))
+	}
+	account := "subjects: [{kind: ServiceAccount, name: web, namespace: NAME}]"
+	got := c.results(
+		named(`{apiVersion: v1, kind: Namespace, metadata: {name: NAME-more}}`),
+		named(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: web}}`),
+		named(`{apiVersion: v1, kind: Secret, metadata: {name: keys}, stringData: {a: b}}`),
+		named(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.NAME.example.com}, spec: {group: NAME.example.com,
+			scope: Namespaced, names: {kind: Thing, plural: things, singular: thing, listKind: ThingList},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`),
+		named(`{apiVersion: NAME.example.com/v1, kind: Thing, metadata: {name: thing}}`),
+		named(`{RBAC, kind: ClusterRole, metadata: {name: NAME-controller, labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}}, rules: [
+			{apiGroups: [NAME.example.com], resources: [things, things/status, things/finalizers], verbs: [get, list, watch, create, update, patch, delete]},
+			{apiGroups: ["", events.k8s.io], resources: [events, secrets], verbs: [get, list, watch, create, patch]},
+			{apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]},
+			{nonResourceURLs: [/metrics], verbs: [get]}]}`),
+		named(`{RBAC, kind: ClusterRole, metadata: {name: NAME-approver}, rules: [
+			{apiGroups: [cert-manager.io], resources: [signers], resourceNames: ["issuers.cert-manager.io/*", "clusterissuers.cert-manager.io/*"], verbs: [approve]}]}`),
+		named(`{RBAC, kind: ClusterRoleBinding, metadata: {name: NAME-controller}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME-controller}, `+account+`}`),
+		named(`{RBAC, kind: RoleBinding, metadata: {name: edit}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}, `+account+`}`),
+		named(`{RBAC, kind: RoleBinding, metadata: {name: reader, namespace: kube-system}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}, `+account+`}`),
+		named(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: NAME}, webhooks: []}`),
+	)
+	for name, reason := range got {
+		if reason != "" {
+			t.Errorf("%s is refused: %s", name, reason)
+		}
+	}
+	if len(got) != 11 {
+		t.Errorf("results %v", got)
+	}
+}
+
+// TestTheRoleThatDeploysGivesAwayNoMoreThanItHas also asks the API server itself for what was taken out of the role.
+func TestTheRoleThatDeploysGivesAwayNoMoreThanItHas(t *testing.T) {
+	c := newCluster(t)
+	c.deploys()
+	for _, q := range []request{
+		{"*", "*", "*", ""},
+		{"impersonate", "", "users", "system:admin"},
+		{"impersonate", "", "groups", "system:masters"},
+		{"impersonate", "", "serviceaccounts", "deployer"},
+		{"impersonate", "authentication.k8s.io", "userextras/any", "x"},
+		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "any"},
+		{"escalate", "rbac.authorization.k8s.io", "roles", "any"},
+		{"bind", "rbac.authorization.k8s.io", "clusterroles", "cluster-admin"},
+		{"bind", "rbac.authorization.k8s.io", "roles", "any"},
+		{"approve", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client"},
+		{"sign", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client"},
+		{"attest", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client"},
+	} {
+		if c.may(q, "") {
+			t.Errorf("the agent may %+v", q)
+		}
+	}
+	const rbac = "apiVersion: rbac.authorization.k8s.io/v1"
+	for what, text := range map[string]string{
+		"an administrator":    `{RBAC, kind: ClusterRoleBinding, metadata: {name: NAME-bad}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{kind: ServiceAccount, name: web, namespace: NAME}]}`,
+		"all verbs":           `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, rules: [{apiGroups: [""], resources: [pods], verbs: ["*"]}]}`,
+		"being others":        `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, rules: [{apiGroups: [""], resources: [users], verbs: [impersonate]}]}`,
+		"giving away more":    `{RBAC, kind: Role, metadata: {name: NAME-bad}, rules: [{apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate]}]}`,
+		"whatever it will be": `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}, rules: []}`,
+	} {
+		obj := parse(t, "%s", strings.ReplaceAll(strings.ReplaceAll(text, "NAME", c.Namespace), "RBAC", rbac))
+		if got := c.results(obj); !strings.Contains(got[obj.GetKind()+"/"+obj.GetName()], "permissions=admin") {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+// TestTheAgentUpgradesItsOwnRolesThatItCouldNotMake: what a person has put there stays as it is when the agent applies it again.
+func TestTheAgentUpgradesItsOwnRolesThatItCouldNotMake(t *testing.T) {
+	c := newCluster(t)
+	c.deploys()
+	own := slices.Concat(objects(t, AgentRole, nil), objects(t, AgentDeploy, nil), objects(t, AgentReach, nil), objects(t, AgentSecrets, nil))
+	r := c.request("agent", "one", own...)
+	r.Account, r.Namespace, r.OwnRepository = "", "plural-system", true
+	byHand, err := apply.New(c.RESTConfig, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = byHand.Run(ctx) }()
+	c.sync(byHand, r)
+	r.Key = "two"
+	c.sync(c.engine(), r)
+	c.eventually("it is removed", func() bool {
+		result, err := byHand.Remove(t.Context(), apply.Removal{Service: "agent", Namespace: "plural-system"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Done
+	})
+}

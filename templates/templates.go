@@ -32,12 +32,13 @@ const agentManifests = "catalog/agent/chart/manifests"
 
 // What an agent may do in its cluster, as manifests; docs/spec/agent-role.md says why. AgentRole is the least that every
 // agent needs. The others are added by whoever wants them: AgentSecrets for services that own Secrets; AgentImpersonate, whose
-// values are namespace and account, for each service account that services name; AgentAdmin for all of a cluster; AgentReach for
-// people who reach the cluster by the hub.
+// values are namespace and account, for each service account that services name; AgentDeploy for services that name none; AgentAdmin
+// for all of a cluster; AgentReach for people who reach the cluster by the hub.
 const (
 	AgentRole        = agentManifests + "/role"
 	AgentSecrets     = agentManifests + "/secrets"
 	AgentImpersonate = agentManifests + "/impersonate"
+	AgentDeploy      = agentManifests + "/deploy"
 	AgentAdmin       = agentManifests + "/admin"
 	AgentReach       = agentManifests + "/reach"
 )

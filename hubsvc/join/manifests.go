@@ -46,7 +46,7 @@ func Manifests(s Start) ([]byte, error) {
 	if err := encode(encoder, first...); err != nil {
 		return nil, err
 	}
-	for _, scaffold := range []string{templates.AgentRole, templates.AgentAdmin, templates.AgentSecrets, templates.AgentReach} {
+	for _, scaffold := range []string{templates.AgentRole, templates.AgentDeploy, templates.AgentSecrets, templates.AgentReach} {
 		files, err := templates.Render(scaffold, nil)
 		if err != nil {
 			return nil, err

@@ -356,9 +356,10 @@ func TestEveryKindOfHubIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 	c := newCluster(t)
 	choices := []choice{
-		{"minimal", values{"permissions": values{"admin": false, "secrets": false, "impersonate": []any{c.Namespace + "/deployer"}}}},
+		{"minimal", values{"permissions": values{"deploy": false, "secrets": false, "impersonate": []any{c.Namespace + "/deployer"}}}},
 		{"no-reach", values{"permissions": values{"reach": false}}},
-		{"operators", values{"permissions": values{"operators": true}}},
+		{"admin", values{"permissions": values{"admin": true, "deploy": false}}},
+		{"operators", values{"permissions": values{"operators": true, "people": []any{"platform=view", "user:ana=edit@" + c.Namespace}}}},
 		{"volume", values{"persistence": values{"enabled": true, "storageClass": "standard"}}},
 		{"way-out", values{
 			"proxy":   values{"http": "http://proxy:3128", "noProxy": "10.0.0.0/8"},
