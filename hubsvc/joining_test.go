@@ -168,6 +168,36 @@ func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
 	}
 }
 
+// The fleet refuses two clusters with one key, so committing them would keep every later commit from being served.
+func TestNoClusterJoinsWithTheKeyOfAnother(t *testing.T) {
+	hub, o, _ := editing(t, nil)
+	raw, again := fleet.NewJoinToken(), fleet.NewJoinToken()
+	until := time.Now().Add(time.Minute)
+	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, until), "clusters/other.yaml": invited("other", again, until)})
+	hub.served(o)
+	first := newJoining(t, "edge", raw)
+	if code, said := hub.join(first); code != http.StatusOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	hub.served(o)
+	before := o.git(o.bare, "rev-parse", "main")
+	second := newJoining(t, "other", again)
+	second.Auth = first.Auth // with a proof by the key itself, as whoever has taken over the first agent can give
+	var err error
+	if second.proof, err = token.NewSigner(first.keys.Auth(), "other", "https://hub.example.com", time.Now).Token(); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := hub.join(second); code != http.StatusNotFound {
+		t.Errorf("%d %s", code, said)
+	}
+	if now := o.git(o.bare, "rev-parse", "main"); now != before {
+		t.Errorf("committed:\n%s", o.git(o.bare, "show", "main"))
+	}
+	if code, said := hub.join(newJoining(t, "other", again)); code != http.StatusOK {
+		t.Errorf("the same cluster with a key of its own: %d %s", code, said)
+	}
+}
+
 func TestOfFiftyExchangesAtATimeOneWins(t *testing.T) {
 	hub, o, _ := editing(t, nil)
 	raw := fleet.NewJoinToken()
