@@ -34,6 +34,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/hubsvc/state"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/buildinfo"
@@ -100,6 +101,8 @@ type hub struct {
 	bundles  *cache.Cache
 	view     *view.View
 	people   *auth.People
+	// kubeKeys sign tokens for single clusters.
+	kubeKeys *signing.Ring
 	agents   *auth.Agents
 	reaching reaching
 	upgrades *upgrading
@@ -247,7 +250,11 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		Upgrades:  func() []v1.Upgrade { return h.upgrades.all() },
 	})
 	h.upgrades = h.newUpgrading(nats)
-	if h.people, err = auth.NewPeople(h.TokenFile, h.planner.person, time.Now); err != nil {
+	h.kubeKeys = signing.New(signing.Options{
+		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: "kube", Lifetime: auth.KubeValidity, Now: time.Now, Log: h.Log,
+	})
+	h.people, err = auth.NewPeople(auth.Options{File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now})
+	if err != nil {
 		return err
 	}
 	h.agents = auth.NewAgents(h.planner.url, h.planner.key, time.Now)
@@ -290,6 +297,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group.Go(func() error { return h.state.Run(ctx) })
 	group.Go(func() error { return h.view.Run(ctx) })
 	group.Go(func() error { return h.upgrades.run(ctx) })
+	group.Go(func() error { return h.kubeKeys.Run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
 	group.Go(func() error { return h.serve(server, d.main) })
 	group.Go(func() error {

@@ -180,8 +180,16 @@ func refuseError(w http.ResponseWriter, err error) {
 		refuse(w, refused.Status, v1.Error{Message: refused.Message, Fix: refused.Fix})
 		return
 	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "set PLURAL_TOKEN to the hub's token"})
+	refuseNobody(w, err)
+}
+
+// refuseNobody answers a request of nobody that is known.
+func refuseNobody(w http.ResponseWriter, err error) {
+	status, message, fix := person.Answer(err)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	refuse(w, status, v1.Error{Message: message, Fix: fix})
 }
 
 // own gives the installation repo the name that it has everywhere but in paths.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,7 +31,7 @@ type Me struct {
 	// Sees says whether the person may know that the cluster is there.
 	Sees func(p person.Person, cluster string) bool
 	// Issue makes a token for the API of one cluster.
-	Issue func(p person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
+	Issue func(ctx context.Context, p person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
 }
 
 // Routes adds the paths to mux.
@@ -55,8 +56,7 @@ func (m *Me) known(next func(http.ResponseWriter, *http.Request, person.Person))
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, err := m.Person(r)
 		if err != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "plural auth login"})
+			refuseNobody(w, err)
 			return
 		}
 		next(w, r, p)
@@ -91,9 +91,9 @@ func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p person.Person) 
 		refuse(w, http.StatusNotFound, v1.Error{Message: "no cluster " + strconv.Quote(asked.Cluster), Fix: "plural cluster list"})
 		return
 	}
-	token, expires, err := m.Issue(p, asked.Cluster, kubeTokenLifetime)
+	token, expires, err := m.Issue(r.Context(), p, asked.Cluster, kubeTokenLifetime)
 	if err != nil {
-		refuse(w, http.StatusUnauthorized, v1.Error{Message: "not logged in to this hub", Fix: "plural auth login"})
+		refuseNobody(w, err)
 		return
 	}
 	reply(w, http.StatusOK, v1.KubeToken{Token: token, Expires: expires.UTC()})

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -35,7 +36,7 @@ func me(t *testing.T, expires time.Time) func(method, path, token, body string) 
 		},
 		Verbs: []string{"view", "sync"},
 		Sees:  func(_ person.Person, cluster string) bool { return cluster == "edge-1" },
-		Issue: func(p person.Person, cluster string, ttl time.Duration) (string, time.Time, error) {
+		Issue: func(_ context.Context, p person.Person, cluster string, ttl time.Duration) (string, time.Time, error) {
 			return p.Name + " at " + cluster, time.Unix(0, 0).Add(ttl), nil
 		},
 	}).Routes(mux)

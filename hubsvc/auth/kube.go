@@ -1,8 +1,7 @@
 package auth
 
 import (
-	"crypto/hkdf"
-	"crypto/sha256"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,23 +23,35 @@ const (
 	kubeAudience = "kubernetes/"
 )
 
-// kubeTokens signs and verifies tokens for single clusters. Its key is made of the hub's own token, so all replicas have the
-// same, and a new hub's token ends them all.
+// Keys are the hub's own for signing, the same on all of its replicas, and for tokens of one purpose alone.
+type Keys interface {
+	// Current is the key that signs now, with its ID.
+	Current(ctx context.Context) (id string, key []byte, err error)
+	// Find is the key of an ID that a token names. An error says that nobody can tell now.
+	Find(ctx context.Context, id string) (key []byte, known bool, err error)
+}
+
+// KubeValidity is how long after it was made a token for a cluster may still be taken, on any replica.
+const KubeValidity = KubeLifetime + kubeLeeway
+
+// kubeTokens signs and verifies tokens for single clusters.
 type kubeTokens struct {
-	key    []byte
-	now    func() time.Time
+	keys   Keys
 	parser *jwt.Parser
 }
 
-func newKubeTokens(secret string, now func() time.Time) (kubeTokens, error) {
-	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "plural kubernetes token v1", sha256.Size)
-	if err != nil {
-		return kubeTokens{}, fmt.Errorf("derive key of cluster tokens: %w", err)
-	}
-	return kubeTokens{key: key, now: now, parser: jwt.NewParser(
+func newKubeTokens(keys Keys, now func() time.Time) kubeTokens {
+	return kubeTokens{keys: keys, parser: jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(kubeIssuer), jwt.WithIssuedAt(), jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(now), jwt.WithLeeway(kubeLeeway), jwt.WithStrictDecoding(),
-	)}, nil
+	)}
+}
+
+// withoutKeys is the answer while nobody can sign, or tell what was signed.
+func withoutKeys(err error) error {
+	return &person.Rejected{
+		Message: "the hub cannot reach the keys of tokens for clusters now", Fix: "try again in a minute; plural logs hub says why", Later: true, Err: err,
+	}
 }
 
 // kubeClaims say that whoever holds the token has shown the parent credential to the hub.
@@ -51,10 +62,14 @@ type kubeClaims struct {
 
 // Issue makes a token with which p, who was found by Person, may ask for the API of one cluster. It is good for ttl, at most
 // KubeLifetime, and never longer than what p has shown.
-func (p *People) Issue(of person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error) {
+func (p *People) Issue(ctx context.Context, of person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error) {
 	of, err = p.Current(of)
 	if err != nil {
 		return "", time.Time{}, err
+	}
+	id, key, err := p.kube.keys.Current(ctx)
+	if err != nil {
+		return "", time.Time{}, withoutKeys(err)
 	}
 	now := p.now()
 	expires = now.Add(min(ttl, KubeLifetime))
@@ -62,13 +77,15 @@ func (p *People) Issue(of person.Person, cluster string, ttl time.Duration) (tok
 		expires = of.Expires
 	}
 	expires = expires.Truncate(time.Second)
-	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, kubeClaims{
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, kubeClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: kubeIssuer, Subject: of.Name, Audience: jwt.ClaimStrings{kubeAudience + cluster},
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 		},
 		Parent: of.Credential,
-	}).SignedString(p.kube.key)
+	})
+	unsigned.Header["kid"] = id
+	token, err = unsigned.SignedString(key)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("sign token for cluster %s: %w", cluster, err)
 	}
@@ -88,9 +105,13 @@ func (p *People) KubePerson(r *http.Request, cluster string) (person.Person, err
 	if strings.Count(raw, ".") != 2 {
 		return p.Person(r)
 	}
-	claims, err := p.kube.verify(raw, cluster)
+	claims, err := p.kube.verify(r.Context(), raw, cluster)
 	if err != nil { // a token that the hub was given, or a user's own, may look the same
-		return p.Person(r)
+		lasting, other := p.Person(r)
+		if rejected := new(person.Rejected); other != nil && errors.As(err, &rejected) {
+			return lasting, rejected
+		}
+		return lasting, other
 	}
 	found, err := p.byCredential(claims.Parent)
 	if err != nil || found.Name != claims.Subject {
@@ -99,10 +120,21 @@ func (p *People) KubePerson(r *http.Request, cluster string) (person.Person, err
 	return found, nil
 }
 
-// verify trusts nothing that the token says of how it is to be verified.
-func (k *kubeTokens) verify(raw, cluster string) (*kubeClaims, error) {
+// verify trusts nothing that the token says of how it is to be verified. The key that it names is one of ours or none.
+func (k *kubeTokens) verify(ctx context.Context, raw, cluster string) (*kubeClaims, error) {
 	claims := &kubeClaims{}
-	if _, err := k.parser.ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) { return k.key, nil }); err != nil {
+	_, err := k.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
+		id, _ := t.Header["kid"].(string)
+		key, known, err := k.keys.Find(ctx, id)
+		switch {
+		case err != nil:
+			return nil, withoutKeys(err)
+		case !known:
+			return nil, errors.New("no key of the hub's has this ID")
+		}
+		return key, nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	switch {

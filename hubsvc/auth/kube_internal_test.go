@@ -1,19 +1,25 @@
 package auth
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 )
 
+// oneKey is a ring with one key, which has the ID "one".
+type oneKey []byte
+
+func (k oneKey) Current(context.Context) (string, []byte, error) { return "one", k, nil }
+
+func (k oneKey) Find(_ context.Context, id string) ([]byte, bool, error) { return k, id == "one", nil }
+
 // U9: a token with the right signature, and claims that the hub never makes, as by a mistake in another release of it.
 func TestClaimsOfATokenForAClusterAreHeldToTheirBounds(t *testing.T) {
 	now := time.Now()
-	k, err := newKubeTokens("a secret of the hub", func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := oneKey("a key of the hub")
+	k := newKubeTokens(key, func() time.Time { return now })
 	tests := map[string]struct {
 		change func(*kubeClaims)
 		want   bool
@@ -36,11 +42,13 @@ func TestClaimsOfATokenForAClusterAreHeldToTheirBounds(t *testing.T) {
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(KubeLifetime)),
 		}}
 		test.change(&claims)
-		raw, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(k.key)
+		unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
+		unsigned.Header["kid"] = "one"
+		raw, err := unsigned.SignedString([]byte(key))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.verify(raw, "edge-1"); (err == nil) != test.want {
+		if _, err := k.verify(t.Context(), raw, "edge-1"); (err == nil) != test.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

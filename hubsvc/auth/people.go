@@ -35,10 +35,22 @@ type People struct {
 	kube  kubeTokens
 }
 
+// Options are what People need. All must be set.
+type Options struct {
+	// File holds the hub's own token.
+	File string
+	// Users finds the user of a token by fleet.HashToken of it, as the desired state has it now: a token that it stops finding
+	// is refused from then on.
+	Users func(hash string) (person.Person, bool)
+	// Keys sign the tokens for single clusters.
+	Keys Keys
+	Now  func() time.Time
+}
+
 // NewPeople reads the hub's token from the file, which is made with a fresh token, readable by its owner alone, when it is not
-// there. users finds the user of a token by fleet.HashToken of it, as the desired state has it now: a token that it stops
-// finding is refused from then on.
-func NewPeople(file string, users func(hash string) (person.Person, bool), now func() time.Time) (*People, error) {
+// there.
+func NewPeople(o Options) (*People, error) {
+	file := o.File
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		raw, err = writeToken(file)
@@ -50,11 +62,7 @@ func NewPeople(file string, users func(hash string) (person.Person, bool), now f
 	if len(secret) < 20 || len(secret) > token.MaxBytes {
 		return nil, fmt.Errorf("hub token in %s is not 20 to %d characters long: delete the file, and the hub makes a new one", file, token.MaxBytes)
 	}
-	kube, err := newKubeTokens(secret, now)
-	if err != nil {
-		return nil, err
-	}
-	return &People{hash: sha256.Sum256([]byte(secret)), users: users, now: now, kube: kube}, nil
+	return &People{hash: sha256.Sum256([]byte(secret)), users: o.Users, now: o.Now, kube: newKubeTokens(o.Keys, o.Now)}, nil
 }
 
 // writeToken makes a token, and the file at once: temporary name, sync, link. Of several replicas that start together the

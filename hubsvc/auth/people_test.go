@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/internal/person"
 )
 
@@ -23,11 +26,29 @@ func request(t *testing.T, authorization string) *http.Request {
 	return r
 }
 
-func nobody(string) (person.Person, bool) { return person.Person{}, false }
+// ring is the signing keys of a hub with a NATS server of its own.
+func ring(t testing.TB, purpose string, now func() time.Time) (*signing.Ring, *natsd.Server) {
+	t.Helper()
+	server, err := natsd.Start(t.Context(), natsd.Options{Dir: t.TempDir(), Name: "test", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return signing.New(signing.Options{
+		JetStream: server.JetStream(), Replicas: 1, Purpose: purpose, Lifetime: auth.KubeValidity, Now: now, Log: slog.New(slog.DiscardHandler),
+	}), server
+}
+
+// alone are the options of a hub without users.
+func alone(t testing.TB, file string) auth.Options {
+	t.Helper()
+	keys, _ := ring(t, "kube", time.Now)
+	return auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Keys: keys, Now: time.Now}
+}
 
 func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hub", "token")
-	people, err := auth.NewPeople(file, nobody, time.Now)
+	people, err := auth.NewPeople(alone(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +70,7 @@ func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {
 			t.Errorf("%.10q…: passed = %v, want %v", header, got, want)
 		}
 	}
-	again, err := auth.NewPeople(file, nobody, time.Now)
+	again, err := auth.NewPeople(alone(t, file))
 	if err != nil || again.Check(request(t, "Bearer "+secret)) != nil {
 		t.Error("the token did not survive a restart")
 	}
@@ -62,7 +83,7 @@ func TestTokenFileThatCannotBeATokenIsRefused(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := auth.NewPeople(file, nobody, time.Now); err == nil || !strings.Contains(err.Error(), file) {
+			if _, err := auth.NewPeople(alone(t, file)); err == nil || !strings.Contains(err.Error(), file) {
 				t.Errorf("NewPeople: %v", err)
 			}
 		})
@@ -71,12 +92,13 @@ func TestTokenFileThatCannotBeATokenIsRefused(t *testing.T) {
 
 func TestReplicasThatStartTogetherAgreeOnOneToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
+	o := alone(t, file)
 	var starting sync.WaitGroup
 	all := make([]*auth.People, 20)
 	for i := range all {
 		starting.Go(func() {
 			var err error
-			if all[i], err = auth.NewPeople(file, nobody, time.Now); err != nil {
+			if all[i], err = auth.NewPeople(o); err != nil {
 				t.Error(err)
 			}
 		})

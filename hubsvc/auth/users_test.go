@@ -1,6 +1,8 @@
 package auth_test
 
 import (
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,6 +17,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/internal/person"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -27,11 +31,14 @@ type door struct {
 	now   time.Time
 	hubs  string // the hub's own token
 	file  string
+	keys  *signing.Ring
+	nats  *natsd.Server
 }
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
 	d := &door{T: t, now: time.Now().Truncate(time.Second), file: filepath.Join(t.TempDir(), "token")}
+	d.keys, d.nats = ring(t, "kube", func() time.Time { return d.now })
 	d.People = d.replica()
 	raw, err := os.ReadFile(d.file)
 	if err != nil {
@@ -41,13 +48,16 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// replica is one more process with the same token.
+// replica is one more process with the same token and the same NATS.
 func (d *door) replica() *auth.People {
 	d.Helper()
-	people, err := auth.NewPeople(d.file, func(hash string) (person.Person, bool) {
-		p, ok := d.users[hash]
-		return p, ok
-	}, func() time.Time { return d.now })
+	people, err := auth.NewPeople(auth.Options{
+		File: d.file, Keys: signing.New(d.keys.Options), Now: func() time.Time { return d.now },
+		Users: func(hash string) (person.Person, bool) {
+			p, ok := d.users[hash]
+			return p, ok
+		},
+	})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -115,7 +125,7 @@ func TestARemovedOrExpiredTokenIsRefusedAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kube, _, err := d.Issue(before, "edge-1", time.Hour)
+			kube, _, err := d.Issue(d.Context(), before, "edge-1", time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +150,7 @@ func TestGroupsAreThoseOfTheFleetNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kube, _, err := d.Issue(before, "edge-1", time.Minute)
+	kube, _, err := d.Issue(d.Context(), before, "edge-1", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +170,7 @@ func TestATokenForAClusterIsGoodForThatClusterOnEveryReplica(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube, expires, err := d.Issue(who, "edge-1", time.Hour)
+		kube, expires, err := d.Issue(d.Context(), who, "edge-1", time.Hour)
 		if err != nil || !expires.Equal(d.now.Add(auth.KubeLifetime)) || strings.Contains(kube, login) {
 			t.Fatalf("Issue: %v, %v", expires, err)
 		}
@@ -192,10 +202,10 @@ func TestATokenForAClusterEndsWithTheLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, expires, err := d.Issue(who, "edge-1", time.Hour); err != nil || !expires.Equal(ends) {
+	if _, expires, err := d.Issue(d.Context(), who, "edge-1", time.Hour); err != nil || !expires.Equal(ends) {
 		t.Errorf("expires %v, want %v; %v", expires, ends, err)
 	}
-	if _, _, err := d.Issue(person.Person{Name: "ada", Operator: true}, "edge-1", time.Hour); err == nil {
+	if _, _, err := d.Issue(d.Context(), person.Person{Name: "ada", Operator: true}, "edge-1", time.Hour); err == nil {
 		t.Error("somebody who showed nothing got a token")
 	}
 }
@@ -207,11 +217,15 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, _, err := d.Issue(operator, "edge-1", time.Minute)
+	good, _, err := d.Issue(d.Context(), operator, "edge-1", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := strings.Split(good, ".")
+	kid, secret, err := d.keys.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	claims := func(change func(map[string]any)) string {
 		raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 		if err != nil {
@@ -229,10 +243,12 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 		return base64.RawURLEncoding.EncodeToString(out)
 	}
 	header := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	signed := func(method jwt.SigningMethod, key any, name string, value any) string {
+	signed := func(method jwt.SigningMethod, kid string, key any, name string, value any) string {
 		m := jwt.MapClaims{"iss": "plural-hub", "sub": "operator", "aud": "kubernetes/edge-1", "par": "hub", "iat": d.now.Unix(), "exp": d.now.Add(time.Minute).Unix()}
 		m[name] = value
-		raw, err := jwt.NewWithClaims(method, m).SignedString(key)
+		unsigned := jwt.NewWithClaims(method, m)
+		unsigned.Header["kid"] = kid
+		raw, err := unsigned.SignedString(key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,15 +258,20 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 	for name, raw := range map[string]string{
 		"no signature":          parts[0] + "." + parts[1] + ".",
 		"alg none":              header(`{"alg":"none"}`) + "." + parts[1] + ".",
-		"alg none, signed":      signed(jwt.SigningMethodNone, none, "x", 1),
+		"alg none, signed":      signed(jwt.SigningMethodNone, kid, none, "x", 1),
 		"another alg":           header(`{"alg":"HS512","typ":"JWT"}`) + "." + parts[1] + "." + parts[2],
 		"alg RS256":             header(`{"alg":"RS256","typ":"JWT"}`) + "." + parts[1] + "." + parts[2],
 		"alg in another case":   header(`{"alg":"hs256","typ":"JWT"}`) + "." + parts[1] + "." + parts[2],
+		"no kid":                header(`{"alg":"HS256","typ":"JWT"}`) + "." + parts[1] + "." + parts[2],
+		"kid is a number":       header(`{"alg":"HS256","kid":1}`) + "." + parts[1] + "." + parts[2],
 		"kid is a path":         header(`{"alg":"HS256","kid":"../../dev/null"}`) + "." + parts[1] + "." + parts[2],
 		"another cluster":       parts[0] + "." + claims(func(m map[string]any) { m["aud"] = []string{"kubernetes/edge-2"} }) + "." + parts[2],
 		"a year":                parts[0] + "." + claims(func(m map[string]any) { m["exp"] = 253402300799 }) + "." + parts[2],
-		"signed with nothing":   signed(jwt.SigningMethodHS256, []byte{}, "x", 1),
-		"signed with the token": signed(jwt.SigningMethodHS256, []byte(d.hubs), "x", 1),
+		"signed with nothing":   signed(jwt.SigningMethodHS256, kid, []byte{}, "x", 1),
+		"signed with the token": signed(jwt.SigningMethodHS256, kid, []byte(d.hubs), "x", 1),
+		"signed with its ID":    signed(jwt.SigningMethodHS256, kid, []byte(kid), "x", 1),
+		"right key, no such ID": signed(jwt.SigningMethodHS256, "nobody", secret, "x", 1),
+		"right key, HS512":      signed(jwt.SigningMethodHS512, kid, secret, "x", 1),
 		"padded":                good + "=",
 		"four parts":            good + ".x",
 		"many dots":             strings.Repeat(".", 2000),
@@ -264,6 +285,94 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 	}
 	if _, err := d.KubePerson(d.asks(good), "edge-1"); err != nil {
 		t.Errorf("the good one: %v", err)
+	}
+}
+
+// Whoever scrapes figures or sends hooks may have the operator's token, and users' hashes are public: neither signs anything.
+func TestTheOperatorsTokenSignsForNobody(t *testing.T) {
+	d, token := newDoor(t), fleet.NewToken()
+	d.fleet(ada(token, ""))
+	derived, err := hkdf.Key(sha256.New, []byte(d.hubs), nil, "plural kubernetes token v1", sha256.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kid, _, err := d.keys.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(d.hubs))
+	for name, key := range map[string][]byte{"derived as it was once": derived, "itself": []byte(d.hubs), "its hash": sum[:]} {
+		for _, id := range []any{nil, kid, ""} {
+			forged := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+				"iss": "plural-hub", "sub": "ada", "aud": []string{"kubernetes/edge-1"}, "par": fleet.HashToken(token),
+				"iat": d.now.Unix(), "exp": d.now.Add(time.Minute).Unix(),
+			})
+			if id != nil {
+				forged.Header["kid"] = id
+			}
+			raw, err := forged.SignedString(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.KubePerson(d.asks(raw), "edge-1"); err == nil {
+				t.Errorf("%s, kid %v: %+v", name, id, got)
+			}
+		}
+	}
+}
+
+func TestAKeyForSomethingElseSignsNoTokenForACluster(t *testing.T) {
+	d := newDoor(t)
+	o := d.keys.Options
+	o.Purpose = "sessions"
+	sessions := auth.Options{File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (person.Person, bool) { return person.Person{}, false }}
+	other, err := auth.NewPeople(sessions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := d.Person(d.asks(d.hubs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := other.Issue(t.Context(), operator, "edge-1", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.KubePerson(d.asks(raw), "edge-1"); err != nil {
+		t.Fatalf("where it was made: %v", err)
+	}
+	if got, err := d.KubePerson(d.asks(raw), "edge-1"); err == nil {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+func TestWhileTheKeysAreOutOfReachWhoAsksIsToldToTryAgain(t *testing.T) {
+	d := newDoor(t)
+	operator, err := d.Person(d.asks(d.hubs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := d.Issue(t.Context(), operator, "edge-1", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := d.replica()
+	d.nats.Close()
+	if _, err := d.KubePerson(d.asks(raw), "edge-1"); err != nil {
+		t.Errorf("a key in memory: %v", err)
+	}
+	if _, _, err := d.Issue(t.Context(), operator, "edge-1", time.Minute); err != nil {
+		t.Errorf("signing with a key in memory: %v", err)
+	}
+	_, errFind := started.KubePerson(d.asks(raw), "edge-1")
+	_, _, errSign := started.Issue(t.Context(), operator, "edge-1", time.Minute)
+	for _, err := range []error{errFind, errSign} {
+		if status, message, fix := person.Answer(err); status != http.StatusServiceUnavailable || !strings.Contains(message, "keys") || fix == "" {
+			t.Errorf("%d %s: %s", status, message, fix)
+		}
+	}
+	if got, err := started.KubePerson(d.asks(d.hubs), "edge-1"); err != nil || !got.Operator {
+		t.Errorf("a token that needs no key: %+v, %v", got, err)
 	}
 }
 
@@ -288,7 +397,7 @@ func TestALastingTokenMayLookLikeOneForACluster(t *testing.T) {
 
 func FuzzKubePerson(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "token")
-	people, err := auth.NewPeople(file, nobody, time.Now)
+	people, err := auth.NewPeople(alone(f, file))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -304,11 +413,11 @@ func FuzzKubePerson(f *testing.F) {
 
 func BenchmarkKubePerson(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "token")
-	people, err := auth.NewPeople(file, nobody, time.Now)
+	people, err := auth.NewPeople(alone(b, file))
 	if err != nil {
 		b.Fatal(err)
 	}
-	raw, _, err := people.Issue(person.Person{Name: "operator", Credential: "hub"}, "edge-1", time.Minute)
+	raw, _, err := people.Issue(b.Context(), person.Person{Name: "operator", Credential: "hub"}, "edge-1", time.Minute)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,10 +18,10 @@ import (
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.contain(r)
 	cluster, target, known := destination(r)
-	who, ok := p.person(r, cluster)
-	if !ok {
-		p.metrics.answered(channel.Class_CLASS_UNSPECIFIED, http.StatusUnauthorized)
-		writeStatus(w, unauthorized())
+	who, refusal := p.person(r, cluster)
+	if refusal != nil {
+		p.metrics.answered(channel.Class_CLASS_UNSPECIFIED, int(refusal.ErrStatus.Code))
+		writeStatus(w, refusal)
 		return
 	}
 	ctx, x, refusal := p.begin(r.Context(), asked{who, cluster, target, known, r})
@@ -36,13 +36,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // person says who sends the request.
-func (p *Proxy) person(r *http.Request, cluster string) (person.Person, bool) {
+func (p *Proxy) person(r *http.Request, cluster string) (person.Person, *apierrors.StatusError) {
 	seen, ok := credentials(r)
 	if !ok {
-		return person.Person{}, false
+		return person.Person{}, nobody(nil)
 	}
 	who, err := p.Person(seen, cluster)
-	return who, err == nil
+	if err != nil {
+		return person.Person{}, nobody(err)
+	}
+	return who, nil
 }
 
 // contain keeps a panic to its own request.

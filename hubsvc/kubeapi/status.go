@@ -14,6 +14,7 @@ import (
 
 	"github.com/pluralsh/plural/api/channel/carry"
 	"github.com/pluralsh/plural/internal/kubeaccess"
+	"github.com/pluralsh/plural/internal/person"
 )
 
 // refuse is an answer of the hub's own, in the words of a Kubernetes API server: every client can show it.
@@ -31,8 +32,13 @@ func later(e *apierrors.StatusError, after time.Duration) *apierrors.StatusError
 	return e
 }
 
-func unauthorized() *apierrors.StatusError {
-	return refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "not logged in to this hub: plural auth login")
+// nobody is the answer to a request of nobody that is known.
+func nobody(err error) *apierrors.StatusError {
+	status, message, fix := person.Answer(err)
+	if status == http.StatusServiceUnavailable {
+		return later(unavailable(message), time.Second)
+	}
+	return refuse(status, metav1.StatusReasonUnauthorized, message+": "+fix)
 }
 
 // unknown is the answer for a cluster that there is not, and for one that the person may not know of.

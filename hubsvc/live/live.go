@@ -178,7 +178,8 @@ func (a *API) admit(r *http.Request) (asker, error) {
 func (a *API) known(r *http.Request, verb string) (person.Person, error) {
 	p, err := a.o.Person(r)
 	if err != nil {
-		return p, &Refusal{Status: http.StatusUnauthorized, Message: "not logged in to this hub", Fix: "plural auth login"}
+		status, message, fix := person.Answer(err)
+		return p, &Refusal{Status: status, Message: message, Fix: fix}
 	}
 	if err := a.o.Allow(p, verb); err != nil {
 		return p, &Refusal{Status: http.StatusForbidden, Message: err.Error()}
