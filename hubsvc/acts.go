@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/internal/addrlimit"
 )
 
 // Decisions about acts, as the record of requests to clusters has them too.
@@ -37,7 +37,7 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 		}
 		act := audit.Record{
 			Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.Start, Person: who.Name, Groups: who.Groups, Operator: who.Operator,
-			Credential: who.Credential, Source: sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
+			Credential: who.Credential, Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
 			UserAgent: said(r.UserAgent()), Verb: "post", Path: said(r.URL.Path), Decision: allowed, Must: true,
 		}
 		if err := h.reaching.audit.Write(r.Context(), act); err != nil {
@@ -65,15 +65,6 @@ func unwritten(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(v1.Error{ // a reader that went away asks again
 		Message: "this cannot be written down now, so it is not done", Fix: "see that the hub's disk is writable and has room",
 	})
-}
-
-// sender is the address that a request came from.
-func sender(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 func said(text string) string {

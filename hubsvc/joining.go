@@ -12,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/hubsvc/join"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
@@ -98,7 +99,7 @@ func joined(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*amen
 func (h *hub) recordExchange(ctx context.Context, e join.Exchange, end bool) error {
 	record := audit.Record{
 		Time: e.Beginning, ID: e.ID, Stage: audit.Start, Person: "cluster/" + e.Cluster, Credential: "join", Cluster: e.Cluster,
-		Source: join.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")), UserAgent: said(e.Request.UserAgent()),
+		Source: addrlimit.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")), UserAgent: said(e.Request.UserAgent()),
 		Verb: "post", Path: e.Request.URL.Path, Decision: allowed, Must: true,
 	}
 	if end {

@@ -4,8 +4,8 @@
 // replay costs one question to the git host. It does not know what the hub follows either: whoever is given the URLs
 // compares them, with [SameRepository].
 //
-// A request comes in under its host's path, is bounded and counted, is verified as that host signs, and ends in a list
-// of URLs for [Options.Hint].
+// A request comes in under its host's path, is bounded, is verified as that host signs, is counted, and ends in a list of URLs
+// for [Options.Hint].
 package hooks
 
 import (
@@ -16,9 +16,12 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+
+	"github.com/pluralsh/plural/internal/addrlimit"
 )
 
 const (
@@ -29,11 +32,18 @@ const (
 	maxURL  = 2 << 10
 )
 
-// The pace at which requests are looked at, all together. Whoever floods the hub with more delays hints at most until
-// the next poll.
+// The pace of requests that were found to be of a git host, or of somebody who may hint, all together: more delay hints at most
+// until the next poll.
 const (
 	perSecond = rate.Limit(20)
 	burst     = 100
+)
+
+// Each address has so many requests at once that prove nothing, and one more each of these; then nothing of it is read. What
+// others send counts for nobody else, but a git host behind the same proxy.
+const (
+	failures    = 100
+	failureEach = time.Second
 )
 
 // Options are what hooks need of the hub.
@@ -43,7 +53,7 @@ type Options struct {
 	// Hint is told the URLs under which a repository that changed is known, nil when it may be any. It returns at
 	// once, and says whether the hub follows one of them.
 	Hint func(urls []string) (known bool)
-	// Check is nil for a request that carries the hub's own token.
+	// Check is nil for a request of somebody who may hint. A *Refused is answered as it says.
 	Check func(*http.Request) error
 	// Log gets what helps to set a hook up; nil means slog.Default.
 	Log *slog.Logger
@@ -51,10 +61,20 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
+// Refused is why somebody may not hint.
+type Refused struct {
+	Status int
+	Text   string
+}
+
+// Error is the text.
+func (r *Refused) Error() string { return r.Text }
+
 // Hooks answers the git hosts.
 type Hooks struct {
 	options Options
 	pace    *rate.Limiter
+	failed  *addrlimit.Limits
 	total   *prometheus.CounterVec
 }
 
@@ -66,6 +86,7 @@ func New(options Options) *Hooks {
 	h := &Hooks{
 		options: options,
 		pace:    rate.NewLimiter(perSecond, burst),
+		failed:  addrlimit.New(failures, failureEach, time.Now),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plural_hub_hooks_total",
 			Help: "Requests of git hosts, by host and by what became of them.",
@@ -78,15 +99,16 @@ func New(options Options) *Hooks {
 }
 
 // Routes adds POST /hooks/github, gitlab, gitea (also for Forgejo), bitbucket (Cloud and Data Center), and git, which
-// takes the hub's token and, if it likes, {"urls": [...]}.
+// is for whoever [Options.Check] lets through and takes, if they like, {"urls": [...]}.
 func (h *Hooks) Routes(mux *http.ServeMux) {
 	for _, p := range []provider{github(), gitlab(), gitea(), bitbucket()} {
 		mux.HandleFunc("POST /hooks/"+p.name, func(w http.ResponseWriter, r *http.Request) {
-			h.answer(w, p.name, h.fromHost(w, r, p))
+			h.answer(w, p.name, h.fromHost(w, r, p), nil)
 		})
 	}
 	mux.HandleFunc("POST /hooks/git", func(w http.ResponseWriter, r *http.Request) {
-		h.answer(w, "git", h.fromAnybody(w, r))
+		o, why := h.fromAnybody(w, r)
+		h.answer(w, "git", o, why)
 	})
 }
 
@@ -116,7 +138,7 @@ func (o outcome) reply() (status int, text string) {
 	case tooLarge:
 		return http.StatusRequestEntityTooLarge, "want at most 1 MiB"
 	case unauthorised:
-		return http.StatusUnauthorized, "the hook wants the secret's signature, or the hub's token"
+		return http.StatusUnauthorized, "the hook wants the secret's signature"
 	case notSetUp:
 		return http.StatusUnauthorized, "the hub has no secret for hooks"
 	case malformed:
@@ -124,13 +146,16 @@ func (o outcome) reply() (status int, text string) {
 	return http.StatusBadRequest, "want the host's JSON about a push"
 }
 
-func (h *Hooks) answer(w http.ResponseWriter, provider string, o outcome) {
+func (h *Hooks) answer(w http.ResponseWriter, provider string, o outcome, why *Refused) {
 	h.total.WithLabelValues(provider, string(o)).Inc()
 	h.options.Log.Debug("hook answered", "provider", provider, "outcome", string(o))
 	if o == limited {
 		w.Header().Set("Retry-After", "1")
 	}
 	status, text := o.reply()
+	if why != nil {
+		status, text = why.Status, why.Text
+	}
 	if status >= http.StatusBadRequest {
 		http.Error(w, text, status)
 		return
@@ -139,19 +164,24 @@ func (h *Hooks) answer(w http.ResponseWriter, provider string, o outcome) {
 }
 
 func (h *Hooks) fromHost(w http.ResponseWriter, r *http.Request, p provider) outcome {
-	if !h.pace.Allow() {
-		return limited
-	}
 	secret := h.options.Secret()
 	if len(secret) == 0 {
 		return notSetUp
 	}
+	sender := addrlimit.Sender(r)
+	if h.failed.Spent(sender) {
+		return limited
+	}
 	body, refused := readBody(w, r)
+	if refused == "" && !p.authentic(r.Header, body, secret) {
+		refused = unauthorised
+	}
 	if refused != "" {
+		h.failed.Allow(sender)
 		return refused
 	}
-	if !p.authentic(r.Header, body, secret) {
-		return unauthorised
+	if !h.pace.Allow() {
+		return limited
 	}
 	if !p.push(r.Header) {
 		return ignored
@@ -166,13 +196,27 @@ func (h *Hooks) fromHost(w http.ResponseWriter, r *http.Request, p provider) out
 	return h.hint(urls)
 }
 
-func (h *Hooks) fromAnybody(w http.ResponseWriter, r *http.Request) outcome {
+func (h *Hooks) fromAnybody(w http.ResponseWriter, r *http.Request) (outcome, *Refused) {
+	sender := addrlimit.Sender(r)
+	if h.failed.Spent(sender) {
+		return limited, nil
+	}
+	if err := h.options.Check(r); err != nil {
+		h.failed.Allow(sender)
+		why := new(Refused)
+		if !errors.As(err, &why) {
+			why = nil
+		}
+		return unauthorised, why
+	}
 	if !h.pace.Allow() {
-		return limited
+		return limited, nil
 	}
-	if h.options.Check(r) != nil {
-		return unauthorised
-	}
+	return h.named(w, r), nil
+}
+
+// named has those repositories looked at that a body names, or all.
+func (h *Hooks) named(w http.ResponseWriter, r *http.Request) outcome {
 	body, refused := readBody(w, r)
 	if refused != "" {
 		return refused

@@ -51,6 +51,18 @@ func newHub(tb testing.TB) *hub {
 	return h
 }
 
+// from posts from an address, and gives the status.
+func (h *hub) from(address, provider, body string, header map[string]string) int {
+	r := httptest.NewRequest(http.MethodPost, "/hooks/"+provider, strings.NewReader(body))
+	r.RemoteAddr = address
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	return w.Code
+}
+
 func (h *hub) post(provider string, body []byte, header map[string]string) *http.Response {
 	r := httptest.NewRequest(http.MethodPost, "/hooks/"+provider, bytes.NewReader(body))
 	for name, value := range header {
@@ -347,7 +359,44 @@ func TestAFloodIsAnsweredWithoutBeingRead(t *testing.T) {
 	}
 }
 
-func TestWhoHasTheHubsTokenMayHintAtAnything(t *testing.T) {
+func TestWhoSendsNonsenseUsesUpNobodyElsesHooks(t *testing.T) {
+	t.Parallel()
+	h, d := newHub(t), deliveries()["github"]
+	for range 500 {
+		h.post("github", []byte(d.body), nil)
+		h.post("git", nil, nil)
+	}
+	for name, send := range map[string]func(from string) int{
+		"a git host": func(from string) int { return h.from(from, "github", d.body, d.header(d.body)) },
+		"a script": func(from string) int {
+			return h.from(from, "git", "", map[string]string{"Authorization": "Bearer token"})
+		},
+	} {
+		if code := send("203.0.113.9:443"); code != http.StatusAccepted {
+			t.Errorf("%s at another address: %d", name, code)
+		}
+		if code := send("192.0.2.1:443"); code != http.StatusTooManyRequests {
+			t.Errorf("%s at the address of the flood: %d", name, code)
+		}
+	}
+}
+
+func TestHooksThatAreGenuineAreNoFailures(t *testing.T) {
+	t.Parallel()
+	h, d := newHub(t), deliveries()["github"]
+	for range 90 { // near the bound on the pace of all
+		if got := h.post("github", []byte(d.body), d.header(d.body)); got.StatusCode != http.StatusAccepted {
+			t.Fatalf("got %s", got.Status)
+		}
+	}
+	for i := range 99 {
+		if got := h.post("github", []byte(d.body), nil); got.StatusCode != http.StatusUnauthorized {
+			t.Fatalf("after 90 genuine hooks, failure %d got %s", i, got.Status)
+		}
+	}
+}
+
+func TestWhoMayHintMayHintAtAnything(t *testing.T) {
 	t.Parallel()
 	token := map[string]string{"Authorization": "Bearer token"}
 	for _, c := range []struct {

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -32,6 +31,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/crypto"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -78,13 +78,20 @@ type Refusal struct{ Message, Fix string }
 // Error is the message.
 func (r *Refusal) Error() string { return r.Message }
 
+// Each address has so many tries at once, and one more each of these. A whole fleet may come from one address, that of its
+// gateway, and be rolled out at once.
+const (
+	burst = 100
+	each  = time.Second / 4
+)
+
 // ErrNotGood means that a token is not good, or not for this cluster, or not any more.
 var ErrNotGood = errors.New("the token is not good")
 
 // Door lets clusters in that show a join token. It is safe for concurrent use.
 type Door struct {
 	Options
-	limits    *limits
+	limits    *addrlimit.Limits
 	exchanges *prometheus.CounterVec
 
 	mu   sync.Mutex           // guards used
@@ -93,7 +100,7 @@ type Door struct {
 
 // New is a door.
 func New(o Options) *Door {
-	d := &Door{Options: o, limits: newLimits(o.Now), used: map[string]time.Time{}}
+	d := &Door{Options: o, limits: addrlimit.New(burst, each, o.Now), used: map[string]time.Time{}}
 	d.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plural_hub_joins_total", Help: "Requests to join the fleet by a token, by what came of them.",
 	}, []string{"outcome"})
@@ -124,7 +131,7 @@ func APIRoutes() []openapi.Route {
 func (d *Door) limited(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		if !d.limits.allow(Sender(r)) {
+		if !d.limits.Allow(addrlimit.Sender(r)) {
 			d.exchanges.WithLabelValues("limited").Inc()
 			w.Header().Set("Retry-After", "5")
 			refuse(w, http.StatusTooManyRequests, v1.Error{Message: "too many tries", Fix: "wait a few seconds"})
@@ -132,15 +139,6 @@ func (d *Door) limited(next http.HandlerFunc) http.HandlerFunc {
 		}
 		next(w, r)
 	}
-}
-
-// Sender is the address that a request came from.
-func Sender(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // notFound is the answer to everything that is wrong with a cluster or a token.
