@@ -367,7 +367,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)
 	h.door().Routes(mux)
-	h.operatorRoutes(mux, h.people.Check)
+	h.toolRoutes(mux)
 	return &http.Server{
 		Handler:           h.front(mux),
 		TLSConfig:         certificates,

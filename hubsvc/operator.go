@@ -1,32 +1,57 @@
 package hubsvc
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/hooks"
+	"github.com/pluralsh/plural/internal/person"
 )
 
-// operatorRoutes adds what load balancers, Prometheus and git hosts ask for.
-func (h *hub) operatorRoutes(mux *http.ServeMux, check func(*http.Request) error) {
+// toolRoutes add what load balancers, Prometheus and git hosts ask for.
+func (h *hub) toolRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /readyz", h.ready)
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if !fromThisMachine(r) && check(r) != nil {
-			http.Error(w, "metrics want the hub's token from other machines", http.StatusUnauthorized)
+		if refused := h.refused(r, access.Metrics); refused != nil {
+			http.Error(w, refused.Text, refused.Status)
 			return
 		}
 		metrics.ServeHTTP(w, r)
 	})
 	hooks.New(hooks.Options{
-		Secret: func() []byte { return h.HookSecret }, Check: check, Hint: h.hint, Log: h.Log, Metrics: h.registry,
+		Secret: func() []byte { return h.HookSecret }, Hint: h.hint, Log: h.Log, Metrics: h.registry,
+		Check: func(r *http.Request) error {
+			if refused := h.refused(r, access.Hint); refused != nil {
+				return refused
+			}
+			return nil
+		},
 	}).Routes(mux)
+}
+
+// refused says why whoever sends r may not do verb; nil when they may. From where it comes counts for nothing: the sidecar of a
+// mesh, or a proxy, sends everybody's requests from this machine.
+func (h *hub) refused(r *http.Request, verb string) *hooks.Refused {
+	who, err := h.people.Person(r)
+	if err != nil {
+		status, message, fix := person.Answer(err)
+		if !errors.As(err, new(*person.Rejected)) {
+			fix = "send the token of a user who has the verb " + verb + ": plural auth token create USER"
+		}
+		return &hooks.Refused{Status: status, Text: message + ": " + fix}
+	}
+	if err := h.planner.access().Fleet(who, verb); err != nil {
+		return &hooks.Refused{Status: http.StatusForbidden, Text: err.Error()}
+	}
+	return nil
 }
 
 // hint has upstreams looked at that somebody says have changed: those of the given URLs, or all. It says whether there
@@ -75,11 +100,4 @@ func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = fmt.Fprintf(w, "ready: %s\n", h.planner.pace.say(time.Now())) // who does not hear it has gone
-}
-
-// fromThisMachine says whether a request comes straight from the loopback interface, through no proxy.
-func fromThisMachine(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }

@@ -284,7 +284,7 @@ func TestHubHandsOnWhatItCanNotRead(t *testing.T) {
 		}
 	}
 
-	hub.do(http.MethodGet, "/metrics", "", nil)
+	hub.do(http.MethodGet, "/metrics", hub.token, nil)
 	hub.status()
 	hub.stop()
 	for _, secret := range []string{canary, strings.Fields(s.alice.String())[0], s.cluster.String(), "AGE-SECRET-KEY-"} {

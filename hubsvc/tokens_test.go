@@ -3,10 +3,59 @@ package hubsvc
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
+
+// tool is a user with a token and a role.
+func tool(name, token, role string) string {
+	return header + "kind: User\nmetadata: {name: " + name + "}\nspec: {tokens: [{name: t, hash: \"" + fleet.HashToken(token) + "\"}]}\n---\n" +
+		header + "kind: Role\nmetadata: {name: " + name + "}\nspec: " + role + "\n---\n" +
+		header + "kind: RoleBinding\nmetadata: {name: " + name + "}\nspec: {role: " + name + ", users: [" + name + "]}\n"
+}
+
+func TestToolsHaveTokensThatAreGoodForOneThing(t *testing.T) {
+	o := newOrigin(t)
+	figures, hints, kube := fleet.NewToken(), fleet.NewToken(), fleet.NewToken()
+	files := twoServices(nil)
+	files["access/prometheus.yaml"] = tool("prometheus", figures, "{fleet: [metrics]}")
+	files["access/git.yaml"] = tool("git", hints, "{fleet: [hint]}")
+	files["access/ada.yaml"] = tool("ada", kube, "{kubernetes: [{verbs: [\"*\"], resources: [\"*/*\"]}]}")
+	o.push(files)
+	hub := start(t, options(t, o))
+	hub.ready()
+	code, said := hub.do(http.MethodPost, "/v1/kube/token", kube, []byte(`{"cluster":"a"}`))
+	var cluster v1.KubeToken
+	if err := json.Unmarshal(said, &cluster); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	const unknown, denied = http.StatusUnauthorized, http.StatusForbidden
+	for name, test := range map[string]struct {
+		token                  string
+		metrics, hint, summary int
+	}{
+		"nobody, of this machine":   {"", unknown, unknown, unknown},
+		"a token of nobody":         {fleet.NewToken(), unknown, unknown, unknown},
+		"a token for a cluster":     {cluster.Token, unknown, unknown, unknown},
+		"a user for clusters alone": {kube, denied, denied, denied},
+		"prometheus":                {figures, http.StatusOK, denied, denied},
+		"git":                       {hints, denied, http.StatusAccepted, denied},
+		"operator":                  {hub.token, http.StatusOK, http.StatusAccepted, http.StatusOK},
+	} {
+		for request, want := range map[string]int{"GET /metrics": test.metrics, "POST /hooks/git": test.hint, "GET /v1/summary": test.summary} {
+			method, path, _ := strings.Cut(request, " ")
+			if code, said := hub.do(method, path, test.token, nil); code != want {
+				t.Errorf("%s: %s: %d %.200s, want %d", name, request, code, said, want)
+			}
+		}
+	}
+	if _, said := hub.do(http.MethodGet, "/metrics", hints, nil); !strings.Contains(string(said), "fleet: [metrics]") {
+		t.Errorf("how to get at figures is not told: %s", said)
+	}
+}
 
 func TestATokenForAClusterOutlivesARestartOfTheHub(t *testing.T) {
 	o := newOrigin(t)

@@ -22,6 +22,13 @@ const (
 	Admin = "admin"
 )
 
+// Verbs for tools, each of which allows one thing and implies nothing: reading the hub's figures, which Admin may too, and telling
+// it that somebody pushed, which Sync may too.
+const (
+	Metrics = "metrics"
+	Hint    = "hint"
+)
+
 // Rules are who may do what in one fleet. They are safe for concurrent use.
 type Rules struct {
 	users, groups map[string][]*role
@@ -30,8 +37,9 @@ type Rules struct {
 
 // role is a fleet.Role, made ready for many questions.
 type role struct {
-	// reach counts the fleet verbs that are allowed, in their order.
+	// reach counts the fleet verbs that are allowed, in their order; tools are the verbs for tools.
 	reach  int
+	tools  []string
 	grants []grant
 }
 
@@ -76,6 +84,9 @@ func ready(from *fleet.Role, clusters []fleet.Cluster) *role {
 	made := &role{}
 	for _, verb := range from.Spec.Fleet {
 		made.reach = max(made.reach, reach(verb))
+		if slices.Contains(fleet.ToolVerbs(), verb) {
+			made.tools = append(made.tools, verb)
+		}
 	}
 	for i := range from.Spec.Kubernetes {
 		rule := &from.Spec.Kubernetes[i]
@@ -101,6 +112,18 @@ func picked(s *fleet.Selector, clusters []fleet.Cluster) map[string]bool {
 // reach is how far a verb goes among those of the fleet; 0 is no verb.
 func reach(verb string) int { return slices.Index(fleet.FleetVerbs(), verb) + 1 }
 
+// does says whether the role allows a verb of the fleet, or for tools.
+func (r *role) does(verb string) bool {
+	switch verb {
+	case Metrics:
+		return r.reach >= reach(Admin) || slices.Contains(r.tools, verb)
+	case Hint:
+		return r.reach >= reach(Sync) || slices.Contains(r.tools, verb)
+	}
+	wanted := reach(verb)
+	return wanted > 0 && r.reach >= wanted
+}
+
 // some says whether a role of the person passes the test.
 func (r *Rules) some(p *person.Person, pass func(*role) bool) bool {
 	if slices.ContainsFunc(r.users[p.Name], pass) {
@@ -111,11 +134,17 @@ func (r *Rules) some(p *person.Person, pass func(*role) bool) bool {
 
 // Fleet is nil when the person may do verb to the fleet, and a *Denied otherwise.
 func (r *Rules) Fleet(p person.Person, verb string) error {
-	wanted := reach(verb)
-	if p.Operator || wanted > 0 && r.some(&p, func(role *role) bool { return role.reach >= wanted }) {
+	if p.Operator || r.some(&p, func(role *role) bool { return role.does(verb) }) {
 		return nil
 	}
-	return &Denied{Person: p.Name, What: verb + " the fleet", Fix: fmt.Sprintf("bind a Role with fleet: [%s] to them in access/", verb)}
+	what := verb + " the fleet"
+	switch verb {
+	case Metrics:
+		what = "read the hub's figures"
+	case Hint:
+		what = "tell the hub of a push"
+	}
+	return &Denied{Person: p.Name, What: what, Fix: fmt.Sprintf("bind a Role with fleet: [%s] to them in access/", verb)}
 }
 
 // Kubernetes is nil when the person may ask the cluster's API server for q, and a *Denied otherwise. What every client asks
@@ -140,8 +169,8 @@ func (r *role) allows(cluster string, q kubeaccess.Request) bool {
 	return false
 }
 
-// Sees says whether the person may know that the cluster is there: who may do anything to the fleet, or ask for anything
-// of the cluster.
+// Sees says whether the person may know that the cluster is there: who has a verb of the fleet, or may ask for anything of
+// the cluster. Verbs for tools show nothing.
 func (r *Rules) Sees(p person.Person, cluster string) bool {
 	return r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool {
 		return role.reach > 0 || slices.ContainsFunc(role.grants, func(g grant) bool { return g.holds(cluster) })

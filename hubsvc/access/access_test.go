@@ -123,6 +123,34 @@ func TestWhatNoRoleAllowsIsDenied(t *testing.T) {
 	}
 }
 
+func TestVerbsForToolsAllowOneThingAndNothingElse(t *testing.T) {
+	r := rules(t, user("prometheus"), user("git"), user("viewer"), user("syncer"), user("admin"), user("nobody"),
+		role("m", "{fleet: [metrics]}"), role("h", "{fleet: [hint]}"), role("v", "{fleet: [view]}"), role("s", "{fleet: [sync]}"), role("a", "{fleet: [admin]}"),
+		binding("m", "{role: m, users: [prometheus]}"), binding("h", "{role: h, users: [git]}"), binding("v", "{role: v, users: [viewer]}"),
+		binding("s", "{role: s, users: [syncer]}"), binding("a", "{role: a, users: [admin]}"))
+	verbs := []string{access.View, access.Sync, access.Edit, access.Admin, access.Metrics, access.Hint, "", "x"}
+	for name, want := range map[string]string{
+		"prometheus": "metrics", "git": "hint", "nobody": "", "viewer": "view", "syncer": "view sync hint", "admin": "view sync edit admin metrics hint",
+	} {
+		var may []string
+		for _, verb := range verbs {
+			if r.Fleet(person.Person{Name: name}, verb) == nil {
+				may = append(may, verb)
+			}
+		}
+		if got := strings.Join(may, " "); got != want {
+			t.Errorf("%s may %q, want %q", name, got, want)
+		}
+	}
+	if r.Sees(person.Person{Name: "prometheus"}, "dev") || r.Sees(person.Person{Name: "git"}, "dev") {
+		t.Error("a tool sees clusters")
+	}
+	err := r.Fleet(person.Person{Name: "git"}, access.Metrics)
+	if err == nil || err.Error() != `user "git" may not read the hub's figures: bind a Role with fleet: [metrics] to them in access/` {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func TestAClusterIsSeenByWhoMayDoSomethingWithIt(t *testing.T) {
 	r := rules(t, user("ada"), user("bob"), user("eve"),
 		role("dev", `{kubernetes: [{clusters: {names: [dev]}, verbs: [get], resources: [pods]}]}`), role("view", "{fleet: [view]}"),

@@ -88,15 +88,6 @@ func writeToken(file string) (_ []byte, err error) {
 	return os.ReadFile(file)
 }
 
-// Check returns ErrUnauthenticated unless r carries the hub's own token.
-func (p *People) Check(r *http.Request) error {
-	raw, ok := bearer(r)
-	if !ok || !p.isHubs(raw) {
-		return ErrUnauthenticated
-	}
-	return nil
-}
-
 // Person is who sent r, by the hub's own token or a user's; ErrUnauthenticated for everybody else.
 func (p *People) Person(r *http.Request) (person.Person, error) {
 	raw, ok := bearer(r)

@@ -90,9 +90,6 @@ func TestAUserIsWhoeverShowsATokenOfTheirs(t *testing.T) {
 	if err != nil || !operator.Operator || operator.Credential == got.Credential {
 		t.Errorf("Person of the hub's token = %+v, %v", operator, err)
 	}
-	if d.Check(d.asks(token)) == nil {
-		t.Error("a user's token passes for the hub's")
-	}
 	for _, raw := range []string{"", "x", token + "x", token[1:], fleet.HashToken(token), fleet.NewToken(), "hub", strings.Repeat("a", 5000)} {
 		if got, err := d.Person(d.asks(raw)); !errors.Is(err, auth.ErrUnauthenticated) || got.Name != "" {
 			t.Errorf("%.20q is %+v, %v", raw, got, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/internal/supervise"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 func at(t *testing.T, repo, state string) Fleet {
@@ -214,9 +216,53 @@ func TestTheHookSurvivesAnyPath(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := "hub\nhint\n--url\nhttp://127.0.0.1:8080\n--token-file\n" + b.TokenFile() + "\n"
+	want := "hub\nhint\n--url\nhttp://127.0.0.1:8080\n--token-file\n" + b.hookToken() + "\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheHooksTokenIsGoodForHintsAlone(t *testing.T) {
+	b := &bringUp{Fleet: Fleet{Repo: t.TempDir(), Dir: t.TempDir()}, Options: Options{Plural: "plural"}, hubURL: "http://127.0.0.1:8080"}
+	b.write(t, b.hubURL)
+	files := map[string][]byte{}
+	if err := b.letHookIn(files); err != nil || len(files) != 0 {
+		t.Errorf("without a hook: %d files, %v", len(files), err)
+	}
+	if err := b.hintOnPush(); err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(b.hookToken())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.letHookIn(files); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(b.Repo, "access", "local-hook.yaml")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, files[hookFile], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fleet.Load(os.DirFS(b.Repo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, ok := f.User("local-hook")
+	if !ok || len(user.Spec.Tokens) != 1 || user.Spec.Tokens[0].Hash != fleet.HashToken(strings.TrimSpace(string(token))) {
+		t.Errorf("the user is %+v", user)
+	}
+	if len(f.Roles) != 1 || !slices.Equal(f.Roles[0].Spec.Fleet, []string{"hint"}) || len(f.Roles[0].Spec.Kubernetes) != 0 {
+		t.Errorf("the roles are %+v", f.Roles)
+	}
+	if info, err := os.Stat(b.hookToken()); err != nil || info.Mode().Perm() != 0o600 || strings.Contains(string(files[hookFile]), strings.TrimSpace(string(token))) {
+		t.Errorf("the token is not kept to its owner: %v, %v", info.Mode(), err)
+	}
+	clear(files)
+	if err := errors.Join(b.hintOnPush(), b.letHookIn(files)); err != nil || len(files) != 0 {
+		t.Errorf("a second time: %d files, %v", len(files), err)
 	}
 }
 

@@ -77,6 +77,9 @@ func (b *bringUp) registerAll(ctx context.Context) (registered []string, err err
 	if err := b.addSample(files); err != nil {
 		return nil, err
 	}
+	if err := b.letHookIn(files); err != nil {
+		return nil, err
+	}
 	for i, cluster := range b.Options.Clusters {
 		if err := b.letOperatorsIn(ctx, cluster); err != nil {
 			return nil, err

@@ -163,20 +163,6 @@ func (b *bringUp) connectOrigin() error {
 	return b.repo.AddOrigin(b.origin, b.branch)
 }
 
-// hintOnPush has the origin tell the hub of a push, as a git host's webhook would. It shortens the wait, nothing else.
-func (b *bringUp) hintOnPush() error {
-	script := fmt.Sprintf("#!/bin/sh\n%s hub hint --url %s --token-file %s >/dev/null 2>&1 &\n",
-		quoted(b.Plural), quoted(b.hubURL), quoted(b.TokenFile()))
-	dir := filepath.Join(b.Fleet.origin(), "hooks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("add hook to origin: %w", err)
-	}
-	if err := replaceFile(filepath.Join(dir, "post-receive"), []byte(script), 0o700); err != nil {
-		return fmt.Errorf("add hook to origin: %w", err)
-	}
-	return nil
-}
-
 // quoted is text as one word of a shell, whatever is in it.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 

@@ -244,7 +244,20 @@ func (l *local) eventually(what string, within time.Duration, yes func() bool) {
 // metric reads one of the hub's figures.
 func (l *local) metric(name string) float64 {
 	l.t.Helper()
-	response, err := http.Get(l.hub + "/metrics")
+	files, err := filepath.Glob(filepath.Join(l.home, "state", "plural", "local", "*", "hub", "token"))
+	if err != nil || len(files) != 1 {
+		l.t.Fatalf("files of the hub's token: %q, %v", files, err)
+	}
+	token, err := os.ReadFile(files[0])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.hub+"/metrics", nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		l.t.Fatal(err)
 	}

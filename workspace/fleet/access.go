@@ -64,7 +64,7 @@ func (r *Role) Place(field string) Position { return strict.Place(r.Fields, fiel
 
 // RoleSpec allows things; what it does not name is not allowed by it.
 type RoleSpec struct {
-	// Fleet are FleetVerbs. Each stands for those before it too.
+	// Fleet are FleetVerbs, each of which stands for those before it too, and ToolVerbs.
 	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty"`
 	// Kubernetes are what may be asked of clusters' API servers, where the clusters' own rules still count.
 	Kubernetes []KubernetesRule `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
@@ -79,6 +79,10 @@ type KubernetesRule struct {
 
 // FleetVerbs are what may be done to the fleet by way of the hub, each of which implies the ones before it.
 func FleetVerbs() []string { return []string{"view", "sync", "edit", "admin"} }
+
+// ToolVerbs are for tools that need one thing of the hub and nothing else: to read its figures, to tell it that somebody pushed.
+// None implies another verb.
+func ToolVerbs() []string { return []string{"metrics", "hint"} }
 
 // RoleBinding gives a role to users and groups: access/*.yaml.
 type RoleBinding struct {
@@ -192,9 +196,10 @@ func (d *document) checkRole(r *Role) {
 	if len(r.Spec.Fleet)+len(r.Spec.Kubernetes) == 0 {
 		d.Fault("spec", "add fleet: [view] or kubernetes: [...]", "role that allows nothing")
 	}
+	known := slices.Concat(FleetVerbs(), ToolVerbs())
 	for i, verb := range r.Spec.Fleet {
-		if !slices.Contains(FleetVerbs(), verb) {
-			d.Fault(index("spec.fleet", i), strict.DidYouMean(verb, FleetVerbs(), "verbs"), "unknown verb %s", strict.Quote(verb))
+		if !slices.Contains(known, verb) {
+			d.Fault(index("spec.fleet", i), strict.DidYouMean(verb, known, "verbs"), "unknown verb %s", strict.Quote(verb))
 		}
 	}
 	d.checkCount("spec.kubernetes", "rules", len(r.Spec.Kubernetes), maxRules)

@@ -21,7 +21,7 @@ type Remote struct {
 }
 
 // NewRemote is the hub at url, trusted by the PEM certificates in ca, or by the system's when there are none. The token is
-// that of people's tools; without it the hub's figures and hints are to be had on its own machine only.
+// one that may read the hub's figures and give it hints.
 func NewRemote(url, token string, ca []byte) (*Remote, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS13}
 	if len(ca) > 0 {
