@@ -22,7 +22,7 @@ func recording(t *testing.T) (h *hub, token string, end func() []audit.Record) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")
-	people, err := auth.NewPeople(auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Now: time.Now})
+	people, err := auth.NewPeople(auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

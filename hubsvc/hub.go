@@ -52,7 +52,7 @@ type Options struct {
 	Listen, TLSCert, TLSKey string
 	// URL is how agents reach the hub; empty means what plural.yaml says.
 	URL string
-	// TokenFile holds the token for people's tools; it is made when it is not there.
+	// TokenFile holds the operator's token; it is made when it is not there, and read again when it changes.
 	TokenFile string
 	// Repo and Branch are the installation repo; RepoCredentials open it, and RepoKeys are the public keys by which its
 	// commits are believed. None: all are.
@@ -253,7 +253,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.kubeKeys = signing.New(signing.Options{
 		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: "kube", Lifetime: auth.KubeValidity, Now: time.Now, Log: h.Log,
 	})
-	h.people, err = auth.NewPeople(auth.Options{File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now})
+	h.people, err = auth.NewPeople(auth.Options{File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now, Log: h.Log})
 	if err != nil {
 		return err
 	}
@@ -298,6 +298,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group.Go(func() error { return h.view.Run(ctx) })
 	group.Go(func() error { return h.upgrades.run(ctx) })
 	group.Go(func() error { return h.kubeKeys.Run(ctx) })
+	group.Go(func() error { return h.people.Run(ctx) })
 	group.Go(func() error { return h.forgetLeavers(ctx) })
 	group.Go(func() error { return h.serve(server, d.main) })
 	group.Go(func() error {

@@ -57,7 +57,7 @@ func (h *hub) status() *v1.Hub {
 	out := &v1.Hub{
 		Version: buildinfo.Version(), Edition: plan.edition, Commit: plan.desired.Served,
 		Clusters: len(fleet.Clusters), Silent: h.view.Summary().Clusters[v1.Stale], Services: len(fleet.Services), Sources: len(fleet.Sources),
-		Bundles: h.bundleFigures(), Certificates: h.shownCertificates(),
+		Bundles: h.bundleFigures(), Certificates: h.shownCertificates(), TokenWarning: h.people.TokenWarning(),
 	}
 	if h.replica.shard == nil {
 		return out

@@ -236,6 +236,8 @@ type Hub struct {
 	Bundles  Bundles   `json:"bundles"`
 	// Certificates are those that the answering replica shows; none where an ingress ends TLS.
 	Certificates []Certificate `json:"certificates,omitempty"`
+	// TokenWarning is what somebody should do about the operator's token; empty: nothing.
+	TokenWarning string `json:"tokenWarning,omitempty"`
 }
 
 // Certificate is one that a replica shows to who connects.

@@ -21,7 +21,7 @@ func NewCmdHub(f *cmdutil.Factory) *cobra.Command {
 		Use:     "hub",
 		Short:   "Install, run and reach the hub",
 		Example: cmdutil.Example("plural hub serve --repo https://git.example.com/fleet.git --data /var/lib/plural", "plural hub status"),
-	}, newCmdServe(f, nil), newCmdStatus(f), newCmdInstall(f), newCmdUpgrade(f), newCmdOpen(f), newCmdHint(f))
+	}, newCmdServe(f, nil), newCmdStatus(f), newCmdInstall(f), newCmdUpgrade(f), newCmdOpen(f), newCmdHint(f), newCmdToken(f))
 }
 
 // newCmdHint is what a git host's hook runs.
@@ -39,7 +39,7 @@ func newCmdHint(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "the hub's `URL` (default as for every command)")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "the `FILE` that holds the hub's token")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "the `FILE` that holds the token of a user with the verb hint")
 	return cmd
 }
 

@@ -77,7 +77,7 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Options.URL, "url", "", "the `URL` by which agents know the hub (default spec.hub.url of plural.yaml)")
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "the certificate `FILE`, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "the certificate's key `FILE`, PEM")
-	flags.StringVar(&o.TokenFile, "token-file", "", "the `FILE` of the token for people's tools (default DATA/token, made when missing)")
+	flags.StringVar(&o.TokenFile, "token-file", "", "the `FILE` of the operator's token (default DATA/token, made when missing)")
 	flags.StringVar(&o.hookSecret, "hook-secret-file", "", "the `FILE` of the secret that git hosts sign their webhooks with")
 	flags.StringVar(&o.identity, "identity", "", "the `FILE` of the hub's age identity, which opens the credentials of sources (default $PLURAL_IDENTITY)")
 	flags.DurationVar(&o.Interval, "interval", 2*time.Minute, "the wait between two fetches of a repository")
@@ -131,7 +131,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 		return &ui.Err{Msg: "what the branch comes out of is judged with its signatures", Fix: "give --repo-keys FILES too"}
 	}
 	if o.cluster.Name != "" && o.TokenFile == "" {
-		return &ui.Err{Msg: "replicas need one token for people's tools", Fix: "--token-file FILE, with the same content for all of them"}
+		return &ui.Err{Msg: "replicas need one token of the operator's", Fix: "--token-file FILE, with the same content for all of them"}
 	}
 	if o.TokenFile == "" {
 		o.TokenFile = filepath.Join(o.Data, "token")

@@ -44,7 +44,7 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 
 func screen(f *cmdutil.Factory, w io.Writer, h *v1.Hub, sources []v1.Source) error {
 	b := h.Bundles
-	err := f.IO.Aligned(w, []ui.Column{{Name: "HUB"}, {Name: h.Version}}, [][]string{
+	rows := [][]string{
 		{"commit", cmdutil.OrDash(cmdutil.ShortCommit(h.Commit.ID))},
 		{"edition", cmdutil.OrDash(h.Edition)},
 		{"clusters", fmt.Sprintf("%d, %d silent", h.Clusters, h.Silent)},
@@ -52,8 +52,11 @@ func screen(f *cmdutil.Factory, w io.Writer, h *v1.Hub, sources []v1.Source) err
 		{"bundles", fmt.Sprintf("%d files, %s", b.Files, size(b.Bytes))},
 		{"served", fmt.Sprintf("%d from disk, %d from peers, %d packed, %d failed", b.Hits, b.FromPeers, b.Packed, b.Failed)},
 		{"replaced", fmt.Sprintf("%d damaged, %d for room", b.Corrupt, b.Evicted)},
-	})
-	if err != nil {
+	}
+	if h.TokenWarning != "" {
+		rows = append(rows, []string{"token", h.TokenWarning})
+	}
+	if err := f.IO.Aligned(w, []ui.Column{{Name: "HUB"}, {Name: h.Version}}, rows); err != nil {
 		return err
 	}
 	if err := certificates(f, w, h); err != nil {

@@ -113,11 +113,7 @@ func (p *People) KubePerson(r *http.Request, cluster string) (person.Person, err
 		}
 		return lasting, other
 	}
-	found, err := p.byCredential(claims.Parent)
-	if err != nil || found.Name != claims.Subject {
-		return person.Person{}, ErrUnauthenticated
-	}
-	return found, nil
+	return p.still(claims.Parent, claims.Subject)
 }
 
 // verify trusts nothing that the token says of how it is to be verified. The key that it names is one of ours or none.

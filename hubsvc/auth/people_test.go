@@ -48,7 +48,7 @@ func isOperator(people *auth.People, r *http.Request) bool {
 func alone(t testing.TB, file string) auth.Options {
 	t.Helper()
 	keys, _ := ring(t, "kube", time.Now)
-	return auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Keys: keys, Now: time.Now}
+	return auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {

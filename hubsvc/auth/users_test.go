@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,6 +32,7 @@ type door struct {
 	now   time.Time
 	hubs  string // the hub's own token
 	file  string
+	log   lines
 	keys  *signing.Ring
 	nats  *natsd.Server
 }
@@ -52,7 +54,7 @@ func newDoor(t *testing.T) *door {
 func (d *door) replica() *auth.People {
 	d.Helper()
 	people, err := auth.NewPeople(auth.Options{
-		File: d.file, Keys: signing.New(d.keys.Options), Now: func() time.Time { return d.now },
+		File: d.file, Keys: signing.New(d.keys.Options), Now: func() time.Time { return d.now }, Log: slog.New(&d.log),
 		Users: func(hash string) (person.Person, bool) {
 			p, ok := d.users[hash]
 			return p, ok
@@ -241,7 +243,7 @@ func TestForgedTokensForAClusterAreRefused(t *testing.T) {
 	}
 	header := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	signed := func(method jwt.SigningMethod, kid string, key any, name string, value any) string {
-		m := jwt.MapClaims{"iss": "plural-hub", "sub": "operator", "aud": "kubernetes/edge-1", "par": "hub", "iat": d.now.Unix(), "exp": d.now.Add(time.Minute).Unix()}
+		m := jwt.MapClaims{"iss": "plural-hub", "sub": "operator", "aud": "kubernetes/edge-1", "par": operator.Credential, "iat": d.now.Unix(), "exp": d.now.Add(time.Minute).Unix()}
 		m[name] = value
 		unsigned := jwt.NewWithClaims(method, m)
 		unsigned.Header["kid"] = kid
@@ -322,7 +324,7 @@ func TestAKeyForSomethingElseSignsNoTokenForACluster(t *testing.T) {
 	d := newDoor(t)
 	o := d.keys.Options
 	o.Purpose = "sessions"
-	sessions := auth.Options{File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (person.Person, bool) { return person.Person{}, false }}
+	sessions := auth.Options{Log: slog.New(slog.DiscardHandler), File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (person.Person, bool) { return person.Person{}, false }}
 	other, err := auth.NewPeople(sessions)
 	if err != nil {
 		t.Fatal(err)
@@ -414,11 +416,20 @@ func BenchmarkKubePerson(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	raw, _, err := people.Issue(b.Context(), person.Person{Name: "operator", Credential: "hub"}, "edge-1", time.Minute)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		b.Fatal(err)
 	}
 	r, _ := http.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(text)))
+	operator, err := people.Person(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw, _, err := people.Issue(b.Context(), operator, "edge-1", time.Minute)
+	if err != nil {
+		b.Fatal(err)
+	}
 	r.Header.Set("Authorization", "Bearer "+raw)
 	b.ReportAllocs()
 	for b.Loop() {

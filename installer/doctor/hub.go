@@ -38,6 +38,7 @@ func (x *exam) hubs() []Check {
 		{Group: "hub", Name: "certificate", Run: x.certificate},
 		{Group: "hub", Name: "clock", Run: x.hubClock},
 		{Group: "hub", Name: "log-in", Run: x.login},
+		{Group: "hub", Name: "operator's token", Run: x.operatorToken},
 		{Group: "hub", Name: "version", Run: x.hubVersion},
 		{Group: "hub", Name: "commit", Run: x.served},
 		{Group: "hub", Name: "agents", Run: x.agents},
@@ -228,6 +229,24 @@ func (x *exam) login(ctx context.Context) Result {
 		return r
 	}
 	return ok("the hub knows you as %s", me.Name)
+}
+
+// operatorToken tells of a token of the operator's that is to be renewed.
+func (x *exam) operatorToken(ctx context.Context) Result {
+	if r, why := x.answered(ctx); r == nil {
+		return why
+	}
+	if x.Hub == nil {
+		return skipped("there is no way to ask the hub")
+	}
+	hub, err := x.Hub.Hub(ctx)
+	switch {
+	case err != nil:
+		return skipped("the hub does not tell you of itself")
+	case hub.TokenWarning != "":
+		return warn("plural up again, or plural hub token FILE where the hub runs", "%s", hub.TokenWarning)
+	}
+	return ok("it need not be renewed")
 }
 
 // askStatus asks how the fleet is.

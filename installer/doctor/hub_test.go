@@ -181,6 +181,11 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 			"hub/certificate", Warn,
 			[]string{"private key does not match", old.Format(time.DateOnly), "takes them up by itself"},
 		},
+		"operator's token that is to be renewed": {
+			fleetOf{hub: v1.Hub{TokenWarning: "the hub's own token expires on 2027-01-01"}},
+			"hub/operator's token", Warn,
+			[]string{"expires on 2027-01-01", "plural up"},
+		},
 		"refused commit": {
 			fleetOf{status: &v1.Status{
 				Commit: good, Head: v1.Commit{ID: "baad000000"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto/values"
@@ -110,6 +111,11 @@ func (u *up) hub(ctx context.Context) (string, error) {
 	}
 	if u.keys.Changed() {
 		if err := u.keys.Install(ctx, u.kube); err != nil {
+			return "", err
+		}
+	}
+	if slices.Contains(u.keys.Made(), hubkeys.Token) { // a hub of an earlier release reads it when it starts
+		if err := u.keys.Restart(ctx, u.kube); err != nil {
 			return "", err
 		}
 	}

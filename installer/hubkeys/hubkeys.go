@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
@@ -57,7 +58,7 @@ type Part string
 
 // What can be made anew.
 const (
-	// Token is what opens the hub to its operators.
+	// Token is what opens the hub to its operators. It expires, and is made anew a while before.
 	Token Part = "token"
 	// Identity is what opens the files that are sealed for the hub.
 	Identity Part = "identity"
@@ -81,7 +82,7 @@ type Request struct {
 	HookSecret string
 	// Rotate has these made anew.
 	Rotate []Part
-	// Now tells the time, for certificates. Nil means time.Now.
+	// Now tells the time, for certificates and the token. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -193,9 +194,13 @@ func (k *Keys) take(r Request) {
 func (k *Keys) provide(part Part, anew bool, r Request) (err error) {
 	made := true
 	switch part {
-	case Token:
-		if made = anew || k.Token() == ""; made {
-			k.data[keyToken] = random()
+	case Token: // one of an earlier release says of no end, and so is due
+		now := time.Now
+		if r.Now != nil {
+			now = r.Now
+		}
+		if made = anew || fleet.OperatorDue(k.Token(), now()); made {
+			k.data[keyToken] = []byte(fleet.NewOperatorToken(now().Add(fleet.OperatorLifetime)))
 		}
 	case HookSecret:
 		if made = r.HookSecret == "" && (anew || k.HookSecret() == ""); made {

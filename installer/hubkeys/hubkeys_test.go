@@ -27,6 +27,7 @@ import (
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/sharing"
 )
 
@@ -203,6 +204,42 @@ func TestAnIdentityThatCannotBeReadIsNotReplacedUnasked(t *testing.T) {
 	install(t, kube, hubkeys.Request{Rotate: []hubkeys.Part{hubkeys.Identity}})
 }
 
+func TestTheHubsTokenIsRenewedBeforeItExpires(t *testing.T) {
+	kube := start(t)
+	now := time.Now()
+	at := func(after time.Duration) hubkeys.Request {
+		return hubkeys.Request{Now: func() time.Time { return now.Add(after) }}
+	}
+	first := install(t, kube, at(0))
+	if expires, ok := fleet.OperatorExpiry(first.Token()); !ok || expires.Sub(now).Round(time.Minute) != fleet.OperatorLifetime {
+		t.Errorf("it expires %v, %v", expires, ok)
+	}
+	if k := prepare(t, kube, at(fleet.OperatorLifetime-fleet.OperatorRenewal-time.Hour)); k.Changed() {
+		t.Errorf("long before its end: made %v", k.Made())
+	}
+	for name, after := range map[string]time.Duration{
+		"soon before its end": fleet.OperatorLifetime - fleet.OperatorRenewal, "after it": 2 * fleet.OperatorLifetime,
+	} {
+		if k := prepare(t, kube, at(after)); !slices.Equal(k.Made(), []hubkeys.Part{hubkeys.Token}) || k.Token() == first.Token() {
+			t.Errorf("%s: made %v", name, k.Made())
+		}
+	}
+	secret, err := secrets(kube).Get(t.Context(), hubkeys.SecretName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := base64.StdEncoding.EncodeToString([]byte("OFANEARLIERRELEASEWITHOUTANEND"))
+	if err := unstructured.SetNestedField(secret.Object, old, "data", "token"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets(kube).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if k := prepare(t, kube, at(0)); !slices.Equal(k.Made(), []hubkeys.Part{hubkeys.Token}) {
+		t.Errorf("one of an earlier release: made %v", k.Made())
+	}
+}
+
 func TestTwoWhoInstallAtOnceDoNotOverwriteEachOther(t *testing.T) {
 	kube := start(t)
 	first, second := prepare(t, kube, hubkeys.Request{}), prepare(t, kube, hubkeys.Request{})
@@ -269,7 +306,7 @@ func TestReplicasGetOnWithOneWhoseCertificateWasRenewed(t *testing.T) {
 		t.Errorf("two replicas: %v", err)
 	}
 	later := func() time.Time { return time.Now().Add(8 * 365 * 24 * time.Hour) }
-	if k := prepare(t, kube, hubkeys.Request{Now: later}); k.Changed() {
+	if k := prepare(t, kube, hubkeys.Request{Now: later}); slices.Contains(k.Made(), hubkeys.Replicas) {
 		t.Error("renewed two years before the end")
 	}
 	// A certificate that ends, of an authority that does not.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -219,6 +220,33 @@ func TestTheHookSurvivesAnyPath(t *testing.T) {
 	want := "hub\nhint\n--url\nhttp://127.0.0.1:8080\n--token-file\n" + b.hookToken() + "\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestUpRenewsATokenThatExpiresSoonOrNever(t *testing.T) {
+	b := &bringUp{Fleet: Fleet{Dir: t.TempDir()}}
+	if err := os.Mkdir(b.hubDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.renewToken(t.Context()); err != nil {
+		t.Errorf("before the first start: %v", err)
+	}
+	good := fleet.NewOperatorToken(time.Now().Add(fleet.OperatorLifetime))
+	for _, before := range []string{"of an earlier release, of some length", fleet.NewOperatorToken(time.Now().Add(time.Hour)), good} {
+		if err := os.WriteFile(b.TokenFile(), []byte(before+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.renewToken(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(b.TokenFile())
+		after := strings.TrimSpace(string(text))
+		if err != nil || fleet.OperatorDue(after, time.Now()) || (after == before) != (before == good) {
+			t.Errorf("%.20s became %.30s, %v", before, after, err)
+		}
+		if info, err := os.Stat(b.TokenFile()); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
 	}
 }
 

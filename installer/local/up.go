@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // Options say what a local fleet is made of.
@@ -275,6 +277,9 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--edits", "--with-parent",
 		"--interval", "1s", "--poll-interval", "2s", "--report-interval", "5s",
 	}
+	if err := b.renewToken(ctx); err != nil {
+		return "", err
+	}
 	if err := b.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
 		return "", err
 	}
@@ -288,6 +293,32 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	}
 	b.token = strings.TrimSpace(string(token))
 	return b.hubURL, nil
+}
+
+// renewToken writes another token for the hub where the one that is there expires soon, or never. A hub that runs is stopped before:
+// it may be of a release that reads the file when it starts.
+func (b *bringUp) renewToken(ctx context.Context) error {
+	token, err := os.ReadFile(b.TokenFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the hub makes one
+	}
+	if err != nil {
+		return fmt.Errorf("read hub token: %w", err)
+	}
+	if !fleet.OperatorDue(strings.TrimSpace(string(token)), time.Now()) {
+		return nil
+	}
+	runs, err := b.hubRuns()
+	if err == nil && runs {
+		err = b.Stop(ctx, hubProcess, true)
+	}
+	if err != nil {
+		return fmt.Errorf("renew hub token: %w", err)
+	}
+	if err := replaceFile(b.TokenFile(), []byte(fleet.NewOperatorToken(time.Now().Add(fleet.OperatorLifetime))+"\n"), 0o600); err != nil {
+		return fmt.Errorf("renew hub token: %w", err)
+	}
+	return nil
 }
 
 // converge waits until every cluster runs what the newest commit asks for.
