@@ -22,7 +22,7 @@ func newCmdToken(f *cmdutil.Factory) *cobra.Command {
 			"It is good for 90 days, and for emergencies: users log in with their own, see plural auth token create. A hub that\n" +
 			"runs takes it up within seconds, and from then on refuses the former one. All replicas need the same. In a cluster\n" +
 			"plural up --context renews it.",
-		Example: cmdutil.Example("plural hub token /var/lib/plural/token"),
+		Example: cmdutil.Example("plural hub token ../token", "plural hub token ../hub.token"),
 		Args:    cmdutil.Exactly("FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return writeToken(f, args[0]) },
 	}
