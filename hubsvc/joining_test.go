@@ -151,10 +151,13 @@ func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, said)
 		}
 	}
-	for _, path := range []string{"/join/edge.yaml", "/join/edge.yaml?token=" + other, "/join/late.yaml?token=" + late, "/join/nowhere.yaml?token=" + good, "/join/edge?token=" + good} {
-		code, said := hub.do(http.MethodGet, path, "", nil)
+	for _, shown := range []struct{ path, token string }{
+		{"/join/edge.yaml", ""}, {"/join/edge.yaml", other}, {"/join/late.yaml", late}, {"/join/nowhere.yaml", good}, {"/join/edge", good},
+		{"/join/edge.yaml?token=" + good, other},
+	} {
+		code, said := hub.do(http.MethodGet, shown.path, shown.token, nil)
 		if answers[string(said)] = true; code != http.StatusNotFound {
-			t.Errorf("%s: %d %s", path, code, said)
+			t.Errorf("%s: %d %s", shown.path, code, said)
 		}
 	}
 	if len(answers) != 1 {
@@ -239,7 +242,7 @@ func TestAHubThatOnlyReadsSaysHowAClusterJoinsInstead(t *testing.T) {
 	for name, ask := range map[string]func() (int, string){
 		"exchange": func() (int, string) { return hub.join(newJoining(t, "edge", raw)) },
 		"manifests": func() (int, string) {
-			c, b := hub.do(http.MethodGet, "/join/edge.yaml?token="+raw, "", nil)
+			c, b := hub.do(http.MethodGet, "/join/edge.yaml", raw, nil)
 			return c, string(b)
 		},
 	} {
@@ -262,7 +265,7 @@ func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
 		"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute)),
 	})
 	hub.served(o)
-	code, text := hub.do(http.MethodGet, "/join/edge.yaml?token="+raw, "", nil)
+	code, text := hub.do(http.MethodGet, "/join/edge.yaml", raw, nil)
 	if code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
 	}

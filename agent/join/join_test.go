@@ -143,10 +143,11 @@ func (p *place) secrets() dynamic.ResourceInterface {
 // apply is the one line that an administrator pastes.
 func (p *place) apply(h *hub, raw string) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, h.url+"/join/edge.yaml?token="+raw, nil)
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, h.url+"/join/edge.yaml", nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	request.Header.Set("Authorization", "Bearer "+raw)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		p.t.Fatal(err)

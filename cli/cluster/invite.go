@@ -59,15 +59,17 @@ func (o *registerOptions) inviteTo(ctx context.Context, c *intent, file []byte, 
 	return nil
 }
 
-// line is what whoever is the cluster's administrator pastes. What kubectl fetches belongs to the manager that the agent applies
-// as, so that the agent's own package takes all of it over.
+// line is what whoever is the cluster's administrator pastes. The token is in no URL, which proxies write down, and in no
+// program's arguments: printf is the shell's own. What kubectl applies belongs to the manager that the agent applies as, so that
+// the agent's own package takes all of it over.
 func (o *registerOptions) line(r register.Request, token string) string {
-	address := strings.TrimRight(r.HubURL, "/") + "/join/" + url.PathEscape(o.name) + ".yaml?token=" + url.QueryEscape(token)
-	const apply = "kubectl apply --server-side --force-conflicts --field-manager plural -f "
-	if o.hubCA == "" {
-		return apply + quoted(address)
+	address := strings.TrimRight(r.HubURL, "/") + "/join/" + url.PathEscape(o.name) + ".yaml"
+	curl := "curl -fsS -H @- "
+	if o.hubCA != "" {
+		curl += "--cacert " + quoted(o.hubCA) + " "
 	}
-	return "curl -fsS --cacert " + quoted(o.hubCA) + " " + quoted(address) + " | " + apply + "-"
+	return "printf 'Authorization: Bearer %s' " + quoted(token) + " | " + curl + quoted(address) +
+		" | kubectl apply --server-side --force-conflicts --field-manager plural -f -"
 }
 
 // quoted is one word of a shell, whatever it holds.

@@ -19,8 +19,9 @@ func TestAnInvitationIsOneLineAndAHash(t *testing.T) {
 			if err := w.plural("register", "edge-9", "--print", "--tag", "env=prod"); err != nil {
 				t.Fatal(err)
 			}
-			line := regexp.MustCompile(`^kubectl apply --server-side --force-conflicts --field-manager plural ` +
-				`-f 'https://hub\.example\.com/join/edge-9\.yaml\?token=(plural_join_[A-Za-z0-9_-]{43})'\n$`).FindStringSubmatch(w.out.String())
+			line := regexp.MustCompile(`^printf 'Authorization: Bearer %s' '(plural_join_[A-Za-z0-9_-]{43})' \| ` +
+				`curl -fsS -H @- 'https://hub\.example\.com/join/edge-9\.yaml' \| ` +
+				`kubectl apply --server-side --force-conflicts --field-manager plural -f -\n$`).FindStringSubmatch(w.out.String())
 			if line == nil {
 				t.Fatalf("printed:\n%s", w.out)
 			}

@@ -32,7 +32,7 @@ func (w *world) clusterAt(name string) *fleet.Cluster {
 func TestANewTokenTakesThePlaceOfTheOldOneAndCanBeTakenBack(t *testing.T) {
 	w := newWorld(t, false)
 	keys := w.clusterAt("edge-1").Spec.Agent
-	token := regexp.MustCompile(`token=(plural_join_[A-Za-z0-9_-]{43})`)
+	token := regexp.MustCompile(`Bearer %s' '(plural_join_[A-Za-z0-9_-]{43})'`)
 	hashes := []string{}
 	for range 2 {
 		if err := w.plural("token", "edge-1"); err != nil {
@@ -74,7 +74,7 @@ func TestAnInvitationWaitsAsABranchAndIsPrintedAllTheSame(t *testing.T) {
 	if err := w.plural("register", "edge-9", "--print", "--pr", "-m", "Let edge-9 join"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(w.out.String(), "/join/edge-9.yaml?token=") || !strings.Contains(w.errOut.String(), "once that change is on the branch") {
+	if !strings.Contains(w.out.String(), "/join/edge-9.yaml' | kubectl apply") || !strings.Contains(w.errOut.String(), "once that change is on the branch") {
 		t.Errorf("%s\n%s", w.out, w.errOut)
 	}
 	if got := w.git(w.dir+".origin", "for-each-ref", "--format=%(subject)", "refs/heads/plural"); got != "Let edge-9 join" {

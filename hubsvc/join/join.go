@@ -110,7 +110,7 @@ func New(o Options) *Door {
 	return d
 }
 
-// ManifestsPath is followed by a cluster's name and ".yaml", with the token as the query ?token=.
+// ManifestsPath is followed by a cluster's name and ".yaml". The token is the bearer's.
 const ManifestsPath = "/join/"
 
 // Routes adds its paths to mux.
@@ -153,7 +153,10 @@ func (d *Door) notFound(w http.ResponseWriter) {
 // manifests hands out what starts an agent. It uses nothing up.
 func (d *Door) manifests(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".yaml")
-	shown := r.URL.Query().Get("token")
+	shown, inHeader := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !inHeader { // as the lines of earlier releases have it, which proxies write down
+		shown = r.URL.Query().Get("token")
+	}
 	c, known := d.Cluster(name)
 	if !ok || !known || !d.waits(c, fleet.HashToken(shown)) {
 		d.notFound(w)
@@ -174,6 +177,9 @@ func (d *Door) manifests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.exchanges.WithLabelValues("started").Inc()
+	if !inHeader {
+		d.Log.Warn("a join token came in a URL, where proxies write it down: invite clusters with a plural of the hub's version", "cluster", name)
+	}
 	w.Header().Set("Content-Type", "application/yaml")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(text) // a client that went away asks again

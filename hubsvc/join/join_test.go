@@ -17,6 +17,11 @@ import (
 // door is one with a cluster that waits for a token, and a clock that stands still.
 func door(t testing.TB, raw string) (http.Handler, *time.Time) {
 	t.Helper()
+	return doorThatLogs(t, raw, slog.New(slog.DiscardHandler))
+}
+
+func doorThatLogs(t testing.TB, raw string, log *slog.Logger) (http.Handler, *time.Time) {
+	t.Helper()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	c := &fleet.Cluster{Metadata: fleet.Metadata{Name: "edge"}}
 	c.Spec.Join = &fleet.Join{Hash: fleet.HashToken(raw), Expires: now.Add(time.Hour).Format(time.RFC3339)}
@@ -30,7 +35,7 @@ func door(t testing.TB, raw string) (http.Handler, *time.Time) {
 			return nil
 		},
 		Write: func(context.Context, join.Exchange, bool) error { return nil },
-		Image: "agent:1", Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+		Image: "agent:1", Now: func() time.Time { return now }, Log: log,
 	}).Routes(mux)
 	return mux, &now
 }
@@ -86,6 +91,30 @@ func TestSendersAreForgottenWhenThereAreTooMany(t *testing.T) {
 	*now = now.Add(time.Hour)
 	if code := try(1); code != http.StatusNotFound {
 		t.Errorf("an hour later: %d", code)
+	}
+}
+
+func TestAJoinTokenIsShownInAHeader(t *testing.T) {
+	var log strings.Builder
+	h, _ := doorThatLogs(t, "raw", slog.New(slog.NewTextHandler(&log, nil)))
+	for name, test := range map[string]struct {
+		query, header string
+		status        int
+		warned        bool
+	}{
+		"in the header":                          {"", "Bearer raw", http.StatusOK, false},
+		"a wrong one, beside one in the URL":     {"?token=raw", "Bearer other", http.StatusNotFound, false},
+		"in the URL, as an earlier release does": {"?token=raw", "", http.StatusOK, true},
+	} {
+		log.Reset()
+		r := httptest.NewRequest(http.MethodGet, "/join/edge.yaml"+test.query, nil)
+		if test.header != "" {
+			r.Header.Set("Authorization", test.header)
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != test.status || strings.Contains(log.String(), "in a URL") != test.warned || strings.Contains(log.String(), "raw") {
+			t.Errorf("%s: %d, said %q", name, w.Code, log.String())
+		}
 	}
 }
 
