@@ -152,7 +152,11 @@ func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
 		}
 	}
 	for _, shown := range []struct{ path, token string }{
-		{"/join/edge.yaml", ""}, {"/join/edge.yaml", other}, {"/join/late.yaml", late}, {"/join/nowhere.yaml", good}, {"/join/edge", good},
+		{"/join/edge.yaml", ""},
+		{"/join/edge.yaml", other},
+		{"/join/late.yaml", late},
+		{"/join/nowhere.yaml", good},
+		{"/join/edge", good},
 		{"/join/edge.yaml?token=" + good, other},
 	} {
 		code, said := hub.do(http.MethodGet, shown.path, shown.token, nil)
