@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/internal/netguard"
 )
 
 const (
@@ -134,13 +135,14 @@ type Result struct {
 type Runner struct {
 	config *rest.Config
 	kinds  *kinds.Kinds
-	// dial reaches a Service by its name in the cluster.
+	// dial reaches a Service by its name in the cluster, and refuses what no Service is at: whoever writes a test, or the
+	// endpoints of a Service without a selector, may name any address.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // New makes no request. The cluster is the one of config, which is not changed.
 func New(config *rest.Config, kinds *kinds.Kinds) (*Runner, error) {
-	r := &Runner{config: rest.CopyConfig(config), kinds: kinds, dial: (&net.Dialer{}).DialContext}
+	r := &Runner{config: rest.CopyConfig(config), kinds: kinds, dial: (&net.Dialer{Control: netguard.Policy{}.Control}).DialContext}
 	if _, err := r.as(""); err != nil {
 		return nil, err
 	}

@@ -113,11 +113,9 @@ func (a attempt) byName(ctx context.Context, want HTTP, dial dialer) (*http.Resp
 	return talk.Do(request)
 }
 
-// port is the number of the Service's port: a name means nothing outside the API.
+// port is the number of the Service's port: a name means nothing outside the API. A Service that is only another name for a
+// host, which may be anywhere, is refused.
 func (a attempt) port(ctx context.Context, want HTTP) (int, error) {
-	if number, err := strconv.Atoi(want.Port); err == nil {
-		return number, nil
-	}
 	services := a.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace(want.Namespace)
 	service, err := services.Get(ctx, want.Service, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -125,6 +123,12 @@ func (a attempt) port(ctx context.Context, want HTTP) (int, error) {
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read Service %s/%s: %w", want.Namespace, want.Service, err)
+	}
+	if kind, _, _ := unstructured.NestedString(service.Object, "spec", "type"); kind == "ExternalName" {
+		return 0, wrong("Service %s/%s is of type ExternalName, which leads out of the cluster: ask a Service with Pods behind it", want.Namespace, want.Service)
+	}
+	if number, err := strconv.Atoi(want.Port); err == nil {
+		return number, nil
 	}
 	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
 	for _, port := range ports {

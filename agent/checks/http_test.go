@@ -104,6 +104,7 @@ func TestARequestThatWouldBeAnotherIsRefusedAndNotTriedAgain(t *testing.T) {
 func TestAServiceIsAskedByItsName(t *testing.T) {
 	w := start(t)
 	plain, secure := w.serve("web", false, http.HandlerFunc(echo)), w.serve("secure", true, http.HandlerFunc(echo))
+	w.create("services", `{apiVersion: v1, kind: Service, metadata: {name: lost}, spec: {ports: [{port: 80}]}}`)
 	w.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 		at, known := map[string]string{"web." + w.Namespace + ".svc:80": plain, "secure." + w.Namespace + ".svc:80": secure}[address]
 		if !known {
@@ -124,7 +125,8 @@ func TestAServiceIsAskedByItsName(t *testing.T) {
 		{"a redirect is not followed", checks.HTTP{Service: "web", Port: "80", Path: "/away", Status: 302}, ""},
 		{"no such port", checks.HTTP{Service: "web", Port: "metrics"}, `no port with name "metrics"`},
 		{"no such Service", checks.HTTP{Service: "wep", Port: "web"}, "there is no Service"},
-		{"nobody there", checks.HTTP{Service: "wep", Port: "80"}, "nobody is at"},
+		{"nobody there", checks.HTTP{Service: "lost", Port: "80"}, "nobody is at"},
+		{"no such Service, by number", checks.HTTP{Service: "wep", Port: "80"}, "there is no Service"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.http.ByName = true
@@ -133,6 +135,47 @@ func TestAServiceIsAskedByItsName(t *testing.T) {
 				t.Errorf("result %+v, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestAServiceThatLeadsOutOfTheClusterIsNotAsked(t *testing.T) {
+	w := start(t)
+	w.create("services", `{apiVersion: v1, kind: Service, metadata: {name: away}, spec: {type: ExternalName, externalName: metadata.example.com, ports: [{name: web, port: 80}]}}`)
+	w.DialWith(func(_ context.Context, _, address string) (net.Conn, error) {
+		t.Errorf("%s was dialled", address)
+		return nil, fmt.Errorf("nobody is at %s", address)
+	})
+	for _, port := range []string{"80", "web"} {
+		got := w.try(checks.Test{Name: "away", Retries: 5, HTTP: &checks.HTTP{Service: "away", Port: port, ByName: true}})
+		if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "type ExternalName") {
+			t.Errorf("port %s: %+v", port, got)
+		}
+		got = w.try(checks.Test{Name: "away", HTTP: &checks.HTTP{Service: "away", Port: port}})
+		if got.Passed || !strings.Contains(got.Message, "the API server answers") {
+			t.Errorf("port %s, by proxy: %+v", port, got)
+		}
+	}
+}
+
+func TestNoServiceIsAtTheAddressesOfMachinesThemselves(t *testing.T) {
+	w := start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.serve("web", false, http.HandlerFunc(echo))
+	real := w.Dial()
+	for _, at := range []string{"169.254.169.254:80", "[fd00:ec2::254]:80", "224.0.0.1:80", "127.0.0.1:" + port, "localhost:" + port} {
+		w.DialWith(func(ctx context.Context, network, _ string) (net.Conn, error) { return real(ctx, network, at) }) // what DNS may say
+		got := w.try(checks.Test{Name: "smoke", HTTP: &checks.HTTP{Service: "web", Port: "80", ByName: true}})
+		if got.Passed || !strings.Contains(got.Message, ": refused") {
+			t.Errorf("%s: %+v", at, got)
+		}
 	}
 }
 

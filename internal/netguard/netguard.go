@@ -1,0 +1,77 @@
+// Package netguard owns which addresses the program dials when others name them.
+//
+// It refuses to know who names an address, and why. A name is judged by what it resolves to, at the moment of dialling: [Policy]'s
+// Control is for a net.Dialer, which calls it with each address that it is about to connect to. So a name that resolves to
+// something else the second time gains nothing.
+//
+// Addresses inside a company (RFC 1918 and the like) are ordinary: that is where its git hosts and registries are.
+package netguard
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+)
+
+// Policy is what may be dialled besides ordinary addresses. The zero value allows nothing.
+type Policy struct {
+	// Loopback allows this machine's own addresses.
+	Loopback bool
+}
+
+// Error says that an address is not dialled.
+type Error struct {
+	At netip.Addr
+	// Why is what kind of address it is.
+	Why string
+	// Loopback says that a policy may allow it.
+	Loopback bool
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s is %s: refused", e.At, e.Why) }
+
+// Control is a net.Dialer's.
+func (p Policy) Control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dial %.100q: not an address: refused", address)
+	}
+	return p.Check(at.Addr())
+}
+
+// Check says why an address is not dialled, by an *Error; nil: it is.
+func (p Policy) Check(address netip.Addr) error {
+	at := plain(address)
+	switch {
+	case at.IsLoopback() || at.IsUnspecified(): // the unspecified one leads to this machine as well
+		if !p.Loopback {
+			return &Error{at, "a loopback address", true}
+		}
+	case at.IsLinkLocalUnicast():
+		return &Error{At: at, Why: "a link-local address, where clouds keep their machines' credentials"}
+	case slices.Contains(metadata(), at):
+		return &Error{At: at, Why: "an address where a cloud keeps its machines' credentials"}
+	case at.IsMulticast():
+		return &Error{At: at, Why: "a multicast address"}
+	}
+	return nil
+}
+
+// plain is the IPv4 address that one of IPv6 stands for, where it does.
+func plain(at netip.Addr) netip.Addr {
+	at = at.Unmap().WithZone("")
+	if translated := netip.MustParsePrefix("64:ff9b::/96"); translated.Contains(at) { // NAT64
+		bytes := at.As16()
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	return at
+}
+
+// metadata are those that are not link-local: of AWS, Alibaba, Azure and Oracle.
+func metadata() []netip.Addr {
+	return []netip.Addr{
+		netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+		netip.MustParseAddr("192.0.0.192"),
+	}
+}
