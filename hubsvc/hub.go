@@ -77,6 +77,8 @@ type Options struct {
 	Interval time.Duration
 	// AllowFile lets repositories lie on this machine's own disk.
 	AllowFile bool
+	// AllowLoopback lets sources and sinks be servers of this machine.
+	AllowLoopback bool
 	// Terms are what the hub asks of every agent; the budget in it is the fleet's own business, and ignored here.
 	Terms gateway.Terms
 	// DrainGrace is how long connections of people into clusters may go on after the hub was asked to stop; zero means half a

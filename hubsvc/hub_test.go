@@ -65,7 +65,7 @@ func options(t *testing.T, o *origin) Options {
 	dir := t.TempDir()
 	return Options{
 		Data: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "token"), Repo: o.url(), Branch: "main",
-		Interval: 20 * time.Millisecond, AllowFile: true, Log: slog.New(slog.DiscardHandler), CacheBytes: 1 << 20,
+		Interval: 20 * time.Millisecond, AllowFile: true, AllowLoopback: true, Log: slog.New(slog.DiscardHandler), CacheBytes: 1 << 20,
 		Terms: gateway.Terms{PollInterval: time.Second, ReportInterval: time.Second},
 	}
 }

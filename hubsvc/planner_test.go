@@ -42,7 +42,7 @@ func plans(t *testing.T, o *origin, dir string) *planning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, AllowFile: true, Log: log}
+	options := Options{Data: dir, Repo: o.url(), Branch: "main", Interval: interval, AllowFile: true, AllowLoopback: true, Log: log}
 	editions := edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: log})
 	p := newPlanner(options, set, editions, func() bool { return true }, nil)
 	ctx, cancel := context.WithCancel(t.Context())

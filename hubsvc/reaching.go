@@ -51,6 +51,7 @@ func (h *hub) reach() (err error) {
 	r.notifier = notify.New(notify.Options{
 		Workspace: func() string { return h.planner.plan().desired.Fleet.Workspace.Metadata.Name },
 		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		NoLoopback: !h.AllowLoopback,
 	})
 	r.presence = presence.New(presence.Options{
 		Self: h.replica.name(), Conn: h.replica.conn, Log: h.Log,

@@ -23,7 +23,7 @@ import (
 // upstreams says in the git agents' words what the fleet's sources are. It opens what the hub needs to reach them, in
 // memory.
 type upstreams struct {
-	allowFile bool
+	allowFile, noLoopback bool
 	// identities are the hub's own; nil when it has none.
 	identities func() ([]age.Identity, error)
 	// own is the installation repo.
@@ -42,7 +42,7 @@ type source struct {
 }
 
 func newUpstreams(o *Options, s *signatures) *upstreams {
-	u := &upstreams{allowFile: o.AllowFile, identities: o.Identities}
+	u := &upstreams{allowFile: o.AllowFile, noLoopback: !o.AllowLoopback, identities: o.Identities}
 	u.own = o.installation(s)
 	return u
 }
@@ -163,7 +163,9 @@ func normal(raw string) string {
 
 // access opens a source's secret and reads the keys that its signatures are believed by.
 func (u *upstreams) access(s *fleet.Source, c *candidate) (*upstream.Access, error) {
-	return upstream.Find(s, c.snapshot.FS(), u.mine)
+	a, err := upstream.Find(s, c.snapshot.FS(), u.mine)
+	a.NoLoopback = u.noLoopback
+	return a, err
 }
 
 // versionOfAccess changes with everything that an upstream is made of.

@@ -87,6 +87,7 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long to answer on, not ready any more, after being asked to stop")
 	flags.DurationVar(&o.DrainGrace, "drain-grace", 30*time.Second, "how long sessions into clusters may go on after being asked to stop")
 	flags.BoolVar(&o.AllowFile, "allow-file-sources", false, "let repositories be folders of this machine")
+	flags.BoolVar(&o.AllowLoopback, "allow-loopback", false, "let sources and sinks be servers of this machine")
 	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
 	_ = flags.MarkHidden("with-parent")
 	o.clusterFlags(flags)

@@ -32,12 +32,17 @@ const maxText = 3000
 
 // courier brings messages to sinks. It keeps a client for each address, and so its connections.
 type courier struct {
+	// noLoopback refuses sinks on this machine.
+	noLoopback bool
+
 	mu      sync.Mutex // guards clients
 	clients map[string]*http.Client
 	file    sync.Mutex // held while one is written
 }
 
-func newCourier() *courier { return &courier{clients: make(map[string]*http.Client)} }
+func newCourier(noLoopback bool) *courier {
+	return &courier{noLoopback: noLoopback, clients: make(map[string]*http.Client)}
+}
 
 // refusedError is what a sink will say to any further attempt too.
 type refusedError struct{ error }
@@ -133,7 +138,7 @@ func (c *courier) client(address string) (*http.Client, error) {
 	if err != nil {
 		return nil, errUsable // what is wrong with it stands beside it, and it may be a secret
 	}
-	client, err := outbound.Client(outbound.Options{For: u, MaxBytes: maxAnswer})
+	client, err := outbound.Client(outbound.Options{For: u, MaxBytes: maxAnswer, NoLoopback: c.noLoopback})
 	if err != nil {
 		return nil, err
 	}

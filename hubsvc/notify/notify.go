@@ -85,6 +85,8 @@ type Options struct {
 	Workspace func() string
 	// Table is the one in force.
 	Table func() *Table
+	// NoLoopback refuses sinks on this machine.
+	NoLoopback bool
 	// Gather is how long the same is put together; zero means five seconds.
 	Gather  time.Duration
 	Now     func() time.Time
@@ -144,7 +146,7 @@ func New(o Options) *Notifier {
 		o.Gather = gathering
 	}
 	return &Notifier{
-		Options: o, courier: newCourier(), counts: newCounters(o.Metrics), wake: make(chan struct{}, 1),
+		Options: o, courier: newCourier(o.NoLoopback), counts: newCounters(o.Metrics), wake: make(chan struct{}, 1),
 		pending: make(map[sameness]*Message), told: make(map[sameness]silence), queues: make(map[string]*queue),
 	}
 }

@@ -313,11 +313,26 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
+func TestASinkIsNotOnTheHubsOwnMachineUnlessThatIsAllowed(t *testing.T) {
+	in := newInbox(t, nil)
+	local := strings.Replace(in.URL, "127.0.0.1", "localhost", 1) + "/s3cret"
+	for _, target := range []string{in.URL, local} {
+		sink := &Sink{Name: "hook", Kind: Webhook, Target: target}
+		err := newCourier(true).bring(t.Context(), sink, &Message{})
+		if err == nil || !strings.Contains(err.Error(), "--allow-loopback") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", target, err)
+		}
+		if err := newCourier(false).bring(t.Context(), sink, &Message{}); err != nil {
+			t.Errorf("%s where it is allowed: %v", target, err)
+		}
+	}
+}
+
 func TestNoErrorNamesTheAddressOfASink(t *testing.T) {
 	in := newInbox(t, nil)
 	in.Close()
 	for _, target := range []string{in.URL + "/services/T0/B0/s3cret", "http://example.com/s3cret", "::s3cret"} {
-		err := newCourier().bring(t.Context(), &Sink{Name: "chat", Kind: Slack, Target: target}, &Message{})
+		err := newCourier(false).bring(t.Context(), &Sink{Name: "chat", Kind: Slack, Target: target}, &Message{})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", target, err)
 		}

@@ -274,7 +274,7 @@ func (b *bringUp) await(ctx context.Context, process string, ready func() bool) 
 func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	command := []string{
 		b.Plural, "hub", "serve", "--data", b.hubDir(), "--listen", strings.TrimPrefix(b.hubURL, "http://"), "--url", b.hubURL,
-		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--edits", "--with-parent",
+		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--allow-loopback", "--edits", "--with-parent",
 		"--interval", "1s", "--poll-interval", "2s", "--report-interval", "5s",
 	}
 	if err := b.renewToken(ctx); err != nil {

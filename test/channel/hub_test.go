@@ -129,7 +129,7 @@ func startPrograms(bins map[string]string, cluster *kubetest.Cluster) (p *progra
 	}
 	data := filepath.Join(p.dir, "hub")
 	if err := p.start(bins["plural"], "hub", "serve", "--data", data, "--with-parent", "--listen", address, "--url", url,
-		"--tls-cert", p.path("tls.crt"), "--tls-key", p.path("tls.key"), "--repo", "file://"+p.path("fleet"), "--allow-file-sources"); err != nil {
+		"--tls-cert", p.path("tls.crt"), "--tls-key", p.path("tls.key"), "--repo", "file://"+p.path("fleet"), "--allow-file-sources", "--allow-loopback"); err != nil {
 		return nil, err
 	}
 	if err := p.start(bins["plural-agent"], "run", "--kubeconfig", cluster.Kubeconfig, "--data", p.path("agent"), "--listen", "", "--with-parent"); err != nil {

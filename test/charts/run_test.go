@@ -69,7 +69,7 @@ func install(t *testing.T, v values) *fleet {
 	f.token = keys.Token()
 	merge(v, values{
 		"repo": values{"url": "file://" + origin}, "drain": values{"delaySeconds": 0, "graceSeconds": 1},
-		"extraArgs": []any{"--allow-file-sources", "--interval=1s", "--poll-interval=1s"},
+		"extraArgs": []any{"--allow-file-sources", "--allow-loopback", "--interval=1s", "--poll-interval=1s"},
 	})
 	f.values = v
 	hub, err := chart(t, "hub", v)

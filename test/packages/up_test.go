@@ -54,7 +54,7 @@ func TestAFleetComesUpOnAClusterThatIsThereAndTakesInAnother(t *testing.T) {
 
 	up := []string{
 		"up", o.dir, "--context", "prod", "--hub-url", hub, "--repo-url", "file://" + o.origin, "--yes",
-		"--set", "hub.flags=--allow-file-sources,--interval=1s,--poll-interval=1s,--report-interval=2s",
+		"--set", "hub.flags=--allow-file-sources,--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s",
 	}
 	o.plural(up...)
 

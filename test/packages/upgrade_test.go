@@ -90,7 +90,7 @@ func (k *kept) begin() {
 	})
 	k.commit("Begin")
 	k.plural("up", k.dir, "--context", "prod", "--cluster", "mgmt", "--yes", "--set", "hub.edits=true",
-		"--set", "hub.flags=--allow-file-sources,--interval=1s,--poll-interval=1s,--report-interval=2s")
+		"--set", "hub.flags=--allow-file-sources,--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s")
 	k.plural("package", "add", "note", "--yes")
 	k.plural("package", "add", "note", "--as", "note-later", "--yes")
 	k.plural("package", "add", "agent", "--as", "agent-canary", "--cluster-labels", "canary=true", "--yes")

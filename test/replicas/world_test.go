@@ -124,7 +124,7 @@ func configMap(name, value string) string {
 func (r *replica) arguments(data string, listen string) []string {
 	w := r.world
 	return []string{
-		"hub", "serve", "--repo", w.origin.url("fleet"), "--repo-credentials", w.origin.credentials, "--data", data,
+		"hub", "serve", "--repo", w.origin.url("fleet"), "--repo-credentials", w.origin.credentials, "--allow-loopback", "--data", data,
 		"--listen", listen, "--url", hubURL, "--tls-cert", w.pki.cert, "--tls-key", w.pki.key, "--token-file", filepath.Join(w.dir, "token"),
 		"--interval", interval.String(), "--poll-interval", "1s", "--report-interval", "2s",
 	}

@@ -158,7 +158,7 @@ func (s *serving) startHub() server {
 	}
 	address := s.address()
 	cmd := s.start(address, exec.Command(program, "hub", "serve", "--listen", address,
-		"--repo", "file://"+s.installation(), "--allow-file-sources", "--interval", "1h",
+		"--repo", "file://"+s.installation(), "--allow-file-sources", "--allow-loopback", "--interval", "1h",
 		"--data", filepath.Join(s.dir, "data"), "--tls-cert", s.cert, "--tls-key", s.key))
 	return server{"https://" + address, func() []int { return []int{cmd.Process.Pid} }}
 }

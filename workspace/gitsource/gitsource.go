@@ -41,6 +41,8 @@ type Options struct {
 	URL string
 	// AllowFile admits file URLs: the git program then runs on this machine.
 	AllowFile bool
+	// NoLoopback refuses servers of this machine.
+	NoLoopback bool
 	// Credentials are shown to the URL's host only. For ssh they must hold a private key and the host's keys.
 	Credentials outbound.Credentials
 	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.

@@ -25,6 +25,8 @@ type shell struct {
 	config  *ssh.ClientConfig
 	count   *outbound.Counter
 	keys    []string // names of the credentials
+	// noLoopback refuses servers of this machine.
+	noLoopback bool
 
 	client *ssh.Client
 	unbind func() bool
@@ -52,7 +54,7 @@ func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duratio
 	if user == "" {
 		user = "git"
 	}
-	s := &shell{address: net.JoinHostPort(u.Hostname(), port), command: command(u.Path), count: count, keys: c.Keys()}
+	s := &shell{address: net.JoinHostPort(u.Hostname(), port), command: command(u.Path), noLoopback: o.NoLoopback, count: count, keys: c.Keys()}
 	s.config = &ssh.ClientConfig{
 		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, ClientVersion: "SSH-2.0-plural",
 		HostKeyCallback:   func(_ string, _ net.Addr, key ssh.PublicKey) error { return hosts.check(s.address, key) },
@@ -117,7 +119,7 @@ func (s *shell) connect(ctx context.Context) error {
 	if s.client != nil {
 		return nil
 	}
-	conn, err := outbound.Dial(ctx, s.address, s.count)
+	conn, err := outbound.Dial(ctx, s.address, s.noLoopback, s.count)
 	if err != nil {
 		return err
 	}

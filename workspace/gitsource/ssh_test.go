@@ -112,6 +112,17 @@ func (s *sshServer) options(r *repo) Options {
 	}
 }
 
+func TestAServerOfThisMachineIsNotReachedBySSHWhereThatIsNotToBe(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a", "1")
+	o := newSSH(t, r).options(r)
+	o.NoLoopback = true
+	_, err := follow(t, o).try("main")
+	if err == nil || !strings.Contains(err.Error(), "--allow-loopback") {
+		t.Errorf("Fetch: %v", err)
+	}
+}
+
 func TestAChangedHostKeyIsAHardStop(t *testing.T) {
 	r := newRepo(t)
 	r.commit("a", "1")

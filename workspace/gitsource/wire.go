@@ -33,7 +33,7 @@ type web struct {
 
 func newWeb(o Options, u *url.URL, count *outbound.Counter) (*web, error) {
 	client, err := outbound.Client(outbound.Options{
-		For: u, Credentials: o.Credentials, MaxBytes: maxAnswer, Counter: count, Stall: o.Stall,
+		For: u, Credentials: o.Credentials, MaxBytes: maxAnswer, Counter: count, Stall: o.Stall, NoLoopback: o.NoLoopback,
 	})
 	if err != nil {
 		return nil, err

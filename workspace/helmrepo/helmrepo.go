@@ -31,6 +31,8 @@ type Options struct {
 	URL string
 	// Credentials are shown to the URL's own host only.
 	Credentials outbound.Credentials
+	// NoLoopback refuses servers of this machine.
+	NoLoopback bool
 	// Check is asked before a chart is taken in, and once more when an Upstream is made anew; nil asks nobody.
 	Check Check
 }
@@ -69,7 +71,7 @@ func New(o Options) (mirror.Upstream, error) {
 	}
 	u := &upstream{options: o, shown: o.Credentials, counter: &outbound.Counter{}, checked: map[string]bool{}}
 	u.client, err = outbound.Client(outbound.Options{
-		For: full, Credentials: o.Credentials, MaxBytes: maxIndex, Counter: u.counter, OtherHosts: true,
+		For: full, Credentials: o.Credentials, MaxBytes: maxIndex, Counter: u.counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("helm repository %s: %w", outbound.Redact(o.URL), err)

@@ -33,6 +33,8 @@ type Options struct {
 	Digest string
 	// Credentials are shown to the URL's own host only.
 	Credentials outbound.Credentials
+	// NoLoopback refuses servers of this machine.
+	NoLoopback bool
 }
 
 // upstream is one file.
@@ -67,7 +69,7 @@ func (u *upstream) Fetch(ctx context.Context, refs []string, into mirror.Receive
 			answer.Tips[ref] = last
 			continue
 		}
-		data, digest, err := get(ctx, u.options.URL, u.options.Credentials, u.counter)
+		data, digest, err := get(ctx, u.options, u.counter)
 		if err != nil {
 			return mirror.Answer{}, err
 		}
@@ -91,19 +93,17 @@ func (u *upstream) Fetch(ctx context.Context, refs []string, into mirror.Receive
 
 // Digest asks for a file and gives the digest that pins it.
 func Digest(ctx context.Context, address string) (string, error) {
-	_, digest, err := get(ctx, address, outbound.Credentials{}, nil)
+	_, digest, err := get(ctx, Options{URL: address}, nil)
 	return digest, err
 }
 
-func get(
-	ctx context.Context, address string, credentials outbound.Credentials, counter *outbound.Counter,
-) (data []byte, digest string, err error) {
-	at, err := outbound.ParseURL(address, "https", "http")
+func get(ctx context.Context, o Options, counter *outbound.Counter) (data []byte, digest string, err error) {
+	at, err := outbound.ParseURL(o.URL, "https", "http")
 	if err != nil {
 		return nil, "", err
 	}
 	client, err := outbound.Client(outbound.Options{
-		For: at, Credentials: credentials, MaxBytes: maxFile, Counter: counter, OtherHosts: true,
+		For: at, Credentials: o.Credentials, MaxBytes: maxFile, Counter: counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 	})
 	if err != nil {
 		return nil, "", err
@@ -113,7 +113,7 @@ func get(
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, "", outbound.RedactError(fmt.Errorf("get %s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), err), at, credentials)
+		return nil, "", outbound.RedactError(fmt.Errorf("get %s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), err), at, o.Credentials)
 	}
 	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func get(
 		return fail(err)
 	}
 	defer answer.Body.Close()
-	shown := credentials
+	shown := o.Credentials
 	shown.CA = nil
 	if err := outbound.CheckStatus(answer, shown); err != nil {
 		return fail(err)

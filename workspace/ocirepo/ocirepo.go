@@ -30,6 +30,8 @@ type Options struct {
 	Credentials outbound.Credentials
 	// PlainHTTP speaks HTTP without TLS, on this machine only.
 	PlainHTTP bool
+	// NoLoopback refuses servers of this machine.
+	NoLoopback bool
 	// Verify is asked before an artifact is taken in, and once more when an Upstream is made anew; nil asks nobody.
 	Verify signed.Image
 }

@@ -44,7 +44,7 @@ func Open(o Options) (*Repository, error) {
 	}
 	// The registry's protocol decides when which form of the credentials is shown, so the client below has none.
 	client, err := outbound.Client(outbound.Options{
-		Credentials: outbound.Credentials{CA: o.Credentials.CA}, Counter: r.counter, OtherHosts: true,
+		Credentials: outbound.Credentials{CA: o.Credentials.CA}, Counter: r.counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 		MaxBytes: archive.DefaultLimits().Packed + 1,
 	})
 	if err != nil {

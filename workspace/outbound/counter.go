@@ -2,12 +2,13 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync/atomic"
-	"syscall"
+
+	"github.com/pluralsh/plural/internal/netguard"
 )
 
 // Counter counts requests, and the bytes that came back over the network, whatever they were wrapped in. It is safe for
@@ -34,28 +35,28 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Dial connects as [Client] does, for what is not HTTP: counted, within 15 s, and never to a link-local address.
-func Dial(ctx context.Context, address string, count *Counter) (net.Conn, error) {
-	return count.dial(ctx, "tcp", address)
+// Dial connects as [Client] does, for what is not HTTP: counted, within 15 s, and never to a link-local address, nor to this
+// machine where that is not to be.
+func Dial(ctx context.Context, address string, noLoopback bool, count *Counter) (net.Conn, error) {
+	return dialer{count, noLoopback}.dial(ctx, "tcp", address)
 }
 
-func (c *Counter) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err == nil && linkLocal(at.Addr()) {
-			return fmt.Errorf("%s is a link-local address, where clouds keep their machines' credentials: refused", at.Addr())
-		}
-		return nil
-	}}
-	conn, err := dialer.DialContext(ctx, network, address)
+// dialer is how servers that people named are reached.
+type dialer struct {
+	count      *Counter
+	noLoopback bool
+}
+
+func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	guarded := net.Dialer{Timeout: dialTimeout, Control: netguard.Policy{Loopback: !d.noLoopback}.Control}
+	conn, err := guarded.DialContext(ctx, network, address)
+	if refused := new(netguard.Error); errors.As(err, &refused) && refused.Loopback {
+		err = fmt.Errorf("%w: a hub that may reach servers of its own machine is started with --allow-loopback", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &countingConn{conn, &c.bytes}, nil
-}
-
-func linkLocal(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsLinkLocalUnicast() || a.IsMulticast() || a == netip.MustParseAddr("fd00:ec2::254")
+	return &countingConn{conn, &d.count.bytes}, nil
 }
 
 type countingConn struct {

@@ -40,6 +40,8 @@ type Options struct {
 	MaxBytes int64
 	// Counter counts what goes to and fro; nil counts nothing.
 	Counter *Counter
+	// NoLoopback refuses servers of this machine, whatever name leads to them. A proxy of the environment is one as well.
+	NoLoopback bool
 	// OtherHosts follows redirects to other hosts, without credentials. Unset, such a redirect is an error.
 	OtherHosts bool
 	// Stall is how long an answer may pause before it is given up; zero means DefaultStall.
@@ -59,7 +61,7 @@ func Client(o Options) (*http.Client, error) {
 		return nil, err
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DialContext = o.Counter.dial
+	base.DialContext = dialer{o.Counter, o.NoLoopback}.dial
 	base.ResponseHeaderTimeout = headerTimeout
 	base.IdleConnTimeout = idleConnection
 	base.MaxIdleConnsPerHost = 2

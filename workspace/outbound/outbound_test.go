@@ -230,7 +230,7 @@ func TestConnectionsAreKept(t *testing.T) {
 }
 
 func TestNamesThatResolveToLinkLocalAreNotDialled(t *testing.T) {
-	if _, err := Dial(t.Context(), "169.254.169.254:80", &Counter{}); err == nil || !strings.Contains(err.Error(), "link-local") {
+	if _, err := Dial(t.Context(), "169.254.169.254:80", false, &Counter{}); err == nil || !strings.Contains(err.Error(), "link-local") {
 		t.Errorf("Dial: %v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/pluralsh/plural/internal/netguard"
 )
 
 // ParseURL takes the address of an upstream with one of the given schemes, of which http is for this machine only. It
@@ -31,8 +33,10 @@ func ParseURL(raw string, schemes ...string) (*url.URL, error) {
 	if u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-") {
 		return refuse("names no usable host: " + form)
 	}
-	if at, err := netip.ParseAddr(u.Hostname()); err == nil && linkLocal(at) {
-		return refuse("a link-local address is no upstream")
+	if at, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if err := (netguard.Policy{Loopback: true}).Check(at); err != nil { // whether loopback is meant, the dialler knows
+			return refuse(err.Error())
+		}
 	}
 	if u.Scheme == "http" && !Loopback(u.Hostname()) {
 		return refuse("http is for this machine only: use https")

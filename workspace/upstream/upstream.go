@@ -34,6 +34,8 @@ type Access struct {
 	secret    []byte
 	keys      [][]byte
 	trustRoot []byte
+	// NoLoopback refuses servers of this machine: what a source says is somebody else's word to a hub.
+	NoLoopback bool
 }
 
 // Find reads what a source names in the installation repo. The identities open its credentials; they are asked for only when
@@ -138,6 +140,7 @@ func (a *Access) Mirror(allowFile bool) (mirror.Upstream, error) {
 		}
 		o := gitsource.Options{
 			URL: s.URL(), AllowFile: allowFile, Credentials: a.credentials, Submodules: s.Spec.Git.Submodules, Check: check,
+			NoLoopback: a.NoLoopback,
 		}
 		if verify := s.Spec.Verify; verify != nil {
 			o.DescendsFrom, o.Rewinds = verify.DescendsFrom, verify.Rewinds
@@ -148,9 +151,9 @@ func (a *Access) Mirror(allowFile bool) (mirror.Upstream, error) {
 		if err != nil {
 			return nil, err
 		}
-		return helmrepo.New(helmrepo.Options{URL: s.URL(), Credentials: a.credentials, Check: check})
+		return helmrepo.New(helmrepo.Options{URL: s.URL(), Credentials: a.credentials, Check: check, NoLoopback: a.NoLoopback})
 	case s.Spec.HTTP != nil:
-		return httpfile.New(httpfile.Options{URL: s.URL(), Digest: s.Spec.HTTP.Digest, Credentials: a.credentials})
+		return httpfile.New(httpfile.Options{URL: s.URL(), Digest: s.Spec.HTTP.Digest, Credentials: a.credentials, NoLoopback: a.NoLoopback})
 	}
 	o, err := a.Repository()
 	if err != nil {
@@ -171,7 +174,9 @@ func (a *Access) Repository() (ocirepo.Options, error) {
 	}
 	// A registry on this machine is plain, as everybody's tools take it to be, unless somebody says what it is trusted by.
 	plain := outbound.Loopback(address.Hostname()) && len(a.credentials.CA) == 0
-	return ocirepo.Options{URL: a.source.URL(), Credentials: a.credentials, PlainHTTP: plain, Verify: verify}, nil
+	return ocirepo.Options{
+		URL: a.source.URL(), Credentials: a.credentials, PlainHTTP: plain, Verify: verify, NoLoopback: a.NoLoopback,
+	}, nil
 }
 
 // Objects believes the commits and tags that one of the keys has signed; nil believes all.

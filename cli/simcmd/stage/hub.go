@@ -61,7 +61,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 func (h *Hub) Start(ctx context.Context, origin string) error {
 	data := filepath.Join(h.options.Dir, "data")
 	args := append([]string{
-		"hub", "serve", "--with-parent", "--repo", "file://" + origin, "--allow-file-sources", "--data", data,
+		"hub", "serve", "--with-parent", "--repo", "file://" + origin, "--allow-file-sources", "--allow-loopback", "--data", data,
 		"--listen", h.listen, "--url", h.URL,
 		"--tls-cert", filepath.Join(h.options.Dir, "tls.crt"), "--tls-key", filepath.Join(h.options.Dir, "tls.key"),
 		"--poll-interval", h.options.PollInterval.String(), "--report-interval", h.options.ReportInterval.String(),
