@@ -77,23 +77,32 @@ func (s *Source) pinned(ctx context.Context, j *job, from *url.URL, m module, co
 	if !j.into.Complete(commit) {
 		remote, err := s.module(u)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%w%s", err, s.withheld(u))
 		}
 		if err := remote.pin(ctx, j, commit); err != nil {
-			return "", fmt.Errorf("%s: %w", outbound.Redact(u.String()), err)
+			return "", fmt.Errorf("%s: %w%s", outbound.Redact(u.String()), err, s.withheld(u))
 		}
 	}
 	return s.follow(ctx, j, u, commit, depth+1)
 }
 
-// module is the source of a submodule's commits; it shares credentials and counts with this one.
+// module is the source of a submodule's commits; it shares counts with this one. It gets the credentials only in the folder of
+// this one: they may open more of the host than whoever wrote .gitmodules may read.
 func (s *Source) module(u *url.URL) (*Source, error) {
+	o := s.options
+	if !within(s.folder(), u) {
+		o.Credentials = outbound.Credentials{CA: o.Credentials.CA, KnownHosts: o.Credentials.KnownHosts}
+		if u.Scheme != "ssh" {
+			bare := *u
+			bare.User = nil
+			u = &bare
+		}
+	}
 	key := u.String()
 	if s.modules[key] == nil {
 		if len(s.modules) >= mostModules {
 			clear(s.modules)
 		}
-		o := s.options
 		o.URL, o.AllowFile, o.Check, o.DescendsFrom, o.Rewinds = key, false, nil, "", "" // the commit that pins it was judged
 		remote, err := newSource(o, s.count)
 		if err != nil {
@@ -102,6 +111,23 @@ func (s *Source) module(u *url.URL) (*Source, error) {
 		s.modules[key] = remote
 	}
 	return s.modules[key], nil
+}
+
+// folder is where this repository lies on its host.
+func (s *Source) folder() string { return path.Dir(path.Clean("/" + s.url.Path)) }
+
+// within says whether a repository lies in a folder of its host.
+func within(folder string, u *url.URL) bool {
+	at := path.Clean("/" + u.Path)
+	return folder == "/" || strings.HasPrefix(at, folder+"/")
+}
+
+// withheld tells of a repository that cannot be had that it was not shown the credentials.
+func (s *Source) withheld(u *url.URL) string {
+	if s.options.Credentials.Zero() || within(s.folder(), u) {
+		return ""
+	}
+	return fmt.Sprintf(" (the source's credentials are shown to repositories in %s only)", s.folder())
 }
 
 // pin brings one commit.

@@ -4,9 +4,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // beside makes another repository in the same folder, which the same server serves.
@@ -131,6 +134,48 @@ func TestASubmoduleFromElsewhereIsRefusedAndTheLastGoodCommitStays(t *testing.T)
 	r.submodule("lib", "../../lib/.git", strings.Repeat("1", 40))
 	_, err := m.try("main")
 	m.says(err, "commit 1111111111111111111111111111111111111111 is not in any branch or tag")
+}
+
+func TestCredentialsAreShownToSubmodulesInTheSourcesFolderOnly(t *testing.T) {
+	r := newRepo(t)
+	must(t, os.Mkdir(filepath.Join(filepath.Dir(r.dir), "team"), 0o755))
+	must(t, os.Mkdir(filepath.Join(filepath.Dir(r.dir), "teams"), 0o755))
+	app, lib, open, hidden := beside(t, r, "team/app"), beside(t, r, "team/lib"), beside(t, r, "teams/open"), beside(t, r, "teams/hidden")
+	f := r.serve()
+	f.behave(func(w http.ResponseWriter, req *http.Request, git http.Handler) {
+		_, _, shown := req.BasicAuth()
+		inside := strings.HasPrefix(path.Clean(req.URL.Path), "/team/")
+		if shown != inside {
+			t.Errorf("%s: credentials are shown: %v", req.URL.Path, shown)
+		}
+		if !shown && !strings.HasPrefix(req.URL.Path, "/teams/open") {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		git.ServeHTTP(w, req)
+	})
+	app.commit("a", "1")
+	app.submodule("lib", "../lib", lib.commit("l", "lib"))
+	app.submodule("open", "../../teams/open", open.commit("o", "open"))
+	o := following(f)
+	o.URL = f.URL + "/team/app"
+	o.Credentials = outbound.Credentials{Username: "ada", Password: "hunter2"}
+	m := follow(t, o)
+	m.fetch("main")
+	m.want("main", "lib/l", "lib")
+	m.want("main", "open/o", "open")
+	o.URL, o.Credentials = strings.Replace(o.URL, "http://", "http://ada:hunter2@", 1), outbound.Credentials{}
+	m = follow(t, o)
+	m.fetch("main")
+	m.want("main", "open/o", "open")
+	for _, at := range []string{"../../teams/hidden", "../lib/../../teams/hidden", f.URL + "/team/../teams/hidden", f.URL + "/team/%2e%2e/teams/hidden"} {
+		app.submodule("hidden", at, hidden.commit("h", "hidden"))
+		_, err := m.try("main")
+		m.says(err, `submodule "hidden"`)
+		o.URL, o.Credentials = f.URL+"/team/app", outbound.Credentials{Username: "ada", Password: "hunter2"}
+		_, err = follow(t, o).try("main")
+		m.says(err, `submodule "hidden"`, "shown to repositories in /team only")
+	}
 }
 
 func TestASubmodulesPathStaysInsideTheRepository(t *testing.T) {
