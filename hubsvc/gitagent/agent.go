@@ -67,7 +67,7 @@ type Options struct {
 	// replica's mirror. Both are nil when this replica is the only one.
 	Owner, Warm mirror.Upstream
 	// Slots bounds how many agents fetch at a time, all together; nil bounds nothing.
-	Slots chan struct{}
+	Slots *Slots
 	// Log gets changes and failures; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -79,6 +79,7 @@ type Agent struct {
 	log     *slog.Logger
 	wake    chan struct{}
 	changed func()
+	slow    bool // the last fetch was; it belongs to fetch
 
 	// mu guards what follows.
 	mu       sync.Mutex

@@ -24,15 +24,12 @@ func (a *Agent) fetch(ctx context.Context) error {
 	if from == nil {
 		return nil
 	}
-	if a.options.Slots != nil {
-		select {
-		case a.options.Slots <- struct{}{}:
-			defer func() { <-a.options.Slots }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	limited, leave, err := a.options.Slots.enter(ctx, a.slow)
+	if err != nil {
+		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer func() { a.slow = leave() }()
+	limited, cancel := context.WithTimeout(limited, a.options.Timeout)
 	defer cancel()
 	a.warm(limited, refs)
 	before := a.mirror.Fetched()

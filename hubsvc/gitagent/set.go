@@ -19,9 +19,6 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// parallel is how many upstreams are fetched at a time: a thousand that come with one commit must not all be asked at once.
-const parallel = 64
-
 // keepMirror is how long the mirror of an upstream that nobody follows any more stays on disk: it holds the last good
 // commits of a source that may have been removed by mistake.
 const keepMirror = 30 * 24 * time.Hour
@@ -32,6 +29,8 @@ type SetOptions struct {
 	Dir string
 	// Interval is for upstreams that ask for none of their own, Timeout bounds one fetch. Zero means the default.
 	Interval, Timeout time.Duration
+	// Patience is how long a fetch may take among those that are quick. Zero means the default.
+	Patience time.Duration
 	// Role is this replica's to an upstream, with the name of the owner where it follows; nil means that it owns all.
 	Role func(id string) (role Role, owner string)
 	// Owner is where a follower fetches an upstream from, and Warm where a new owner does first; nil when Role is.
@@ -73,7 +72,7 @@ type Set struct {
 	options SetOptions
 	changed chan struct{}
 	dirty   chan struct{}
-	slots   chan struct{}
+	slots   *Slots
 
 	mu     sync.Mutex
 	agents map[string]*member // guarded by mu, by ID
@@ -102,6 +101,7 @@ type pace struct {
 // NewSet makes an empty set, and removes mirrors that have not been followed for a month.
 func NewSet(options SetOptions) (*Set, error) {
 	options.Interval = cmp.Or(options.Interval, DefaultInterval)
+	options.Patience = cmp.Or(options.Patience, DefaultPatience)
 	options.Log = cmp.Or(options.Log, slog.Default())
 	if options.Role == nil {
 		options.Role = func(string) (Role, string) { return Own, "" }
@@ -109,7 +109,7 @@ func NewSet(options SetOptions) (*Set, error) {
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
 	}
-	s := &Set{options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: make(chan struct{}, parallel), agents: map[string]*member{}}
+	s := &Set{options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: newSlots(options.Patience), agents: map[string]*member{}}
 	return s, s.forget(time.Now().Add(-keepMirror))
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -212,6 +214,90 @@ func (s stuck) Fetch(ctx context.Context, _ []string, _ mirror.Receiver) (mirror
 	s.asked <- "stuck"
 	<-ctx.Done()
 	return mirror.Answer{}, ctx.Err()
+}
+
+func TestSlowUpstreamsKeepNoOthersWaiting(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const slow = 2 * (parallel + parallelSlow)
+	connected := make(chan net.Conn, 2*slow)
+	accepting := make(chan struct{})
+	go func() { // it takes every call, and never says a word
+		defer close(accepting)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connected <- conn
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-accepting
+		close(connected)
+		for conn := range connected {
+			_ = conn.Close()
+		}
+	})
+	s, err := NewSet(SetOptions{
+		Dir: t.TempDir(), Interval: 50 * time.Millisecond, Timeout: time.Hour, Patience: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wants []Want
+	for i := range slow {
+		wants = append(wants, want("http://"+listener.Addr().String()+"/"+strconv.Itoa(i), "main"))
+	}
+	s.Ensure(wants)
+	stop := run(t, s.Run)
+	var held []net.Conn
+	for range parallel + parallelSlow {
+		held = append(held, <-connected)
+	}
+	o := newOrigin(t)
+	o.commit("1")
+	good := want(o.url(), "main")
+	s.Ensure(append(wants, good))
+	until(t, "the quick one is there", s.Changed(), has(at{s, good.ID}, "main", "1"))
+	o.commit("2")
+	until(t, "and stays up to date", s.Changed(), has(at{s, good.ID}, "main", "2"))
+	until(t, "a slow one is told that it waits", s.Changed(), func() bool {
+		return slices.ContainsFunc(wants, func(w Want) bool {
+			a, ok := s.Get(w.ID)
+			return ok && strings.Contains(a.Status().LastError, errSlow.Error())
+		})
+	})
+	stop()
+	for _, conn := range held {
+		_ = conn.Close()
+	}
+	if len(s.slots.quick) > 0 || len(s.slots.slow) > 0 {
+		t.Errorf("%d and %d slots are not given back", len(s.slots.quick), len(s.slots.slow))
+	}
+}
+
+func TestAnUpstreamThatIsQuickAgainIsFetchedAmongTheQuick(t *testing.T) {
+	s := newSlots(time.Millisecond)
+	limited, leave, err := s.enter(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has left the quick ones", nil, func() bool { return len(s.quick) == 0 })
+	if limited.Err() != nil || len(s.slow) != 1 || !leave() || len(s.slow) != 0 {
+		t.Errorf("it was slow, and %d are: %v", len(s.slow), limited.Err())
+	}
+	s = newSlots(time.Hour)
+	_, leave, err = s.enter(t.Context(), true)
+	if err != nil || len(s.slow) != 1 {
+		t.Fatalf("%d slow ones, %v", len(s.slow), err)
+	}
+	if leave() || len(s.slow) != 0 {
+		t.Error("it was quick")
+	}
 }
 
 func TestManyUpstreamsAreFetchedAFewAtATimeAndTheFirstOneNeverWaits(t *testing.T) {
