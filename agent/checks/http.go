@@ -125,7 +125,8 @@ func (a attempt) port(ctx context.Context, want HTTP) (int, error) {
 		return 0, fmt.Errorf("read Service %s/%s: %w", want.Namespace, want.Service, err)
 	}
 	if kind, _, _ := unstructured.NestedString(service.Object, "spec", "type"); kind == "ExternalName" {
-		return 0, wrong("Service %s/%s is of type ExternalName, which leads out of the cluster: ask a Service with Pods behind it", want.Namespace, want.Service)
+		return 0, wrong("Service %s/%s is of type ExternalName, which leads out of the cluster: ask a Service with Pods behind it",
+			want.Namespace, want.Service)
 	}
 	if number, err := strconv.Atoi(want.Port); err == nil {
 		return number, nil

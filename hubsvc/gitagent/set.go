@@ -109,7 +109,9 @@ func NewSet(options SetOptions) (*Set, error) {
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
 	}
-	s := &Set{options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: newSlots(options.Patience), agents: map[string]*member{}}
+	s := &Set{
+		options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: newSlots(options.Patience), agents: map[string]*member{},
+	}
 	return s, s.forget(time.Now().Add(-keepMirror))
 }
 

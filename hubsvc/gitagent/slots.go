@@ -17,7 +17,7 @@ const (
 )
 
 // errSlow is a fetch that was given up for the sake of others.
-var errSlow = errors.New("the upstream is slow, and as many slow ones as may be are fetched already: it waits for its turn among them")
+var errSlow = errors.New("the upstream is slow, and no more slow ones are fetched at a time: it waits for its turn among them")
 
 // Slots bound how many agents fetch at a time. An upstream that is slow has a slot of the few for slow ones, so that those
 // cannot keep others waiting, whoever names them and however many there are. A nil *Slots bounds nothing.

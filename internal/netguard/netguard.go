@@ -1,8 +1,8 @@
 // Package netguard owns which addresses the program dials when others name them.
 //
-// It refuses to know who names an address, and why. A name is judged by what it resolves to, at the moment of dialling: [Policy]'s
-// Control is for a net.Dialer, which calls it with each address that it is about to connect to. So a name that resolves to
-// something else the second time gains nothing.
+// It refuses to know who names an address, and why. A name is judged by what it resolves to, at the moment of dialling:
+// [Policy.Control] is for a net.Dialer, which calls it with each address that it is about to connect to. So a name that
+// resolves to something else the second time gains nothing.
 //
 // Addresses inside a company (RFC 1918 and the like) are ordinary: that is where its git hosts and registries are.
 package netguard

@@ -230,7 +230,8 @@ func (d *document) checkDescent(kind string, v *Verification) {
 			"bad commit %s", strict.Quote(v.DescendsFrom))
 	}
 	if v.Rewinds != "" && v.Rewinds != "follow" {
-		d.Fault("spec.verify.rewinds", "write follow, or remove the field: a branch that leaves what was verified of it stays where it was then",
+		d.Fault("spec.verify.rewinds",
+			"write follow, or remove the field: a branch that leaves what was verified of it stays where it was then",
 			"bad rewinds %s", strict.Quote(v.Rewinds))
 	}
 }

@@ -18,8 +18,9 @@ import (
 const RewindsFollow = "follow"
 
 var (
-	errLightweight = errors.New("the tag is a lightweight one, which nobody can sign: make it anew with git tag -s, or name the commit itself as ref")
-	errNoTag       = errors.New("it is a tag's object where a branch's commit is expected")
+	errLightweight = errors.New("the tag is a lightweight one, which nobody can sign: " +
+		"make it anew with git tag -s, or name the commit itself as ref")
+	errNoTag = errors.New("it is a tag's object where a branch's commit is expected")
 )
 
 // verdict is what a signature was judged for.

@@ -54,7 +54,9 @@ func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duratio
 	if user == "" {
 		user = "git"
 	}
-	s := &shell{address: net.JoinHostPort(u.Hostname(), port), command: command(u.Path), noLoopback: o.NoLoopback, count: count, keys: c.Keys()}
+	s := &shell{
+		address: net.JoinHostPort(u.Hostname(), port), command: command(u.Path), noLoopback: o.NoLoopback, count: count, keys: c.Keys(),
+	}
 	s.config = &ssh.ClientConfig{
 		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, ClientVersion: "SSH-2.0-plural",
 		HostKeyCallback:   func(_ string, _ net.Addr, key ssh.PublicKey) error { return hosts.check(s.address, key) },

@@ -113,7 +113,8 @@ func get(ctx context.Context, o Options, counter *outbound.Counter) (data []byte
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, "", outbound.RedactError(fmt.Errorf("get %s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), err), at, o.Credentials)
+		err = fmt.Errorf("get %s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), err)
+		return nil, "", outbound.RedactError(err, at, o.Credentials)
 	}
 	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {

@@ -153,7 +153,9 @@ func (a *Access) Mirror(allowFile bool) (mirror.Upstream, error) {
 		}
 		return helmrepo.New(helmrepo.Options{URL: s.URL(), Credentials: a.credentials, Check: check, NoLoopback: a.NoLoopback})
 	case s.Spec.HTTP != nil:
-		return httpfile.New(httpfile.Options{URL: s.URL(), Digest: s.Spec.HTTP.Digest, Credentials: a.credentials, NoLoopback: a.NoLoopback})
+		return httpfile.New(httpfile.Options{
+			URL: s.URL(), Digest: s.Spec.HTTP.Digest, Credentials: a.credentials, NoLoopback: a.NoLoopback,
+		})
 	}
 	o, err := a.Repository()
 	if err != nil {
