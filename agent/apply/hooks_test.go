@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/inventory"
 )
 
 // failing is a Job that no node can take, and that gives up at once.
@@ -288,3 +290,26 @@ func TestNullsAmongLabelsAndAnnotationsAreEmptyAsForAnAPIServer(t *testing.T) {
 
 // must2 is must for what also says whether it is there.
 func must2[T any](value T, _ bool, err error) T { return must(value, err) }
+
+// What no inventory names when the engine dies, nobody finds again.
+func TestAHookIsInTheInventoryBeforeItIsMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hook := annotated(configMap("hook", "1"), "plural.sh/hook", "pre-sync")
+	known := make(chan bool, 1)
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces/"+w.namespace+"/configmaps") {
+				_, inv := w.recorded()
+				known <- slices.ContainsFunc(slices.Collect(maps.Keys(inv.Hooks)), func(id inventory.HookID) bool { return id.ID == w.id(hook) })
+			}
+			return next.RoundTrip(r)
+		})
+	})
+
+	w.follows(w.request(hook, configMap("web", "1")), isDone)
+
+	if !<-known {
+		t.Error("the hook was made before the inventory named it")
+	}
+}

@@ -1,14 +1,18 @@
 package apply_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 )
 
@@ -295,4 +299,49 @@ func TestAnInventoryThatCannotBeReadIsMadeAnewAndDeletesNothingUnasked(t *testin
 	req := w.request(objects[:2]...)
 	req.Acknowledged = []string{result.Held.Token}
 	w.expect(w.pass(req), "unchanged ConfigMap/a-000", "unchanged ConfigMap/a-001", "deleted ConfigMap/a-002")
+}
+
+// Somebody takes an object away from the service after it was judged, and before it is deleted.
+func TestPruneSparesWhatChangesWhileItIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mine, settings := configMap("mine", "1"), configMap("settings", "1")
+	w.apply(mine, settings)
+	var meanwhile sync.Once
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/mine") {
+				meanwhile.Do(func() {
+					_, err := w.resource(mine).Patch(r.Context(), "mine", types.MergePatchType,
+						[]byte(`{"metadata": {"labels": {"plural.sh/service": null}}}`), metav1.PatchOptions{})
+					if err != nil {
+						w.Error(err)
+					}
+				})
+			}
+			return next.RoundTrip(r)
+		})
+	})
+
+	w.expect(w.apply(settings), "unchanged ConfigMap/settings", "kept ConfigMap/mine")
+	w.mustExist(mine)
+}
+
+// The engine died when it had written down what it was about to make, and somebody else made that.
+func TestPruneSparesWhatTheEngineNeverApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings, theirs := configMap("settings", "1"), configMap("theirs", "1")
+	w.apply(settings)
+	theirs.SetLabels(map[string]string{object.ServiceLabel: w.service})
+	w.create(theirs)
+	w.intends(inventory.Entry{ID: w.id(theirs), Version: "v1"})
+
+	result := w.apply(settings)
+
+	w.expect(result, "unchanged ConfigMap/settings", "kept ConfigMap/theirs")
+	if said := result.Objects[len(result.Objects)-1].Message; !strings.Contains(said, "never applied") {
+		t.Errorf("it says %q", said)
+	}
+	w.mustExist(theirs)
 }

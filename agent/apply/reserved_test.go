@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/inventory"
@@ -23,14 +22,7 @@ func policy(mode string) *unstructured.Unstructured {
 func (w *world) takes(obj *unstructured.Unstructured) {
 	w.Helper()
 	w.patch(obj, `{"metadata": {"labels": {"plural.sh/service": "`+w.service+`"}}}`)
-	store := inventory.NewStore(w.objects, must(metadata.NewForConfig(w.config)))
-	inv := must(store.Load(w.Context(), w.service))
-	inv.Key = ""
-	inv.Entries[w.id(obj)] = inventory.Entry{ID: w.id(obj), Version: "v1", UID: string(w.live(obj).GetUID())}
-	if err := store.Save(w.Context(), inv); err != nil {
-		w.Fatal(err)
-	}
-	w.engine = w.newEngine(nil)
+	w.intends(inventory.Entry{ID: w.id(obj), Version: "v1", UID: string(w.live(obj).GetUID())})
 }
 
 // A service that was taken over says anew what people may ask of the cluster, gives them its administrator's role, mints a token of the
@@ -90,6 +82,16 @@ func TestWhatAServiceTookOfTheAgentIsNotDeletedAndGoesBack(t *testing.T) {
 	w.expect(w.apply(configMap("settings", "1")), "unchanged ConfigMap/settings", "kept ConfigMap/plural-agent-reach")
 	w.mustExist(standing)
 	w.takes(standing)
+	must(w.engine.Remove(t.Context(), apply.Removal{Service: w.service}))
+	w.mustExist(standing)
+
+	w.patch(standing, `{"metadata": {"labels": {"plural.sh/service": "`+w.service+`"}, "annotations": {"plural.sh/run": "x/pre-sync"}}}`)
+	store, inv := w.recorded()
+	inv.Hooks[inventory.HookID{ID: w.id(standing)}] = inventory.Hook{Run: "x"}
+	if err := store.Save(t.Context(), inv); err != nil {
+		t.Fatal(err)
+	}
+	w.engine = w.newEngine(nil)
 	must(w.engine.Remove(t.Context(), apply.Removal{Service: w.service}))
 	w.mustExist(standing)
 

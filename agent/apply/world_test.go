@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/internal/kubetest"
 )
@@ -265,6 +267,25 @@ func (w *world) eventually(what string, done func() bool) {
 			w.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// recorded is the service's inventory as it stands in the cluster.
+func (w *world) recorded() (*inventory.Store, *inventory.Inventory) {
+	w.Helper()
+	store := inventory.NewStore(w.objects, must(metadata.NewForConfig(w.config)))
+	return store, must(store.Load(context.WithoutCancel(w.Context()), w.service))
+}
+
+// intends has the inventory say something of an object, as an engine left it that another one comes after.
+func (w *world) intends(entry inventory.Entry) {
+	w.Helper()
+	store, inv := w.recorded()
+	inv.Key = ""
+	inv.Entries[entry.ID] = entry
+	if err := store.Save(w.Context(), inv); err != nil {
+		w.Fatal(err)
+	}
+	w.engine = w.newEngine(nil)
 }
 
 func (w *world) inventory() *unstructured.Unstructured {

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/observe"
@@ -180,5 +181,27 @@ func TestAWebhookThatWritesOverOurFieldsDoesNotMakeTheTraceFlap(t *testing.T) {
 	w.patch(configMap("a", ""), "theirs", `{"metadata":{"annotations":{"a":"b"}}}`)
 	if live := w.trace(configMap("a", "")); live != left.Trace {
 		t.Errorf("after another's change the trace is %q, it was %q", live, left.Trace)
+	}
+}
+
+// Another process under our name sets the same fields to other values: managedFields tell that by their time alone.
+func TestTheTraceTellsTwoAppliesOfTheSameFieldsApart(t *testing.T) {
+	applied := func(at string) *unstructured.Unstructured {
+		return parse(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, managedFields: [{manager: plural, operation: Apply, apiVersion: v1,
+			time: "` + at + `", fieldsType: FieldsV1, fieldsV1: {"f:data": {"f:key": {}}}}]}}`)
+	}
+	metadata := func(at string) metav1.Object {
+		brief := &metav1.PartialObjectMetadata{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied(at).Object, brief); err != nil {
+			t.Fatal(err)
+		}
+		return brief
+	}
+	const first, second = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
+	if one, two := observe.Of(applied(first), nil).Trace, observe.Of(applied(second), nil).Trace; one == "" || one == two {
+		t.Errorf("of the objects the traces are %q and %q", one, two)
+	}
+	if one, two := observe.OfMetadata(metadata(first)).Trace, observe.OfMetadata(metadata(second)).Trace; one == "" || one == two {
+		t.Errorf("of the metadata the traces are %q and %q", one, two)
 	}
 }

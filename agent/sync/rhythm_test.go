@@ -357,3 +357,23 @@ func TestMoreServicesAllowNoMoreRemovals(t *testing.T) {
 		t.Error("c counts as a removal")
 	}
 }
+
+// A service that was asked for when the cluster was looked at, and is not any more, was not found there: it may be there by now, and
+// counts for the budget.
+func TestAListingFromBeforeTheNewestPollDecidesNoRemoval(t *testing.T) {
+	s := New(Options{Log: slog.New(slog.DiscardHandler)})
+	before := listing{}
+	state := &loopState{services: map[string]*service{"web": {name: "web"}}, listing: true, removals: time.Now()}
+	s.decideRemovals(state, before)
+	if state.services["web"].removable {
+		t.Error("a listing from before the newest poll lets a service go")
+	}
+	if state.listing || state.removals.IsZero() {
+		t.Error("the cluster is not looked at again")
+	}
+	state.removals = time.Time{}
+	s.decideRemovals(state, before)
+	if !state.services["web"].removable {
+		t.Error("a listing from after it does not")
+	}
+}

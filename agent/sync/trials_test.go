@@ -351,3 +351,31 @@ func TestAHealthRuleThatCannotBeUsedFailsItsService(t *testing.T) {
 	}
 	w.healed("web", "one")
 }
+
+// A hub that holds a service for a while says nothing of its tests: the key that failed is not tried again when it comes back.
+func TestAHoldDoesNotLiftAQuarantine(t *testing.T) {
+	w := newWorld(t)
+	first := w.configMap("web", "one", tested("gate"))
+	w.hub.asks("", first)
+	w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+	w.tester.set(func() { w.tester.fails["gate"] = "no answer" })
+	second := w.configMap("web", "two", tested("gate"))
+	w.hub.asks("", second)
+	w.eventually("the key before is applied again", func() bool {
+		s := w.hub.status("web")
+		return s.GetQuarantinedKey() == second.GetKey() && s.GetAppliedKey() == first.GetKey() && w.live("web") == "one"
+	})
+	held := &api.Deployment{Service: "web", Hold: "its source does not answer"}
+	w.hub.asks("", held)
+	w.becomes(held, api.Phase_HELD)
+	w.tester.set(func() { delete(w.tester.fails, "gate") }) // it would pass now
+	w.hub.asks("", second)
+	if s := w.becomes(second, api.Phase_FAILED); s.GetQuarantinedKey() != second.GetKey() {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
+	if n := w.tester.times(second.GetKey(), "gate"); n != 1 {
+		t.Errorf("it was tried %d times", n)
+	}
+}
