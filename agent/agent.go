@@ -44,7 +44,9 @@ type Options struct {
 	// PeopleTokenFile is the token of the account that people's requests are made with: it needs to be allowed to impersonate
 	// them, and nothing else. Empty: the agent's own account.
 	PeopleTokenFile string
-	Log             *slog.Logger
+	// PeopleAccount is that account itself, in plural-system, whose tokens the agent asks for; it goes before PeopleTokenFile.
+	PeopleAccount string
+	Log           *slog.Logger
 
 	// ring is the newest of what Log was told, and boot names this process.
 	ring *logring.Ring

@@ -53,7 +53,7 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	})
 	policy := func() reach.Policy { return *p.policy.Load() }
 	p.asking = reach.Options{
-		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Now: time.Now, Log: o.Log, Policy: policy,
+		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Account: o.PeopleAccount, Now: time.Now, Log: o.Log, Policy: policy,
 	}
 	if h, err := reach.New(p.asking); err == nil { // else admit says why not
 		p.reach.Store(h)

@@ -35,8 +35,11 @@ type Options struct {
 	// Cluster is this cluster's name; identities that are bound to another are refused.
 	Cluster string
 	// TokenFile holds the token of an account that may impersonate and do nothing else; it is read again when it changes.
-	// Empty: Kube's own account is used.
+	// Empty: Kube's own account is used, or that of Account.
 	TokenFile string
+	// Account is the service account, in Namespace, that requests are made with. Kube's own account gives out its tokens, and says in
+	// the ClusterRole of that name with "-people" behind it whom it may impersonate. Empty: TokenFile's.
+	Account string
 	// Policy is asked for each request.
 	Policy func() Policy
 	Now    func() time.Time
@@ -50,8 +53,9 @@ type Handler struct {
 	policy  func() Policy
 	now     func() time.Time
 	log     *slog.Logger
-	// token is nil when the transports authenticate by themselves.
-	token *tokenFile
+	// token is nil when the transports authenticate by themselves; account when it may impersonate whomever it may.
+	token   tokens
+	account *account
 	// pooled is for requests with answers, quick for those that only ask and are soon over; fresh makes a connection for each upgrade.
 	pooled, quick, fresh http.RoundTripper
 	buffers              sync.Pool
@@ -74,11 +78,18 @@ func New(o Options) (*Handler, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	if o.TokenFile != "" {
-		h.token = &tokenFile{path: o.TokenFile, now: h.now}
-		if _, err := h.token.get(); err != nil {
+	switch {
+	case o.Account != "":
+		if h.account, err = newAccount(o.Kube, o.Account, h.now); err != nil {
 			return nil, err
 		}
+		h.token = h.account
+	case o.TokenFile != "":
+		file := &tokenFile{path: o.TokenFile, now: h.now}
+		if _, err := file.get(context.Background()); err != nil {
+			return nil, err
+		}
+		h.token = file
 	}
 	h.buffers.New = func() any { return new([channel.MaxData]byte) }
 	if h.pooled, h.quick, h.fresh, err = transports(o.Kube, h.token != nil); err != nil {
@@ -104,6 +115,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := h.judge(call, q); refused != nil { // in this order: a policy that changes from now on finds the request
 		refuse(w, refused)
 		return
+	}
+	if h.account != nil {
+		if err := h.account.admit(ctx, call.Identity); err != nil {
+			h.log.Error("a person cannot be let in", "request_id", call.ID, "user", call.Identity.GetUser(), "error", err)
+			refuse(w, unavailable("the agent cannot make requests as "+call.Identity.GetUser()+": see its log"))
+			return
+		}
 	}
 	out, err := h.outgoing(ctx, call, r)
 	if err != nil {
@@ -173,7 +191,7 @@ func (h *Handler) outgoing(ctx context.Context, call carry.Call, r *http.Request
 		header["User-Agent"] = []string{""} // else there would be Go's
 	}
 	if h.token != nil {
-		token, err := h.token.get()
+		token, err := h.token.get(ctx)
 		if err != nil {
 			h.log.Error("the account for people's requests has no token", "request_id", call.ID, "error", err)
 			return nil, errors.New("the agent has no token for people's requests: see its log")

@@ -3,14 +3,11 @@ package reach_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/internal/kubetest"
@@ -66,36 +64,43 @@ func apply(t testing.TB, client dynamic.Interface, text string) {
 	}
 }
 
-// account installs the account that impersonates, as its manifests say, and gives a file with its token.
-func account(t testing.TB, client dynamic.Interface) string {
+// account installs the account that impersonates, as its manifests say, and gives the agent's own, which may do no more than these
+// let it.
+func account(t testing.TB, kube *kubetest.Cluster) *rest.Config {
 	t.Helper()
-	apply(t, client, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plural-system"}}`)
+	apply(t, kube.Dynamic, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plural-system"}}`)
+	apply(t, kube.Dynamic, `{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "plural-agent", "namespace": "plural-system"}}`)
 	files, err := templates.Render(templates.AgentReach, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		apply(t, client, string(f.Content))
+		apply(t, kube.Dynamic, string(f.Content))
 	}
-	secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("plural-system")
-	path := filepath.Join(t.TempDir(), "token")
-	eventually(t, func() bool {
-		secret, err := secrets.Get(t.Context(), "plural-agent-reach", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, _, _ := unstructured.NestedString(secret.Object, "data", "token")
-		token, err := base64.StdEncoding.DecodeString(data)
-		return err == nil && len(token) > 0 && os.WriteFile(path, token, 0o600) == nil
-	})
-	return path
+	agent := rest.AnonymousClientConfig(kube.RESTConfig)
+	agent.BearerToken = token(t, kube, "plural-agent")
+	return agent
+}
+
+// token is one of an account of plural-system.
+func token(t testing.TB, kube *kubetest.Cluster, account string) string {
+	t.Helper()
+	accounts := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("plural-system")
+	answer, err := accounts.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": account}, "spec": map[string]any{},
+	}}, metav1.CreateOptions{}, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, _ := unstructured.NestedString(answer.Object, "status", "token")
+	return token
 }
 
 // TestTheClusterSeesThePersonAndItsRBACDecides is the whole way, with the account's own manifests.
 func TestTheClusterSeesThePersonAndItsRBACDecides(t *testing.T) {
 	kube := kubetest.Start(t)
-	o, _ := options(kube.RESTConfig, reach.Policy{})
-	o.TokenFile = account(t, kube.Dynamic)
+	o, _ := options(account(t, kube), reach.Policy{})
+	o.Account = "plural-agent-reach"
 	rt := transport(hub(t, handler(t, o)))
 	review := `{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`
 	got := do(t, rt, ask(t.Context(), t, ana(), http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", review))
@@ -143,11 +148,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "plural:devs
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := os.ReadFile(o.TokenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct.Header.Set("Authorization", "Bearer "+string(token))
+	direct.Header.Set("Authorization", "Bearer "+token(t, kube, "plural-agent-reach"))
 	if got := do(t, unauthenticated(t, kube.RESTConfig), direct); got.Status != http.StatusForbidden {
 		t.Errorf("the account itself may list pods: %d", got.Status)
 	}

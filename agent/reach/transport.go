@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -101,6 +102,11 @@ func single(config *rest.Config, secure *tls.Config) *http.Transport {
 	return t
 }
 
+// tokens gives the token that requests are made with.
+type tokens interface {
+	get(ctx context.Context) (string, error)
+}
+
 // tokenFile is a token that something else renews.
 type tokenFile struct {
 	path string
@@ -115,7 +121,7 @@ type tokenFile struct {
 const tokenAge = 10 * time.Second
 
 // get is the newest token that could be read.
-func (f *tokenFile) get() (string, error) {
+func (f *tokenFile) get(context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.token != "" && f.now().Sub(f.read) < tokenAge {
@@ -130,7 +136,7 @@ func (f *tokenFile) get() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read token file: %w", err)
 	default:
-		return "", fmt.Errorf("token file %q is empty: mount the token of the account plural-agent-reach there", f.path)
+		return "", fmt.Errorf("token file %q is empty: write the token of an account there that may impersonate", f.path)
 	}
 	return f.token, nil
 }

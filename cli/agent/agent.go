@@ -38,14 +38,15 @@ func NewCmdRun(logger func() *slog.Logger) *cobra.Command {
 	flags.StringVar(&o.listen, "listen", ":8081", "the `ADDRESS` of /healthz, /readyz and /metrics; empty for none")
 	flags.StringVar(&o.plugins, "plugins", "", "a `FOLDER` of programs that render what the agent cannot; empty for none")
 	flags.StringVar(&o.peopleToken, "people-token", "", "a `FILE` with the token of an account that may only impersonate: people's requests are made with it\n(default: the agent's own account)")
+	flags.StringVar(&o.peopleAccount, "people-account", "", "the service `ACCOUNT` in plural-system that people's requests are made with: the agent asks for its tokens,\nand says in the ClusterRole ACCOUNT-people whom it may impersonate")
 	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
 	_ = flags.MarkHidden("with-parent")
 	return cmd
 }
 
 type options struct {
-	kubeconfig, data, listen, plugins, peopleToken string
-	withParent                                     bool
+	kubeconfig, data, listen, plugins, peopleToken, peopleAccount string
+	withParent                                                    bool
 }
 
 func (o *options) run(ctx context.Context, log *slog.Logger) error {
@@ -65,7 +66,7 @@ func (o *options) run(ctx context.Context, log *slog.Logger) error {
 	}
 	return agent.Run(ctx, agent.Options{
 		Kube: config, Dir: o.data, RenderCommand: []string{self, "render-child"}, HealthCommand: []string{self, "health-child"},
-		Plugins: o.plugins, PeopleTokenFile: o.peopleToken, Listen: o.listen, Log: log,
+		Plugins: o.plugins, PeopleTokenFile: o.peopleToken, PeopleAccount: o.peopleAccount, Listen: o.listen, Log: log,
 	})
 }
 

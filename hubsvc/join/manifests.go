@@ -126,11 +126,8 @@ func (Start) joinRole() (role, binding object) {
 	return role, binding
 }
 
-// Where the agent's pod has its folders.
-const (
-	dataDir   = "/var/lib/plural-agent"
-	peopleDir = "/var/run/plural/people"
-)
+// dataDir is where the agent's pod has its folder.
+const dataDir = "/var/lib/plural-agent"
 
 // deployment is the agent as the chart of its package deploys it unless somebody says otherwise. A token that is new starts it
 // again, so that it joins anew.
@@ -148,9 +145,6 @@ func (s Start) deployment() object {
 		"volumes": []object{
 			{"name": "data", "emptyDir": object{}},
 			{"name": "tmp", "emptyDir": object{}},
-			{"name": "people", "secret": object{
-				"secretName": reachName, "defaultMode": 0o400, "items": []object{{"key": "token", "path": "token"}},
-			}},
 		},
 	}
 	return named("apps/v1", "Deployment", namespace, account, object{"labels": labels}, object{"spec": object{
@@ -171,7 +165,7 @@ func (s Start) container() object {
 	}
 	return object{
 		"name": "agent", "image": s.Image, "imagePullPolicy": "IfNotPresent",
-		"args":           []string{"run", "--data=" + dataDir, "--listen=:8081", "--people-token=" + peopleDir + "/token"},
+		"args":           []string{"run", "--data=" + dataDir, "--listen=:8081", "--people-account=" + reachName},
 		"ports":          []object{{"name": "health", "containerPort": 8081}},
 		"startupProbe":   probe("/healthz", object{"periodSeconds": 2, "failureThreshold": 30}),
 		"livenessProbe":  probe("/healthz", object{"periodSeconds": 20, "timeoutSeconds": 5}),
@@ -183,7 +177,6 @@ func (s Start) container() object {
 		"volumeMounts": []object{
 			{"name": "data", "mountPath": dataDir},
 			{"name": "tmp", "mountPath": "/tmp"},
-			{"name": "people", "mountPath": peopleDir, "readOnly": true},
 		},
 	}
 }
