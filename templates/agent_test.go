@@ -270,9 +270,11 @@ subjects: [{kind: ServiceAccount, name: deployer, namespace: %[1]s}]
 }
 
 // engine runs as the agent's account.
-func (c *cluster) engine() *apply.Engine {
+func (c *cluster) engine() *apply.Engine { return c.engineAs(c.agent) }
+
+func (c *cluster) engineAs(config *rest.Config) *apply.Engine {
 	c.Helper()
-	engine, err := apply.New(c.agent, apply.Options{})
+	engine, err := apply.New(config, apply.Options{})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -615,25 +617,28 @@ func TestTheRoleThatDeploysGivesAwayNoMoreThanItHas(t *testing.T) {
 	}
 }
 
-// TestTheAgentUpgradesItsOwnRolesThatItCouldNotMake: what a person has put there stays as it is when the agent applies it again.
-func TestTheAgentUpgradesItsOwnRolesThatItCouldNotMake(t *testing.T) {
+// TestTheAgentTakesItselfIn: its roles, which a person has put there, become its service's, and change with its next version.
+func TestTheAgentTakesItselfIn(t *testing.T) {
 	c := newCluster(t)
 	c.deploys()
+	for _, scaffold := range []string{AgentReach, AgentSecrets} {
+		c.grant(scaffold, nil)
+	}
 	own := slices.Concat(objects(t, AgentRole, nil), objects(t, AgentDeploy, nil), objects(t, AgentReach, nil), objects(t, AgentSecrets, nil))
 	r := c.request("agent", "one", own...)
 	r.Account, r.Namespace, r.OwnRepository = "", "plural-system", true
-	byHand, err := apply.New(c.RESTConfig, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
+	engine, admin := c.engine(), c.engineAs(c.RESTConfig)
+	c.sync(engine, r)
+	for _, obj := range own {
+		if obj.GetName() == "plural-agent-reach" && obj.GetKind() == "ClusterRole" {
+			more := parse(t, `{rules: [{apiGroups: [authentication.k8s.io], resources: [userextras/plural.sh/more], verbs: [impersonate]}]}`)
+			obj.Object["rules"] = more.Object["rules"]
+		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { _ = byHand.Run(ctx) }()
-	c.sync(byHand, r)
 	r.Key = "two"
-	c.sync(c.engine(), r)
+	c.sync(engine, r)
 	c.eventually("it is removed", func() bool {
-		result, err := byHand.Remove(t.Context(), apply.Removal{Service: "agent", Namespace: "plural-system"})
+		result, err := admin.Remove(t.Context(), apply.Removal{Service: "agent", Namespace: "plural-system"})
 		if err != nil {
 			t.Fatal(err)
 		}
