@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// agentService and hubService are what the packages of the agent and of the hub are called in every fleet.
+	// agentService and hubService are what installations of the packages of the agent and of the hub are called, or begin with when
+	// there are several: agent-canary.
 	agentService = "agent"
 	hubService   = "hub"
 
@@ -46,10 +47,13 @@ type Service struct {
 	OwnRepository bool
 }
 
-// is says whether the service is one of the fleet's own packages.
+// is says whether the service is an installation of one of the fleet's own packages.
 func (s Service) is(name string) bool {
-	return s.Name == name && s.Namespace == object.SystemNamespace && s.OwnRepository
+	return called(s.Name, name) && s.Namespace == object.SystemNamespace && s.OwnRepository
 }
+
+// called says whether a service or an object has a name, or one that goes on with a hyphen.
+func called(have, name string) bool { return have == name || strings.HasPrefix(have, name+"-") }
 
 // Refusal says why a service may not write an object, and what to do.
 type Refusal struct{ Cause, Fix string }
@@ -61,7 +65,7 @@ func Write(s Service, id object.ID, obj *unstructured.Unstructured) *Refusal {
 	case s.is(agentService):
 		return nil
 	case agents(id):
-		return &Refusal{"it is the agent's own, and only the service agent may write it", other}
+		return &Refusal{"it is the agent's own, and only the package agent may write it", other}
 	case id.Namespace == object.SystemNamespace && !s.is(hubService):
 		return &Refusal{"the namespace " + id.Namespace + " is the agent's and the hub's own", "put it into another namespace"}
 	case isBinding(id):
@@ -76,11 +80,11 @@ func Write(s Service, id object.ID, obj *unstructured.Unstructured) *Refusal {
 }
 
 // Delete says whether a service may delete an object that it is on record to have written.
-func Delete(service string, id object.ID) bool { return service == agentService || !agents(id) }
+func Delete(service string, id object.ID) bool { return called(service, agentService) || !agents(id) }
 
 // agents says whether the object is the agent's by its name. What others are told to add to the agent's role is not.
 func agents(id object.ID) bool {
-	own := id.Name == agentName || strings.HasPrefix(id.Name, agentName+"-")
+	own := called(id.Name, agentName)
 	switch {
 	case id.IsNamespace():
 		return id.Name == object.SystemNamespace
@@ -111,7 +115,7 @@ func refuseBinding(obj *unstructured.Unstructured) *Refusal {
 			continue
 		}
 		if name := privileged(value); name != "" {
-			return &Refusal{fmt.Sprintf("it says what %q may do in the cluster, and only the service agent may say so", name), byPackage}
+			return &Refusal{fmt.Sprintf("it says what %q may do in the cluster, and only the package agent may say so", name), byPackage}
 		}
 	}
 	return nil
@@ -121,7 +125,7 @@ func refuseBinding(obj *unstructured.Unstructured) *Refusal {
 func privileged(value any) string {
 	switch v := value.(type) {
 	case string:
-		if strings.HasPrefix(v, people) || v == accounts || strings.HasPrefix(v, accounts+"-") || v == accountsGroup {
+		if strings.HasPrefix(v, people) || called(v, accounts) || v == accountsGroup {
 			return v
 		}
 	case []any:
@@ -132,7 +136,7 @@ func privileged(value any) string {
 		}
 	case map[string]any:
 		name, _ := v["name"].(string)
-		if v["namespace"] == object.SystemNamespace && (name == agentName || strings.HasPrefix(name, agentName+"-")) {
+		if v["namespace"] == object.SystemNamespace && called(name, agentName) {
 			return "system:serviceaccount:" + object.SystemNamespace + ":" + name
 		}
 		for _, field := range v {

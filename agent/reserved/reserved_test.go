@@ -78,14 +78,16 @@ func TestOnlyTheAgentsPackageWritesWhatIsTheAgents(t *testing.T) {
 			web(), own("hub"),
 			{Name: "agent", Namespace: "plural-system"},              // of a stranger's repository
 			{Name: "agent", Namespace: "agent", OwnRepository: true}, // of some other product
-			{Name: "web", Namespace: "plural-system", OwnRepository: true},
+			own("web"), own("agents"),
 		} {
 			if r := reserved.Write(s, object.Of(obj), obj); r == nil || r.Cause == "" || r.Fix == "" {
 				t.Errorf("%s is written by %+v: %v", what, s, r)
 			}
 		}
-		if r := reserved.Write(own("agent"), object.Of(obj), obj); r != nil {
-			t.Errorf("%s is not written by the agent's package: %v", what, r)
+		for _, name := range []string{"agent", "agent-canary"} {
+			if r := reserved.Write(own(name), object.Of(obj), obj); r != nil {
+				t.Errorf("%s is not written by the agent's package, as %s: %v", what, name, r)
+			}
 		}
 	}
 }
