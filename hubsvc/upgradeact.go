@@ -107,6 +107,9 @@ func pastOf(tip *workspace.Tip) renew.Past {
 		}
 		seen := map[any]bool{}
 		for _, p := range past {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			files, err := tip.At(p.ID)
 			if err != nil {
 				return nil, err
@@ -121,7 +124,7 @@ func pastOf(tip *workspace.Tip) renew.Past {
 				return nil, err
 			}
 			if found, err := packages.Digest(below); err == nil && found == digest {
-				return below, ctx.Err()
+				return below, nil
 			}
 		}
 		return nil, fs.ErrNotExist

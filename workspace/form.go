@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"filippo.io/age"
 	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
@@ -191,17 +189,12 @@ func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
 // sealed are those of the wanted files that must be sealed, as git keeps them at the tip.
 func (h *head) sealed(f *form, wanted func(path string) bool) (map[string][]byte, error) {
 	found := map[string][]byte{}
-	walker := object.NewTreeWalker(h.tree, true, nil)
-	defer walker.Close()
-	for {
-		path, e, err := walker.Next()
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("walk tree %s: %w", h.tree.Hash, err)
-		}
-		if !e.Mode.IsFile() || !wanted(path) {
+	files, err := differing(h.git.Storer, nil, h.tree)
+	if err != nil {
+		return nil, fmt.Errorf("walk tree %s: %w", h.tree.Hash, err)
+	}
+	for path, e := range files {
+		if !e.mode.IsFile() || !wanted(path) {
 			continue
 		}
 		sealed, err := f.seals(path)
@@ -211,10 +204,11 @@ func (h *head) sealed(f *form, wanted func(path string) bool) (map[string][]byte
 		if !sealed {
 			continue
 		}
-		if found[path], err = readBlob(h.git.Storer, e.Hash); err != nil {
+		if found[path], err = readBlob(h.git.Storer, e.hash); err != nil {
 			return nil, err
 		}
 	}
+	return found, nil
 }
 
 // GitDir is git's folder of the work tree: .git, or that of a linked work tree.

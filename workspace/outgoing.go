@@ -143,7 +143,7 @@ func (h *head) changedBy(c *object.Commit) (map[string]entry, error) {
 	if c.NumParents() > 0 {
 		parent, err := c.Parent(0)
 		if err == nil {
-			return changes(parent, c)
+			return changes(h.git.Storer, parent, c)
 		}
 		if !errors.Is(err, plumbing.ErrObjectNotFound) { // where a shallow clone ends
 			return nil, fmt.Errorf("read commit %s: %w", c.ParentHashes[0], err)
@@ -153,9 +153,9 @@ func (h *head) changedBy(c *object.Commit) (map[string]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", c.Hash, err)
 	}
-	files := map[string]entry{}
-	return files, tree.Files().ForEach(func(file *object.File) error {
-		files[file.Name] = entry{file.Hash, file.Mode}
-		return nil
-	})
+	files, err := differing(h.git.Storer, nil, tree)
+	if err != nil {
+		return nil, fmt.Errorf("list files of commit %s: %w", c.Hash, err)
+	}
+	return files, nil
 }

@@ -284,15 +284,15 @@ func (h *head) diverged(theirs *object.Commit) (mine, upstream map[string]entry,
 	if shared, err := contains(theirs, base); err != nil || !shared {
 		return nil, nil, errors.Join(several, err)
 	}
-	if mine, err = changes(base, h.commit); err != nil {
+	if mine, err = changes(h.git.Storer, base, h.commit); err != nil {
 		return nil, nil, err
 	}
-	upstream, err = changes(base, theirs)
+	upstream, err = changes(h.git.Storer, base, theirs)
 	return mine, upstream, err
 }
 
 // changes are the files that differ between two commits, as they are in the later one.
-func changes(from, to *object.Commit) (map[string]entry, error) {
+func changes(s storer.EncodedObjectStorer, from, to *object.Commit) (map[string]entry, error) {
 	old, err := from.Tree()
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", from.Hash, err)
@@ -301,18 +301,9 @@ func changes(from, to *object.Commit) (map[string]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", to.Hash, err)
 	}
-	diff, err := object.DiffTree(old, tree)
+	files, err := differing(s, old, tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare %s and %s: %w", from.Hash, to.Hash, err)
-	}
-	files := map[string]entry{}
-	for _, c := range diff {
-		if c.From.Name != "" {
-			files[c.From.Name] = entry{}
-		}
-		if c.To.Name != "" {
-			files[c.To.Name] = entry{c.To.TreeEntry.Hash, c.To.TreeEntry.Mode}
-		}
 	}
 	return files, nil
 }

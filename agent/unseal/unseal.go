@@ -88,7 +88,7 @@ const policyFolder = ".plural"
 
 // Files opens the sealed files, and those of sops, in a bundle. own says that the bundle comes from the installation repo;
 // what is sealed in another one is refused, since its binding says that it does not belong there. A file of sops is bound
-// to nothing, and belongs wherever it lies.
+// to nothing, and belongs wherever it lies. The files are an unpacked bundle's, which has bounds.
 func Files(files fs.FS, keys Opener, own bool) (*Opened, error) {
 	plain, opened := map[string][]byte{}, &Opened{FS: files}
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -29,8 +30,13 @@ func differing(before, after *snapshot.Snapshot) ([]pair, error) {
 	return w.found, err
 }
 
+// maxEntries bounds the files and folders of both states that are met where they differ, over and over where one of them lies
+// at several paths.
+const maxEntries = 100_000
+
 type walker struct {
 	before, after *snapshot.Snapshot
+	met           int
 	found         []pair
 }
 
@@ -44,6 +50,9 @@ func (w *walker) walk(dir string, before, after bool) error {
 		entries, err := fs.ReadDir(snap.FS(), dir)
 		if err != nil {
 			return fmt.Errorf("read folder %q: %w", dir, err)
+		}
+		if w.met += len(entries); w.met > maxEntries || strings.Count(dir, "/") > snapshot.MaxDepth {
+			return fmt.Errorf("more than %d files and folders differ, or are nested too deep, counted at %.300q", maxEntries, dir)
 		}
 		for _, e := range entries {
 			names = append(names, e.Name())

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -31,11 +32,14 @@ func (i item) String() string {
 	return i.Path
 }
 
+// maxEntries bounds the files and folders of a repository.
+const maxEntries = 500_000
+
 // findItems lists the kustomizations and charts of a repository, in path order. A chart inside of another one's charts/ is
 // rendered with that one, and what lies in vendor/ and node_modules/ is somebody else's.
 func findItems(files fs.FS, below []string) ([]item, error) {
 	var items []item
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := boundwalk.Dir(files, ".", maxEntries, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}

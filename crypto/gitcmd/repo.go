@@ -35,9 +35,14 @@ type Repo struct {
 	// Bare says that the repository has no work tree.
 	Bare bool
 
-	dir string   // where git runs
-	env []string // what git runs with
+	dir  string   // where git runs
+	env  []string // what git runs with
+	most int      // bytes of one answer
 }
+
+// maxAnswer bounds what git may answer to one question, in bytes. Objects of a kilobyte can be a file under more paths than fit
+// into any memory.
+const maxAnswer = 256 << 20
 
 // Find looks for the repository around dir. The error is ErrNoRepository when git finds none.
 func Find(ctx context.Context, dir string) (*Repo, error) {
@@ -49,7 +54,7 @@ func Find(ctx context.Context, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find git repository: %w", err)
 	}
-	r := &Repo{dir: dir, env: env}
+	r := &Repo{dir: dir, env: env, most: maxAnswer}
 	// In a bare repository git answers everything and then fails at the last question.
 	out, err := r.run(ctx, nil, "rev-parse", "--path-format=absolute", "--is-bare-repository", "--git-dir", "--git-common-dir",
 		"--git-path", "index", "--show-toplevel")
@@ -131,12 +136,45 @@ func (r *Repo) command(ctx context.Context, args ...string) *exec.Cmd {
 // run asks git one question. What git had answered before it failed is returned with the error, an *Error.
 func (r *Repo) run(ctx context.Context, input io.Reader, args ...string) ([]byte, error) {
 	cmd := r.command(ctx, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.Bytes(), failure(ctx, args[0], stderr.String(), err)
+	var stderr bytes.Buffer
+	stdout := &answer{most: r.most}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, stdout, &stderr
+	err := cmd.Run() // which git itself ends with, once nobody listens
+	switch {
+	case stdout.text.Len() > r.most:
+		return nil, &Error{Command: args[0], Code: -1, Err: &TooLongError{Max: r.most}}
+	case err != nil:
+		return stdout.text.Bytes(), failure(ctx, args[0], stderr.String(), err)
 	}
-	return stdout.Bytes(), nil
+	return stdout.text.Bytes(), nil
+}
+
+// TooLongError means that git had more to say than is listened to: a repository with more files than fit into memory.
+type TooLongError struct{ Max int }
+
+// Error says how much would have been heard.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("the answer is longer than %d MiB: the repository has too many files, or one folder at too many places", e.Max>>20)
+}
+
+// Fix says what to do about it.
+func (e *TooLongError) Fix() string {
+	return "find the folder by git ls-tree, level by level, and take out what does not belong into the repository"
+}
+
+// answer is what git writes, up to a bound. git is not heard any more after that.
+type answer struct {
+	text bytes.Buffer // not embedded: it would be filled past Write
+	most int
+}
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	n, err := a.text.Write(p)
+	if err == nil && a.text.Len() > a.most {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 func failure(ctx context.Context, command, stderr string, err error) error {

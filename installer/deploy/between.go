@@ -15,10 +15,12 @@ import (
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/installer/plan"
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/packages"
 )
 
 // Difference is what changes about packages between two states of an installation repo.
@@ -89,7 +91,9 @@ func (s *side) read() (err error) {
 	for i := range f.Installations {
 		name := f.Installations[i].Metadata.Name
 		s.unknown[name] = true
-		s.files[name] = s.sums("packages/" + name)
+		if s.files[name], err = s.sums("packages/" + name); err != nil {
+			return err
+		}
 	}
 	if len(f.Installations) == 0 {
 		return nil
@@ -127,16 +131,19 @@ func (s *side) sum(name string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// maxFiles bounds the files and folders of one installation: its package's, and those that were made for it.
+const maxFiles = 4 * packages.MaxFiles
+
 // sums are the digests of all files below a folder.
-func (s *side) sums(dir string) map[string]string {
+func (s *side) sums(dir string) (map[string]string, error) {
 	sums := map[string]string{}
-	_ = fs.WalkDir(s.state.Taken().FS(), dir, func(name string, e fs.DirEntry, err error) error {
+	err := boundwalk.Dir(s.state.Taken().FS(), dir, maxFiles, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			sums[strings.TrimPrefix(name, dir+"/")] = s.sum(name)
 		}
 		return nil // a folder that is not there has no files
 	})
-	return sums
+	return sums, err
 }
 
 // drop leaves out installations that the other side could not compose: nobody can say how they differ.

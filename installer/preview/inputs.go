@@ -69,7 +69,7 @@ func builtIn(renderer string) bool {
 
 var errFound = errors.New("found")
 
-// anyTemplate looks for templates among files. What cannot be read counts as one.
+// anyTemplate looks for templates among files. What cannot be read counts as one. Inputs have the bounds of a bundle.
 func anyTemplate(files fs.FS, inputs []string) bool {
 	for _, input := range inputs {
 		err := fs.WalkDir(files, input, func(name string, _ fs.DirEntry, err error) error {

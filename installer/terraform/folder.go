@@ -15,6 +15,7 @@ import (
 
 	"github.com/adrg/xdg"
 
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/internal/replace"
 )
 
@@ -50,7 +51,7 @@ func unpack(files fs.FS, root *os.Root) error {
 		}
 	}
 	count, size := 0, int64(0)
-	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+	return boundwalk.Dir(files, ".", 2*maxFiles, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -21,6 +21,12 @@ type folder struct {
 	read map[string]*one
 }
 
+// Bounds of one catalog. A folder can lie at many paths for nothing.
+const (
+	maxPackages = 10_000
+	maxVersions = 1_000
+)
+
 // one is a package's folder, read at most once.
 type one struct {
 	once  sync.Once
@@ -44,6 +50,9 @@ func (f *folder) Packages(ctx context.Context) ([]string, error) {
 		return nil, failed(f.name, err)
 	}
 	var names []string
+	if len(folders) > maxPackages {
+		return nil, failed(f.name, fmt.Errorf("it has more than %d folders: keep packages in a folder of their own", maxPackages))
+	}
 	for _, name := range folders {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -138,6 +147,9 @@ func (f *folder) places(name string) ([]string, error) {
 	below, err := subfolders(f.files, name)
 	if err != nil {
 		return nil, err
+	}
+	if len(below) > maxVersions {
+		return nil, fmt.Errorf("%s has more than %d folders: a package has one for each version", name, maxVersions)
 	}
 	var places []string
 	for _, version := range below {

@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	// maxChanges bounds how many files of one comparison are kept in memory, maxDepth how deep folders are followed.
+	// maxChanges bounds how many files of one comparison are kept in memory, maxDepth how deep folders are followed, and maxPairs
+	// how many files and folders that differ are met, over and over where one of them lies at several paths.
 	maxChanges = 100_000
 	maxDepth   = 256
+	maxPairs   = 500_000
 	// mostTrees is how many trees are remembered: those of a commit are the ones that the next is compared with.
 	mostTrees = 256
 )
@@ -61,21 +63,32 @@ func (l *Log) tree(id plumbing.Hash) ([]object.TreeEntry, error) {
 
 // differ tells each of the files of a scope that are not the same in two trees, by path. Folders that are the same are not read.
 func (l *Log) differ(old, now plumbing.Hash, scope Scope, each func(Change) error) error {
-	return l.folder(old, now, scope.root, "", 0, each)
+	c := comparison{Log: l, each: each}
+	return c.folder(old, now, scope.root, "", 0)
 }
 
-func (l *Log) folder(old, now plumbing.Hash, in *node, prefix string, depth int, each func(Change) error) error {
+// errTooMuch means that two trees differ in more than will be looked at.
+var errTooMuch = fmt.Errorf("more than %d files and folders differ", maxPairs)
+
+// comparison is that of two trees.
+type comparison struct {
+	*Log
+	each func(Change) error
+	met  int
+}
+
+func (c *comparison) folder(old, now plumbing.Hash, in *node, prefix string, depth int) error {
 	if old == now {
 		return nil
 	}
 	if depth > maxDepth {
 		return fmt.Errorf("folder %q: folders are nested more than %d deep", prefix, maxDepth)
 	}
-	before, err := l.tree(old)
+	before, err := c.tree(old)
 	if err != nil {
 		return err
 	}
-	after, err := l.tree(now)
+	after, err := c.tree(now)
 	if err != nil {
 		return err
 	}
@@ -84,7 +97,10 @@ func (l *Log) folder(old, now plumbing.Hash, in *node, prefix string, depth int,
 		if !ok {
 			continue
 		}
-		if err := l.pair(p, inner, prefix+p.name, depth, each); err != nil {
+		if c.met++; c.met > maxPairs {
+			return fmt.Errorf("folder %.300q: %w", prefix, errTooMuch)
+		}
+		if err := c.pair(p, inner, prefix+p.name, depth); err != nil {
 			return err
 		}
 	}
@@ -92,18 +108,18 @@ func (l *Log) folder(old, now plumbing.Hash, in *node, prefix string, depth int,
 }
 
 // pair compares what two folders have under one name.
-func (l *Log) pair(p pairOf, in *node, path string, depth int, each func(Change) error) error {
+func (c *comparison) pair(p pairOf, in *node, path string, depth int) error {
 	oldTree, oldFile := split(p.before)
 	nowTree, nowFile := split(p.after)
 	if !in.whole() { // only what lies deeper is meant
 		oldFile, nowFile = File{}, File{}
 	}
 	if oldFile != nowFile {
-		if err := each(Change{path, oldFile, nowFile}); err != nil {
+		if err := c.each(Change{path, oldFile, nowFile}); err != nil {
 			return err
 		}
 	}
-	return l.folder(oldTree, nowTree, in, path+"/", depth+1, each)
+	return c.folder(oldTree, nowTree, in, path+"/", depth+1)
 }
 
 // split tells a folder from a file.

@@ -43,7 +43,8 @@ type Revision struct {
 	Parent string
 	// Merge says that the step took another branch in.
 	Merge bool
-	// Files are those of the scope that it changed, sorted; LeftOut counts those that are too many.
+	// Files are those of the scope that it changed, sorted; LeftOut counts those that are too many, as far as
+	// anybody counts.
 	Files   []string
 	LeftOut int
 	// Reverts is the commit that it takes back, as its message says.
@@ -153,7 +154,7 @@ func (l *Log) revision(c, before *object.Commit, scope Scope) (*Revision, error)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errTooMuch) { // one commit of many files must not hide all that came before it
 		return nil, fmt.Errorf("compare commit %s with the one before: %w", r.ID, err)
 	}
 	if len(r.Files) == 0 {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+
+	"github.com/pluralsh/plural/internal/boundwalk"
 )
 
 // Bounds of one folder. They keep a hostile package from filling the memory.
@@ -74,7 +76,7 @@ func equal(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a,
 // files reads every file of a folder; a folder that is not there has none.
 func files(folder fs.FS) (map[string][]byte, error) {
 	all, total := map[string][]byte{}, 0
-	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
+	err := boundwalk.Dir(folder, ".", 2*maxFiles, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil && name == "." && errors.Is(err, fs.ErrNotExist):
 			return nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/strict"
 )
@@ -42,7 +44,7 @@ func Contents(files fs.FS) ([]Content, error) {
 	folded := map[string]string{}
 	var list []Content
 	var total int64
-	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+	err := boundwalk.Dir(files, ".", 2*MaxFiles, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -72,7 +74,10 @@ func Contents(files fs.FS) ([]Content, error) {
 		}
 		return nil
 	})
-	if err != nil {
+	var many *boundwalk.TooManyError
+	if errors.As(err, &many) { // folders, and what is no part of a package
+		faults.Add(fleet.Position{File: many.At}, many.Fix(), "the package holds more than %d files and folders", many.Most)
+	} else if err != nil {
 		return nil, fmt.Errorf("list the package's files: %w", err)
 	}
 	if err := faults.Err(); err != nil {

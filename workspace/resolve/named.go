@@ -19,7 +19,8 @@ type Named struct {
 	Err      error
 }
 
-// Remotes lists the remotes that the kustomizations below a folder name, and those of the same repository to which they refer.
+// Remotes lists the remotes that the kustomizations below a folder name, and those of the same repository to which they refer. Both
+// together are at most maxReferences folders.
 func Remotes(fsys fs.FS, dir string) ([]Named, error) {
 	s := &search{fsys: fsys, seen: map[string]bool{}}
 	err := fs.WalkDir(fsys, dir, func(name string, entry fs.DirEntry, err error) error {

@@ -15,6 +15,10 @@ import (
 // maxFollowed bounds the links that one service's files may hold: each costs a walk through the repository.
 const maxFollowed = 1_000
 
+// maxMet bounds the files and folders of one service's folders that are met, read or left out, over and over where one of them
+// lies at several paths.
+func maxMet() int { return 10 * bundle.DefaultLimits().Entries }
+
 // picked is what the bundle of a service or of a mount holds.
 type picked struct {
 	bundle string
@@ -36,6 +40,7 @@ type picker struct {
 	graft   snapshot.Graft
 	out     picked
 	entries int
+	met     int
 	// open are the folders under way, so that none is put inside itself. Those after the first `linked` ones are seen by way
 	// of links, followed of which there were so many, with so many bytes.
 	open     []string
@@ -273,6 +278,9 @@ func (p *picker) inFolder(name string, at snapshot.Target, selected *selection, 
 	entries, err := p.snap.Tree(at.Hash)
 	if err != nil {
 		return nil, unreadable(err)
+	}
+	if p.met += len(entries); p.met > maxMet() {
+		return nil, tooMany(name)
 	}
 	var found []snapshot.Entry
 	for _, e := range entries {

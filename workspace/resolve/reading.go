@@ -77,7 +77,7 @@ func (rs *Resolver) readsOwnFiles(snap *snapshot.Snapshot, dir string) (bool, er
 	if known, ok := rs.readers.get(at.Hash); ok {
 		return known, nil
 	}
-	reads := false
+	reads := false // the scan has counted what follows
 	for _, part := range []string{"templates", "charts"} {
 		if reads {
 			break

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -92,7 +93,7 @@ func (w *walk) fleet(snap *snapshot.Snapshot) (*fleet.Fleet, []string, error) {
 // nothing around it or below it is one of these.
 func (w *walk) folders(fsys fs.FS) ([]string, error) {
 	structured, plain := map[string]bool{}, map[string]bool{}
-	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := boundwalk.Dir(fsys, ".", maxFiles, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

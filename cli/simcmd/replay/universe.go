@@ -14,6 +14,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/api/bundle"
+	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -122,7 +123,7 @@ func inputs(d *resolve.Deployment) (*universe, error) {
 		roots = slices.Concat(roots, m.Inputs)
 	}
 	for _, root := range roots {
-		err := fs.WalkDir(d.Snapshot.FS(), root, func(name string, entry fs.DirEntry, err error) error {
+		err := boundwalk.Dir(d.Snapshot.FS(), root, maxFiles, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
