@@ -98,17 +98,23 @@ func (n *node) gitOrder() []*node {
 }
 
 func objectID(kind string, body []byte, at string) (id [sha1cd.Size]byte, err error) {
+	return sum(at, []byte(kind+" "+strconv.Itoa(len(body))+"\x00"), body)
+}
+
+// sum is the SHA-1 of the parts together, unless they were made to have that of something else.
+func sum(at string, parts ...[]byte) (id [sha1cd.Size]byte, err error) {
 	hash, ok := sha1cd.New().(sha1cd.CollisionResistantHash)
 	if !ok {
 		return id, fmt.Errorf("hash %q: no collision detection", at)
 	}
-	hash.Write([]byte(kind + " " + strconv.Itoa(len(body)) + "\x00"))
-	hash.Write(body)
-	sum, collides := hash.CollisionResistantSum(nil)
+	for _, part := range parts {
+		hash.Write(part)
+	}
+	found, collides := hash.CollisionResistantSum(nil)
 	if collides {
 		return id, &EntryError{Path: at, Reason: "content made to collide under SHA-1"}
 	}
-	copy(id[:], sum)
+	copy(id[:], found)
 	return id, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/seal"
 )
 
 func TestCommitSealsRenamedFilesAnew(t *testing.T) {
@@ -188,6 +189,30 @@ func TestCommitSealsForTheGroupsAndKeysThatCountNow(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	c.sound()
+}
+
+// A file of two groups can be opened by way of the one whose keys are here. Sealed anew for the old keys of the other, it could be
+// read by whoever was removed since.
+func TestCommitSealsNothingNewerForKeysThatWereGivenUp(t *testing.T) {
+	c := newSealed(t)
+	c.policy("secrets/**=dev, prod", "dev/**=dev")
+	c.confirm()
+	prod, _ := c.set().Group("prod")
+	binding := seal.Binding{
+		Repository: repositoryID, Path: "secrets/a", Groups: []seal.Epoch{{Group: "dev", Number: 2}, {Group: "prod", Number: 1}},
+	}
+	sealed, err := seal.Seal([]byte("newer\n"), binding, prod.Recipient.Recipient, identity(t).Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.git("add", policy.File)
+	c.smuggle("secrets/a", string(sealed))
+	if out, err := c.try("commit", "-m", "x"); err == nil || !strings.Contains(out, `epoch 2 of the group "dev"`) || strings.Contains(out, "mended") {
+		t.Errorf("got %v: %s", err, out)
+	}
+	if oid, stored := c.git("rev-parse", ":secrets/a"), c.git("cat-file", "blob", ":secrets/a"); stored != strings.TrimSpace(string(sealed)) {
+		t.Errorf("the index has another file, %s", oid)
+	}
 }
 
 func TestCommitWithoutTheKeysLeavesFilesAsTheyAre(t *testing.T) {

@@ -168,3 +168,27 @@ func TestDamagedFileIsNoEdition(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOlderEditionTakesTheNewestsPlaceFromNobody(t *testing.T) {
+	s := Open(Options{File: filepath.Join(t.TempDir(), "e"), Log: slog.New(slog.DiscardHandler)})
+	take := func(commit, stream string, n uint64) string {
+		t.Helper()
+		s.take(&Published{*of(commit), ID{stream, n}})
+		return newest(s)
+	}
+	for _, step := range []struct {
+		commit, stream string
+		n              uint64
+		want           string
+	}{
+		{"a", "x", 5, "a"},
+		{"b", "x", 4, "a"}, // it comes late
+		{"c", "x", 5, "a"}, // the same again
+		{"d", "x", 6, "d"},
+		{"e", "y", 1, "e"}, // a new bucket counts from the beginning
+	} {
+		if got := take(step.commit, step.stream, step.n); got != step.want {
+			t.Errorf("after %s %d the newest is %s, want %s", step.stream, step.n, got, step.want)
+		}
+	}
+}

@@ -108,6 +108,9 @@ func (m *Memory) Note(f *Facts) {
 	if !f.Now.Before(m.until) {
 		m.before = nil
 	}
+	if !f.Now.Before(m.last.Add(unwatched)) { // nobody knows what was in between
+		clear(m.healthy)
+	}
 	now, before := make(map[at]time.Time, len(m.healthy)), map[at]time.Time{}
 	for i := range f.Lock.Packages {
 		e := &f.Lock.Packages[i]

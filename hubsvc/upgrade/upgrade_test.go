@@ -299,7 +299,9 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 				fleet.Upgrade{Policy: "minor", After: []string{"agent-canary"}, Soak: "10m"})
 			w.installs("agent-canary", "agent", "1.1.0", minor)
 			w.decide()
-			w.now = w.now.Add(10 * time.Minute)
+			w.now = w.now.Add(5 * time.Minute)
+			w.decide()
+			w.now = w.now.Add(5 * time.Minute)
 		}, "agent 1.0.0 -> 1.1.0: ready\nagent-canary 1.1.0: current\ndo agent 1.0.0 -> 1.1.0\n"},
 		"a pull request": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0 terraform").installs("web", "web", "1.0.0",
@@ -573,6 +575,27 @@ func TestWhatIsRememberedLateCountsToo(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	w.memory.Recall(before)
 	if got := told(w.decide()); !strings.Contains(got, "healthy for 5m of 10m (until Fri 12:10)") {
+		t.Error(got)
+	}
+}
+
+func TestWhatIsRememberedLateCountsOnlyIfSomebodyLookedShortlyBefore(t *testing.T) {
+	w := soaking(t)
+	before := w.memory.Remember()
+	w.now = w.now.Add(20 * time.Minute)
+	w.memory = upgrade.NewMemory(w.now)
+	w.decide() // what was remembered could not be read yet
+	w.now = w.now.Add(time.Minute)
+	w.memory.Recall(before)
+	if got := told(w.decide()); !strings.Contains(got, "healthy for 1m of 10m") {
+		t.Error(got)
+	}
+}
+
+func TestASoakBeginsAnewInAProcessThatStoodStill(t *testing.T) {
+	w := soaking(t)
+	w.now = w.now.Add(10 * time.Minute) // a machine that was suspended, a hub that could not decide
+	if got := told(w.decide()); !strings.Contains(got, "healthy for 0s of 10m") {
 		t.Error(got)
 	}
 }

@@ -391,3 +391,23 @@ func BenchmarkPlan500Packages(b *testing.B) {
 	}
 	fmt.Printf("bench plan_500_packages_ms %.2f ms\n", float64(b.Elapsed().Microseconds())/float64(b.N)/1000) //nolint:forbidigo // what make bench reads
 }
+
+func TestDigestChangesWithEachThingThatItIsMadeOf(t *testing.T) {
+	settled := func(inputs, cluster, need, of string) string {
+		s := plan.Step{Needs: []plan.ID{plan.ID(need)}}
+		s.Settle(inputs, []string{cluster}, func(plan.ID) string { return of })
+		return s.Digest
+	}
+	base := settled("i", "c", "a/x", "1")
+	if again := settled("i", "c", "a/x", "1"); again != base {
+		t.Error("the same has another digest")
+	}
+	for name, other := range map[string]string{
+		"inputs": settled("j", "c", "a/x", "1"), "clusters": settled("i", "d", "a/x", "1"),
+		"another need": settled("i", "c", "a/y", "1"), "what the need is": settled("i", "c", "a/x", "2"),
+	} {
+		if other == base {
+			t.Errorf("the digest says nothing of %s", name)
+		}
+	}
+}

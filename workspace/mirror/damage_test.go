@@ -209,6 +209,50 @@ func TestWhatIsLostForGoodIsSaidAndHoldsUpNoOtherRef(t *testing.T) {
 	}
 }
 
+func TestWhatCouldNotBeSavedIsNotServed(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("a", "1")
+	m := openMirror(t, t.TempDir())
+	fetch(t, m, o, "main")
+	o.commit("a", "2")
+	state := filepath.Join(m.dir, stateFile)
+	must(t, os.Remove(state))
+	must(t, os.MkdirAll(filepath.Join(state, "in the way"), 0o700))
+	if _, err := m.Fetch(t.Context(), o, []string{"main"}); err == nil || !strings.Contains(err.Error(), "write mirror state") {
+		t.Errorf("Fetch: %v", err)
+	}
+	if got := content(t, m, "main", "a"); got != "1" {
+		t.Errorf("content = %q, which a restart would not know of", got)
+	}
+	must(t, os.RemoveAll(state))
+	fetch(t, m, o, "main")
+	if got := content(t, openMirror(t, m.dir), "main", "a"); got != "2" {
+		t.Errorf("content after a restart = %q", got)
+	}
+}
+
+func TestDamagedMirrorOfWhichNothingCouldBeSavedStays(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("gone", "1")
+	o.git("branch", "side")
+	m := openMirror(t, t.TempDir())
+	fetch(t, m, o, "side")
+	o.commit("b", "2")
+	o.git("branch", "-D", "side")
+	must(t, os.Remove(filepath.Join(packDir(m.generation()), indexName(m.Manifest().Packs[0].Name))))
+	m = openMirror(t, m.dir)
+	before := m.generation()
+	if _, err := m.Fetch(t.Context(), o, []string{"side"}); err == nil || !strings.Contains(err.Error(), "was lost to damage on disk") {
+		t.Errorf("Fetch: %v", err)
+	}
+	if m.generation() != before {
+		t.Error("the damaged files made way for nothing")
+	}
+	if _, err := m.Snapshot("side"); errors.Is(err, snapshot.ErrNotFetched) {
+		t.Error("that there was a commit is forgotten")
+	}
+}
+
 // TestReceivingOntoAFullDisk runs itself anew in a process that may write no file of more than 64 KiB.
 func TestReceivingOntoAFullDisk(t *testing.T) {
 	const role = "MIRROR_TEST_DISK_IS_FULL"
