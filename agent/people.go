@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/agent/tunnel"
 	"github.com/pluralsh/plural/agent/views"
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/internal/logring"
 )
@@ -41,7 +42,7 @@ type people struct {
 }
 
 // newPeople makes what Run keeps open. Until the cluster's own policy is known, nobody reaches anything.
-func newPeople(ctx context.Context, s *session, o Options, token func() (string, error)) (*people, error) {
+func newPeople(ctx context.Context, s *session, o Options, signer *token.Signer) (*people, error) {
 	p := &people{session: s, ring: o.ring, events: make(chan *channel.Event, maxEvents)}
 	p.policy.Store(&reach.Policy{Mode: reach.Off})
 	objects, err := metadata.NewForConfig(rest.CopyConfig(s.kube))
@@ -64,7 +65,7 @@ func newPeople(ctx context.Context, s *session, o Options, token func() (string,
 	}
 	host, _ := os.Hostname() // a name for people
 	p.channel = tunnel.Options{
-		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: token, UserAgent: userAgent(), Handler: http.HandlerFunc(p.answer), Log: o.Log,
+		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: signer.Token, Prove: signer.Prove, UserAgent: userAgent(), Handler: http.HandlerFunc(p.answer), Log: o.Log,
 		Hello: func() *channel.Hello {
 			return &channel.Hello{
 				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,

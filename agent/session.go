@@ -106,7 +106,7 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 		Lookup: func(account string) (render.Lookup, error) { return lookup.As(s.kube, engine.Kinds(), account) },
 		Event:  func(e sync.Event) { s.people.tell(e) },
 	})
-	if s.people, err = newPeople(ctx, s, o, signer.Token); err != nil {
+	if s.people, err = newPeople(ctx, s, o, signer); err != nil {
 		return nil, err
 	}
 	ready.cluster.Store(true)

@@ -161,7 +161,7 @@ func agent(t *testing.T, cluster string) (ed25519.PublicKey, func() string) {
 	}
 	signer := token.NewSigner(private, cluster, "https://hub.example.com", time.Now)
 	return public, func() string {
-		raw, err := signer.Token()
+		raw, err := signer.Token(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func newJoining(t *testing.T, cluster, raw string) *joining {
 		t.Fatal(err)
 	}
 	j := &joining{JoinRequest: api.JoinRequest{Cluster: cluster, Token: raw, Auth: keys.Public().Auth, Age: keys.Public().Age}, keys: keys}
-	if j.proof, err = token.NewSigner(keys.Auth(), cluster, "https://hub.example.com", time.Now).Token(); err != nil {
+	if j.proof, err = token.NewSigner(keys.Auth(), cluster, "https://hub.example.com", time.Now).Token(nil); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -297,7 +297,7 @@ func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
 	if err != nil || joined.Cluster != "edge" || joined.HubURL != hub.url {
 		t.Fatalf("%s at %s: %v", joined.Cluster, joined.HubURL, err)
 	}
-	bearer, err := token.NewSigner(joined.Identity.Auth(), "edge", hub.url, time.Now).Token()
+	bearer, err := token.NewSigner(joined.Identity.Auth(), "edge", hub.url, time.Now).Token(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

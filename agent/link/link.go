@@ -1,7 +1,7 @@
 // Package link owns the agent's requests to its hub.
 //
 // It knows what is said, not what it means: a poll with the last ETag, a bundle by key, a report. Every answer is
-// bounded in bytes and time; every request carries a short-lived token; redirects are not followed, so a token never
+// bounded in bytes and time; every request carries a short-lived token (agent/credential); redirects are not followed, so a token never
 // reaches another host. A download that breaks off goes on where it stopped (bundle.go).
 package link
 
@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/agent/address"
+	"github.com/pluralsh/plural/agent/credential"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -32,7 +33,6 @@ const pollTimeout = 30 * time.Second
 type Hub struct {
 	base   string
 	client *http.Client
-	token  func() (string, error)
 	// broken holds what downloads left that broke off; downloads is full while one is under way.
 	broken    remains
 	downloads chan struct{}
@@ -44,8 +44,8 @@ type Options struct {
 	URL string
 	// CA holds PEM certificates to trust instead of the system's; empty means the system's.
 	CA []byte
-	// Token returns the credential for the next request.
-	Token     func() (string, error)
+	// Token returns the credential for requests over the TLS connection with the given token.Binding; nil: over any.
+	Token     func(binding []byte) (string, error)
 	UserAgent string
 	// Dial opens connections; nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -78,9 +78,9 @@ func New(o Options) (*Hub, error) {
 		return nil, err
 	}
 	return &Hub{
-		base: strings.TrimRight(o.URL, "/"), token: o.Token, downloads: make(chan struct{}, 1),
+		base: strings.TrimRight(o.URL, "/"), downloads: make(chan struct{}, 1),
 		client: &http.Client{
-			Transport:     userAgent{o.UserAgent, transport},
+			Transport:     userAgent{o.UserAgent, credential.New(o.Token).Over(transport)},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -169,14 +169,9 @@ func (h *Hub) do(ctx context.Context, method, path string, header http.Header, b
 	if err != nil {
 		return nil, err
 	}
-	token, err := h.token()
-	if err != nil {
-		return nil, err
-	}
 	for key, values := range header {
 		request.Header[key] = values
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
 	return h.client.Do(request)
 }
 

@@ -24,7 +24,7 @@ import (
 
 const secret = "the-token-of-this-agent"
 
-func token() (string, error) { return secret, nil }
+func token([]byte) (string, error) { return secret, nil }
 
 // serve is a hub over TLS, with a certificate that only its CA makes trusted.
 func serve(t *testing.T, handler http.HandlerFunc) (url string, ca []byte) {
@@ -308,7 +308,7 @@ func TestHowLongTheHubAsksToWaitIsTold(t *testing.T) {
 func TestWithoutATokenNothingIsSent(t *testing.T) {
 	url, ca := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 	broken := errors.New("no key")
-	hub, err := link.New(link.Options{URL: url, CA: ca, Token: func() (string, error) { return "", broken }})
+	hub, err := link.New(link.Options{URL: url, CA: ca, Token: func([]byte) (string, error) { return "", broken }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/link"
 	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/api/token"
 )
 
 const (
@@ -30,10 +31,10 @@ type agent struct {
 	index   int
 	cluster string
 	hub     *link.Hub
-	token   func() (string, error) // safe
-	line    line                   // safe
-	wake    chan struct{}          // safe
-	change  chan struct{}          // safe: a service's health is to change
+	signer  *token.Signer // safe
+	line    line          // safe
+	wake    chan struct{} // safe
+	change  chan struct{} // safe: a service's health is to change
 	random  *rand.Rand
 
 	etag     string

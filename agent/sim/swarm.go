@@ -66,9 +66,9 @@ func New(o Options) (*Swarm, error) {
 		}
 		a.line.opened = &s.counted.connections
 		a.boot = who.Cluster + "-1"
-		a.token = token.NewSigner(who.Key, who.Cluster, o.URL, time.Now).Token
+		a.signer = token.NewSigner(who.Key, who.Cluster, o.URL, time.Now)
 		var err error
-		a.hub, err = link.New(link.Options{URL: o.URL, CA: o.CA, UserAgent: s.userAgent(), Dial: a.line.dial, Token: a.token})
+		a.hub, err = link.New(link.Options{URL: o.URL, CA: o.CA, UserAgent: s.userAgent(), Dial: a.line.dial, Token: a.signer.Token})
 		if err != nil {
 			return nil, err
 		}

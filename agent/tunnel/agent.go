@@ -102,11 +102,11 @@ var errDuplicate = errors.New("the other connection is to this replica already")
 
 // connect gets a connection that is not to the replica of the other one, and puts it in its slot.
 func (a *agent) connect(ctx context.Context, slot int) (*session, error) {
-	conn, by, err := a.dialer.dial(ctx)
+	conn, err := a.dialer.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := a.start(ctx, conn, by)
+	by, s := conn.by, a.start(ctx, conn)
 	err = s.hear(ctx)
 	var refused *refusedError
 	if ctx.Err() == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/pluralsh/plural/agent/address"
+	"github.com/pluralsh/plural/agent/credential"
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/pipe"
 	"github.com/pluralsh/plural/internal/netconn"
@@ -33,11 +34,11 @@ type way struct {
 
 // dialer opens connections to one hub, by the way that worked last.
 type dialer struct {
-	base   string
-	token  func() (string, error)
-	agent  string // for User-Agent
-	h1, h2 *http.Client
-	ways   []way
+	base       string
+	agent      string // for User-Agent
+	credential *credential.Credential
+	h1, h2     *http.Client
+	ways       []way
 
 	mu    sync.Mutex // guards what follows
 	first int        // the way that is tried first
@@ -60,10 +61,11 @@ func newDialer(o *Options) (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown := credential.New(o.Token)
 	d := &dialer{
-		base: strings.TrimRight(o.URL, "/"), token: o.Token, agent: o.UserAgent,
-		h1: client(trusted, o.Dial, (*http.Protocols).SetHTTP1),
-		h2: client(trusted, o.Dial, (*http.Protocols).SetHTTP2),
+		base: strings.TrimRight(o.URL, "/"), agent: o.UserAgent, credential: shown,
+		h1: client(shown, trusted, o.Dial, (*http.Protocols).SetHTTP1),
+		h2: client(shown, trusted, o.Dial, (*http.Protocols).SetHTTP2),
 	}
 	d.ways = []way{{"upgrade", d.upgrade}, {"websocket", d.webSocket}, {"pipe", d.pipe}} // what costs least first
 	if u.Scheme == "http" {
@@ -73,7 +75,10 @@ func newDialer(o *Options) (*dialer, error) {
 }
 
 // client follows no redirect, so that a token never reaches another host, and keeps no connection for later.
-func client(trusted *tls.Config, dial func(context.Context, string, string) (net.Conn, error), speak func(*http.Protocols, bool)) *http.Client {
+func client(
+	shown *credential.Credential, trusted *tls.Config, dial func(context.Context, string, string) (net.Conn, error),
+	speak func(*http.Protocols, bool),
+) *http.Client {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: step, KeepAlive: 30 * time.Second}).DialContext
 	}
@@ -81,7 +86,7 @@ func client(trusted *tls.Config, dial func(context.Context, string, string) (net
 	speak(protocols, true)
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
+		Transport: shown.Over(&http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
 			TLSClientConfig:       trusted.Clone(),
@@ -91,26 +96,35 @@ func client(trusted *tls.Config, dial func(context.Context, string, string) (net
 			Protocols:             protocols,
 
 			MaxResponseHeaderBytes: 64 << 10,
-		},
+		}),
 	}
 }
 
+// dialled is a connection that the hub let in.
+type dialled struct {
+	*netconn.Conn
+	by string
+	// binding is that of the TLS connection below it, if it is the hub's.
+	binding []byte
+}
+
 // dial opens a connection by the first way that gets through.
-func (d *dialer) dial(ctx context.Context) (conn *netconn.Conn, by string, err error) {
+func (d *dialer) dial(ctx context.Context) (*dialled, error) {
 	var refused []error
 	for _, at := range d.order() {
 		way := d.ways[at]
-		stream, err := way.try(ctx)
+		stream, below, err := way.try(ctx)
 		if err == nil {
 			d.prefer(at)
-			return netconn.New(stream, netconn.Addr("agent"), netconn.Addr(d.base)), way.name, nil
+			conn := netconn.New(stream, netconn.Addr("agent"), netconn.Addr(d.base))
+			return &dialled{conn, way.name, d.credential.Binding(below)}, nil
 		}
 		refused = append(refused, fmt.Errorf("%s: %w", way.name, err))
 		if !between(err) || ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, "", errors.Join(refused...)
+	return nil, errors.Join(refused...)
 }
 
 // close lets go of what an HTTP/2 client keeps.
@@ -208,35 +222,28 @@ type unconnectedError struct{ error }
 
 func (e *unconnectedError) Unwrap() error { return e.error }
 
-// try dials one way.
-func (w way) try(ctx context.Context) (io.ReadWriteCloser, error) {
-	var connected atomic.Bool
-	stream, err := w.dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+// try dials one way, and says over which connection it leads.
+func (w way) try(ctx context.Context) (stream io.ReadWriteCloser, below net.Conn, err error) {
+	var connected atomic.Pointer[net.Conn]
+	stream, err = w.dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { connected.Store(&got.Conn) },
 	}))
-	if err != nil && !connected.Load() {
+	switch conn := connected.Load(); {
+	case conn != nil:
+		below = *conn
+	case err != nil:
 		err = &unconnectedError{err}
 	}
-	return stream, err
+	return stream, below, err
 }
 
-func (d *dialer) header() (http.Header, error) {
-	token, err := d.token()
-	if err != nil {
-		return nil, err
-	}
-	return http.Header{"Authorization": {"Bearer " + token}, "User-Agent": {d.agent}}, nil
-}
+func (d *dialer) header() http.Header { return http.Header{"User-Agent": {d.agent}} }
 
 func (d *dialer) webSocket(ctx context.Context) (io.ReadWriteCloser, error) {
-	header, err := d.header()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 3*step)
 	defer cancel()
 	ws, response, err := websocket.Dial(ctx, d.base+channel.Path, &websocket.DialOptions{ //nolint:bodyclose // Dial has closed it
-		HTTPClient: d.h1, HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
+		HTTPClient: d.h1, HTTPHeader: d.header(), CompressionMode: websocket.CompressionDisabled,
 	})
 	switch {
 	case err == nil:
@@ -252,9 +259,7 @@ func (d *dialer) upgrade(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if request.Header, err = d.header(); err != nil {
-		return nil, err
-	}
+	request.Header = d.header()
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", channel.Upgrade)
 	response, err := d.h1.Do(request) //nolint:bodyclose // it is the connection, or refused closes it
@@ -275,13 +280,11 @@ func (d *dialer) pipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	defer context.AfterFunc(dialling, cancel)()
 	from, to := io.Pipe()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+channel.PipePath, from)
-	if err == nil {
-		request.Header, err = d.header()
-	}
 	if err != nil {
 		cancel()
 		return nil, err
 	}
+	request.Header = d.header()
 	request.Header.Set("Content-Type", pipe.ContentType)
 	request.Header.Set("Te", "trailers")
 	response, err := d.h2.Do(request) //nolint:bodyclose // it is half of the connection, or refused closes it

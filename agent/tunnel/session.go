@@ -11,11 +11,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/carry"
-	"github.com/pluralsh/plural/internal/netconn"
+	"github.com/pluralsh/plural/api/token"
 )
 
 const (
@@ -37,8 +39,7 @@ const (
 type session struct {
 	channel.UnimplementedClusterServer
 	agent *agent
-	conn  *netconn.Conn
-	by    string
+	conn  *dialled
 	// welcome has the hub's first word, drain is closed when it asks for another connection.
 	welcome chan *channel.HubMessage
 	drain   chan struct{}
@@ -53,9 +54,9 @@ type session struct {
 }
 
 // start serves the connection until it ends, or ctx does.
-func (a *agent) start(ctx context.Context, conn *netconn.Conn, by string) *session {
+func (a *agent) start(ctx context.Context, conn *dialled) *session {
 	s := &session{
-		agent: a, conn: conn, by: by,
+		agent: a, conn: conn,
 		welcome: make(chan *channel.HubMessage, 1), drain: make(chan struct{}), ended: make(chan struct{}),
 	}
 	server := grpc.NewServer(
@@ -97,7 +98,7 @@ func (s *session) depart() {
 
 // single is a listener that accepts one connection, and ends with it.
 type single struct {
-	conn     *netconn.Conn
+	conn     *dialled
 	accepted bool
 }
 
@@ -156,16 +157,19 @@ func (s *session) Control(stream channel.Cluster_ControlServer) error {
 		return status.Error(codes.AlreadyExists, "there is one already")
 	}
 	s.control = stream
-	err := stream.Send(&channel.AgentMessage{Hello: s.agent.hello()})
+	first, err := s.introduce(stream.Context())
+	if err == nil {
+		err = stream.Send(first)
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	first, err := stream.Recv()
+	answer, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	s.welcome <- first
+	s.welcome <- answer
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -173,6 +177,26 @@ func (s *session) Control(stream channel.Cluster_ControlServer) error {
 		}
 		s.take(message)
 	}
+}
+
+// introduce says who the agent is, and proves that it holds the cluster's key now: the hub's nonce was never signed before, and
+// the proof is good on no other TLS connection. A hub of an earlier version asks for none.
+func (s *session) introduce(ctx context.Context) (*channel.AgentMessage, error) {
+	said, _ := metadata.FromIncomingContext(ctx)
+	asked := said.Get(channel.NonceKey)
+	if len(asked) == 0 {
+		return &channel.AgentMessage{Hello: s.agent.hello()}, nil
+	}
+	hello, err := proto.Marshal(s.agent.hello())
+	if err != nil {
+		return nil, err
+	}
+	proof := token.Proof{Nonce: []byte(asked[0]), Binding: s.conn.binding, Said: hello}
+	signature, err := s.agent.Prove(proof)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &channel.AgentMessage{Proven: &channel.Proven{Hello: hello, Binding: proof.Binding, Signature: signature}}, nil
 }
 
 // take does what one message asks for. What it does not know is from a newer hub, and of no concern.

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/token"
 )
 
 // Options say where the hub is, how it is trusted, and what it can ask for.
@@ -22,8 +23,10 @@ type Options struct {
 	URL string
 	// CA holds PEM certificates to trust instead of the system's; empty means the system's.
 	CA []byte
-	// Token returns the credential for the next connection.
-	Token     func() (string, error)
+	// Token returns the credential for the TLS connection with the given token.Binding; nil: for any. Prove signs what the hub
+	// asks for on a connection that it let in.
+	Token     func(binding []byte) (string, error)
+	Prove     func(token.Proof) ([]byte, error)
 	UserAgent string
 	// Dial opens connections; nil means TCP. Either goes through the proxies that the environment names.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -20,11 +20,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/agent/tunnel"
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/token"
 	hubtunnel "github.com/pluralsh/plural/hubsvc/tunnel"
 )
 
@@ -66,14 +70,19 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func public() ed25519.PublicKey { return make(ed25519.PublicKey, ed25519.PublicKeySize) }
+// hubURL is what the agents here call every hub.
+const hubURL = "https://hub.example.com"
+
+// key is the cluster's.
+func key() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) }
 
 // hub is a real one that takes everybody for the cluster edge.
 func hub(t *testing.T, before func(http.Handler) http.Handler) (*hubtunnel.Hub, *httptest.Server) {
 	t.Helper()
 	h := hubtunnel.New(hubtunnel.Options{
 		Self: "hub-0", Cluster: func(*http.Request) (string, error) { return "edge", nil },
-		Key: func(string) ed25519.PublicKey { return public() }, Now: time.Now,
+		Key: func(string) ed25519.PublicKey { return key().Public().(ed25519.PublicKey) }, Now: time.Now,
+		URL: func() string { return hubURL },
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -119,7 +128,8 @@ func run(t *testing.T, o tunnel.Options) *log {
 	t.Helper()
 	said := new(log)
 	o.Log = slog.New(slog.NewTextHandler(said, nil))
-	o.Token = func() (string, error) { return "secret", nil }
+	o.Token = func([]byte) (string, error) { return "secret", nil }
+	o.Prove = token.NewSigner(key(), "edge", hubURL, time.Now).Prove
 	o.Hello = func() *channel.Hello { return &channel.Hello{Cluster: "edge", Boot: "1"} }
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -265,5 +275,73 @@ func TestTheHubsRefusalIsNotTriedToGetAround(t *testing.T) {
 	eventually(t, "the agent says why", func() bool { return strings.Contains(said.String(), "is the cluster's file in git") })
 	if strings.Contains(said.String(), "websocket:") || strings.Contains(said.String(), "pipe:") {
 		t.Errorf("other ways were tried: %s", said)
+	}
+}
+
+// asking is a hub of one connection, which opens Control with the metadata, and hands over what the agent says.
+func asking(t *testing.T, said ...string) (*httptest.Server, chan *channel.AgentMessage, chan error) {
+	t.Helper()
+	first, failed := make(chan *channel.AgentMessage, 1), make(chan error, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", channel.Upgrade)
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			failed <- err
+			return
+		}
+		client, err := grpc.NewClient("passthrough:agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return conn, nil }))
+		if err != nil {
+			failed <- err
+			return
+		}
+		defer client.Close()
+		control, err := channel.NewClusterClient(client).Control(metadata.AppendToOutgoingContext(t.Context(), said...), grpc.WaitForReady(true))
+		if err != nil {
+			failed <- err
+			return
+		}
+		message, err := control.Recv()
+		if err != nil {
+			failed <- err
+			return
+		}
+		first <- message
+		_ = control.Send(&channel.HubMessage{Welcome: &channel.Welcome{Hub: "hub-0", Protocol: 1, Replicas: 1}})
+		_, _ = control.Recv() // until the test ends
+	}))
+	t.Cleanup(server.Close)
+	return server, first, failed
+}
+
+// A hub of the version before asks for no proof.
+func TestAHubThatAsksForNoProofIsToldWhoTheAgentIs(t *testing.T) {
+	server, first, failed := asking(t)
+	said := run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
+	select {
+	case message := <-first:
+		if message.GetHello().GetCluster() != "edge" || message.GetProven() != nil {
+			t.Errorf("it says %v", message)
+		}
+	case err := <-failed:
+		t.Fatal(err)
+	case <-time.After(patience):
+		t.Fatal("it says nothing")
+	}
+	eventually(t, "it is connected", func() bool { return strings.Contains(said.String(), "connected to the hub") })
+}
+
+func TestNothingButANonceIsSigned(t *testing.T) {
+	server, _, failed := asking(t, channel.NonceKey, "transfer everything")
+	run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
+	select {
+	case err := <-failed:
+		if status.Code(err) != codes.InvalidArgument {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it refuses nothing")
 	}
 }

@@ -17,6 +17,9 @@ const (
 // HubHeader stands on every answer of a hub to an agent that dials: a refusal without it is that of something in between.
 const HubHeader = "Plural-Hub"
 
+// NonceKey is the metadata with which a hub opens Control: what the agent has to sign with the cluster's key.
+const NonceKey = "plural-nonce-bin"
+
 // MinProtocol and MaxProtocol are the versions of this protocol that are spoken here.
 const (
 	MinProtocol = 1

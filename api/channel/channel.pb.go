@@ -593,11 +593,13 @@ func (x *Extra) GetValues() []string {
 // AgentMessage is what the agent says on Control.
 type AgentMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first message has it, and no other.
+	// The first message has it or proven, and no other.
 	Hello *Hello `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
 	// The agent has another connection, or gave up getting one.
-	Drained       *Drained `protobuf:"bytes,2,opt,name=drained,proto3" json:"drained,omitempty"`
-	Event         *Event   `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
+	Drained *Drained `protobuf:"bytes,2,opt,name=drained,proto3" json:"drained,omitempty"`
+	Event   *Event   `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
+	// Said in the place of hello to a hub that opened Control with a nonce.
+	Proven        *Proven `protobuf:"bytes,4,opt,name=proven,proto3" json:"proven,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,14 +655,84 @@ func (x *AgentMessage) GetEvent() *Event {
 	return nil
 }
 
+func (x *AgentMessage) GetProven() *Proven {
+	if x != nil {
+		return x.Proven
+	}
+	return nil
+}
+
+// Proven is a hello, signed with the key of the cluster for this connection alone: see token.Proof.
+type Proven struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A Hello, as it was signed.
+	Hello []byte `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	// Names the TLS connection as the agent sees it; empty where the hub said that it does not end with it.
+	Binding       []byte `protobuf:"bytes,2,opt,name=binding,proto3" json:"binding,omitempty"`
+	Signature     []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proven) Reset() {
+	*x = Proven{}
+	mi := &file_api_channel_channel_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proven) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proven) ProtoMessage() {}
+
+func (x *Proven) ProtoReflect() protoreflect.Message {
+	mi := &file_api_channel_channel_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proven.ProtoReflect.Descriptor instead.
+func (*Proven) Descriptor() ([]byte, []int) {
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Proven) GetHello() []byte {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *Proven) GetBinding() []byte {
+	if x != nil {
+		return x.Binding
+	}
+	return nil
+}
+
+func (x *Proven) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Must be the subject of the credential that opened the connection.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The agent's pod, or host.
 	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	// One agent process. The boot of one that started later is greater, byte by byte: of two agents that say they are one
-	// cluster's, requests go to the later one.
+	// One agent process. The boot of one that started later is greater, byte by byte, as far as clocks agree. It tells processes
+	// apart; which of two gets requests the hub decides by when they proved that they hold the key.
 	Boot              string `protobuf:"bytes,3,opt,name=boot,proto3" json:"boot,omitempty"`
 	AgentVersion      string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	KubernetesVersion string `protobuf:"bytes,5,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`
@@ -677,7 +749,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_api_channel_channel_proto_msgTypes[9]
+	mi := &file_api_channel_channel_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +761,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[9]
+	mi := &file_api_channel_channel_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +774,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{9}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hello) GetCluster() string {
@@ -776,7 +848,7 @@ type Drained struct {
 
 func (x *Drained) Reset() {
 	*x = Drained{}
-	mi := &file_api_channel_channel_proto_msgTypes[10]
+	mi := &file_api_channel_channel_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +860,7 @@ func (x *Drained) String() string {
 func (*Drained) ProtoMessage() {}
 
 func (x *Drained) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[10]
+	mi := &file_api_channel_channel_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +873,7 @@ func (x *Drained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drained.ProtoReflect.Descriptor instead.
 func (*Drained) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{10}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{11}
 }
 
 // Event is something that happened, for people.
@@ -821,7 +893,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_channel_channel_proto_msgTypes[11]
+	mi := &file_api_channel_channel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +905,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[11]
+	mi := &file_api_channel_channel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +918,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{11}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Event) GetService() string {
@@ -907,7 +979,7 @@ type HubMessage struct {
 
 func (x *HubMessage) Reset() {
 	*x = HubMessage{}
-	mi := &file_api_channel_channel_proto_msgTypes[12]
+	mi := &file_api_channel_channel_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +991,7 @@ func (x *HubMessage) String() string {
 func (*HubMessage) ProtoMessage() {}
 
 func (x *HubMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[12]
+	mi := &file_api_channel_channel_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1004,7 @@ func (x *HubMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HubMessage.ProtoReflect.Descriptor instead.
 func (*HubMessage) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{12}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HubMessage) GetWelcome() *Welcome {
@@ -988,7 +1060,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_api_channel_channel_proto_msgTypes[13]
+	mi := &file_api_channel_channel_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1072,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[13]
+	mi := &file_api_channel_channel_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1085,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{13}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Welcome) GetHub() string {
@@ -1061,7 +1133,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_api_channel_channel_proto_msgTypes[14]
+	mi := &file_api_channel_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1145,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[14]
+	mi := &file_api_channel_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1158,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{14}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Refused) GetReason() string {
@@ -1106,7 +1178,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_channel_channel_proto_msgTypes[15]
+	mi := &file_api_channel_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1190,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[15]
+	mi := &file_api_channel_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1203,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{15}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Drain) GetDeadlineMs() int64 {
@@ -1153,7 +1225,7 @@ type Changed struct {
 
 func (x *Changed) Reset() {
 	*x = Changed{}
-	mi := &file_api_channel_channel_proto_msgTypes[16]
+	mi := &file_api_channel_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1237,7 @@ func (x *Changed) String() string {
 func (*Changed) ProtoMessage() {}
 
 func (x *Changed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[16]
+	mi := &file_api_channel_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1250,7 @@ func (x *Changed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changed.ProtoReflect.Descriptor instead.
 func (*Changed) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{16}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Changed) GetEdition() string {
@@ -1205,7 +1277,7 @@ type Sync struct {
 
 func (x *Sync) Reset() {
 	*x = Sync{}
-	mi := &file_api_channel_channel_proto_msgTypes[17]
+	mi := &file_api_channel_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1289,7 @@ func (x *Sync) String() string {
 func (*Sync) ProtoMessage() {}
 
 func (x *Sync) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[17]
+	mi := &file_api_channel_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1302,7 @@ func (x *Sync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sync.ProtoReflect.Descriptor instead.
 func (*Sync) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{17}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sync) GetServices() []string {
@@ -1251,7 +1323,7 @@ type ObjectsRequest struct {
 
 func (x *ObjectsRequest) Reset() {
 	*x = ObjectsRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[18]
+	mi := &file_api_channel_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1335,7 @@ func (x *ObjectsRequest) String() string {
 func (*ObjectsRequest) ProtoMessage() {}
 
 func (x *ObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[18]
+	mi := &file_api_channel_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1348,7 @@ func (x *ObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsRequest.ProtoReflect.Descriptor instead.
 func (*ObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{18}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ObjectsRequest) GetService() string {
@@ -1306,7 +1378,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_api_channel_channel_proto_msgTypes[19]
+	mi := &file_api_channel_channel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1390,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[19]
+	mi := &file_api_channel_channel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1403,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{19}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *View) GetGroup() string {
@@ -1375,7 +1447,7 @@ type ObjectsEvent struct {
 
 func (x *ObjectsEvent) Reset() {
 	*x = ObjectsEvent{}
-	mi := &file_api_channel_channel_proto_msgTypes[20]
+	mi := &file_api_channel_channel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1459,7 @@ func (x *ObjectsEvent) String() string {
 func (*ObjectsEvent) ProtoMessage() {}
 
 func (x *ObjectsEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[20]
+	mi := &file_api_channel_channel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1472,7 @@ func (x *ObjectsEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectsEvent.ProtoReflect.Descriptor instead.
 func (*ObjectsEvent) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{20}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ObjectsEvent) GetChanged() []*Object {
@@ -1452,7 +1524,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_api_channel_channel_proto_msgTypes[21]
+	mi := &file_api_channel_channel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1536,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[21]
+	mi := &file_api_channel_channel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1549,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{21}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Object) GetUid() string {
@@ -1587,7 +1659,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[22]
+	mi := &file_api_channel_channel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1671,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[22]
+	mi := &file_api_channel_channel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1684,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{22}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DiffRequest) GetService() string {
@@ -1635,7 +1707,7 @@ type DiffReply struct {
 
 func (x *DiffReply) Reset() {
 	*x = DiffReply{}
-	mi := &file_api_channel_channel_proto_msgTypes[23]
+	mi := &file_api_channel_channel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1719,7 @@ func (x *DiffReply) String() string {
 func (*DiffReply) ProtoMessage() {}
 
 func (x *DiffReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[23]
+	mi := &file_api_channel_channel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1732,7 @@ func (x *DiffReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffReply.ProtoReflect.Descriptor instead.
 func (*DiffReply) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{23}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DiffReply) GetObjects() []*ObjectDiff {
@@ -1705,7 +1777,7 @@ type ObjectDiff struct {
 
 func (x *ObjectDiff) Reset() {
 	*x = ObjectDiff{}
-	mi := &file_api_channel_channel_proto_msgTypes[24]
+	mi := &file_api_channel_channel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1789,7 @@ func (x *ObjectDiff) String() string {
 func (*ObjectDiff) ProtoMessage() {}
 
 func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[24]
+	mi := &file_api_channel_channel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1802,7 @@ func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectDiff.ProtoReflect.Descriptor instead.
 func (*ObjectDiff) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{24}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ObjectDiff) GetGroup() string {
@@ -1816,7 +1888,7 @@ type FieldDiff struct {
 
 func (x *FieldDiff) Reset() {
 	*x = FieldDiff{}
-	mi := &file_api_channel_channel_proto_msgTypes[25]
+	mi := &file_api_channel_channel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1900,7 @@ func (x *FieldDiff) String() string {
 func (*FieldDiff) ProtoMessage() {}
 
 func (x *FieldDiff) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[25]
+	mi := &file_api_channel_channel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1913,7 @@ func (x *FieldDiff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldDiff.ProtoReflect.Descriptor instead.
 func (*FieldDiff) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{25}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FieldDiff) GetPath() string {
@@ -1878,7 +1950,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_api_channel_channel_proto_msgTypes[26]
+	mi := &file_api_channel_channel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1962,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[26]
+	mi := &file_api_channel_channel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1975,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{26}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LogsRequest) GetTail() int32 {
@@ -1940,7 +2012,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_api_channel_channel_proto_msgTypes[27]
+	mi := &file_api_channel_channel_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2024,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_channel_channel_proto_msgTypes[27]
+	mi := &file_api_channel_channel_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2037,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_api_channel_channel_proto_rawDescGZIP(), []int{27}
+	return file_api_channel_channel_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogLine) GetUnixMs() int64 {
@@ -2034,11 +2106,16 @@ const file_api_channel_channel_proto_rawDesc = "" +
 	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\"1\n" +
 	"\x05Extra\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"\xa4\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xd7\x01\n" +
 	"\fAgentMessage\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.plural.channel.v1.HelloR\x05hello\x124\n" +
 	"\adrained\x18\x02 \x01(\v2\x1a.plural.channel.v1.DrainedR\adrained\x12.\n" +
-	"\x05event\x18\x03 \x01(\v2\x18.plural.channel.v1.EventR\x05event\"\xa8\x02\n" +
+	"\x05event\x18\x03 \x01(\v2\x18.plural.channel.v1.EventR\x05event\x121\n" +
+	"\x06proven\x18\x04 \x01(\v2\x19.plural.channel.v1.ProvenR\x06proven\"V\n" +
+	"\x06Proven\x12\x14\n" +
+	"\x05hello\x18\x01 \x01(\fR\x05hello\x12\x18\n" +
+	"\abinding\x18\x02 \x01(\fR\abinding\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xa8\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -2173,7 +2250,7 @@ func file_api_channel_channel_proto_rawDescGZIP() []byte {
 }
 
 var file_api_channel_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_channel_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_api_channel_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_api_channel_channel_proto_goTypes = []any{
 	(Class)(0),             // 0: plural.channel.v1.Class
 	(*Chunk)(nil),          // 1: plural.channel.v1.Chunk
@@ -2185,25 +2262,26 @@ var file_api_channel_channel_proto_goTypes = []any{
 	(*Identity)(nil),       // 7: plural.channel.v1.Identity
 	(*Extra)(nil),          // 8: plural.channel.v1.Extra
 	(*AgentMessage)(nil),   // 9: plural.channel.v1.AgentMessage
-	(*Hello)(nil),          // 10: plural.channel.v1.Hello
-	(*Drained)(nil),        // 11: plural.channel.v1.Drained
-	(*Event)(nil),          // 12: plural.channel.v1.Event
-	(*HubMessage)(nil),     // 13: plural.channel.v1.HubMessage
-	(*Welcome)(nil),        // 14: plural.channel.v1.Welcome
-	(*Refused)(nil),        // 15: plural.channel.v1.Refused
-	(*Drain)(nil),          // 16: plural.channel.v1.Drain
-	(*Changed)(nil),        // 17: plural.channel.v1.Changed
-	(*Sync)(nil),           // 18: plural.channel.v1.Sync
-	(*ObjectsRequest)(nil), // 19: plural.channel.v1.ObjectsRequest
-	(*View)(nil),           // 20: plural.channel.v1.View
-	(*ObjectsEvent)(nil),   // 21: plural.channel.v1.ObjectsEvent
-	(*Object)(nil),         // 22: plural.channel.v1.Object
-	(*DiffRequest)(nil),    // 23: plural.channel.v1.DiffRequest
-	(*DiffReply)(nil),      // 24: plural.channel.v1.DiffReply
-	(*ObjectDiff)(nil),     // 25: plural.channel.v1.ObjectDiff
-	(*FieldDiff)(nil),      // 26: plural.channel.v1.FieldDiff
-	(*LogsRequest)(nil),    // 27: plural.channel.v1.LogsRequest
-	(*LogLine)(nil),        // 28: plural.channel.v1.LogLine
+	(*Proven)(nil),         // 10: plural.channel.v1.Proven
+	(*Hello)(nil),          // 11: plural.channel.v1.Hello
+	(*Drained)(nil),        // 12: plural.channel.v1.Drained
+	(*Event)(nil),          // 13: plural.channel.v1.Event
+	(*HubMessage)(nil),     // 14: plural.channel.v1.HubMessage
+	(*Welcome)(nil),        // 15: plural.channel.v1.Welcome
+	(*Refused)(nil),        // 16: plural.channel.v1.Refused
+	(*Drain)(nil),          // 17: plural.channel.v1.Drain
+	(*Changed)(nil),        // 18: plural.channel.v1.Changed
+	(*Sync)(nil),           // 19: plural.channel.v1.Sync
+	(*ObjectsRequest)(nil), // 20: plural.channel.v1.ObjectsRequest
+	(*View)(nil),           // 21: plural.channel.v1.View
+	(*ObjectsEvent)(nil),   // 22: plural.channel.v1.ObjectsEvent
+	(*Object)(nil),         // 23: plural.channel.v1.Object
+	(*DiffRequest)(nil),    // 24: plural.channel.v1.DiffRequest
+	(*DiffReply)(nil),      // 25: plural.channel.v1.DiffReply
+	(*ObjectDiff)(nil),     // 26: plural.channel.v1.ObjectDiff
+	(*FieldDiff)(nil),      // 27: plural.channel.v1.FieldDiff
+	(*LogsRequest)(nil),    // 28: plural.channel.v1.LogsRequest
+	(*LogLine)(nil),        // 29: plural.channel.v1.LogLine
 }
 var file_api_channel_channel_proto_depIdxs = []int32{
 	3,  // 0: plural.channel.v1.Frame.request:type_name -> plural.channel.v1.RequestHead
@@ -2215,35 +2293,36 @@ var file_api_channel_channel_proto_depIdxs = []int32{
 	5,  // 6: plural.channel.v1.ResponseHead.headers:type_name -> plural.channel.v1.Header
 	5,  // 7: plural.channel.v1.Trailer.headers:type_name -> plural.channel.v1.Header
 	8,  // 8: plural.channel.v1.Identity.extra:type_name -> plural.channel.v1.Extra
-	10, // 9: plural.channel.v1.AgentMessage.hello:type_name -> plural.channel.v1.Hello
-	11, // 10: plural.channel.v1.AgentMessage.drained:type_name -> plural.channel.v1.Drained
-	12, // 11: plural.channel.v1.AgentMessage.event:type_name -> plural.channel.v1.Event
-	14, // 12: plural.channel.v1.HubMessage.welcome:type_name -> plural.channel.v1.Welcome
-	16, // 13: plural.channel.v1.HubMessage.drain:type_name -> plural.channel.v1.Drain
-	17, // 14: plural.channel.v1.HubMessage.changed:type_name -> plural.channel.v1.Changed
-	18, // 15: plural.channel.v1.HubMessage.sync:type_name -> plural.channel.v1.Sync
-	15, // 16: plural.channel.v1.HubMessage.refused:type_name -> plural.channel.v1.Refused
-	20, // 17: plural.channel.v1.ObjectsRequest.view:type_name -> plural.channel.v1.View
-	22, // 18: plural.channel.v1.ObjectsEvent.changed:type_name -> plural.channel.v1.Object
-	25, // 19: plural.channel.v1.DiffReply.objects:type_name -> plural.channel.v1.ObjectDiff
-	26, // 20: plural.channel.v1.ObjectDiff.fields:type_name -> plural.channel.v1.FieldDiff
-	13, // 21: plural.channel.v1.Cluster.Control:input_type -> plural.channel.v1.HubMessage
-	2,  // 22: plural.channel.v1.Cluster.Proxy:input_type -> plural.channel.v1.Frame
-	19, // 23: plural.channel.v1.Cluster.Objects:input_type -> plural.channel.v1.ObjectsRequest
-	23, // 24: plural.channel.v1.Cluster.Diff:input_type -> plural.channel.v1.DiffRequest
-	27, // 25: plural.channel.v1.Cluster.Logs:input_type -> plural.channel.v1.LogsRequest
-	1,  // 26: plural.channel.v1.Pipe.Pipe:input_type -> plural.channel.v1.Chunk
-	9,  // 27: plural.channel.v1.Cluster.Control:output_type -> plural.channel.v1.AgentMessage
-	2,  // 28: plural.channel.v1.Cluster.Proxy:output_type -> plural.channel.v1.Frame
-	21, // 29: plural.channel.v1.Cluster.Objects:output_type -> plural.channel.v1.ObjectsEvent
-	24, // 30: plural.channel.v1.Cluster.Diff:output_type -> plural.channel.v1.DiffReply
-	28, // 31: plural.channel.v1.Cluster.Logs:output_type -> plural.channel.v1.LogLine
-	1,  // 32: plural.channel.v1.Pipe.Pipe:output_type -> plural.channel.v1.Chunk
-	27, // [27:33] is the sub-list for method output_type
-	21, // [21:27] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	11, // 9: plural.channel.v1.AgentMessage.hello:type_name -> plural.channel.v1.Hello
+	12, // 10: plural.channel.v1.AgentMessage.drained:type_name -> plural.channel.v1.Drained
+	13, // 11: plural.channel.v1.AgentMessage.event:type_name -> plural.channel.v1.Event
+	10, // 12: plural.channel.v1.AgentMessage.proven:type_name -> plural.channel.v1.Proven
+	15, // 13: plural.channel.v1.HubMessage.welcome:type_name -> plural.channel.v1.Welcome
+	17, // 14: plural.channel.v1.HubMessage.drain:type_name -> plural.channel.v1.Drain
+	18, // 15: plural.channel.v1.HubMessage.changed:type_name -> plural.channel.v1.Changed
+	19, // 16: plural.channel.v1.HubMessage.sync:type_name -> plural.channel.v1.Sync
+	16, // 17: plural.channel.v1.HubMessage.refused:type_name -> plural.channel.v1.Refused
+	21, // 18: plural.channel.v1.ObjectsRequest.view:type_name -> plural.channel.v1.View
+	23, // 19: plural.channel.v1.ObjectsEvent.changed:type_name -> plural.channel.v1.Object
+	26, // 20: plural.channel.v1.DiffReply.objects:type_name -> plural.channel.v1.ObjectDiff
+	27, // 21: plural.channel.v1.ObjectDiff.fields:type_name -> plural.channel.v1.FieldDiff
+	14, // 22: plural.channel.v1.Cluster.Control:input_type -> plural.channel.v1.HubMessage
+	2,  // 23: plural.channel.v1.Cluster.Proxy:input_type -> plural.channel.v1.Frame
+	20, // 24: plural.channel.v1.Cluster.Objects:input_type -> plural.channel.v1.ObjectsRequest
+	24, // 25: plural.channel.v1.Cluster.Diff:input_type -> plural.channel.v1.DiffRequest
+	28, // 26: plural.channel.v1.Cluster.Logs:input_type -> plural.channel.v1.LogsRequest
+	1,  // 27: plural.channel.v1.Pipe.Pipe:input_type -> plural.channel.v1.Chunk
+	9,  // 28: plural.channel.v1.Cluster.Control:output_type -> plural.channel.v1.AgentMessage
+	2,  // 29: plural.channel.v1.Cluster.Proxy:output_type -> plural.channel.v1.Frame
+	22, // 30: plural.channel.v1.Cluster.Objects:output_type -> plural.channel.v1.ObjectsEvent
+	25, // 31: plural.channel.v1.Cluster.Diff:output_type -> plural.channel.v1.DiffReply
+	29, // 32: plural.channel.v1.Cluster.Logs:output_type -> plural.channel.v1.LogLine
+	1,  // 33: plural.channel.v1.Pipe.Pipe:output_type -> plural.channel.v1.Chunk
+	28, // [28:34] is the sub-list for method output_type
+	22, // [22:28] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_channel_channel_proto_init() }
@@ -2257,7 +2336,7 @@ func file_api_channel_channel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_channel_channel_proto_rawDesc), len(file_api_channel_channel_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

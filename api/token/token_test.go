@@ -3,6 +3,7 @@ package token_test
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -31,13 +32,13 @@ func keysOf(keys map[string]ed25519.PublicKey) func(string) ed25519.PublicKey {
 
 func TestVerifyNamesTheClusterThatSigned(t *testing.T) {
 	public, private := newKey(t)
-	raw, err := token.NewSigner(private, "edge-1", hub+"/", func() time.Time { return now }).Token()
+	raw, err := token.NewSigner(private, "edge-1", hub+"/", func() time.Time { return now }).Token(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := token.Verify(raw, "https://HUB.example.com", now, keysOf(map[string]ed25519.PublicKey{"edge-1": public}))
-	if err != nil || got != "edge-1" {
-		t.Fatalf("Verify = %q, %v", got, err)
+	if err != nil || got.Cluster != "edge-1" {
+		t.Fatalf("Verify = %+v, %v", got, err)
 	}
 }
 
@@ -45,14 +46,43 @@ func TestSignerReusesATokenUntilHalfOfItsLifetime(t *testing.T) {
 	_, private := newKey(t)
 	clock := now
 	signer := token.NewSigner(private, "edge-1", hub, func() time.Time { return clock })
-	first, _ := signer.Token()
+	first, _ := signer.Token(nil)
 	clock = now.Add(token.Lifetime/2 - time.Second)
-	if again, _ := signer.Token(); again != first {
+	if again, _ := signer.Token(nil); again != first {
 		t.Error("a fresh token was made while the old one was young")
 	}
 	clock = now.Add(token.Lifetime/2 + time.Second)
-	if again, _ := signer.Token(); again == first {
+	if again, _ := signer.Token(nil); again == first {
 		t.Error("an old token was handed out")
+	}
+}
+
+func TestTokensOfConnectionsAreKeptApart(t *testing.T) {
+	_, private := newKey(t)
+	clock := now
+	signer := token.NewSigner(private, "edge-1", hub, func() time.Time { return clock })
+	one, _ := signer.Token([]byte("one"))
+	two, _ := signer.Token([]byte("two"))
+	if again, _ := signer.Token([]byte("one")); one == two || again != one {
+		t.Error("a connection is given the token of another, or not its own")
+	}
+}
+
+func TestABoundTokenIsNotGoodWithoutTLS(t *testing.T) {
+	public, private := newKey(t)
+	signer := token.NewSigner(private, "edge-1", hub, func() time.Time { return now })
+	for _, test := range []struct {
+		binding []byte
+		want    error
+	}{{nil, nil}, {[]byte("one"), token.ErrElsewhere}} {
+		raw, _ := signer.Token(test.binding)
+		said, err := token.Verify(raw, hub, now, keysOf(map[string]ed25519.PublicKey{"edge-1": public}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := said.On(nil); !errors.Is(err, test.want) {
+			t.Errorf("bound to %q: %v", test.binding, err)
+		}
 	}
 }
 
@@ -61,7 +91,7 @@ func TestVerifyRefuses(t *testing.T) {
 	otherPublic, otherPrivate := newKey(t)
 	keys := keysOf(map[string]ed25519.PublicKey{"edge-1": public, "edge-2": otherPublic})
 	sign := func(key ed25519.PrivateKey, cluster, hubURL string) string {
-		raw, err := token.NewSigner(key, cluster, hubURL, func() time.Time { return now }).Token()
+		raw, err := token.NewSigner(key, cluster, hubURL, func() time.Time { return now }).Token(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +137,7 @@ func TestVerifyRefuses(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if cluster, err := token.Verify(test.raw, hub, test.at, keys); err == nil {
-				t.Errorf("Verify = %q, want an error", cluster)
+				t.Errorf("Verify = %+v, want an error", cluster)
 			}
 		})
 	}

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-
 	"github.com/pluralsh/plural/api/token"
 )
 
@@ -25,51 +23,47 @@ func NewAgents(hubURL func() string, key func(cluster string) ed25519.PublicKey,
 	return &Agents{hubURL: hubURL, key: key, now: now}
 }
 
-// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated. Checking a signature costs thirty times the rest of
-// a poll, and an agent sends one token again and again; so what was verified is remembered for as long as nothing that it
-// was verified against has changed.
+// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated; or token.ErrElsewhere, when a token was shown on another
+// TLS connection than the one it is bound to. Checking a signature costs ten times the rest of a poll, and an agent sends one
+// token again and again; so what was verified is remembered for as long as nothing that it was verified against has changed.
 func (a *Agents) Cluster(r *http.Request) (string, error) {
 	raw, ok := bearer(r)
 	if !ok {
 		return "", ErrUnauthenticated
 	}
 	hub, now, sum := a.hubURL(), a.now(), sha256.Sum256([]byte(raw))
-	if known, ok := a.verified.find(sum); ok && known.holds(hub, now, a.key(known.cluster)) {
-		return known.cluster, nil
+	known, ok := a.verified.find(sum)
+	if !ok || !known.holds(hub, now, a.key(known.Cluster)) {
+		var err error
+		if known, err = verify(raw, hub, now, a.key); err != nil {
+			return "", ErrUnauthenticated
+		}
+		a.verified.keep(sum, known)
 	}
-	known, err := verify(raw, hub, now, a.key)
-	if err != nil {
-		return "", ErrUnauthenticated
+	if err := known.On(r.TLS); err != nil {
+		return "", err
 	}
-	a.verified.keep(sum, known)
-	return known.cluster, nil
+	return known.Cluster, nil
 }
 
-// statement is a verified token, with all that it was verified against.
+// statement is that of a verified token, with all that it was verified against. It is good from when it was verified.
 type statement struct {
-	cluster, hub string
-	key          ed25519.PublicKey
-	// The token is good from when it was verified until it expires.
-	from, until time.Time
+	token.Statement
+	hub  string
+	key  ed25519.PublicKey
+	from time.Time
 }
 
 // holds says whether verifying again would give the same answer. A nil key is that of a cluster that was revoked.
 func (s statement) holds(hub string, now time.Time, key ed25519.PublicKey) bool {
-	return key != nil && s.key.Equal(key) && s.hub == hub && !now.Before(s.from) && now.Before(s.until)
+	return key != nil && s.key.Equal(key) && s.hub == hub && !now.Before(s.from) && now.Before(s.Until)
 }
 
 func verify(raw, hub string, now time.Time, keyOf func(string) ed25519.PublicKey) (statement, error) {
 	var used ed25519.PublicKey
-	cluster, err := token.Verify(raw, hub, now, func(cluster string) ed25519.PublicKey {
+	said, err := token.Verify(raw, hub, now, func(cluster string) ed25519.PublicKey {
 		used = keyOf(cluster)
 		return used
 	})
-	if err != nil {
-		return statement{}, err
-	}
-	var claims jwt.RegisteredClaims // of a token that was verified above
-	if _, _, err := jwt.NewParser().ParseUnverified(raw, &claims); err != nil {
-		return statement{}, err
-	}
-	return statement{cluster, hub, used, now, claims.ExpiresAt.Add(token.Leeway)}, nil
+	return statement{said, hub, used, now}, err
 }

@@ -33,7 +33,7 @@ func (h *hub) register(cluster string) (raw string) {
 		h.t.Fatal(err)
 	}
 	h.keys[cluster] = public
-	raw, err = token.NewSigner(private, cluster, h.url, func() time.Time { return h.now }).Token()
+	raw, err = token.NewSigner(private, cluster, h.url, func() time.Time { return h.now }).Token(nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	var m memory
 	name := func(i int) digest { return digest{byte(i), byte(i >> 8), byte(i >> 16)} }
 	for i := range 3 * maxRemembered {
-		m.keep(name(i), statement{cluster: "edge-1"})
+		m.keep(name(i), statement{Statement: token.Statement{Cluster: "edge-1"}})
 	}
 	if n := len(m.young) + len(m.older); n > 2*maxRemembered {
 		t.Errorf("%d statements", n)

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// maxRemembered bounds each half of a memory: room for the tokens that ten thousand agents use at a time.
-const maxRemembered = 10_000
+// maxRemembered bounds each half of a memory: room for the tokens that ten thousand agents use at a time, each on a connection
+// for polls and one for what is downloaded or reported meanwhile.
+const maxRemembered = 20_000
 
 // digest stands for a token, which is kept nowhere in clear.
 type digest = [sha256.Size]byte

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/api/token"
 )
 
 // Options are the gateway's neighbours, each by what the gateway needs of it.
@@ -87,6 +88,9 @@ func (g *Gateway) authenticated(next func(http.ResponseWriter, *http.Request, st
 		cluster, err := g.Cluster(r)
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			if errors.Is(err, token.ErrElsewhere) {
+				w.Header().Set(token.Elsewhere, "true")
+			}
 			http.Error(w, "unknown agent", http.StatusUnauthorized)
 			return
 		}

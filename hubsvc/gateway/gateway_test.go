@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -139,7 +140,7 @@ func (w *world) do(method, path, cluster string, body []byte, header ...string) 
 		w.t.Fatal(err)
 	}
 	if cluster != "" {
-		raw, err := w.signers[cluster].Token()
+		raw, err := w.signers[cluster].Token(nil)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -511,11 +512,27 @@ func (w *world) counters() map[string]float64 {
 
 func BenchmarkPoll304(b *testing.B) {
 	w := newWorld(b)
-	raw, err := w.signers["a"].Token()
+	hub := encrypt(b, w.handler)
+	conn, err := tls.Dial("tcp", hub.Listener.Addr().String(), hub.Client().Transport.(*http.Transport).TLSClientConfig)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	state := conn.ConnectionState()
+	for name, tls := range map[string]*tls.ConnectionState{"bound": &state, "unbound": nil} {
+		b.Run(name, func(b *testing.B) { w.poll304(b, tls) })
+	}
+}
+
+// poll304 polls with a token that is bound to the TLS connection, if there is one.
+func (w *world) poll304(b *testing.B, state *tls.ConnectionState) {
+	b.Helper()
+	raw, err := w.signers["a"].Token(token.Binding(state))
 	if err != nil {
 		b.Fatal(err)
 	}
 	request := httptest.NewRequest(http.MethodGet, api.PollPath, nil)
+	request.TLS = state
 	request.Header.Set("Authorization", "Bearer "+raw)
 	request.Header.Set("If-None-Match", w.roots["a"].ETag())
 	b.ReportAllocs()

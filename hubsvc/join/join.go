@@ -267,8 +267,8 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, hubURL string) (aske
 		return asked, false
 	}
 	proof, bears := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	cluster, err := token.Verify(proof, hubURL, d.Now(), func(string) ed25519.PublicKey { return key })
-	return asked, bears && err == nil && cluster == asked.Cluster && asked.Token != ""
+	by, err := token.Verify(proof, hubURL, d.Now(), func(string) ed25519.PublicKey { return key })
+	return asked, bears && err == nil && by.On(r.TLS) == nil && by.Cluster == asked.Cluster && asked.Token != ""
 }
 
 // register commits the keys and writes it down. When it does not come to that, that has been answered.

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -19,8 +20,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -51,19 +55,25 @@ const (
 // connection is one agent's, from its Hello to its end.
 type connection struct {
 	caller
-	id     string
-	hello  *channel.Hello
-	since  time.Time
+	id    string
+	hello *channel.Hello
+	since time.Time
+	// asked is when the hub made the nonce that the agent has signed.
+	asked time.Time
+	// bound says that the proof names the TLS connection that ends here: nothing between here and the agent could have used it.
+	bound  bool
 	client *grpc.ClientConn
 	log    *slog.Logger
 	events *rate.Limiter // of the cluster
 	// end ends it, saying why.
 	end context.CancelCauseFunc
 
-	// Guarded by the hub's mutex: the routes over it, whether there are to be no more, whether it was ended to make room, and what
-	// ends it if the routes do not.
+	// Guarded by the hub's mutex: when the agent's process proved itself here first, the routes over it, whether there are to be no
+	// more and why, whether it was ended to make room, and what ends it if the routes do not.
+	began   time.Time
 	routes  int
 	leaving bool
+	why     error
 	crowded bool
 	last    *time.Timer
 
@@ -78,6 +88,7 @@ var (
 	errReplaced = errors.New("the agent has another connection")
 	errCrowded  = errors.New("the cluster has too many connections")
 	errEnding   = errors.New("this replica of the hub ends")
+	errOld      = errors.New("its agent has not replaced it in time")
 )
 
 // serve keeps a connection from when it was made until it ends.
@@ -104,7 +115,12 @@ func (h *Hub) serve(conn *netconn.Conn, who caller) {
 	}()
 	c, control, err := h.greet(ctx, end, client, who)
 	if err != nil {
-		h.metrics.refused.WithLabelValues("hello").Inc()
+		why := "hello"
+		if unproven := new(unprovenError); errors.As(err, &unproven) {
+			why = "proof"
+			h.doubt(who, err)
+		}
+		h.metrics.refused.WithLabelValues(why).Inc()
 		h.Log.Warn("agent's connection is refused", "cluster", who.cluster, "remote", who.remote, "transport", who.by, "error", err)
 		return
 	}
@@ -142,7 +158,9 @@ func (h *Hub) greet(
 ) (*connection, channel.Cluster_ControlClient, error) {
 	timer := time.AfterFunc(step, func() { end(errSlow) })
 	defer timer.Stop()
-	control, err := channel.NewClusterClient(client).Control(ctx, grpc.WaitForReady(true))
+	nonce, asked := token.NewNonce(), h.Now()
+	control, err := channel.NewClusterClient(client).Control(
+		metadata.AppendToOutgoingContext(ctx, channel.NonceKey, string(nonce)), grpc.WaitForReady(true))
 	if err != nil {
 		return nil, nil, cause(ctx, err)
 	}
@@ -150,8 +168,11 @@ func (h *Hub) greet(
 	if err != nil {
 		return nil, nil, cause(ctx, err)
 	}
-	hello := first.GetHello()
-	version, err := h.judge(hello, who)
+	hello, err := h.prove(first, nonce, who)
+	var version int32
+	if err == nil {
+		version, err = h.judge(hello, who)
+	}
 	if err != nil {
 		_ = control.Send(&channel.HubMessage{Refused: &channel.Refused{Reason: err.Error()}})
 		_ = control.CloseSend()
@@ -160,7 +181,7 @@ func (h *Hub) greet(
 	}
 	clip(hello)
 	c := &connection{
-		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), client: client,
+		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), asked: asked, bound: len(first.GetProven().GetBinding()) > 0, client: client,
 		events: h.eventsOf(who.cluster), end: end,
 	}
 	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
@@ -182,11 +203,65 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
+// unprovenError says why nobody knows that the agent holds the cluster's key: a token shows that somebody did, not long ago.
+type unprovenError struct{ reason string }
+
+func (e *unprovenError) Error() string { return e.reason }
+
+// prove returns what an agent says of itself, if it has signed that for this connection with the cluster's key.
+func (h *Hub) prove(first *channel.AgentMessage, nonce []byte, who caller) (*channel.Hello, error) {
+	proven := first.GetProven()
+	if proven == nil {
+		if first.GetHello() == nil {
+			return nil, errors.New("the first message is not a hello")
+		}
+		return nil, &unprovenError{fmt.Sprintf("the agent, which says that it is of version %.64q, does not prove that it holds the "+
+			"cluster's key: upgrade it; until then it polls, but nobody reaches the cluster over it", first.GetHello().GetAgentVersion())}
+	}
+	proof := token.Proof{Nonce: nonce, Binding: proven.GetBinding(), Said: proven.GetHello()}
+	if !proof.SignedBy(who.key, h.URL(), proven.GetSignature()) {
+		return nil, &unprovenError{"the agent's proof that it holds the cluster's key is not one for this connection"}
+	}
+	if len(proof.Binding) > 0 && !bytes.Equal(proof.Binding, who.binding) {
+		return nil, &unprovenError{"the agent proves that it holds the cluster's key, but on another TLS connection: " +
+			"something between it and the hub ends TLS"}
+	}
+	hello := new(channel.Hello)
+	if err := proto.Unmarshal(proof.Said, hello); err != nil {
+		return nil, fmt.Errorf("read the agent's hello: %w", err)
+	}
+	return hello, nil
+}
+
+// forgetting is how long after somebody was told of an agent that proved nothing they are told again.
+const forgetting = time.Hour
+
+// doubt tells people of an agent that proved nothing.
+func (h *Hub) doubt(who caller, err error) {
+	h.mu.Lock()
+	_, told := h.doubted[who.cluster]
+	if !told {
+		h.doubted[who.cluster] = h.Now()
+	}
+	h.mu.Unlock()
+	if told || h.Event == nil {
+		return
+	}
+	h.Event(who.cluster, &channel.Event{
+		Reason: "AgentUnproven", Warning: true, UnixMs: h.Now().UnixMilli(),
+		Message: fmt.Sprintf("an agent of cluster %s at %s is not let onto the channel: %v. If it is not yours, somebody has read one of "+
+			"its tokens, which are good for minutes", who.cluster, who.remote, err),
+	})
+}
+
+func (h *Hub) forgetDoubts() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.doubted, func(_ string, at time.Time) bool { return h.Now().Sub(at) >= forgetting })
+}
+
 // judge says which version is spoken with an agent, or why none.
 func (h *Hub) judge(hello *channel.Hello, who caller) (int32, error) {
-	if hello == nil {
-		return 0, errors.New("the first message is not a hello")
-	}
 	if hello.GetCluster() != who.cluster {
 		return 0, fmt.Errorf("the agent says that it is cluster %.100q's; its credential is cluster %q's", hello.GetCluster(), who.cluster)
 	}
@@ -235,18 +310,19 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	if !h.holds(c) { // the key went before Recheck could find the connection
 		return errRevoked
 	}
-	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by,
+	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by, "bound_to_tls", c.bound,
 		"version", c.hello.GetAgentVersion(), "kubernetes", c.hello.GetKubernetesVersion())
 	if h.Arrived != nil {
 		h.Arrived(c.cluster)
 	}
+	defer time.AfterFunc(h.longest(), func() { h.retire(c, errOld) }).Stop()
 	for {
 		message, err := control.Recv()
 		if err != nil {
 			return cause(ctx, fmt.Errorf("%w: %w", errLost, err))
 		}
 		if message.GetDrained() != nil {
-			h.retire(c)
+			h.retire(c, errReplaced)
 		}
 		if event := message.GetEvent(); event != nil {
 			h.take(c, event)

@@ -3,6 +3,7 @@ package tunnel
 import (
 	"bufio"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/channel/pipe"
+	"github.com/pluralsh/plural/api/token"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -24,10 +26,12 @@ const maxUnheard = 8
 // retryAfter is what is asked of an agent that comes to a replica which is leaving, in seconds.
 const retryAfter = "1"
 
-// caller is who dialled: whoever can sign for the cluster.
+// caller is who dialled: whoever has a token of the cluster's.
 type caller struct {
 	cluster, remote, by string
 	key                 ed25519.PublicKey
+	// binding is that of the TLS connection that ends here; nil where that is plain.
+	binding []byte
 }
 
 // Routes adds what agents dial to mux.
@@ -36,7 +40,7 @@ func (h *Hub) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+channel.PipePath, h.admitted(h.pipe))
 }
 
-// admitted lets agents in. Nothing is kept of anybody else.
+// admitted lets in whoever has a token. Nothing is kept of anybody else.
 func (h *Hub) admitted(next func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(channel.HubHeader, h.Self)
@@ -47,6 +51,9 @@ func (h *Hub) admitted(next func(http.ResponseWriter, *http.Request, caller)) ht
 		cluster, err := h.Cluster(r)
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			if errors.Is(err, token.ErrElsewhere) {
+				w.Header().Set(token.Elsewhere, "true")
+			}
 			h.refuse(w, "credential", http.StatusUnauthorized, "unknown agent")
 			return
 		}
@@ -62,7 +69,7 @@ func (h *Hub) admitted(next func(http.ResponseWriter, *http.Request, caller)) ht
 			w.Header().Set("Retry-After", retryAfter)
 			h.refuse(w, "too many", http.StatusTooManyRequests, "too many connections of this cluster say nothing")
 		default:
-			next(w, r, caller{cluster: cluster, remote: r.RemoteAddr, key: key})
+			next(w, r, caller{cluster: cluster, remote: r.RemoteAddr, key: key, binding: token.Binding(r.TLS)})
 		}
 	}
 }

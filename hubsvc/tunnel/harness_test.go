@@ -83,14 +83,14 @@ func (f *fleet) key(cluster string) ed25519.PublicKey {
 	return f.public[cluster]
 }
 
-// token is what an agent of the cluster shows, which is registered first if it is not.
-func (f *fleet) token(cluster string) func() (string, error) {
+// signer signs for an agent of the cluster, which is registered first if it is not.
+func (f *fleet) signer(cluster string) *token.Signer {
 	if f.key(cluster) == nil {
 		f.register(cluster)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return token.NewSigner(f.private[cluster], cluster, hubURL, time.Now).Token
+	return token.NewSigner(f.private[cluster], cluster, hubURL, time.Now)
 }
 
 // replica is one of the hub's, on real addresses.
@@ -122,7 +122,7 @@ func (f *fleet) hub(tb testing.TB, name string, change ...func(*settings)) *repl
 	tb.Helper()
 	r := &replica{tb: tb, name: name, events: make(chan *channel.Event, 1000), log: newRecord()}
 	s := settings{before: func(h http.Handler) http.Handler { return h }, Options: tunnel.Options{
-		Self: name, Key: f.key, Now: time.Now, Log: slog.New(r.log), Metrics: prometheus.NewRegistry(),
+		Self: name, URL: func() string { return hubURL }, Key: f.key, Now: time.Now, Log: slog.New(r.log), Metrics: prometheus.NewRegistry(),
 		Cluster: auth.NewAgents(func() string { return hubURL }, f.key, time.Now).Cluster,
 		Arrived: func(string) { r.arrived.Add(1) },
 		Event: func(_ string, e *channel.Event) {
@@ -232,8 +232,9 @@ func (f *fleet) agent(tb testing.TB, cluster string, replicas []*replica, change
 		boot: channel.NewBoot(time.Now()), events: make(chan *channel.Event), changed: make(chan string, 100), synced: make(chan []string, 100),
 		release: make(chan struct{}), log: newRecord(),
 	}
+	signer := f.signer(cluster)
 	o := agenttunnel.Options{
-		URL: replicas[0].server.URL, CA: ca(replicas[0].server), Token: f.token(cluster), UserAgent: "test", Dial: balanced(replicas...),
+		URL: replicas[0].server.URL, CA: ca(replicas[0].server), Token: signer.Token, Prove: signer.Prove, UserAgent: "test", Dial: balanced(replicas...),
 		Hello: func() *channel.Hello {
 			return &channel.Hello{Cluster: cluster, Host: "agent-0", Boot: a.boot, AgentVersion: "1.0.0", KubernetesVersion: "v1.35.0", Capabilities: []string{channel.CanDiff}}
 		},

@@ -22,8 +22,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/token"
 )
 
 // knock asks for a connection as an agent would, with whatever headers, and returns it with the answer.
@@ -55,7 +57,7 @@ func (r *replica) knock(header http.Header) (net.Conn, *http.Response) {
 // open is a connection of the cluster's on which nothing was said yet.
 func (r *replica) open(f *fleet, cluster string) net.Conn {
 	r.tb.Helper()
-	raw, err := f.token(cluster)()
+	raw, err := f.signer(cluster).Token(nil)
 	if err != nil {
 		r.tb.Fatal(err)
 	}
@@ -70,15 +72,53 @@ func (r *replica) open(f *fleet, cluster string) net.Conn {
 type hostile struct {
 	channel.UnimplementedClusterServer
 	hello *channel.Hello
+	// first is what it says first on Control, being asked to sign a nonce; nil: its hello, in clear.
+	first func(nonce []byte) *channel.AgentMessage
 	logs  func(channel.Cluster_LogsServer) error
+	// gone is sent to, if it is there, when a connection on which it said something has ended.
+	gone chan struct{}
+}
+
+// proves is the first word of whoever holds the signer's key; its TLS connection, where there is one, has the binding.
+func (h *hostile) proves(signer *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
+	return func(nonce []byte) *channel.AgentMessage {
+		hello, err := proto.Marshal(h.hello)
+		if err != nil {
+			panic(err)
+		}
+		signature, err := signer.Prove(token.Proof{Nonce: nonce, Binding: binding, Said: hello})
+		if err != nil {
+			panic(err)
+		}
+		return &channel.AgentMessage{Proven: &channel.Proven{Hello: hello, Binding: binding, Signature: signature}}
+	}
 }
 
 func (h *hostile) Control(stream channel.Cluster_ControlServer) error {
-	if err := stream.Send(&channel.AgentMessage{Hello: h.hello}); err != nil {
+	first := &channel.AgentMessage{Hello: h.hello}
+	if said, _ := metadata.FromIncomingContext(stream.Context()); h.first != nil {
+		first = h.first([]byte(said.Get(channel.NonceKey)[0]))
+	}
+	if err := stream.Send(first); err != nil {
 		return err
 	}
-	<-stream.Context().Done()
+	for err := error(nil); err == nil; { // until the hub has no more to say, or the connection ends
+		_, err = stream.Recv()
+	}
+	if h.gone != nil {
+		h.gone <- struct{}{}
+	}
 	return nil
+}
+
+// shed waits until the hub has ended a connection of its.
+func (h *hostile) shed(tb testing.TB) {
+	tb.Helper()
+	select {
+	case <-h.gone:
+	case <-time.After(patience):
+		tb.Fatalf("the hub has not ended the connection in %v", patience)
+	}
 }
 
 func (h *hostile) Logs(_ *channel.LogsRequest, stream channel.Cluster_LogsServer) error {
@@ -123,7 +163,7 @@ func ended(tb testing.TB, conn net.Conn) {
 func TestWhoIsNoAgentGetsNoConnection(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	good, err := f.token("edge")()
+	good, err := f.signer("edge").Token(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +216,7 @@ func TestConnectionsThatSayNothingSensibleAreShed(t *testing.T) {
 func TestACompromisedClusterOpensNoMoreThanAFewSilentConnections(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	raw, err := f.token("edge")()
+	raw, err := f.signer("edge").Token(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +239,7 @@ func TestAnAgentThatSendsTooMuchHarmsItselfAlone(t *testing.T) {
 	hub := f.hub(t, "hub-0")
 	honest := f.agent(t, "edge", []*replica{hub})
 	h := &hostile{hello: &channel.Hello{Cluster: "evil", MinProtocol: 1, MaxProtocol: 1, Boot: "1", Host: strings.Repeat("h", 1<<19), Capabilities: make([]string, 10_000)}}
+	h.first = h.proves(f.signer("evil"), nil)
 	h.serve(t, hub.open(f, "evil"))
 	hub.connected(2)
 	if got := hub.Connections()[1]; len(got.Host) > 253 || len(got.Capabilities) > 32 {

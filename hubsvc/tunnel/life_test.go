@@ -351,7 +351,7 @@ func TestALostConnectionComesBack(t *testing.T) {
 	hub.answers("edge", a)
 }
 
-func TestOfTwoAgentsTheOneThatStartedLaterIsAsked(t *testing.T) {
+func TestOfTwoAgentsTheOneThatProvedItselfLastIsAsked(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
@@ -377,9 +377,9 @@ func TestOfTwoAgentsTheOneThatStartedLaterIsAsked(t *testing.T) {
 func TestAnOlderAgentThatComesBackIsWarnedOf(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	newer := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Host = "agent-1" }))
+	f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Host = "agent-1" }))
 	hub.connected(1)
-	f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Boot, h.Host = channel.NewBoot(time.Now().Add(-time.Hour)), "agent-0" }))
+	back := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Boot, h.Host = channel.NewBoot(time.Now().Add(-time.Hour)), "agent-0" }))
 	hub.connected(2)
 	select {
 	case e := <-hub.events:
@@ -389,7 +389,7 @@ func TestAnOlderAgentThatComesBackIsWarnedOf(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("nobody was warned")
 	}
-	hub.answers("edge", newer)
+	hub.answers("edge", back) // which proved itself last, whatever it says of when it started
 }
 
 func TestTwoAgentsForLongAreWarnedOf(t *testing.T) {

@@ -97,6 +97,9 @@ func TestAgentConnectsThroughNginx(t *testing.T) {
 			if got := hub.Connections()[0].Transport; got != test.want {
 				t.Errorf("it is by %s, want %s\n%s", got, test.want, a.log)
 			}
+			if hub.Connections()[0].Bound {
+				t.Error("its proof is said to be bound to TLS, which ends at nginx")
+			}
 			hub.answers("edge", a)
 			transfers(t, hub)
 		})

@@ -39,8 +39,8 @@ type held struct {
 	warned string
 }
 
-// best is the one that a new route leads over: of those of the newest process the least loaded, the oldest of equals; nil when
-// there is none.
+// best is the one that a new route leads over: of those of the process that proved itself last the least loaded, the oldest of
+// equals; nil when there is none.
 func (l *held) best() (best *connection) {
 	if l == nil {
 		return nil
@@ -49,7 +49,7 @@ func (l *held) best() (best *connection) {
 		if c.leaving {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(best.hello.GetBoot(), c.hello.GetBoot()), cmp.Compare(c.routes, best.routes)) < 0 {
+		if best == nil || cmp.Or(best.began.Compare(c.began), cmp.Compare(c.routes, best.routes)) < 0 {
 			best = c
 		}
 	}
@@ -92,16 +92,28 @@ func (h *Hub) add(c *connection) error {
 		l = new(held)
 		h.clusters[c.cluster] = l
 	}
+	c.began = l.began(c)
 	l.makeRoom()
 	l.list = append(l.list, c)
 	h.metrics.attached.WithLabelValues(c.by).Inc()
 	h.announce(c.cluster, l)
-	for _, other := range l.list {
-		if other.hello.GetBoot() > c.hello.GetBoot() {
-			warning = h.warn(l, c, other)
-		}
+	// By what they say of themselves, this one is not the other's successor.
+	after := func(other *connection) bool { return other.hello.GetBoot() > c.hello.GetBoot() }
+	if at := slices.IndexFunc(l.list, after); at >= 0 {
+		warning = h.warn(l, l.list[at], c)
 	}
 	return nil
+}
+
+// began is when the process that a connection is of proved first that it holds the key. What a process says of itself decides
+// nothing: who comes later has proven it later, by the hub's own clock, and who has a connection replaced is no newer for that.
+func (l *held) began(c *connection) time.Time {
+	for _, other := range l.list {
+		if other.hello.GetBoot() == c.hello.GetBoot() {
+			return other.began
+		}
+	}
+	return c.asked
 }
 
 func say(f func()) {
@@ -121,7 +133,7 @@ func (l *held) makeRoom() {
 		return
 	}
 	least := victim(stay)
-	least.crowded, least.leaving = true, true
+	least.crowded, least.leaving, least.why = true, true, errCrowded
 	least.end(errCrowded)
 }
 
@@ -134,7 +146,7 @@ func victim(list []*connection) *connection {
 		case a.leaving != b.leaving:
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.hello.GetBoot(), b.hello.GetBoot()), a.since.Compare(b.since))
+		return cmp.Or(a.began.Compare(b.began), a.since.Compare(b.since))
 	})
 }
 
@@ -157,22 +169,22 @@ func (h *Hub) remove(c *connection) {
 	}
 }
 
-// retire has no new routes lead over a connection, which ends with the last of those that do.
-func (h *Hub) retire(c *connection) {
+// retire has no new routes lead over a connection, which ends with the last of those that do, and says why it did.
+func (h *Hub) retire(c *connection, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.leaving {
 		return
 	}
-	c.leaving = true
+	c.leaving, c.why = true, why
 	if l := h.clusters[c.cluster]; l != nil {
 		h.announce(c.cluster, l)
 	}
 	if c.routes == 0 {
-		c.end(errReplaced)
+		c.end(why)
 		return
 	}
-	c.last = time.AfterFunc(h.maxAge(), func() { c.end(errReplaced) })
+	c.last = time.AfterFunc(h.maxAge(), func() { c.end(why) })
 }
 
 // local is a route over a connection of this replica; nil when there is none.
@@ -195,7 +207,7 @@ func (h *Hub) release(c *connection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.routes--; c.routes == 0 && c.leaving {
-		c.end(errReplaced)
+		c.end(c.why)
 	}
 }
 
@@ -237,14 +249,14 @@ func (h *Hub) Connections() []Connection {
 	for i, c := range all {
 		list[i] = Connection{
 			ID: c.id, Cluster: c.cluster, Hub: h.Self, Host: c.hello.GetHost(), Boot: c.hello.GetBoot(), Remote: c.remote,
-			Transport: c.by, Since: c.since, AgentVersion: c.hello.GetAgentVersion(), KubernetesVersion: c.hello.GetKubernetesVersion(),
+			Transport: c.by, Bound: c.bound, Since: c.since, AgentVersion: c.hello.GetAgentVersion(), KubernetesVersion: c.hello.GetKubernetesVersion(),
 			Capabilities: c.hello.GetCapabilities(), Streams: c.routes, Leaving: c.leaving,
 		}
 	}
 	return list
 }
 
-// watchBoots warns of clusters that two agent processes say they are, for longer than it takes to replace one.
+// watchBoots warns of clusters whose key two agent processes hold, for longer than it takes to replace one.
 func (h *Hub) watchBoots() {
 	var warnings []func()
 	defer func() {
@@ -258,17 +270,17 @@ func (h *Hub) watchBoots() {
 		if len(l.list) < 2 {
 			continue
 		}
-		oldest := slices.MinFunc(l.list, byBoot)
-		newest := slices.MaxFunc(l.list, byBoot)
-		if byBoot(oldest, newest) != 0 && !oldest.leaving && h.Now().Sub(newest.since) >= overlap {
+		oldest := slices.MinFunc(l.list, byBeginning)
+		newest := slices.MaxFunc(l.list, byBeginning)
+		if oldest.hello.GetBoot() != newest.hello.GetBoot() && !oldest.leaving && h.Now().Sub(newest.since) >= overlap {
 			warnings = append(warnings, h.warn(l, oldest, newest))
 		}
 	}
 }
 
-func byBoot(a, b *connection) int { return cmp.Compare(a.hello.GetBoot(), b.hello.GetBoot()) }
+func byBeginning(a, b *connection) int { return a.began.Compare(b.began) }
 
-// warn is how to say, once for each newer process, that two say they are one cluster; nil when that was said. The caller holds
+// warn is how to say, once for each newer process, that two hold one cluster's key; nil when that was said. The caller holds
 // the hub's mutex.
 func (h *Hub) warn(l *held, older, newer *connection) func() {
 	if l.warned == newer.hello.GetBoot() {
@@ -276,15 +288,15 @@ func (h *Hub) warn(l *held, older, newer *connection) func() {
 	}
 	l.warned = newer.hello.GetBoot()
 	return func() {
-		newer.log.Warn("two agents say that they are this cluster; requests go to the one that started later",
+		newer.log.Warn("two agents prove that they hold this cluster's key; requests go to the one that came later",
 			"host", newer.hello.GetHost(), "remote", newer.remote, "other_host", older.hello.GetHost(), "other_remote", older.remote)
 		if h.Event == nil {
 			return
 		}
 		h.Event(newer.cluster, &channel.Event{
 			Reason: "AgentsCompete", Warning: true, UnixMs: h.Now().UnixMilli(),
-			Message: fmt.Sprintf("two agents say that they are cluster %s: %q at %s, and %q at %s; requests go to the first, which started "+
-				"later. If one of them is not yours, its key is known to somebody: register the cluster anew",
+			Message: fmt.Sprintf("two agents prove that they hold the key of cluster %s: %q at %s, and %q at %s; requests go to the first, "+
+				"which came later. If one of them is not yours, its key is known to somebody: register the cluster anew",
 				newer.cluster, newer.hello.GetHost(), newer.remote, older.hello.GetHost(), older.remote),
 		})
 	}
@@ -342,7 +354,7 @@ func (h *Hub) Drain(ctx context.Context) {
 		h.askAll(ctx, all)
 	} else {
 		for _, c := range all {
-			h.retire(c)
+			h.retire(c, errEnding)
 		}
 	}
 	for len(h.all()) > 0 && ctx.Err() == nil {

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ type Options struct {
 	Self string
 	// Cluster tells whose agent sent a request.
 	Cluster func(*http.Request) (string, error)
+	// URL is the hub's, for which agents sign.
+	URL func() string
 	// Key is the public key of a cluster's agent as the desired state has it now; nil: it has none.
 	Key func(cluster string) ed25519.PublicKey
 	// Conn joins this replica with the others; nil when it is alone.
@@ -50,7 +53,7 @@ type Options struct {
 	// Held is told of a cluster that this replica comes to hold a usable connection of, or holds none of any more. It must
 	// neither block nor ask the hub. May be nil.
 	Held func(cluster string, held bool)
-	// MaxAge is how old a connection gets before its agent replaces it; zero means an hour.
+	// MaxAge is how old a connection gets before its agent replaces it; zero means an hour. One that is not replaced ends.
 	MaxAge time.Duration
 	// Versions of the protocol to speak; zero means those that are spoken here.
 	Versions channel.Versions
@@ -80,6 +83,7 @@ type Hub struct {
 	mu       sync.Mutex // guards what follows, with what connections say that it does
 	clusters map[string]*held
 	unheard  map[string]int
+	doubted  map[string]time.Time     // when somebody was told last of an agent of the cluster that proved nothing
 	events   map[string]*rate.Limiter // by cluster
 	ends     map[*netconn.Conn]context.CancelCauseFunc
 	draining bool
@@ -90,7 +94,7 @@ func New(o Options) *Hub {
 	h := &Hub{
 		Options: o, metrics: newMetrics(o.Metrics), removed: make(chan struct{}, 1), asked: make(chan *nats.Msg, maxAsked),
 		peers: &peers{certificates: o.PeerTLS}, arrived: netconn.NewListener(), leaving: make(chan struct{}),
-		clusters: make(map[string]*held), unheard: make(map[string]int),
+		clusters: make(map[string]*held), unheard: make(map[string]int), doubted: make(map[string]time.Time),
 		events: make(map[string]*rate.Limiter), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
 	}
 	h.server = h.newPeerServer()
@@ -109,6 +113,12 @@ func (h *Hub) replicas() int {
 
 func (h *Hub) maxAge() time.Duration { return cmp.Or(h.MaxAge, defaultAge) }
 
+// longest is how old a connection gets whose agent does not replace it. Agents replace theirs at up to a tenth more than the age;
+// the rest is time to do it, and chance, so that a fleet that connected at once is not ended at once.
+func (h *Hub) longest() time.Duration {
+	return time.Duration(float64(h.maxAge()) * (1.2 + 0.1*rand.Float64()))
+}
+
 func (h *Hub) versions() channel.Versions { return cmp.Or(h.Versions, channel.Spoken()) }
 
 func (h *Hub) isDraining() bool {
@@ -124,7 +134,9 @@ type Connection struct {
 	// Host and Boot are the agent's, and Remote the address that it came from.
 	Host, Boot, Remote string
 	// Transport is websocket, upgrade or pipe.
-	Transport                       string
+	Transport string
+	// Bound says that TLS of the agent ends here: its proof is good on this connection alone.
+	Bound                           bool
 	Since                           time.Time
 	AgentVersion, KubernetesVersion string
 	Capabilities                    []string
@@ -146,6 +158,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-ticker.C:
 			h.watchBoots()
 			h.forgetEvents()
+			h.forgetDoubts()
 		case question := <-h.asked:
 			h.answer(question)
 		}

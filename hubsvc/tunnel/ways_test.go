@@ -68,6 +68,9 @@ func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
 			if got := hub.Connections()[0]; got.Transport != test.want || got.Cluster != "edge" || got.Host != "agent-0" || got.AgentVersion != "1.0.0" {
 				t.Errorf("%+v, want it by %s", got, test.want)
 			}
+			if got := hub.Connections()[0]; got.Bound != (hub.server.TLS != nil) {
+				t.Errorf("that its proof is bound to TLS is said to be %v", got.Bound)
+			}
 			hub.answers("edge", a)
 			transfers(t, hub)
 			// The server's deadlines for requests are over.

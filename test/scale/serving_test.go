@@ -18,8 +18,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pluralsh/plural/agent/credential"
 	"github.com/pluralsh/plural/api"
-	"github.com/pluralsh/plural/api/token"
 )
 
 const (
@@ -92,7 +92,6 @@ func (s *serving) report(name string, value float64, unit string) {
 type servingAgent struct {
 	t      testing.TB
 	client *http.Client
-	signer *token.Signer
 	etag   string
 }
 
@@ -102,7 +101,7 @@ func (s *serving) newAgent() *servingAgent {
 		MaxIdleConnsPerHost: 256, DisableCompression: true, ReadBufferSize: 64 << 10,
 	}
 	s.t.Cleanup(transport.CloseIdleConnections)
-	return &servingAgent{t: s.t, client: &http.Client{Transport: transport}, signer: s.signer}
+	return &servingAgent{t: s.t, client: &http.Client{Transport: credential.New(s.signer.Token).Over(transport)}}
 }
 
 // ask sends one request and reads its answer to the end.
@@ -113,14 +112,9 @@ func (a *servingAgent) ask(
 	if err != nil {
 		return nil, err
 	}
-	raw, err := a.signer.Token()
-	if err != nil {
-		return nil, err
-	}
 	for name, values := range header {
 		request.Header[name] = values
 	}
-	request.Header.Set("Authorization", "Bearer "+raw)
 	answer, err := a.client.Do(request)
 	if err != nil {
 		return nil, err

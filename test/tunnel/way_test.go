@@ -127,7 +127,7 @@ func newHub(tb testing.TB) *hub {
 	keys := auth.NewAgents(func() string { return audience }, publicKey, time.Now)
 	h := &hub{token: "the hub's own token, of some length"}
 	h.channels = tunnel.New(tunnel.Options{
-		Self: "hub", Cluster: keys.Cluster, Key: publicKey, Now: time.Now, Log: log,
+		Self: "hub", Cluster: keys.Cluster, URL: func() string { return audience }, Key: publicKey, Now: time.Now, Log: log,
 		Event: func(string, *channel.Event) {}, Metrics: prometheus.NewRegistry(),
 	})
 	front := kubeapi.New(kubeapi.Options{
@@ -219,9 +219,10 @@ func agent(tb testing.TB, h *hub, api *httptest.Server, dial func(ctx context.Co
 func dialled(
 	url string, ca []byte, cluster string, handler http.Handler, dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) agenttunnel.Options {
+	signer := token.NewSigner(keyOf(cluster), cluster, audience, time.Now)
 	return agenttunnel.Options{
 		URL: url, CA: ca, UserAgent: "bench", Handler: handler, Dial: dial, Log: slog.New(slog.DiscardHandler),
-		Token: token.NewSigner(keyOf(cluster), cluster, audience, time.Now).Token,
+		Token: signer.Token, Prove: signer.Prove,
 		Hello: func() *channel.Hello { return &channel.Hello{Cluster: cluster, Boot: "1"} },
 	}
 }
