@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,8 @@ func TestAProofIsNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := raw[:strings.LastIndex(raw, ".")]
-	signature, err := signer.Prove(token.Proof{Nonce: token.NewNonce(), Said: []byte(signed)})
+	nonce := token.NewNonce()
+	signature, err := signer.Prove(token.Proof{Nonce: nonce, Said: []byte(signed)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,15 @@ func TestAProofIsNoToken(t *testing.T) {
 	if _, err := token.Verify(forged, hub, now, keysOf(map[string]ed25519.PublicKey{"edge-1": public})); err == nil {
 		t.Error("it is taken for one")
 	}
-	if ed25519.Verify(public, []byte(signed), signature) {
-		t.Error("it is a signature without a purpose")
+	var message []byte
+	for _, part := range []string{hub, string(nonce), "", signed} {
+		message = append(binary.BigEndian.AppendUint64(message, uint64(len(part))), part...)
+	}
+	ofProofs := &ed25519.Options{Context: "plural.sh/channel proof 1"}
+	if err := ed25519.VerifyWithOptions(public, message, signature, ofProofs); err != nil {
+		t.Errorf("it is not the signature that agents and hubs of other versions make: %v", err)
+	}
+	if ed25519.Verify(public, message, signature) {
+		t.Error("it is good without its purpose")
 	}
 }

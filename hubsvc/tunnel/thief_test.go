@@ -157,9 +157,17 @@ func TestARecordedProofOpensNoOtherConnection(t *testing.T) {
 		defer mu.Unlock()
 		return recorded
 	}}
-	thief.serve(t, hub.open(f, "edge"))
-	thief.shed(t)
+	for n := range 2 {
+		thief.serve(t, hub.open(f, "edge"))
+		thief.shed(t)
+		eventually(t, "the log says so", func() bool { return strings.Count(hub.log.String(), "agent's connection is refused") == n+1 })
+	}
 	hub.warned("AgentUnproven")
+	select {
+	case e := <-hub.events:
+		t.Errorf("it is said again: %v", e)
+	default:
+	}
 	hub.connected(1)
 }
 
