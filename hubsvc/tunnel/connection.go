@@ -115,13 +115,15 @@ func (h *Hub) serve(conn *netconn.Conn, who caller) {
 	}()
 	c, control, err := h.greet(ctx, end, client, who)
 	if err != nil {
-		why := "hello"
+		why, level := "hello", slog.LevelWarn
 		if unproven := new(unprovenError); errors.As(err, &unproven) {
 			why = "proof"
-			h.doubt(who, err)
+			if !h.doubt(who, err) { // a fleet of older agents goes on trying
+				level = slog.LevelDebug
+			}
 		}
 		h.metrics.refused.WithLabelValues(why).Inc()
-		h.Log.Warn("agent's connection is refused", "cluster", who.cluster, "remote", who.remote, "transport", who.by, "error", err)
+		h.Log.Log(context.Background(), level, "agent's connection is refused", "cluster", who.cluster, "remote", who.remote, "transport", who.by, "error", err)
 		return
 	}
 	heard()
@@ -236,8 +238,8 @@ func (h *Hub) prove(first *channel.AgentMessage, nonce []byte, who caller) (*cha
 // forgetting is how long after somebody was told of an agent that proved nothing they are told again.
 const forgetting = time.Hour
 
-// doubt tells people of an agent that proved nothing.
-func (h *Hub) doubt(who caller, err error) {
+// doubt tells people of an agent that proved nothing, and says false when that was done not long ago.
+func (h *Hub) doubt(who caller, err error) bool {
 	h.mu.Lock()
 	_, told := h.doubted[who.cluster]
 	if !told {
@@ -245,13 +247,14 @@ func (h *Hub) doubt(who caller, err error) {
 	}
 	h.mu.Unlock()
 	if told || h.Event == nil {
-		return
+		return !told
 	}
 	h.Event(who.cluster, &channel.Event{
 		Reason: "AgentUnproven", Warning: true, UnixMs: h.Now().UnixMilli(),
 		Message: fmt.Sprintf("an agent of cluster %s at %s is not let onto the channel: %v. If it is not yours, somebody has read one of "+
 			"its tokens, which are good for minutes", who.cluster, who.remote, err),
 	})
+	return true
 }
 
 func (h *Hub) forgetDoubts() {

@@ -162,6 +162,9 @@ func TestARecordedProofOpensNoOtherConnection(t *testing.T) {
 		thief.shed(t)
 		eventually(t, "the log says so", func() bool { return strings.Count(hub.log.String(), "agent's connection is refused") == n+1 })
 	}
+	if n := strings.Count(hub.log.String(), "level=WARN"); n != 1 {
+		t.Errorf("the log warns %d times", n)
+	}
 	hub.warned("AgentUnproven")
 	select {
 	case e := <-hub.events:
