@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/gitexec"
 )
 
 // Bounds of reading a clone. What lies beyond is left out: a shell shows a screen of words.
@@ -204,10 +204,10 @@ func entries(fsys fs.FS, folder, ending string) []Word {
 
 // commits are the newest, with their subjects.
 func commits(ctx context.Context, dir string) ([]Word, error) {
-	git := exec.CommandContext(
-		ctx, "git", "-C", filepath.Clean(dir), "log", "--no-show-signature", fmt.Sprintf("--max-count=%d", maxCommits), "--format=%h%x09%s")
-	git.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0")
-	out, err := git.Output()
+	out, err := gitexec.Call{
+		Dir: dir, Env: []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"},
+		Args: []string{"log", "--no-show-signature", fmt.Sprintf("--max-count=%d", maxCommits), "--format=%h%x09%s"},
+	}.Run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list commits: %w", err)
 	}

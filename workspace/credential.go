@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/pluralsh/plural/internal/gitexec"
 )
 
 // admitted does something with a remote of a person's clone. Where the remote wants to know who asks, it is done once more with what
@@ -28,10 +28,15 @@ func (h *head) admitted(ctx context.Context, remote string, do func(transport.Au
 	if !known {
 		return err
 	}
-	if auth := h.configured(ctx, address); auth != nil {
+	work, failed := h.git.Worktree()
+	if failed != nil {
+		return err
+	}
+	dir := work.Filesystem.Root()
+	if auth := configured(ctx, dir, address); auth != nil {
 		return do(auth)
 	}
-	filled, asked := credential(ctx, "fill", []byte("url="+address+"\n\n"))
+	filled, asked := credential(ctx, dir, "fill", []byte("url="+address+"\n\n"))
 	if asked != nil {
 		return fmt.Errorf("%w: git's credential helpers have no answer for %s: %w", err, host(address), asked)
 	}
@@ -40,7 +45,7 @@ func (h *head) admitted(ctx context.Context, remote string, do func(transport.Au
 	if errors.Is(again, transport.ErrAuthenticationRequired) {
 		outcome = "reject"
 	}
-	_, _ = credential(ctx, outcome, filled) // a helper that keeps nothing is asked again next time
+	_, _ = credential(ctx, dir, outcome, filled) // a helper that keeps nothing is asked again next time
 	return again
 }
 
@@ -65,14 +70,8 @@ func host(address string) string {
 
 // configured is what git's configuration adds to requests for an address, to say who asks: a CI leaves it in the clone that it
 // makes. Nil for nothing.
-func (h *head) configured(ctx context.Context, address string) transport.AuthMethod {
-	work, err := h.git.Worktree()
-	if err != nil {
-		return nil
-	}
-	cmd := exec.CommandContext(ctx, "git", "config", "--get-urlmatch", "http.extraheader", address)
-	cmd.Dir = work.Filesystem.Root()
-	out, err := cmd.Output()
+func configured(ctx context.Context, dir, address string) transport.AuthMethod {
+	out, err := gitexec.Call{Dir: dir, Args: []string{"config", "--get-urlmatch", "http.extraheader", address}}.Run(ctx)
 	if err != nil { // there is none
 		return nil
 	}
@@ -93,16 +92,15 @@ func (h *head) configured(ctx context.Context, address string) transport.AuthMet
 	return auth
 }
 
-// credential runs git credential. What it asks and answers goes by pipes, so no other process of the machine sees it; nobody is asked
+// credential runs git credential in the clone's root, whichever of its folders somebody is in. What it asks and answers goes by pipes, so no other process of the machine sees it; nobody is asked
 // at the terminal, which may be drawn on.
-func credential(ctx context.Context, verb string, input []byte) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "git", "credential", verb)
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
-	cmd.Stdin = bytes.NewReader(input)
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		said, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
+func credential(ctx context.Context, dir, verb string, input []byte) ([]byte, error) {
+	out, err := gitexec.Call{
+		Dir: dir, Args: []string{"credential", verb}, Env: []string{"GIT_TERMINAL_PROMPT=0"}, Input: bytes.NewReader(input),
+	}.Run(ctx)
+	var failed *gitexec.Error
+	if errors.As(err, &failed) && failed.Stderr != "" {
+		said, _, _ := strings.Cut(failed.Stderr, "\n")
 		return nil, errors.New(said)
 	}
 	return out, err

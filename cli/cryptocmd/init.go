@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"os/user"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/sharing"
 )
@@ -159,7 +159,7 @@ func (o *initOptions) inClear(plan *sharing.Plan) {
 func (o *initOptions) person(ctx context.Context, dir string) (string, error) {
 	name := o.name
 	if name == "" {
-		email, _ := exec.CommandContext(ctx, "git", "-C", dir, "config", "user.email").Output() // none set is an answer
+		email, _ := gitexec.Call{Dir: dir, Args: []string{"config", "user.email"}}.Run(ctx) // none set is an answer
 		local, _, _ := strings.Cut(strings.TrimSpace(string(email)), "@")
 		name = memberName(cmp.Or(local, o.f.Getenv("USER"), o.f.Getenv("LOGNAME"), loginName()))
 	}

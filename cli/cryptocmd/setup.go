@@ -44,10 +44,10 @@ func reindex(ctx context.Context, repo *gitcmd.Repo, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, "git", "-C", repo.Top, "update-index", "-z", "--stdin")
-	cmd.Stdin = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("refresh git's index: %w: %.500s", err, strings.TrimSpace(string(text)))
+	call := repo.Call("update-index", "-z", "--stdin")
+	call.Input = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
+	if _, err := call.Run(ctx); err != nil {
+		return fmt.Errorf("refresh git's index: %w", err)
 	}
 	return nil
 }

@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/pluralsh/plural/internal/boundwalk"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -94,12 +93,12 @@ func checkOut(ctx context.Context, repo, commit, dir string) error {
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return err
 	}
-	from, err := gitOutput(ctx, nil, "-C", repo, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	from, err := gitOutput(ctx, repo, nil, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err != nil {
 		return err
 	}
 	// A clone that borrows the objects has neither the attributes nor the filters of the repository's own folder.
-	if _, err := gitOutput(ctx, nil, "clone", "--quiet", "--bare", "--shared", "--template=", from, gitDir); err != nil {
+	if _, err := gitOutput(ctx, "", nil, "clone", "--quiet", "--bare", "--shared", "--template=", from, gitDir); err != nil {
 		return err
 	}
 	env := []string{"GIT_ATTR_NOSYSTEM=1", "GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + tree, "GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
@@ -110,24 +109,16 @@ func checkOut(ctx context.Context, repo, commit, dir string) error {
 		{"checkout-index", "--all", "--force", "--quiet"},
 	} {
 		settings := []string{"-c", "core.autocrlf=false", "-c", "core.attributesFile=" + os.DevNull, "-c", "core.symlinks=true"}
-		if _, err := gitOutput(ctx, env, slices.Concat([]string{"-C", tree}, settings, args)...); err != nil {
+		if _, err := gitOutput(ctx, tree, env, slices.Concat(settings, args)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func gitOutput(ctx context.Context, env []string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.Output()
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		err = errors.New(strings.TrimSpace(string(exit.Stderr)))
-	}
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
+func gitOutput(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+	out, err := gitexec.Call{Dir: dir, Args: args, Env: env}.Run(ctx)
+	return strings.TrimSpace(string(out)), err
 }
 
 // here is the cluster for which everything is resolved.

@@ -2,7 +2,6 @@ package gitcmd
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/pluralsh/plural/internal/gitexec"
 )
 
 // MaxBlob bounds what Get returns, in bytes.
@@ -27,7 +28,7 @@ type Blobs struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	stderr bytes.Buffer
+	stderr gitexec.Complaint
 	broken error
 }
 
@@ -112,8 +113,8 @@ func (b *Blobs) ask(name string) (content []byte, oid string, ok bool, err error
 func (b *Blobs) cause(err error) error {
 	_ = b.in.Close()
 	_ = b.cmd.Wait()
-	if text := strings.TrimSpace(b.stderr.String()); text != "" {
-		return fmt.Errorf("%.500s", text)
+	if text := b.stderr.String(); text != "" {
+		return errors.New(text)
 	}
 	return err
 }

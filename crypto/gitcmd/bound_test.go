@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/internal/needs"
 )
 
@@ -37,7 +38,7 @@ func TestAnswerOfGitHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.most = 1 << 20
-	var long *TooLongError
+	var long *gitexec.TooLongError
 	if _, err := r.Tree(t.Context(), tree); !errors.As(err, &long) || !strings.Contains(err.Error(), "longer than 1 MiB") || long.Fix() == "" {
 		t.Errorf("error is %v", err)
 	}

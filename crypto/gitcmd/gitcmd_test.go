@@ -99,6 +99,12 @@ func TestFindKnowsEveryKindOfWorkTree(t *testing.T) {
 		"bare":        {filepath.Join(above, "bare"), "", filepath.Join(above, "bare"), filepath.Join(above, "bare")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tc.top == "" {
+				if _, err := gitcmd.Find(t.Context(), tc.dir); !errors.Is(err, gitcmd.ErrNoRepository) || !strings.Contains(err.Error(), "GIT_DIR") {
+					t.Errorf("a bare repository that nobody named: %v", err)
+				}
+				t.Setenv("GIT_DIR", tc.dir)
+			}
 			r, err := gitcmd.Find(t.Context(), tc.dir)
 			if err != nil {
 				t.Fatal(err)

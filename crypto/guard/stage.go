@@ -3,11 +3,9 @@ package guard
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -103,15 +101,9 @@ func (r replacement) follow(root *os.Root) error {
 // git runs git to change the repository, where gitcmd only asks. Whoever writes an index compares files that are as young
 // as it is; without the filter they count as changed until somebody looks again, and nothing can be refused here.
 func git(ctx context.Context, repo *gitcmd.Repo, index string, input io.Reader, args ...string) (string, error) {
-	args = append([]string{"-c", "filter.plural.process=", "-c", "filter.plural.required=false"}, args...)
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = repo.Top
-	cmd.Env = append(os.Environ(), "GIT_DIR="+repo.GitDir, "GIT_WORK_TREE="+repo.Top, "GIT_INDEX_FILE="+index)
-	cmd.Stdin = input
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return "", fmt.Errorf("git %s: %w: %.500s", args[4], err, strings.TrimSpace(string(exit.Stderr)))
-	}
+	call := repo.Call(append([]string{"-c", "filter.plural.process=", "-c", "filter.plural.required=false"}, args...)...)
+	call.Env = append(call.Env, "GIT_DIR="+repo.GitDir, "GIT_WORK_TREE="+repo.Top, "GIT_INDEX_FILE="+index)
+	call.Input = input
+	out, err := call.Run(ctx)
 	return string(out), err
 }

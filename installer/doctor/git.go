@@ -1,24 +1,27 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pluralsh/plural/installer/ledger"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
-// oldestGit is the first that knows all options that this program gives it.
-const oldestGit = 31 // 2.31
+const (
+	// oldestGit is the first that knows all options that this program gives it.
+	oldestGit = 31 // 2.31
+	// carefulGit is the first that can be told to take no folder for a bare repository.
+	carefulGit = 38 // 2.38
+)
 
 // git are the checks of git, of the clone and of its remote.
 func (x *exam) git() []Check {
@@ -41,21 +44,15 @@ type clone struct {
 
 // run runs git in the repo, or here when there is none.
 func (x *exam) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	call := gitexec.Call{Args: args, Env: []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "SSH_ASKPASS_REQUIRE=force"}}
 	if x.Repo != nil {
-		cmd.Dir = x.Repo.Root()
+		call.Dir = x.Repo.Root()
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "SSH_ASKPASS_REQUIRE=force")
 	if os.Getenv("SSH_ASKPASS") == "" {
-		cmd.Env = append(cmd.Env, "SSH_ASKPASS=false") // the program that says no: nobody waits for a check to ask
+		call.Env = append(call.Env, "SSH_ASKPASS=false") // the program that says no: nobody waits for a check to ask
 	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if said := strings.TrimSpace(stderr.String()); err != nil && said != "" {
-		err = fmt.Errorf("git %s: %.500s", args[0], said)
-	}
-	return strings.TrimRight(stdout.String(), "\n"), err
+	out, err := call.Run(ctx)
+	return strings.TrimRight(string(out), "\n"), err
 }
 
 func (x *exam) gitVersion(ctx context.Context) Result {
@@ -72,6 +69,9 @@ func (x *exam) gitVersion(ctx context.Context) Result {
 	minor, _ := strconv.Atoi(m[2])
 	if major < 2 || major == 2 && minor < oldestGit {
 		return fail(fix, "git is version %s", m[0])
+	}
+	if major == 2 && minor < carefulGit {
+		return warn("install git 2.38 or newer", "git %s takes files of a clone for a repository, and runs what they name", m[0])
 	}
 	return ok("git %s", m[0])
 }

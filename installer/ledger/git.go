@@ -14,16 +14,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/term"
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
-
-// gitGrace is how long a git that was asked to end has for it.
-const gitGrace = 5 * time.Second
 
 // clone is a git repository of the person's: objects are made in it, and its work tree and index are never touched.
 type clone struct {
@@ -77,7 +73,7 @@ func (c *clone) upstream(ctx context.Context) string {
 	return name
 }
 
-// git runs the git program. The error is a *gitcmd.Error with what git said, without credentials. An interrupt at the terminal
+// git runs the git program. The error is a *gitexec.Error with what git said, without credentials. An interrupt at the terminal
 // reaches git too, and may be meant to let this run finish what it is at: git is then started again.
 func (c *clone) git(ctx context.Context, env []string, input []byte, args ...string) ([]byte, error) {
 	const interrupts = 3
@@ -90,32 +86,17 @@ func (c *clone) git(ctx context.Context, env []string, input []byte, args ...str
 }
 
 func (c *clone) once(ctx context.Context, env []string, input []byte, args ...string) (out []byte, interrupted bool, err error) {
-	cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // our own arguments, no shell
-	cmd.Dir = c.Top
-	if c.Bare {
-		cmd.Dir = c.GitDir
-	}
-	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it takes its lock files along
-	cmd.WaitDelay = gitGrace
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &stdout, &stderr
-	if err = cmd.Run(); err == nil {
-		return stdout.Bytes(), false, nil
-	}
-	const most = 1000
-	said := fmt.Sprintf("%.*s", most, strings.TrimSpace(stderr.String()))
-	failed := &gitcmd.Error{Command: args[0], Stderr: said, Code: -1, Err: err}
-	if ctx.Err() != nil {
-		failed.Err = context.Cause(ctx)
+	call := c.Call(args...)
+	call.Env, call.Input = append(call.Env, env...), bytes.NewReader(input)
+	if out, err = call.Run(ctx); err == nil {
+		return out, false, nil
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		failed.Code = exit.ExitCode()
 		status, ok := exit.Sys().(syscall.WaitStatus)
 		interrupted = ok && status.Signaled() && status.Signal() == syscall.SIGINT
 	}
-	return stdout.Bytes(), interrupted, outbound.RedactError(failed, c.url, outbound.Credentials{})
+	return out, interrupted, outbound.RedactError(err, c.url, outbound.Credentials{})
 }
 
 // asking is the environment of a git that talks to the remote: where nobody can be asked, nobody is.

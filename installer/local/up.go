@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -129,7 +129,7 @@ func (b *bringUp) preflight(ctx context.Context) (string, error) {
 	if err := b.check(); err != nil {
 		return "", err
 	}
-	version, err := exec.CommandContext(ctx, "git", "version").Output()
+	version, err := gitexec.Call{Args: []string{"version"}}.Run(ctx)
 	if err != nil {
 		return "", errors.New("git is not on PATH: install it, the fleet's origin is a git repository")
 	}

@@ -1,17 +1,14 @@
 package gitsource
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
@@ -114,9 +111,8 @@ func (s *stream) rest() {
 // newLocal is git over the git program of this machine, for repositories on its disk.
 func newLocal(dir string, count *outbound.Counter, stall time.Duration) *stream {
 	start := func(ctx context.Context, version int) (*process, error) {
-		cmd := exec.CommandContext(ctx, "git", "upload-pack", dir)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("GIT_PROTOCOL=version=%d", version))
-		cmd.WaitDelay = time.Second
+		cmd := gitexec.Command(ctx, "", "upload-pack", dir)
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_PROTOCOL=version=%d", version))
 		complaint := &tail{}
 		cmd.Stderr = complaint
 		in, err := cmd.StdinPipe()
@@ -141,26 +137,11 @@ func newLocal(dir string, count *outbound.Counter, stall time.Duration) *stream 
 }
 
 // tail keeps the first part of what a program complains about.
-type tail struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	const most = 1000
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if room := most - t.text.Len(); room > 0 {
-		t.text.Write(b[:min(room, len(b))])
-	}
-	return len(b), nil
-}
+type tail struct{ gitexec.Complaint }
 
 // explain puts the program's own words in the place of its exit status.
 func (t *tail) explain(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if said := strings.TrimSpace(t.text.String()); err != nil && said != "" {
+	if said := t.String(); err != nil && said != "" {
 		return &RemoteError{Text: said}
 	}
 	return err

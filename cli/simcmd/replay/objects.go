@@ -2,16 +2,19 @@ package replay
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/pluralsh/plural/internal/gitexec"
 )
 
 // objects are a repository's, as the git program finds them: in packs, in other repositories that it borrows from, in a bare
@@ -20,13 +23,14 @@ type objects struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	// said is what git has to complain of, and may be read once it has ended.
-	said bytes.Buffer
+	said gitexec.Complaint
 	mu   sync.Mutex // guards in and out
 	out  *bufio.Reader
 }
 
 func openObjects(ctx context.Context, dir string) (*objects, error) {
-	o := &objects{cmd: exec.CommandContext(ctx, "git", "-C", dir, "cat-file", "--batch-command", "--buffer")}
+	o := &objects{cmd: gitexec.Command(ctx, dir, "cat-file", "--batch-command", "--buffer")}
+	o.cmd.Env = append(o.cmd.Env, bareAt(dir)...)
 	o.cmd.Stderr = &o.said
 	var err error
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
@@ -41,6 +45,17 @@ func openObjects(ctx context.Context, dir string) (*objects, error) {
 		return nil, fmt.Errorf("start git: %w", err)
 	}
 	return o, nil
+}
+
+// bareAt is the environment that has git take a folder for a bare repository, where it is one and not merely the folder somebody
+// happens to be in.
+func bareAt(dir string) []string {
+	_, err := os.Stat(filepath.Join(dir, "HEAD"))
+	whole, failed := filepath.Abs(dir)
+	if dir == "." || err != nil || failed != nil {
+		return nil
+	}
+	return []string{"GIT_DIR=" + whole}
 }
 
 func (o *objects) close() {

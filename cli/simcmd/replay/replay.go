@@ -11,9 +11,7 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -148,10 +147,7 @@ func commits(ctx context.Context, o Options) ([]string, error) {
 		{"rev-parse", "--verify", "--end-of-options", o.From + "^{commit}"},
 		{"rev-list", "--reverse", "--first-parent", "--end-of-options", o.From + ".." + o.To},
 	} {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", o.Repo}, args...)...).Output()
-		if exit := new(exec.ExitError); errors.As(err, &exit) {
-			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
-		}
+		out, err := gitexec.Call{Dir: o.Repo, Env: bareAt(o.Repo), Args: args}.Run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list commits %s..%s: %w", o.From, o.To, err)
 		}

@@ -16,11 +16,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pluralsh/plural/internal/gitexec"
 )
 
 // Fleet is what is made up. Equal fleets give equal files.
@@ -195,12 +196,9 @@ func (r *Repo) write(files map[string]string) error {
 
 // git runs the git program in the work tree, by no settings but these.
 func (r *Repo) git(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = r.Work
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=sim", "GIT_AUTHOR_EMAIL=sim@example.com", "GIT_COMMITTER_NAME=sim", "GIT_COMMITTER_EMAIL=sim@example.com")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	_, err := gitexec.Call{Dir: r.Work, Args: args, Env: []string{
+		"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=sim", "GIT_AUTHOR_EMAIL=sim@example.com", "GIT_COMMITTER_NAME=sim", "GIT_COMMITTER_EMAIL=sim@example.com",
+	}}.Run(ctx)
+	return err
 }
