@@ -48,6 +48,7 @@ func TestStories(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("PLURAL_ALLOW_FILE_SOURCES", "1")
 			env.Setenv("GIT_AUTHOR_NAME", "tester")
 			env.Setenv("GIT_AUTHOR_EMAIL", "tester@localhost")
 			env.Setenv("GIT_COMMITTER_NAME", "tester")

@@ -211,7 +211,7 @@ func newShowroom(t *testing.T) *showroom {
 		"HOME": filepath.Join(s.now, "home"), "PATH": bin + ":" + os.Getenv("PATH"), "PLURAL_HUB": s.hub,
 		"PLURAL_CONFIG_DIR": filepath.Join(s.now, "config"), "PLURAL_CACHE_DIR": filepath.Join(s.root, "cache"),
 		"XDG_STATE_HOME": filepath.Join(s.now, "state"), "KUBECONFIG": filepath.Join(s.now, "home", "kubeconfig"),
-		"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "alice", "GIT_AUTHOR_EMAIL": "alice@localhost",
+		"PLURAL_ALLOW_FILE_SOURCES": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "alice", "GIT_AUTHOR_EMAIL": "alice@localhost",
 		"GIT_COMMITTER_NAME": "alice", "GIT_COMMITTER_EMAIL": "alice@localhost",
 		"EDITOR": "true", "NO_COLOR": "1",
 	} {

@@ -69,6 +69,8 @@ plural config has, and that over the default.
                      of $XDG_CONFIG_HOME/plural
   PLURAL_CACHE_DIR   where copies of packages lie, instead of
                      $XDG_CACHE_HOME/plural
+  PLURAL_ALLOW_FILE_SOURCES   set: a catalog may be a git repository on this
+                     machine, file:///DIR, as plural hub serve has the flag
 
   PLURAL_OUTPUT               as plural config set output
   PLURAL_COLOR                as plural config set color

@@ -27,6 +27,9 @@ type Options struct {
 	Cache string
 	// Identities open the credentials of Sources; nil opens none.
 	Identities func() ([]age.Identity, error)
+	// AllowFile admits git repositories that are folders of this machine: whoever writes the installation repo could otherwise
+	// choose one for whoever clones it.
+	AllowFile bool
 	// Offline asks no git server: the last state serves.
 	Offline bool
 	// Stale is told, at most once for each catalog, that an older state serves.
@@ -43,6 +46,16 @@ type Stale struct {
 
 // ErrOffline is why there is nothing newer when Options.Offline asks for that.
 var ErrOffline = errors.New("nobody was asked, since this is to work offline")
+
+// FileError means that a catalog is a folder of this machine, which the person has not allowed.
+type FileError struct{ Source string }
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("source %s is a folder of this machine, which no repository may choose", e.Source)
+}
+
+// Fix says how to allow it.
+func (e *FileError) Fix() string { return "if the folder is yours to be read: set PLURAL_ALLOW_FILE_SOURCES=1" }
 
 // CacheDir is where mirrors lie: PLURAL_CACHE_DIR, else plural in the XDG cache folder.
 func CacheDir(getenv func(string) string) string {

@@ -139,7 +139,7 @@ func TestPackagesComeFromGitAndFromTheProgramItself(t *testing.T) {
 		"other/db/package.yaml":    packageYAML("db", "1.0.0"),
 	})
 	files, cache := gitRepo(o.url()), t.TempDir()
-	set := opened(t, files, Options{Cache: cache})
+	set := opened(t, files, Options{Cache: cache, AllowFile: true})
 	names, err := set.Packages(t.Context())
 	if err != nil || names["web"] != "platform" || names["hub"] != fleet.BuiltinCatalog || names["db"] != "" {
 		t.Errorf("packages %v, %v", names, err)
@@ -148,11 +148,30 @@ func TestPackagesComeFromGitAndFromTheProgramItself(t *testing.T) {
 	if got := versions(t, set, "web"); got != "platform 1.0.0" {
 		t.Errorf("within one command nothing changes, but there is %s", got)
 	}
-	if got := versions(t, opened(t, files, Options{Cache: cache}), "web"); got != "platform 1.1.0" {
+	if got := versions(t, opened(t, files, Options{Cache: cache, AllowFile: true}), "web"); got != "platform 1.1.0" {
 		t.Error(got)
 	}
 	if _, err := set.Open(t.Context(), "", "web", "1.0.0", ""); err != nil {
 		t.Errorf("what was opened before the next fetch: %v", err)
+	}
+}
+
+func TestOnlyThePersonChoosesFoldersOfTheirMachine(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t)
+	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0")})
+	cache := t.TempDir()
+	for _, url := range []string{o.url(), "FILE://" + o.dir} {
+		set := opened(t, gitRepo(url), Options{Cache: cache, AllowFile: true})
+		if got := versions(t, set, "web"); got != "platform 1.0.0" {
+			t.Error(got)
+		}
+		_, _, err := opened(t, gitRepo(url), Options{Cache: cache}).Versions(t.Context(), "", "web") // also where a copy is here
+		var refused *FileError
+		var failed *catalog.CatalogError
+		if !errors.As(err, &refused) || !errors.As(err, &failed) || !strings.Contains(failed.Fix(), "PLURAL_ALLOW_FILE_SOURCES") {
+			t.Errorf("%s: got %v", url, err)
+		}
 	}
 }
 
@@ -173,7 +192,7 @@ func TestTheLastStateServesWhileTheServerIsAway(t *testing.T) {
 	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0")})
 	files, cache := gitRepo(o.url()), t.TempDir()
 	var told []Stale
-	options := Options{Cache: cache, Stale: func(s Stale) { told = append(told, s) }}
+	options := Options{AllowFile: true, Cache: cache, Stale: func(s Stale) { told = append(told, s) }}
 	versions(t, opened(t, files, options), "web")
 	if len(told) != 0 {
 		t.Errorf("told %v", told)
@@ -196,11 +215,11 @@ func TestTheLastStateServesWhileTheServerIsAway(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 	// Who has never fetched it has nothing to go on with, and no other catalog stands in.
-	got := versions(t, opened(t, files, Options{Cache: t.TempDir()}), "web")
+	got := versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir()}), "web")
 	if !strings.HasPrefix(got, "catalog platform: source platform: ") {
 		t.Error(got)
 	}
-	got = versions(t, opened(t, files, Options{Cache: t.TempDir(), Offline: true}), "hub")
+	got = versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir(), Offline: true}), "hub")
 	if got != "catalog platform: source platform: "+ErrOffline.Error() {
 		t.Error(got)
 	}
@@ -212,7 +231,7 @@ func TestWhatCannotBeACatalogIsTold(t *testing.T) {
 	o.commit(map[string]string{"README.md": "nothing"})
 	files := gitRepo(o.url())
 	want := "catalog platform: there is no folder catalog in source platform: mend path in spec.catalogs of plural.yaml"
-	if got := versions(t, opened(t, files, Options{Cache: t.TempDir()}), "web"); got != want {
+	if got := versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir()}), "web"); got != want {
 		t.Error(got)
 	}
 	f := &fleet.Fleet{
@@ -236,7 +255,7 @@ func TestOneProcessFetchesAtATime(t *testing.T) {
 	o := newOrigin(t)
 	o.commit(map[string]string{"catalog/web/package.yaml": packageYAML("web", "1.0.0")})
 	files, cache := gitRepo(o.url()), t.TempDir()
-	versions(t, opened(t, files, Options{Cache: cache}), "web")
+	versions(t, opened(t, files, Options{Cache: cache, AllowFile: true}), "web")
 	locks, err := filepath.Glob(cache + "/catalogs/*.lock")
 	if err != nil || len(locks) != 1 {
 		t.Fatal(locks, err)
@@ -248,7 +267,7 @@ func TestOneProcessFetchesAtATime(t *testing.T) {
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	set := opened(t, files, Options{Cache: cache})
+	set := opened(t, files, Options{Cache: cache, AllowFile: true})
 	little, end := context.WithTimeout(t.Context(), 2*busyPoll)
 	defer end()
 	if _, _, err := set.Versions(little, "", "web"); !errors.Is(err, context.DeadlineExceeded) {
@@ -334,14 +353,14 @@ func TestARegistryIsLoggedInToWithWhatIsSealedForTheHub(t *testing.T) {
 		"{oci: {url: '"+url+"'}, auth: {secret: secrets/registry.yaml}}"))}
 	sealFor(t, files, "secrets/registry.yaml", "username: plural\npassword: "+password+"\nca.crt: |\n  "+strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n  ")+"\n")
 	mine := func() ([]age.Identity, error) { return []age.Identity{alice}, nil }
-	if got := versions(t, opened(t, files, Options{Cache: t.TempDir(), Identities: mine}), "web"); got != "team 1.0.0" {
+	if got := versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir(), Identities: mine}), "web"); got != "team 1.0.0" {
 		t.Error(got)
 	}
-	got := versions(t, opened(t, files, Options{Cache: t.TempDir()}), "web")
+	got := versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir()}), "web")
 	if !strings.Contains(got, "is sealed for hub, and there is no identity here; alice can read it") || strings.Contains(got, "canary") {
 		t.Error(got)
 	}
-	got = versions(t, opened(t, files, Options{Cache: t.TempDir(), Identities: mine, Offline: true}), "web")
+	got = versions(t, opened(t, files, Options{AllowFile: true, Cache: t.TempDir(), Identities: mine, Offline: true}), "web")
 	if !strings.Contains(got, "ask for it online") {
 		t.Error(got)
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,9 @@ type git struct {
 // open brings the mirror up to date and gives the catalog in it. What was opened stays readable when another process changes
 // the mirror later: its files are open.
 func (g *git) open(ctx context.Context) (catalog.Catalog, error) {
+	if !g.options.AllowFile && strings.HasPrefix(strings.ToLower(g.source.URL()), "file:") {
+		return nil, &FileError{Source: g.ref.Source}
+	}
 	dir := filepath.Join(g.options.Cache, "catalogs", g.id())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep a mirror on this machine: %w", err)
@@ -74,8 +78,7 @@ func (g *git) fetch(ctx context.Context, m *mirror.Mirror, ref string) error {
 	if err != nil {
 		return err
 	}
-	// The git program runs on a repository of this disk for the person whose disk it is.
-	from, err := a.Mirror(true)
+	from, err := a.Mirror(g.options.AllowFile)
 	if err != nil {
 		return err
 	}

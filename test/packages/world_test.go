@@ -78,7 +78,7 @@ func (o *operator) settle(name string) {
 			strings.HasPrefix(s, "KUBECONFIG=")
 	}),
 		"HOME="+o.home, "XDG_CONFIG_HOME="+o.home+"/.config", "XDG_STATE_HOME="+o.home+"/.state", "XDG_CACHE_HOME="+o.home+"/.cache",
-		"PLURAL_CONFIG_DIR="+o.home+"/.config/plural", "KUBECONFIG="+o.kubeconfig, "CI=1", "GIT_CONFIG_NOSYSTEM=1",
+		"PLURAL_CONFIG_DIR="+o.home+"/.config/plural", "KUBECONFIG="+o.kubeconfig, "CI=1", "GIT_CONFIG_NOSYSTEM=1", "PLURAL_ALLOW_FILE_SOURCES=1",
 		"PATH="+filepath.Dir(program(o, "plural"))+":"+os.Getenv("PATH"))
 	if err := os.MkdirAll(filepath.Join(o.home, ".config"), 0o700); err != nil {
 		o.Fatal(err)
