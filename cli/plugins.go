@@ -40,6 +40,9 @@ func pluginEnvironment(f *cmdutil.Factory) []string {
 		}
 	}
 	hub, err := f.HubAddress()
+	if err == nil {
+		_, err = f.HubToken(hub) // a plugin takes the variable for what the person named
+	}
 	set("PLURAL_HUB", hub, err)
 	dir, err := filepath.Abs(f.WorkDir())
 	set("PLURAL_REPO", dir, err)

@@ -56,6 +56,15 @@ func login(ctx context.Context, f *cmdutil.Factory, fromInput bool) error {
 	if err != nil {
 		return err
 	}
+	if fromInput { // a person who is asked is told the address
+		err = f.CheckNamed(address, "the token of --with-token")
+	}
+	if err == nil {
+		err = f.CheckPlain(address)
+	}
+	if err != nil {
+		return err
+	}
 	token, err := readToken(ctx, f, address, fromInput)
 	if err != nil {
 		return err
@@ -100,14 +109,7 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 
 // whoIs is whom the hub takes the bearer of a token for.
 func whoIs(ctx context.Context, f *cmdutil.Factory, address, token string) (*v1.Me, error) {
-	hub, err := client.New(address, token, f.Version)
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := f.HubCA()
-	if err == nil && certificates != nil {
-		err = hub.Trust(certificates)
-	}
+	hub, err := f.HubAt(address, token)
 	if err != nil {
 		return nil, err
 	}

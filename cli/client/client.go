@@ -83,9 +83,27 @@ func New(address, token, version string) (*Client, error) {
 		IdleConnTimeout:       time.Minute,
 		ForceAttemptHTTP2:     true,
 	}
-	c := &Client{base: base, userAgent: "plural/" + version, http: &http.Client{Transport: transport, Timeout: timeout}}
+	c := &Client{base: base, userAgent: "plural/" + version}
+	c.http = &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: c.stay}
 	c.As(token)
 	return c, nil
+}
+
+// stay follows redirects within the hub alone: elsewhere the token would go along, to another server or over plain HTTP.
+func (c *Client) stay(r *http.Request, via []*http.Request) error {
+	const most = 5
+	switch {
+	case r.URL.Scheme != c.base.Scheme || r.URL.Host != c.base.Host:
+		return fmt.Errorf("it says that it is at %s://%s: if that is right, name it so", r.URL.Scheme, r.URL.Host)
+	case len(via) >= most:
+		return fmt.Errorf("more than %d redirects", most)
+	}
+	return nil
+}
+
+// endless is the way to the hub for answers that take as long as they do.
+func (c *Client) endless() *http.Client {
+	return &http.Client{Transport: c.http.Transport, CheckRedirect: c.stay}
 }
 
 // As has further requests carry this token, which may be empty, and says whether it is another than before.

@@ -97,8 +97,7 @@ func (c *Client) events(ctx context.Context, path string, begun func(), read fun
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errors.New("nothing came for " + silence.String())) })
 	defer quiet.Stop()
-	over := &http.Client{Transport: c.http.Transport}
-	resp, err := c.send(ctx, http.MethodGet, c.base.String()+path, "text/event-stream", nil, over)
+	resp, err := c.send(ctx, http.MethodGet, c.base.String()+path, "text/event-stream", nil, c.endless())
 	if err != nil {
 		return err
 	}

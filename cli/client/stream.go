@@ -68,7 +68,7 @@ func (c *Client) Text(ctx context.Context, path string, query url.Values) (io.Re
 		target += "?" + query.Encode()
 	}
 	//nolint:bodyclose // the caller closes it, by text
-	resp, err := c.send(ctx, http.MethodGet, target, "text/plain", nil, &http.Client{Transport: c.http.Transport})
+	resp, err := c.send(ctx, http.MethodGet, target, "text/plain", nil, c.endless())
 	if err != nil {
 		return nil, err
 	}

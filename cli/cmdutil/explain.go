@@ -220,7 +220,7 @@ func hubSays(err error) *ui.Err {
 	case http.StatusUnauthorized:
 		told.Msg, told.Cause, told.Code, told.Doc = "the hub does not know you", answer.Message, ui.ExitLogin, ui.DocLogin
 		if told.Fix == "" {
-			told.Fix = "set PLURAL_TOKEN, or PLURAL_TOKEN_FILE to a file that holds the token"
+			told.Fix = "plural auth login; in scripts set PLURAL_HUB, and PLURAL_TOKEN or PLURAL_TOKEN_FILE"
 		}
 	case http.StatusForbidden:
 		told.Msg, told.Cause, told.Doc = "the hub does not let you do this", answer.Message, ui.DocForbidden

@@ -13,7 +13,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/pluralsh/plural/cli/client"
@@ -24,11 +23,8 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// Bounds of files that the environment names, in bytes.
-const (
-	maxToken        = 64 << 10
-	maxCertificates = 1 << 20
-)
+// maxCertificates bounds the file that PLURAL_CA_FILE names, in bytes.
+const maxCertificates = 1 << 20
 
 // Globals are the flags that every command has.
 type Globals struct {
@@ -144,6 +140,11 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.HubAt(address, token)
+}
+
+// HubAt asks the hub at address with a token.
+func (f *Factory) HubAt(address, token string) (*client.Client, error) {
 	hub, err := client.New(address, token, f.Version)
 	if err != nil {
 		return nil, err
@@ -183,22 +184,6 @@ func (f *Factory) Ask() (*client.Client, *ui.Printer, error) {
 
 // Hosts are the stored tokens.
 func (f *Factory) Hosts() *hosts.Store { return hosts.New(f.Getenv("PLURAL_CONFIG_DIR")) }
-
-// HubToken is the token of HubClient for the hub at address, as it is kept now.
-func (f *Factory) HubToken(address string) (string, error) {
-	if token := f.Getenv("PLURAL_TOKEN"); token != "" {
-		return token, nil
-	}
-	name := f.Getenv("PLURAL_TOKEN_FILE")
-	if name == "" {
-		return f.Hosts().Token(address)
-	}
-	text, err := readBounded(name, maxToken)
-	if err != nil {
-		return "", fmt.Errorf("read PLURAL_TOKEN_FILE: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
 
 // readBounded reads a file up to a length.
 func readBounded(name string, most int64) ([]byte, error) {

@@ -51,7 +51,7 @@ func TestTokenIsTakenFromEnvironmentThenFileThenStore(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"PLURAL_TOKEN": "from-env", "PLURAL_TOKEN_FILE": file}
+	env := map[string]string{"PLURAL_TOKEN": "from-env", "PLURAL_TOKEN_FILE": file, "PLURAL_HUB": "https://from.repo"}
 	f := inRepo(t, env)
 	if err := f.Hosts().Save("https://from.repo", "from-store"); err != nil {
 		t.Fatal(err)

@@ -124,6 +124,13 @@ func (s *Store) write(f file) error {
 	return nil
 }
 
+// Same says whether two addresses are of one hub.
+func Same(a, b string) bool {
+	one, err := key(a)
+	other, failed := key(b)
+	return err == nil && failed == nil && one == other
+}
+
 // key is what one hub is filed under, however its address was typed: scheme and host, in lower case.
 func key(address string) (string, error) {
 	u, err := url.Parse(address)

@@ -3,6 +3,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 )
 
@@ -44,17 +44,18 @@ func newCmdHint(f *cmdutil.Factory) *cobra.Command {
 }
 
 func hint(ctx context.Context, f *cmdutil.Factory, url, tokenFile string) error {
-	if url == "" {
-		var err error
-		if url, err = f.HubAddress(); err != nil {
-			return err
-		}
+	if url != "" {
+		f.Hub = url
+	}
+	url, err := f.HubAddress()
+	if err != nil {
+		return err
 	}
 	token, err := hintToken(f, url, tokenFile)
 	if err != nil {
 		return err
 	}
-	hub, err := client.New(url, token, f.Version)
+	hub, err := f.HubAt(url, token)
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,16 @@ const hintTimeout = 5 * time.Second
 
 func hintToken(f *cmdutil.Factory, url, file string) (string, error) {
 	if file != "" {
+		if err := cmp.Or(f.CheckNamed(url, "the token of --token-file"), f.CheckPlain(url)); err != nil {
+			return "", err
+		}
 		token, err := readSecret(file)
 		if err != nil {
 			return "", fmt.Errorf("read token: %w", err)
 		}
 		return string(token), nil
 	}
-	if token := f.Getenv("PLURAL_TOKEN"); token != "" {
-		return token, nil
-	}
-	token, err := f.Hosts().Token(url)
+	token, err := f.HubToken(url)
 	if err == nil && token == "" {
 		err = errors.New("no token is known for this hub: plural hub hint --token-file FILE")
 	}

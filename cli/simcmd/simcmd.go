@@ -208,12 +208,9 @@ func (o *options) foreign() (*scene, error) {
 			return nil, err
 		}
 	}
-	token := o.factory.Getenv("PLURAL_TOKEN")
-	if token == "" {
-		var err error
-		if token, err = o.factory.Hosts().Token(o.factory.Hub); err != nil {
-			return nil, err
-		}
+	token, err := o.factory.HubToken(o.factory.Hub)
+	if err != nil {
+		return nil, err
 	}
 	hub, err := stage.NewRemote(o.factory.Hub, token, ca)
 	if err != nil {

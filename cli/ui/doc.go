@@ -36,6 +36,7 @@ const (
 	DocHubUnreachable Doc = "hub-unreachable"
 	DocHubAnswer      Doc = "hub-answer"
 	DocLogin          Doc = "not-logged-in"
+	DocUnboundToken   Doc = "unbound-token"
 	DocForbidden      Doc = "not-allowed"
 	DocRefusedCommit  Doc = "refused-commit"
 	DocNotConverged   Doc = "not-converged"

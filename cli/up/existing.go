@@ -69,6 +69,9 @@ func (o *options) upExisting(ctx context.Context) error {
 	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
 		return o.deploy(ctx, repo, reporter, stop)
 	}
+	if err := o.checkHub(wanted); err != nil {
+		return err
+	}
 	fetches := false
 	wanted.Status = func(ctx context.Context, hub, token string) (*v1.Status, error) {
 		c, err := client.New(hub, token, f.Version)
@@ -118,6 +121,19 @@ func (o *options) explainExisting(ctx context.Context, err error) error {
 	return &ui.Err{
 		Msg: "the fleet did not come up", Cause: err.Error(), Fix: "mend that and " + again, Doc: ui.DocFleetNotUp, Err: err,
 	}
+}
+
+// checkHub refuses an address to which no token may go, before anything is deployed.
+func (o *options) checkHub(w *existing.Options) error {
+	address := w.HubURL
+	if repo, err := workspace.Find(w.Dir); err == nil && address == "" {
+		manifest, err := cmdutil.Manifest(repo)
+		if err != nil {
+			return err
+		}
+		address = manifest.Spec.Hub.URL
+	}
+	return o.factory.CheckPlain(address)
 }
 
 // config is the way to the cluster.

@@ -55,7 +55,9 @@ func (e *FileError) Error() string {
 }
 
 // Fix says how to allow it.
-func (e *FileError) Fix() string { return "if the folder is yours to be read: set PLURAL_ALLOW_FILE_SOURCES=1" }
+func (e *FileError) Fix() string {
+	return "if the folder is yours to be read: set PLURAL_ALLOW_FILE_SOURCES=1"
+}
 
 // CacheDir is where mirrors lie: PLURAL_CACHE_DIR, else plural in the XDG cache folder.
 func CacheDir(getenv func(string) string) string {
