@@ -18,13 +18,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/tail"
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/logring"
+	"github.com/pluralsh/plural/internal/privacy"
 )
 
 // Options are what a person can set.
@@ -59,10 +59,10 @@ const patience = 30 * time.Second
 // warm is how long a child that has rendered waits for the next service: a first rollout has many, a quiet cluster none.
 const warm = 2 * time.Second
 
-// Run is the agent. It returns nil when ctx ends. The process writes no core from then on: its memory holds secrets.
+// Run is the agent. It returns nil when ctx ends. The process keeps its memory to itself from then on: it holds secrets.
 func Run(ctx context.Context, o Options) error {
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fmt.Errorf("forbid core files: %w", err)
+	if err := privacy.Close(); err != nil {
+		return err
 	}
 	o.ring, o.boot = logring.New(tail.Lines), channel.NewBoot(time.Now())
 	o.Log = slog.New(o.ring.Handler(o.Log.Handler()))

@@ -31,7 +31,7 @@ func runPlugin(f *cmdutil.Factory, root *cobra.Command, args []string) error {
 
 // pluginEnvironment is this program's, with what it knows of hub and repo.
 func pluginEnvironment(f *cmdutil.Factory) []string {
-	environ := os.Environ()
+	environ := append(os.Environ(), f.OwnEnvironment()...)
 	set := func(name, value string, err error) {
 		if err == nil && value != "" {
 			environ = append(slices.DeleteFunc(environ, func(v string) bool {

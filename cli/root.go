@@ -54,6 +54,7 @@ import (
 	"github.com/pluralsh/plural/cli/validate"
 	"github.com/pluralsh/plural/cli/why"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/privacy"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -67,9 +68,18 @@ func Main(args []string, streams *ui.Streams) int { return As("plural", args, st
 // As is Main for a program that was called by this name: as kubectl-plural it is a command of kubectl's, and as
 // kubectl_complete-plural what kubectl asks for its completion.
 func As(name string, args []string, streams *ui.Streams) int {
+	if err := privacy.Close(); err != nil { // identities and tokens are in the environment, and then in memory
+		fmt.Fprintln(streams.ErrOut, "error:", err)
+		return int(ui.ExitFailed)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := &cmdutil.Factory{IO: streams, Version: buildinfo.Version(), Now: time.Now, Getenv: os.Getenv}
+	getenv, err := cmdutil.TakeIdentity()
+	if err != nil {
+		fmt.Fprintln(streams.ErrOut, "error:", err)
+		return int(ui.ExitFailed)
+	}
+	f := &cmdutil.Factory{IO: streams, Version: buildinfo.Version(), Now: time.Now, Getenv: getenv}
 	name, args = calledAs(name, args)
 	return run(ctx, f, name, args)
 }

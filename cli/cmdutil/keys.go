@@ -20,6 +20,30 @@ func (f *Factory) ConfigDir() string {
 	return cmp.Or(f.Getenv("PLURAL_CONFIG_DIR"), filepath.Join(xdg.ConfigHome, "plural"))
 }
 
+// TakeIdentity takes the identity that the environment holds out of it, and is a Getenv that still has it: programs that this one
+// starts are not given a key that is none of their business. OwnEnvironment is for those that are this program again.
+func TakeIdentity() (getenv func(string) string, err error) {
+	identity := os.Getenv(identities.EnvText)
+	if err := os.Unsetenv(identities.EnvText); err != nil {
+		return nil, fmt.Errorf("take %s out of the environment: %w", identities.EnvText, err)
+	}
+	return func(name string) string {
+		if name == identities.EnvText {
+			return identity
+		}
+		return os.Getenv(name)
+	}, nil
+}
+
+// OwnEnvironment is what a program that is this one, or runs it, has to have in its environment besides.
+func (f *Factory) OwnEnvironment() []string {
+	identity := f.Getenv(identities.EnvText)
+	if identity == "" {
+		return nil
+	}
+	return []string{identities.EnvText + "=" + identity}
+}
+
 // Identities is where the person's private keys are looked for.
 func (f *Factory) Identities() identities.Source {
 	s := identities.Source{Dir: identities.Dir(f.ConfigDir()), Getenv: f.Getenv, Home: f.Getenv("HOME"), Keyring: true}

@@ -94,7 +94,7 @@ func (o *initOptions) begin(ctx context.Context, repo *workspace.Repo) error {
 	if err != nil {
 		return err
 	}
-	if err := setUpNew(ctx, repo, plan.Resealed); err != nil {
+	if err := setUpNew(ctx, o.f, repo, plan.Resealed); err != nil {
 		return err
 	}
 	o.f.Say("committed as %s: %s", cmdutil.ShortCommit(commit), plan.Message)
@@ -125,7 +125,7 @@ func Begin(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo) (commi
 	if commit, err = plan.Apply(ctx, ""); err != nil {
 		return "", nil, err
 	}
-	return commit, slices.Sorted(maps.Keys(plan.Changes)), setUpNew(ctx, repo, nil)
+	return commit, slices.Sorted(maps.Keys(plan.Changes)), setUpNew(ctx, f, repo, nil)
 }
 
 // beginning plans what a repository's sealing starts with.
@@ -275,7 +275,7 @@ func people(v *vault.Vault) string {
 }
 
 // setUpNew lets git seal in a repository whose sealing has just begun.
-func setUpNew(ctx context.Context, repo *workspace.Repo, resealed []string) error {
+func setUpNew(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, resealed []string) error {
 	found, err := gitcmd.Find(ctx, repo.Root())
 	if err != nil {
 		return err
@@ -283,5 +283,5 @@ func setUpNew(ctx context.Context, repo *workspace.Repo, resealed []string) erro
 	if err := setUp(ctx, found); err != nil {
 		return err
 	}
-	return reindex(ctx, found, resealed)
+	return reindex(ctx, f, found, resealed)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitsetup"
 )
@@ -40,11 +41,12 @@ func setUp(ctx context.Context, repo *gitcmd.Repo) error {
 
 // reindex lets git's index know files as they are now. Their content is what git keeps of them already; but where a file's
 // size is not the one that git remembers, it takes that for a change without asking the filter.
-func reindex(ctx context.Context, repo *gitcmd.Repo, paths []string) error {
+func reindex(ctx context.Context, f *cmdutil.Factory, repo *gitcmd.Repo, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
 	call := repo.Call("update-index", "-z", "--stdin")
+	call.Env = append(call.Env, f.OwnEnvironment()...) // git runs the filter, which is this program
 	call.Input = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
 	if _, err := call.Run(ctx); err != nil {
 		return fmt.Errorf("refresh git's index: %w", err)

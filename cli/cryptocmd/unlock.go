@@ -81,7 +81,7 @@ func unlock(ctx context.Context, f *cmdutil.Factory) error {
 	if err := c.write(clear); err != nil {
 		return err
 	}
-	if err := reindex(ctx, c.git, slices.Collect(maps.Keys(clear))); err != nil {
+	if err := reindex(ctx, c.f, c.git, slices.Collect(maps.Keys(clear))); err != nil {
 		return err
 	}
 	f.Say("unlocked: %s in clear", count(len(files)-len(sealed), "file is", "files are"))
@@ -169,7 +169,7 @@ func lock(ctx context.Context, f *cmdutil.Factory, remove bool) error {
 	if err := c.write(sealed); err != nil {
 		return err
 	}
-	if err := reindex(ctx, c.git, slices.Collect(maps.Keys(sealed))); err != nil {
+	if err := reindex(ctx, c.f, c.git, slices.Collect(maps.Keys(sealed))); err != nil {
 		return err
 	}
 	f.Say("locked: %s as git keeps them", count(len(files), "file is", "files are"))

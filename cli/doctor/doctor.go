@@ -126,7 +126,8 @@ func (o *options) env() (doctor.Env, error) {
 	identities := sync.OnceValues(f.Identities().Load) // a passphrase is asked for once
 	env := doctor.Env{
 		Version: f.Version, Identities: identities, NoInput: f.NoInput, Now: f.Now,
-		Folders: []string{f.ConfigDir(), filepath.Join(xdg.CacheHome, "plural"), filepath.Join(xdg.StateHome, "plural")},
+		Environment: f.OwnEnvironment(),
+		Folders:     []string{f.ConfigDir(), filepath.Join(xdg.CacheHome, "plural"), filepath.Join(xdg.StateHome, "plural")},
 	}
 	var err error
 	if env.Program, err = cryptocmd.Program(); err != nil {

@@ -270,7 +270,7 @@ func (o *options) desk(world *pane.World) (*act.Desk, error) {
 	if o.factory.Hub != "" {
 		globals = append(globals, "--hub", o.factory.Hub)
 	}
-	return act.New(world, act.Runner{Program: program, Globals: globals}), nil
+	return act.New(world, act.Runner{Program: program, Globals: globals, Own: o.factory.OwnEnvironment()}), nil
 }
 
 // own adds the person's own commands. A mistake in them keeps nobody from looking at the fleet: it is told.

@@ -101,6 +101,8 @@ type Env struct {
 	// Repo is the installation repo, nil for none; NoRepo says why.
 	Repo   *workspace.Repo
 	NoRepo error
+	// Environment is what git has besides this process's: its filter is this program.
+	Environment []string
 	// NoInput keeps git from asking for passwords.
 	NoInput bool
 	// Identities are the person's keys. It may be called more than once.

@@ -90,6 +90,9 @@ func (h *hunt) started(t testing.TB, name string, pid int) {
 			if os.IsNotExist(err) && i > 0 { // a child that has ended
 				continue
 			}
+			if os.IsPermission(err) {
+				cannotRead(t, "what another process was started with, which keeps it to itself: be root")
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

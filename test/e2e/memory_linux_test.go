@@ -13,6 +13,9 @@ func (h *hunt) memory(t testing.TB, name string, pid int) {
 	t.Helper()
 	for _, file := range []string{"cmdline", "environ"} {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if os.IsPermission(err) {
+			cannotRead(t, "memory of another process, which keeps it to itself: be root")
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,7 +23,7 @@ func (h *hunt) memory(t testing.TB, name string, pid int) {
 	}
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if os.IsPermission(err) {
-		cannotRead(t, "memory of another process: be root, or: sysctl kernel.yama.ptrace_scope=0")
+		cannotRead(t, "memory of another process, which keeps it to itself: be root")
 	}
 	if err != nil {
 		t.Fatal(err)

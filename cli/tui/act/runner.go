@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -23,10 +24,23 @@ type Runner struct {
 	Globals []string
 	// Env is the commands' environment; nil: that of this process.
 	Env []string
+	// Own is what commands of this program have in their environment besides.
+	Own []string
 	// Outside has it run other programs: the first word of a command is one, and Program and Globals count for nothing.
 	Outside bool
 	// Grace is how long a command has to end by itself when it is stopped; 0: ten seconds.
 	Grace time.Duration
+}
+
+func (r *Runner) environment() []string {
+	if r.Outside || len(r.Own) == 0 {
+		return r.Env
+	}
+	env := r.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	return slices.Concat(env, r.Own)
 }
 
 // Result is how a command ended.
@@ -47,7 +61,7 @@ func (r *Runner) Run(ctx context.Context, args []string) Result {
 	}
 	name, args := r.program(args, "--no-input", "--yes", "--color=never")
 	child := exec.CommandContext(ctx, name, args...)
-	child.Env = r.Env
+	child.Env = r.environment()
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.WaitDelay = cmp.Or(r.Grace, 10*time.Second)

@@ -62,7 +62,7 @@ func (d *Desk) handOver(p *plan) tea.Cmd {
 	name, args := p.runner.program(args)
 	//nolint:noctx // it ends when the person ends it
 	child := exec.Command(name, args...)
-	child.Env = p.runner.Env
+	child.Env = p.runner.environment()
 	before := d.head(&job{plan: p})
 	d.away.Store(true)
 	return tea.Exec(&terminal{child: child}, func(err error) tea.Msg {
