@@ -316,7 +316,8 @@ func (p *planner) draft(ctx context.Context, c *candidate, e *edition.Edition) (
 }
 
 func (p *planner) pinned(c *candidate, e *edition.Edition) pinned {
-	return pinned{newest{c.snapshot, idsOf(p.upstreams.of(c)), p.repos}, e.Pins}
+	list := p.upstreams.of(c)
+	return pinned{newest{c.snapshot, idsOf(list), p.repos}, e.Pins, verifiedOf(list)}
 }
 
 // put makes a plan the one in force.

@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -33,7 +34,11 @@ func (s newest) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 type pinned struct {
 	newest
 	pins map[string]edition.Pin
+	// verified are the mirrors of the sources whose signatures count, by name.
+	verified map[string]string
 }
+
+var errUnverified = errors.New("it was pinned before its signatures counted as they do now; what is signed has yet to be fetched")
 
 func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 	if name == "" {
@@ -45,6 +50,8 @@ func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 		return nil, snapshot.ErrNotFetched
 	case pin.Commit == "":
 		return nil, fmt.Errorf("%w: %s", snapshot.ErrNotFetched, pin.Problem)
+	case pin.Verified != s.verified[name]:
+		return nil, fmt.Errorf("%w: %w", snapshot.ErrNotFetched, errUnverified)
 	}
 	return s.repos.At(s.ids[name], pin.Commit)
 }
@@ -57,8 +64,8 @@ func (s pinned) missing(list []source) string {
 	for _, each := range list {
 		for _, ref := range each.want.Refs {
 			pin := s.pins[edition.PinKey(each.Metadata.Name, ref)]
-			if pin.Commit == "" {
-				continue
+			if pin.Commit == "" || pin.Verified != each.verified() {
+				continue // its services are held
 			}
 			if _, err := s.repos.At(each.want.ID, pin.Commit); err != nil {
 				return fmt.Sprintf("commit %s of source %s", pin.Commit, each.Metadata.Name)
@@ -66,6 +73,14 @@ func (s pinned) missing(list []source) string {
 		}
 	}
 	return ""
+}
+
+func verifiedOf(list []source) map[string]string {
+	mirrors := make(map[string]string, len(list))
+	for _, each := range list {
+		mirrors[each.Metadata.Name] = each.verified()
+	}
+	return mirrors
 }
 
 func idsOf(list []source) map[string]string {
@@ -97,12 +112,12 @@ func pins(list []source, repos *gitagent.Set, before *edition.Published) map[str
 		for _, ref := range each.want.Refs {
 			key := edition.PinKey(each.Metadata.Name, ref)
 			if before != nil && !synced {
-				if pin, ok := before.Edition.Pins[key]; ok {
+				if pin, ok := before.Edition.Pins[key]; ok && pin.Verified == each.verified() {
 					out[key] = pin
 					continue
 				}
 			}
-			pin := edition.Pin{}
+			pin := edition.Pin{Verified: each.verified()}
 			if tip, err := repos.Tip(each.want.ID, ref); err != nil {
 				pin.Problem = localAddress.ReplaceAllString(err.Error(), "")
 			} else {

@@ -41,6 +41,14 @@ type source struct {
 	want gitagent.Want
 }
 
+// verified is the mirror in which pins of a source are looked for whose signatures count; empty where none do.
+func (s *source) verified() string {
+	if s.Spec.Verify == nil {
+		return ""
+	}
+	return s.want.ID
+}
+
 func newUpstreams(o *Options, s *signatures) *upstreams {
 	u := &upstreams{allowFile: o.AllowFile, noLoopback: !o.AllowLoopback, identities: o.Identities}
 	u.own = o.installation(s)
@@ -67,7 +75,7 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 		check = s.check
 	}
 	return gitagent.Want{
-		ID: gitagent.ID("installation", address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
+		ID: gitagent.ID("installation", address), Dir: o.ownDir(address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
 				URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check, DescendsFrom: o.RepoDescendsFrom,
@@ -78,6 +86,16 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 			return gitsource.New(own)
 		},
 	}
+}
+
+// ownDir is another for other keys: what they let in, or nobody checked, is not served. The ID stays, by which replicas know each
+// other's while one after the other is started anew.
+func (o *Options) ownDir(address string) string {
+	parts := []string{"installation", address}
+	for _, key := range o.RepoKeys {
+		parts = append(parts, string(key))
+	}
+	return gitagent.ID(parts...)
 }
 
 // of lists the sources of a fleet with the refs that its services read.
@@ -114,15 +132,11 @@ func refsOf(f *fleet.Fleet, s *fleet.Source) []string {
 
 // want describes one source. What keeps it from being asked is told when it is opened.
 func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
-	secret := ""
-	if s.Spec.Auth != nil {
-		secret = s.Spec.Auth.Secret
-	}
 	interval, _ := time.ParseDuration(s.Spec.Interval) // checked when the fleet was loaded; empty means the hub's own
 	access, err := u.access(s, c)
 	address := gitsource.Expand(s.URL())
 	return gitagent.Want{
-		ID: gitagent.ID(s.Kind(), normal(address), secret, contents(s)), Name: outbound.Redact(address), Interval: interval,
+		ID: mirrorOf(s, access), Name: outbound.Redact(address), Interval: interval,
 		Version: versionOfAccess(access, err),
 		Open: func() (mirror.Upstream, error) {
 			if err != nil {
@@ -131,6 +145,17 @@ func (u *upstreams) want(s *fleet.Source, c *candidate) gitagent.Want {
 			return access.Mirror(u.allowFile)
 		},
 	}
+}
+
+// mirrorOf names the mirror of a source. What is verified never is in one with what nobody's signature was asked for, or
+// another's.
+func mirrorOf(s *fleet.Source, access *upstream.Access) string {
+	secret := ""
+	if s.Spec.Auth != nil {
+		secret = s.Spec.Auth.Secret
+	}
+	parts := []string{s.Kind(), normal(gitsource.Expand(s.URL())), secret, contents(s)}
+	return gitagent.ID(append(parts, access.Trust()...)...)
 }
 
 // contents is what else than its address decides what a source's refs lead to.

@@ -53,6 +53,9 @@ type Pin struct {
 	Version string `json:"version,omitempty"`
 	// Problem is why there is no commit.
 	Problem string `json:"problem,omitempty"`
+	// Verified names the mirror that holds what was verified, of a source whose signatures count. One of another mirror is void:
+	// by what counts now the commit was never looked at.
+	Verified string `json:"verified,omitempty"`
 }
 
 // PinKey names a source's ref.

@@ -42,10 +42,12 @@ type SetOptions struct {
 }
 
 // Want is an upstream to follow. Several wants may have one ID: then all their refs are followed, at the shortest of their
-// intervals.
+// intervals. Those that would open it in different ways are not fetched: none of them is to decide for the others.
 type Want struct {
 	// ID names the mirror, on every replica alike.
 	ID string
+	// Dir is the mirror's folder in the set's; empty means the ID.
+	Dir string
 	// Name is the upstream's URL without credentials.
 	Name string
 	// Version changes when Open would give another upstream, for example one with a new credential.
@@ -196,6 +198,9 @@ func (s *Set) merge(wants []Want) map[string]union {
 		if !ok {
 			had = union{want, map[string]bool{}}
 		}
+		if had.Version != want.Version {
+			had.Want = disagreeing(had.Want, want)
+		}
 		had.Interval = min(had.Interval, want.Interval)
 		for _, ref := range want.Refs {
 			had.refs[ref] = true
@@ -205,9 +210,26 @@ func (s *Set) merge(wants []Want) map[string]union {
 	return all
 }
 
+var errDisagree = errors.New("sources of this address name different credentials, host keys or signatures for it: say the same in each of them")
+
+// disagreeing opens nothing. What is wrong with one of them by itself it says first.
+func disagreeing(a, b Want) Want {
+	first, second := a.Open, b.Open
+	a.Version = ID(a.Version, b.Version)
+	a.Open = func() (mirror.Upstream, error) {
+		for _, open := range []func() (mirror.Upstream, error){first, second} {
+			if _, err := open(); err != nil {
+				return nil, err
+			}
+		}
+		return nil, errDisagree
+	}
+	return a
+}
+
 func (s *Set) open(want union) *member {
 	options := Options{
-		Name: want.Name, Dir: filepath.Join(s.options.Dir, want.ID), Interval: s.options.Interval, Timeout: s.options.Timeout,
+		Name: want.Name, Dir: filepath.Join(s.options.Dir, cmp.Or(want.Dir, want.ID)), Interval: s.options.Interval, Timeout: s.options.Timeout,
 		Slots: s.slots, Log: s.options.Log,
 	}
 	if want.First {

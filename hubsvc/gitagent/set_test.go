@@ -327,3 +327,23 @@ func TestManyUpstreamsAreFetchedAFewAtATimeAndTheFirstOneNeverWaits(t *testing.T
 	}
 	stop()
 }
+
+// Whichever came first would decide for the others by which credentials, host keys and signatures all of them are read.
+func TestWantsOfOneMirrorThatOpenItOtherwiseAreNotFetched(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("1")
+	s := newSet(t, t.TempDir())
+	run(t, s.Run)
+	id, other := ID(o.url()), want(o.url(), "main")
+	other.Version = "2"
+	s.Ensure([]Want{want(o.url(), "main"), other})
+	until(t, "it is said", s.Changed(), func() bool { return strings.Contains(s.Status(id).LastError, "say the same in each of them") })
+	if has(at{s, id}, "main", "1")() {
+		t.Error("it is fetched")
+	}
+	other.Version, other.Open = "3", open("ftp://example.org/x")
+	s.Ensure([]Want{want(o.url(), "main"), other})
+	until(t, "what one of them lacks is said first", s.Changed(), func() bool { return strings.Contains(s.Status(id).LastError, "unsupported scheme") })
+	s.Ensure([]Want{want(o.url(), "main")})
+	until(t, "it is fetched once they agree", s.Changed(), has(at{s, id}, "main", "1"))
+}

@@ -42,29 +42,34 @@ type Access struct {
 // it has some.
 func Find(s *fleet.Source, files fs.FS, identities func() ([]age.Identity, error)) (*Access, error) {
 	a := &Access{source: s}
+	if verify := s.Spec.Verify; verify != nil { // before the credentials: whom to believe does not hang on them
+		if err := a.trust(files, verify); err != nil {
+			return a, err
+		}
+	}
 	if auth := s.Spec.Auth; auth != nil {
 		if err := a.open(files, auth, identities); err != nil {
 			return a, fmt.Errorf("credentials of source %s: %w", s.Metadata.Name, err)
 		}
 	}
-	verify := s.Spec.Verify
-	if verify == nil {
-		return a, nil
-	}
+	return a, nil
+}
+
+func (a *Access) trust(files fs.FS, verify *fleet.Verification) error {
 	for _, name := range verify.Keys {
 		key, err := fs.ReadFile(files, name)
 		if err != nil {
-			return a, fmt.Errorf("keys of source %s: %w", s.Metadata.Name, err)
+			return fmt.Errorf("keys of source %s: %w", a.source.Metadata.Name, err)
 		}
 		a.keys = append(a.keys, key)
 	}
 	if verify.Keyless != nil {
 		var err error
 		if a.trustRoot, err = fs.ReadFile(files, verify.Keyless.TrustRoot); err != nil {
-			return a, fmt.Errorf("trust root of source %s: %w", s.Metadata.Name, err)
+			return fmt.Errorf("trust root of source %s: %w", a.source.Metadata.Name, err)
 		}
 	}
-	return a, nil
+	return nil
 }
 
 func (a *Access) open(files fs.FS, auth *fleet.SourceAuth, identities func() ([]age.Identity, error)) error {
@@ -115,18 +120,27 @@ func Unseal(files fs.FS, name string, identities func() ([]age.Identity, error))
 
 // Parts are all that the access is made of, secrets among them: for a hash that changes when any of them does.
 func (a *Access) Parts() []string {
-	parts := []string{string(a.secret), string(a.trustRoot), string(a.credentials.KnownHosts)}
+	parts := append([]string{string(a.secret), string(a.credentials.KnownHosts)}, a.Trust()...)
+	if verify := a.source.Spec.Verify; verify != nil {
+		parts = append(parts, verify.DescendsFrom, verify.Rewinds)
+	}
+	return parts
+}
+
+// Trust is all that decides whose signature counts; nil where everything is believed. Keys that could not be read are not in it.
+func (a *Access) Trust() []string {
+	verify := a.source.Spec.Verify
+	if verify == nil {
+		return nil
+	}
+	parts := []string{"verified"}
 	for _, key := range a.keys {
 		parts = append(parts, string(key))
 	}
-	verify := a.source.Spec.Verify
-	if verify == nil {
-		return parts
-	}
 	if verify.Keyless != nil {
-		parts = append(parts, verify.Keyless.Issuer, verify.Keyless.Identity)
+		parts = append(parts, "keyless", verify.Keyless.Issuer, verify.Keyless.Identity, string(a.trustRoot))
 	}
-	return append(parts, verify.DescendsFrom, verify.Rewinds)
+	return parts
 }
 
 // Mirror speaks with the source's server for a mirror. File URLs are for those who say so.
