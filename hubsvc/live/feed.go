@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// maxFeeds bounds how many views this replica follows at once, maxShown how many objects one has, and maxKept how many all
-	// have together: some hundred bytes each.
+	// maxFeeds bounds how many views this replica follows at once, and maxShown how many objects one has.
 	maxFeeds = 256
 	maxShown = 60_000
-	maxKept  = 500_000
+	// maxSize bounds the bytes of one view's objects, and maxKept those of all together: an object is some hundred bytes.
+	maxSize = 64 << 20
+	maxKept = 256 << 20
 	// maxBehind bounds what one reader does not know yet.
 	maxBehind = 2 * maxShown
 )
@@ -44,7 +45,7 @@ type feeds struct {
 	mu    sync.Mutex // guards what follows, and what is said to be guarded by it
 	start func(*feed)
 	all   map[subject]*feed
-	kept  int // objects in all feeds
+	kept  int // bytes of the objects in all feeds
 }
 
 // feed is one subject's objects, for as long as somebody looks.
@@ -52,7 +53,7 @@ type feed struct {
 	subject
 	feeds *feeds
 	stop  context.CancelFunc
-	// readers and leaving are guarded by the feeds' mutex, as is size, which counts the objects.
+	// readers and leaving are guarded by the feeds' mutex, as is size, which counts the objects' bytes.
 	readers int
 	leaving *time.Timer
 	size    int
@@ -63,7 +64,7 @@ type feed struct {
 	mu       sync.Mutex // guards what follows
 	known    bool       // ready is closed
 	err      error
-	objects  map[string]*channel.Object // by uid
+	objects  inventory
 	readings map[*reading]bool
 }
 
@@ -134,7 +135,7 @@ func (fs *feeds) find(s subject) (*feed, error) {
 		}
 		f = &feed{
 			subject: s, feeds: fs, ready: make(chan struct{}), ended: make(chan struct{}),
-			objects: map[string]*channel.Object{}, readings: map[*reading]bool{},
+			objects: newInventory(), readings: map[*reading]bool{},
 		}
 		fs.all[s] = f
 		fs.start(f)
@@ -183,7 +184,7 @@ func (fs *feeds) evict() bool {
 	return false
 }
 
-// keep counts a feed's objects, and says whether there is room for them.
+// keep counts the bytes of a feed's objects, and says whether there is room for them.
 func (fs *feeds) keep(f *feed, size int) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -243,7 +244,7 @@ func (f *feed) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh := map[string]*channel.Object{}
+	fresh := newInventory()
 	for whole := false; ; {
 		event, err := stream.Recv()
 		if err != nil {
@@ -251,8 +252,8 @@ func (f *feed) follow(ctx context.Context) error {
 		}
 		if whole {
 			err = f.change(event)
-		} else if whole, err = f.gather(fresh, event); whole {
-			fresh = nil
+		} else if whole, err = f.gather(&fresh, event); whole {
+			fresh = inventory{}
 		}
 		if err != nil {
 			return err
@@ -261,29 +262,29 @@ func (f *feed) follow(ctx context.Context) error {
 }
 
 // gather puts together what there is, and shows it when it is whole.
-func (f *feed) gather(fresh map[string]*channel.Object, event *channel.ObjectsEvent) (whole bool, err error) {
+func (f *feed) gather(fresh *inventory, event *channel.ObjectsEvent) (whole bool, err error) {
 	for _, o := range event.GetChanged() {
-		fresh[o.GetUid()] = o
+		fresh.put(clipped(o))
 	}
 	for _, uid := range event.GetDeleted() {
-		delete(fresh, uid)
+		fresh.delete(uid)
 	}
-	if err := f.fits(len(fresh)); err != nil || !event.GetSnapshot() {
+	if err := f.fits(len(fresh.byUID), fresh.size); err != nil || !event.GetSnapshot() {
 		return false, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for uid := range f.objects {
-		if fresh[uid] == nil {
+	for uid := range f.objects.byUID {
+		if fresh.byUID[uid] == nil {
 			f.tell(uid)
 		}
 	}
-	for uid, o := range fresh {
-		if old := f.objects[uid]; old == nil || !same(old, o) {
+	for uid, o := range fresh.byUID {
+		if old := f.objects.byUID[uid]; old == nil || !same(old, o) {
 			f.tell(uid)
 		}
 	}
-	f.objects = fresh
+	f.objects = *fresh
 	if !f.known {
 		f.known = true
 		close(f.ready)
@@ -299,23 +300,25 @@ func same(a, b *channel.Object) bool {
 func (f *feed) change(event *channel.ObjectsEvent) error {
 	f.mu.Lock()
 	for _, o := range event.GetChanged() {
-		f.objects[o.GetUid()] = o
+		o = clipped(o)
+		f.objects.put(o)
 		f.tell(o.GetUid())
 	}
 	for _, uid := range event.GetDeleted() {
-		delete(f.objects, uid)
-		f.tell(uid)
+		if f.objects.delete(uid) { // of what was never there nobody has to be told, and nothing bounds how much that is
+			f.tell(uid)
+		}
 	}
-	size := len(f.objects)
+	count, size := len(f.objects.byUID), f.objects.size
 	f.mu.Unlock()
-	return f.fits(size)
+	return f.fits(count, size)
 }
 
-// fits returns an error when there are more objects than there is room for.
-func (f *feed) fits(size int) error {
-	if size > maxShown || !f.feeds.keep(f, size) {
+// fits returns an error when there are more objects than there is room for, or larger ones.
+func (f *feed) fits(count, size int) error {
+	if count > maxShown || size > maxSize || !f.feeds.keep(f, size) {
 		return &Refusal{
-			Status: http.StatusTooManyRequests, Message: fmt.Sprintf("there are too many objects to show (%d here)", size), Fix: "look at one namespace",
+			Status: http.StatusTooManyRequests, Message: fmt.Sprintf("there are too many objects to show (%d here)", count), Fix: "look at one namespace",
 		}
 	}
 	return nil
@@ -366,8 +369,8 @@ func (f *feed) isKnown() bool {
 func (f *feed) shown() []*channel.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*channel.Object, 0, len(f.objects))
-	for _, o := range f.objects {
+	all := make([]*channel.Object, 0, len(f.objects.byUID))
+	for _, o := range f.objects.byUID {
 		all = append(all, o)
 	}
 	return all
@@ -377,8 +380,8 @@ func (f *feed) shown() []*channel.Object {
 func (f *feed) read() *reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := &reading{wake: make(chan struct{}, 1), changed: make(map[string]bool, len(f.objects))}
-	for uid := range f.objects {
+	r := &reading{wake: make(chan struct{}, 1), changed: make(map[string]bool, len(f.objects.byUID))}
+	for uid := range f.objects.byUID {
 		r.changed[uid] = true
 	}
 	r.wake <- struct{}{}
@@ -400,7 +403,7 @@ func (f *feed) take(r *reading) (changed []*channel.Object, deleted []string, er
 		return nil, nil, &Refusal{Status: http.StatusTooManyRequests, Message: "changes were read too slowly"}
 	}
 	for uid := range r.changed {
-		if o := f.objects[uid]; o != nil {
+		if o := f.objects.byUID[uid]; o != nil {
 			changed = append(changed, o)
 		} else {
 			deleted = append(deleted, uid)

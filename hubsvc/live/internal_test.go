@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
@@ -84,32 +86,75 @@ func FuzzProtocols(f *testing.F) {
 
 func TestFeedsAreBounded(t *testing.T) {
 	fs := newFeeds(nil, 0)
-	f := &feed{feeds: fs, objects: map[string]*channel.Object{}, readings: map[*reading]bool{}}
-	if err := f.fits(maxShown); err != nil {
+	f := &feed{feeds: fs, objects: newInventory(), readings: map[*reading]bool{}}
+	if err := f.fits(maxShown, maxSize); err != nil {
 		t.Error(err)
 	}
 	var no *Refusal
-	if err := f.fits(maxShown + 1); !errors.As(err, &no) || no.Status != http.StatusTooManyRequests {
+	if err := f.fits(maxShown+1, 1); !errors.As(err, &no) || no.Status != http.StatusTooManyRequests {
+		t.Error(err)
+	}
+	if err := f.fits(1, maxSize+1); !errors.As(err, &no) || no.Status != http.StatusTooManyRequests {
 		t.Error(err)
 	}
 	idle := &feed{feeds: fs, subject: subject{cluster: "idle"}, stop: func() {}}
 	fs.all[idle.subject] = idle
-	if err := idle.fits(maxShown); err != nil {
+	if err := idle.fits(1, maxSize); err != nil {
 		t.Error(err)
 	}
 	fs.kept, f.size = maxKept, 0
-	if err := f.fits(maxShown); err != nil || fs.count() != 0 {
+	if err := f.fits(1, maxSize); err != nil || fs.count() != 0 {
 		t.Errorf("%v; %d feeds that nobody looks at are left", err, fs.count())
 	}
 	fs.kept = maxKept
 	f.size = 0
-	if err := f.fits(1); err == nil {
+	if err := f.fits(1, 1); err == nil {
 		t.Error("there is no bound for all feeds")
 	}
 }
 
+// A message of the channel may have a megabyte: sixty thousand objects of that size ended the replica.
+func TestWhatAnAgentSaysOfAnObjectIsBounded(t *testing.T) {
+	long := strings.Repeat("é", channel.MaxMessage/2)
+	object := func() *channel.Object {
+		o := &channel.Object{
+			Uid: "1", Owner: long, Group: long, Version: long, Kind: long, Resource: long, Namespace: long, Name: long, Health: long,
+			Message: long, ResourceVersion: long, CreatedUnixMs: 7, Applied: true, Deleting: true,
+		}
+		o.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), long))
+		return o
+	}
+	f := &feed{feeds: newFeeds(nil, 0), ready: make(chan struct{}), objects: newInventory(), readings: map[*reading]bool{}}
+	fresh := newInventory()
+	if _, err := f.gather(&fresh, &channel.ObjectsEvent{Changed: []*channel.Object{object()}, Snapshot: true}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		got := f.objects.byUID["1"]
+		if size := proto.Size(got); size > maxMessage+10*maxName || f.objects.size != size+perObject {
+			t.Errorf("%s the object has %d bytes, of which %d are counted", when, size, f.objects.size-perObject)
+		}
+		if !utf8.ValidString(got.GetMessage()) || got.GetCreatedUnixMs() != 7 || !got.GetApplied() || !got.GetDeleting() {
+			t.Errorf("%s the object is %v", when, got)
+		}
+	}
+	check("when it is new")
+	if err := f.change(&channel.ObjectsEvent{Changed: []*channel.Object{object()}}); err != nil {
+		t.Fatal(err)
+	}
+	check("when it changes")
+	r := f.read()
+	if err := f.change(&channel.ObjectsEvent{Deleted: []string{"1", long}}); err != nil || f.objects.size != 0 {
+		t.Errorf("%v; %d bytes are counted of nothing", err, f.objects.size)
+	}
+	if _, deleted, _ := f.take(r); len(deleted) != 1 {
+		t.Errorf("%d objects are told to be gone, of the one that was there", len(deleted))
+	}
+}
+
 func TestAReaderThatIsFarBehindIsToldToBeginAnew(t *testing.T) {
-	f := &feed{objects: map[string]*channel.Object{}, readings: map[*reading]bool{}}
+	f := &feed{objects: newInventory(), readings: map[*reading]bool{}}
 	r := f.read()
 	for i := range maxBehind + 10 {
 		f.tell(strconv.Itoa(i))
