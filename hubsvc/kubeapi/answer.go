@@ -4,6 +4,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 
 // protect says to browsers that nothing from here is a page, a script, or to be guessed at.
@@ -25,11 +27,21 @@ func answer(h http.Header, mount string) http.Header {
 		h.Set("Content-Disposition", "attachment")
 	}
 	for _, name := range []string{"Location", "Content-Location"} {
-		if path := h.Get(name); path != "" {
-			h.Set(name, mount+path) // a path of the API server: what leads elsewhere did not come this far
+		path := h.Get(name)
+		h.Del(name)
+		if path != "" && oneReading(path) {
+			h.Set(name, mount+path)
 		}
 	}
 	return h
+}
+
+// oneReading says whether a path is one of the cluster's, however a client resolves it: to "/../prod/api" some add the name of
+// the cluster that answers, and go on to another, with the method, the body and the token of whoever asked. It has to be one
+// that the hub lets in.
+func oneReading(path string) bool {
+	_, err := kubeaccess.Parse(http.MethodGet, path, nil)
+	return err == nil
 }
 
 // instructs says whether a header tells a browser what to do besides showing the answer, or asks people for passwords. What

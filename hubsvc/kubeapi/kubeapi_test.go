@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -292,6 +293,7 @@ func TestAnswersDoNotSpeakForTheHub(t *testing.T) {
 		}
 		w.Header().Set("Content-Security-Policy", "default-src *")
 		w.Header().Set("Location", r.URL.Query().Get("to"))
+		w.Header().Set("Content-Location", r.URL.Query().Get("to"))
 		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
 		w.WriteHeader(http.StatusFound)
 	}))
@@ -301,6 +303,7 @@ func TestAnswersDoNotSpeakForTheHub(t *testing.T) {
 		"Content-Security-Policy":      "default-src 'none'; sandbox; frame-ancestors 'none'",
 		"Cross-Origin-Resource-Policy": "same-origin",
 		"Location":                     "/k8s/edge/api/v1/x",
+		"Content-Location":             "/k8s/edge/api/v1/x",
 		"Content-Type":                 "text/html",
 		"Content-Disposition":          "attachment",
 	}
@@ -323,11 +326,14 @@ func TestAnswersDoNotSpeakForTheHub(t *testing.T) {
 			t.Errorf("%s is sent with %v", kind, resp.Header)
 		}
 	}
-	for _, to := range []string{"https://evil.example.com/", "//evil.example.com/", "javascript:alert(1)", "/%5C/evil.example.com", `/\evil.example.com`} {
+	for _, to := range []string{
+		"https://evil.example.com/", "//evil.example.com/", "javascript:alert(1)", "/%5C/evil.example.com", `/\evil.example.com`,
+		"/../prod/api/v1/pods", "/%2e%2e/prod/api", "/..%2fprod/api", "/api/../../prod/api", "/./../prod/api", "/api/..", "/..;/prod/api", "/api\n/..",
+	} {
 		r := w.request(http.MethodGet, "/api/v1/namespaces/a/services/b/proxy/x", nil)
-		r.URL.RawQuery = "to=" + to
-		if resp, _ := w.do(r, 2); resp.Header.Get("Location") != "" {
-			t.Errorf("%s leads to %s", to, resp.Header.Get("Location"))
+		r.URL.RawQuery = url.Values{"to": {to}}.Encode()
+		if resp, _ := w.do(r, 2); resp.Header.Get("Location") != "" || resp.Header.Get("Content-Location") != "" {
+			t.Errorf("%s leads to %s, %s", to, resp.Header.Get("Location"), resp.Header.Get("Content-Location"))
 		}
 	}
 }
