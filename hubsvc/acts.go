@@ -15,7 +15,7 @@ import (
 
 // Decisions about acts, as the record of requests to clusters has them too.
 const (
-	allowed = "allowed"
+	allowed = audit.Allowed
 	denied  = "denied"
 )
 
@@ -35,6 +35,10 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // which turns them away
 			return
 		}
+		if h.reaching.audit.Insists(who.Name) { // each act has a line before anybody knows whether it may be
+			insisting(w)
+			return
+		}
 		act := audit.Record{
 			Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.Start, Person: who.Name, Groups: who.Groups, Operator: who.Operator,
 			Credential: who.Credential, Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
@@ -48,7 +52,7 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 		answer := &noted{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
 			act.Stage, act.Status, act.Duration = audit.End, answer.status, time.Since(act.Time)
-			if answer.status == http.StatusForbidden {
+			if answer.status/100 == 4 && answer.status != http.StatusConflict { // nothing happened, nor would if it were asked again
 				act.Decision = denied
 			}
 			if err := h.reaching.audit.Write(context.WithoutCancel(r.Context()), act); err != nil {
@@ -57,6 +61,13 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(answer, r)
 	})
+}
+
+func insisting(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "10")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_ = json.NewEncoder(w).Encode(v1.Error{Message: "too much of what you asked for was refused", Fix: "wait ten seconds before you ask again"})
 }
 
 func unwritten(w http.ResponseWriter) {

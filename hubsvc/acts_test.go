@@ -86,6 +86,25 @@ func TestWhatPeopleHaveTheHubDoIsWrittenDown(t *testing.T) {
 	}
 }
 
+func TestWhoeverIsRefusedAllTheTimeWaits(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest} {
+		h, token, end := recording(t)
+		asked := 0
+		front := h.recorded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.WriteHeader(status)
+		}))
+		var last *httptest.ResponseRecorder
+		for range 100 {
+			last = ask(t, front, http.MethodPost, "/v1/services/web/suspend", token)
+		}
+		if last.Code != http.StatusTooManyRequests || last.Header().Get("Retry-After") == "" || asked > 40 {
+			t.Errorf("%d: the last answer is %d, after %d that were looked at", status, last.Code, asked)
+		}
+		end()
+	}
+}
+
 func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
 	h, token, end := recording(t)
 	end() // nothing is written any more

@@ -3,7 +3,7 @@
 // It refuses to know what is worth a record, and which requests there are: the rooms that pass them on say so. Records go
 // through a bounded queue to a file of JSON lines, each of which names the hash of the line before it, so that a line that
 // was changed or taken out shows. Of what must not be lost the writer waits for room in the queue, or is told that there is
-// none; what may be lost is counted when it is.
+// none; what may be lost is counted when it is. What somebody is refused too often shares lines.
 package audit
 
 import (
@@ -73,6 +73,9 @@ const (
 	End   = "end"
 )
 
+// Allowed is the decision about what was not refused.
+const Allowed = "allowed"
+
 // Unwritable says that an act that must have a record cannot get one.
 type Unwritable struct {
 	Dir   string
@@ -136,12 +139,17 @@ type Log struct {
 	closing chan struct{} // closed when nobody may begin to wait any more
 	gate    sync.RWMutex  // held by whoever puts something into the queue; guards closed
 	closed  bool
+
+	refusals refusals
 }
 
 // Open opens the log, and goes on where its newest file ends. Nothing is written before Run.
 func Open(o Options) (*Log, error) {
 	o = o.withDefaults()
-	l := &Log{Options: o, queue: make(chan Record, o.Queue), hurry: make(chan struct{}, 1), closing: make(chan struct{}), recent: newRing(o.Recent)}
+	l := &Log{
+		Options: o, queue: make(chan Record, o.Queue), hurry: make(chan struct{}, 1), closing: make(chan struct{}), recent: newRing(o.Recent),
+		refusals: refusals{by: map[string]*refused{}},
+	}
 	var err error
 	if l.file, err = openFile(o, l.recent.add); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
@@ -161,6 +169,9 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	if l.closed {
 		return l.lose(r, errClosed)
 	}
+	if r.Decision != Allowed && !l.refusals.take(&r, l.Now()) {
+		return nil
+	}
 	if cause := l.broken.Load(); cause != nil && r.Must && r.Stage == Start {
 		return l.lose(r, *cause)
 	}
@@ -176,6 +187,9 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	l.urge(r)
 	return l.await(ctx, r)
 }
+
+// Insists says whether somebody is refused so often that not each time has a line of its own.
+func (l *Log) Insists(person string) bool { return l.refusals.insists(person, l.Now()) }
 
 // urge ends the wait for more records.
 func (l *Log) urge(r Record) {
@@ -242,6 +256,7 @@ func (l *Log) Run(ctx context.Context) error {
 			return l.finish(pending)
 		case <-tick.C:
 			l.file.sync()
+			pending = append(pending, l.refusals.due(l.Now(), false)...)
 		case r := <-l.gated(pending):
 			if !r.Must {
 				l.dwell(ctx)
@@ -301,6 +316,7 @@ func (l *Log) finish(pending []Record) error {
 	l.gate.Lock()
 	l.closed = true
 	l.gate.Unlock()
+	pending = append(pending, l.refusals.due(l.Now(), true)...)
 	for {
 		pending = l.gather(pending)
 		if len(pending) == 0 {

@@ -493,3 +493,50 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// Somebody with a token and no role at all pushed the records of everybody else out of the log, in less than a minute.
+func TestWhoIsRefusedDoesNotFillTheLog(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	l := open(t, options(dir, func(o *audit.Options) { o.Now = func() time.Time { return now } }))
+	stop := run(t, l)
+	refused := record("eve")
+	refused.Person, refused.Decision, refused.Cause = "eve", "denied", "no"
+	const asked = 5000
+	for range asked {
+		write(t, l, refused)
+	}
+	other := refused
+	other.Person, other.ID = "bob", "bob"
+	write(t, l, record("ana"), other, must(refused, audit.Start), must(refused, audit.End))
+	if !l.Insists("eve") || l.Insists("bob") || l.Insists("ana") {
+		t.Error("not eve, but somebody else is refused too often")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, id := range ids(t, dir) {
+		count[id]++
+	}
+	if count["ana"] != 1 || count["bob"] != 1 || count["eve"] > 40 || count["eve"] < 30 {
+		t.Errorf("lines are %v", count)
+	}
+	if want := fmt.Sprintf("no (%d like it, refused since the line before, have none)", asked-count["eve"]+2); !strings.Contains(string(text(t, dir)), want) {
+		t.Errorf("nothing says %q:\n%.2000s", want, text(t, dir))
+	}
+}
+
+func TestLinesAreHardlyLongerThanWhatTheyRepeat(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, options(dir))
+	stop := run(t, l)
+	long := record("1")
+	long.Path = strings.Repeat("&<>", 1000)
+	write(t, l, long)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if size := len(text(t, dir)); size > len(long.Path)+500 {
+		t.Errorf("%d bytes are %d in the log", len(long.Path), size)
+	}
+}

@@ -46,6 +46,7 @@ type file struct {
 	size     int64
 	unsynced bool
 	prev     string
+	text     bytes.Buffer // JSON, and then the same in ASCII
 	buffer   bytes.Buffer
 }
 
@@ -147,12 +148,14 @@ func (f *file) append(r *Record) error {
 			return err
 		}
 	}
-	text, err := json.Marshal(line{r, f.prev})
-	if err != nil {
+	f.text.Reset()
+	encoder := json.NewEncoder(&f.text)
+	encoder.SetEscapeHTML(false) // no browser reads it, and an ampersand is not to take six bytes
+	if err := encoder.Encode(line{r, f.prev}); err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
 	f.buffer.Reset()
-	plain(&f.buffer, text)
+	plain(&f.buffer, bytes.TrimSuffix(f.text.Bytes(), []byte("\n")))
 	n, err := f.out.Write(append(f.buffer.Bytes(), '\n'))
 	f.unsynced = true
 	if err != nil {

@@ -67,7 +67,7 @@ const (
 	decisionLimited = "limited"
 )
 
-// Bounds of what a record repeats of what a client says, in bytes.
+// Bounds of what a record repeats of what a client says, in bytes as they are written.
 const (
 	maxAgent     = 256
 	maxForwarded = 256
@@ -75,12 +75,26 @@ const (
 	maxName      = 256
 )
 
-// clip bounds what a client says.
+// clip bounds what a client says, by the bytes that it takes in a record: there a quotation mark has two, and what is not
+// printed as it is has six or twelve.
 func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
+	left := most
+	for at, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			left -= 2
+		case r > 0xffff:
+			left -= 12
+		case r < ' ' || r >= 0x7f:
+			left -= 6
+		default:
+			left--
+		}
+		if left < 0 {
+			return strings.ToValidUTF8(s[:at], "") + "..."
+		}
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return s
 }
 
 // clientID is what a client may call its own request: nothing that could be mistaken for more than a name.
