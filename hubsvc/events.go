@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,12 +12,33 @@ import (
 	"github.com/pluralsh/plural/api/channel"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/view"
 )
 
 // eventSubject is where a replica says what agents told it. All show it; the one that edits the fleet tells sinks.
 const eventSubject = "plural.event"
 
-// happened takes in what a cluster's agent says happened.
+// heard takes in what a cluster's agent says happened. What the hub alone can know it does not believe.
+func (h *hub) heard(cluster string, said *channel.Event) {
+	if hubsOwn(said.GetReason()) {
+		h.Log.Debug("an agent's event is left out: only the hub says that", "cluster", cluster, "reason", said.GetReason())
+		return
+	}
+	h.happened(cluster, said)
+}
+
+func hubsOwn(reason string) bool {
+	switch reason {
+	case view.Silent, view.Back, view.Served, view.Refused, view.EventsLimited, reportsLimited:
+		return true
+	}
+	return strings.HasPrefix(reason, "Upgrade")
+}
+
+// reportsLimited is the reason of what exceeded tells.
+const reportsLimited = "ReportsLimited"
+
+// happened takes in what happened in a cluster.
 func (h *hub) happened(cluster string, said *channel.Event) {
 	e := eventOf(cluster, said, time.Now())
 	if h.replica.conn != nil {
@@ -35,7 +57,7 @@ func (h *hub) happened(cluster string, said *channel.Event) {
 // exceeded tells people of a cluster whose agent reports in a loop.
 func (h *hub) exceeded(cluster string) {
 	h.happened(cluster, &channel.Event{
-		Reason: "ReportsLimited", Warning: true, UnixMs: time.Now().UnixMilli(),
+		Reason: reportsLimited, Warning: true, UnixMs: time.Now().UnixMilli(),
 		Message: fmt.Sprintf("the agent of cluster %s reports more often than the hub takes: what is shown of the cluster lags. If it goes on, "+
 			"look at plural logs agent/%s for what changes all the time; if somebody else has its key, register the cluster anew", cluster, cluster),
 	})

@@ -7,9 +7,11 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,9 +76,11 @@ const DefaultEvery = 5 * time.Minute
 const (
 	// gathering is how long the same on several clusters is put together.
 	gathering = 5 * time.Second
-	// maxPending bounds the events that are being gathered, maxKnown what is remembered of those that were told.
-	maxPending = 10_000
-	maxKnown   = 50_000
+	// maxPending bounds the events that are being gathered, maxPendingOf those of one cluster, and maxKnown what is remembered of
+	// those that were told.
+	maxPending   = 10_000
+	maxPendingOf = 1000
+	maxKnown     = 50_000
 )
 
 // Options of a Notifier. All are set but Gather.
@@ -105,13 +109,21 @@ type Notifier struct {
 	// pending are what is being gathered, by what makes them the same, in the order in which they came.
 	pending map[sameness]*Message
 	order   []sameness
-	// told says when the same may be told again; repeated how often it was kept back since.
-	told   map[sameness]silence
+	// begun counts those of pending by the cluster that was the first.
+	begun map[string]int
+	// told says when the same may be told again of a cluster that was named; of others it is news.
+	told   map[named]silence
 	queues map[string]*queue // by sink
 }
 
 // sameness is what makes two events one for a sink.
 type sameness struct{ sink, service, reason, key, message string }
+
+// named is what a message told, for each cluster that it names: the words of one keep nothing back that another says.
+type named struct {
+	sameness
+	cluster string
+}
 
 // silence is for how long the same is not told again.
 type silence struct {
@@ -133,8 +145,10 @@ type Message struct {
 	// Dropped is how many messages before this one were lost.
 	Dropped int `json:"dropped,omitempty"`
 
-	due  time.Time
-	sink string
+	due   time.Time
+	every time.Duration
+	begun string
+	sink  string
 }
 
 // maxClusters bounds the names in a message.
@@ -147,7 +161,7 @@ func New(o Options) *Notifier {
 	}
 	return &Notifier{
 		Options: o, courier: newCourier(o.NoLoopback), counts: newCounters(o.Metrics), wake: make(chan struct{}, 1),
-		pending: make(map[sameness]*Message), told: make(map[sameness]silence), queues: make(map[string]*queue),
+		pending: make(map[sameness]*Message), begun: make(map[string]int), told: make(map[named]silence), queues: make(map[string]*queue),
 	}
 }
 
@@ -168,44 +182,49 @@ func (n *Notifier) Note(e Event) {
 func (n *Notifier) note(route *Route, e *Event, now time.Time) {
 	same := sameness{route.Sink, e.Service, e.Reason, e.Key, e.Message}
 	if m, ok := n.pending[same]; ok {
-		m.add(e)
+		n.add(m, same, e, now)
 		return
 	}
-	if s, ok := n.told[same]; ok && now.Before(s.until) {
+	of := named{same, e.Cluster}
+	if s, ok := n.told[of]; ok && now.Before(s.until) {
 		s.kept++
-		n.told[same] = s
+		n.told[of] = s
 		n.counts.kept.Inc()
 		return
 	}
-	if len(n.pending) >= maxPending {
+	if len(n.pending) >= maxPending || n.begun[e.Cluster] >= maxPendingOf {
 		n.counts.dropped.Inc()
 		return
 	}
-	every := route.Every
-	if every == 0 {
-		every = DefaultEvery
-	}
 	m := &Message{
-		ID: rand.Text(), Workspace: n.Workspace(), Event: *e, Repeated: n.told[same].kept, due: now.Add(n.Gather), sink: route.Sink,
+		ID: rand.Text(), Workspace: n.Workspace(), Event: *e,
+		due: now.Add(n.Gather), every: cmp.Or(route.Every, DefaultEvery), begun: e.Cluster, sink: route.Sink,
 	}
 	m.Cluster = ""
-	m.add(e)
-	n.remember(same, silence{until: now.Add(every)}, now)
+	n.add(m, same, e, now)
+	n.begun[e.Cluster]++
 	n.pending[same] = m
 	n.order = append(n.order, same)
 	signal(n.wake)
 }
 
-func (m *Message) add(e *Event) {
+// add counts an event in a message, and names its cluster while there is room.
+func (n *Notifier) add(m *Message, same sameness, e *Event, now time.Time) {
 	m.Count++
-	if e.Cluster != "" && len(m.Clusters) < maxClusters {
+	if len(m.Clusters) >= maxClusters || slices.Contains(m.Clusters, e.Cluster) {
+		return
+	}
+	if e.Cluster != "" {
 		m.Clusters = append(m.Clusters, e.Cluster)
 	}
+	of := named{same, e.Cluster}
+	m.Repeated += n.told[of].kept
+	n.remember(of, silence{until: now.Add(m.every)}, now)
 }
 
 // remember keeps when the same may be told again. When there is too much to remember, what is over goes first, then all: the
 // worst is that something is told twice.
-func (n *Notifier) remember(same sameness, s silence, now time.Time) {
+func (n *Notifier) remember(of named, s silence, now time.Time) {
 	if len(n.told) >= maxKnown {
 		for key, s := range n.told {
 			if !now.Before(s.until) {
@@ -216,7 +235,7 @@ func (n *Notifier) remember(same sameness, s silence, now time.Time) {
 	if len(n.told) >= maxKnown {
 		clear(n.told)
 	}
-	n.told[same] = s
+	n.told[of] = s
 }
 
 // Run tells until ctx ends. What has not been told by then is lost.
@@ -273,6 +292,9 @@ func (n *Notifier) release() (fresh []*queue) {
 		}
 		n.order = n.order[1:]
 		delete(n.pending, same)
+		if n.begun[m.begun]--; n.begun[m.begun] == 0 {
+			delete(n.begun, m.begun)
+		}
 		if _, ok := table.Sinks[m.sink]; !ok {
 			continue // it went while this was gathered
 		}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -149,6 +150,58 @@ func TestWhatWasToldIsToldAgainOnlyAfterThePause(t *testing.T) {
 	n.Note(event)
 	if got := decode(t, in.messages(3)[2]); got.Key != "" || got.Repeated != 7 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Whoever has one cluster said "Silent" of it every five minutes, and nobody heard when another fell silent.
+func TestWhatOneClusterSaysKeepsNothingOfAnotherBack(t *testing.T) {
+	in := newInbox(t, nil)
+	n, move := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	silent := func(cluster string) Event {
+		return Event{Cluster: cluster, Reason: "Silent", Warning: true, Message: "its agent does not report any more"}
+	}
+	n.Note(silent("dev"))
+	in.messages(1)
+	move(30 * time.Second)
+	for range 3 {
+		n.Note(silent("dev"))
+	}
+	n.Note(silent("prod"))
+	if got := decode(t, in.messages(2)[1]); !slices.Equal(got.Clusters, []string{"prod"}) || got.Count != 1 {
+		t.Errorf("%+v", got)
+	}
+	n.Note(silent("prod"))
+	move(DefaultEvery)
+	n.Note(silent("dev"))
+	n.Note(silent("prod"))
+	if got := decode(t, in.messages(3)[2]); len(got.Clusters) != 2 || got.Repeated != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOneClusterDoesNotTakeTheRoomOfOthers(t *testing.T) {
+	in := newInbox(t, nil)
+	n, move := telling(t, one(Sink{Name: "hook", Kind: Webhook, Target: in.URL}))
+	n.Gather = time.Hour
+	flood := func(cluster string) {
+		for i := range maxPending {
+			n.Note(Event{Cluster: cluster, Service: fmt.Sprint("s", i), Reason: "Failed", Warning: true})
+		}
+	}
+	pending := func() int {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.pending)
+	}
+	flood("dev")
+	n.Note(Event{Cluster: "prod", Service: "db", Reason: "Failed", Warning: true})
+	if got := pending(); got != maxPendingOf+1 {
+		t.Errorf("%d are gathered of two clusters", got)
+	}
+	move(2 * time.Hour)
+	n.release()
+	if got := pending(); got != 0 || len(n.begun) != 0 {
+		t.Errorf("%d are gathered, of %v", got, n.begun)
 	}
 }
 

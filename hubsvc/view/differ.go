@@ -1,13 +1,27 @@
 package view
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+// Reasons of events that nobody but the hub can know of.
+const (
+	Silent  = "Silent"
+	Back    = "Back"
+	Served  = "Served"
+	Refused = "Refused"
+	// EventsLimited says that a cluster has more events than are kept.
+	EventsLimited = "EventsLimited"
 )
 
 // differ notes what is different between what stands in a place and what will.
@@ -17,6 +31,7 @@ func (v *View) differ(was, is *entry, now time.Time) {
 	for i := range was.rows {
 		left[was.rows[i].service()] = &was.rows[i]
 	}
+	var unasked []v1.Event // what happened to what nothing asks for: the agent names it, and as much of it as it likes
 	for i := range is.rows {
 		r := &is.rows[i]
 		before := left[r.service()]
@@ -24,20 +39,57 @@ func (v *View) differ(was, is *entry, now time.Time) {
 		if before == nil || moved || !before.same(r) {
 			v.changed(is, r, moved)
 		}
-		if before != nil && was.said != nil && !was.stale && !is.stale {
-			v.transition(is, before, r, now)
+		if before == nil || was.said == nil || was.stale || is.stale {
+			continue
+		}
+		switch event, ok := transition(is, before, r, now); {
+		case ok && r.want == nil:
+			unasked = append(unasked, event)
+		case ok:
+			v.note(event)
 		}
 	}
 	for _, r := range left {
 		v.changed(is, r, true)
 		if r.want == nil && was.said != nil {
-			v.note(v1.Event{Time: now, Cluster: is.name(), Service: r.service(), Reason: "Removed"})
+			unasked = append(unasked, v1.Event{Time: now, Cluster: is.name(), Service: r.service(), Reason: "Removed"})
 		}
 	}
+	v.noteTogether(unasked)
 	if moved || !sameSummary(was, is) {
 		v.changes.add(change{kind: v1.ChangedClusters, cluster: is.name()})
 	}
 	v.silence(was, is, now)
+}
+
+// fewTogether is up to how many events of one report, for the same reason, are told one by one.
+const fewTogether = 10
+
+// noteTogether tells one event for each reason of which there are many.
+func (v *View) noteTogether(all []v1.Event) {
+	slices.SortFunc(all, func(a, b v1.Event) int {
+		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Service, b.Service))
+	})
+	for len(all) > 0 {
+		same := 1
+		for same < len(all) && all[same].Reason == all[0].Reason {
+			same++
+		}
+		if same > fewTogether {
+			names := make([]string, 0, fewTogether)
+			for _, e := range all[:fewTogether] {
+				names = append(names, e.Service)
+			}
+			all[0].Service, all[0].Key = "", ""
+			all[0].Message = clip(fmt.Sprintf("%d services that nothing asks for here: %s, ...", same, strings.Join(names, ", ")), maxMessage)
+			v.note(all[0])
+		} else {
+			for _, e := range all[:same] {
+				v.note(e)
+			}
+		}
+		all = all[same:]
+	}
 }
 
 // changed notes that a row is another. One that is gone may come back with other tags: that counts as moved.
@@ -60,16 +112,16 @@ func (v *View) silence(was, is *entry, now time.Time) {
 	switch {
 	case was.said == nil || was.stale == is.stale:
 	case is.stale:
-		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: "Silent", Warning: true, Message: "its agent does not report any more"})
+		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: Silent, Warning: true, Message: "its agent does not report any more"})
 	default:
-		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: "Back", Message: "its agent reports again"})
+		v.note(v1.Event{Time: now, Cluster: is.name(), Reason: Back, Message: "its agent reports again"})
 	}
 }
 
-// transition tells of a service that has become well, or something else than well, on one cluster.
-func (v *View) transition(e *entry, was, is *row, now time.Time) {
+// transition is the event of a service that has become well, or something else than well, on one cluster.
+func transition(e *entry, was, is *row, now time.Time) (v1.Event, bool) {
 	if was.phase == is.phase {
-		return
+		return v1.Event{}, false
 	}
 	event := v1.Event{Time: now, Cluster: e.name(), Service: is.service(), Message: clip(is.said(), maxMessage)}
 	if is.want != nil {
@@ -78,7 +130,7 @@ func (v *View) transition(e *entry, was, is *row, now time.Time) {
 	switch is.phase {
 	case v1.Healthy:
 		if rank(was.phase) < rank(v1.Held) || was.phase == v1.Stale {
-			return // it was on its way, or merely not heard of
+			return v1.Event{}, false // it was on its way, or merely not heard of
 		}
 		event.Reason = "Recovered"
 	case v1.Held:
@@ -88,9 +140,9 @@ func (v *View) transition(e *entry, was, is *row, now time.Time) {
 	case v1.Failed:
 		event.Reason, event.Warning = "Failed", true
 	case v1.Progressing, v1.Pending, v1.Removing, v1.Stale, v1.Unregistered:
-		return
+		return v1.Event{}, false
 	}
-	v.note(event)
+	return event, true
 }
 
 // announce tells of a commit that is served, or refused.
@@ -100,10 +152,10 @@ func (v *View) announce(was, is *Desired, now time.Time) {
 		return
 	}
 	if was.Served.ID != is.Served.ID {
-		v.note(v1.Event{Time: now, Reason: "Served", Message: clip(is.Served.ID+" "+is.Served.Subject, maxMessage)})
+		v.note(v1.Event{Time: now, Reason: Served, Message: clip(is.Served.ID+" "+is.Served.Subject, maxMessage)})
 	}
 	if len(is.Refused) > 0 && (len(was.Refused) == 0 || was.Head.ID != is.Head.ID) {
-		v.note(v1.Event{Time: now, Reason: "Refused", Warning: true, Message: clip(is.Head.ID+" "+is.Refused[0].Message, maxMessage)})
+		v.note(v1.Event{Time: now, Reason: Refused, Warning: true, Message: clip(is.Head.ID+" "+is.Refused[0].Message, maxMessage)})
 	}
 }
 
@@ -155,6 +207,9 @@ func (v *View) lookAtUpgrades() {
 const (
 	sameFor    = 10 * time.Second
 	keptEvents = 2048
+	// eventsAtOnce and eventsEach bound those of one cluster: it is not to push those of all others out.
+	eventsAtOnce = 300
+	eventsEach   = 10 * time.Second
 )
 
 // events are the newest, in a ring.
@@ -162,6 +217,40 @@ type events struct {
 	ring []v1.Event
 	// next is the number of the next event; they count from 0.
 	next uint64
+	// paces are those of clusters that had some.
+	paces map[string]*pace
+}
+
+// pace is how often a cluster may have an event. Limited says that it was told that some are left out.
+type pace struct {
+	*rate.Limiter
+	limited bool
+}
+
+// admits says whether an event has a place within the bounds of its cluster. What the hub itself finds out about a cluster has.
+func (v *View) admits(e *v1.Event) bool {
+	if e.Cluster == "" || e.Reason == Silent || e.Reason == Back || e.Reason == EventsLimited {
+		return true
+	}
+	now, p := v.Now(), v.events.paces[e.Cluster]
+	if p == nil {
+		p = &pace{Limiter: rate.NewLimiter(rate.Every(eventsEach), eventsAtOnce)}
+		v.events.paces[e.Cluster] = p
+	}
+	if p.TokensAt(now) >= eventsAtOnce/2 {
+		p.limited = false
+	}
+	if p.AllowN(now, 1) {
+		return true
+	}
+	if !p.limited {
+		p.limited = true
+		v.note(v1.Event{
+			Time: now, Cluster: e.Cluster, Reason: EventsLimited, Warning: true,
+			Message: "more happens on it than is told: what is shown of its services is right, and events are left out",
+		})
+	}
+	return false
 }
 
 func (e *events) at(number uint64) (v1.Event, bool) {
@@ -202,6 +291,9 @@ func (v *View) keep(e v1.Event) bool {
 		if before.Cluster == e.Cluster && before.Service == e.Service && before.Reason == e.Reason && before.Key == e.Key {
 			return false
 		}
+	}
+	if !v.admits(&e) {
+		return false
 	}
 	if len(v.events.ring) < keptEvents {
 		v.events.ring = append(v.events.ring, e)

@@ -117,6 +117,10 @@ type cell struct {
 
 func (e *entry) name() string { return e.cluster.Metadata.Name }
 
+// maxLeftovers bounds the rows of a cluster that nothing asks for: those the agent can name as it likes, others with each report,
+// and whoever follows changes has to hear of each.
+const maxLeftovers = 1000
+
 // join joins one cluster.
 func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *said, stale bool) *entry {
 	e := &entry{cluster: cluster, said: s, stale: stale, asked: len(deployments), phase: v1.Healthy}
@@ -134,7 +138,7 @@ func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *said, st
 		e.rows = append(e.rows, e.desired(d, f))
 	}
 	for i := range facts {
-		if taken == len(facts) {
+		if taken == len(facts) || len(e.rows)-e.asked == maxLeftovers {
 			break
 		}
 		if !has(deployments, facts[i].service.Value()) {
