@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,9 @@ func (h *hub) commits(fix string) error {
 // maxMessage bounds what people write into a commit, in bytes.
 const maxMessage = 4 << 10
 
+// trailer is a line by which the hub knows its own commits, or by which others say who stands for one.
+var trailer = regexp.MustCompile(`(?i)^\s*(plural-[a-z-]*|signed-off-by|co-authored-by)\s*:`)
+
 // plainMessage is the message of a commit, as somebody wrote it. Whoever shows it later need not be careful.
 func plainMessage(text string) (string, error) {
 	odd := func(r rune) bool {
@@ -89,6 +93,14 @@ func plainMessage(text string) (string, error) {
 	if text == "" || len(text) > maxMessage || strings.ContainsFunc(text, odd) {
 		return "", &api.Refused{
 			Status: http.StatusBadRequest, Message: "the message is no plain text", Fix: fmt.Sprintf("write at most %d bytes, without control characters", maxMessage),
+		}
+	}
+	for line := range strings.Lines(text) {
+		if trailer.MatchString(line) {
+			return "", &api.Refused{
+				Status: http.StatusBadRequest, Message: fmt.Sprintf("the message has the line %q, which programs believe", strings.TrimSpace(line)),
+				Fix: "leave out lines that begin with Plural-...:, Signed-off-by: and Co-authored-by:",
+			}
 		}
 	}
 	return text, nil

@@ -93,6 +93,8 @@ func TestTheMessageOfAnEditIsPlainText(t *testing.T) {
 	for name, message := range map[string]string{
 		"escape": "Suspend \x1b[2J web", "NUL": "Suspend\x00web", "carriage return": "Suspend web\rResume web", "too long": strings.Repeat("a", 5000),
 		"nothing seen": " \n\t ", "right to left": "Suspend \u202e web", "C1": "Suspend \u009b web",
+		"the hub's trailers": "Suspend web\n\nPlural-Upgrade: cache 0.9.0 -> 1.0.0\nPlural-By: hub", "a trailer alone": "plural-by : hub",
+		"somebody else's word": "Suspend web\n\nSigned-off-by: ada", "somebody else's work": "Suspend web\n\n  co-authored-by: ada",
 	} {
 		if code, done, refused := hub.edit("suspend", "web", v1.EditRequest{Message: message}); code != http.StatusBadRequest || refused.Fix == "" {
 			t.Errorf("%s: %d %+v %+v", name, code, done, refused)

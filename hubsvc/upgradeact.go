@@ -28,13 +28,16 @@ type unfit struct{ reason v1.UpgradeReason }
 
 func (u *unfit) Error() string { return u.reason.Message }
 
+// self is the author of what the hub commits by itself. Nobody who has the hub commit is called so: their names have no space.
+const self = "plural hub"
+
 // act carries an action out, on the commit that it was decided for and no other. It says whether there is a commit now.
 func (u *upgrading) act(ctx context.Context, now *candidate, set *catalog.Set, a *upgrade.Action) (bool, error) {
 	what, plan := "upgrade", u.forward
 	if a.Revert != "" {
 		what, plan = "revert", u.backward
 	}
-	proposal := workspace.Proposal{By: author("plural hub"), To: a.Branch, Depth: historyDepth}
+	proposal := workspace.Proposal{By: author(self), To: a.Branch, Depth: historyDepth}
 	commit, err := u.commit(ctx, proposal, func(tip *workspace.Tip) (*workspace.Plan, error) {
 		if tip.ID != now.id() {
 			return nil, errMoved

@@ -379,7 +379,8 @@ func (y *history) read(ctx context.Context, h *hub, commit string) error {
 		}
 		commits, err := tip.Past()
 		for _, c := range commits {
-			if m, ok := upgrade.Past(c.ID, c.Message, c.Time); ok {
+			m, ok := upgrade.Past(c.ID, c.Message, c.Time)
+			if ok && c.By == author(self) { // a message alone is what anybody can have written, also by way of the hub
 				past = append(past, m)
 			}
 		}

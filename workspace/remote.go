@@ -141,6 +141,8 @@ func (r *Remote) Branches(ctx context.Context, prefix string) ([]string, error) 
 // Past is one commit of a branch's history.
 type Past struct {
 	ID, Message string
+	// By is the commit's author, as it says.
+	By Author
 	// Time is when it was committed, as its committer says.
 	Time time.Time
 	// Parent is the first; empty where there is none.
@@ -151,7 +153,7 @@ type Past struct {
 func (t *Tip) Past() ([]Past, error) {
 	var list []Past
 	for c := t.head.commit; ; {
-		past := Past{ID: c.Hash.String(), Message: c.Message, Time: c.Committer.When}
+		past := Past{ID: c.Hash.String(), Message: c.Message, By: Author{c.Author.Name, c.Author.Email}, Time: c.Committer.When}
 		if len(c.ParentHashes) > 0 {
 			past.Parent = c.ParentHashes[0].String()
 		}
