@@ -7,10 +7,14 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
+	"strings"
+	"unicode"
 
 	"filippo.io/age"
 
@@ -78,6 +82,9 @@ func (a *Access) open(files fs.FS, auth *fleet.SourceAuth, identities func() ([]
 		if err != nil {
 			return err
 		}
+		if err := bound(flat, a.source.URL()); err != nil {
+			return fmt.Errorf("%s: %w", auth.Secret, err)
+		}
 		a.secret = plain
 		if a.credentials, err = outbound.ParseCredentials(flat); err != nil {
 			return fmt.Errorf("%s: %w", auth.Secret, err)
@@ -87,6 +94,31 @@ func (a *Access) open(files fs.FS, auth *fleet.SourceAuth, identities func() ([]
 		a.credentials.KnownHosts = append([]byte(auth.KnownHosts+"\n"), a.credentials.KnownHosts...)
 	}
 	return nil
+}
+
+// hostsKey is the key of a sealed file that says which hosts its credentials are for. The file says it and not the source: who
+// may write the one need not be who sealed the other.
+const hostsKey = "hosts"
+
+// bound takes the hosts out of a sealed file's values. The error is that they are there, and the URL's is none of them.
+func bound(flat map[string]string, address string) error {
+	text, ok := flat[hostsKey]
+	if !ok {
+		return nil
+	}
+	delete(flat, hostsKey)
+	u, err := url.Parse(gitsource.Expand(address))
+	if err != nil {
+		return err
+	}
+	standard := map[string]string{"https": "443", "http": "80", "oci": "443", "ssh": "22"}[u.Scheme]
+	host, port := strings.ToLower(u.Hostname()), cmp.Or(u.Port(), standard)
+	for _, entry := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if entry == net.JoinHostPort(host, port) || entry == host && port == standard {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is not for %s: its key %s does not name it, so whoever may seal the file has to add it there", u.Host, hostsKey)
 }
 
 // Unseal opens a sealed file of flat keys. Only its errors may leave: none repeats a value.
