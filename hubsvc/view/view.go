@@ -227,7 +227,8 @@ func (v *View) Stands(service string) []Stand {
 	return out
 }
 
-// Waiting are the tokens of a service's deletions that wait for somebody, on all clusters however many there are.
+// Waiting are the tokens of a service's deletions that wait for somebody, on all clusters however many there are. A token that
+// stands for something else than it is shown with is none.
 func (v *View) Waiting(service string) map[string]bool {
 	v.settled()
 	defer v.mu.Unlock()
@@ -237,7 +238,7 @@ func (v *View) Waiting(service string) map[string]bool {
 		return tokens
 	}
 	for _, c := range tally.rows() {
-		if c.row.fact != nil && c.row.fact.held != nil {
+		if c.row.fact != nil && c.row.fact.held != nil && c.row.fact.vouched {
 			tokens[c.row.fact.held.Token] = true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -409,6 +410,35 @@ func TestAnswerAboutManyClustersShowsFewLogs(t *testing.T) {
 	}
 }
 
+func waits(names ...string) *api.Held {
+	return &api.Held{Token: budget.Token(names), Count: uint32(len(names)), Names: names}
+}
+
+// A token is agreed to for all clusters: the agent of one had people agree, by what it showed of its own, to what another held back.
+func TestATokenStandsForWhatIsShown(t *testing.T) {
+	volume, old := "PersistentVolumeClaim shop/db-0", "ConfigMap shop/old"
+	many := make([]string, 60)
+	for i := range many {
+		many[i] = fmt.Sprint("ConfigMap shop/", i)
+	}
+	for what, test := range map[string]struct {
+		held *api.Held
+		want bool
+	}{
+		"what is shown":               {waits(old, volume), true},
+		"something else":              {&api.Held{Token: budget.Token([]string{volume}), Count: 1, Names: []string{old}}, false},
+		"more than is shown":          {&api.Held{Token: budget.Token([]string{volume, old}), Count: 2, Names: []string{old}}, false},
+		"nothing":                     {&api.Held{Token: budget.Token([]string{volume})}, false},
+		"more than there is room for": {&api.Held{Token: budget.Token(many), Count: 60, Names: many[:50]}, true},
+	} {
+		w := newWorld([]string{"dev"}, []string{"web"})
+		w.says("dev", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: test.held})
+		if got := w.view().Waiting("web")[test.held.GetToken()]; got != test.want {
+			t.Errorf("a token for %s can be agreed to: %v", what, got)
+		}
+	}
+}
+
 // An agreement is about all clusters: what one answer has no room for waits as well.
 func TestEveryTokenThatWaitsIsKnownHoweverManyClustersThereAre(t *testing.T) {
 	names := make([]string, 600)
@@ -418,14 +448,14 @@ func TestEveryTokenThatWaitsIsKnownHoweverManyClustersThereAre(t *testing.T) {
 	w := newWorld(names, []string{"web"})
 	for _, name := range names {
 		w.says(name, 0, &api.ServiceReport{
-			Service: "web", Phase: api.Phase_HELD, Message: strings.Repeat("much to say ", 30), Held: &api.Held{Token: "token-of-" + name, Count: 1},
+			Service: "web", Phase: api.Phase_HELD, Message: strings.Repeat("much to say ", 30), Held: waits(name),
 		})
 	}
 	v := w.view()
 	if service, _ := v.Service("web"); service.LeftOut == 0 {
 		t.Fatal("one answer has room for all: this shows nothing")
 	}
-	if waiting := v.Waiting("web"); len(waiting) != len(names) || !waiting["token-of-c599"] {
+	if waiting := v.Waiting("web"); len(waiting) != len(names) || !waiting[waits("c599").GetToken()] {
 		t.Errorf("%d of %d tokens", len(waiting), len(names))
 	}
 	if waiting := v.Waiting("nobody"); len(waiting) != 0 {
