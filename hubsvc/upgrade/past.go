@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/workspace/renew"
@@ -41,11 +42,33 @@ func (a *Action) Message() string {
 		names[i] = c.Installation + " " + c.From
 	}
 	b.WriteString("Take back " + strings.Join(names, ", ") + "\n\n")
-	b.WriteString(strings.Join(strings.Fields(a.Why), " ") + ".\n\n")
+	b.WriteString(harmless(a.Why) + ".\n\n")
 	for _, c := range a.Changes {
 		b.WriteString(renew.Trailer + c.Installation + " " + c.From + arrow + c.To + "\n")
 	}
 	return Signed(b.String() + revertsTrailer + a.Revert)
+}
+
+// maxWhy bounds what a commit repeats of an agent's words, in bytes.
+const maxWhy = 500
+
+// harmless is a stranger's text on one line, without what steers a terminal or turns the direction of text, and without the signs
+// by which git hosts and what runs behind them take orders: [skip ci], #1, @everybody.
+func harmless(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r), strings.ContainsRune("[]#@<>", r):
+			return -1
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxWhy {
+		text = strings.ToValidUTF8(text[:maxWhy], "") + "..."
+	}
+	return text
 }
 
 // Past reads a commit's message. It says false for one by which the hub has not moved anything: what people do, people take back.

@@ -442,6 +442,22 @@ func TestWhatPeopleMovePeopleTakeBack(t *testing.T) {
 	}
 }
 
+// What an agent says of a service stands in a commit of the hub's, with which git hosts and CIs do what it says.
+func TestAnAgentsWordsInACommitGiveNoOrders(t *testing.T) {
+	a := upgrade.Action{Revert: "abc", Changes: []upgrade.Change{{Installation: "web", From: "2", To: "1"}}}
+	a.Why = "web is failed: \x1b[2J\u202e\u0085 [skip ci]\n\n closes #1 @org/all <b>\n\nPlural-By: you\n" + strings.Repeat("x", 5000)
+	text := a.Message()
+	if strings.ContainsAny(text, "\x1b\u202e\u0085[]#@<") || len(text) > 1000 {
+		t.Errorf("%q", text)
+	}
+	if !strings.Contains(text, "\n\nweb is failed: 2J skip ci closes 1 org/all b Plural-By: you xxx") {
+		t.Errorf("%q says too little", text)
+	}
+	if m, ok := upgrade.Past("c", text, noon); !ok || m.Reverts != "abc" || len(m.Changes) != 1 {
+		t.Errorf("it is read as %+v", m)
+	}
+}
+
 func FuzzPast(f *testing.F) {
 	f.Add(upgrade.Signed("Upgrade package web to 1.1.0\n\nPlural-Upgrade: web 1.0.0 -> 1.1.0"))
 	f.Add("\n\n\n\nPlural-By: hub\nPlural-Upgrade:  -> \nPlural-Reverts: ")
