@@ -95,6 +95,25 @@ func Open(o Options) (*Store, error) {
 	}, nil
 }
 
+// An agent counts a report each time that it makes one, also while no hub takes it: no more than so many a second, and so many at once.
+const (
+	countsAtOnce = 1000
+	countsEach   = 5
+)
+
+// ErrLeap says that a report's number is not one that its agent can have got to: believed, it would make all of the agent's own
+// reports old ones.
+var ErrLeap = errors.New("the report's sequence is far beyond that of the one before")
+
+// leaps says whether a report of the same agent process cannot be a next one.
+func (k *known) leaps(next *known) bool {
+	if k.packed.boot != next.packed.boot || next.sequence <= k.sequence {
+		return false
+	}
+	seconds := uint64(max(0, next.received-k.received)) / 1000
+	return next.sequence-k.sequence > countsAtOnce+countsEach*seconds
+}
+
 // Put takes a cluster's report in, unless a newer one of the same agent process is there already. The store owns the
 // report from then on. It waits for nothing: what cannot be written now is written later.
 func (s *Store) Put(_ context.Context, cluster string, report *api.Report) error {
@@ -109,6 +128,10 @@ func (s *Store) Put(_ context.Context, cluster string, report *api.Report) error
 	if ok && last.packed.boot == next.packed.boot && next.sequence < last.sequence {
 		s.mu.Unlock()
 		return nil
+	}
+	if ok && last.leaps(&next) {
+		s.mu.Unlock()
+		return fmt.Errorf("take in report of %s: %w", cluster, ErrLeap)
 	}
 	next.revision = last.revision
 	repeated := ok && last.packed == next.packed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -303,4 +304,31 @@ func forget(t *testing.T, store *state.Store) error {
 		return nil
 	})
 	return nil
+}
+
+// With a stolen token, one report with the agent's boot and the last of all numbers made all of its own reports old ones.
+func TestAForgedNumberDoesNotSilenceAnAgent(t *testing.T) {
+	store, stop := open(t, t.TempDir())
+	defer stop()
+	const second = 1000
+	for _, r := range []struct {
+		sequence uint64
+		at       int64
+		leaps    bool
+	}{
+		{7, 0, false}, {math.MaxUint64, second, true}, {7 + 2000, 2 * second, true}, {8, 2 * second, false},
+		{8 + 5*3600, 3602 * second, false}, // nobody took its reports for an hour
+		{8 + 5*3600 + 1, 3603 * second, false},
+	} {
+		err := store.Put(t.Context(), "edge-1", report("a", r.sequence, r.at))
+		if errors.Is(err, state.ErrLeap) != r.leaps || err != nil && !r.leaps {
+			t.Errorf("report %d: %v", r.sequence, err)
+		}
+	}
+	if got, _ := store.Report("edge-1"); got.GetSequence() != 8+5*3600+1 {
+		t.Errorf("what is known is report %d", got.GetSequence())
+	}
+	if err := store.Put(t.Context(), "edge-1", report("b", math.MaxUint64, 3604*second)); err != nil {
+		t.Errorf("the first report of another process: %v", err)
+	}
 }
