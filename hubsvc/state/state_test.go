@@ -316,7 +316,10 @@ func TestAForgedNumberDoesNotSilenceAnAgent(t *testing.T) {
 		at       int64
 		leaps    bool
 	}{
-		{7, 0, false}, {math.MaxUint64, second, true}, {7 + 2000, 2 * second, true}, {8, 2 * second, false},
+		{7, 0, false},
+		{math.MaxUint64, second, true},
+		{7 + 2000, 2 * second, true},
+		{8, 2 * second, false},
 		{8 + 5*3600, 3602 * second, false}, // nobody took its reports for an hour
 		{8 + 5*3600 + 1, 3603 * second, false},
 	} {
