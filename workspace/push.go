@@ -202,7 +202,7 @@ func contains(whole, part *object.Commit) (bool, error) {
 }
 
 // Contains says whether the current branch is at the commit, or came past it. A commit that this clone does not have, it
-// does not contain.
+// does not contain, nor anything but the whole id of one.
 func (r *Repo) Contains(commit string) (bool, error) {
 	g, err := r.open()
 	if err != nil {
@@ -212,7 +212,11 @@ func (r *Repo) Contains(commit string) (bool, error) {
 	if err != nil || h.commit == nil {
 		return false, err
 	}
-	part, err := g.CommitObject(plumbing.NewHash(commit))
+	id := plumbing.NewHash(commit) // which takes no notice of what follows the id
+	if id.String() != commit {
+		return false, nil
+	}
+	part, err := g.CommitObject(id)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
 		return false, nil
 	}

@@ -287,6 +287,20 @@ func TestCommitOfWhatIsThereIsNoCommit(t *testing.T) {
 	}
 }
 
+func TestABranchContainsCommitsByTheirWholeIDsOnly(t *testing.T) {
+	here, there := clones(t)
+	commit(t, there, map[string]string{"services/theirs.yaml": "theirs\n"})
+	head, theirs := gitIn(t, here.Root(), "rev-parse", "HEAD"), gitIn(t, there.Root(), "rev-parse", "HEAD")
+	gitIn(t, here.Root(), "fetch", "-q", there.Root(), "HEAD:refs/tags/"+head+"-x")
+	for commit, want := range map[string]bool{
+		head: true, head + "-x": false, head + "00": false, head[:39]: false, strings.ToUpper(head): false, theirs: false, "": false,
+	} {
+		if got, err := here.Contains(commit); err != nil || got != want {
+			t.Errorf("%q: %v, %v", commit, got, err)
+		}
+	}
+}
+
 func TestPushCatchesUpWithOthers(t *testing.T) {
 	here, there := clones(t)
 	commit(t, there, map[string]string{"services/theirs.yaml": "theirs\n", "services/README.md": "new\n"})

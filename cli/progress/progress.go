@@ -84,7 +84,7 @@ func jsonLine(e event) string {
 }
 
 func plainLine(e event) string {
-	line := fmt.Sprintf("%s %-8s %s", e.Time.Format(time.TimeOnly), e.State, e.Step)
+	line := fmt.Sprintf("%s %-8s %s", e.Time.Format(time.TimeOnly), e.State, ui.Clean(e.Step))
 	if e.Text != "" {
 		line += ": " + ui.Clean(e.Text)
 	}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,19 @@ func TestLines(t *testing.T) {
 		var out bytes.Buffer
 		story(New(&ui.Streams{ErrOut: &out, Width: 80}, format, clock()))
 		golden(t, file, out.String())
+	}
+}
+
+func TestAStepsNameSendsNothingToATerminal(t *testing.T) {
+	const name = "x\x1b]52;c;aGk=\x07\n::warning::forged/step"
+	var out bytes.Buffer
+	New(&ui.Streams{ErrOut: &out}, "text", clock()).Start(name)
+	d := &drawn{model{streams: &ui.Streams{Width: 200}, now: clock(), spinner: spinner.New()}}
+	d.Start(name)
+	for _, shown := range []string{out.String(), d.model.View().Content} {
+		if strings.ContainsAny(shown, "\x1b\x07") || strings.Count(shown, "\n") != 1 {
+			t.Errorf("%q", shown)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func (m model) line(r row) string {
 	case "failed":
 		mark, took = m.streams.Paint(ui.Red, "✗"), r.took
 	}
-	line := fmt.Sprintf("  %s %-16s %s", mark, r.Step, ui.Clean(r.Text))
+	line := fmt.Sprintf("  %s %-16s %s", mark, ui.Clean(r.Step), ui.Clean(r.Text))
 	seconds := m.streams.Paint(ui.Faint, fmt.Sprintf("%5.1fs", took.Seconds()))
 	const tail = 8
 	line = ansi.Truncate(line, max(m.streams.Width-tail, 20), "…")

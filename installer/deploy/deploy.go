@@ -135,7 +135,7 @@ type BehindError struct{ Commit, By string }
 
 // Error names the commit.
 func (e *BehindError) Error() string {
-	return fmt.Sprintf("commit %.12s, which %s deployed, is not in this branch: deploying it would undo that", e.Commit, e.By)
+	return fmt.Sprintf("commit %.12s, which %s deployed, is not in this branch, and nothing is deployed or taken down without it", e.Commit, e.By)
 }
 
 // Fix says what to do.
@@ -275,7 +275,7 @@ func (d *Deploy) Refused(ctx context.Context) error {
 
 // mayGo says whether a step that is gone said, when it was taken, that what it makes may be destroyed.
 func (d *Deploy) mayGo(ctx context.Context, id plan.ID) bool {
-	then, err := openWorld(ctx, d.Repo, d.done(id).Commit)
+	then, err := d.openDeployed(ctx, d.done(id))
 	if err != nil {
 		return false
 	}
@@ -292,12 +292,8 @@ func (d *Deploy) ahead() error {
 				continue
 			}
 			seen[step.Commit] = true
-			ok, err := d.Repo.Contains(step.Commit)
-			if err != nil {
+			if err := d.contains(step); err != nil {
 				return err
-			}
-			if !ok {
-				return &BehindError{Commit: step.Commit, By: step.By}
 			}
 		}
 	}

@@ -253,7 +253,7 @@ func (e *ForgottenError) Fix() string {
 
 // destroy takes down what a module made, with the module as it was carried out.
 func (r *runner) destroy(ctx context.Context, id plan.ID, was *ledger.Step, log io.Writer, t *run.Progress) error {
-	then, err := openWorld(ctx, r.Repo, was.Commit)
+	then, err := r.openDeployed(ctx, was)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ const aside = 4
 func (r *runner) services(
 	ctx context.Context, id plan.ID, step *compose.Step, commit string, done *ledger.Step, t *run.Progress,
 ) (owes bool, err error) {
-	state, err := offline.Open(r.Repo, commit)
+	state, err := offline.At(r.Repo, commit)
 	if err != nil {
 		return false, err
 	}

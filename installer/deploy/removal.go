@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -127,15 +128,21 @@ func (r *runner) gone(ctx context.Context, service, cluster string, told func(st
 	return r.Hub.Gone(ctx, service, cluster, told)
 }
 
-// takeAway removes a service from a cluster. Where the commit that it was put there by still says how it renders, its hooks of
-// deletion run.
+// takeAway removes a service from a cluster. Where the commit that it was put there by is in this branch and still says how it
+// renders, its hooks of deletion run.
 func (r *runner) takeAway(
 	ctx context.Context, from *release.Cluster, cluster, service string, was *ledger.Step, agent bool, told func(string),
 ) (*release.Leftovers, error) {
 	if agent {
 		return from.Uproot(ctx, service, was.Namespaces[service], told)
 	}
-	state, err := offline.Open(r.Repo, was.Commit)
+	if err := r.contains(was); errors.As(err, new(*BehindError)) {
+		told("without its hooks of deletion: " + err.Error())
+		return from.Remove(ctx, service, was.Namespaces[service], told)
+	} else if err != nil {
+		return nil, err
+	}
+	state, err := offline.At(r.Repo, was.Commit)
 	if err != nil {
 		return from.Remove(ctx, service, was.Namespaces[service], told)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/installer/ledger"
 	"github.com/pluralsh/plural/installer/plan"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/compose"
@@ -44,7 +45,25 @@ type view struct {
 // deployed are the paths that a deploy reads and that must be committed.
 func deployed() []string { return []string{"packages", lockfile.File, workspace.Manifest, "clusters"} }
 
-// openWorld opens a commit; an empty one means HEAD, and that nothing may differ from it in the work tree.
+// openDeployed opens the commit by which a step was taken. Whoever may push a branch, a tag or the record is no reason to carry out
+// what they wrote: it has to be in this branch.
+func (d *Deploy) openDeployed(ctx context.Context, step *ledger.Step) (*world, error) {
+	if err := d.contains(step); err != nil {
+		return nil, err
+	}
+	return openWorld(ctx, d.Repo, step.Commit)
+}
+
+// contains refuses a step that was taken by a commit which this branch does not have.
+func (d *Deploy) contains(step *ledger.Step) error {
+	ok, err := d.Repo.Contains(step.Commit)
+	if err == nil && !ok {
+		err = &BehindError{Commit: step.Commit, By: step.By}
+	}
+	return err
+}
+
+// openWorld opens a commit by its id; an empty one means HEAD, and that nothing may differ from it in the work tree.
 func openWorld(ctx context.Context, repo *workspace.Repo, commit string) (*world, error) {
 	if commit == "" {
 		git, err := gitcmd.Find(ctx, repo.Root())
@@ -72,7 +91,7 @@ func openWorld(ctx context.Context, repo *workspace.Repo, commit string) (*world
 
 // load makes a commit the world.
 func (w *world) load(commit string) error {
-	state, err := offline.Open(w.repo, commit)
+	state, err := offline.At(w.repo, commit)
 	if err != nil {
 		return err
 	}

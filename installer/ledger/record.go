@@ -9,16 +9,18 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
 	// format is that of the record's file.
 	format = 1
-	// maxRecord bounds the record's file, in bytes; maxInstallations, maxSteps and maxName what it may hold.
+	// maxRecord bounds the record's file, in bytes; maxInstallations, maxSteps and maxLockID what it may hold.
 	maxRecord        = 16 << 20
 	maxInstallations = 10_000
 	maxSteps         = 1_000
-	maxName          = 253
+	maxLockID        = 253
 
 	// recordFile is the record's file in the tree that Ref names. Beside it is a folder for what belongs to steps: sealed files.
 	recordFile = "record.json"
@@ -146,7 +148,7 @@ func (r *Record) encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// check refuses what no run of this program records: names become paths elsewhere.
+// check refuses what no run of this program records: names become paths and lines on a terminal elsewhere, commits are opened.
 func (r *Record) check() error {
 	if len(r.Installations) > maxInstallations {
 		return fmt.Errorf("it names more than %d installations", maxInstallations)
@@ -167,7 +169,7 @@ func (r *Record) check() error {
 			}
 		}
 	}
-	if r.Lock != nil && (r.Lock.ID == "" || len(r.Lock.ID) > maxName) {
+	if r.Lock != nil && (r.Lock.ID == "" || len(r.Lock.ID) > maxLockID) {
 		return fmt.Errorf("its lock has the id %.300q", r.Lock.ID)
 	}
 	return nil
@@ -180,6 +182,9 @@ func (s *Step) check(name string) error {
 	if s == nil {
 		return fmt.Errorf("step %q is empty", name)
 	}
+	if s.Commit != "" && !isCommit(s.Commit) {
+		return fmt.Errorf("step %q: %.300q is no commit's id", name, s.Commit)
+	}
 	if s.State != "" && (!strings.HasPrefix(s.State, sealedDir) || !fs.ValidPath(s.State)) {
 		return fmt.Errorf("step %q: file %q does not lie below %s", name, s.State, sealedDir)
 	}
@@ -187,10 +192,15 @@ func (s *Step) check(name string) error {
 }
 
 func checkName(name string) error {
-	if name == "" || len(name) > maxName || strings.ContainsAny(name, "/\\\x00") || !fs.ValidPath(name) || name == "." {
+	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("%.300q is no name", name)
 	}
 	return nil
+}
+
+// isCommit says whether text is the whole id of a commit, as git writes it by SHA-1 or by SHA-256.
+func isCommit(text string) bool {
+	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // keeps are the files of the record that belong to any of its steps.

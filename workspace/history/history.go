@@ -230,7 +230,11 @@ func (l *Log) Holds(commit, part string) (bool, error) {
 }
 
 func (l *Log) commit(id string) (*object.Commit, error) {
-	c, err := object.GetCommit(l.objects, plumbing.NewHash(id))
+	hash := plumbing.NewHash(id) // which takes no notice of what follows the id
+	if hash.String() != id {
+		return nil, fmt.Errorf("read commit %.12q: it is no commit's id", id)
+	}
+	c, err := object.GetCommit(l.objects, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read commit %.12s: %w", id, err)
 	}

@@ -45,6 +45,15 @@ func Open(repo *workspace.Repo, commit string) (*State, error) {
 	return files.Fleet()
 }
 
+// At reads repo's fleet at a commit that is known by its id, as Open does; no branch or tag of the same name is taken for it.
+func At(repo *workspace.Repo, commit string) (*State, error) {
+	snap, err := snapshot.At(repo.Root(), snapshot.Hash(commit))
+	if err != nil {
+		return nil, err
+	}
+	return (&Files{snap}).Fleet()
+}
+
 // Fleet is what the files say. Mistakes in them are a fleet.Errors.
 func (f *Files) Fleet() (*State, error) {
 	loaded, err := fleet.Load(f.snap.FS())

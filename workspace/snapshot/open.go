@@ -17,6 +17,27 @@ import (
 // Open takes a snapshot of a revision (HEAD, a branch, a tag, a commit's hash) of a local repository. The folder is a
 // work tree or a bare repository. The repository is only read.
 func Open(dir, revision string) (*Snapshot, error) {
+	repo, err := openRepository(dir)
+	if err != nil {
+		return nil, err
+	}
+	id, err := repo.ResolveRevision(plumbing.Revision(revision))
+	if err != nil {
+		return nil, fmt.Errorf("open repository %q: find revision %q: %w", dir, revision, err)
+	}
+	return Of(repo.Storer, Hash(id.String()))
+}
+
+// At takes a snapshot of a commit by its id, whatever branches and tags the repository has.
+func At(dir string, commit Hash) (*Snapshot, error) {
+	repo, err := openRepository(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Of(repo.Storer, commit)
+}
+
+func openRepository(dir string) (*git.Repository, error) {
 	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if errors.Is(err, git.ErrRepositoryNotExists) { // a folder in a work tree; asked for first, it would hide a bare repository
 		repo, err = git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
@@ -24,11 +45,7 @@ func Open(dir, revision string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: %w", dir, err)
 	}
-	id, err := repo.ResolveRevision(plumbing.Revision(revision))
-	if err != nil {
-		return nil, fmt.Errorf("open repository %q: find revision %q: %w", dir, revision, err)
-	}
-	return Of(repo.Storer, Hash(id.String()))
+	return repo, nil
 }
 
 // Of takes a snapshot of a commit that is among the objects. They are only read.

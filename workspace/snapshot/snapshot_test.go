@@ -110,6 +110,21 @@ func treeLine(t *testing.T, mode, name, id string) string {
 	return mode + " " + name + "\x00" + string(raw)
 }
 
+func TestACommitIsOpenedByItsIDAndByNoTagOfThatName(t *testing.T) {
+	r := newRepo(t)
+	id := r.commit("a", "mine")
+	other := r.commit("a", "theirs")
+	r.git("update-ref", "refs/tags/"+id, other)
+	r.git("update-ref", "refs/tags/"+id+"-x", other)
+	s, err := At(r.dir, Hash(id))
+	if err != nil || s.Commit().ID != id {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := At(r.dir, Hash(id+"-x")); err == nil {
+		t.Errorf("a tag's name opens %s", s.Commit().ID)
+	}
+}
+
 func TestTreesThatGitWouldNotWriteAreRefusedByName(t *testing.T) {
 	r := newRepo(t)
 	r.commit("a", "1")
