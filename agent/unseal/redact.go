@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ const (
 	shortest = 4
 	// run is how many bytes of the inside of a value are one too many.
 	run = 12
+	// layers is how often base64 is decoded that is in base64.
+	layers = 3
 	// maxSearched is how many bytes of values are looked for.
 	maxSearched = 1 << 20
 	// maxParsed is how large a plaintext is looked into for its values, in bytes.
@@ -29,9 +32,9 @@ const (
 	unrepeated = "what was said is not repeated: it may hold something of the large sealed files here"
 )
 
-// Redact puts *** in place of values, of their usual encodings, of longer pieces of them, and of beginnings that were cut
-// off by dots. It is for what others say of plaintext that went through their hands. Where there are too many values to look
-// for, nothing of the message is left.
+// Redact puts *** in place of values, of their usual encodings, of longer pieces of them, of beginnings that were cut off by
+// dots, and of base64 that holds a value among other text. It is for what others say of plaintext that went through their hands.
+// Where there are too many values to look for, nothing of the message is left.
 func Redact(message string, values []string) string {
 	if len(values) == 0 || message == "" {
 		return message
@@ -57,6 +60,7 @@ func Redact(message string, values []string) string {
 			inside.hidePieces(form, hidden)
 		}
 	}
+	hideEncoded(message, values, layers, hidden)
 	var out strings.Builder
 	for i := range len(message) {
 		switch {
@@ -67,6 +71,48 @@ func Redact(message string, values []string) string {
 		}
 	}
 	return out.String()
+}
+
+// encodedText is what may be base64, of either alphabet.
+var encodedText = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}={0,2}`)
+
+// hideEncoded hides base64 whose plaintext holds a value: what was encoded together with other text, as in a basic auth header, or
+// in a pull secret, where one is in another, so many times. All plaintext is searched at once, for a search costs what the values
+// measure that may be in it.
+func hideEncoded(message string, values []string, layers int, hidden []bool) {
+	found := encodedText.FindAllStringIndex(message, -1)
+	if len(found) == 0 || layers == 0 {
+		return
+	}
+	var all []byte
+	longest := 0
+	ends := make([]int, len(found)) // of what each decodes to
+	for i, at := range found {
+		text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(message[at[0]:at[1]], "="))
+		for skip := range 4 { // something else of the alphabet may stand before it
+			rest := text[skip:]
+			if len(rest)%4 == 1 { // which no encoding has
+				rest = rest[:len(rest)-1]
+			}
+			decoded, _ := base64.RawStdEncoding.DecodeString(rest) // all of it is of the alphabet
+			all, longest = append(append(all, decoded...), 0), max(longest, len(decoded))
+		}
+		ends[i] = len(all)
+	}
+	plain, inside := string(all), make([]bool, len(all))
+	for _, value := range values {
+		for _, form := range forms(value, longest) {
+			hideWhole(plain, form, inside)
+		}
+	}
+	hideEncoded(plain, values, layers-1, inside)
+	begin := 0
+	for i, at := range found {
+		if slices.Contains(inside[begin:ends[i]], true) {
+			mark(hidden, at[0], at[1]-at[0])
+		}
+		begin = ends[i]
+	}
 }
 
 // forms are the ways in which a value, or a line of it, is printed, but for those that are sure to be longer than most.

@@ -18,11 +18,15 @@ func TestNoFormOfAValueIsRepeated(t *testing.T) {
 		{value, "***"},
 		{fmt.Sprintf("Invalid value: %q: no", value), `Invalid value: "***": no`},
 		{"in a URL: " + url.QueryEscape(value), "in a URL: ***"},
-		{"data: " + base64.StdEncoding.EncodeToString([]byte(value)) + ";", "data: ***;"},
+		{"data: " + encode(value) + ";", "data: ***;"},
 		{"cannot unmarshal !!str `" + value[:7] + "...` into int", "cannot unmarshal !!str `***...` into int"},
 		{"cut short: " + value[:9] + "…", "cut short: ***…"},
 		{"a piece: " + value[8:22] + " of it", "a piece: *** of it"},
 		{"line two is second-line", "line two is ***"},
+		{"auth: " + encode("bot:"+value+"\n") + ";", "auth: ***;"},
+		{"/v1/" + base64.RawURLEncoding.EncodeToString([]byte("{"+value+"}")), "***"},
+		{encode(`{"auth":"` + encode("bot:"+value) + `"}`), "***"},
+		{encode("bot:somebody-else's") + " stays", encode("bot:somebody-else's") + " stays"},
 		{"twice " + value + value, "twice ***"},
 		{"yes, 5 and abc stay", "yes, 5 and abc stay"},
 	} {
@@ -37,6 +41,8 @@ func TestNoFormOfAValueIsRepeated(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func FuzzRedact(f *testing.F) {
 	f.Add("the password is hunter2, they said", "hunter2", "other value")

@@ -50,7 +50,8 @@ below a comment that names its service and clusters. Services whose files, or a
 part of them, lie in another repository cannot be rendered here; render a clone
 of it with --path, which needs no installation repo at all.
 
-What is sealed is opened with your own identities, and printed as ***.`,
+What is sealed is opened with your own identities, and printed as ***, and so is
+every value of a Secret beside it.`,
 		Example: cmdutil.Example(
 			"plural render",
 			"plural render podinfo --cluster edge-1 --commit HEAD~1",
@@ -84,7 +85,7 @@ func NewCmdOfService(f *cmdutil.Factory) *cobra.Command {
 
 Where clusters get different manifests, each rendition stands below a comment that
 names its clusters. What is sealed is opened with your own identities, and printed
-as ***.`,
+as ***, and so is every value of a Secret beside it.`,
 		Example: cmdutil.Example(
 			"plural service render podinfo --cluster edge-1",
 			"plural svc render podinfo --commit HEAD~1 -o name"),

@@ -10,6 +10,9 @@ import (
 	"sync"
 
 	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/unseal"
@@ -156,13 +159,32 @@ func (o *opened) silent(err error) error {
 	return errors.New(unseal.Redact(err.Error(), o.values))
 }
 
-// Mask puts *** in place of what was sealed. What says which object it is stays.
+// Mask puts *** in place of what was sealed, and of all values of Secrets where anything was: a chart may have hashed or encrypted
+// what it puts there. What says which object it is stays, and so do the keys.
 func (r *Rendition) Mask() {
 	if len(r.Sealed) == 0 {
 		return
 	}
 	for _, object := range r.Objects {
+		if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
+			hideSecret(object.Object)
+		}
 		object.Object, _ = r.masked(object.Object, ".").(map[string]any) // a map stays one
+	}
+}
+
+// hideSecret hides each value of a Secret, also in the copy that kubectl apply keeps of it.
+func hideSecret(secret map[string]any) {
+	for _, place := range [][]string{{"data"}, {"stringData"}, {"metadata", "annotations", corev1.LastAppliedConfigAnnotation}} {
+		switch v, _, _ := unstructured.NestedFieldNoCopy(secret, place...); v := v.(type) {
+		case nil:
+		case map[string]any:
+			for key := range v {
+				v[key] = "***"
+			}
+		default:
+			_ = unstructured.SetNestedField(secret, "***", place...) // what holds it is a map
+		}
 	}
 }
 
