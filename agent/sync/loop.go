@@ -108,6 +108,7 @@ func (s *Syncer) remember(last news) *loopState {
 	}
 	for name, d := range good {
 		state.services[name] = &service{name: name, desired: d, good: d, applied: d, due: time.Now()}
+		s.masked.Store(name, unopened{})
 	}
 	for name, m := range memories {
 		svc := state.services[name]
@@ -124,6 +125,7 @@ func (s *Syncer) remember(last news) *loopState {
 		if svc.desired == nil && svc.good == nil {
 			s.forget(name)
 			delete(state.services, name)
+			s.masked.Delete(name)
 		}
 	}
 	return state

@@ -98,12 +98,33 @@ func (p *pass) keep(r rendered) {
 	p.masked.Store(p.result.service, r.secrets)
 }
 
-// Mask is a text about an object of a service with nothing in it that was sealed for the service's newest render.
+// Mask is a text about an object of a service with nothing in it that was sealed for the service's newest render. An object of no
+// service that is known here may be below one of any: all that was sealed is masked then. Of a service that was live before the
+// agent began, and has not been opened since, nobody knows what to mask: nothing is left of the text.
 func (s *Syncer) Mask(service, text string) string {
-	secrets, _ := s.masked.Load(service)
-	values, _ := secrets.([]string) // nobody has rendered it: nothing of it was opened
+	if text == "" {
+		return ""
+	}
+	var values []string
+	opened := true
+	add := func(_, sealed any) bool {
+		of, ok := sealed.([]string)
+		values, opened = append(values, of...), opened && ok
+		return opened
+	}
+	if sealed, ok := s.masked.Load(service); ok {
+		add(service, sealed)
+	} else {
+		s.masked.Range(add)
+	}
+	if !opened {
+		return ""
+	}
 	return unseal.Redact(text, values)
 }
+
+// unopened is in the place of a service's values until it is opened for the first time.
+type unopened struct{}
 
 // silence is what others say of a deployment with nothing in it that was sealed.
 func (p *pass) silence(ctx context.Context, d *api.Deployment, text string) string {

@@ -148,7 +148,7 @@ type Syncer struct {
 	press     press
 	// looks and hurries hold a value when somebody cannot wait: for the next poll, for the passes of what is named below.
 	looks, hurries chan struct{}
-	// masked are the values that no view of a service may repeat: []string by service.
+	// masked are the values that no view of a service may repeat, by service: []string, or unopened.
 	masked sync.Map
 
 	mu      sync.Mutex // guards what follows

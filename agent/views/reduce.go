@@ -23,13 +23,13 @@ func (t *table) reduce(obj metav1.Object) *channel.Object {
 	shown := show(id, facts, t.kind, t.res)
 	shown.Owner, shown.Message = owner(obj), t.views.o.Mask(facts.Owner, shown.GetMessage())
 	if facts.Health.Until != 0 {
-		t.expect(shown, facts.Health)
+		t.expect(shown, facts.Owner, facts.Health)
 	}
 	return shown
 }
 
 // expect shows an object as it counts when its verdict was to hold no longer, unless it has changed by then.
-func (t *table) expect(shown *channel.Object, verdict health.Status) {
+func (t *table) expect(shown *channel.Object, service string, verdict health.Status) {
 	until := time.Unix(verdict.Until, 0)
 	time.AfterFunc(time.Until(until), func() {
 		select {
@@ -44,7 +44,7 @@ func (t *table) expect(shown *channel.Object, verdict health.Status) {
 		}
 		verdict = verdict.At(until)
 		now := proto.CloneOf(shown)
-		now.Health, now.Message = phase(verdict.Phase), verdict.Message
+		now.Health, now.Message = phase(verdict.Phase), t.views.o.Mask(service, verdict.Message)
 		t.objects[now.GetUid()] = now
 		t.tell(now.GetUid())
 	})

@@ -57,7 +57,8 @@ type Options struct {
 	Services Services
 	// Said is what the cluster says of an object of a service that is not well, or of one below it; nil: nobody knows.
 	Said func(service, uid string) []string
-	// Mask is a text about an object of a service as people may see it; nil: as it is.
+	// Mask is a text about an object of a service as people may see it; nil: as it is. Without a service it is about an object that
+	// may be below one of any: what a controller makes has no label.
 	Mask func(service, text string) string
 	// Idle is how long a view is kept up for the next reader; a minute when zero.
 	Idle time.Duration
