@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
+	"github.com/pluralsh/plural/agent/observe"
 )
 
 // Change is what applying a render would do to one object now.
@@ -88,7 +89,12 @@ func (p *pass) try(ctx context.Context, it item) Change {
 	case err != nil:
 		c.Action, c.Err = Failed, describe(it.id, err)
 		return c
-	default:
+	}
+	if err == nil {
+		if refused := p.taken(ctx, it, observe.OfMetadata(before)); refused != nil { // and what it holds is the other one's
+			c.Action, c.Err = Failed, refused
+			return c
+		}
 		c.Before = bare(before)
 	}
 	after, _, err := p.wire.apply(ctx, p.target(it), it.body, applying{manager: object.Manager, dryRun: true})

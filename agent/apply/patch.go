@@ -235,7 +235,9 @@ func (p *pass) taken(ctx context.Context, it item, facts observe.Facts) *Error {
 		p.note("%s was taken over from service %s, which is not there any more", it.id, owner)
 		return nil
 	}
-	p.claims.await(p.req.Service, it.id)
+	if !p.blind { // which only asks
+		p.claims.await(p.req.Service, it.id)
+	}
 	return &Error{
 		Reason: Conflict, Object: it.id,
 		Message: fmt.Sprintf("it belongs to service %q", owner),
