@@ -193,14 +193,15 @@ func (e *Entry) verdict(obj *unstructured.Unstructured) Status {
 		}
 	}
 	vars := map[string]any{self: obj.Object, is: states, reason: reasons}
-	verdict, _, err := ready.decide(vars)
+	budget := boundcel.NewBudget()
+	verdict, _, err := ready.decide(budget, vars)
 	switch {
 	case err != nil:
 		return Status{Phase: Unknown, Message: clip(err.Error())}
 	case verdict.field == suspended:
 		return Status{Phase: Healthy, Message: suspended}
 	}
-	status := Status{Phase: cmp.Or(verdict.phase, Progressing), Message: ready.say(vars)}
+	status := Status{Phase: cmp.Or(verdict.phase, Progressing), Message: ready.say(budget, vars)}
 	if status.Message == "" && status.Phase != Healthy {
 		status.Message = clip(remark(obj, conditions))
 	}

@@ -38,17 +38,21 @@ type MissingError = boundcel.MissingError
 
 // Bool evaluates an expression that is true or false. A field that is not there is a *MissingError.
 func (e *Expression) Bool(vars map[string]any) (bool, error) {
-	return evaluate[bool](e, vars, "true or false")
+	return e.boolWithin(boundcel.NewBudget(), vars)
 }
 
-// Text evaluates an expression that gives text. A field that is not there is a *MissingError.
-func (e *Expression) Text(vars map[string]any) (string, error) {
-	return evaluate[string](e, vars, "text")
+func (e *Expression) boolWithin(b *boundcel.Budget, vars map[string]any) (bool, error) {
+	return evaluate[bool](e, b, vars, "true or false")
 }
 
-func evaluate[T any](e *Expression, vars map[string]any, wanted string) (T, error) {
+// textWithin evaluates an expression that gives text. A field that is not there is a *MissingError.
+func (e *Expression) textWithin(b *boundcel.Budget, vars map[string]any) (string, error) {
+	return evaluate[string](e, b, vars, "text")
+}
+
+func evaluate[T any](e *Expression, b *boundcel.Budget, vars map[string]any, wanted string) (T, error) {
 	var none T
-	value, err := e.bounded.Eval(vars)
+	value, err := e.bounded.EvalWithin(b, vars)
 	if err != nil {
 		return none, err
 	}

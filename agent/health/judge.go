@@ -205,21 +205,22 @@ func (j *Judge) script(text string, obj *unstructured.Unstructured) Status {
 // of judges an object by the expressions.
 func (r rule) of(obj *unstructured.Unstructured) Status {
 	vars := map[string]any{self: obj.Object}
-	v, absent, err := r.decide(vars)
+	budget := boundcel.NewBudget()
+	v, absent, err := r.decide(budget, vars)
 	switch {
 	case err != nil:
 		return Status{Phase: Unknown, Message: clip(err.Error())}
 	case v.phase == "":
-		return Status{Phase: Progressing, Message: clip(cmp.Or(r.say(vars), absent))}
+		return Status{Phase: Progressing, Message: clip(cmp.Or(r.say(budget, vars), absent))}
 	}
-	return Status{Phase: v.phase, Message: r.say(vars)}
+	return Status{Phase: v.phase, Message: r.say(budget, vars)}
 }
 
 // decide returns the first verdict whose expression is true, or the zero one. An expression that refers to what is not there is
 // not true, since a new object has no status yet: absent says so, in case the field will never be there.
-func (r rule) decide(vars map[string]any) (v verdict, absent string, err error) {
+func (r rule) decide(b *boundcel.Budget, vars map[string]any) (v verdict, absent string, err error) {
 	for _, v := range r.verdicts {
-		is, err := v.when.Bool(vars)
+		is, err := v.when.boolWithin(b, vars)
 		var gone *MissingError
 		switch {
 		case errors.As(err, &gone):
@@ -234,11 +235,11 @@ func (r rule) decide(vars map[string]any) (v verdict, absent string, err error) 
 }
 
 // say is the rule's message. A message that cannot be made takes nothing from the verdict.
-func (r rule) say(vars map[string]any) string {
+func (r rule) say(b *boundcel.Budget, vars map[string]any) string {
 	if r.message == nil {
 		return ""
 	}
-	text, err := r.message.Text(vars)
+	text, err := r.message.textWithin(b, vars)
 	var gone *MissingError
 	switch {
 	case errors.As(err, &gone):

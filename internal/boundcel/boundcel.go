@@ -89,11 +89,29 @@ type MissingError struct{ Key string }
 
 func (e *MissingError) Error() string { return "no such key: " + e.Key }
 
+// Budget is what several expressions may take together: no more than one. It is for one goroutine.
+type Budget struct {
+	left  uint64
+	until time.Time
+}
+
+// NewBudget begins now.
+func NewBudget() *Budget { return &Budget{maxCost, time.Now().Add(maxTime)} }
+
 // Eval gives the expression's value. A field that is not there is a *MissingError.
-func (e *Expression) Eval(vars map[string]any) (ref.Val, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+func (e *Expression) Eval(vars map[string]any) (ref.Val, error) { return e.EvalWithin(NewBudget(), vars) }
+
+// EvalWithin is Eval where others have taken a part of the budget, of which this one takes its own. It is refused when nothing is left.
+func (e *Expression) EvalWithin(b *Budget, vars map[string]any) (ref.Val, error) {
+	if b.left == 0 || !time.Now().Before(b.until) {
+		return nil, errors.New("the expressions before it have taken all that they may together")
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), b.until)
 	defer cancel()
-	value, _, err := e.program.ContextEval(ctx, vars)
+	value, details, err := e.program.ContextEval(ctx, vars)
+	if cost := details.ActualCost(); cost != nil {
+		b.left -= min(b.left, *cost)
+	}
 	if err != nil {
 		return nil, missing(err)
 	}

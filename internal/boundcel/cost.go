@@ -27,13 +27,27 @@ func (weights) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 		// Of a sum, the left is what a macro has collected so far: it has been paid for.
 		total += inside(args[len(args)-1])
 	case overloads.Matches:
-		total += weight(args[0]) * weight(args[len(args)-1])
+		total += work(args[0], args[len(args)-1])
 	}
 	for _, arg := range args {
 		total += weight(arg)
 	}
 	total += weight(result)
 	return &total
+}
+
+// work is what a match took. One that was refused took nothing.
+func work(text, pattern ref.Val) uint64 {
+	t, textual := text.(types.String)
+	p, patterned := pattern.(types.String)
+	if !textual || !patterned || len(p) > maxPattern {
+		return 0
+	}
+	instructions, err := sizeOf(string(p))
+	if err != nil || len(t)*instructions > maxWork {
+		return 0
+	}
+	return uint64(len(t)*instructions) / perUnit
 }
 
 // weight is the size of a value: its items, or a part of its characters.

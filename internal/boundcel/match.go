@@ -11,7 +11,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// What one match may be. Its work is their product, and it cannot be stopped.
+// What one match may be. It cannot be stopped.
 const (
 	// maxMatched is the longest text, in bytes.
 	maxMatched = 64 << 10
@@ -19,6 +19,8 @@ const (
 	maxPattern = 512
 	// maxProgram is the largest compiled pattern, in instructions: {1000} makes a thousand out of one.
 	maxProgram = 500
+	// maxWork is the largest product of text and instructions, which is what a match takes: some hundredths of a second.
+	maxWork = 2 << 20
 )
 
 // matching is CEL's standard library, with a function `matches` of ours that has limits.
@@ -50,20 +52,32 @@ func matches(left, right ref.Val) ref.Val {
 	if len(pattern) > maxPattern {
 		return types.NewErr("matches: the pattern has %d bytes, more than %d", len(pattern), maxPattern)
 	}
-	tree, err := syntax.Parse(string(pattern), syntax.Perl)
+	instructions, err := sizeOf(string(pattern))
 	if err != nil {
 		return types.NewErr("matches: %v", err)
 	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return types.NewErr("matches: %v", err)
-	}
-	if len(program.Inst) > maxProgram {
+	if instructions > maxProgram {
 		return types.NewErr("matches: the pattern counts too far")
+	}
+	if len(text)*instructions > maxWork {
+		return types.NewErr("matches: the text has %d bytes, too many for this pattern", len(text))
 	}
 	found, err := regexp.MatchString(string(pattern), string(text))
 	if err != nil {
 		return types.NewErr("matches: %v", err)
 	}
 	return types.Bool(found)
+}
+
+// sizeOf is how many instructions a pattern has.
+func sizeOf(pattern string) (int, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(program.Inst), nil
 }
