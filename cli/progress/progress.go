@@ -80,7 +80,7 @@ func (l *lines) write(step, state, text string) {
 
 func jsonLine(e event) string {
 	raw, _ := json.Marshal(e) // plain fields: cannot fail
-	return string(raw) + "\n"
+	return ui.EscapeJSON(string(raw)) + "\n"
 }
 
 func plainLine(e event) string {

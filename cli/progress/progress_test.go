@@ -72,13 +72,15 @@ func TestLines(t *testing.T) {
 }
 
 func TestAStepsNameSendsNothingToATerminal(t *testing.T) {
-	const name = "x\x1b]52;c;aGk=\x07\n::warning::forged/step"
+	const name = "x\x1b]52;c;aGk=\x07\u009b2J\n::warning::forged/step"
 	var out bytes.Buffer
 	New(&ui.Streams{ErrOut: &out}, "text", clock()).Start(name)
 	d := &drawn{model{streams: &ui.Streams{Width: 200}, now: clock(), spinner: spinner.New()}}
 	d.Start(name)
-	for _, shown := range []string{out.String(), d.model.View().Content} {
-		if strings.ContainsAny(shown, "\x1b\x07") || strings.Count(shown, "\n") != 1 {
+	var programs bytes.Buffer
+	New(&ui.Streams{ErrOut: &programs}, "json", clock()).Start(name)
+	for _, shown := range []string{out.String(), d.model.View().Content, programs.String()} {
+		if strings.ContainsAny(shown, "\x1b\x07\u009b") || strings.Count(shown, "\n") != 1 {
 			t.Errorf("%q", shown)
 		}
 	}

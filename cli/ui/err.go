@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -84,12 +84,11 @@ func RenderJSON(w io.Writer, err error) {
 	if told.Msg == "" {
 		return
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(map[string]any{"error": object{
+	var b bytes.Buffer
+	_ = encodeJSON(&b, map[string]any{"error": object{ // plain fields: cannot fail
 		Message: told.Msg, Cause: told.Cause, Problems: told.Problems, Fix: told.Fix, More: told.more(), Code: CodeOf(err),
 	}})
+	_, _ = w.Write(b.Bytes())
 }
 
 // object is an error as programs read it: docs/schema/error.json.

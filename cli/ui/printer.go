@@ -107,7 +107,7 @@ func (p *Printer) write(b *bytes.Buffer, v View) error {
 	case "json":
 		return encodeJSON(b, v.Value)
 	case "yaml":
-		return encodeYAML(b, v.Value)
+		return p.yaml(b, v.Value)
 	case "name":
 		for _, name := range v.Names {
 			fmt.Fprintln(b, Clean(name))
@@ -127,32 +127,61 @@ func (p *Printer) write(b *bytes.Buffer, v View) error {
 	return p.streams.Table(b, columns, rows)
 }
 
-func encodeJSON(b *bytes.Buffer, value any) error {
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(value)
-}
+func encodeJSON(b *bytes.Buffer, value any) error { return encode(b, value, "  ") }
 
 // encodeLine is encodeJSON on one line.
-func encodeLine(b *bytes.Buffer, value any) error {
-	enc := json.NewEncoder(b)
+func encodeLine(b *bytes.Buffer, value any) error { return encode(b, value, "") }
+
+func encode(b *bytes.Buffer, value any, indent string) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(value)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	b.WriteString(EscapeJSON(text.String()))
+	return nil
 }
 
-func encodeYAML(b *bytes.Buffer, value any) error {
-	text, err := yaml.Marshal(value)
-	b.Write(text)
+// EscapeJSON is the same JSON with escapes in place of what does not show and might steer a terminal: encoding/json leaves DEL and
+// the controls from U+0080 on as they are.
+func EscapeJSON(text string) string {
+	if !strings.ContainsFunc(text, silent) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !silent(r) {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, `\u%04x`, r)
+	}
+	return b.String()
+}
+
+// silent is what stands in JSON only inside of strings, and takes one escape; what would take two steers nothing.
+func silent(r rune) bool { return r != '\n' && r <= '\uffff' && unprintable(r) }
+
+func (p *Printer) yaml(b *bytes.Buffer, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML([]byte(EscapeJSON(string(raw)))) // yaml.Marshal refuses some controls that JSON does not escape
+	b.WriteString(p.shown(string(text)))
 	return err
 }
 
 func (p *Printer) jq(b *bytes.Buffer, value any) error {
-	var in bytes.Buffer
+	var in, out bytes.Buffer
 	if err := encodeJSON(&in, value); err != nil {
 		return err
 	}
-	if err := jq.Evaluate(&in, b, p.text); err != nil {
+	err := jq.Evaluate(&in, &out, p.text)
+	b.WriteString(p.shown(out.String()))
+	if err != nil {
 		return &Err{Msg: fmt.Sprintf("query with --jq %q", p.text), Cause: err.Error(), Fix: "see what there is to pick from: -o json", Doc: DocFormat, Err: err}
 	}
 	return nil
@@ -169,20 +198,54 @@ func (p *Printer) jsonpath(b *bytes.Buffer, value any) error {
 			Msg: fmt.Sprintf("read jsonpath %q", p.text), Cause: err.Error(), Fix: "-o 'jsonpath={.items[*].name}'", Doc: DocFormat, Err: err,
 		}
 	}
-	if err := path.Execute(b, plain); err != nil {
+	var out bytes.Buffer
+	err = path.Execute(&out, plain)
+	b.WriteString(p.shown(out.String()))
+	if err != nil {
 		return &Err{Msg: fmt.Sprintf("print jsonpath %q", p.text), Cause: err.Error(), Fix: "see what there is to pick from: -o json", Doc: DocFormat, Err: err}
 	}
 	b.WriteByte('\n')
 	return nil
 }
 
+// shown is a text as it goes to the output. Whoever wrote what is printed, a cluster's status, may be a stranger: a terminal gets no
+// escape sequence of theirs, while a program gets all as it is.
+func (p *Printer) shown(text string) string {
+	if !p.streams.OutTTY {
+		return text
+	}
+	return CleanText(text)
+}
+
+// shownWithin is value with each of its texts as shown says.
+func (p *Printer) shownWithin(value any) any {
+	switch v := value.(type) {
+	case string:
+		return p.shown(v)
+	case []any:
+		for i := range v {
+			v[i] = p.shownWithin(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = p.shownWithin(v[key])
+		}
+	}
+	return value
+}
+
+// template cleans what it reads and not what it writes, since a template may color.
 func (p *Printer) template(b *bytes.Buffer, value any) error {
+	plain, err := generic(value)
+	if err != nil {
+		return err
+	}
 	var in bytes.Buffer
-	if err := encodeJSON(&in, value); err != nil {
+	if err := encodeJSON(&in, p.shownWithin(plain)); err != nil {
 		return err
 	}
 	t := template.New(b, p.streams.Width, p.streams.Color)
-	err := t.Parse(p.text)
+	err = t.Parse(p.text)
 	if err == nil {
 		err = t.Execute(&in)
 	}
