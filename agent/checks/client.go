@@ -28,13 +28,9 @@ type client struct {
 
 // as talks as the service account NAMESPACE/NAME, or as the agent itself when account is empty. The connections are the same.
 func (r *Runner) as(account string) (*client, error) {
-	config := rest.CopyConfig(r.config)
-	if account != "" {
-		namespace, name, ok := strings.Cut(account, "/")
-		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return nil, wrong("service account %q: want it as NAMESPACE/NAME", account)
-		}
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + name}
+	config, err := r.configAs(account)
+	if err != nil {
+		return nil, err
 	}
 	config.Timeout = 0 // each try has its own
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
@@ -53,6 +49,19 @@ func (r *Runner) as(account string) (*client, error) {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return &client{api: strings.TrimSuffix(base.String(), "/"), http: talk, objects: objects}, nil
+}
+
+// configAs is a copy of the agent's own, for the service account NAMESPACE/NAME unless that is empty.
+func (r *Runner) configAs(account string) (*rest.Config, error) {
+	config := rest.CopyConfig(r.config)
+	if account != "" {
+		namespace, name, ok := strings.Cut(account, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return nil, wrong("service account %q: want it as NAMESPACE/NAME", account)
+		}
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + name}
+	}
+	return config, nil
 }
 
 // resource finds where a kind is served. An empty version is the one that the API server prefers.

@@ -31,29 +31,44 @@ func swept() []schema.GroupVersionResource {
 	}
 }
 
-// Sweep deletes what tests of a service left for other keys than keep, in any namespace, as the agent itself. An empty keep
-// keeps nothing. A kind that may not be listed is an error, and the other kinds are swept all the same.
-func (r *Runner) Sweep(ctx context.Context, service, keep string) error {
-	if service == "" || len(validation.IsValidLabelValue(service)) > 0 {
-		return fmt.Errorf("sweep tests of %q: no service has this name", service)
+// Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
+// and as who it does: to the namespaces that it is confined to, for one with a service account of its own at least to its namespace,
+// and else to all. What may not be listed is an error, and all else is swept all the same.
+func (r *Runner) Sweep(ctx context.Context, target Target, keep string) error {
+	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
+		return fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
 	}
-	client, err := metadata.NewForConfig(r.config)
+	config, err := r.configAs(target.Account)
+	if err != nil {
+		return err
+	}
+	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
+	namespaces := target.Namespaces
+	switch {
+	case len(namespaces) > 0:
+	case target.Account != "":
+		namespaces = []string{target.Namespace}
+	default:
+		namespaces = []string{metav1.NamespaceAll}
+	}
 	var failures []error
 	for _, kind := range swept() {
-		if err := sweep(ctx, client.Resource(kind), service, keep); err != nil {
-			failures = append(failures, fmt.Errorf("sweep %s of tests of %q: %w", kind.Resource, service, err))
+		for _, namespace := range namespaces {
+			if err := sweep(ctx, client.Resource(kind), namespace, target.Service, keep); err != nil {
+				failures = append(failures, fmt.Errorf("sweep %s of tests of %q: %w", kind.Resource, target.Service, err))
+			}
 		}
 	}
 	return errors.Join(failures...)
 }
 
-func sweep(ctx context.Context, objects metadata.Getter, service, keep string) error {
+func sweep(ctx context.Context, objects metadata.Getter, namespace, service, keep string) error {
 	options := metav1.ListOptions{LabelSelector: ServiceLabel + "=" + service, Limit: sweepPage}
 	for {
-		page, err := objects.List(ctx, options)
+		page, err := objects.Namespace(namespace).List(ctx, options)
 		if err != nil {
 			return err
 		}
@@ -69,6 +84,9 @@ func sweep(ctx context.Context, objects metadata.Getter, service, keep string) e
 }
 
 func sweepOne(ctx context.Context, objects metadata.Getter, left *metav1.PartialObjectMetadata, keep string) error {
+	if left.Labels[object.ServiceLabel] != "" || left.Annotations[digestAnnotation] == "" {
+		return nil // no test made it: anybody may write a label
+	}
 	if keep != "" && left.Annotations[object.RunAnnotation] == keep || left.DeletionTimestamp != nil {
 		return nil
 	}

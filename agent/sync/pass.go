@@ -225,7 +225,7 @@ func (p *pass) remove(ctx context.Context) {
 		return
 	}
 	if p.sweep && p.Checks != nil {
-		if err := p.Checks.Sweep(ctx, r.service, ""); err != nil {
+		if err := p.Checks.Sweep(ctx, targetOf(r.service, r.good), ""); err != nil {
 			p.Log.Warn("what tests left cannot be deleted", "service", r.service, "error", err)
 		}
 	}

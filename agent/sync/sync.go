@@ -88,7 +88,7 @@ type Checks interface {
 	// Run tries one test until it passes, or has failed as often as it may, or ctx ends.
 	Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result
 	// Sweep deletes what tests of a service left behind for other keys.
-	Sweep(ctx context.Context, service, keep string) error
+	Sweep(ctx context.Context, target checks.Target, keep string) error
 }
 
 // Capabilities is what charts may ask of a cluster.

@@ -136,19 +136,24 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 	state.news = true
 }
 
+// targetOf is where tests of a service's deployment run, and as who.
+func targetOf(service string, d *api.Deployment) checks.Target {
+	return checks.Target{
+		Service: service, Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(), Account: d.GetServiceAccount(),
+	}
+}
+
 // trying runs a test. What it says repeats nothing that was sealed.
 func (s *Syncer) trying(ctx context.Context, w work, t *api.Test) *api.TestReport {
 	d := w.desired
 	p := &pass{Syncer: s, work: w, result: result{service: w.service, desired: d, good: w.good}}
 	report := &api.TestReport{Name: t.GetName(), Key: d.GetKey(), Outcome: api.TestReport_FAILED}
 	test, err := check(t)
-	target := checks.Target{
-		Service: d.GetService(), Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(), Account: d.GetServiceAccount(),
-	}
+	target := targetOf(d.GetService(), d)
 	if err == nil && test.Helm != nil {
 		target.Hooks, err = p.testHooks(ctx, d)
 	}
-	if left := s.Checks.Sweep(ctx, d.GetService(), d.GetKey()); left != nil && ctx.Err() == nil {
+	if left := s.Checks.Sweep(ctx, target, d.GetKey()); left != nil && ctx.Err() == nil {
 		s.Log.Warn("what older tests left cannot be deleted", "service", d.GetService(), "error", p.silence(ctx, d, left.Error()))
 	}
 	if err != nil {

@@ -204,7 +204,7 @@ func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test
 	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: "printed by " + test.Name, Tries: 1}
 }
 
-func (c *tester) Sweep(context.Context, string, string) error { return nil }
+func (c *tester) Sweep(context.Context, checks.Target, string) error { return nil }
 
 func (c *tester) set(change func()) {
 	c.mu.Lock()

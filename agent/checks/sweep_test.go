@@ -1,0 +1,41 @@
+package checks_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestASweepDeletesOnlyWhatATestMadeWhereTheServiceMayGo(t *testing.T) {
+	w := start(t)
+	w.target.Service = w.Namespace
+	secret := func(name, labels, annotations string) {
+		t.Helper()
+		w.create("secrets", `{apiVersion: v1, kind: Secret, metadata: {name: `+name+`, labels: {plural.sh/test: `+w.target.Service+labels+`}, annotations: {`+annotations+`}}}`)
+	}
+	const made = "plural.sh/test-digest: abc"
+	secret("of-a-test", "", made)
+	secret("labelled-by-somebody", "", "")
+	secret("of-another-service", ", plural.sh/service: another", made)
+	w.target.Namespaces = []string{"default"}
+	if err := w.Sweep(t.Context(), w.target, key); err != nil || !w.exists("secrets", "of-a-test") {
+		t.Fatalf("a service that may not go there: %v, there is %v", err, w.exists("secrets", "of-a-test"))
+	}
+	w.target.Namespaces, w.target.Account = nil, w.Namespace+"/nobody"
+	if err := w.Sweep(t.Context(), w.target, key); err == nil || !strings.Contains(err.Error(), "forbidden") || !w.exists("secrets", "of-a-test") {
+		t.Fatalf("an account that may do nothing: %v, there is %v", err, w.exists("secrets", "of-a-test"))
+	}
+	w.target.Account = ""
+	if err := w.Sweep(t.Context(), w.target, key); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"of-a-test": false, "labelled-by-somebody": true, "of-another-service": true} {
+		if got := w.exists("secrets", name); got != want {
+			t.Errorf("%s is there: %v", name, got)
+		}
+	}
+	if err := w.in("secrets").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
