@@ -32,8 +32,8 @@ func swept() []schema.GroupVersionResource {
 }
 
 // Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
-// and as who it does: to the namespaces that it is confined to, for one with a service account of its own at least to its namespace,
-// and else to all. What may not be listed is an error, and all else is swept all the same.
+// and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
+// What may not be listed is an error, and all else is swept all the same.
 func (r *Runner) Sweep(ctx context.Context, target Target, keep string) error {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
 		return fmt.Errorf("sweep tests of %q: no service has this name", target.Service)

@@ -27,8 +27,14 @@ func printed(t *testing.T, tty bool, output, query string) string {
 
 func TestNoFormatSendsATerminalWhatAStrangerWrote(t *testing.T) {
 	for _, c := range []struct{ output, query string }{
-		{"json", ""}, {"yaml", ""}, {"", ".message"}, {"", "."}, {"", ".message | @base64 | @base64d"},
-		{"jsonpath={.message}", ""}, {"template={{.message}}", ""}, {"template={{range .}}{{.}}{{end}}", ""},
+		{"json", ""},
+		{"yaml", ""},
+		{"", ".message"},
+		{"", "."},
+		{"", ".message | @base64 | @base64d"},
+		{"jsonpath={.message}", ""},
+		{"template={{.message}}", ""},
+		{"template={{range .}}{{.}}{{end}}", ""},
 	} {
 		got := printed(t, true, c.output, c.query)
 		if strings.ContainsAny(got, "\x1b\x07\u009b\u007f\u202e") || !strings.Contains(got, "fine") {

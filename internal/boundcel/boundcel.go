@@ -99,9 +99,12 @@ type Budget struct {
 func NewBudget() *Budget { return &Budget{maxCost, time.Now().Add(maxTime)} }
 
 // Eval gives the expression's value. A field that is not there is a *MissingError.
-func (e *Expression) Eval(vars map[string]any) (ref.Val, error) { return e.EvalWithin(NewBudget(), vars) }
+func (e *Expression) Eval(vars map[string]any) (ref.Val, error) {
+	return e.EvalWithin(NewBudget(), vars)
+}
 
-// EvalWithin is Eval where others have taken a part of the budget, of which this one takes its own. It is refused when nothing is left.
+// EvalWithin is Eval where others have taken a part of the budget, of which this one takes its own. It is refused when nothing is
+// left.
 func (e *Expression) EvalWithin(b *Budget, vars map[string]any) (ref.Val, error) {
 	if b.left == 0 || !time.Now().Before(b.until) {
 		return nil, errors.New("the expressions before it have taken all that they may together")

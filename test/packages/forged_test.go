@@ -38,7 +38,8 @@ func (o *operator) removable(command, namespace string) {
     command = "` + command + `"
   }
 }
-`}, nil)
+`,
+	}, nil)
 	o.install("app", "  version: 1.0.0\n  steps: [{name: chart, helm: {path: chart, namespace: "+namespace+"}}]\n", map[string]string{
 		"chart/Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "chart/templates/app.yaml": configMap("app", "is", "there"),
 	}, nil)
