@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +17,7 @@ func TestTokenThatCannotBeReadOrMadeIsAnErrorAndNoHubWithoutOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, file := range map[string]string{"a folder": dir, "below a file": filepath.Join(inTheWay, "token")} {
-		if people, err := auth.NewPeople(file, nobody, time.Now); err == nil {
+		if people, err := auth.NewPeople(auth.Options{File: file, Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err == nil {
 			t.Errorf("%s: people are %v", name, people)
 		}
 	}
