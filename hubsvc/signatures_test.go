@@ -49,8 +49,8 @@ func (r *running) hinted() v1.Status {
 	return r.status()
 }
 
-// signed is a hub that believes what ann signs, and has a key of its own.
-func signed(t *testing.T) (hub *running, o *origin, opts Options, ann, own string) {
+// signingHub is a hub that believes what ann signs, and has a key of its own.
+func signingHub(t *testing.T) (hub *running, o *origin, opts Options, ann, own string) {
 	t.Helper()
 	ann, own = signingKey(t, "ann"), signingKey(t, "hub")
 	o = newOrigin(t)
@@ -65,7 +65,7 @@ func signed(t *testing.T) (hub *running, o *origin, opts Options, ann, own strin
 }
 
 func TestAHubThatWantsSignaturesCommitsWithAKeyOfItsOwn(t *testing.T) {
-	hub, o, opts, _, own := signed(t)
+	hub, o, opts, _, own := signingHub(t)
 	code, done, refused := hub.edit("suspend", "web", v1.EditRequest{})
 	if code != http.StatusOK || done.Commit == "" {
 		t.Fatalf("%d %+v", code, refused)
@@ -90,7 +90,7 @@ func TestAHubThatWantsSignaturesCommitsWithAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestAHubVouchesForNoCommitThatNobodySigned(t *testing.T) {
-	hub, o, _, ann, _ := signed(t)
+	hub, o, _, ann, _ := signingHub(t)
 	o.signs("")
 	evil := o.push(map[string]string{"apps/web/cm.yaml": configMap("web", "evil")})
 	code, _, refused := hub.edit("suspend", "web", v1.EditRequest{})
@@ -119,7 +119,7 @@ func TestTheHubsKeyCoversWhatTheHubMayChangeAndNothingElse(t *testing.T) {
 		"more than it may":       {"services/web.yaml": suspended, "apps/web/cm.yaml": configMap("web", "evil")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hub, o, _, ann, own := signed(t)
+			hub, o, _, ann, own := signingHub(t)
 			was := hub.status().Commit.ID
 			o.signs(own)
 			o.push(change)
