@@ -191,7 +191,7 @@ func TestNoClusterJoinsWithTheKeyOfAnother(t *testing.T) {
 	second := newJoining(t, "other", again)
 	second.Auth = first.Auth // with a proof by the key itself, as whoever has taken over the first agent can give
 	var err error
-	if second.proof, err = token.NewSigner(first.keys.Auth(), "other", "https://hub.example.com", time.Now).Token(); err != nil {
+	if second.proof, err = token.NewSigner(first.keys.Auth(), "other", "https://hub.example.com", time.Now).Token(nil); err != nil {
 		t.Fatal(err)
 	}
 	if code, said := hub.join(second); code != http.StatusNotFound {
