@@ -108,10 +108,7 @@ func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T)
 		for _, key := range keys {
 			opts.RepoKeys = append(opts.RepoKeys, []byte(key))
 		}
-		want, err := opts.installation()
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := opts.installation(nil)
 		wants[what], dirs[what] = want, want.Dir
 	}
 	different(t, dirs)
