@@ -129,7 +129,7 @@ func TestReadyzTellsWhenThePlannerLastEnded(t *testing.T) {
 		code, body := hub.do(http.MethodGet, "/readyz", "", nil)
 		return code == http.StatusOK && strings.Contains(string(body), "planner last ended a turn")
 	})
-	_, metrics := hub.do(http.MethodGet, "/metrics", "", nil)
+	_, metrics := hub.do(http.MethodGet, "/metrics", hub.token, nil)
 	if !strings.Contains(string(metrics), "plural_hub_planner_busy_seconds ") {
 		t.Error("no figure of the planner")
 	}
