@@ -60,8 +60,8 @@ plural config has, and that over the default.
 
   PLURAL_HUB         the hub's URL, as --hub. Between it and plural config
                      stands what the installation repo says of its hub
-  PLURAL_TOKEN       the token to show to the hub that --hub, PLURAL_HUB or
-                     plural config names, or that you have logged in to
+  PLURAL_TOKEN       the token to show to the hub that --hub, PLURAL_HUB
+                     or plural config names, or that you have logged in to
   PLURAL_TOKEN_FILE  a file that holds it
   PLURAL_ALLOW_PLAIN_HTTP   set: a token may go to a hub without TLS that is
                      not on this machine
