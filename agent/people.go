@@ -54,7 +54,8 @@ func newPeople(ctx context.Context, s *session, o Options, signer *token.Signer)
 	})
 	policy := func() reach.Policy { return *p.policy.Load() }
 	p.asking = reach.Options{
-		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Account: o.PeopleAccount, Now: time.Now, Log: o.Log, Policy: policy,
+		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Account: o.PeopleAccount, Now: time.Now,
+		Log: o.Log, Policy: policy,
 	}
 	if h, err := reach.New(p.asking); err == nil { // else admit says why not
 		p.reach.Store(h)
@@ -65,7 +66,8 @@ func newPeople(ctx context.Context, s *session, o Options, signer *token.Signer)
 	}
 	host, _ := os.Hostname() // a name for people
 	p.channel = tunnel.Options{
-		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: signer.Token, Prove: signer.Prove, UserAgent: userAgent(), Handler: http.HandlerFunc(p.answer), Log: o.Log,
+		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: signer.Token, Prove: signer.Prove, UserAgent: userAgent(),
+		Handler: http.HandlerFunc(p.answer), Log: o.Log,
 		Hello: func() *channel.Hello {
 			return &channel.Hello{
 				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,

@@ -73,7 +73,9 @@ func (h *hub) commits(fix string) error {
 	case h.Edits == nil:
 		return &api.Refused{Status: http.StatusForbidden, Message: "this hub only reads the installation repo", Fix: fix}
 	case len(h.RepoKeys) > 0 && len(h.Edits.SigningKey) == 0: // its own commit would be refused, and with it all those behind it
-		return &api.Refused{Status: http.StatusForbidden, Message: "this hub believes signed commits alone, and has no key to sign with", Fix: fix}
+		return &api.Refused{
+			Status: http.StatusForbidden, Message: "this hub believes signed commits alone, and has no key to sign with", Fix: fix,
+		}
 	}
 	return nil
 }
@@ -98,8 +100,9 @@ func plainMessage(text string) (string, error) {
 	for line := range strings.Lines(text) {
 		if trailer.MatchString(line) {
 			return "", &api.Refused{
-				Status: http.StatusBadRequest, Message: fmt.Sprintf("the message has the line %q, which programs believe", strings.TrimSpace(line)),
-				Fix: "leave out lines that begin with Plural-...:, Signed-off-by: and Co-authored-by:",
+				Status:  http.StatusBadRequest,
+				Message: fmt.Sprintf("the message has the line %q, which programs believe", strings.TrimSpace(line)),
+				Fix:     "leave out lines that begin with Plural-...:, Signed-off-by: and Co-authored-by:",
 			}
 		}
 	}
@@ -161,7 +164,8 @@ func (h *hub) commit(ctx context.Context, p workspace.Proposal, plan func(*works
 			if err := s.tip(tip); err != nil {
 				h.Log.Warn("the hub does not commit on what it does not believe", "commit", tip.ID, "error", err)
 				return nil, &amend.Error{
-					Message: "the newest commit of the installation repo is signed by nobody whom the hub believes", Fix: "sign it, or take it back: plural status",
+					Message: "the newest commit of the installation repo is signed by nobody whom the hub believes",
+					Fix:     "sign it, or take it back: plural status",
 				}
 			}
 			return free(tip)

@@ -99,8 +99,8 @@ func joined(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*amen
 func (h *hub) recordExchange(ctx context.Context, e join.Exchange, end bool) error {
 	record := audit.Record{
 		Time: e.Beginning, ID: e.ID, Stage: audit.Start, Person: "cluster/" + e.Cluster, Credential: "join", Cluster: e.Cluster,
-		Source: addrlimit.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")), UserAgent: said(e.Request.UserAgent()),
-		Verb: "post", Path: e.Request.URL.Path, Decision: allowed, Must: true,
+		Source: addrlimit.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")),
+		UserAgent: said(e.Request.UserAgent()), Verb: "post", Path: e.Request.URL.Path, Decision: allowed, Must: true,
 	}
 	if end {
 		record.Stage, record.Status, record.Cause, record.Duration = audit.End, e.Status, e.Cause, time.Since(e.Beginning)

@@ -35,13 +35,14 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 		}
 		return float64(owned)
 	})
-	gauge("plural_hub_operator_token_expiry_timestamp_seconds", "When the operator's token expires; 0 for one that does not say.", func() float64 {
-		expires := h.people.TokenExpiry()
-		if expires.IsZero() {
-			return 0
-		}
-		return float64(expires.Unix())
-	})
+	gauge("plural_hub_operator_token_expiry_timestamp_seconds",
+		"When the operator's token expires; 0 for one that does not say.", func() float64 {
+			expires := h.people.TokenExpiry()
+			if expires.IsZero() {
+				return 0
+			}
+			return float64(expires.Unix())
+		})
 	for _, pair := range []*certs.Pair{h.certs, h.peerCerts} {
 		if pair != nil {
 			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

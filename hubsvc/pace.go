@@ -43,7 +43,8 @@ func (p *pace) say(now time.Time) string {
 	busy, ended := p.at(now)
 	switch {
 	case busy > stuckAfter:
-		return fmt.Sprintf("the planner is stuck: it has been at one turn for %s, and what is served stays as it was", busy.Round(time.Second))
+		return fmt.Sprintf("the planner is stuck: it has been at one turn for %s, and what is served stays as it was",
+			busy.Round(time.Second))
 	case busy > 0:
 		return fmt.Sprintf("the planner has been at it for %s", busy.Round(time.Millisecond))
 	case ended.IsZero():

@@ -250,7 +250,8 @@ func moves(f *fleet.Fleet) bool {
 func (u *upgrading) closed() *v1.UpgradeReason {
 	if len(u.RepoKeys) > 0 { // what packages bring is more than the hub's key covers
 		return &v1.UpgradeReason{
-			Code: v1.ReasonReadOnly, Message: "this hub believes packages that people sign alone", Fix: "plural package upgrade, in a clone",
+			Code: v1.ReasonReadOnly, Message: "this hub believes packages that people sign alone",
+			Fix: "plural package upgrade, in a clone",
 		}
 	}
 	err := u.hub.commits("start the hub with --edits, or: plural package upgrade, in a clone")

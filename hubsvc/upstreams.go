@@ -75,7 +75,8 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 		check = s.check
 	}
 	return gitagent.Want{
-		ID: gitagent.ID("installation", address), Dir: o.ownDir(address), Name: outbound.Redact(address), Version: "1", Interval: o.Interval, First: true,
+		ID: gitagent.ID("installation", address), Dir: o.ownDir(address), Name: outbound.Redact(address), Version: "1",
+		Interval: o.Interval, First: true,
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
 				URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check, DescendsFrom: o.RepoDescendsFrom,

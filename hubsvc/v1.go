@@ -51,7 +51,8 @@ func (h *hub) apiOptions(document []byte) api.Options {
 func (h *hub) me() *api.Me {
 	return &api.Me{
 		Person: h.people.Person, May: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) },
-		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()), Sees: func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) },
+		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()),
+		Sees:  func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) },
 		Issue: h.people.Issue,
 	}
 }

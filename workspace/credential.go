@@ -92,8 +92,8 @@ func configured(ctx context.Context, dir, address string) transport.AuthMethod {
 	return auth
 }
 
-// credential runs git credential in the clone's root, whichever of its folders somebody is in. What it asks and answers goes by pipes, so no other process of the machine sees it; nobody is asked
-// at the terminal, which may be drawn on.
+// credential runs git credential in the clone's root, whichever of its folders somebody is in. What it asks and answers goes by
+// pipes, so no other process of the machine sees it; nobody is asked at the terminal, which may be drawn on.
 func credential(ctx context.Context, dir, verb string, input []byte) ([]byte, error) {
 	out, err := gitexec.Call{
 		Dir: dir, Args: []string{"credential", verb}, Env: []string{"GIT_TERMINAL_PROMPT=0"}, Input: bytes.NewReader(input),

@@ -116,8 +116,8 @@ func classify(err error) (Reason, string) {
 	case isInvalid(err):
 		return Invalid, ""
 	case isEscalation(err):
-		return Forbidden, "name an account that has these rights in spec.serviceAccount, or give them to the agent: plural deploy with permissions=admin " +
-			"in the answers of its package"
+		return Forbidden, "name an account that has these rights in spec.serviceAccount, or give them to the agent: " +
+			"plural deploy with permissions=admin in the answers of its package"
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return Forbidden, "grant that account this verb"
 	case apierrors.IsNotFound(err):

@@ -244,7 +244,9 @@ func (a *account) effective(ctx context.Context, wanted []subject) error {
 	if err != nil {
 		return err
 	}
-	reviews := client.Resource(schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"})
+	reviews := client.Resource(schema.GroupVersionResource{
+		Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews",
+	})
 	tick := time.NewTicker(grantPoll)
 	defer tick.Stop()
 	for _, s := range wanted {

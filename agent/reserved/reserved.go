@@ -72,7 +72,8 @@ func Write(s Service, id object.ID, obj *unstructured.Unstructured) *Refusal {
 		return refuseBinding(obj)
 	case isRole(id) && watches(obj) && !reads(obj):
 		return &Refusal{
-			"its label " + watchLabel + " adds its rules to the agent's, which may only be get, list and watch of resources that it names itself",
+			"its label " + watchLabel + " adds its rules to the agent's, which may only be " +
+				"get, list and watch of resources that it names itself",
 			"take the label off, or leave these verbs in it and no aggregationRule",
 		}
 	}

@@ -22,7 +22,8 @@ func (a *agent) listen(ctx context.Context, first time.Time) {
 	}
 	version := a.swarm.options.Version
 	_ = tunnel.Run(ctx, tunnel.Options{ // its options are those that the polls go by
-		URL: a.swarm.options.URL, CA: a.swarm.options.CA, Token: a.signer.Token, Prove: a.signer.Prove, UserAgent: a.swarm.userAgent(), Dial: a.line.dial,
+		URL: a.swarm.options.URL, CA: a.swarm.options.CA, Token: a.signer.Token, Prove: a.signer.Prove,
+		UserAgent: a.swarm.userAgent(), Dial: a.line.dial,
 		Hello: func() *channel.Hello {
 			return &channel.Hello{
 				Cluster: a.cluster, ClusterUid: a.cluster, Host: "simulated", Boot: a.boot, AgentVersion: version, KubernetesVersion: kubernetes,

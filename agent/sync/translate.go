@@ -49,7 +49,8 @@ func (p *pass) input(d *api.Deployment, opened *opened) (render.Input, error) {
 func policies(d *api.Deployment) apply.Request {
 	sync := d.GetSync()
 	r := apply.Request{
-		Service: d.GetService(), Namespace: d.GetNamespace(), OwnRepository: d.GetOwnRepository(), Revision: d.GetKey(), Heal: sync.GetSelfHeal(), Prune: sync.GetPrune(),
+		Service: d.GetService(), Namespace: d.GetNamespace(), OwnRepository: d.GetOwnRepository(), Revision: d.GetKey(),
+		Heal: sync.GetSelfHeal(), Prune: sync.GetPrune(),
 		Budget: sync.GetDeletionBudget(), Acknowledged: sync.GetAcknowledged(),
 		Policies: apply.Policies{
 			Conflicts: apply.Policy(sync.GetConflicts()), Recreate: sync.GetRecreate(), Account: d.GetServiceAccount(),

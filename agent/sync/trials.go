@@ -139,7 +139,8 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 // targetOf is where tests of a service's deployment run, and as who.
 func targetOf(service string, d *api.Deployment) checks.Target {
 	return checks.Target{
-		Service: service, Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(), Account: d.GetServiceAccount(),
+		Service: service, Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(),
+		Account: d.GetServiceAccount(),
 	}
 }
 

@@ -38,7 +38,8 @@ func NewCmdRun(logger func() *slog.Logger) *cobra.Command {
 	flags.StringVar(&o.listen, "listen", ":8081", "the `ADDRESS` of /healthz, /readyz and /metrics; empty for none")
 	flags.StringVar(&o.plugins, "plugins", "", "a `FOLDER` of programs that render what the agent cannot; empty for none")
 	flags.StringVar(&o.peopleToken, "people-token", "", "a `FILE` with the token of an account that may only impersonate: people's requests are made with it\n(default: the agent's own account)")
-	flags.StringVar(&o.peopleAccount, "people-account", "", "the service `ACCOUNT` in plural-system that people's requests are made with: the agent asks for its tokens,\nand says in the ClusterRole ACCOUNT-people whom it may impersonate")
+	flags.StringVar(&o.peopleAccount, "people-account", "", "the service `ACCOUNT` in plural-system that people's requests are made with: "+
+		"the agent asks for its tokens,\nand says in the ClusterRole ACCOUNT-people whom it may impersonate")
 	flags.BoolVar(&o.withParent, "with-parent", false, "end when standard input does")
 	_ = flags.MarkHidden("with-parent")
 	return cmd

@@ -71,7 +71,8 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
 	flags.StringVar(&o.RepoDescendsFrom, "repo-descends-from", "", "with --repo-keys: the `COMMIT` that the branch has to come out of")
 	flags.BoolVar(&o.RepoFollowRewinds, "repo-follow-rewinds", false, "with --repo-keys: follow a branch that left what was verified of it")
-	flags.StringVar(&o.signingKey, "signing-key", "", "the private SSH key `FILE` by which the hub signs its commits, for --edits beside --repo-keys")
+	flags.StringVar(&o.signingKey, "signing-key", "",
+		"the private SSH key `FILE` by which the hub signs its commits, for --edits beside --repo-keys")
 	flags.StringVar(&o.Data, "data", "", "the `FOLDER` for mirrors, bundles and observed state (required)")
 	flags.StringVar(&o.Listen, "listen", ":8080", "the `ADDRESS` for agents and people")
 	flags.StringVar(&o.Options.URL, "url", "", "the `URL` by which agents know the hub (default spec.hub.url of plural.yaml)")

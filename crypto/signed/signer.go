@@ -46,7 +46,8 @@ func (s *Signer) Public() []byte { return ssh.MarshalAuthorizedKey(s.key.PublicK
 func (s *Signer) Git(payload []byte) ([]byte, error) {
 	const hash = "sha512"
 	digest := sha512.Sum512(payload)
-	made, err := s.key.Sign(rand.Reader, append([]byte(sshMagic), ssh.Marshal(sshSigned{Namespace: gitNamespace, Hash: hash, Digest: digest[:]})...))
+	what := ssh.Marshal(sshSigned{Namespace: gitNamespace, Hash: hash, Digest: digest[:]})
+	made, err := s.key.Sign(rand.Reader, append([]byte(sshMagic), what...))
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}

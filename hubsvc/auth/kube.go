@@ -50,7 +50,8 @@ func newKubeTokens(keys Keys, now func() time.Time) kubeTokens {
 // withoutKeys is the answer while nobody can sign, or tell what was signed.
 func withoutKeys(err error) error {
 	return &person.Rejected{
-		Message: "the hub cannot reach the keys of tokens for clusters now", Fix: "try again in a minute; plural logs hub says why", Later: true, Err: err,
+		Message: "the hub cannot reach the keys of tokens for clusters now",
+		Fix:     "try again in a minute; plural logs hub says why", Later: true, Err: err,
 	}
 }
 
@@ -62,7 +63,9 @@ type kubeClaims struct {
 
 // Issue makes a token with which p, who was found by Person, may ask for the API of one cluster. It is good for ttl, at most
 // KubeLifetime, and never longer than what p has shown.
-func (p *People) Issue(ctx context.Context, of person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error) {
+func (p *People) Issue(ctx context.Context, of person.Person, cluster string, ttl time.Duration) (
+	token string, expires time.Time, err error,
+) {
 	of, err = p.Current(of)
 	if err != nil {
 		return "", time.Time{}, err

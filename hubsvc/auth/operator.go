@@ -123,7 +123,8 @@ func readToken(file string) (hubToken, error) {
 	}
 	secret := strings.TrimSpace(string(raw))
 	if len(secret) < 20 || len(secret) > token.MaxBytes {
-		return hubToken{}, fmt.Errorf("hub token in %s is not 20 to %d characters long: write another with plural hub token %[1]s", file, token.MaxBytes)
+		return hubToken{}, fmt.Errorf("hub token in %s is not 20 to %d characters long: write another with plural hub token %[1]s",
+			file, token.MaxBytes)
 	}
 	t := hubToken{hash: sha256.Sum256([]byte(secret))}
 	t.credential = hubCredential + hex.EncodeToString(t.hash[:4])

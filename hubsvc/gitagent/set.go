@@ -112,7 +112,8 @@ func NewSet(options SetOptions) (*Set, error) {
 		return nil, fmt.Errorf("make folder for mirrors: %w", err)
 	}
 	s := &Set{
-		options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: newSlots(options.Patience), agents: map[string]*member{},
+		options: options, changed: make(chan struct{}, 1), dirty: make(chan struct{}, 1), slots: newSlots(options.Patience),
+		agents: map[string]*member{},
 	}
 	return s, s.forget(time.Now().Add(-keepMirror))
 }
@@ -210,7 +211,9 @@ func (s *Set) merge(wants []Want) map[string]union {
 	return all
 }
 
-var errDisagree = errors.New("sources of this address name different credentials, host keys or signatures for it: say the same in each of them")
+var errDisagree = errors.New(
+	"sources of this address name different credentials, host keys or signatures for it: say the same in each of them",
+)
 
 // disagreeing opens nothing. What is wrong with one of them by itself it says first.
 func disagreeing(a, b Want) Want {
@@ -229,8 +232,8 @@ func disagreeing(a, b Want) Want {
 
 func (s *Set) open(want union) *member {
 	options := Options{
-		Name: want.Name, Dir: filepath.Join(s.options.Dir, cmp.Or(want.Dir, want.ID)), Interval: s.options.Interval, Timeout: s.options.Timeout,
-		Slots: s.slots, Log: s.options.Log,
+		Name: want.Name, Dir: filepath.Join(s.options.Dir, cmp.Or(want.Dir, want.ID)), Interval: s.options.Interval,
+		Timeout: s.options.Timeout, Slots: s.slots, Log: s.options.Log,
 	}
 	if want.First {
 		options.Slots = nil

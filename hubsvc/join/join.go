@@ -178,7 +178,8 @@ func (d *Door) manifests(w http.ResponseWriter, r *http.Request) {
 	}
 	d.exchanges.WithLabelValues("started").Inc()
 	if !inHeader {
-		d.Log.Warn("a join token came in a URL, where proxies write it down: invite clusters with a plural of the hub's version", "cluster", name)
+		d.Log.Warn("a join token came in a URL, where proxies write it down: invite clusters with a plural of the hub's version",
+			"cluster", name)
 	}
 	w.Header().Set("Content-Type", "application/yaml")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -318,7 +318,8 @@ func (f *feed) change(event *channel.ObjectsEvent) error {
 func (f *feed) fits(count, size int) error {
 	if count > maxShown || size > maxSize || !f.feeds.keep(f, size) {
 		return &Refusal{
-			Status: http.StatusTooManyRequests, Message: fmt.Sprintf("there are too many objects to show (%d here)", count), Fix: "look at one namespace",
+			Status: http.StatusTooManyRequests, Message: fmt.Sprintf("there are too many objects to show (%d here)", count),
+			Fix: "look at one namespace",
 		}
 	}
 	return nil

@@ -99,17 +99,18 @@ func New(o Options) *Ring {
 // Run sees to it that there are keys for today and tomorrow, until ctx ends.
 func (r *Ring) Run(ctx context.Context) error {
 	said := ""
-	return poll.Loop{Interval: lookEvery, Jitter: 0.2, MinBackoff: time.Second, MaxBackoff: lookEvery}.Run(ctx, nil, func(ctx context.Context) error {
-		err := r.look(ctx)
-		switch {
-		case err == nil:
-			said = ""
-		case ctx.Err() == nil && err.Error() != said:
-			said = err.Error()
-			r.Log.Warn("signing keys are not kept up; those in memory go on", "purpose", r.Purpose, "error", err)
-		}
-		return err
-	})
+	return poll.Loop{Interval: lookEvery, Jitter: 0.2, MinBackoff: time.Second, MaxBackoff: lookEvery}.Run(ctx, nil,
+		func(ctx context.Context) error {
+			err := r.look(ctx)
+			switch {
+			case err == nil:
+				said = ""
+			case ctx.Err() == nil && err.Error() != said:
+				said = err.Error()
+				r.Log.Warn("signing keys are not kept up; those in memory go on", "purpose", r.Purpose, "error", err)
+			}
+			return err
+		})
 }
 
 // Current is the key that signs now. An error says that there is none, and that the bucket cannot be asked for it.
@@ -251,7 +252,8 @@ func (r *Ring) take(ctx context.Context, kv jetstream.KeyValue, day int64) error
 	}
 	var s stored
 	if json.Unmarshal(entry.Value(), &s) != nil || s.ID == "" || len(s.Secret) != keyBytes { // its text may hold a key
-		return fmt.Errorf("read key %s: it is not one of %d bytes: delete the bucket %s, and the hub makes new ones", r.entry(day), keyBytes, bucket)
+		return fmt.Errorf("read key %s: it is not one of %d bytes: delete the bucket %s, and the hub makes new ones",
+			r.entry(day), keyBytes, bucket)
 	}
 	r.add(key{s.ID, s.Secret, day})
 	return nil

@@ -123,7 +123,8 @@ func (h *Hub) serve(conn *netconn.Conn, who caller) {
 			}
 		}
 		h.metrics.refused.WithLabelValues(why).Inc()
-		h.Log.Log(context.Background(), level, "agent's connection is refused", "cluster", who.cluster, "remote", who.remote, "transport", who.by, "error", err)
+		h.Log.Log(context.Background(), level, "agent's connection is refused", "cluster", who.cluster, "remote", who.remote,
+			"transport", who.by, "error", err)
 		return
 	}
 	heard()
@@ -183,7 +184,8 @@ func (h *Hub) greet(
 	}
 	clip(hello)
 	c := &connection{
-		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), asked: asked, bound: len(first.GetProven().GetBinding()) > 0, client: client,
+		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), asked: asked,
+		bound: len(first.GetProven().GetBinding()) > 0, client: client,
 		events: h.eventsOf(who.cluster), end: end,
 	}
 	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
@@ -313,7 +315,8 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	if !h.holds(c) { // the key went before Recheck could find the connection
 		return errRevoked
 	}
-	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by, "bound_to_tls", c.bound,
+	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by,
+		"bound_to_tls", c.bound,
 		"version", c.hello.GetAgentVersion(), "kubernetes", c.hello.GetKubernetesVersion())
 	if h.Arrived != nil {
 		h.Arrived(c.cluster)

@@ -249,8 +249,8 @@ func (h *Hub) Connections() []Connection {
 	for i, c := range all {
 		list[i] = Connection{
 			ID: c.id, Cluster: c.cluster, Hub: h.Self, Host: c.hello.GetHost(), Boot: c.hello.GetBoot(), Remote: c.remote,
-			Transport: c.by, Bound: c.bound, Since: c.since, AgentVersion: c.hello.GetAgentVersion(), KubernetesVersion: c.hello.GetKubernetesVersion(),
-			Capabilities: c.hello.GetCapabilities(), Streams: c.routes, Leaving: c.leaving,
+			Transport: c.by, Bound: c.bound, Since: c.since, AgentVersion: c.hello.GetAgentVersion(),
+			KubernetesVersion: c.hello.GetKubernetesVersion(), Capabilities: c.hello.GetCapabilities(), Streams: c.routes, Leaving: c.leaving,
 		}
 	}
 	return list
@@ -295,8 +295,8 @@ func (h *Hub) warn(l *held, older, newer *connection) func() {
 		}
 		h.Event(newer.cluster, &channel.Event{
 			Reason: "AgentsCompete", Warning: true, UnixMs: h.Now().UnixMilli(),
-			Message: fmt.Sprintf("two agents prove that they hold the key of cluster %s: %q at %s, and %q at %s; requests go to the first, "+
-				"which came later. If one of them is not yours, its key is known to somebody: register the cluster anew",
+			Message: fmt.Sprintf("two agents prove that they hold the key of cluster %s: %q at %s, and %q at %s; requests go to "+
+				"the first, which came later. If one of them is not yours, its key is known to somebody: register the cluster anew",
 				newer.cluster, newer.hello.GetHost(), newer.remote, older.hello.GetHost(), older.remote),
 		})
 	}

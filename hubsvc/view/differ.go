@@ -81,7 +81,8 @@ func (v *View) noteTogether(all []v1.Event) {
 				names = append(names, e.Service)
 			}
 			all[0].Service, all[0].Key = "", ""
-			all[0].Message = clip(fmt.Sprintf("%d services that nothing asks for here: %s, ...", same, strings.Join(names, ", ")), maxMessage)
+			all[0].Message = clip(fmt.Sprintf("%d services that nothing asks for here: %s, ...", same,
+				strings.Join(names, ", ")), maxMessage)
 			v.note(all[0])
 		} else {
 			for _, e := range all[:same] {

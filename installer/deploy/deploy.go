@@ -135,7 +135,8 @@ type BehindError struct{ Commit, By string }
 
 // Error names the commit.
 func (e *BehindError) Error() string {
-	return fmt.Sprintf("commit %.12s, which %s deployed, is not in this branch, and nothing is deployed or taken down without it", e.Commit, e.By)
+	return fmt.Sprintf("commit %.12s, which %s deployed, is not in this branch, and nothing is deployed or taken down without it",
+		e.Commit, e.By)
 }
 
 // Fix says what to do.
