@@ -41,7 +41,8 @@ func TestSealedCredentialsGoToTheHostsThatTheyAreSealedFor(t *testing.T) {
 	}
 	const hosts = "hosts: git.example.com, Registry.Example.com:5000\n"
 	for _, url := range []string{
-		"https://git.example.com/x", "https://git.example.com:443/x", "https://GIT.example.com/x", "git@git.example.com:x", "oci://registry.example.com:5000/x",
+		"https://git.example.com/x", "https://git.example.com:443/x", "https://GIT.example.com/x", "git@git.example.com:x",
+		"oci://registry.example.com:5000/x",
 	} {
 		if err := find(hosts, url); err != nil {
 			t.Errorf("%s: %v", url, err)
@@ -49,7 +50,8 @@ func TestSealedCredentialsGoToTheHostsThatTheyAreSealedFor(t *testing.T) {
 	}
 	for _, url := range []string{
 		"oci://attacker.example.net/x", "https://git.example.com.example.net/x", "https://example.com/x", "https://git.example.com:8443/x",
-		"oci://registry.example.com/x", "https://git.example.com@attacker.example.net/x", "git@attacker.example.net:git.example.com/x", "file:///x",
+		"oci://registry.example.com/x", "https://git.example.com@attacker.example.net/x",
+		"git@attacker.example.net:git.example.com/x", "file:///x",
 	} {
 		err := find(hosts, url)
 		if err == nil || !strings.Contains(err.Error(), "does not name it") {

@@ -78,7 +78,8 @@ func TestMirrorIsAnotherForEverySayInVerification(t *testing.T) {
 	}
 	verify := map[string]string{
 		"none": "", "a key": "keys: [keys/a]", "another key": "keys: [keys/b]", "both keys": "keys: [keys/a, keys/b]",
-		"no one's key": "keys: [keys/gone]", "keyless": keyless("https://i", "me", "keys/a"), "another issuer": keyless("https://o", "me", "keys/a"),
+		"no one's key": "keys: [keys/gone]", "keyless": keyless("https://i", "me", "keys/a"),
+		"another issuer":   keyless("https://o", "me", "keys/a"),
 		"another identity": keyless("https://i", "you", "keys/a"), "another root": keyless("https://i", "me", "keys/b"),
 	}
 	mirrors := map[string]string{}

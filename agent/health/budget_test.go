@@ -24,7 +24,8 @@ func TestAVerdictTakesAMomentWhateverIsMatched(t *testing.T) {
 			}
 			expression := strings.Join(matches, " || ")
 			judge, err := health.NewJudge([]health.Rule{{
-				Kind: "ConfigMap", Degraded: expression, Healthy: expression, Progressing: expression, Message: "string(" + expression + ")",
+				Kind: "ConfigMap", Degraded: expression, Healthy: expression, Progressing: expression,
+				Message: "string(" + expression + ")",
 			}}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +55,8 @@ func TestExpressionsOfOneRuleShareWhatTheyMayTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		return judge.Of(&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"t": strings.Repeat("a", 8<<10)},
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"},
+			"data": map[string]any{"t": strings.Repeat("a", 8<<10)},
 		}})
 	}
 	if got := verdict(); got.Phase != health.Progressing {

@@ -74,13 +74,15 @@ func TestATokenOfTheAccountIsGoodForNobodyButTheFleetsPeople(t *testing.T) {
 	stolen := token(t, kube, "plural-agent-reach")
 	as := func(user string, groups ...string) int {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, kube.RESTConfig.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			kube.RESTConfig.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
 			strings.NewReader(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header = http.Header{
-			"Authorization": {"Bearer " + stolen}, "Content-Type": {"application/json"}, "Impersonate-User": {user}, "Impersonate-Group": groups,
+			"Authorization": {"Bearer " + stolen}, "Content-Type": {"application/json"}, "Impersonate-User": {user},
+			"Impersonate-Group": groups,
 		}
 		return do(t, unauthenticated(t, kube.RESTConfig), r).Status
 	}

@@ -87,7 +87,8 @@ func token(t testing.TB, kube *kubetest.Cluster, account string) string {
 	t.Helper()
 	accounts := kube.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("plural-system")
 	answer, err := accounts.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": account}, "spec": map[string]any{},
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": account},
+		"spec": map[string]any{},
 	}}, metav1.CreateOptions{}, "token")
 	if err != nil {
 		t.Fatal(err)

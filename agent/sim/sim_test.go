@@ -66,7 +66,8 @@ func newWorld(t *testing.T) *world {
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	}).Routes(mux)
 	w.tunnel = tunnel.New(tunnel.Options{
-		Self: "hub-0", Cluster: who.Cluster, URL: func() string { return server.URL }, Key: func(c string) ed25519.PublicKey { return keys[c] },
+		Self: "hub-0", Cluster: who.Cluster, URL: func() string { return server.URL },
+		Key: func(c string) ed25519.PublicKey { return keys[c] },
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	w.tunnel.Routes(mux)

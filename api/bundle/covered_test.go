@@ -11,7 +11,8 @@ import (
 func TestNothingInABundleLiesOutsideOfItsInputs(t *testing.T) {
 	var archive bytes.Buffer
 	tree := fstest.MapFS{
-		"apps/web/deep/x": {Data: []byte("x")}, "apps/y": {Data: []byte("y")}, "empty": {Mode: fs.ModeDir | 0o755}, "z": {Data: []byte("z")},
+		"apps/web/deep/x": {Data: []byte("x")}, "apps/y": {Data: []byte("y")}, "empty": {Mode: fs.ModeDir | 0o755},
+		"z": {Data: []byte("z")},
 	}
 	if err := Pack(&archive, tree, []string{"apps/web/deep", "apps/y", "empty", "z"}, Limits{}); err != nil {
 		t.Fatal(err)

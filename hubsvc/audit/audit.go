@@ -148,7 +148,7 @@ func Open(o Options) (*Log, error) {
 	o = o.withDefaults()
 	l := &Log{
 		Options: o, queue: make(chan Record, o.Queue), hurry: make(chan struct{}, 1), closing: make(chan struct{}),
-		recent: newRing(o.Recent),
+		recent:   newRing(o.Recent),
 		refusals: refusals{by: map[string]*refused{}},
 	}
 	var err error

@@ -35,7 +35,8 @@ func ring(t testing.TB, purpose string, now func() time.Time) (*signing.Ring, *n
 	}
 	t.Cleanup(server.Close)
 	return signing.New(signing.Options{
-		JetStream: server.JetStream(), Replicas: 1, Purpose: purpose, Lifetime: auth.KubeValidity, Now: now, Log: slog.New(slog.DiscardHandler),
+		JetStream: server.JetStream(), Replicas: 1, Purpose: purpose, Lifetime: auth.KubeValidity, Now: now,
+		Log: slog.New(slog.DiscardHandler),
 	}), server
 }
 

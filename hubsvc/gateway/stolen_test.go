@@ -51,7 +51,8 @@ func (e *encrypted) log() []string {
 func (w *world) agent(cluster string, hub *encrypted) *link.Hub {
 	w.t.Helper()
 	l, err := link.New(link.Options{
-		URL: hub.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hub.Certificate().Raw}), Token: w.signers[cluster].Token,
+		URL: hub.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hub.Certificate().Raw}),
+		Token: w.signers[cluster].Token,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -243,7 +243,8 @@ func TestSlowUpstreamsKeepNoOthersWaiting(t *testing.T) {
 		}
 	})
 	s, err := NewSet(SetOptions{
-		Dir: t.TempDir(), Interval: 50 * time.Millisecond, Timeout: time.Hour, Patience: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Dir: t.TempDir(), Interval: 50 * time.Millisecond, Timeout: time.Hour, Patience: 2 * time.Second,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

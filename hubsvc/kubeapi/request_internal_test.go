@@ -64,7 +64,8 @@ func FuzzCredentials(f *testing.F) {
 
 func TestWhatClientsSayIsClippedByWhatItTakesInARecord(t *testing.T) {
 	for text, most := range map[string]int{
-		"a": maxPath, "&": maxPath, `"`: maxPath / 2, "\\": maxPath / 2, "\x01": maxPath / 6, "é": maxPath / 6, "\U0001f600": maxPath / 12, "\xff": 0,
+		"a": maxPath, "&": maxPath, `"`: maxPath / 2, "\\": maxPath / 2, "\x01": maxPath / 6, "é": maxPath / 6,
+		"\U0001f600": maxPath / 12, "\xff": 0,
 	} {
 		if got, want := clip(strings.Repeat(text, 3000), maxPath), strings.Repeat(text, most)+"..."; got != want {
 			t.Errorf("of %q %d bytes are left, not %d", text, len(got), len(want))

@@ -122,7 +122,8 @@ func (f *fleet) hub(tb testing.TB, name string, change ...func(*settings)) *repl
 	tb.Helper()
 	r := &replica{tb: tb, name: name, events: make(chan *channel.Event, 1000), log: newRecord()}
 	s := settings{before: func(h http.Handler) http.Handler { return h }, Options: tunnel.Options{
-		Self: name, URL: func() string { return hubURL }, Key: f.key, Now: time.Now, Log: slog.New(r.log), Metrics: prometheus.NewRegistry(),
+		Self: name, URL: func() string { return hubURL }, Key: f.key, Now: time.Now, Log: slog.New(r.log),
+		Metrics: prometheus.NewRegistry(),
 		Cluster: auth.NewAgents(func() string { return hubURL }, f.key, time.Now).Cluster,
 		Arrived: func(string) { r.arrived.Add(1) },
 		Event: func(_ string, e *channel.Event) {
@@ -234,7 +235,8 @@ func (f *fleet) agent(tb testing.TB, cluster string, replicas []*replica, change
 	}
 	signer := f.signer(cluster)
 	o := agenttunnel.Options{
-		URL: replicas[0].server.URL, CA: ca(replicas[0].server), Token: signer.Token, Prove: signer.Prove, UserAgent: "test", Dial: balanced(replicas...),
+		URL: replicas[0].server.URL, CA: ca(replicas[0].server), Token: signer.Token, Prove: signer.Prove, UserAgent: "test",
+		Dial: balanced(replicas...),
 		Hello: func() *channel.Hello {
 			return &channel.Hello{Cluster: cluster, Host: "agent-0", Boot: a.boot, AgentVersion: "1.0.0", KubernetesVersion: "v1.35.0", Capabilities: []string{channel.CanDiff}}
 		},

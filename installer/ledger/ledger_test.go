@@ -175,7 +175,8 @@ func TestTheRecordComesBackAsItWasWritten(t *testing.T) {
 			Package: "postgres", Version: "1.2.3", PayloadDigest: "sha256:00", DependsOn: []string{"net"}, Protected: true,
 			Steps: map[string]*Step{"net": {
 				Kind: "terraform", Digest: "d", Parts: map[string]string{"tool": "1.11.4"}, Needs: []string{"x"},
-				Finished: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), By: "Ada <ada@example.com>", Commit: "1de9c9a3b5d6fd0e5f1a2b3c4d5e6f7081920a3b",
+				Finished: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), By: "Ada <ada@example.com>",
+				Commit:   "1de9c9a3b5d6fd0e5f1a2b3c4d5e6f7081920a3b",
 				Services: map[string][]string{"db": {"mgmt"}}, Namespaces: map[string]string{"db": "db"},
 				State: "sealed/db/net/state", Product: "terraform", Version: "1.11.4",
 			}},

@@ -91,7 +91,8 @@ func (w *world) hub() (url string, says func() *v1.Status) {
 	o := hubsvc.Options{
 		Data: filepath.Join(dir, "data"), Listen: address, URL: url,
 		TokenFile: filepath.Join(dir, "token"), Repo: "file://" + w.root, Branch: "main",
-		Interval: 50 * time.Millisecond, AllowFile: true, AllowLoopback: true, CacheBytes: 64 << 20, Log: slog.New(starts{slog.DiscardHandler, started}),
+		Interval: 50 * time.Millisecond, AllowFile: true, AllowLoopback: true, CacheBytes: 64 << 20,
+		Log:   slog.New(starts{slog.DiscardHandler, started}),
 		Terms: gateway.Terms{PollInterval: 200 * time.Millisecond, ReportInterval: 200 * time.Millisecond},
 	}
 	w.background(func(ctx context.Context) error { return hubsvc.Run(ctx, o) })

@@ -87,7 +87,8 @@ func newFleet(t testing.TB, poll time.Duration) *fleet {
 	cluster := start(t, f.dir, "localkube", localkube, "run", "--dir", kube, "--name", clusterName, "--with-parent")
 	f.installation()
 	f.hub = start(t, f.dir, "hub", plural, "hub", "serve", "--data", filepath.Join(f.dir, "hub"), "--with-parent",
-		"--listen", strings.TrimPrefix(f.hubURL, "http://"), "--url", f.hubURL, "--repo", "file://"+f.repo, "--allow-file-sources", "--allow-loopback",
+		"--listen", strings.TrimPrefix(f.hubURL, "http://"), "--url", f.hubURL, "--repo", "file://"+f.repo,
+		"--allow-file-sources", "--allow-loopback",
 		"--interval", "1h", "--poll-interval", poll.String(), "--report-interval", "5s")
 	f.eventually("the cluster serves", 2*time.Minute, func() bool {
 		_, err := os.Stat(filepath.Join(kube, "ready.json"))

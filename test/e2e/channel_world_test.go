@@ -142,7 +142,8 @@ func (r *reached) startHub() {
 	}
 	defer said.Close()
 	cmd := r.command(filepath.Join(r.bin, "plural"), "hub", "serve", "--data", r.data, "--listen", strings.TrimPrefix(r.hub, "http://"), "--url", r.hub,
-		"--repo", "file://"+filepath.Join(r.dir, "origin.git"), "--branch", "main", "--allow-file-sources", "--allow-loopback", "--edits", "--identity", r.identity,
+		"--repo", "file://"+filepath.Join(r.dir, "origin.git"), "--branch", "main", "--allow-file-sources", "--allow-loopback",
+		"--edits", "--identity", r.identity,
 		"--interval", rarely.String(), "--poll-interval", rarely.String(), "--report-interval", "5s")
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {

@@ -67,7 +67,8 @@ func newSimulated(b *testing.B) *simulated {
 	}
 	data := filepath.Join(f.dir, "data")
 	f.hub = f.start(address, exec.Command(program, "hub", "serve", "--listen", address, "--url", f.url,
-		"--repo", "file://"+filepath.Join(f.dir, "fleet.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1h", "--data", data,
+		"--repo", "file://"+filepath.Join(f.dir, "fleet.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1h",
+		"--data", data,
 		"--poll-interval", fleetRest.String(), "--report-interval", fleetRest.String(), "--tls-cert", f.cert, "--tls-key", f.key))
 	f.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.roots, MinVersion: tls.VersionTLS13}}}
 	f.await("the hub serves the fleet", func() bool {

@@ -39,8 +39,10 @@ type writer struct{ choose func(n int) int }
 // write gives an expression in which locals may be named, as deep as depth.
 func (w writer) write(depth int, locals []string) string {
 	leaves := append([]string{
-		`answers.secret`, `.answers.secret`, `answers["secret"]`, `.answers["se" + "cret"]`, `answers[.answers.which]`, `.answers.?secret.orValue(0)`,
-		`answers`, `.answers`, `answers.other`, `.answers.other`, `self.name`, `.self.name`, `.answers.l`, `has(.answers.secret)`, `"a"`, `0`,
+		`answers.secret`, `.answers.secret`, `answers["secret"]`, `.answers["se" + "cret"]`, `answers[.answers.which]`,
+		`.answers.?secret.orValue(0)`,
+		`answers`, `.answers`, `answers.other`, `.answers.other`, `self.name`, `.self.name`, `.answers.l`,
+		`has(.answers.secret)`, `"a"`, `0`,
 	}, locals...)
 	if depth == 0 {
 		return leaves[w.choose(len(leaves))]
