@@ -2,14 +2,13 @@ package hubsvc
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -18,25 +17,8 @@ import (
 // bomb pushes a folder of twelve levels beside what is there, each with the next one ten times: a file under 10^12 paths.
 func (o *origin) bomb(file string) string {
 	o.t.Helper()
-	feed := func(stdin string, args ...string) string {
-		o.t.Helper()
-		cmd := exec.CommandContext(o.t.Context(), "git", args...)
-		cmd.Dir, cmd.Stdin = o.work, strings.NewReader(stdin)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			o.t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	tree := feed("100644 blob "+feed("", "hash-object", "-w", "--stdin")+"\t"+file+"\n", "mktree")
-	for range 12 {
-		var lines strings.Builder
-		for i := range 10 {
-			fmt.Fprintf(&lines, "040000 tree %s\t%d\n", tree, i)
-		}
-		tree = feed(lines.String(), "mktree")
-	}
-	root := feed(o.git(o.work, "ls-tree", "HEAD")+"\n040000 tree "+tree+"\tbomb\n", "mktree")
+	tree := walktest.Tree(o.t, o.work, file)
+	root := walktest.Feed(o.t, o.work, o.git(o.work, "ls-tree", "HEAD")+"\n040000 tree "+tree+"\tbomb\n", "mktree")
 	id := o.git(o.work, "commit-tree", root, "-p", "HEAD", "-m", "a folder many times")
 	o.git(o.work, "push", "-q", "-f", "origin", id+":main")
 	return id

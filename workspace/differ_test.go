@@ -1,8 +1,6 @@
 package workspace
 
 import (
-	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -10,29 +8,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/internal/walktest"
 )
 
 func TestComparisonOfTreesTellsWhatDiffersAndHasAnEnd(t *testing.T) {
 	dir := t.TempDir()
-	feed := func(stdin string, args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.c"}, args...)...)
-		cmd.Stdin = strings.NewReader(stdin)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	feed("", "init", "-q", "-b", "main", dir)
-	tree := feed("100644 blob "+feed("", "hash-object", "-w", "--stdin")+"\tx.yaml\n", "mktree")
-	for range 12 {
-		var lines strings.Builder
-		for i := range 10 {
-			fmt.Fprintf(&lines, "040000 tree %s\t%d\n", tree, i)
-		}
-		tree = feed(lines.String(), "mktree")
-	}
+	feed := func(stdin string, args ...string) string { return walktest.Feed(t, dir, stdin, args...) }
+	feed("", "init", "-q", "-b", "main")
+	tree := walktest.Tree(t, dir, "x.yaml")
 	blob := func(text string) string { return feed(text, "hash-object", "-w", "--stdin") }
 	one := feed("100644 blob "+blob("1")+"\tx\n", "mktree")
 	before := feed("100644 blob "+blob("1")+"\ta\n100644 blob "+blob("1")+"\tgone\n040000 tree "+one+"\tsame\n040000 tree "+one+"\tturned\n", "mktree")

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -20,32 +20,13 @@ func (r *repo) bomb(file string) *snapshot.Snapshot {
 	r.t.Helper()
 	r.git("add", "-A")
 	r.git("commit", "-q", "--allow-empty", "-m", "x")
-	tree := r.feed("100644 blob "+r.feed("", "hash-object", "-w", "--stdin")+"\t"+file+"\n", "mktree")
-	for range 12 {
-		var lines strings.Builder
-		for i := range 10 {
-			fmt.Fprintf(&lines, "040000 tree %s\t%d\n", tree, i)
-		}
-		tree = r.feed(lines.String(), "mktree")
-	}
-	root := r.feed(r.git("ls-tree", "HEAD")+"\n040000 tree "+tree+"\tbomb\n", "mktree")
+	tree := walktest.Tree(r.t, r.dir, file)
+	root := walktest.Feed(r.t, r.dir, r.git("ls-tree", "HEAD")+"\n040000 tree "+tree+"\tbomb\n", "mktree")
 	snap, err := snapshot.Open(r.dir, r.git("commit-tree", root, "-p", "HEAD", "-m", "x"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return snap
-}
-
-// feed is git with something to read.
-func (r *repo) feed(stdin string, args ...string) string {
-	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-C", r.dir, "-c", "user.name=a", "-c", "user.email=a@b.c"}, args...)...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("git %q: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 func TestFolderAtMorePathsThanAnybodyCanWalkIsLookedAtOnceWhereNothingMatches(t *testing.T) {
