@@ -35,8 +35,8 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // which turns them away
 			return
 		}
-		if h.reaching.audit.Insists(who.Name) { // each act has a line before anybody knows whether it may be
-			insisting(w)
+		if h.reaching.audit.RefusedTooOften(who.Name) { // each act has a line before anybody knows whether it may be
+			tooManyRefusals(w)
 			return
 		}
 		act := audit.Record{
@@ -52,7 +52,8 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 		answer := &noted{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
 			act.Stage, act.Status, act.Duration = audit.End, answer.status, time.Since(act.Time)
-			if answer.status/100 == 4 && answer.status != http.StatusConflict { // nothing happened, nor would if it were asked again
+			again := answer.status == http.StatusConflict || answer.status == http.StatusTooManyRequests
+			if answer.status/100 == 4 && !again { // nothing happened, nor would if it were asked again
 				act.Decision = denied
 			}
 			if err := h.reaching.audit.Write(context.WithoutCancel(r.Context()), act); err != nil {
@@ -63,7 +64,7 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 	})
 }
 
-func insisting(w http.ResponseWriter) {
+func tooManyRefusals(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "10")
 	w.WriteHeader(http.StatusTooManyRequests)

@@ -31,6 +31,8 @@ type judge struct {
 	sealed    *sealed.Checker
 	// timeout bounds the judgement of one commit.
 	timeout time.Duration
+	// late says that something was not done within its time in this turn, and is to be gone on with.
+	late bool
 }
 
 // planTimeout is how long a commit may be judged, and how long a plan of it may take. What was found out until then is
@@ -82,6 +84,7 @@ func (j *judge) unfinished(err error) v1.Problem {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return v1.Problem{Message: err.Error()}
 	}
+	j.late = true
 	return v1.Problem{
 		Message: fmt.Sprintf("the commit is not judged after %s: %v", j.timeout, err),
 		Fix:     "take out what does not belong into the repository, or give the hub more processor time; it goes on with its next look",

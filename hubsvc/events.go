@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,23 +19,12 @@ const eventSubject = "plural.event"
 
 // heard takes in what a cluster's agent says happened. What the hub alone can know it does not believe.
 func (h *hub) heard(cluster string, said *channel.Event) {
-	if hubsOwn(said.GetReason()) {
+	if view.HubsOwn(said.GetReason()) {
 		h.Log.Debug("an agent's event is left out: only the hub says that", "cluster", cluster, "reason", said.GetReason())
 		return
 	}
 	h.happened(cluster, said)
 }
-
-func hubsOwn(reason string) bool {
-	switch reason {
-	case view.Silent, view.Back, view.Served, view.Refused, view.EventsLimited, reportsLimited:
-		return true
-	}
-	return strings.HasPrefix(reason, "Upgrade")
-}
-
-// reportsLimited is the reason of what exceeded tells.
-const reportsLimited = "ReportsLimited"
 
 // happened takes in what happened in a cluster.
 func (h *hub) happened(cluster string, said *channel.Event) {
@@ -57,7 +45,7 @@ func (h *hub) happened(cluster string, said *channel.Event) {
 // exceeded tells people of a cluster whose agent reports in a loop.
 func (h *hub) exceeded(cluster string) {
 	h.happened(cluster, &channel.Event{
-		Reason: reportsLimited, Warning: true, UnixMs: time.Now().UnixMilli(),
+		Reason: view.ReportsLimited, Warning: true, UnixMs: time.Now().UnixMilli(),
 		Message: fmt.Sprintf("the agent of cluster %s reports more often than the hub takes: what is shown of the cluster lags. If it goes on, "+
 			"look at plural logs agent/%s for what changes all the time; if somebody else has its key, register the cluster anew", cluster, cluster),
 	})

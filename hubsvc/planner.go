@@ -58,7 +58,7 @@ func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits f
 	u := newUpstreams(&o, s)
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
-		wake: make(chan struct{}, 1), judge: judge{repos, u, resolve.New(), sealed.New(), planTimeout}, moved: func(_, _ *plan) {},
+		wake: make(chan struct{}, 1), judge: judge{repos: repos, upstreams: u, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout}, moved: func(_, _ *plan) {},
 	}
 	p.current.Store(blank())
 	return p
@@ -107,6 +107,8 @@ func (p *planner) pack(_ context.Context, key string, w io.Writer) error {
 const (
 	publishTimeout = time.Second
 	retryPublish   = 250 * time.Millisecond
+	// retryLate is the wait after a turn that did not get to its end in time.
+	retryLate = 10 * time.Second
 )
 
 // run plans whenever something changed, until ctx ends.
@@ -114,7 +116,11 @@ func (p *planner) run(ctx context.Context) error {
 	p.follow(nil, nil)
 	for {
 		var again <-chan time.Time
-		if !p.paced(ctx) {
+		p.judge.late = false
+		switch done := p.paced(ctx); {
+		case p.judge.late:
+			again = time.After(retryLate)
+		case !done:
 			again = time.After(retryPublish)
 		}
 		select {
@@ -301,7 +307,8 @@ func (p *planner) draft(ctx context.Context, c *candidate, e *edition.Edition) (
 	next, err := newPlan(limited, c, with, p.Terms, p.Log)
 	switch {
 	case limited.Err() != nil && err != nil:
-		return nil, err // it is no fault of the commit, and tried again
+		p.judge.late = true // it is no fault of the commit, and tried again
+		return nil, err
 	case err != nil:
 		p.Log.Warn("there is no plan of a commit; the last good one stays", "commit", c.id(), "error", err)
 		p.planless.edition, p.planless.err = e, err

@@ -60,7 +60,7 @@ func (h *hub) reach() (err error) {
 	r.channels = tunnel.New(tunnel.Options{
 		Self: h.replica.name(), Cluster: h.agents.Cluster, URL: h.planner.url, Key: h.planner.key, Conn: h.replica.conn,
 		Address: h.replica.address(), Peer: h.replica.peer, PeerTLS: h.replica.tls,
-		Replicas: h.replica.count, Event: h.heard, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Replicas: h.replica.count, Event: h.heard, Found: h.happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	sees := func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) }
 	r.kube = kubeapi.New(kubeapi.Options{

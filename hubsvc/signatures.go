@@ -12,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	commits "github.com/pluralsh/plural/workspace/history"
 )
@@ -106,10 +107,13 @@ func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
 		}
 		_, unknown := s.people.Git(o)
 		if unknown == nil {
-			return s.slight(tip, p.ID, top)
+			return s.covered(tip, p.ID, top)
 		}
 		if _, foreign := s.ownKeys.Git(o); foreign != nil {
 			return fmt.Errorf("commit %.12s, below the hub's own: %w", p.ID, unknown)
+		}
+		if p.Merge { // which would come out of more than what is looked at here
+			return fmt.Errorf("commit %.12s is a merge, and the hub's key covers none", p.ID)
 		}
 	}
 	if top == "" {
@@ -118,13 +122,16 @@ func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
 	return fmt.Errorf("the last %d commits are the hub's own: somebody has to sign one: git commit --allow-empty -S", len(past))
 }
 
-// slight wants the hub's commits since one of a person to change what the hub may, and nothing else.
-func (s *signatures) slight(tip *workspace.Tip, from, to string) error {
+// covered wants the hub's commits since one of a person to change what the hub may, and nothing else.
+func (s *signatures) covered(tip *workspace.Tip, from, to string) error {
 	changes, err := commits.Of(tip.Objects()).Changes(from, to, commits.Scope{})
 	if err != nil {
 		return err
 	}
 	for _, c := range changes {
+		if !fleet.Document(c.Path) {
+			return fmt.Errorf("the hub's commits since %.12s change %q, which its key does not cover", from, c.Path)
+		}
 		if !c.Before.Plain() || !c.After.Plain() || c.Before.Mode != c.After.Mode {
 			return fmt.Errorf("the hub's commits since %.12s add, remove or retype %q, which its key does not cover", from, c.Path)
 		}

@@ -110,13 +110,14 @@ func TestTheHubsKeyCoversWhatTheHubMayChangeAndNothingElse(t *testing.T) {
 	eve, _ := agent(t, "a")
 	suspended := strings.Replace(service("web", path("apps/web")), "spec:", "spec:\n  suspend: true", 1)
 	for name, change := range map[string]map[string]string{
-		"what a service deploys": {"apps/web/cm.yaml": configMap("web", "evil")},
-		"a service":              {"services/web.yaml": service("web", path("apps/api"))},
-		"a new service":          {"services/evil.yaml": service("evil", path("apps/web"))},
-		"a service that goes":    {"services/web.yaml": ""},
-		"a cluster's keys":       {"clusters/a.yaml": cluster("a", eve)},
-		"people":                 {"access/eve.yaml": "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: eve}\nspec: {groups: [platform]}\n"},
-		"more than it may":       {"services/web.yaml": suspended, "apps/web/cm.yaml": configMap("web", "evil")},
+		"what a service deploys":      {"apps/web/cm.yaml": configMap("web", "evil")},
+		"a service":                   {"services/web.yaml": service("web", path("apps/api"))},
+		"a new service":               {"services/evil.yaml": service("evil", path("apps/web"))},
+		"a service that goes":         {"services/web.yaml": ""},
+		"a cluster's keys":            {"clusters/a.yaml": cluster("a", eve)},
+		"people":                      {"access/eve.yaml": "apiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: eve}\nspec: {groups: [platform]}\n"},
+		"more than it may":            {"services/web.yaml": suspended, "apps/web/cm.yaml": configMap("web", "evil")},
+		"a comment, which charts run": {"apps/web/cm.yaml": configMap("web", "1") + "# {{ .Values.evil }}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub, o, _, ann, own := signingHub(t)
@@ -137,4 +138,21 @@ func TestTheHubsKeyCoversWhatTheHubMayChangeAndNothingElse(t *testing.T) {
 			until(t, "what ann signed on top is served", func() bool { return hub.hinted().Commit.ID == again })
 		})
 	}
+}
+
+// A merge comes out of two commits: of one that was good long ago it may take all files, and of the newest that it came out of it.
+func TestTheHubsKeyTakesNobodyBackByAMerge(t *testing.T) {
+	hub, o, _, _, own := signingHub(t)
+	old := hub.status().Commit.ID
+	now := o.push(map[string]string{"apps/web/cm.yaml": configMap("web", "2")})
+	until(t, "the newer commit is served", func() bool { return hub.hinted().Commit.ID == now })
+	o.signs(own)
+	merge := o.git(o.work, "commit-tree", "-S", old+"^{tree}", "-p", old, "-p", now, "-m", "back")
+	o.git(o.work, "push", "-q", "-f", "origin", merge+":main")
+	until(t, "it is refused", func() bool {
+		if at := hub.hinted().Commit; at.ID != now {
+			t.Fatalf("it is served: %+v", at)
+		}
+		return strings.Contains(hub.listed(".").Error, "is a merge")
+	})
 }

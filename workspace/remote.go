@@ -147,6 +147,8 @@ type Past struct {
 	Time time.Time
 	// Parent is the first; empty where there is none.
 	Parent string
+	// Merge says that there are more.
+	Merge bool
 }
 
 // Past are the commits of the branch, the tip first, along first parents and as far as was asked for.
@@ -155,7 +157,7 @@ func (t *Tip) Past() ([]Past, error) {
 	for c := t.head.commit; ; {
 		past := Past{ID: c.Hash.String(), Message: c.Message, By: Author{c.Author.Name, c.Author.Email}, Time: c.Committer.When}
 		if len(c.ParentHashes) > 0 {
-			past.Parent = c.ParentHashes[0].String()
+			past.Parent, past.Merge = c.ParentHashes[0].String(), len(c.ParentHashes) > 1
 		}
 		list = append(list, past)
 		if past.Parent == "" {

@@ -189,8 +189,8 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	return l.await(ctx, r)
 }
 
-// Insists says whether somebody is refused so often that not each time has a line of its own.
-func (l *Log) Insists(person string) bool { return l.refusals.insists(person, l.Now()) }
+// RefusedTooOften says whether so many acts were refused to somebody that they are to wait: each of them has its lines.
+func (l *Log) RefusedTooOften(person string) bool { return l.refusals.tooOften(person, l.Now()) }
 
 // urge ends the wait for more records.
 func (l *Log) urge(r Record) {

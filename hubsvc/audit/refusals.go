@@ -24,8 +24,9 @@ type refusals struct {
 }
 
 type refused struct {
-	pace *rate.Limiter
-	last Record // the newest that was left out
+	pace *rate.Limiter // of lines
+	acts *rate.Limiter // that had theirs before anybody knew whether they may be
+	last Record        // the newest that was left out
 	out  int
 }
 
@@ -36,18 +37,24 @@ func (r *refusals) one(person string) *refused {
 	}
 	found := r.by[person]
 	if found == nil {
-		found = &refused{pace: rate.NewLimiter(rate.Every(refusedEach), refusedAtOnce)}
+		found = &refused{
+			pace: rate.NewLimiter(rate.Every(refusedEach), refusedAtOnce), acts: rate.NewLimiter(rate.Every(refusedEach), refusedAtOnce),
+		}
 		r.by[person] = found
 	}
 	return found
 }
 
-// take says whether a refusal gets a line of its own. One that must have it counts all the same.
+// take says whether a refusal gets a line of its own. One that must have it counts apart.
 func (r *refusals) take(record *Record, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	person := r.one(record.Person)
-	if person.pace.AllowN(now, 1) || record.Must {
+	if record.Must {
+		person.acts.AllowN(now, 1)
+		return true
+	}
+	if person.pace.AllowN(now, 1) {
 		return true
 	}
 	person.last = *record
@@ -67,17 +74,20 @@ func (r *refusals) due(now time.Time, all bool) []Record {
 			line.Cause += fmt.Sprintf(" (%d like it, refused since the line before, have none)", person.out-1)
 			lines = append(lines, line)
 			person.out = 0
-		case person.out == 0 && person.pace.TokensAt(now) >= refusedAtOnce:
+		case person.out == 0 && person.pace.TokensAt(now) >= refusedAtOnce && person.acts.TokensAt(now) >= refusedAtOnce:
 			delete(r.by, name)
 		}
 	}
 	return lines
 }
 
-// insists says whether so much is refused to somebody that not all of it gets a line.
-func (r *refusals) insists(person string, now time.Time) bool {
+// tooOften says whether acts are refused to somebody so often that they are to wait.
+func (r *refusals) tooOften(person string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	found := r.by[person]
-	return found != nil && found.pace.TokensAt(now) < 1
+	if found == nil && len(r.by) >= maxRefused {
+		found = r.by[""]
+	}
+	return found != nil && found.acts.TokensAt(now) < 1
 }

@@ -248,10 +248,10 @@ func (h *Hub) doubt(who caller, err error) bool {
 		h.doubted[who.cluster] = h.Now()
 	}
 	h.mu.Unlock()
-	if told || h.Event == nil {
+	if told || h.Found == nil {
 		return !told
 	}
-	h.Event(who.cluster, &channel.Event{
+	h.Found(who.cluster, &channel.Event{
 		Reason: "AgentUnproven", Warning: true, UnixMs: h.Now().UnixMilli(),
 		Message: fmt.Sprintf("an agent of cluster %s at %s is not let onto the channel: %v. If it is not yours, somebody has read one of "+
 			"its tokens, which are good for minutes", who.cluster, who.remote, err),

@@ -126,13 +126,14 @@ func (f *fleet) hub(tb testing.TB, name string, change ...func(*settings)) *repl
 		Metrics: prometheus.NewRegistry(),
 		Cluster: auth.NewAgents(func() string { return hubURL }, f.key, time.Now).Cluster,
 		Arrived: func(string) { r.arrived.Add(1) },
-		Event: func(_ string, e *channel.Event) {
-			select {
-			case r.events <- e:
-			default:
-			}
-		},
 	}}
+	s.Event = func(_ string, e *channel.Event) {
+		select {
+		case r.events <- e:
+		default:
+		}
+	}
+	s.Found = s.Event
 	for _, c := range change {
 		c(&s)
 	}

@@ -290,10 +290,10 @@ func (h *Hub) warn(l *held, older, newer *connection) func() {
 	return func() {
 		newer.log.Warn("two agents prove that they hold this cluster's key; requests go to the one that came later",
 			"host", newer.hello.GetHost(), "remote", newer.remote, "other_host", older.hello.GetHost(), "other_remote", older.remote)
-		if h.Event == nil {
+		if h.Found == nil {
 			return
 		}
-		h.Event(newer.cluster, &channel.Event{
+		h.Found(newer.cluster, &channel.Event{
 			Reason: "AgentsCompete", Warning: true, UnixMs: h.Now().UnixMilli(),
 			Message: fmt.Sprintf("two agents prove that they hold the key of cluster %s: %q at %s, and %q at %s; requests go to "+
 				"the first, which came later. If one of them is not yours, its key is known to somebody: register the cluster anew",

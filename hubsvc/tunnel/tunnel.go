@@ -48,6 +48,8 @@ type Options struct {
 	Replicas func() int
 	// Event takes what agents say happened. It must not block.
 	Event func(cluster string, e *channel.Event)
+	// Found takes what the hub itself finds out about a cluster's agents. It must not block.
+	Found func(cluster string, e *channel.Event)
 	// Arrived is told of a cluster that has a connection now. It must not block.
 	Arrived func(cluster string)
 	// Held is told of a cluster that this replica comes to hold a usable connection of, or holds none of any more. It must

@@ -22,6 +22,8 @@ const (
 	Refused = "Refused"
 	// EventsLimited says that a cluster has more events than are kept.
 	EventsLimited = "EventsLimited"
+	// ReportsLimited tells of a cluster that reports more often than the hub takes.
+	ReportsLimited = "ReportsLimited"
 )
 
 // differ notes what is different between what stands in a place and what will.
@@ -213,13 +215,28 @@ const (
 	eventsEach   = 10 * time.Second
 )
 
+// HubsOwn says whether only the hub can know what has this reason: what an agent says of it is nothing.
+func HubsOwn(reason string) bool {
+	switch reason {
+	case Silent, Back, Served, Refused, EventsLimited, ReportsLimited, "AgentsCompete", "AgentUnproven":
+		return true
+	}
+	return strings.HasPrefix(reason, "Upgrade")
+}
+
 // events are the newest, in a ring.
 type events struct {
 	ring []v1.Event
 	// next is the number of the next event; they count from 0.
 	next uint64
 	// paces are those of clusters that had some.
-	paces map[string]*pace
+	paces map[pacedBy]*pace
+}
+
+// pacedBy is whose events a pace counts: those that an agent tells, or the hub of it. Neither keeps the others back.
+type pacedBy struct {
+	cluster string
+	hub     bool
 }
 
 // pace is how often a cluster may have an event. Limited says that it was told that some are left out.
@@ -228,15 +245,16 @@ type pace struct {
 	limited bool
 }
 
-// admits says whether an event has a place within the bounds of its cluster. What the hub itself finds out about a cluster has.
+// admits says whether an event has a place within the bounds of its cluster. That it is silent, or back, has.
 func (v *View) admits(e *v1.Event) bool {
 	if e.Cluster == "" || e.Reason == Silent || e.Reason == Back || e.Reason == EventsLimited {
 		return true
 	}
-	now, p := v.Now(), v.events.paces[e.Cluster]
+	by := pacedBy{e.Cluster, HubsOwn(e.Reason)}
+	now, p := v.Now(), v.events.paces[by]
 	if p == nil {
 		p = &pace{Limiter: rate.NewLimiter(rate.Every(eventsEach), eventsAtOnce)}
-		v.events.paces[e.Cluster] = p
+		v.events.paces[by] = p
 	}
 	if p.TokensAt(now) >= eventsAtOnce/2 {
 		p.limited = false

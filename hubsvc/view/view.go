@@ -73,7 +73,7 @@ func New(o Options) *View {
 		o.Upgrades = func() []v1.Upgrade { return nil }
 	}
 	return &View{Options: o, reader: reader{maphash.MakeSeed()}, news: newNews(), changes: newChanges(),
-		events: events{paces: map[string]*pace{}}}
+		events: events{paces: map[pacedBy]*pace{}}}
 }
 
 // Bounds of the lists in a Status.

@@ -27,15 +27,18 @@ func Only(file string, before, after []byte) error {
 		return fmt.Errorf("%q has %d documents, and had %d", file, len(is), len(was))
 	}
 	for i := range was {
-		if err := slight(was[i], is[i]); err != nil {
+		if err := equalExceptProgramFields(was[i], is[i]); err != nil {
 			return fmt.Errorf("%q, document %d: %w", file, i+1, err)
 		}
 	}
 	return nil
 }
 
-// slight compares two documents without the fields that programs write. It changes them.
-func slight(was, is map[string]any) error {
+// equalExceptProgramFields compares two documents without the fields that programs write. It changes them.
+func equalExceptProgramFields(was, is map[string]any) error {
+	if was["apiVersion"] != fleet.APIVersion || is["apiVersion"] != fleet.APIVersion {
+		return errors.New("it is no document of a fleet")
+	}
 	switch was["kind"] {
 	case "Service":
 		for _, document := range []map[string]any{was, is} {

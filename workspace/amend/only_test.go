@@ -16,6 +16,7 @@ func TestOnlyWhatProgramsWriteMayDiffer(t *testing.T) {
 		before, after string
 		refused       bool
 	}{
+		"a Service of Kubernetes":     {"apiVersion: v1\nkind: Service\nspec: {suspend: false}\n", "apiVersion: v1\nkind: Service\nspec: {suspend: true}\n", true},
 		"nothing":                     {web + spec, web + spec, false},
 		"comments":                    {web + spec, "# hello\n" + web + spec, false},
 		"suspended":                   {web + spec, web + spec + "  suspend: true\n", false},

@@ -97,6 +97,19 @@ func (l *loader) readFolder(f folder) error {
 	return nil
 }
 
+// Document says whether a file of an installation repo, by its path, holds the workspace, services or clusters: what is read of it
+// are documents of ours, and nothing in it is rendered.
+func Document(name string) bool {
+	folder, base := path.Split(name)
+	switch folder = strings.TrimSuffix(folder, "/"); folder {
+	case "":
+		return base == workspaceFile
+	case "services", "clusters":
+		return isYAML(base) && !strings.HasPrefix(base, ".")
+	}
+	return base == servicesFile && path.Dir(folder) == packagesFolder
+}
+
 func isYAML(name string) bool {
 	ext := strings.ToLower(path.Ext(name))
 	return ext == ".yaml" || ext == ".yml"
