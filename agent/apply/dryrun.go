@@ -91,7 +91,8 @@ func (p *pass) try(ctx context.Context, it item) Change {
 		return c
 	}
 	if err == nil {
-		if refused := p.taken(ctx, it, observe.OfMetadata(before)); refused != nil { // and what it holds is the other one's
+		refused := p.taken(ctx, it, observe.OfMetadata(before))
+		if refused != nil && !p.req.ShowTaken { // what it holds is the other one's
 			c.Action, c.Err = Failed, refused
 			return c
 		}

@@ -93,6 +93,8 @@ type Request struct {
 	// OwnRepository says that the render is made of the installation repo's own files: only of those may the packages of the agent
 	// and the hub be.
 	OwnRepository bool
+	// ShowTaken has Diff show what moves here from another service, to whoever may read the cluster's objects anyway.
+	ShowTaken bool
 	// Heal lets objects be applied again that others changed since.
 	Heal bool
 	// Prune lets objects be deleted that the render no longer holds.

@@ -202,7 +202,7 @@ func (q *questions) service(ctx context.Context, engine *apply.Engine, renderer 
 		return err
 	}
 	changes, err := engine.Diff(ctx, apply.Request{
-		Service: d.Service, Namespace: d.Namespace, OwnRepository: d.OwnRepository, Key: d.Key, Heal: true, Prune: d.Prune,
+		Service: d.Service, Namespace: d.Namespace, OwnRepository: d.OwnRepository, ShowTaken: true, Key: d.Key, Heal: true, Prune: d.Prune,
 		Budget:   d.DeletionBudget,
 		Objects:  func(context.Context) ([]*unstructured.Unstructured, error) { return made.All(), nil },
 		Policies: release.Policies(d),
