@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/kinds"
+	"github.com/pluralsh/plural/agent/reserved"
 	"github.com/pluralsh/plural/internal/netguard"
 )
 
@@ -53,8 +54,15 @@ type Target struct {
 	Key string
 	// Account, when not empty, is the service account NAMESPACE/NAME as which every request is made.
 	Account string
+	// OwnRepository says that the service's files are the installation repo's own.
+	OwnRepository bool
 	// Hooks are the render's helm test hooks. They are not changed.
 	Hooks []*unstructured.Unstructured
+}
+
+// origin is by what the service is known whose test it is.
+func (t *Target) origin() reserved.Service {
+	return reserved.Service{Name: t.Service, Namespace: t.Namespace, OwnRepository: t.OwnRepository}
 }
 
 // Test is one test. Exactly one of HTTP, Job, CEL and Helm is set.

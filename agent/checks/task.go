@@ -59,7 +59,7 @@ func (a attempt) task(ctx context.Context, from *unstructured.Unstructured) (*ta
 	case len(a.target.Namespaces) > 0:
 		return nil, wrong("%s has no namespace, and the service may touch some namespaces only", object.Of(from))
 	}
-	if refusal := reserved.Write(reserved.Service{Name: a.target.Service}, object.Of(wanted), wanted); refusal != nil {
+	if refusal := reserved.Write(a.target.origin(), object.Of(wanted), wanted); refusal != nil {
 		return nil, wrong("%s: %s: %s", object.Of(wanted), refusal.Cause, refusal.Fix)
 	}
 	if err := mark(wanted, a.target); err != nil {

@@ -64,6 +64,8 @@ type account struct {
 type subject struct{ resource, name string }
 
 func newAccount(kube *rest.Config, name string, now func() time.Time) (*account, error) {
+	kube = rest.CopyConfig(kube)
+	kube.QPS = -1 // somebody in many groups costs a question for each, and waits for the answers
 	own, err := dynamic.NewForConfig(kube)
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)

@@ -111,6 +111,14 @@ func refuseBinding(obj *unstructured.Unstructured) *Refusal {
 	if agents(object.ID{Kind: "ClusterRole", Name: role}) {
 		return &Refusal{fmt.Sprintf("it gives away the role %q, which is the agent's own", role), "bind another role"}
 	}
+	if slices.Contains([]string{"view", "edit", "admin", "cluster-admin"}, role) {
+		if group := everybody(obj.Object); group != "" {
+			return &Refusal{
+				fmt.Sprintf("it gives the role %q to %s, people from the hub and the agent's accounts among them", role, group),
+				"bind it to the users, groups and accounts that need it",
+			}
+		}
+	}
 	for field, value := range obj.Object {
 		if field == "metadata" {
 			continue
@@ -120,6 +128,29 @@ func refuseBinding(obj *unstructured.Unstructured) *Refusal {
 		}
 	}
 	return nil
+}
+
+// everybody finds, anywhere in a value, a group that is given to whoever is known; "" where there is none.
+func everybody(value any) string {
+	switch v := value.(type) {
+	case string:
+		if slices.Contains([]string{"system:authenticated", "system:unauthenticated", "system:serviceaccounts"}, v) {
+			return v
+		}
+	case []any:
+		for _, item := range v {
+			if group := everybody(item); group != "" {
+				return group
+			}
+		}
+	case map[string]any:
+		for _, field := range v {
+			if group := everybody(field); group != "" {
+				return group
+			}
+		}
+	}
+	return ""
 }
 
 // privileged finds, anywhere in a value, a user or a group whose rights are none of a service's business; "" where there is none.

@@ -54,6 +54,8 @@ func agents() map[string]string {
 			rules: [], aggregationRule: {clusterRoleSelectors: [{}]}}`,
 		"its role for somebody else": "{" + rbac + `kind: RoleBinding, metadata: {name: mine, namespace: web},
 			roleRef: {kind: ClusterRole, name: plural-agent-reach}, subjects: [{kind: ServiceAccount, name: web, namespace: web}]}`,
+		"a role for everybody": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: mine}, roleRef: {kind: ClusterRole, name: admin},
+			subjects: [{kind: Group, name: "system:authenticated"}]}`,
 		"people by another API": `{apiVersion: authorization.openshift.io/v1, kind: RoleBinding, metadata: {name: mine}, groupNames: ["plural:devs"]}`,
 	}
 	for what, subject := range map[string]string{
@@ -110,12 +112,14 @@ func TestTheNamespaceOfTheAgentIsClosedToOtherServices(t *testing.T) {
 func TestWhatIsNotTheAgentsIsLeftToTheService(t *testing.T) {
 	const rbac = "apiVersion: rbac.authorization.k8s.io/v1, "
 	for what, text := range map[string]string{
-		"a name like the agent's":   `{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: web}}`,
-		"an account like its own":   `{apiVersion: v1, kind: ServiceAccount, metadata: {name: plural-agent, namespace: web}}`,
-		"a namespace":               `{apiVersion: v1, kind: Namespace, metadata: {name: web}}`,
-		"a role":                    "{" + rbac + `kind: ClusterRole, metadata: {name: web}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`,
-		"a kind to watch":           "{" + rbac + `kind: ClusterRole, metadata: {name: plural-agent-watch-certificates, labels: {plural.sh/agent-watches: "true"}}, rules: [{apiGroups: [cert-manager.io], resources: [certificates], verbs: [get, list, watch]}]}`,
-		"a binding of its account":  "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: web, namespace: web}]}`,
+		"a name like the agent's":  `{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: web}}`,
+		"an account like its own":  `{apiVersion: v1, kind: ServiceAccount, metadata: {name: plural-agent, namespace: web}}`,
+		"a namespace":              `{apiVersion: v1, kind: Namespace, metadata: {name: web}}`,
+		"a role":                   "{" + rbac + `kind: ClusterRole, metadata: {name: web}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`,
+		"a kind to watch":          "{" + rbac + `kind: ClusterRole, metadata: {name: plural-agent-watch-certificates, labels: {plural.sh/agent-watches: "true"}}, rules: [{apiGroups: [cert-manager.io], resources: [certificates], verbs: [get, list, watch]}]}`,
+		"a binding of its account": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: web, namespace: web}]}`,
+		"a role of its own for everybody": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
+			subjects: [{kind: Group, name: "system:authenticated"}]}`,
 		"a binding of other groups": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web, annotations: {about: "plural:devs"}}, roleRef: {kind: ClusterRole, name: view}, subjects: [{kind: Group, name: "oidc:plural:devs"}]}`,
 	} {
 		obj := parse(t, text)

@@ -108,7 +108,9 @@ func (s *Syncer) remember(last news) *loopState {
 	}
 	for name, d := range good {
 		state.services[name] = &service{name: name, desired: d, good: d, applied: d, due: time.Now()}
-		s.masked.Store(name, unopened{})
+	}
+	if len(good) > 0 {
+		s.heard(slices.Collect(maps.Values(good)))
 	}
 	for name, m := range memories {
 		svc := state.services[name]
@@ -177,6 +179,7 @@ func (s *Syncer) adopt(state *loopState, n news) {
 			state.barrier.add(name, now)
 		}
 	}
+	s.heard(n.poll.GetDeployments())
 	if !sameEnvelopes(state.envelopes, n.poll.GetEnvelopes()) {
 		s.unlock(state, n.poll.GetEnvelopes())
 	}

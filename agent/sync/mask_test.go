@@ -11,6 +11,7 @@ import (
 
 func TestWhatIsSealedForAServiceIsMaskedAlsoWhereNobodySaysWhoseTheObjectIs(t *testing.T) {
 	s := New(Options{})
+	s.polled.Store(true)
 	s.masked.Store("web", []string{"hunter2-long"})
 	s.masked.Store("db", []string{"correct-horse"})
 	const text = "dial postgres://app:hunter2-long@db: correct-horse"
@@ -46,5 +47,23 @@ func TestNothingIsSaidOfAServiceThatIsNotOpenedSinceTheRestart(t *testing.T) {
 		if got := s.Mask(service, "password hunter2-long"); got != "password ***" {
 			t.Errorf("of %q: %s", service, got)
 		}
+	}
+}
+
+// An agent whose disk went with its pod knows no service, and what is live is what the services before it left.
+func TestNothingIsSaidBeforeItIsKnownWhichServicesThereAre(t *testing.T) {
+	disk, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Store: disk, Cluster: unseal.Cluster{}, Log: slog.New(slog.DiscardHandler)})
+	s.remember(news{})
+	const text = "password hunter2-long"
+	if got := s.Mask("web", text) + s.Mask("", text); got != "" {
+		t.Errorf("before the first poll: %s", got)
+	}
+	s.heard([]*api.Deployment{{Service: "web"}})
+	if got := s.Mask("web", text) + s.Mask("", text); got != "" {
+		t.Errorf("before the service is opened: %s", got)
 	}
 }

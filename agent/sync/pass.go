@@ -224,7 +224,11 @@ func (p *pass) remove(ctx context.Context) {
 		}
 		return
 	}
-	if p.sweep && p.Checks != nil {
+	switch {
+	case !p.sweep || p.Checks == nil:
+	case r.good == nil:
+		p.Log.Warn("what tests left is not deleted: nobody remembers where the service might go, and as whom", "service", r.service)
+	default:
 		if err := p.Checks.Sweep(ctx, targetOf(r.service, r.good), ""); err != nil {
 			p.Log.Warn("what tests left cannot be deleted", "service", r.service, "error", err)
 		}

@@ -115,12 +115,21 @@ func (s *Syncer) Mask(service, text string) string {
 	if sealed, ok := s.masked.Load(service); ok {
 		add(service, sealed)
 	} else {
+		opened = s.polled.Load() // before that nobody knows which services there are
 		s.masked.Range(add)
 	}
 	if !opened {
 		return ""
 	}
 	return unseal.Redact(text, values)
+}
+
+// heard takes in which services there are.
+func (s *Syncer) heard(list []*api.Deployment) {
+	for _, d := range list {
+		s.masked.LoadOrStore(d.GetService(), unopened{})
+	}
+	s.polled.Store(true)
 }
 
 // unopened is in the place of a service's values until it is opened for the first time.

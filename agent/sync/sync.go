@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -150,6 +151,8 @@ type Syncer struct {
 	looks, hurries chan struct{}
 	// masked are the values that no view of a service may repeat, by service: []string, or unopened.
 	masked sync.Map
+	// polled says that the services are known: the hub, or the disk, has said them.
+	polled atomic.Bool
 
 	mu      sync.Mutex // guards what follows
 	hurried []string

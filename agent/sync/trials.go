@@ -140,7 +140,7 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 func targetOf(service string, d *api.Deployment) checks.Target {
 	return checks.Target{
 		Service: service, Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(),
-		Account: d.GetServiceAccount(),
+		Account: d.GetServiceAccount(), OwnRepository: d.GetOwnRepository(),
 	}
 }
 
