@@ -45,9 +45,6 @@ type Remote struct {
 // Author is who wants a change.
 type Author struct{ Name, Email string }
 
-// maxCommit bounds the commits whose signatures are looked at, in bytes, as mirrors bound them.
-const maxCommit = 1 << 20
-
 // remoteAttempts bounds how often Commit plans again because others pushed meanwhile.
 const remoteAttempts = 5
 
@@ -184,12 +181,12 @@ func (t *Tip) Signed(id string) (signed.Object, error) {
 	if err != nil {
 		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}
-	body, err := io.ReadAll(io.LimitReader(in, maxCommit+1))
+	body, err := io.ReadAll(io.LimitReader(in, snapshot.MaxCommit+1))
 	if err := errors.Join(err, in.Close()); err != nil {
 		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}
-	if len(body) > maxCommit {
-		return signed.Object{}, fmt.Errorf("commit %s is larger than %d bytes", id, maxCommit)
+	if len(body) > snapshot.MaxCommit {
+		return signed.Object{}, fmt.Errorf("commit %s is larger than %d bytes", id, snapshot.MaxCommit)
 	}
 	return signed.Split("commit", body)
 }

@@ -195,7 +195,8 @@ func OpenFor(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, repo
 	}
 	return deploy.Open(ctx, deploy.Options{
 		Repo: repo, Dir: deploy.Dir(filepath.Join(xdg.StateHome, "plural", "deploy"), repo.Root()), Identities: f.Identities().Load,
-		Reach: ways.Reach, Hub: hub, NoInput: f.NoInput || !f.IO.InTTY,
+		Environment: f.OwnEnvironment(),
+		Reach:       ways.Reach, Hub: hub, NoInput: f.NoInput || !f.IO.InTTY,
 		Only: c.Only, AllowDestroy: c.AllowDestroy, TerraformUnlock: c.TerraformUnlock, Parallel: c.Parallel,
 		Reporter: reporter, Stop: c.Stop, Down: c.Down, First: c.First,
 	})

@@ -35,6 +35,7 @@ func TestNoFormatSendsATerminalWhatAStrangerWrote(t *testing.T) {
 		{"jsonpath={.message}", ""},
 		{"template={{.message}}", ""},
 		{"template={{range .}}{{.}}{{end}}", ""},
+		{"template={{range $key, $value := .}}{{$key}}{{$value}}{{end}}", ""},
 	} {
 		got := printed(t, true, c.output, c.query)
 		if strings.ContainsAny(got, "\x1b\x07\u009b\u007f\u202e") || !strings.Contains(got, "fine") {

@@ -227,9 +227,11 @@ func (p *Printer) shownWithin(value any) any {
 			v[i] = p.shownWithin(v[i])
 		}
 	case map[string]any:
+		clean := make(map[string]any, len(v))
 		for key := range v {
-			v[key] = p.shownWithin(v[key])
+			clean[p.shown(key)] = p.shownWithin(v[key])
 		}
+		return clean
 	}
 	return value
 }

@@ -42,8 +42,9 @@ type Repo struct {
 	most int      // bytes of one answer
 }
 
-// Find looks for the repository around dir. The error is ErrNoRepository when git finds none.
-func Find(ctx context.Context, dir string) (*Repo, error) {
+// Find looks for the repository around dir. What more is given git has in its environment besides. The error is ErrNoRepository
+// when git finds none.
+func Find(ctx context.Context, dir string, more ...string) (*Repo, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find git repository: %w", err)
@@ -52,7 +53,7 @@ func Find(ctx context.Context, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find git repository: %w", err)
 	}
-	r := &Repo{dir: dir, env: env, most: gitexec.MaxAnswer}
+	r := &Repo{dir: dir, env: append(env, more...), most: gitexec.MaxAnswer}
 	// In a bare repository git answers everything and then fails at the last question.
 	out, err := r.run(ctx, nil, "rev-parse", "--path-format=absolute", "--is-bare-repository", "--git-dir", "--git-common-dir",
 		"--git-path", "index", "--show-toplevel")

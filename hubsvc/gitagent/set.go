@@ -212,7 +212,7 @@ func (s *Set) merge(wants []Want) map[string]union {
 }
 
 var errDisagree = errors.New(
-	"sources of this address name different credentials, host keys or signatures for it: say the same in each of them",
+	"sources of this address name different host keys, floors (descendsFrom) or rewinds for it: say the same in each of them",
 )
 
 // disagreeing opens nothing. What is wrong with one of them by itself it says first.

@@ -46,6 +46,8 @@ type Options struct {
 	Reach func(clusters []string) (map[string]*rest.Config, error)
 	// Hub is the fleet's; nil where there is none yet.
 	Hub Hub
+	// Environment is what git has besides this process's: its filter is this program, which needs a key.
+	Environment []string
 	// NoInput keeps git from asking anybody.
 	NoInput bool
 	// Only are the installations that are meant, with all that they need; empty means all.
@@ -150,7 +152,7 @@ func Open(ctx context.Context, o Options) (*Deploy, error) {
 	o.Patience = cmp.Or(o.Patience, 10*time.Minute)
 	d := &Deploy{Options: o}
 	var err error
-	if d.world, err = openWorld(ctx, o.Repo, ""); err != nil {
+	if d.world, err = openWorld(ctx, &o, ""); err != nil {
 		return nil, err
 	}
 	if d.ledger, err = ledger.Open(o.Repo); err != nil {

@@ -51,7 +51,7 @@ func (d *Deploy) openDeployed(ctx context.Context, step *ledger.Step) (*world, e
 	if err := d.contains(step); err != nil {
 		return nil, err
 	}
-	return openWorld(ctx, d.Repo, step.Commit)
+	return openWorld(ctx, &d.Options, step.Commit)
 }
 
 // contains refuses a step that was taken by a commit which this branch does not have.
@@ -64,9 +64,10 @@ func (d *Deploy) contains(step *ledger.Step) error {
 }
 
 // openWorld opens a commit by its id; an empty one means HEAD, and that nothing may differ from it in the work tree.
-func openWorld(ctx context.Context, repo *workspace.Repo, commit string) (*world, error) {
+func openWorld(ctx context.Context, o *Options, commit string) (*world, error) {
+	repo := o.Repo
 	if commit == "" {
-		git, err := gitcmd.Find(ctx, repo.Root())
+		git, err := gitcmd.Find(ctx, repo.Root(), o.Environment...)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,9 @@ type clone struct {
 // run runs git in the repo, or here when there is none.
 func (x *exam) run(ctx context.Context, args ...string) (string, error) {
 	call := gitexec.Call{Args: args, Env: []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "SSH_ASKPASS_REQUIRE=force"}}
-	call.Env = append(call.Env, x.Environment...)
+	if args[0] == "status" { // which may run this program's filter; nothing else is given keys
+		call.Env = append(call.Env, x.Environment...)
+	}
 	if x.Repo != nil {
 		call.Dir = x.Repo.Root()
 	}

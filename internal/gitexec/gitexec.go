@@ -49,7 +49,7 @@ func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 		"-c", "core.fsmonitor=false",
 		"-c", "protocol.ext.allow=never",
 	}
-	if !slices.Contains(args, "rev-parse") { // that runs no hook, and says where they are
+	if command(args) != "rev-parse" { // that runs no hook, and says where they are
 		settings = append(settings, "-c", "core.hooksPath="+os.DevNull)
 	}
 	cmd := exec.CommandContext(ctx, "git", append(settings, args...)...)
@@ -114,10 +114,12 @@ func (c Call) Run(ctx context.Context) ([]byte, error) {
 	return stdout.text.Bytes(), failed
 }
 
-// command is the first word that is no setting.
+// command is the first word that is no option.
 func command(args []string) string {
-	for len(args) > 2 && args[0] == "-c" {
-		args = args[2:]
+	for len(args) > 1 && strings.HasPrefix(args[0], "-") {
+		if args = args[1:]; len(args) > 1 && !strings.HasPrefix(args[0], "-") && strings.Contains(args[0], "=") {
+			args = args[1:] // what -c sets
+		}
 	}
 	return args[0]
 }

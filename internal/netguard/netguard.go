@@ -61,17 +61,19 @@ func (p Policy) Check(address netip.Addr) error {
 // plain is the IPv4 address that one of IPv6 stands for, where it does.
 func plain(at netip.Addr) netip.Addr {
 	at = at.Unmap().WithZone("")
-	if translated := netip.MustParsePrefix("64:ff9b::/96"); translated.Contains(at) { // NAT64
-		bytes := at.As16()
+	switch bytes := at.As16(); {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(at): // NAT64
 		return netip.AddrFrom4([4]byte(bytes[12:]))
+	case netip.MustParsePrefix("2002::/16").Contains(at): // 6to4
+		return netip.AddrFrom4([4]byte(bytes[2:]))
 	}
 	return at
 }
 
-// metadata are those that are not link-local: of AWS, Alibaba, Azure and Oracle.
+// metadata are those that are not link-local: of AWS, Google, Alibaba, Azure and Oracle.
 func metadata() []netip.Addr {
 	return []netip.Addr{
-		netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+		netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 		netip.MustParseAddr("192.0.0.192"),
 	}
 }

@@ -14,7 +14,8 @@ func TestOnlyOrdinaryAddressesAreDialled(t *testing.T) {
 	for address, why := range map[string]string{
 		"169.254.169.254": "link-local", "::ffff:169.254.169.254": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
 		"fe80::1":      "link-local",
-		"fe80::1%eth0": "link-local", "fd00:ec2::254": "credentials", "100.100.100.200": "credentials", "168.63.129.16": "credentials",
+		"fe80::1%eth0": "link-local", "fd00:ec2::254": "credentials", "fd00:ec2::23": "credentials",
+		"fd20:ce::254": "credentials", "2002:a9fe:a9fe::1": "link-local", "2002:7f00:1::": "loopback", "100.100.100.200": "credentials", "168.63.129.16": "credentials",
 		"192.0.0.192": "credentials", "224.0.0.1": "multicast", "ff02::1": "multicast", "127.0.0.1": "loopback", "127.9.9.9": "loopback",
 		"::1": "loopback", "::ffff:127.0.0.1": "loopback", "0.0.0.0": "loopback", "::": "loopback", "64:ff9b::7f00:1": "loopback",
 		"10.0.0.1": "", "192.168.1.1": "", "172.16.0.1": "", "fd00::1": "", "93.184.216.34": "", "2606:2800::1": "", "100.64.0.1": "",

@@ -64,12 +64,16 @@ func (s *Source) cameOutOf(ctx context.Context, j *job, commit, older string) (b
 		return came, nil
 	}
 	came, err := reaches(ctx, j.into, of)
+	final := true
 	if err == nil && !came && s.descends(ctx, j.server, commit, older) != no {
-		if err = s.bringBetween(ctx, j, of); err == nil || own(err) {
-			came, err = reaches(ctx, j.into, of)
+		brought := s.bringBetween(ctx, j, of)
+		if brought != nil && !own(brought) {
+			return false, brought
 		}
+		final = brought == nil // or it is asked again
+		came, err = reaches(ctx, j.into, of)
 	}
-	if err == nil {
+	if err == nil && (came || final) {
 		s.proofs[of] = came
 	}
 	return came, err

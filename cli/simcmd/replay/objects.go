@@ -55,6 +55,9 @@ func bareAt(dir string) []string {
 	if dir == "." || err != nil || failed != nil {
 		return nil
 	}
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return nil // a clone, whose files may have such names
+	}
 	return []string{"GIT_DIR=" + whole}
 }
 
