@@ -68,8 +68,9 @@ func tooManyRefusals(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "10")
 	w.WriteHeader(http.StatusTooManyRequests)
-	_ = json.NewEncoder(w).Encode(v1.Error{Message: "too much of what you asked for was refused",
-		Fix: "wait ten seconds before you ask again"})
+	_ = json.NewEncoder(w).Encode(v1.Error{ // a reader that went away asks again
+		Message: "too much of what you asked for was refused", Fix: "wait ten seconds before you ask again",
+	})
 }
 
 func unwritten(w http.ResponseWriter) {

@@ -57,7 +57,7 @@ func (o *options) upExisting(ctx context.Context) error {
 	}
 	reporter := progress.New(f.IO, f.LogFormat, f.Now)
 	defer reporter.Close()
-	wanted.Reporter = reporter
+	wanted.Reporter, wanted.Token = reporter, f.Hosts().Save
 	wanted.Keys, wanted.Confirmed = f.Keys(), f.Confirmed()
 	wanted.Seal = func(ctx context.Context, repo *workspace.Repo) error {
 		_, _, err := cryptocmd.Begin(ctx, f, repo)
@@ -92,9 +92,6 @@ func (o *options) upExisting(ctx context.Context) error {
 	reporter.Close()
 	if err != nil {
 		return o.explainExisting(work, err)
-	}
-	if err := f.Hosts().Save(result.HubURL, result.Token); err != nil {
-		return err
 	}
 	printer, err := f.Printer("table")
 	if err != nil {

@@ -137,6 +137,7 @@ func run(ctx context.Context, o *options) error {
 			_, _, err := cryptocmd.Begin(ctx, f, repo)
 			return err
 		},
+		Token: f.Hosts().Save,
 		Status: func(ctx context.Context, hub, token string) (*v1.Status, error) {
 			c, err := client.New(hub, token, f.Version)
 			if err != nil {
@@ -148,9 +149,6 @@ func run(ctx context.Context, o *options) error {
 	reporter.Close()
 	if err != nil {
 		return explain(ctx, err, o.dir)
-	}
-	if err := f.Hosts().Save(result.HubURL, result.Token); err != nil {
-		return err
 	}
 	return show(f, result, o.dir)
 }

@@ -72,8 +72,10 @@ func New(o Options) *View {
 	if o.Upgrades == nil {
 		o.Upgrades = func() []v1.Upgrade { return nil }
 	}
-	return &View{Options: o, reader: reader{maphash.MakeSeed()}, news: newNews(), changes: newChanges(),
-		events: events{paces: map[pacedBy]*pace{}}}
+	return &View{
+		Options: o, reader: reader{maphash.MakeSeed()}, news: newNews(), changes: newChanges(),
+		events: events{paces: map[pacedBy]*pace{}},
+	}
 }
 
 // Bounds of the lists in a Status.

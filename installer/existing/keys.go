@@ -119,6 +119,11 @@ func (u *up) hub(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
+	if u.Token != nil {
+		if err := u.Token(u.HubURL, u.keys.Token()); err != nil {
+			return "", err
+		}
+	}
 	if u.Hook != nil {
 		if err := u.Hook(ctx, u.keys.HookSecret()); err != nil {
 			return "", err

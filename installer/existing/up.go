@@ -66,6 +66,8 @@ type Options struct {
 	Packages func(ctx context.Context, repo *workspace.Repo) error
 	// Deploy puts the repo's packages into place.
 	Deploy func(ctx context.Context, repo *workspace.Repo) error
+	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
+	Token func(hubURL, token string) error
 	// Status asks the hub how the fleet is.
 	Status   func(ctx context.Context, hubURL, token string) (*v1.Status, error)
 	Reporter Reporter
@@ -84,8 +86,6 @@ type Reporter interface {
 type Result struct {
 	Repo   *workspace.Repo
 	HubURL string
-	// Token opens the hub to its operators.
-	Token  string
 	Status *v1.Status
 }
 
@@ -122,7 +122,7 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 		}
 		o.Reporter.Done(step.name, text)
 	}
-	return &Result{Repo: u.repo, HubURL: u.HubURL, Token: u.keys.Token(), Status: u.status}, nil
+	return &Result{Repo: u.repo, HubURL: u.HubURL, Status: u.status}, nil
 }
 
 // answering is how long the cluster's API server may take to say what it is.

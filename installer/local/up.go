@@ -42,6 +42,8 @@ type Options struct {
 	Confirmed trust.Store
 	// Seal begins to seal a repo that Up has just made; nil leaves it unsealed.
 	Seal func(ctx context.Context, repo *workspace.Repo) error
+	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
+	Token func(hubURL, token string) error
 	// Status asks the hub how the fleet is.
 	Status func(ctx context.Context, hubURL, token string) (*v1.Status, error)
 	// Reporter hears of each step.
@@ -61,7 +63,6 @@ type Reporter interface {
 type Result struct {
 	Fleet  Fleet
 	HubURL string
-	Token  string
 	Status *v1.Status
 }
 
@@ -100,7 +101,7 @@ func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 	if err := b.step(ctx, "agents", func(string) (string, error) { return b.startAgents(ctx) }); err != nil {
 		return nil, err
 	}
-	result := &Result{Fleet: f, HubURL: b.hubURL, Token: b.token}
+	result := &Result{Fleet: f, HubURL: b.hubURL}
 	return result, b.step(ctx, "converged", func(step string) (text string, err error) {
 		result.Status, text, err = b.converge(ctx, step)
 		return text, err
@@ -292,7 +293,10 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read hub token: %w", err)
 	}
 	b.token = strings.TrimSpace(string(token))
-	return b.hubURL, nil
+	if b.Options.Token != nil {
+		err = b.Options.Token(b.hubURL, b.token)
+	}
+	return b.hubURL, err
 }
 
 // renewToken writes another token for the hub where the one that is there expires soon, or never. A hub that runs is stopped before:
