@@ -23,6 +23,8 @@ import (
 // Removal is what is known of a service that is to go.
 type Removal struct {
 	Service, Namespace string
+	// OwnRepository is that of the service's last Request.
+	OwnRepository bool
 	// Objects is asked for the render that was applied last, for its hooks of removal; nil: there is none.
 	Objects func(ctx context.Context) ([]*unstructured.Unstructured, error)
 	// Outright takes away also what the service was to leave behind.
@@ -72,7 +74,9 @@ func (e *Engine) removeOnce(ctx context.Context, removal Removal, r *record) (*R
 	if !r.inv.Stored() {
 		return &Result{Done: true}, e.forgetService(removal.Service)
 	}
-	request := Request{Service: removal.Service, Namespace: removal.Namespace, Revision: removalRun(r.inv)}
+	request := Request{
+		Service: removal.Service, Namespace: removal.Namespace, OwnRepository: removal.OwnRepository, Revision: removalRun(r.inv),
+	}
 	request.Account = r.inv.Account
 	p, err := e.newPass(ctx, request, r)
 	if err != nil {
@@ -91,7 +95,7 @@ func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
 		objects, err := removal.Objects(ctx)
 		if err != nil {
 			p.note("hooks of removal do not run: %v", err)
-		} else if err := p.render(ctx, objects); err != nil {
+		} else if err := p.render(ctx, hooksOf(objects)); err != nil {
 			return p.result, err
 		}
 	}
@@ -109,6 +113,14 @@ func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
 	}
 	p.result.Done = true
 	return p.result, p.forgetService(p.req.Service)
+}
+
+// hooksOf leaves out what is no hook: why that might not be applied is no reason to keep it.
+func hooksOf(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(obj *unstructured.Unstructured) bool {
+		turns, err := order.Of(obj)
+		return err != nil || !slices.ContainsFunc(turns, func(t order.Turn) bool { return t.Hook })
+	})
 }
 
 // forgetService drops all that is remembered of a service.

@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -103,4 +104,28 @@ func TestWhatAServiceTookOfTheAgentIsNotDeletedAndGoesBack(t *testing.T) {
 	if owner := w.live(standing).GetLabels()[object.ServiceLabel]; owner != "agent" {
 		t.Errorf("it belongs to %q", owner)
 	}
+}
+
+// What a service was allowed before goes with it, whatever it may not write any more.
+func TestAServiceThatMayNotWriteWhatItHasIsRemovedAllTheSame(t *testing.T) {
+	w := newWorld(t)
+	beside := manifest(`{apiVersion: v1, kind: ConfigMap, metadata: {name: ` + w.namespace + `, namespace: plural-system}}`)
+	w.apply(configMap("settings", "1")) // which makes the namespace of the inventories
+	w.create(beside)
+	w.takes(beside)
+	for range 10 {
+		result := must(w.engine.Remove(t.Context(), apply.Removal{
+			Service: w.service, Namespace: w.namespace,
+			Objects: func(context.Context) ([]*unstructured.Unstructured, error) {
+				return []*unstructured.Unstructured{beside}, nil
+			},
+		}))
+		if result.Done {
+			if w.exists(beside) {
+				t.Error("it stays")
+			}
+			return
+		}
+	}
+	t.Error("the removal does not end")
 }

@@ -209,7 +209,9 @@ func stopped(err error, under api.Phase) api.Phase {
 // remove takes a service that nothing asks for out of the cluster.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
-	applied, err := p.Engine.Remove(ctx, apply.Removal{Service: r.service, Namespace: r.good.GetNamespace(), Objects: p.lastObjects})
+	applied, err := p.Engine.Remove(ctx, apply.Removal{
+		Service: r.service, Namespace: r.good.GetNamespace(), OwnRepository: r.good.GetOwnRepository(), Objects: p.lastObjects,
+	})
 	if err != nil {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
 		return

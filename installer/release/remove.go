@@ -78,7 +78,7 @@ func (c *Cluster) Uproot(ctx context.Context, service, namespace string, told fu
 
 // Retire is Remove for a deployment that can still be rendered, so that its hooks of deletion run.
 func (c *Cluster) Retire(ctx context.Context, d *resolve.Deployment, r *preview.Renderer, told func(text string)) (*Leftovers, error) {
-	asked := apply.Removal{Service: d.Service, Namespace: d.Namespace}
+	asked := apply.Removal{Service: d.Service, Namespace: d.Namespace, OwnRepository: d.OwnRepository}
 	made := &release{Cluster: c, d: d, renderer: r, told: changes(told)}
 	if d.Hold == nil {
 		asked.Objects = func(ctx context.Context) ([]*unstructured.Unstructured, error) {

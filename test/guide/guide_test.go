@@ -33,7 +33,7 @@ var pages = map[string]struct {
 		world: func(s *shell) {
 			s.clusters("http://192.0.2.10:30080", "kind-home", "kind-edge")
 			s.gitHost("fleet")
-			s.stands("--interval=10s", "--interval=1s,--poll-interval=1s,--report-interval=2s")
+			s.stands("--interval=10s", "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s")
 		},
 		skipped: map[string]string{
 			"kind create cluster --name home --config kind.yaml":               noDocker,

@@ -109,7 +109,7 @@ func (s *shell) clusters(hubURL string, contexts ...string) {
 
 // fast has the hub of plural up look every second, where one in use waits for webhooks or some minutes.
 func (s *shell) fast() {
-	s.stands("--set hub.edits=true", "--set hub.edits=true --set hub.flags=--interval=1s,--poll-interval=1s,--report-interval=2s")
+	s.stands("--set hub.edits=true", "--set hub.edits=true --set hub.flags=--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s")
 }
 
 // downAfterwards ends the local fleets that a page leaves behind when it fails.
