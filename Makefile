@@ -119,6 +119,14 @@ compare: .tools/kustomize .tools/helm ## Render all of REPO here and with kustom
 		$(if $(REV),-rev '$(REV)') $(if $(PATHS),-paths '$(PATHS)') $(if $(API_VERSIONS),-api-versions '$(API_VERSIONS)') \
 		$(if $(FORMAT),-format '$(FORMAT)') $(if $(JOBS),-jobs '$(JOBS)') $(if $(TIME),-time)
 
+# What decides who is believed, and what is shown to whom. One package takes a minute or two: PKG=crypto/seal, say.
+PKG := api/token api/bundle crypto/seal crypto/trust crypto/groups crypto/guard crypto/signed crypto/vault crypto/policy \
+	agent/reserved hubsvc/access hubsvc/auth hubsvc/join hubsvc/signing workspace/gitsource workspace/sealed
+.PHONY: mutants
+mutants: plural-agent .tools/gremlins ## Change the code of PKG in one place after another, and list the changes that no test notices.
+	for pkg in $(PKG); do echo "$$pkg"; PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' \
+		.tools/gremlins unleash --config tools/mutants/gremlins.yaml "./$$pkg"; done
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s).
 	@grep -rEo '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=localkube . | while IFS=: read -r file func; do \
@@ -189,6 +197,9 @@ clean: ## Remove what make built.
 
 .tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.tools/gremlins: tools/mutants/go.mod tools/mutants/go.sum
+	cd tools/mutants && go build -o ../../$@ github.com/go-gremlins/gremlins/cmd/gremlins
 
 .tools/goreleaser: tools/release/go.mod tools/release/go.sum
 	cd tools/release && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
