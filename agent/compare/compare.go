@@ -124,7 +124,10 @@ func names(sides ...map[object.ID]*unstructured.Unstructured) []object.ID {
 // fields compares the two sides of an object. Its name is the same on both by now, even where only one spells out the
 // namespace.
 func (c *Change) fields() []Field {
-	w := walker{hide: func(side int, path []string, value any) any { return c.hide[side].field(c.ID, path, value) }}
+	w := walker{
+		hide: func(side int, path []string, value any) any { return c.hide[side].field(c.ID, path, value) },
+		name: func(text string) string { return c.hide[1].name(c.hide[0].name(text)) },
+	}
 	w.compare(nil, withoutName(c.before.Object), withoutName(c.after.Object))
 	return w.found
 }

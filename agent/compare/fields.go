@@ -13,7 +13,9 @@ import (
 // walker goes through two values side by side.
 type walker struct {
 	// hide masks a value of side 0 (before) or 1 (after).
-	hide  func(side int, path []string, value any) any
+	hide func(side int, path []string, value any) any
+	// name masks a key, or what tells an item from others; nil masks nothing.
+	name  func(text string) string
 	found []Field
 }
 
@@ -62,7 +64,7 @@ func element(key string) string {
 }
 
 func (w *walker) tell(path []string, action Action, before, after any) {
-	f := Field{Path: pathText(path), Action: action}
+	f := Field{Path: pathText(w.shown(path)), Action: action}
 	if before != nil {
 		f.Before = w.hide(0, path, before)
 	}
@@ -70,6 +72,23 @@ func (w *walker) tell(path []string, action Action, before, after any) {
 		f.After = w.hide(1, path, after)
 	}
 	w.found = append(w.found, f)
+}
+
+// shown is a path as people may see it. The first element is the API's own, and where an item stands is no name.
+func (w *walker) shown(path []string) []string {
+	if w.name == nil || len(path) < 2 {
+		return path
+	}
+	shown := slices.Clone(path)
+	for i := 1; i < len(path); i++ {
+		item, is := strings.CutPrefix(path[i], "[")
+		if item = strings.TrimSuffix(item, "]"); !is {
+			shown[i] = w.name(path[i])
+		} else if _, err := strconv.Atoi(item); err != nil {
+			shown[i] = "[" + w.name(item) + "]"
+		}
+	}
+	return shown
 }
 
 // plainKey is a key that needs no quotes in a path.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
@@ -28,6 +29,10 @@ func (m masker) field(id object.ID, path []string, value any) any {
 	switch v := value.(type) {
 	case string:
 		return m.text(v, path)
+	case int64:
+		return m.number(v, strconv.FormatInt(v, 10))
+	case float64:
+		return m.number(v, strconv.FormatFloat(v, 'f', -1, 64))
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
@@ -37,7 +42,11 @@ func (m masker) field(id object.ID, path []string, value any) any {
 	case map[string]any:
 		plain := make(map[string]any, len(v))
 		for key := range v {
-			plain[key] = m.field(id, append(slices.Clip(path), key), v[key])
+			name := key
+			if len(path) > 0 { // those of the object itself are the API's
+				name = m.name(key)
+			}
+			plain[name] = m.field(id, append(slices.Clip(path), key), v[key])
 		}
 		return plain
 	}
@@ -86,6 +95,17 @@ func (m masker) text(text string, path []string) string {
 	}
 	return text
 }
+
+// number is one as it is, or in the place of a value that was sealed what a text has there.
+func (m masker) number(value any, text string) any {
+	if slices.Contains(m.sealed, text) {
+		return m.all(text)
+	}
+	return value
+}
+
+// name hides what was sealed in a key, or in what tells one item of a list from the others.
+func (m masker) name(key string) string { return m.text(key, nil) }
 
 func identifying(path []string) bool {
 	if len(path) == 1 {
