@@ -129,12 +129,14 @@ func (t *task) start(ctx context.Context, reusable func(*unstructured.Unstructur
 	}
 }
 
-// owns says that the object may be deleted for a new run: a test of the service made it, or `helm test` did, and no service has it.
+// owns says that the object may be deleted for a new run: a test of the service made it, or `helm test` did, and no service has it,
+// nor another one's test.
 func (t *task) owns(live *unstructured.Unstructured) bool {
 	if live.GetLabels()[object.ServiceLabel] != "" {
 		return false
 	}
-	return live.GetLabels()[ServiceLabel] == t.service || isTestHook(live) && isTestHook(t.wanted)
+	by := live.GetLabels()[ServiceLabel]
+	return by == t.service || by == "" && isTestHook(live) && isTestHook(t.wanted)
 }
 
 func (t *task) sameRun(live *unstructured.Unstructured) bool {
