@@ -24,8 +24,10 @@ const (
 	run = 12
 	// layers is how often base64 is decoded that is in base64.
 	layers = 3
-	// maxSearched is how many bytes of values are looked for.
+	// maxSearched is how many bytes of values are looked for, and maxParts how many values and lines of them: each costs as much as
+	// some hundred bytes.
 	maxSearched = 1 << 20
+	maxParts    = 20_000
 	// maxParsed is how large a plaintext is looked into for its values, in bytes.
 	maxParsed = 1 << 20
 
@@ -39,11 +41,12 @@ func Redact(message string, values []string) string {
 	if len(values) == 0 || message == "" {
 		return message
 	}
-	total := 0
+	total, parts := 0, 0
 	for _, value := range values {
 		total += len(value)
+		parts += 1 + strings.Count(value, "\n")
 	}
-	if total > maxSearched {
+	if total > maxSearched || parts > maxParts {
 		return unrepeated
 	}
 	hidden := make([]bool, len(message))
