@@ -37,8 +37,11 @@ const (
 	recheck = 2 * time.Second
 	// heartbeat lies between two signs of life of a stream.
 	heartbeat = 15 * time.Second
-	// maxStreams is how many streams one person may have open.
-	maxStreams = 16
+	// maxStreams is how many streams one person may have open, maxRequests how many other requests, and maxAllRequests how many of
+	// these all together: each holds a place on its agent's connection, which all people share.
+	maxStreams     = 16
+	maxRequests    = 32
+	maxAllRequests = 512
 	// maxBody bounds what is sent here, in bytes.
 	maxBody = 64 << 10
 )
@@ -83,6 +86,9 @@ type API struct {
 	mu      sync.Mutex // guards what follows
 	rights  map[right]verdict
 	streams map[string]int // by name of the person
+	// requests are those under way that are no streams, by name of the person, and all of them.
+	requests    map[string]int
+	allRequests int
 }
 
 // New returns an API. Run has to run.
@@ -96,7 +102,7 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &API{o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: map[string]int{}}
+	return &API{o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: map[string]int{}, requests: map[string]int{}}
 }
 
 // Run follows what people look at until ctx ends, whose error it returns. It is called once.
@@ -123,6 +129,15 @@ type asker struct {
 	cluster string
 	// from is their own request; nil: there is none.
 	from *http.Request
+	// done gives back the place of the request; nil: it has none.
+	done func()
+}
+
+// streams says that the request has become a stream, which is counted elsewhere.
+func (w asker) streams() {
+	if w.done != nil {
+		w.done()
+	}
 }
 
 // do has a cluster's API server asked as the person, on record with where their own request came from.
@@ -138,11 +153,15 @@ func (a *API) do(ctx context.Context, who asker, r *http.Request) (*http.Respons
 	return a.o.Do(ctx, who.Person, who.cluster, r)
 }
 
-// inCluster lets those through who may view the fleet and know of the cluster.
+// inCluster lets those through who may view the fleet and know of the cluster, a bounded number of requests of each at a time.
 func (a *API) inCluster(next func(http.ResponseWriter, *http.Request, asker) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.admit(r)
 		if err == nil {
+			who.done, err = a.begin(who.Person)
+		}
+		if err == nil {
+			defer who.done()
 			err = next(w, r, who)
 		}
 		if err != nil {
@@ -171,7 +190,7 @@ func (a *API) admit(r *http.Request) (asker, error) {
 	if !a.o.Sees(p, cluster) {
 		return asker{}, notFound("cluster", cluster)
 	}
-	return asker{p, cluster, r}, nil
+	return asker{Person: p, cluster: cluster, from: r}, nil
 }
 
 // known says who asks, if they may do the verb to the fleet.

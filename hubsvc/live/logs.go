@@ -37,6 +37,7 @@ func (a *API) podLogs(w http.ResponseWriter, r *http.Request, who asker) error {
 	if err != nil {
 		return err
 	}
+	who.streams() // it has its place among the requests to clusters
 	resp, err := a.do(r.Context(), who, asked)
 	if err != nil {
 		return err
@@ -218,6 +219,7 @@ func (a *API) following(ctx context.Context, end context.CancelFunc, w http.Resp
 			return err
 		}
 		defer done()
+		who.streams()
 		watched := make(chan struct{})
 		defer func() {
 			end()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/pluralsh/plural/internal/person"
@@ -134,6 +135,25 @@ func (a *API) open(p person.Person) (done func(), err error) {
 			delete(a.streams, p.Name)
 		}
 	}, nil
+}
+
+// begin counts a person's request, until the returned function is called, which may be called twice.
+func (a *API) begin(p person.Person) (done func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requests[p.Name] >= maxRequests || a.allRequests >= maxAllRequests {
+		return nil, &Refusal{Status: http.StatusTooManyRequests, Message: "too many requests at a time", Fix: "wait for some to end"}
+	}
+	a.requests[p.Name]++
+	a.allRequests++
+	return sync.OnceFunc(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.allRequests--
+		if a.requests[p.Name]--; a.requests[p.Name] == 0 {
+			delete(a.requests, p.Name)
+		}
+	}), nil
 }
 
 // errGone ends a stream of somebody who may not see it any more.
