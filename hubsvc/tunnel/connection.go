@@ -315,7 +315,7 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	if !h.holds(c) { // the key went before Recheck could find the connection
 		return errRevoked
 	}
-	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.hello.GetBoot(), "remote", c.remote, "transport", c.by,
+	c.log.Info("agent connected", "host", c.hello.GetHost(), "boot", c.process(), "remote", c.remote, "transport", c.by,
 		"bound_to_tls", c.bound,
 		"version", c.hello.GetAgentVersion(), "kubernetes", c.hello.GetKubernetesVersion())
 	if h.Arrived != nil {

@@ -3,6 +3,8 @@ package tunnel
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -240,6 +242,13 @@ func (h *Hub) all() []*connection {
 	return list
 }
 
+// process names the agent's process to people. What the process itself says is for the hub alone: two that hold the cluster's key,
+// and say the same, are one to it.
+func (c *connection) process() string {
+	digest := sha256.Sum256([]byte(c.hello.GetBoot()))
+	return hex.EncodeToString(digest[:8])
+}
+
 // Connections are those of this replica, by cluster and age.
 func (h *Hub) Connections() []Connection {
 	all := h.all()
@@ -248,7 +257,7 @@ func (h *Hub) Connections() []Connection {
 	list := make([]Connection, len(all))
 	for i, c := range all {
 		list[i] = Connection{
-			ID: c.id, Cluster: c.cluster, Hub: h.Self, Host: c.hello.GetHost(), Boot: c.hello.GetBoot(), Remote: c.remote,
+			ID: c.id, Cluster: c.cluster, Hub: h.Self, Host: c.hello.GetHost(), Boot: c.process(), Remote: c.remote,
 			Transport: c.by, Bound: c.bound, Since: c.since, AgentVersion: c.hello.GetAgentVersion(),
 			KubernetesVersion: c.hello.GetKubernetesVersion(), Capabilities: c.hello.GetCapabilities(), Streams: c.routes, Leaving: c.leaving,
 		}

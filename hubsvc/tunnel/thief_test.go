@@ -271,3 +271,23 @@ func TestAConnectionEndsAtItsAgeWhateverItsAgentDoes(t *testing.T) {
 		t.Error("the log does not say why")
 	}
 }
+
+// What tells one process from another would pass a thief off as the process that it has the key of: nobody is shown it.
+func TestWhatAProcessIsKnownByIsShownToNobody(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	hub := f.hub(t, "hub-0")
+	a := f.agent(t, "edge", []*replica{hub})
+	hub.connected(1)
+	shown := hub.Connections()[0]
+	if shown.Boot == a.boot || strings.Contains(hub.log.String(), a.boot) {
+		t.Fatalf("it is shown: %+v\n%s", shown, hub.log)
+	}
+	thief := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: shown.Boot, Host: shown.Host, MinProtocol: 1, MaxProtocol: 1}}
+	thief.first = thief.proves(f.signer("edge"), nil)
+	thief.serve(t, hub.open(f, "edge"))
+	hub.connected(2)
+	if list := hub.Connections(); list[0].Boot == list[1].Boot {
+		t.Errorf("two processes are shown as one: %+v", list)
+	}
+}

@@ -133,7 +133,7 @@ func (h *Hub) isDraining() bool {
 type Connection struct {
 	// ID names it in logs; Hub is the replica that holds it.
 	ID, Cluster, Hub string
-	// Host and Boot are the agent's, and Remote the address that it came from.
+	// Host is the agent's, Boot a digest of what tells its process from others, and Remote the address that it came from.
 	Host, Boot, Remote string
 	// Transport is websocket, upgrade or pipe.
 	Transport string
