@@ -42,6 +42,8 @@ const (
 	// maxWarnings are kept of one object, the newest first, each of maxText bytes.
 	maxWarnings = 3
 	maxText     = 256
+	// maxMasked is how many different ones of an object are looked at for these: masking costs what there is to mask.
+	maxMasked = 30
 )
 
 // Object is a live object that is not as it should be.
@@ -247,11 +249,18 @@ func clip(text string) string {
 // is no news. Replicas that suffer the same say it once.
 func newest(list []warning, uid string, mask func(string) string) []string {
 	var texts []string
-	said := map[string]bool{}
+	said, looked := map[string]bool{}, map[[3]string]bool{}
 	for _, w := range list {
+		raw := [3]string{w.about.ID.Kind, w.reason, w.text}
+		if looked[raw] {
+			continue
+		}
+		if looked[raw] = true; len(texts) == maxWarnings || len(looked) > maxMasked {
+			break
+		}
 		text := clean(mask(w.reason)) + ": " + clip(clean(mask(w.text))) // what is changed before it is masked could no longer be told
 		same := w.about.ID.Kind + " " + text
-		if said[same] || len(texts) == maxWarnings {
+		if said[same] {
 			continue
 		}
 		said[same] = true
