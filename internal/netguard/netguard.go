@@ -62,7 +62,9 @@ func (p Policy) Check(address netip.Addr) error {
 func plain(at netip.Addr) netip.Addr {
 	at = at.Unmap().WithZone("")
 	switch bytes := at.As16(); {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(at): // NAT64
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(at), // NAT64
+		netip.MustParsePrefix("64:ff9b:1::/48").Contains(at),  // the same of a network's own
+		netip.MustParsePrefix("::ffff:0:0:0/96").Contains(at): // translated (SIIT)
 		return netip.AddrFrom4([4]byte(bytes[12:]))
 	case netip.MustParsePrefix("2002::/16").Contains(at): // 6to4
 		return netip.AddrFrom4([4]byte(bytes[2:]))

@@ -13,6 +13,7 @@ import (
 func TestOnlyOrdinaryAddressesAreDialled(t *testing.T) {
 	for address, why := range map[string]string{
 		"169.254.169.254": "link-local", "::ffff:169.254.169.254": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
+		"64:ff9b:1::a9fe:a9fe": "link-local", "::ffff:0:a9fe:a9fe": "link-local", "64:ff9b:1:2::7f00:1": "loopback", "64:ff9b:1::a00:1": "",
 		"fe80::1":      "link-local",
 		"fe80::1%eth0": "link-local", "fd00:ec2::254": "credentials", "fd00:ec2::23": "credentials",
 		"fd20:ce::254": "credentials", "2002:a9fe:a9fe::1": "link-local", "2002:7f00:1::": "loopback", "100.100.100.200": "credentials", "168.63.129.16": "credentials",
