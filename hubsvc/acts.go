@@ -19,6 +19,13 @@ const (
 	denied  = "denied"
 )
 
+// Acts have two lines each, however little they cost: who has very many done would push the records of everybody else out of the log.
+// Each person has so many at once, room for one on each cluster of a large fleet, and one more each of these.
+const (
+	actsAtOnce = 20_000
+	eachAct    = time.Second / 20
+)
+
 // maxSaid bounds what a record repeats of what a client says, in bytes.
 const maxSaid = 512
 
@@ -37,6 +44,10 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 		}
 		if h.reaching.audit.RefusedTooOften(who.Name) { // each act has a line before anybody knows whether it may be
 			tooManyRefusals(w)
+			return
+		}
+		if !h.reaching.acts.Allow(who.Name) {
+			tooManyActs(w)
 			return
 		}
 		act := audit.Record{
@@ -65,12 +76,18 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 }
 
 func tooManyRefusals(w http.ResponseWriter) {
+	tooMany(w, "10", v1.Error{Message: "too much of what you asked for was refused", Fix: "wait ten seconds before you ask again"})
+}
+
+func tooManyActs(w http.ResponseWriter) {
+	tooMany(w, "1", v1.Error{Message: "you have the hub do too much: each of it is written down", Fix: "ask for less than 20 acts a second"})
+}
+
+func tooMany(w http.ResponseWriter, seconds string, e v1.Error) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Retry-After", "10")
+	w.Header().Set("Retry-After", seconds)
 	w.WriteHeader(http.StatusTooManyRequests)
-	_ = json.NewEncoder(w).Encode(v1.Error{ // a reader that went away asks again
-		Message: "too much of what you asked for was refused", Fix: "wait ten seconds before you ask again",
-	})
+	_ = json.NewEncoder(w).Encode(e) // a reader that went away asks again
 }
 
 func unwritten(w http.ResponseWriter) {

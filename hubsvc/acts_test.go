@@ -14,6 +14,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/person"
 )
 
@@ -35,7 +36,7 @@ func recording(t *testing.T) (h *hub, token string, end func() []audit.Record) {
 		t.Fatal(err)
 	}
 	h = &hub{Options: Options{Log: slog.New(slog.DiscardHandler)}, people: people}
-	h.reaching.audit = log
+	h.reaching.audit, h.reaching.acts = log, addrlimit.New(actsAtOnce, eachAct, time.Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(ctx) }()
@@ -102,6 +103,25 @@ func TestWhoeverIsRefusedAllTheTimeWaits(t *testing.T) {
 			t.Errorf("%d: the last answer is %d, after %d that were looked at", status, last.Code, asked)
 		}
 		end()
+	}
+}
+
+// The oldest records go when there are too many: nobody may have them go by what costs nothing.
+func TestWhatOnePersonHasDoneDoesNotFillTheRecord(t *testing.T) {
+	h, token, end := recording(t)
+	h.reaching.acts = addrlimit.New(10, time.Hour, time.Now)
+	front := h.recorded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
+	for n := range 30 {
+		w := ask(t, front, http.MethodPost, "/v1/kube/token", token)
+		if limited := w.Code == http.StatusTooManyRequests; limited != (n >= 10) || limited && w.Header().Get("Retry-After") == "" {
+			t.Fatalf("act %d is answered %d", n, w.Code)
+		}
+	}
+	if records := end(); len(records) != 20 {
+		t.Errorf("%d records", len(records))
+	}
+	if line := 1000; 2*actsAtOnce*line > 64<<20 || 2*line*int(24*time.Hour/eachAct) > 4<<30 {
+		t.Error("what one person may have done fills more than a file at once, or all of them within hours")
 	}
 }
 

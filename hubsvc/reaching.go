@@ -21,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/presence"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
 )
@@ -30,7 +31,9 @@ const logLines = 5000
 
 // reaching is how people reach clusters, and what happens in clusters reaches people.
 type reaching struct {
-	audit    *audit.Log
+	audit *audit.Log
+	// acts are how many of those that are written down each person may have done.
+	acts     *addrlimit.Limits
 	channels *tunnel.Hub
 	kube     *kubeapi.Proxy
 	live     *live.API
@@ -48,6 +51,7 @@ func (h *hub) reach() (err error) {
 	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
 		return err
 	}
+	r.acts = addrlimit.New(actsAtOnce, eachAct, time.Now)
 	r.notifier = notify.New(notify.Options{
 		Workspace: func() string { return h.planner.plan().desired.Fleet.Workspace.Metadata.Name },
 		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
