@@ -137,6 +137,28 @@ func TestEachOfSeveralGroupsOpens(t *testing.T) {
 	}
 }
 
+// Age asks some identities itself and others by way of a watcher: one that does not fit must not end the search.
+func TestAKeyThatDoesNotFitLeavesTheNextItsTurn(t *testing.T) {
+	key := sshEd25519(t)
+	sealed := must(seal.Seal([]byte("v"), home(), key.Recipient))(t)
+	if got, _, err := seal.Open(sealed, sshEd25519(t).Identity, key.Identity); err != nil || string(got) != "v" {
+		t.Errorf("Open = %q, %v", got, err)
+	}
+}
+
+func TestNothingIsSealedWhenOneRecipientCannotBeSealedFor(t *testing.T) {
+	absent := errors.New("the token is not plugged in")
+	for _, to := range [][]age.Recipient{{unreachable{absent}, x25519(t).Recipient}, {x25519(t).Recipient, unreachable{absent}}} {
+		if sealed, err := seal.Seal([]byte("v"), home(), to...); !errors.Is(err, absent) || sealed != nil {
+			t.Errorf("Seal = %d bytes, %v", len(sealed), err)
+		}
+	}
+}
+
+type unreachable struct{ err error }
+
+func (u unreachable) Wrap([]byte) ([]*age.Stanza, error) { return nil, u.err }
+
 func TestSealingTwiceDiffers(t *testing.T) {
 	key := x25519(t)
 	a, b := must(seal.Seal([]byte("v"), home(), key.Recipient))(t), must(seal.Seal([]byte("v"), home(), key.Recipient))(t)
@@ -227,11 +249,11 @@ func TestC3SwappedAndForeignFilesAreNotAtHome(t *testing.T) {
 		name, repository, path string
 		binding                *seal.Binding
 		moved                  bool
-		says                   string
+		says, fix              string
 	}{
-		{"other path", repository, "secrets/other.yaml", binding, true, `"secrets/other.yaml" is bound to "secrets/db.yaml"`},
-		{"other repository", "ffff", "secrets/db.yaml", binding, false, "of another repository (" + repository},
-		{"bound to nothing", repository, "secrets/db.yaml", unbound, false, `"secrets/db.yaml" is bound to nothing`},
+		{"other path", repository, "secrets/other.yaml", binding, true, `"secrets/other.yaml" is bound to "secrets/db.yaml"`, "encrypt secrets/other.yaml"},
+		{"other repository", "ffff", "secrets/db.yaml", binding, false, "of another repository (" + repository, "put the value in as plaintext"},
+		{"bound to nothing", repository, "secrets/db.yaml", unbound, false, `"secrets/db.yaml" is bound to nothing`, "encrypt secrets/db.yaml"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var wrong *seal.BindingError
@@ -240,6 +262,9 @@ func TestC3SwappedAndForeignFilesAreNotAtHome(t *testing.T) {
 			}
 			if wrong.Moved() != c.moved || !strings.Contains(wrong.Error(), c.says) {
 				t.Errorf("Moved = %v, %q; want %v, %q", wrong.Moved(), wrong, c.moved, c.says)
+			}
+			if !strings.Contains(wrong.Fix(), c.fix) {
+				t.Errorf("Fix = %q, want %q", wrong.Fix(), c.fix)
 			}
 		})
 	}
@@ -362,6 +387,21 @@ func TestInspectNeedsNoKey(t *testing.T) {
 	} {
 		if _, err := seal.Inspect([]byte(text)); !errors.Is(err, seal.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A hub has no key, and learns from the length alone that a file lost its end.
+func TestInspectNoticesALengthThatNoWholeFileHas(t *testing.T) {
+	const chunk, tag = 64<<10 + 16, 16
+	sealed := must(seal.Seal(random(t, 2*64<<10), home(), x25519(t).Recipient))(t)
+	header := len(sealed) - 16 - 2*chunk
+	for payload, whole := range map[int]bool{
+		0: false, tag - 1: false, tag: true, tag + 1: true, chunk: true,
+		chunk + 1: false, chunk + tag - 1: false, chunk + tag: false, chunk + tag + 1: true, 2 * chunk: true,
+	} {
+		if _, err := seal.Inspect(sealed[:header+16+payload]); (err == nil) != whole || err != nil && !errors.Is(err, seal.ErrDamaged) {
+			t.Errorf("%d bytes behind the nonce: %v", payload, err)
 		}
 	}
 }
