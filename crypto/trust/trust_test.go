@@ -77,6 +77,45 @@ func TestStoreRefusesFilesThatOthersCouldHaveWritten(t *testing.T) {
 	}
 }
 
+// Nothing confirmed and something that cannot be read are two things: the one asks a person for the first time.
+func TestStoreTellsWhatItCannotReadFromNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (Store{file}).Confirmed(repository); err == nil {
+		t.Errorf("a file for a folder: read %q", got)
+	}
+	s := Store{t.TempDir()}
+	large := filepath.Join(s.Dir, fileOf(repository))
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxStatement+1)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Confirmed(repository); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+		t.Errorf("a statement without end: read %d bytes, %v", len(got), err)
+	}
+}
+
+func TestConfirmSaysWhatItDidNotKeep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Store{filepath.Join(file, "beneath")}).Confirm(repository, "x"); err == nil {
+		t.Error("confirmed beneath a file")
+	}
+	s := Store{t.TempDir()}
+	if err := os.MkdirAll(filepath.Join(s.Dir, fileOf(repository), "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Confirm(repository, "x"); err == nil {
+		t.Error("confirmed in place of a folder")
+	}
+	if entries, err := os.ReadDir(s.Dir); err != nil || len(entries) != 1 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
 func TestConfirmIsWholeOrNothing(t *testing.T) {
 	s := Store{t.TempDir()}
 	long := groups.Statement(strings.Repeat("group fleet member cluster/a\n", 5_000))
@@ -118,11 +157,22 @@ func TestDiffSaysInWordsWhatChanged(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	long := Change{true, "person alice age1pq1" + strings.Repeat("x", 2000)}
-	if got := long.String(); !strings.HasPrefix(got, "alice has the key age1pq1xxxxxxxxxxxxx... (sha256:") || len(got) > 100 {
+	for line, want := range map[string]string{
+		"cluster edge-1 age1edge":   "the cluster edge-1 has the key age1edge",
+		"what a later version says": "added: what a later version says",
+		"two words":                 "added: two words",
+		"path x":                    "added: path x", // for nobody
+		"group prod note x":         "added: group prod note x",
+	} {
+		if got := (Change{true, line}).String(); got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+	if got := (Change{false, "cluster edge-1 age1edge"}).String(); got != "the cluster edge-1 no longer has the key age1edge" {
 		t.Errorf("got %q", got)
 	}
-	if got := (Change{true, "what a later version says"}).String(); got != "added: what a later version says" {
+	long := Change{true, "person alice age1pq1" + strings.Repeat("x", 2000)}
+	if got := long.String(); !strings.HasPrefix(got, "alice has the key age1pq1xxxxxxxxxxxxx... (sha256:") || len(got) > 100 {
 		t.Errorf("got %q", got)
 	}
 }

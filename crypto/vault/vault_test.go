@@ -2,12 +2,16 @@ package vault_test
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -196,6 +200,96 @@ func TestOpenRefusesWhatWasSealedForAnotherPlace(t *testing.T) {
 	}
 }
 
+func TestReadRefusesWhatIsNoSealedFile(t *testing.T) {
+	v := newRepository(t).vault()
+	for text, want := range map[string]error{"in clear": seal.ErrNotSealed, "age-encryption.org/v1\n": seal.ErrDamaged} {
+		if plaintext, _, err := v.Read("secrets/a", []byte(text)); plaintext != nil || !errors.Is(err, want) {
+			t.Errorf("%q is read as %q, %v", text, plaintext, err)
+		}
+	}
+}
+
+func TestKeepSealsAnewWhatIsNotOfThisPlace(t *testing.T) {
+	r := newRepository(t)
+	v := r.vault(r.alice)
+	prod, _ := r.set().Group("prod")
+	unbound := new(bytes.Buffer)
+	w, err := age.Encrypt(unbound, prod.Recipient.Recipient)
+	if err == nil {
+		_, err = w.Write([]byte("one"))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	abroad := seal.Binding{Repository: strings.Repeat("f", 32), Path: "secrets/a", Groups: []seal.Epoch{{Group: "prod", Number: 1}}}
+	foreign, err := seal.Seal([]byte("one"), abroad, prod.Recipient.Recipient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, stored := range map[string][]byte{"bound to nothing": unbound.Bytes(), "of another repository": foreign, "in clear": []byte("one")} {
+		got, moved, err := v.Keep("secrets/a", []byte("one"), stored)
+		if err != nil || moved != nil || bytes.Equal(got, stored) {
+			t.Fatalf("%s: kept %v, %v, %v", name, bytes.Equal(got, stored), moved, err)
+		}
+		if plaintext, err := v.Open("secrets/a", got); err != nil || string(plaintext) != "one" {
+			t.Errorf("%s: sealed anew, it opens as %q, %v", name, plaintext, err)
+		}
+	}
+}
+
+// A passphrase that is not given, a token that is not plugged in: nothing is known then, and nothing may be made up.
+func TestIdentitiesThatCannotBeHadAreAnErrorToWhoeverNeedsThem(t *testing.T) {
+	r := newRepository(t)
+	stored := sealed(t, r.vault(r.alice), "secrets/a", "one")
+	absent := errors.New("the token is not plugged in")
+	v, err := vault.Open(vault.Config{
+		Files: r.files, Identities: func() ([]age.Identity, error) { return nil, absent }, Confirmed: confirmed(r.vault().Statement()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ring, err := v.Keyring(); ring != nil || !errors.Is(err, absent) {
+		t.Errorf("a keyring: %v, %v", ring, err)
+	}
+	if plaintext, err := v.Open("secrets/a", stored); plaintext != nil || !errors.Is(err, absent) {
+		t.Errorf("opened: %q, %v", plaintext, err)
+	}
+	if kept, _, err := v.Keep("secrets/a", []byte("one"), stored); kept != nil || !errors.Is(err, absent) {
+		t.Errorf("kept: %d bytes, %v", len(kept), err)
+	}
+}
+
+func TestAVaultWantsAPolicyAndGroupsThatRead(t *testing.T) {
+	if v, err := vault.Open(vault.Config{Files: fstest.MapFS{}}); v != nil || !errors.Is(err, policy.ErrNone) {
+		t.Errorf("without a policy: %v, %v", v, err)
+	}
+	r := newRepository(t)
+	r.change(groups.Changes{groups.RecipientFile("prod"): []byte("age1nonsense\n")}, nil)
+	if v, err := vault.Open(vault.Config{Files: r.files}); v != nil || err == nil || !strings.Contains(err.Error(), groups.RecipientFile("prod")) {
+		t.Errorf("with a group that does not read: %v, %v", v, err)
+	}
+}
+
+func TestEpochsAreThoseAPathIsSealedForNow(t *testing.T) {
+	r := newRepository(t)
+	r.rotate("prod")
+	v := r.vault()
+	for path, want := range map[string][]seal.Epoch{
+		"secrets/a": {{Group: "prod", Number: 2}}, "secrets/both/a": {{Group: "dev", Number: 1}, {Group: "prod", Number: 2}}, "elsewhere/a": nil,
+	} {
+		if got, err := v.Epochs(path); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	r.change(groups.Changes{policy.File: []byte(sealYAML + "  - pattern: lost/**\n    groups: [gone]\n")}, nil)
+	v = r.vault()
+	for path, want := range map[string]string{"/secrets/a": "not relative", "lost/a": `the group "gone", which does not exist`} {
+		if got, err := v.Epochs(path); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+}
+
 func TestRetiredIdentitiesReadHistoryAndNothingElse(t *testing.T) {
 	r := newRepository(t)
 	old := sealed(t, r.vault(r.alice), "secrets/a", "one")
@@ -222,6 +316,44 @@ func TestEnvelopesAreFoundInOtherStatesOfTheRepository(t *testing.T) {
 	v := r.open(vault.Config{Elsewhere: func() []fs.FS { return []fs.FS{fstest.MapFS{}, newer} }}, r.alice)
 	if plaintext, _, err := v.Read("secrets/a", stored); err != nil || string(plaintext) != "one" {
 		t.Errorf("read as %q, %v", plaintext, err)
+	}
+}
+
+func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
+	type advises interface {
+		error
+		Fix() string
+	}
+	for _, tt := range []struct {
+		err       advises
+		says, fix string
+	}{
+		{&vault.LockedError{Path: "a"}, `"a" is sealed for nobody known here, and no identity here opens it`, "let a member run: plural crypto share YOUR-PUBLIC-KEY --group GROUP"},
+		{&vault.LockedError{Path: "a", Groups: []string{"dev", "prod"}, Readers: []string{"alice", "bob"}, NoIdentity: true},
+			`"a" is sealed for dev, prod, and there is no identity here; alice, bob can read it`, "restore yours: plural crypto import; or let a member run: plural crypto share YOUR-PUBLIC-KEY --group dev"},
+		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2, Exists: true}, `"a" is sealed for epoch 2 of the group "prod", which has been rotated since`, "plural crypto encrypt a"},
+		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2}, `"a" is sealed for the group "prod", which does not exist`, "name another group in .plural/seal.yaml, then: plural crypto encrypt a"},
+	} {
+		if tt.err.Error() != tt.says || tt.err.Fix() != tt.fix {
+			t.Errorf("got %q, %q; want %q, %q", tt.err.Error(), tt.err.Fix(), tt.says, tt.fix)
+		}
+	}
+}
+
+func TestLockedNamesEachPersonOnceAndNoCluster(t *testing.T) {
+	r := newRepository(t)
+	edge := func(string) (string, error) { return identity(t).Recipient().String(), nil }
+	ring, err := r.vault(r.alice).Keyring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.change(r.set().Add(r.id(), ring, "prod", groups.Member{Kind: groups.Cluster, Name: "edge-1"}, edge))
+	var locked *vault.LockedError
+	if _, err := r.vault().Open("secrets/both/a", sealed(t, r.vault(r.alice), "secrets/both/a", "one")); !errors.As(err, &locked) {
+		t.Fatal(err)
+	}
+	if !slices.Equal(locked.Readers, []string{"alice"}) || !slices.Equal(locked.Groups, []string{"dev", "prod"}) {
+		t.Errorf("got %+v", locked)
 	}
 }
 
@@ -266,6 +398,80 @@ func TestNothingIsSealedUnconfirmed(t *testing.T) {
 	}
 	if want := map[string]string{"edge-1": "age1edge"}; !maps.Equal(withKeys.Keys(), want) {
 		t.Errorf("keys are %v", withKeys.Keys())
+	}
+}
+
+// unread is what was confirmed by somebody whose word cannot be read now.
+type unread struct{ error }
+
+func (u unread) Confirmed(string) (groups.Statement, error) { return "", u.error }
+
+func TestNothingIsSealedWhileWhatWasConfirmedCannotBeRead(t *testing.T) {
+	r := newRepository(t)
+	broken := errors.New("others may write to it")
+	v := r.open(vault.Config{Confirmed: unread{broken}}, r.alice)
+	if err := v.Confirm(); !errors.Is(err, broken) {
+		t.Errorf("confirmed: %v", err)
+	}
+	if out, err := v.Seal("secrets/a", []byte("one")); out != nil || !errors.Is(err, broken) {
+		t.Errorf("sealed %d bytes, %v", len(out), err)
+	}
+}
+
+func TestSealGivesNothingBesideAnError(t *testing.T) {
+	r := newRepository(t)
+	if out, err := r.vault(r.alice).Seal("secrets/a\n", []byte("one")); out != nil || err == nil || !strings.Contains(err.Error(), "without control characters") {
+		t.Errorf("at a path that no binding takes: %d bytes, %v", len(out), err)
+	}
+	r.change(groups.Changes{policy.File: []byte(sealYAML + "  - pattern: lost/**\n    groups: [gone]\n")}, nil)
+	if out, err := r.vault(r.alice).Seal("secrets/a", []byte("one")); out != nil || err == nil || !strings.Contains(err.Error(), `the group "gone", which does not exist`) {
+		t.Errorf("under a policy that cannot be kept: %d bytes, %v", len(out), err)
+	}
+}
+
+// Marks are made under a group's identity. Where there is none, one under no key at all must not pass.
+func TestMemoryBelievesNoMarkThatAnybodyCanMake(t *testing.T) {
+	r := newRepository(t)
+	stored := sealed(t, r.vault(r.alice), "secrets/a", "one")
+	digest := sha256.Sum256(stored)
+	mac := hmac.New(sha256.New, make([]byte, sha256.Size))
+	mac.Write(digest[:])
+	mac.Write([]byte("two"))
+	name := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(name, mac.Sum(nil)[:16], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for who, identities := range map[string]func() ([]age.Identity, error){
+		"a stranger":                        func() ([]age.Identity, error) { return []age.Identity{identity(t)}, nil },
+		"one whose identity cannot be read": func() ([]age.Identity, error) { return nil, errors.New("no passphrase") },
+	} {
+		v, err := vault.Open(vault.Config{
+			Files: r.files, Identities: identities, Confirmed: confirmed(r.vault().Statement()), Memory: vault.Remember(name),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := v.Keep("secrets/a", []byte("two"), stored); bytes.Equal(got, stored) {
+			t.Errorf("%s keeps what holds something else: %v", who, err)
+		}
+	}
+}
+
+func TestMemoryThatCannotBeWrittenSaysSo(t *testing.T) {
+	r := newRepository(t)
+	stored := sealed(t, r.vault(r.alice), "secrets/a", "one")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, name := range map[string]string{"beneath a file": filepath.Join(file, "known"), "in place of a folder": t.TempDir()} {
+		m := vault.Remember(name)
+		if _, err := r.open(vault.Config{Memory: m}, r.alice).Open("secrets/a", stored); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Save(); err == nil {
+			t.Errorf("%s: saved", what)
+		}
 	}
 }
 
@@ -344,5 +550,47 @@ func TestAViewOpensWhatThePersonCanOpen(t *testing.T) {
 	}
 	if entries, err := fs.ReadDir(opened, "secrets"); err != nil || len(entries) != 2 {
 		t.Errorf("%v %v", entries, err)
+	}
+}
+
+func TestAViewShowsNoFileInAnothersPlace(t *testing.T) {
+	r := newRepository(t)
+	moved := sealed(t, r.vault(r.alice), "secrets/a", "one")
+	view := r.vault(r.alice).FS(fstest.MapFS{"secrets/b": {Data: moved}})
+	if text, err := fs.ReadFile(view, "secrets/b"); text != nil || !errors.As(err, new(*seal.BindingError)) {
+		t.Errorf("read: %q %v", text, err)
+	}
+	if f, err := view.Open("secrets/b"); f != nil || !errors.As(err, new(*seal.BindingError)) {
+		t.Errorf("opened: %v %v", f, err)
+	}
+	if text, err := fs.ReadFile(view, "secrets/none"); text != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing: %q %v", text, err)
+	}
+}
+
+func TestAViewLeavesFoldersAndWhatNoPatternCoversAsTheyAre(t *testing.T) {
+	r := newRepository(t)
+	plain := sealed(t, r.vault(r.alice), "secrets/a", "one")
+	view := r.vault(r.alice).FS(fstest.MapFS{"backup/a": {Data: plain}, "secrets/both/a": {Data: []byte("in clear")}})
+	f, err := view.Open("backup/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("a sealed file that no pattern covers: %d bytes, %v", len(got), err)
+	}
+	folder, err := view.Open("secrets/both") // which secrets/** covers
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := folder.Stat(); err != nil || !info.IsDir() {
+		t.Errorf("a folder: %v, %v", info, err)
+	}
+	file, err := view.Open("secrets/both/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := file.Stat(); err != nil || info.IsDir() || info.Name() != "a" || info.Size() != int64(len("in clear")) {
+		t.Errorf("a file: %v, %v", info, err)
 	}
 }
