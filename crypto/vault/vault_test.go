@@ -329,8 +329,10 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		says, fix string
 	}{
 		{&vault.LockedError{Path: "a"}, `"a" is sealed for nobody known here, and no identity here opens it`, "let a member run: plural crypto share YOUR-PUBLIC-KEY --group GROUP"},
-		{&vault.LockedError{Path: "a", Groups: []string{"dev", "prod"}, Readers: []string{"alice", "bob"}, NoIdentity: true},
-			`"a" is sealed for dev, prod, and there is no identity here; alice, bob can read it`, "restore yours: plural crypto import; or let a member run: plural crypto share YOUR-PUBLIC-KEY --group dev"},
+		{
+			&vault.LockedError{Path: "a", Groups: []string{"dev", "prod"}, Readers: []string{"alice", "bob"}, NoIdentity: true},
+			`"a" is sealed for dev, prod, and there is no identity here; alice, bob can read it`, "restore yours: plural crypto import; or let a member run: plural crypto share YOUR-PUBLIC-KEY --group dev",
+		},
 		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2, Exists: true}, `"a" is sealed for epoch 2 of the group "prod", which has been rotated since`, "plural crypto encrypt a"},
 		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2}, `"a" is sealed for the group "prod", which does not exist`, "name another group in .plural/seal.yaml, then: plural crypto encrypt a"},
 	} {
