@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -218,6 +219,67 @@ func TestAddNeedsAMemberAndAKey(t *testing.T) {
 	}
 }
 
+func TestSetPersonReplacesOnesOwnKeysAndNobodyElses(t *testing.T) {
+	w := newWorld(t, "alice", "bob")
+	text := []byte(generateX25519(t).Recipient().String() + "\n")
+	changes, err := w.set().SetPerson("alice", text)
+	if want := (Changes{PersonFile("alice"): text}); err != nil || !cmp.Equal(changes, want) {
+		t.Errorf("new keys: got %v, %v", changes, err)
+	}
+	for name, want := range map[string]string{
+		"Alice": `one file with "alice"`, "../alice": "bad name", "../../plural.yaml": "bad name", "": "the name is empty",
+	} {
+		if changes, err := w.set().SetPerson(name, text); changes != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, %v", name, changes, err)
+		}
+	}
+}
+
+// A keyring that was made before a rotation holds the identity that whoever was removed has too.
+func TestAKeyringFromBeforeARotationSealsNothingForAnybody(t *testing.T) {
+	w := newWorld(t, "alice", "bob")
+	w.create("prod", "alice")
+	stale := w.ring("alice")
+	reaches(t, stale, "prod", 0, w.recipient("prod"))
+	w.rotate("alice", []string{"prod"})
+	const want = `the keyring's identity of the group "prod" is not that of .plural/groups/prod/recipient.txt`
+	if changes, err := w.set().Add(repository, stale, "prod", Member{Person, "bob"}, nil); changes != nil || err == nil || err.Error() != want {
+		t.Errorf("add: got %v, %v", changes, err)
+	}
+	if changes, _, err := w.set().Rotate(repository, stale, []string{"prod"}, nil, nil); changes != nil || err == nil || err.Error() != want {
+		t.Errorf("rotate: got %v, %v", changes, err)
+	}
+}
+
+func TestAnEnvelopeThatCannotBeSealedIsAnErrorAndNoEmptyFile(t *testing.T) {
+	w := newWorld(t, "alice")
+	if _, err := w.set().Create("not an id", "prod", w.members([]string{"alice"}), CreateOptions{}); err == nil || !strings.Contains(err.Error(), EnvelopeFile("prod", Member{Person, "alice"})) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClustersHaveKeysOfAge(t *testing.T) {
+	w := newWorld(t, "alice")
+	w.create("prod", "alice")
+	for text, want := range map[string]string{
+		"":         `key of cluster "edge-1": `,
+		"age1nope": `key of cluster "edge-1": `,
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKcWnnLxtY0o8G6VtmTGNM0fTyvn3CWrXXBLHsGdvNmZ": "want an age recipient (age1...), found one of the kind ssh-ed25519",
+	} {
+		_, err := w.set().Add(repository, w.ring("alice"), "prod", Member{Cluster, "edge-1"}, func(string) (string, error) { return text, nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	hybrid, err := age.GenerateHybridIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, public := range []string{generateX25519(t).Recipient().String(), hybrid.Recipient().String()} {
+		w.apply(w.set().Add(repository, w.ring("alice"), "prod", Member{Cluster, "edge-1"}, func(string) (string, error) { return public, nil }))
+	}
+}
+
 func TestClustersOpenWhatTheHubForwards(t *testing.T) {
 	w := newWorld(t, "alice")
 	edge := w.cluster("edge-1")
@@ -274,6 +336,121 @@ func TestOpenEnvelopesRefusesWhatIsBoundElsewhereAndKeepsTheRest(t *testing.T) {
 	}
 	if k, err := OpenEnvelopes(strings.Repeat("f", 32), good, w.clusters["edge-1"]); err == nil || len(k.Groups()) > 0 {
 		t.Errorf("of another repository: %v, %v", k.Groups(), err)
+	}
+}
+
+// Whoever knows a cluster's public key can seal for it. What they make passes only at the path of an envelope.
+func TestOpenEnvelopesTakesNothingFromWhereNoEnvelopeLies(t *testing.T) {
+	edge := generateX25519(t)
+	forge := func(group, path string) Envelope {
+		sealed, err := sealIdentity(label{repository, path, seal.Epoch{Group: group, Number: 1}}, generateX25519(t), []age.Recipient{edge.Recipient()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Envelope{group, 1, path, sealed}
+	}
+	good := EnvelopeFile("a", Member{Cluster, "edge-1"})
+	if k, err := OpenEnvelopes(repository, []Envelope{forge("a", good)}, edge); err != nil || !slices.Equal(k.Groups(), []string{"a"}) {
+		t.Fatalf("at its path: %v, %v", k.Groups(), err)
+	}
+	for _, e := range []Envelope{
+		forge("a", "secrets/a.age"), forge("a", EnvelopeFile("b", Member{Cluster, "edge-1"})), forge("a", ".plural/groups/a/members/clusters/x/edge-1.age"),
+		forge("-a", EnvelopeFile("-a", Member{Cluster, "edge-1"})),
+	} {
+		if k, err := OpenEnvelopes(repository, []Envelope{e}, edge); err == nil || len(k.Groups()) > 0 {
+			t.Errorf("%s: opened %v, %v", e.Path, k.Groups(), err)
+		}
+	}
+}
+
+func TestOpenEnvelopesIsBounded(t *testing.T) {
+	edge := generateX25519(t)
+	path := EnvelopeFile("a", Member{Cluster, "edge-1"})
+	long := strings.Repeat("# a comment\n", maxEnvelope/12) + generateX25519(t).String() + "\n"
+	sealed, err := seal.Seal([]byte(long), seal.Binding{Repository: repository, Path: path, Groups: []seal.Epoch{{Group: "a", Number: 1}}}, edge.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, err := OpenEnvelopes(repository, []Envelope{{"a", 1, path, sealed}}, edge); err == nil || len(k.Groups()) > 0 {
+		t.Errorf("a large one: opened %v, %v", k.Groups(), err)
+	}
+	if _, err := OpenEnvelopes(repository, make([]Envelope, MaxGroups+1), edge); err == nil || err.Error() != "more than 1000 envelopes" {
+		t.Errorf("many: %v", err)
+	}
+}
+
+func TestABadEnvelopeTakesNoGoodOneAway(t *testing.T) {
+	w := newWorld(t, "alice")
+	edge := w.cluster("edge-1")
+	w.create("a", "alice", "cluster/edge-1")
+	w.create("outer", "alice", "group/a")
+	list, err := w.set().Envelopes(edge)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	good, outer, bad := list[0], list[1], list[0]
+	bad.Sealed = bad.Sealed[:len(bad.Sealed)-1]
+	for name, tt := range map[string]struct {
+		list []Envelope
+		want []string
+	}{
+		"good, bad":            {[]Envelope{good, bad}, []string{"a"}},
+		"bad, good":            {[]Envelope{bad, good}, []string{"a"}},
+		"bad":                  {[]Envelope{bad}, nil},
+		"outer after bad":      {[]Envelope{bad, outer}, nil},
+		"outer before its way": {[]Envelope{outer, good}, []string{"a"}},
+	} {
+		k, err := OpenEnvelopes(repository, tt.list, w.clusters["edge-1"])
+		if err == nil || !slices.Equal(k.Groups(), tt.want) {
+			t.Errorf("%s: opened %v, %v", name, k.Groups(), err)
+		}
+		if tt.want != nil {
+			reaches(t, k, "a", 1, w.recipient("a"))
+			continue
+		}
+		if _, err := k.Identity("a", 0); !errors.Is(err, seal.ErrDamaged) {
+			t.Errorf("%s: the group says %v", name, err)
+		}
+	}
+}
+
+func TestAKeyringOfEnvelopesHasNoOlderIdentities(t *testing.T) {
+	w := newWorld(t, "alice")
+	edge := w.cluster("edge-1")
+	w.create("a", "alice", "cluster/edge-1")
+	w.rotate("alice", []string{"a"})
+	list, err := w.set().Envelopes(edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := OpenEnvelopes(repository, list, w.clusters["edge-1"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	reaches(t, k, "a", 2, w.recipient("a"))
+	if id, err := k.Identity("a", 1); id != nil || err == nil || !strings.Contains(err.Error(), "epoch 1") {
+		t.Errorf("got %v, %v", id, err)
+	}
+}
+
+func TestEnvelopesThatCannotBeReadAreAnError(t *testing.T) {
+	w := newWorld(t, "alice")
+	w.create("a", "alice")
+	w.files[EnvelopeFile("a", Member{Person, "alice"})] = &fstest.MapFile{Data: make([]byte, maxEnvelope+1)}
+	if list, err := w.set().Envelopes(Member{Person, "alice"}); list != nil || err == nil {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
+func TestAnEnvelopeHoldsOneIdentity(t *testing.T) {
+	one, other := generateX25519(t).String(), generateX25519(t).String()
+	if id, err := parseIdentity("x", []byte("# group a epoch 1\n"+one+"\n")); err != nil || id.String() != one {
+		t.Errorf("got %v", err)
+	}
+	for name, text := range map[string]string{"none": "# group a epoch 1\n", "two": one + "\n" + other + "\n", "something else": "x\n", "one and more": one + "\nx\n"} {
+		if id, err := parseIdentity("x", []byte(text)); id != nil || err == nil {
+			t.Errorf("%s: taken, %v", name, err)
+		}
 	}
 }
 
@@ -443,6 +620,7 @@ func TestEnvelopesBoundElsewhereAreRefused(t *testing.T) {
 		{"an identity that somebody made up", forge(repository, at, "a", 1), false},
 		{"no identity", text, false},
 		{"damaged", good[:len(good)-3], false},
+		{"huge", make([]byte, maxEnvelope+1), false},
 	} {
 		w.files[at] = &fstest.MapFile{Data: tt.content}
 		id, err := w.ring("alice").Identity("a", 0)
@@ -632,6 +810,9 @@ func TestLoadNamesThePlaceOfAMistake(t *testing.T) {
 		{PersonFile("bob"), "\nAGE-SECRET-KEY-1XYZ\n", ".plural/members/bob.txt:2: "},
 		{PersonFile("Alice"), good, `.plural/members: the names "Alice" and "alice" differ in case only`},
 		{PersonFile("a b"), good, `.plural/members: bad name "a b"`},
+		{PersonFile("bob"), strings.Repeat("#\n", 40_000), ".plural/members/bob.txt: the file is larger than 64 KiB"},
+		{".plural/groups", "", "list .plural/groups: "}, // a file
+		{".plural/members", "", "list .plural/members: "},
 	} {
 		files := maps.Clone(w.files)
 		files[tt.file] = &fstest.MapFile{Data: []byte(tt.content)}
@@ -642,6 +823,40 @@ func TestLoadNamesThePlaceOfAMistake(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "SECRET-KEY-1XYZ") {
 			t.Errorf("the error holds a key: %v", err)
 		}
+	}
+}
+
+func TestLoadRefusesALinkInPlaceOfAFile(t *testing.T) {
+	w := newWorld(t, "alice")
+	w.create("prod", "alice")
+	for _, file := range []string{PersonFile("eve"), EnvelopeFile("prod", Member{Person, "eve"})} {
+		files := maps.Clone(w.files)
+		files[file] = &fstest.MapFile{Data: []byte(publicOf(w.people["alice"])), Mode: fs.ModeSymlink}
+		if _, err := Load(files); err == nil || !strings.Contains(err.Error(), file+": not a regular file") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestLoadRefusesAFolderInPlaceOfAFile(t *testing.T) {
+	w := newWorld(t, "alice")
+	w.create("prod", "alice")
+	w.files[RecipientFile("prod")] = &fstest.MapFile{Mode: fs.ModeDir}
+	if _, err := Load(w.files); err == nil || !strings.Contains(err.Error(), "read "+RecipientFile("prod")) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNoMoreNamesThanTheBound(t *testing.T) {
+	if err := checkNames("dir", []string{"a", "b"}, 2); err != nil {
+		t.Error(err)
+	}
+	if err := checkNames("dir", []string{"a", "b", "c"}, 2); err == nil || !strings.Contains(err.Error(), "more than 2 entries") {
+		t.Errorf("got %v", err)
+	}
+	full := &Set{names: make([]string, MaxGroups)}
+	if _, err := full.Create(repository, "one-more", nil, CreateOptions{}); err == nil || !strings.Contains(err.Error(), "1000 groups already") {
+		t.Errorf("got %v", err)
 	}
 }
 
