@@ -3,8 +3,11 @@ package signing
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -256,6 +259,11 @@ func TestAClockThatWasWrongLeavesNothingThatSigns(t *testing.T) {
 	if wrong == right || w.finds(r, wrong, made) {
 		t.Error("a key of another decade stays")
 	}
+	for at := range r.signs {
+		if at > day(w.now())+1 {
+			t.Errorf("the key of day %d is kept to sign on it", at)
+		}
+	}
 }
 
 func TestAKeyIsNeverPrinted(t *testing.T) {
@@ -278,5 +286,73 @@ func TestAKeyIsNeverPrinted(t *testing.T) {
 		if bytes.Contains([]byte(text), secret) || !bytes.Contains([]byte(text), []byte("[redacted]")) {
 			t.Errorf("%s: %s", format, text)
 		}
+	}
+}
+
+func TestAnEntryThatIsNoKeySignsAndVerifiesNothing(t *testing.T) {
+	whole := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), keyBytes))
+	for _, text := range []string{`{`, `{}`, `{"secret":"` + whole + `"}`, `{"id":"x"}`, `{"id":"x","secret":"c2hvcnQ="}`, `["` + whole + `"]`} {
+		w := newWorld(t)
+		w.current(w.ring("kube")) // makes the bucket
+		w.put(day(w.now()), text)
+		r := w.ring("kube")
+		if id, secret, err := r.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "is not one of 32 bytes") {
+			t.Errorf("%s signs as %q, %d bytes, %v", text, id, len(secret), err)
+		}
+		for _, id := range []string{"", "x"} {
+			if _, known, err := r.Find(t.Context(), id); known || err == nil {
+				t.Errorf("%s verifies as %q: %v", text, id, err)
+			}
+		}
+	}
+}
+
+func TestAnEntryOfYesterdayThatIsNoKeyIsToldAndStopsNobody(t *testing.T) {
+	w := newWorld(t)
+	w.current(w.ring("kube"))
+	w.put(day(w.now())-1, "{}")
+	r := w.ring("kube")
+	if err := r.look(t.Context()); err == nil || !strings.Contains(err.Error(), r.entry(day(w.now())-1)) {
+		t.Errorf("look: %v", err)
+	}
+	w.current(r)
+}
+
+// put writes an entry past every ring.
+func (w *world) put(day int64, text string) {
+	w.Helper()
+	kv, err := w.server.JetStream().KeyValue(w.Context(), bucket)
+	if err == nil {
+		_, err = kv.Put(w.Context(), w.ring("kube").entry(day), []byte(text))
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// full has buckets to which nothing can be added.
+type full struct{ jetstream.JetStream }
+
+type fullBucket struct{ jetstream.KeyValue }
+
+func (f full) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
+	kv, err := f.JetStream.KeyValue(ctx, bucket)
+	return fullBucket{kv}, err
+}
+
+func (fullBucket) Create(context.Context, string, []byte, ...jetstream.KVCreateOpt) (uint64, error) {
+	return 0, errors.New("no space left")
+}
+
+func TestAKeyThatCannotBeKeptSignsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.current(w.ring("other")) // makes the bucket
+	r := w.ring("kube")
+	r.JetStream = full{r.JetStream}
+	if id, _, err := r.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("signs as %q, %v", id, err)
+	}
+	if _, known, err := r.Find(t.Context(), "of another replica"); known || err == nil {
+		t.Errorf("a ring without a key says that it does not know this one: %v", err)
 	}
 }
