@@ -123,6 +123,28 @@ func TestEditsKeepTheIndentationOfLists(t *testing.T) {
 	}
 }
 
+func TestOneEditKeepsTheIndentationOfLists(t *testing.T) {
+	for _, before := range []string{
+		sealYAML("paths:", "- pattern: a", "  groups: [g]"),
+		sealYAML("paths:", "  - pattern: a", "    groups: [g]"),
+		sealYAML("groups: []", "paths:", "  - pattern: a", "    groups: [g]"), // an empty list has no indentation
+	} {
+		text, err := WithPattern([]byte(before), "a", []string{"h"})
+		if diff := cmp.Diff(strings.Replace(before, "[g]", "[h]", 1), string(text)); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	}
+}
+
+func TestNewRefusesWhatLoadWouldRefuse(t *testing.T) {
+	if text, err := New([]Group{{Name: "../g", Clusters: &Selector{All: true}}}, nil); text != nil || err == nil {
+		t.Errorf("a bad group: %q, %v", text, err)
+	}
+	if text, err := New(nil, []Pattern{{Pattern: "a/", Groups: []string{"g"}}}); text != nil || err == nil {
+		t.Errorf("a bad pattern: %q, %v", text, err)
+	}
+}
+
 func TestEditsRefuseWhatLoadWouldRefuse(t *testing.T) {
 	good := []byte(sealYAML("paths: []"))
 	if _, err := WithPattern(good, "a/", []string{"g"}); err == nil {
@@ -130,6 +152,9 @@ func TestEditsRefuseWhatLoadWouldRefuse(t *testing.T) {
 	}
 	if _, err := WithPattern(good, "a", []string{"../g"}); err == nil {
 		t.Error("a bad group was taken")
+	}
+	if _, err := WithGroup(good, Group{Name: "../g"}); err == nil {
+		t.Error("a bad name of a group was taken away")
 	}
 	if _, err := WithGroup(good, Group{Name: "g", Clusters: &Selector{}}); err == nil {
 		t.Error("an empty selector was taken")

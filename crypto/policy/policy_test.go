@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,9 @@ func TestParseNamesTheLineOfAMistake(t *testing.T) {
 		{"all beside names", sealYAML("groups:", "- {name: a, clusters: {all: true, names: [x]}}", paths), ":7: all: true stands beside"},
 		{"all false", sealYAML("groups:", "- {name: a, clusters: {all: false}}", paths), ":7: all must be true"},
 		{"number as label", sealYAML("groups:", "- {name: a, clusters: {matchLabels: {a: 1}}}", paths), ":7: matchLabels.a must be text"},
+		{"all as text", sealYAML("groups:", "- {name: a, clusters: {all: \"true\"}}", paths), ":7: all must be true"},
+		{"a number among groups", sealYAML("paths:", "- pattern: a", "  groups: [g, 12]"), ":8: an entry of groups must be text"},
+		{"a bad condition beside others", sealYAML("groups:", "- {name: a, clusters: {names: [x], matchExpressions: [{key: a, operator: In, value: [b]}]}}", paths), `:7: unknown field "value" in a condition`},
 		{"bad operator", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: Is}]}}", paths), `:7: unknown operator "Is"`},
 		{"In without values", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: In}]}}", paths), ":7: the operator In takes values"},
 		{"Exists with values", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}", paths), ":7: the operator Exists takes no values"},
@@ -128,6 +132,19 @@ func TestParseNamesTheLineOfAMistake(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// unreadable is a repository that a fault of the disk hides.
+type unreadable struct{}
+
+func (unreadable) Open(string) (fs.File, error) { return nil, fs.ErrPermission }
+
+func TestAPolicyThatCannotBeReadIsNotNone(t *testing.T) {
+	for name, files := range map[string]fs.FS{"closed": unreadable{}, "a folder": fstest.MapFS{File: {Mode: fs.ModeDir}}} {
+		if p, err := Load(files); p != nil || err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), File) {
+			t.Errorf("%s: got %v, %v", name, p, err)
+		}
 	}
 }
 
@@ -302,6 +319,33 @@ func TestSelectorPicksClusters(t *testing.T) {
 	}
 }
 
+// What people confirm is compared line by line and word by word.
+func TestAWordNeverLooksLikeTwo(t *testing.T) {
+	for text, want := range map[string]string{
+		"a": "a", "secrets/**": "secrets/**", "!~": "!~", "": `""`, "a b": `"a b"`, " a": `" a"`, "a\x7f": `"a\x7f"`, "é": `"\u00e9"`, ",a": `",a"`, "a;": `"a;"`,
+		"=": `"="`, "a\nb": `"a\nb"`, `"a"`: `"\"a\""`,
+	} {
+		if got := Word(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestReachIsEmptyWhereNothingCanMatch(t *testing.T) {
+	if !pathsOf(t).Reach().Empty() {
+		t.Error("a policy of no patterns reaches something")
+	}
+	root := pathsOf(t, "secrets/**", "a/*.pem").Reach()
+	for folder, empty := range map[string]bool{"secrets": false, "a": false, "other": true} {
+		if got := root.Into(folder).Empty(); got != empty || root.Empty() {
+			t.Errorf("%s: empty is %v", folder, got)
+		}
+	}
+	if !root.Into("a").Into("b").Empty() || root.Into("secrets").Into("b").Empty() {
+		t.Error("* reaches below its folder, or ** does not")
+	}
+}
+
 func TestGroupsOfNamesTheGroupsThatPickACluster(t *testing.T) {
 	p, err := Parse([]byte(sealYAML("groups:", "- {name: z, clusters: {all: true}}", "- {name: b, clusters: {names: [edge]}}", "- {name: c}", "paths: []")))
 	if err != nil {
@@ -313,12 +357,12 @@ func TestGroupsOfNamesTheGroupsThatPickACluster(t *testing.T) {
 }
 
 func TestCheckNameTakesWhatIsAFileOnEverySystem(t *testing.T) {
-	for _, good := range []string{"alice", "Alice", "a", "ci-1", "bob@example.com", "a+b", "a.b_c", "console", strings.Repeat("a", MaxName)} {
+	for _, good := range []string{"alice", "Alice", "a", "ci-1", "bob@example.com", "a+b", "a.b_c", "console", "A1Z", strings.Repeat("a", MaxName)} {
 		if err := CheckName(good); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", ".", "..", ".a", "a.", "a/b", `a\b`, "a b", "a:b", "a*", "-a", "é", "con", "NUL", "com1.x", "lpt9", "a\n", strings.Repeat("a", MaxName+1)} {
+	for _, bad := range []string{"", ".", "..", ".a", "a.", "a/b", `a\b`, "a b", "a:b", "a*", "-a", "é", "con", "NUL", "com1.x", "com0", "lpt9", "a\n", strings.Repeat("a", MaxName+1)} {
 		if CheckName(bad) == nil {
 			t.Errorf("%q was taken", bad)
 		}

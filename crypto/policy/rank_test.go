@@ -32,11 +32,12 @@ func TestPatternWithMoreBytesWrittenOutDecides(t *testing.T) {
 
 func TestBracketThatComesFirstInAClassStandsForItself(t *testing.T) {
 	for pattern, matches := range map[string]map[string]bool{
-		"[]]x":   {"]x": true, "ax": false, "!x": false},
-		"[!]]x":  {"]x": false, "ax": true, "!x": true},
-		"[^]]x":  {"]x": false, "ax": true, "^x": true},
-		"[a!]x":  {"!x": true, "ax": true, "bx": false},
-		"[!a]]x": {"b]x": true, "a]x": false, "bx": false},
+		"[]]x":    {"]x": true, "ax": false, "!x": false},
+		"[!]]x":   {"]x": false, "ax": true, "!x": true},
+		"[^]]x":   {"]x": false, "ax": true, "^x": true},
+		"[a!]x":   {"!x": true, "ax": true, "bx": false},
+		"[a][b]x": {"abx": true, "ax": false, "bx": false, "]bx": false},
+		"[!a]]x":  {"b]x": true, "a]x": false, "bx": false},
 	} {
 		p, err := Parse([]byte(sealYAML("paths: [{pattern: '" + pattern + "', groups: [g]}]")))
 		if err != nil {
@@ -45,6 +46,24 @@ func TestBracketThatComesFirstInAClassStandsForItself(t *testing.T) {
 		for path, want := range matches {
 			if _, must, _ := p.Match(path); must != want {
 				t.Errorf("%s, %s: %v", pattern, path, must)
+			}
+		}
+	}
+}
+
+func TestARangeHoldsBothOfItsEnds(t *testing.T) {
+	for pattern, matches := range map[string]map[string]bool{
+		"[a-c]x":  {"ax": true, "bx": true, "cx": true, "`x": false, "dx": false, "-x": false},
+		"[!a-c]x": {"ax": false, "cx": false, "dx": true},
+		"[a-a]x":  {"ax": true, "bx": false, "-x": false},
+		"[-a]x":   {"-x": true, "ax": true, "bx": false},
+		"[a-]x":   {"-x": true, "ax": true, "bx": false},
+		"[a:]x":   {":x": true, "ax": true, "bx": false},
+	} {
+		p := pathsOf(t, pattern)
+		for path, want := range matches {
+			if _, must, err := p.Match(path); must != want || err != nil {
+				t.Errorf("%s, %s: %v, %v", pattern, path, must, err)
 			}
 		}
 	}
