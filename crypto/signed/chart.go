@@ -26,7 +26,7 @@ func (k *Keys) Clearsigned(text []byte) (plain []byte, by string, err error) {
 		return nil, "", ErrUnsigned
 	case len(text) > maxClear:
 		return nil, "", fmt.Errorf("%w: larger than %d bytes", ErrMalformed, maxClear)
-	case !bytes.HasPrefix(text, []byte(beginClear)), !bytes.HasSuffix(text, []byte(endPGP)), emptyMessage(text):
+	case !bytes.HasPrefix(text, []byte(beginClear)), !bytes.HasSuffix(text, []byte(endPGP)):
 		return nil, "", fmt.Errorf("%w: want an OpenPGP signed message, with nothing around it", ErrMalformed)
 	}
 	block, rest := clearsign.Decode(text)
@@ -42,18 +42,6 @@ func (k *Keys) Clearsigned(text []byte) (plain []byte, by string, err error) {
 		return nil, "", err
 	}
 	return block.Plaintext, by, nil
-}
-
-// emptyMessage says whether the signature follows right upon the headers, which the library does not survive.
-func emptyMessage(text []byte) bool {
-	inHeaders := true
-	for line := range bytes.Lines(text) {
-		if !inHeaders {
-			return bytes.HasPrefix(line, []byte(beginPGP))
-		}
-		inHeaders = len(bytes.TrimSpace(line)) > 0
-	}
-	return true
 }
 
 // sha256Text is how helm writes a digest.

@@ -90,11 +90,32 @@ func TestAProvenanceOfAnotherChartOrShapeIsRefused(t *testing.T) {
 		"text behind":                {append(bytes.Clone(good), "files: x\n"...), signed.ErrMalformed},
 		"a message behind":           {append(bytes.Clone(good), good...), signed.ErrMalformed},
 		"an empty message":           {[]byte("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"), signed.ErrMalformed},
+		"nothing, signed":            {clearSigned(t, entity, ""), signed.ErrMalformed},
+		"no YAML":                    {clearSigned(t, entity, "name: [\n\n...\nfiles: {}\n"), signed.ErrMalformed},
+		"a damaged armor":            {bytes.Replace(good, []byte("\n-----END"), []byte("%\n-----END"), 1), signed.ErrMalformed},
+		"more than anybody reads":    {clearSigned(t, entity, chartText+strings.Repeat("# a comment\n", 100_000)), signed.ErrMalformed},
 		"a header that nobody reads": {bytes.Replace(good, []byte("Hash: "), []byte("Comment: x\nHash: "), 1), signed.ErrMalformed},
 	} {
 		got, by, err := keys.Chart(c.text, "app", "1.2.3")
 		if !errors.Is(err, c.want) || got != "" || by != "" {
 			t.Errorf("%s: got %q by %q, %v; want %v", name, got, by, err, c.want)
+		}
+	}
+}
+
+func TestNothingIsGivenOutOfWhatIsNotSignedAsAWhole(t *testing.T) {
+	t.Parallel()
+	entity, keys := pgpKeys(t, "ada")
+	good := clearSigned(t, entity, "hello")
+	if plain, by, err := keys.Clearsigned(good); err != nil || string(plain) != "hello" || by == "" {
+		t.Fatalf("got %q by %q, %v", plain, by, err)
+	}
+	for name, text := range map[string][]byte{
+		"twice": append(bytes.Clone(good), good...), "damaged": bytes.Replace(good, []byte("\n-----END"), []byte("%\n-----END"), 1),
+		"large": clearSigned(t, entity, strings.Repeat("hello\n", 200_000)), "cut": good[:len(good)-1],
+	} {
+		if plain, by, err := keys.Clearsigned(text); plain != nil || by != "" || !errors.Is(err, signed.ErrMalformed) {
+			t.Errorf("%s: got %d bytes by %q, %v", name, len(plain), by, err)
 		}
 	}
 }

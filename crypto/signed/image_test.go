@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -69,8 +70,13 @@ func simple(tb testing.TB, key crypto.Signer, payload []byte) signed.Simple {
 // keyBundle is what `cosign sign --key` leaves since version 3.
 func keyBundle(tb testing.TB, key crypto.Signer, payload []byte) []byte {
 	tb.Helper()
+	return bundleOf(tb, payload, blob(tb, key, pae(payload)))
+}
+
+func bundleOf(tb testing.TB, payload, signature []byte) []byte {
+	tb.Helper()
 	return must(protojson.Marshal(&protobundle.Bundle{
-		MediaType: "application/vnd.dev.sigstore.bundle.v0.3+json", Content: envelope(payload, blob(tb, key, pae(payload))),
+		MediaType: "application/vnd.dev.sigstore.bundle.v0.3+json", Content: envelope(payload, signature),
 		VerificationMaterial: &protobundle.VerificationMaterial{Content: &protobundle.VerificationMaterial_PublicKey{
 			PublicKey: &protocommon.PublicKeyIdentifier{Hint: "whatever"},
 		}},
@@ -106,6 +112,48 @@ func TestAnImageSignedWithAKeyIsVerified(t *testing.T) {
 	}
 }
 
+func TestOneOfSeveralKeysIsEnoughWhicheverItIs(t *testing.T) {
+	t.Parallel()
+	one, two := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t), must(rsa.GenerateKey(rand.Reader, 2048))(t)
+	keys := must(signed.ParseKeys(publicPEM(t, one), publicPEM(t, two)))(t)
+	for _, key := range []crypto.Signer{one, two} {
+		for _, sigs := range []signed.Signatures{
+			{Simple: []signed.Simple{simple(t, key, simplePayload(digest))}},
+			{Bundles: [][]byte{keyBundle(t, key, statement(digest, approval))}},
+		} {
+			wantVerdict(t, keys.Verify(t.Context(), digest, sigs), nil, "")
+		}
+		scan := keyBundle(t, key, statement(digest, "https://cosign.sigstore.dev/attestation/vuln/v1"))
+		wantVerdict(t, keys.Verify(t.Context(), digest, signed.Signatures{Bundles: [][]byte{scan}}), signed.ErrNamespace, "vuln")
+	}
+}
+
+// longer signs over SHA-384, as newer signers do with the larger curve.
+type longer struct{ *ecdsa.PrivateKey }
+
+func (l longer) sign(tb testing.TB, payload []byte) []byte {
+	tb.Helper()
+	sum := sha512.Sum384(payload)
+	return must(ecdsa.SignASN1(rand.Reader, l.PrivateKey, sum[:]))(tb)
+}
+
+func TestTheLargerCurveSignsOverTheLongerDigestToo(t *testing.T) {
+	t.Parallel()
+	for curve, counts := range map[elliptic.Curve]bool{elliptic.P384(): true, elliptic.P256(): false} {
+		key := longer{must(ecdsa.GenerateKey(curve, rand.Reader))(t)}
+		keys := must(signed.ParseKeys(publicPEM(t, key)))(t)
+		payload, said := simplePayload(digest), statement(digest, approval)
+		for _, sigs := range []signed.Signatures{
+			{Simple: []signed.Simple{{Payload: payload, Signature: base64.StdEncoding.EncodeToString(key.sign(t, payload))}}},
+			{Bundles: [][]byte{bundleOf(t, said, key.sign(t, pae(said)))}},
+		} {
+			if err := keys.Verify(t.Context(), digest, sigs); (err == nil) != counts {
+				t.Errorf("%s: %v", curve.Params().Name, err)
+			}
+		}
+	}
+}
+
 func TestWhatAKeyDidNotApproveIsRefusedInWords(t *testing.T) {
 	t.Parallel()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -127,6 +175,7 @@ func TestWhatAKeyDidNotApproveIsRefusedInWords(t *testing.T) {
 		{signed.Signatures{Simple: []signed.Simple{{Payload: good.Payload, Signature: "%"}}}, signed.ErrMalformed, "base64"},
 		{signed.Signatures{Simple: []signed.Simple{simple(t, key, []byte("no JSON"))}}, signed.ErrMalformed, "JSON"},
 		{signed.Signatures{Bundles: [][]byte{[]byte("{}")}}, signed.ErrMalformed, "bundle"},
+		{signed.Signatures{Bundles: [][]byte{bytes.Repeat([]byte(" "), 4<<20+1)}}, signed.ErrMalformed, "a bundle larger than"},
 		{signed.Signatures{Bundles: [][]byte{keyBundle(t, key, statement(other, approval))}}, signed.ErrBad, "digest"},
 		{
 			signed.Signatures{Bundles: [][]byte{keyBundle(t, key, statement(digest, "https://cosign.sigstore.dev/attestation/vuln/v1"))}},
@@ -140,8 +189,11 @@ func TestWhatAKeyDidNotApproveIsRefusedInWords(t *testing.T) {
 	if err := keys.Verify(t.Context(), digest, signed.Signatures{Simple: []signed.Simple{doctored, good}}); err != nil {
 		t.Errorf("one good signature is not enough: %v", err)
 	}
-	if err := keys.Verify(t.Context(), "latest", signed.Signatures{}); err == nil {
-		t.Error("a tag passes for a digest")
+	for _, bad := range []string{"latest", "", "sha256:", digest[:len(digest)-2], digest + "00", "sha512" + digest[len("sha256"):], digest[len("sha256:"):], digest[:len(digest)-1] + "x"} {
+		sigs := signed.Signatures{Simple: []signed.Simple{simple(t, key, simplePayload(bad))}}
+		if err := keys.Verify(t.Context(), bad, sigs); err == nil || !strings.Contains(err.Error(), "bad digest") {
+			t.Errorf("%q passes for a digest: %v", bad, err)
+		}
 	}
 }
 

@@ -2,8 +2,14 @@ package signed_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"math/big"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/pluralsh/plural/crypto/signed"
 )
@@ -13,16 +19,62 @@ const publicLine = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDkbNSyjuG95n38m5X5EBxtb
 func TestLinesThatAreNoKeysSayWhichAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	for line, words := range map[string]string{
-		"ada " + strings.Replace(publicLine, "Zu0", "Zu", 1): "line 2: not an SSH public key",
-		"ada bad-option " + publicLine:                       `line 2: unknown option "bad-option"`,
-		"ada cert-authority " + publicLine:                   "line 2: certificates are not supported",
-		`ada valid-after="soon" ` + publicLine:               "line 2: bad time",
-		`command="x y" ` + publicLine:                        "line 2: options before an SSH key",
-		"ssh-dss AAAAB3NzaC1kc3MAAAAA":                       "line 2: not an SSH public key",
+		"ada " + strings.Replace(publicLine, "Zu0", "Zu", 1):      "line 2: not an SSH public key",
+		"ada bad-option " + publicLine:                            `line 2: unknown option "bad-option"`,
+		"ada cert-authority " + publicLine:                        "line 2: certificates are not supported",
+		`ada valid-after="soon" ` + publicLine:                    "line 2: bad time",
+		`command="x y" ` + publicLine:                             "line 2: options before an SSH key",
+		"ssh-dss AAAAB3NzaC1kc3MAAAAA":                            "line 2: not an SSH public key",
+		"ssh-rsa" + strings.TrimPrefix(publicLine, "ssh-ed25519"): "line 2: not an SSH public key", // of another type than it says
+		"no-pty" + strings.TrimPrefix(publicLine, "ssh-ed25519"):  "line 2: not an SSH public key",
+		"ada \xff":     "not a file of public keys",
+		certificate(t): "line 2: certificates are not supported",
+		dsaLine():      "line 2: the SSH key is too weak to count: \"ssh-dss\"",
 	} {
 		_, err := signed.ParseKeys([]byte(publicLine), []byte("# a comment\n"+line+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "key file 2 of 2: "+words) || strings.Contains(err.Error(), "AAAA") {
 			t.Errorf("%s: got %v, want %q", line, err, words)
+		}
+	}
+}
+
+// certificate is the line of a key that somebody certified.
+func certificate(t *testing.T) string {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := must(ssh.NewSignerFromKey(private))(t)
+	cert := &ssh.Certificate{Key: authority.PublicKey(), CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity}
+	if err := cert.SignCert(rand.Reader, authority); err != nil {
+		t.Fatal(err)
+	}
+	return string(ssh.MarshalAuthorizedKey(cert))
+}
+
+// dsaLine is a key as ssh-keygen made it long ago.
+func dsaLine() string {
+	one := big.NewInt(1)
+	key := ssh.Marshal(struct {
+		Type       string
+		P, Q, G, Y *big.Int
+	}{"ssh-dss", new(big.Int).SetBit(one, 1023, 1), new(big.Int).SetBit(one, 159, 1), big.NewInt(2), big.NewInt(3)})
+	return "ssh-dss " + base64.StdEncoding.EncodeToString(key)
+}
+
+func TestQuotesHoldWhatHasABlankTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := w.sshKey("ada")
+	for allowed, who := range map[string]string{
+		`"ada lovelace" ` + line:                     "ada lovelace (SSH",
+		`ada namespaces="file of notes,git" ` + line: "ada (SSH",
+	} {
+		w.signWith("ada", "ada "+line)
+		o := must(signed.Split("commit", w.raw("commit", w.commit("-S"))))(t)
+		if by, err := w.keys(allowed).Git(o); err != nil || !strings.HasPrefix(by, who) {
+			t.Errorf("%s: by %q, %v", allowed, by, err)
 		}
 	}
 }
