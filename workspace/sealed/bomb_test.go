@@ -95,6 +95,33 @@ func TestLookingEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// ending is a context that ends when it has been asked so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestLookingThatEndedEarlySaysNothingIsInOrder(t *testing.T) {
+	r := newRepo(t)
+	snap := r.commit(map[string]string{"secrets/a.yaml": "clear", "README.md": "x"})
+	for left := range 10 {
+		problems, err := New().Check(&ending{t.Context(), left}, snap)
+		if !errors.Is(err, context.Canceled) && (err != nil || len(problems) != 1) {
+			t.Errorf("asked %d times: %v, %v", left, problems, err)
+		}
+	}
+	if got := check(t, New(), snap); !cmp.Equal(got, []string{"secrets/a.yaml"}) {
+		t.Errorf("problems with %q", got)
+	}
+}
+
 // A folder that no pattern matches anything in is known by its id and by what patterns can match there, so the same folder
 // elsewhere is not taken for it.
 func TestSameFolderIsJudgedWhereverAnotherPatternReachesIt(t *testing.T) {

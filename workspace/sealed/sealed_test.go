@@ -244,6 +244,18 @@ func TestProblemsOfThePolicyHaveTheirPlace(t *testing.T) {
 	}
 }
 
+func TestPatternsThatContradictEachOtherAreAProblemOfThePolicy(t *testing.T) {
+	r := newRepo(t)
+	problems, err := New().Check(t.Context(), r.commit(map[string]string{
+		groups.RecipientFile("ops"): "# epoch 1\n" + r.group.Recipient.Text + "\n",
+		".plural/seal.yaml":         sealYAML + "  - {pattern: \"a*/b\", groups: [fleet]}\n  - {pattern: \"*a/b\", groups: [ops]}\n",
+		"aa/b":                      "clear",
+	}))
+	if err != nil || len(problems) != 1 || problems[0].File != ".plural/seal.yaml" || problems[0].Line != 8 || !strings.Contains(problems[0].Message, `both match "aa/b"`) {
+		t.Errorf("problems = %+v, %v", problems, err)
+	}
+}
+
 func TestNothingIsWrongWithoutAPolicy(t *testing.T) {
 	r := newRepo(t)
 	if err := os.RemoveAll(filepath.Join(r.dir, ".plural")); err != nil {
