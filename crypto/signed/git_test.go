@@ -291,6 +291,28 @@ func TestHeadersThatProgramsReadDifferentlyAreRefused(t *testing.T) {
 	w.good(w.keys(line), "commit", id, "ada")
 }
 
+func TestTagsThatProgramsReadDifferentlyAreRefused(t *testing.T) {
+	t.Parallel()
+	const id = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+	const rest = "type commit\ntag v1\ntagger A <a@b> 1 +0000\n\nmessage\n"
+	if o, err := signed.Split("tag", []byte("object "+id+"\n"+rest)); err != nil || len(o.Signature) > 0 {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	for name, body := range map[string]string{
+		"two objects": "object " + id + "\nobject " + id + "\n" + rest, "no object": rest, "nothing": "", "one that is not first": "type commit\nobject " + id + "\n" + rest,
+		"a header no one signs": "object " + id + "\ngpgsig-plural evil\n" + rest, "two signatures": "object " + id + "\ngpgsig a\ngpgsig b\n" + rest,
+	} {
+		if o, err := signed.Split("tag", []byte(body)); !errors.Is(err, signed.ErrMalformed) {
+			t.Errorf("%s: got %+v, %v", name, o, err)
+		}
+	}
+	for _, kind := range []string{"", "tree", "blob", "Commit"} {
+		if o, err := signed.Split(kind, []byte("tree "+id+"\n\nmessage\n")); !errors.Is(err, signed.ErrMalformed) {
+			t.Errorf("a %q: got %+v, %v", kind, o, err)
+		}
+	}
+}
+
 func TestAMergedTagIsPartOfWhatIsSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,6 +21,7 @@ import (
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/pluralsh/plural/crypto/signed"
@@ -314,16 +315,21 @@ func TestADemandThatEverybodyOrNobodyMeetsIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	trust := a.trust(offers{log: true})
-	for _, k := range []signed.Keyless{
-		{Issuer: "", Identity: workflow, TrustRoot: trust},
-		{Issuer: issuer, Identity: "", TrustRoot: trust},
-		{Issuer: issuer, Identity: "**", TrustRoot: trust},
-		{Issuer: issuer, Identity: workflow},
-		{Issuer: issuer, Identity: workflow, TrustRoot: []byte("{}")},
-		{Issuer: issuer, Identity: workflow, TrustRoot: a.trust(offers{certs: true})},
+	without := must(root.NewTrustedRoot(root.TrustedRootMediaType01, nil, nil, nil, nil))(t)
+	for _, c := range []struct {
+		signed.Keyless
+		words string
+	}{
+		{signed.Keyless{Issuer: "", Identity: workflow, TrustRoot: trust}, "want an issuer and an identity"},
+		{signed.Keyless{Issuer: issuer, Identity: "", TrustRoot: trust}, "want an issuer and an identity"},
+		{signed.Keyless{Issuer: issuer, Identity: "**", TrustRoot: trust}, "want an issuer and an identity"},
+		{signed.Keyless{Issuer: issuer, Identity: workflow}, "trust root: not the JSON"},
+		{signed.Keyless{Issuer: issuer, Identity: workflow, TrustRoot: []byte("{}")}, "trust root: not the JSON"},
+		{signed.Keyless{Issuer: issuer, Identity: workflow, TrustRoot: must(without.MarshalJSON())(t)}, "names no certificate authority"},
+		{signed.Keyless{Issuer: issuer, Identity: workflow, TrustRoot: a.trust(offers{certs: true})}, "names neither a transparency log nor"},
 	} {
-		if _, err := k.Image(); err == nil {
-			t.Errorf("%s %s is taken", k.Issuer, k.Identity)
+		if image, err := c.Image(); image != nil || err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s %s: got %v, want %q", c.Issuer, c.Identity, err, c.words)
 		}
 	}
 }

@@ -38,6 +38,24 @@ func TestLinesThatAreNoKeysSayWhichAndRepeatNothing(t *testing.T) {
 	}
 }
 
+func TestKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat(publicLine+"\n", 999)
+	if _, err := signed.ParseKeys([]byte(lines), []byte(publicLine)); err != nil {
+		t.Errorf("a thousand: %v", err)
+	}
+	if _, err := signed.ParseKeys([]byte(lines), []byte(publicLine+"\n"+publicLine)); err == nil || err.Error() != "more than 1000 keys" {
+		t.Errorf("one more: %v", err)
+	}
+	long := []byte(publicLine + "\n" + strings.Repeat("# a comment\n", 100_000))
+	if _, err := signed.ParseKeys(long); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a large file: %v", err)
+	}
+	if _, err := signed.ParseSigner(long); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a large file of a private key: %v", err)
+	}
+}
+
 // certificate is the line of a key that somebody certified.
 func certificate(t *testing.T) string {
 	t.Helper()
