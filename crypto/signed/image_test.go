@@ -268,6 +268,8 @@ func TestAKeylessSignatureOfSomethingOrSomebodyElseIsRefused(t *testing.T) {
 		"an identity around it": {bundle(a, issuer, "https://evil.example.com/?"+workflow, digest), signed.ErrUnknownKey},
 		"another issuer":        {bundle(a, "https://evil.example.com", workflow, digest), signed.ErrUnknownKey},
 		"another image":         {bundle(a, issuer, workflow, other), signed.ErrBad},
+		"no bundle":             {[]byte("{}"), signed.ErrMalformed},
+		"nothing":               {nil, signed.ErrMalformed},
 		"another authority":     {bundle(stranger, issuer, workflow, digest), signed.ErrBad},
 		"doctored": {bytes.Replace(good, []byte(base64.StdEncoding.EncodeToString(statement(digest, approval))),
 			[]byte(base64.StdEncoding.EncodeToString(statement(digest, approval+"x"))), 1), signed.ErrBad},

@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/pem"
+	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -34,6 +36,32 @@ func TestLinesThatAreNoKeysSayWhichAndRepeatNothing(t *testing.T) {
 		_, err := signed.ParseKeys([]byte(publicLine), []byte("# a comment\n"+line+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "key file 2 of 2: "+words) || strings.Contains(err.Error(), "AAAA") {
 			t.Errorf("%s: got %v, want %q", line, err, words)
+		}
+	}
+}
+
+// A key that counted until some time must not count again by an object that does not say, or not in numbers, when it was made.
+func TestAnObjectWithoutATimeIsMadeNow(t *testing.T) {
+	t.Parallel()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := must(signed.ParseSigner(pem.EncodeToMemory(must(ssh.MarshalPrivateKey(private, ""))(t))))(t)
+	keys := must(signed.ParseKeys([]byte(`ada valid-before="20200101" ` + string(signer.Public()))))(t)
+	const people = "tree x\ncommitter A <a@b>"
+	for payload, want := range map[string]error{
+		people + " 1500000000 +0000\n\nx": nil,
+		people + " 1600000000 +0000\n\nx": signed.ErrExpired,
+		"tree x\n\nx":                     signed.ErrExpired,
+		people + "\n\nx":                  signed.ErrExpired,
+		people + " soon +0000\n\nx":       signed.ErrExpired,
+		people + " -5 +0000\n\nx":         signed.ErrExpired,
+		people + " 1500000000 +0000\ncommitter A <a@b> 1500000000 +0000\n\nx": signed.ErrExpired,
+	} {
+		o := signed.Object{Kind: "commit", Payload: []byte(payload), Signature: must(signer.Git([]byte(payload)))(t)}
+		if _, err := keys.Git(o); !errors.Is(err, want) {
+			t.Errorf("%q: got %v, want %v", payload, err, want)
 		}
 	}
 }
