@@ -153,6 +153,18 @@ func TestWhatIsKnownToBeInOrderIsNotReadAgain(t *testing.T) {
 	}
 }
 
+func TestAFolderThatCannotBeReadIsNotEmpty(t *testing.T) {
+	r, c := newRepo(t), New()
+	snap := r.commit(map[string]string{"secrets/deep/a.yaml": "clear"})
+	id := r.git("rev-parse", "HEAD:secrets/deep")
+	if err := os.Remove(filepath.Join(r.dir, ".git", "objects", id[:2], id[2:])); err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := c.Check(t.Context(), snap); err == nil || !strings.Contains(err.Error(), `folder "secrets/deep"`) {
+		t.Errorf("problems %v, %v", problems, err)
+	}
+}
+
 func TestAFileIsJudgedAgainAtAnotherPlace(t *testing.T) {
 	r, c := newRepo(t), New()
 	if got := check(t, c, r.commit(map[string]string{"secrets/dir/a.yaml": r.seal("secrets/dir/a.yaml")})); got != nil {
