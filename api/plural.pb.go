@@ -1631,7 +1631,7 @@ type Report struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	AgentVersion      string                 `protobuf:"bytes,1,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	KubernetesVersion string                 `protobuf:"bytes,2,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`
-	// One agent process; a new one has a new boot.
+	// One count of reports: an agent process begins another, and so does one whose report's number is answered by 409.
 	Boot string `protobuf:"bytes,3,opt,name=boot,proto3" json:"boot,omitempty"`
 	// Grows within a boot; the hub drops what arrives late.
 	Sequence uint64           `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`

@@ -3,14 +3,18 @@ package hubsvc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/channel"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/state"
 	"github.com/pluralsh/plural/hubsvc/view"
 )
 
@@ -40,6 +44,15 @@ func (h *hub) happened(cluster string, said *channel.Event) {
 		h.Log.Debug("an event is not passed on", "cluster", cluster, "error", err)
 	}
 	h.announce(e)
+}
+
+// takeReport takes a cluster's report in.
+func (h *hub) takeReport(ctx context.Context, cluster string, report *api.Report) error {
+	err := h.state.Put(ctx, cluster, report)
+	if errors.Is(err, state.ErrLeap) {
+		return fmt.Errorf("%w: %w", gateway.ErrLeap, err)
+	}
+	return err
 }
 
 // exceeded tells people of a cluster whose agent reports in a loop.

@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log/slog"
+	"math"
 	"math/big"
 	"net"
 	"net/http"
@@ -210,6 +211,32 @@ func TestHubServesAFleetFromStartToFinish(t *testing.T) {
 	until(t, "the bad commit is refused", func() bool { s := hub.status(); return s.Head.ID == bad && len(s.Refused) > 0 })
 	if status := hub.status(); status.Commit.ID != id || status.Sources[0].Commit != id || status.Converged() {
 		t.Errorf("status = %+v", status)
+	}
+}
+
+func TestAReportWhoseNumberLeapsIsRefusedUntilItsAgentCountsAnew(t *testing.T) {
+	o := newOrigin(t)
+	key, bearer := agent(t, "a")
+	o.push(twoServices(key))
+	hub := start(t, options(t, o))
+	defer hub.stop()
+	hub.ready()
+	for _, said := range []struct {
+		boot   string
+		number uint64
+		want   int
+	}{
+		{"x", 1, http.StatusNoContent},
+		{"x", math.MaxUint64, http.StatusConflict},
+		{"y", math.MaxUint64, http.StatusNoContent},
+	} {
+		body, err := proto.Marshal(&api.Report{AgentVersion: "v1", Boot: said.boot, Sequence: said.number})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, body := hub.do(http.MethodPost, api.ReportPath, bearer(), body); code != said.want {
+			t.Errorf("report %d of %s: %d %s", said.number, said.boot, code, body)
+		}
 	}
 }
 

@@ -187,6 +187,9 @@ type Error struct {
 // RetryAfter is how long the hub asks to wait before it is asked again.
 func (e *Error) RetryAfter() time.Duration { return e.After }
 
+// Conflict says that the hub knows something that contradicts what it was told.
+func (e *Error) Conflict() bool { return e.Code == http.StatusConflict }
+
 func (e *Error) Error() string {
 	text := fmt.Sprintf("hub answered %d", e.Code)
 	if e.Text != "" {

@@ -305,6 +305,16 @@ func TestHowLongTheHubAsksToWaitIsTold(t *testing.T) {
 	}
 }
 
+func TestAConflictIsToldFromOtherRefusals(t *testing.T) {
+	for code, want := range map[int]bool{http.StatusConflict: true, http.StatusServiceUnavailable: false} {
+		hub := connect(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) })
+		var refused *link.Error
+		if err := hub.Report(t.Context(), &api.Report{}); !errors.As(err, &refused) || refused.Conflict() != want {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
 func TestWithoutATokenNothingIsSent(t *testing.T) {
 	url, ca := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 	broken := errors.New("no key")

@@ -3,7 +3,6 @@ package sync
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"maps"
 	"slices"
 	"time"
@@ -38,10 +37,8 @@ type loopState struct {
 	verify    time.Time
 	verifying bool // somebody is looking
 	// news says that what would be reported may have changed; next is when it may be told.
-	news     bool
-	next     time.Time
-	sequence uint64
-	boot     string
+	news bool
+	next time.Time
 }
 
 // loop is the only place where state changes.
@@ -95,7 +92,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 
 // remember starts from the disk. Without a poll there, what was good last is what is wanted.
 func (s *Syncer) remember(last news) *loopState {
-	state := &loopState{services: make(map[string]*service), barrier: make(barrier), boot: rand.Text(), can: newCapable(s.Capabilities)}
+	state := &loopState{services: make(map[string]*service), barrier: make(barrier), can: newCapable(s.Capabilities)}
 	state.verify = time.Now().Add(jitter(s.Verify))
 	s.unlock(state, nil)
 	good, err := s.Store.Good()
@@ -385,11 +382,7 @@ func (s *Syncer) publish(state *loopState, now time.Time) {
 		return
 	}
 	state.news, state.next = false, now.Add(publishing)
-	state.sequence++
-	report := &api.Report{
-		AgentVersion: s.AgentVersion, KubernetesVersion: state.can.KubeVersion,
-		Boot: state.boot, Sequence: state.sequence, Root: state.root,
-	}
+	report := &api.Report{AgentVersion: s.AgentVersion, KubernetesVersion: state.can.KubeVersion, Root: state.root}
 	if state.held != nil {
 		report.Held = proto.CloneOf(state.held)
 	}

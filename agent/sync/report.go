@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ const (
 // report tells the hub what changed soon, and everything once a beat.
 func (s *Syncer) report(ctx context.Context) error {
 	var newest, sent *api.Report
-	beat, failures := defaultBeat, 0
+	beat, failures, sending := defaultBeat, 0, count{boot: rand.Text()}
 	due := time.Now().Add(beat)
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
@@ -41,7 +42,7 @@ func (s *Syncer) report(ctx context.Context) error {
 				due = earlier(due, time.Now().Add(gather))
 			}
 		case <-timer.C:
-			if arrived, pause := s.deliver(ctx, newest, failures); arrived {
+			if arrived, pause := s.deliver(ctx, newest, &sending, failures); arrived {
 				sent, failures = newest, 0
 				due = time.Now().Add(jitter(beat))
 			} else {
@@ -53,13 +54,35 @@ func (s *Syncer) report(ctx context.Context) error {
 	}
 }
 
-// deliver says whether there is nothing, or the report arrived; and if not, how long the hub asks to wait.
-func (s *Syncer) deliver(ctx context.Context, r *api.Report, failures int) (arrived bool, pause time.Duration) {
+// count numbers reports in the order in which they are sent: of those with one boot, the hub keeps the one with the highest number.
+type count struct {
+	boot     string
+	sequence uint64
+}
+
+// next is a copy of the report with the next number: each attempt has its own, so that a hub tells a repetition from a late arrival.
+func (c *count) next(r *api.Report) *api.Report {
+	c.sequence++
+	r = proto.CloneOf(r)
+	r.Boot, r.Sequence = c.boot, c.sequence
+	return r
+}
+
+// deliver says whether there is nothing, or the report arrived; and if not, how long the hub asks to wait. When the hub cannot
+// follow the numbers, the next report begins another count, which it believes from any number on.
+func (s *Syncer) deliver(ctx context.Context, r *api.Report, sending *count, failures int) (arrived bool, pause time.Duration) {
 	if r == nil {
 		return true, 0
 	}
-	err := s.Hub.Report(ctx, fitting(r))
-	if err != nil && failures == 0 && ctx.Err() == nil {
+	err := s.Hub.Report(ctx, sending.next(fitting(r)))
+	var refused interface{ Conflict() bool }
+	switch {
+	case errors.As(err, &refused) && refused.Conflict():
+		if sending.sequence > 1 { // else the hub would refuse any
+			s.Log.Warn("hub cannot follow the numbers of the reports; counting anew", "error", err)
+		}
+		*sending = count{boot: rand.Text()}
+	case err != nil && failures == 0 && ctx.Err() == nil:
 		s.Log.Warn("report did not arrive; trying again", "error", err)
 	}
 	var asked interface{ RetryAfter() time.Duration }
@@ -125,7 +148,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// same says whether two reports differ in nothing but their number.
+// same says whether two reports say the same.
 func same(a, b *api.Report) bool {
 	if b == nil || a.GetRoot() != b.GetRoot() || !proto.Equal(a.GetHeld(), b.GetHeld()) || len(a.GetServices()) != len(b.GetServices()) {
 		return false

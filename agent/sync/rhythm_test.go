@@ -26,6 +26,7 @@ type times struct {
 	told    []time.Duration
 	answer  func(n int) (*api.Poll, error)
 	receive func(n int) error
+	counts  []count // of the reports told
 }
 
 func (h *times) Poll(context.Context, string) (*api.Poll, string, string, error) {
@@ -38,9 +39,10 @@ func (h *times) Poll(context.Context, string) (*api.Poll, string, string, error)
 
 func (h *times) Bundle(context.Context, string) ([]byte, error) { return nil, errors.New("none") }
 
-func (h *times) Report(context.Context, *api.Report) error {
+func (h *times) Report(_ context.Context, r *api.Report) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.counts = append(h.counts, count{r.GetBoot(), r.GetSequence()})
 	h.told = append(h.told, time.Since(h.began))
 	return h.receive(len(h.told))
 }
@@ -155,6 +157,33 @@ func TestAHubThatAsksToBeLeftAloneIs(t *testing.T) {
 				t.Errorf("the next report comes %v after the refusal", pause)
 			}
 		})
+	}
+}
+
+// conflict is a refusal by a hub that cannot follow the numbers of the reports.
+type conflict struct{}
+
+func (conflict) Error() string  { return "hub answered 409" }
+func (conflict) Conflict() bool { return true }
+
+func TestAnAgentWhoseNumbersAreRefusedCountsAnewByItself(t *testing.T) {
+	h := &times{receive: func(n int) error {
+		if n == 2 {
+			return fmt.Errorf("report to hub: %w", conflict{})
+		}
+		return nil
+	}}
+	reporting(t, h, func(s *Syncer) {
+		s.beats <- 10 * time.Second
+		s.reports <- healthy("web")
+		<-time.After(25 * time.Second)
+	})
+	if len(h.counts) < 4 || h.told[2]-h.told[1] > 2*retryReport {
+		t.Fatalf("reports at %v", h.told)
+	}
+	before, after := h.counts[0].boot, h.counts[2].boot
+	if want := []count{{before, 1}, {before, 2}, {after, 1}, {after, 2}}; before == after || !slices.Equal(h.counts[:4], want) {
+		t.Errorf("%v, want %v", h.counts, want)
 	}
 }
 

@@ -35,7 +35,7 @@ type Options struct {
 	// Open returns a bundle by key, seekable so that ranges and sendfile work; the gateway closes it. The error is
 	// fs.ErrNotExist when nobody can say any more what the key stands for.
 	Open func(ctx context.Context, key string) (io.ReadSeekCloser, error)
-	// Report takes a cluster's report in. It owns the report from then on.
+	// Report takes a cluster's report in. It owns the report from then on. The error is ErrLeap when the agent should count anew.
 	Report func(ctx context.Context, cluster string, report *api.Report) error
 	// Excess is told of a cluster whose agent began to report more often than it may. It must not block. Nil: nobody wants to
 	// know.
@@ -44,6 +44,9 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
+
+// ErrLeap says that a report's number does not follow from the one before: the agent begins another count when it hears so.
+var ErrLeap = errors.New("the report's number does not follow from the one before")
 
 // Gateway serves agents.
 type Gateway struct {
@@ -165,13 +168,19 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, cluster string)
 	}
 	clip(report)
 	report.ReceivedUnixMs = g.Now().UnixMilli()
-	if err := g.Report(r.Context(), cluster, report); err != nil {
+	switch err := g.Report(r.Context(), cluster, report); {
+	case errors.Is(err, ErrLeap):
+		if g.pace.leap(cluster, g.Now()) {
+			g.Log.Warn("report refused; its agent counts anew, or somebody reports with its token", "cluster", cluster, "error", err)
+		}
+		http.Error(w, "the report's number does not follow from the last one: count anew with another boot", http.StatusConflict)
+	case err != nil:
 		g.Log.Error("report cannot be stored", "cluster", cluster, "error", err)
 		http.Error(w, "the report cannot be stored now", http.StatusServiceUnavailable)
-		return
+	default:
+		g.reports.Inc()
+		w.WriteHeader(http.StatusNoContent)
 	}
-	g.reports.Inc()
-	w.WriteHeader(http.StatusNoContent)
 }
 
 // paced refuses a report, unread, of a cluster that sends too many.

@@ -78,6 +78,7 @@ type world struct {
 	broken  error
 	now     time.Time
 	excess  []string
+	log     bytes.Buffer
 	metrics *prometheus.Registry
 	handler http.Handler
 }
@@ -104,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	gateway.New(gateway.Options{
 		Cluster: agents.Cluster, Edition: func() string { return "stream-1" }, Root: func(c string) *gateway.Root { return w.roots[c] }, Open: w.open, Report: w.store,
 		Excess: func(cluster string) { w.excess = append(w.excess, cluster) },
-		Now:    func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Metrics: w.metrics,
+		Now:    func() time.Time { return w.now }, Log: slog.New(slog.NewTextHandler(&w.log, nil)), Metrics: w.metrics,
 	}).Routes(mux)
 	w.handler = mux
 	server := httptest.NewServer(mux)
@@ -329,6 +330,37 @@ func TestReportIsStoredUnderTheClusterOfTheTokenAtTheHubsTime(t *testing.T) {
 	if got, _ := w.report(sent); got.code != http.StatusServiceUnavailable {
 		t.Errorf("with a broken store: %d", got.code)
 	}
+}
+
+// The answer tells the agent to count anew, and the log says it once.
+func TestAReportWhoseNumberLeapsIsAConflictAndWarnedOfOnce(t *testing.T) {
+	w := newWorld(t)
+	send := func(want int) {
+		t.Helper()
+		if got, _ := w.report(&api.Report{Boot: "x", Sequence: 3}); got.code != want {
+			t.Errorf("%+v, want %d", got, want)
+		}
+	}
+	warned := func(want int) {
+		t.Helper()
+		if got := strings.Count(w.log.String(), "report refused"); got != want || strings.Contains(w.log.String(), "level=ERROR") {
+			t.Errorf("%d warnings, want %d:\n%s", got, want, w.log.String())
+		}
+	}
+	leaping := fmt.Errorf("take in: %w", gateway.ErrLeap)
+	w.broken = leaping
+	for range 3 {
+		send(http.StatusConflict)
+	}
+	warned(1)
+	w.broken = nil
+	send(http.StatusNoContent)
+	w.broken, w.now = leaping, w.now.Add(time.Minute) // somebody else with the key, between the agent's own
+	send(http.StatusConflict)
+	warned(1)
+	w.now = w.now.Add(time.Hour)
+	send(http.StatusConflict)
+	warned(2)
 }
 
 // A8

@@ -30,6 +30,7 @@ type pace struct {
 type paced struct {
 	limiter *rate.Limiter
 	refused time.Time // when last
+	leapt   time.Time // when a report's number was refused last
 }
 
 // take lets one report in, or says how long its agent should wait, and whether that is news.
@@ -49,9 +50,22 @@ func (p *pace) take(cluster string, now time.Time) (wait time.Duration, news boo
 		return 0, false
 	}
 	place.CancelAt(now)
-	news = c.refused.IsZero() || now.Sub(c.refused) >= calm
+	news = now.Sub(c.refused) >= calm
 	c.refused = now
 	return wait, news
+}
+
+// leap notes that a report's number was refused, and says whether that is news.
+func (p *pace) leap(cluster string, now time.Time) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.clusters[cluster]
+	if c == nil {
+		return true
+	}
+	news = now.Sub(c.leapt) >= calm
+	c.leapt = now
+	return news
 }
 
 // charge counts the bytes of a report that was let in.
@@ -69,7 +83,7 @@ func (p *pace) forget(now time.Time) {
 	}
 	p.swept = now
 	for name, c := range p.clusters {
-		if c.limiter.TokensAt(now) >= reportBurst && now.Sub(c.refused) >= calm {
+		if c.limiter.TokensAt(now) >= reportBurst && now.Sub(c.refused) >= calm && now.Sub(c.leapt) >= calm {
 			delete(p.clusters, name)
 		}
 	}

@@ -95,14 +95,15 @@ func Open(o Options) (*Store, error) {
 	}, nil
 }
 
-// An agent counts a report each time that it makes one, also while no hub takes it: no more than so many a second, and so many at once.
+// An agent counts its reports, older ones also those that they never sent: at most twenty a second. A thousand more are for clocks
+// of replicas that differ. So an agent that nobody heard for a day may come with any number that it can have got to.
 const (
 	countsAtOnce = 1000
-	countsEach   = 5
+	countsEach   = 20
 )
 
 // ErrLeap says that a report's number is not one that its agent can have got to: believed, it would make all of the agent's own
-// reports old ones.
+// reports old ones. It is no lock: the agent goes on under another boot, whose first number may be any.
 var ErrLeap = errors.New("the report's sequence is far beyond that of the one before")
 
 // leaps says whether a report of the same agent process cannot be a next one.

@@ -320,18 +320,19 @@ func TestAForgedNumberDoesNotSilenceAnAgent(t *testing.T) {
 		{math.MaxUint64, second, true},
 		{7 + 2000, 2 * second, true},
 		{8, 2 * second, false},
-		{8 + 5*3600, 3602 * second, false}, // nobody took its reports for an hour
-		{8 + 5*3600 + 1, 3603 * second, false},
+		{8 + 20*3600, 3602 * second, false}, // nobody took its reports for an hour in which all of its services changed all the time
+		{8 + 20*3600 + 1, 3603 * second, false},
+		{8 + 20*3600 + 500, 3 * second, false}, // this replica's clock is an hour behind
 	} {
 		err := store.Put(t.Context(), "edge-1", report("a", r.sequence, r.at))
 		if errors.Is(err, state.ErrLeap) != r.leaps || err != nil && !r.leaps {
 			t.Errorf("report %d: %v", r.sequence, err)
 		}
 	}
-	if got, _ := store.Report("edge-1"); got.GetSequence() != 8+5*3600+1 {
+	if got, _ := store.Report("edge-1"); got.GetSequence() != 8+20*3600+500 {
 		t.Errorf("what is known is report %d", got.GetSequence())
 	}
 	if err := store.Put(t.Context(), "edge-1", report("b", math.MaxUint64, 3604*second)); err != nil {
-		t.Errorf("the first report of another process: %v", err)
+		t.Errorf("the first report of another count: %v", err)
 	}
 }
