@@ -141,10 +141,21 @@ type Deployment struct {
 type Waiting struct {
 	// Token names exactly what waits.
 	Token string `json:"token"`
-	Count int    `json:"count"`
+	// Unchecked says that the token is its agent's word alone: not all of the names are shown, or not as they are. An agreement to
+	// it names the cluster, as TOKEN@CLUSTER.
+	Unchecked bool `json:"unchecked,omitempty"`
+	Count     int  `json:"count"`
 	// Names are the first of them. In one answer they are given once for each token.
 	Names   []string `json:"names,omitempty"`
 	Message string   `json:"message,omitempty"`
+}
+
+// Agreement is what an agreement to it says, where it waits on the cluster.
+func (w *Waiting) Agreement(cluster string) string {
+	if w.Unchecked {
+		return w.Token + "@" + cluster
+	}
+	return w.Token
 }
 
 // Test is what came of one of a service's tests.

@@ -42,7 +42,11 @@ It is committed and pushed, and the command waits until it is observed.
 An agreement names exactly what was shown. When other objects are to go by the
 time it arrives, they wait again. One to a commit is also one to each service
 that it takes away, on every cluster that the service leaves. Agreements that
-nothing waits for any more are taken out of the file.`,
+nothing waits for any more are taken out of the file.
+
+Where more waits than 50 names, or names are masked or cut, the hub cannot check
+what a token stands for. Such is agreed to on the clusters alone that --cluster
+names.`,
 		Example: cmdutil.Example(
 			"plural service ack web",
 			"plural service ack web --cluster edge-1 --cluster edge-2 --yes",
@@ -102,9 +106,18 @@ func (o *ackOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(found.chosen) == 0 {
+	switch {
+	case len(found.chosen) == 0 && len(found.unchecked) > 0:
+		return &ui.Err{
+			Msg: "what waits on " + list(found.beside()) + " is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
+			Fix: fmt.Sprintf("plural service ack %s --cluster %s", o.service, found.beside()[0]),
+			Doc: ui.DocHeld,
+		}
+	case len(found.chosen) == 0:
 		o.f.Say("nothing waits for an agreement")
 		return nil
+	case len(found.unchecked) > 0:
+		o.f.Say("this leaves out %s: the hub cannot check what waits there; add --cluster for each", list(found.beside()))
 	}
 	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
@@ -153,11 +166,14 @@ type findings struct {
 	chosen []matter
 	// waiting are the tokens of all that waits, chosen or not.
 	waiting map[string]bool
+	// unchecked are what is agreed to only where its cluster is named.
+	unchecked []matter
 }
 
 // matter is what one token names.
 type matter struct {
 	token, message string
+	unchecked      bool
 	count          int
 	// what is the noun of names: "objects", "services".
 	what  string
@@ -186,6 +202,9 @@ func (m *matter) title() string {
 	if len(m.clusters) > 0 {
 		out += " on " + list(m.clusters)
 	}
+	if m.unchecked {
+		out += ", by the word of its agent alone"
+	}
 	return out
 }
 
@@ -208,6 +227,15 @@ func list(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), rest)
 	}
 	return strings.Join(names, ", ")
+}
+
+// beside are the clusters of what is left out.
+func (f *findings) beside() []string {
+	var out []string
+	for i := range f.unchecked {
+		out = append(out, f.unchecked[i].clusters...)
+	}
+	return out
 }
 
 // tokens are those that were chosen.

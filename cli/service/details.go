@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +75,7 @@ func problemLine(p *v1.Problem) string {
 // held are deletions that wait for a person.
 func (d details) held(s *v1.Service) {
 	found := waitingFor(s, nil)
-	for i := range found.chosen {
-		m := &found.chosen[i]
+	for _, m := range slices.Concat(found.chosen, found.unchecked) {
 		fmt.Fprintf(d.w, "\nwaits for an agreement: %s (%s)\n", ui.Clean(m.title()), ui.Clean(m.token))
 		for _, line := range m.lines() {
 			fmt.Fprintf(d.w, "  %s\n", line)
@@ -83,6 +83,9 @@ func (d details) held(s *v1.Service) {
 	}
 	if len(found.chosen) > 0 {
 		fmt.Fprintf(d.w, "  agree: plural service ack %s\n", ui.Clean(s.Name))
+	}
+	if names := found.beside(); len(names) > 0 {
+		fmt.Fprintf(d.w, "  agree, on %s: plural service ack %s --cluster CLUSTER\n", ui.Clean(list(names)), ui.Clean(s.Name))
 	}
 }
 

@@ -45,7 +45,8 @@ func (s ofService) ask(ctx context.Context, hub *client.Client) (*findings, erro
 	return waitingFor(service, s.clusters), nil
 }
 
-// waitingFor is what waits for an agreement about a service, on some clusters or, where none are named, on all.
+// waitingFor is what waits for an agreement about a service, on some clusters or, where none are named, on all. What the hub
+// cannot check is agreed to only where the cluster is named: its agent might show the token of another cluster's objects.
 func waitingFor(service *v1.Service, clusters []string) *findings {
 	found := &findings{waiting: map[string]bool{}}
 	names := map[string][]string{}
@@ -54,11 +55,15 @@ func waitingFor(service *v1.Service, clusters []string) *findings {
 		if d.Held == nil {
 			continue
 		}
-		found.waiting[d.Held.Token] = true
+		agreement := d.Held.Agreement(d.Cluster)
+		found.waiting[agreement] = true
 		if len(d.Held.Names) > 0 {
-			names[d.Held.Token] = d.Held.Names // an answer has them once
+			names[agreement] = d.Held.Names // an answer has them once
 		}
-		if len(clusters) == 0 || slices.Contains(clusters, d.Cluster) {
+		switch {
+		case len(clusters) == 0 && d.Held.Unchecked:
+			found.unchecked = append(found.unchecked, matterOf(d.Held, "objects", d.Cluster))
+		case len(clusters) == 0 || slices.Contains(clusters, d.Cluster):
 			found.chosen = append(found.chosen, matterOf(d.Held, "objects", d.Cluster))
 		}
 	}
@@ -71,7 +76,7 @@ func waitingFor(service *v1.Service, clusters []string) *findings {
 
 func matterOf(held *v1.Waiting, what, cluster string) matter {
 	return matter{
-		token: held.Token, message: held.Message, count: held.Count, what: what, names: held.Names, clusters: []string{cluster},
+		token: held.Agreement(cluster), unchecked: held.Unchecked, message: held.Message, count: held.Count, what: what, names: held.Names, clusters: []string{cluster},
 	}
 }
 
@@ -118,7 +123,7 @@ func askFleet(ctx context.Context, hub *client.Client) (found *findings, refused
 	}
 	for i := range clusters.Items {
 		if held := clusters.Items[i].Held; held != nil {
-			found.waiting[held.Token] = true
+			found.waiting[held.Agreement(clusters.Items[i].Name)] = true
 		}
 	}
 	status, err := hub.Status(ctx)

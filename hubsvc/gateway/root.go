@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pluralsh/plural/api"
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -70,7 +71,7 @@ func (e *Encoder) Root(cluster string, deployments []*resolve.Deployment, envelo
 	}
 	root.tail, err = encode(&api.Poll{
 		DeletionBudget: e.terms.DeletionBudget, Envelopes: envelopes,
-		Acknowledged: e.terms.Acknowledged, Health: healthRules(e.terms.Health),
+		Acknowledged: budget.For(cluster, e.terms.Acknowledged), Health: healthRules(e.terms.Health),
 		IntervalMs:       int32(e.terms.PollInterval.Milliseconds()),
 		ReportIntervalMs: int32(e.terms.ReportInterval.Milliseconds()),
 	})

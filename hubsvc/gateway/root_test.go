@@ -96,6 +96,26 @@ func TestETagChangesWithWhatTheAgentMustKnowAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestAnAgreementForOneClusterIsInNoOthersPoll(t *testing.T) {
+	agreed := terms
+	agreed.Acknowledged = []string{"3f2a9c0d11aa@a"}
+	plain := newRoot(t, "b", deployment("web", "b1-web")).ETag()
+	d := deployment("web", "b1-web")
+	root, err := gateway.NewEncoder(agreed).Root("b", []*resolve.Deployment{&d}, nil)
+	if err != nil || root.ETag() != plain {
+		t.Errorf("b hears of what was agreed to for a: %v", err)
+	}
+	agreed.Acknowledged = []string{"3f2a9c0d11aa@b"}
+	bound, err := gateway.NewEncoder(agreed).Root("b", []*resolve.Deployment{&d}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agreed.Acknowledged = []string{"3f2a9c0d11aa"}
+	if root, err = gateway.NewEncoder(agreed).Root("b", []*resolve.Deployment{&d}, nil); err != nil || root.ETag() != bound.ETag() {
+		t.Errorf("b does not hear of what was agreed to for it as it knows it: %v", err)
+	}
+}
+
 func TestRootLargerThanAPollCanCarryIsRefused(t *testing.T) {
 	d := deployment("web", "b1-web")
 	d.Parameters = map[string]string{"p": strings.Repeat("x", 17<<20)}

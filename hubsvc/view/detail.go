@@ -30,7 +30,7 @@ func (c cell) brief() v1.Deployment {
 	out := c.facts()
 	out.Message = clip(out.Message, maxMessage)
 	if held := out.Held; held != nil {
-		out.Held = &v1.Waiting{Token: held.Token, Count: held.Count}
+		out.Held = &v1.Waiting{Token: held.Token, Unchecked: held.Unchecked, Count: held.Count}
 	}
 	return out
 }
@@ -151,11 +151,12 @@ func outcome(o api.TestReport_Outcome) v1.TestOutcome {
 	return v1.TestWaiting
 }
 
-// brief keeps an answer about many clusters small: names once for each token, and logs of the first failures alone.
+// brief keeps an answer about many clusters small: names once for each token that stands for them, and logs of the first failures
+// alone.
 func brief(rows []v1.Deployment) []v1.Deployment {
 	named, logs := map[string]bool{}, 0
 	for i := range rows {
-		if held := rows[i].Held; held != nil {
+		if held := rows[i].Held; held != nil && !held.Unchecked {
 			if named[held.Token] {
 				rows[i].Held = &v1.Waiting{Token: held.Token, Count: held.Count, Message: held.Message}
 			}
@@ -189,7 +190,7 @@ func fit(rows []v1.Deployment, worst []int, most int) ([]v1.Deployment, int) {
 		func(d *v1.Deployment) {
 			d.Problems, d.Tests, d.Message = nil, nil, clip(d.Message, maxMessage)
 			if held := d.Held; held != nil {
-				d.Held = &v1.Waiting{Token: held.Token, Count: held.Count}
+				d.Held = &v1.Waiting{Token: held.Token, Unchecked: held.Unchecked, Count: held.Count}
 			}
 		},
 	}

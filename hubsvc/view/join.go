@@ -30,7 +30,6 @@ type said struct {
 type fact struct {
 	service, key, appliedKey, appliedVersion, quarantined, message unique.Handle[string]
 	held                                                           *v1.Waiting
-	vouched                                                        bool // held is what its token stands for
 	// details differ when problems, tests or notes do.
 	details        uint64
 	objects, ready uint32
@@ -64,7 +63,7 @@ func (r reader) fact(s *api.ServiceReport) fact {
 	f := fact{
 		service: word(s.GetService()), key: word(s.GetKey()), appliedKey: word(s.GetAppliedKey()),
 		appliedVersion: word(s.GetAppliedVersion()), quarantined: word(s.GetQuarantinedKey()),
-		message: unique.Make(clip(s.GetMessage(), maxNames)), held: heldBack(s.GetHeld()), vouched: vouched(s.GetHeld()),
+		message: unique.Make(clip(s.GetMessage(), maxNames)), held: heldBack(s.GetHeld()),
 		objects: s.GetObjects(), ready: s.GetReady(), phase: phase(s.GetPhase()),
 	}
 	if len(s.GetProblems())+len(s.GetTests())+len(s.GetNotes()) > 0 {
@@ -300,30 +299,22 @@ func (f *fact) same(o *fact) bool {
 }
 
 func sameHeld(a, b *v1.Waiting) bool {
-	return a == b || a != nil && b != nil && a.Token == b.Token && a.Count == b.Count
+	return a == b || a != nil && b != nil && a.Token == b.Token && a.Count == b.Count && a.Unchecked == b.Unchecked
 }
 
 func word(text string) unique.Handle[string] { return unique.Make(clip(text, maxWord)) }
 
-// heldBack is what waits for a person, or nil.
+// heldBack is what waits for a person, or nil. Its token is the agent's word, and agreed to for all clusters: where it stands for
+// other names than those that people see, one agent could have them agree to what another holds back.
 func heldBack(h *api.Held) *v1.Waiting {
 	if h.GetToken() == "" {
 		return nil
 	}
 	names, _ := within(h.GetNames(), maxNames)
 	return &v1.Waiting{
-		Token: clip(h.GetToken(), maxWord), Count: int(h.GetCount()), Names: names, Message: clip(h.GetMessage(), maxMessage),
+		Token: clip(h.GetToken(), maxWord), Unchecked: budget.Token(names) != h.GetToken(), Count: int(h.GetCount()), Names: names,
+		Message: clip(h.GetMessage(), maxMessage),
 	}
-}
-
-// allShown is from how many names on an agent leaves the others out.
-const allShown = 50
-
-// vouched says whether a token stands for what is shown with it. It is the agent's word, and agreed to for all clusters: that of
-// one could have people agree to what another holds back. Only where more waits than is shown nobody can tell.
-func vouched(h *api.Held) bool {
-	names := h.GetNames()
-	return budget.Token(names) == h.GetToken() || len(names) >= allShown && int(h.GetCount()) > len(names)
 }
 
 func phase(p api.Phase) v1.Phase {

@@ -230,8 +230,8 @@ func (v *View) Stands(service string) []Stand {
 	return out
 }
 
-// Waiting are the tokens of a service's deletions that wait for somebody, on all clusters however many there are. A token that
-// stands for something else than it is shown with is none.
+// Waiting are what can be agreed to of a service's deletions, on all clusters however many there are: tokens, and for those that
+// are unchecked TOKEN@CLUSTER.
 func (v *View) Waiting(service string) map[string]bool {
 	v.settled()
 	defer v.mu.Unlock()
@@ -241,8 +241,8 @@ func (v *View) Waiting(service string) map[string]bool {
 		return tokens
 	}
 	for _, c := range tally.rows() {
-		if c.row.fact != nil && c.row.fact.held != nil && c.row.fact.vouched {
-			tokens[c.row.fact.held.Token] = true
+		if c.row.fact != nil && c.row.fact.held != nil {
+			tokens[c.row.fact.held.Agreement(c.entry.name())] = true
 		}
 	}
 	return tokens

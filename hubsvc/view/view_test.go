@@ -344,7 +344,7 @@ func TestRowShowsWhatWaitsForAPersonAndWhatWasTested(t *testing.T) {
 		w.desired.Deployments[cluster][0].Version = "1.15.0"
 		w.says(cluster, 0, &api.ServiceReport{
 			Service: "web", Key: "k2", AppliedKey: "k1", AppliedVersion: "1.14.2", Phase: api.Phase_HELD,
-			Held: &api.Held{Token: "3f2a9c0d11aa", Count: 12, Names: []string{"ConfigMap web/a"}, Message: "12 of 20"},
+			Held: &api.Held{Token: budget.Token([]string{"ConfigMap web/a"}), Count: 1, Names: []string{"ConfigMap web/a"}, Message: "1 of 1"},
 			Tests: []*api.TestReport{
 				{Name: "smoke", Outcome: api.TestReport_FAILED, Key: "k1", Message: "500", Log: "stack", Tries: 2, TookMs: 1500, FinishedUnixMs: now.UnixMilli()},
 				{Name: "suite", Outcome: api.TestReport_PASSED, Log: "all well"},
@@ -357,7 +357,7 @@ func TestRowShowsWhatWaitsForAPersonAndWhatWasTested(t *testing.T) {
 	service, _ := w.view().Service("web")
 	want := v1.Deployment{
 		Service: "web", Cluster: "a", Phase: v1.Held, Key: "k2", AppliedKey: "k1", Version: "1.15.0", AppliedVersion: "1.14.2",
-		Held: &v1.Waiting{Token: "3f2a9c0d11aa", Count: 12, Names: []string{"ConfigMap web/a"}, Message: "12 of 20"},
+		Held: &v1.Waiting{Token: budget.Token([]string{"ConfigMap web/a"}), Count: 1, Names: []string{"ConfigMap web/a"}, Message: "1 of 1"},
 		Tests: []v1.Test{
 			{Name: "smoke", Outcome: v1.TestFailed, Key: "k1", Message: "500", Log: "stack", Tries: 2, Took: 1.5, Finished: &now},
 			{Name: "suite", Outcome: v1.TestPassed},
@@ -368,7 +368,7 @@ func TestRowShowsWhatWaitsForAPersonAndWhatWasTested(t *testing.T) {
 	if diff := cmp.Diff(want, service.Deployments[0]); diff != "" {
 		t.Error(diff)
 	}
-	if held := service.Deployments[1].Held; held == nil || held.Count != 12 || held.Names != nil {
+	if held := service.Deployments[1].Held; held == nil || held.Count != 1 || held.Names != nil {
 		t.Errorf("names of one token are told twice: %+v", held)
 	}
 	detail, _ := w.view().Cluster("a")
@@ -427,15 +427,39 @@ func TestATokenStandsForWhatIsShown(t *testing.T) {
 	}{
 		"what is shown":               {waits(old, volume), true},
 		"something else":              {&api.Held{Token: budget.Token([]string{volume}), Count: 1, Names: []string{old}}, false},
+		"what is masked":              {&api.Held{Token: budget.Token([]string{old}), Count: 1, Names: []string{"ConfigMap shop/[masked]"}}, false},
+		"what is too long to show":    {waits(strings.Repeat("x", 9000)), false},
 		"more than is shown":          {&api.Held{Token: budget.Token([]string{volume, old}), Count: 2, Names: []string{old}}, false},
 		"nothing":                     {&api.Held{Token: budget.Token([]string{volume})}, false},
-		"more than there is room for": {&api.Held{Token: budget.Token(many), Count: 60, Names: many[:50]}, true},
+		"more than there is room for": {&api.Held{Token: budget.Token(many), Count: 60, Names: many[:50]}, false},
 	} {
 		w := newWorld([]string{"dev"}, []string{"web"})
 		w.says("dev", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: test.held})
-		if got := w.view().Waiting("web")[test.held.GetToken()]; got != test.want {
-			t.Errorf("a token for %s can be agreed to: %v", what, got)
+		waiting := w.view().Waiting("web")
+		if got := waiting[test.held.GetToken()]; got != test.want || waiting[test.held.GetToken()+"@dev"] == test.want {
+			t.Errorf("a token for %s can be agreed to: %v", what, waiting)
 		}
+	}
+}
+
+// The agent of one cluster had people see its own names for what another held back: an answer had the names of a token once.
+func TestNamesThatTheirTokenDoesNotStandForAreShownForEachCluster(t *testing.T) {
+	w := newWorld([]string{"dev", "prod"}, []string{"web"})
+	volumes := waits("PersistentVolumeClaim shop/db-0", "PersistentVolumeClaim shop/db-1")
+	volumes.Names = []string{"PersistentVolumeClaim shop/db-0"}
+	w.says("dev", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: &api.Held{Token: volumes.GetToken(), Count: 1, Names: []string{"ConfigMap shop/old"}}})
+	w.says("prod", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: volumes})
+	service, _ := w.view().Service("web")
+	got := map[string]*v1.Waiting{}
+	for _, d := range service.Deployments {
+		got[d.Cluster] = d.Held
+	}
+	want := map[string]*v1.Waiting{
+		"dev":  {Token: volumes.GetToken(), Unchecked: true, Count: 1, Names: []string{"ConfigMap shop/old"}},
+		"prod": {Token: volumes.GetToken(), Unchecked: true, Count: 2, Names: volumes.GetNames()},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

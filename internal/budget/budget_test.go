@@ -94,3 +94,17 @@ func TestAgreementIsToASetOrToEachOfItsNames(t *testing.T) {
 		}
 	}
 }
+
+func TestATokenMayBeForOneCluster(t *testing.T) {
+	for text, want := range map[string]bool{
+		"3f2a9c0d11aa": true, "3f2a9c0d11aa@edge-1": true,
+		"3f2a9c0d11aa@": false, "3f2a9c0d11aa@Edge": false, "3f2a9c0d11aa@a@b": false, "3f2a9c0d11aa@-a": false, "3f2a9c0d11a@a": false,
+	} {
+		if got := budget.IsToken(text); got != want {
+			t.Errorf("IsToken(%q) = %v", text, got)
+		}
+	}
+	if got := budget.For("edge", []string{"a", "b@edge", "c@edge-1", "d"}); !slices.Equal(got, []string{"a", "b", "d"}) {
+		t.Errorf("agreed to for edge: %q", got)
+	}
+}

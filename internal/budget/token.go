@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // tokenDigits is the length of a token.
 const tokenDigits = 12
 
-var token = regexp.MustCompile(`^[0-9a-f]{12}$`)
+var token = regexp.MustCompile(`^[0-9a-f]{12}(@[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
 
 // Token names exactly what is to be deleted: whoever agrees to the token agrees to these names, in whatever order, and to
 // no others. It is 12 hex digits.
@@ -45,5 +46,17 @@ func Unagreed(acknowledged, names []string) []string {
 	return left
 }
 
-// IsToken says whether s could be a Token.
+// For are the tokens that were agreed to for a cluster. TOKEN@CLUSTER is good there alone: what a token stands for that nobody but
+// an agent can tell is not agreed to for others, as which it might have shown theirs.
+func For(cluster string, acknowledged []string) []string {
+	var out []string
+	for _, each := range acknowledged {
+		if token, on, bound := strings.Cut(each, "@"); !bound || on == cluster {
+			out = append(out, token)
+		}
+	}
+	return out
+}
+
+// IsToken says whether s could be a Token, or TOKEN@CLUSTER.
 func IsToken(s string) bool { return token.MatchString(s) }

@@ -56,7 +56,7 @@ type WorkspaceSpec struct {
 	// DeletionBudget is how many services one commit may take away from the fleet, or from one cluster: "50%"
 	// or a count. Empty means 50%.
 	DeletionBudget string `yaml:"deletionBudget,omitempty" json:"deletionBudget,omitempty" scalar:"number"`
-	// Acknowledged are tokens (budget.Token) of removals beyond the budget that a person has agreed to.
+	// Acknowledged are tokens (budget.Token), or TOKEN@CLUSTER, of removals beyond the budget that a person has agreed to.
 	Acknowledged []string `yaml:"acknowledged,omitempty" json:"acknowledged,omitempty" scalar:"number"`
 	// Defaults apply to every service that does not say otherwise.
 	Defaults Defaults `yaml:"defaults,omitempty" json:"defaults,omitempty"`

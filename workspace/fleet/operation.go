@@ -29,7 +29,7 @@ type Sync struct {
 	// Recreate are kinds (KIND or KIND.GROUP) of which an object is deleted and made anew when a change to it is refused as
 	// immutable. A list of the service's own takes the place of the workspace's.
 	Recreate []string `yaml:"recreate,omitempty" json:"recreate,omitempty"`
-	// Acknowledged are tokens (budget.Token) of deletions that a person has agreed to.
+	// Acknowledged are tokens (budget.Token), or TOKEN@CLUSTER, of deletions that a person has agreed to.
 	Acknowledged []string `yaml:"acknowledged,omitempty" json:"acknowledged,omitempty" scalar:"number"`
 }
 

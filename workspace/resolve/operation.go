@@ -23,7 +23,7 @@ type Operation struct {
 	Conflicts       string
 	Fields          []fleet.FieldRule
 	Recreate        []string
-	// Acknowledged are tokens of deletions that a person has agreed to.
+	// Acknowledged are tokens of deletions that a person has agreed to for the cluster.
 	Acknowledged []string
 	// Suspended services are left as they are.
 	Suspended bool

@@ -47,6 +47,30 @@ func TestHowAServiceIsAppliedIsNotInItsKey(t *testing.T) {
 	}
 }
 
+func TestAnAgreementForOneClusterIsGoodThereAlone(t *testing.T) {
+	snap := worktree(t, map[string]string{
+		"plural.yaml":        workspaceYAML,
+		"clusters/prod.yaml": cluster("prod", "{tags: {env: any}}"), "clusters/dev.yaml": cluster("dev", "{tags: {env: any}}"),
+		"web/Chart.yaml":    chartYAML,
+		"services/web.yaml": service("web", `{source: {path: web}, clusters: {matchLabels: {env: any}}, sync: {acknowledged: ["012345678901", "3f2a9c0d11aa@prod"]}}`),
+	})
+	f, on := load(t, snap), map[string]Deployment{}
+	for _, cluster := range []string{"prod", "dev"} {
+		list, err := For(f, cluster, repos{"": snap})
+		if err != nil || len(list) != 1 || list[0].Hold != nil {
+			t.Fatalf("%v, %v", list, err)
+		}
+		on[cluster] = list[0]
+	}
+	prod, dev := on["prod"], on["dev"]
+	if diff := cmp.Diff([][]string{{"012345678901", "3f2a9c0d11aa"}, {"012345678901"}}, [][]string{prod.Acknowledged, dev.Acknowledged}); diff != "" {
+		t.Error(diff)
+	}
+	if prod.Key != dev.Key || prod.Variant == dev.Variant {
+		t.Errorf("keys %q and %q, variants %q and %q: one plan would share them", prod.Key, dev.Key, prod.Variant, dev.Variant)
+	}
+}
+
 func TestWhatAChartsRenderDoesIsInItsKey(t *testing.T) {
 	keys := map[string]string{}
 	for _, spec := range []string{

@@ -22,6 +22,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -175,6 +176,7 @@ func (r *Resolver) For(f *fleet.Fleet, cluster string, src Sources) ([]Deploymen
 func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster, src Sources) Deployment {
 	d := settings(f, s)
 	d.Cluster = c.Metadata.Name
+	d.Acknowledged = budget.For(d.Cluster, d.Acknowledged)
 	d.Hold = firstProblem(
 		func() *Problem { return r.addFiles(f, &d, s, src) },
 		func() *Problem { return first(r.addSecrets(&d, s, src)) },
@@ -186,6 +188,9 @@ func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster
 		return d
 	}
 	d.Key = deploymentKey(&d)
+	if len(d.Acknowledged) > len(budget.For("", s.Spec.Sync.Acknowledged)) {
+		d.Variant += "@" + d.Cluster
+	}
 	return d
 }
 

@@ -278,7 +278,11 @@ func (d *described) writeDeployment(f *facts) {
 			{paint.Plain, strings.Repeat("  ", i+1) + a.service + "  "}, {style, glyph + " " + string(a.phase)}, {paint.Plain, "  " + a.reason},
 		})
 	}
-	f.waiting(p.Held, "plural service ack "+p.Service)
+	agree := "plural service ack " + p.Service
+	if p.Held != nil && p.Held.Unchecked {
+		agree += " --cluster " + p.Cluster
+	}
+	f.waiting(p.Held, agree)
 	writeTests(f, p.Tests)
 	if len(p.Notes) > 0 {
 		f.head("notes")
