@@ -60,7 +60,9 @@ func Environment(variables ...string) (*cel.Env, error) {
 // Expression is one compiled expression. It does not change, and is safe for concurrent use.
 type Expression struct {
 	// Tree is what the expression says.
-	Tree    *cel.Ast
+	Tree *cel.Ast
+	env  *cel.Env
+	// program may cost all that a new Budget has.
 	program cel.Program
 }
 
@@ -76,12 +78,18 @@ func Compile(env *cel.Env, text string, wanted *cel.Type) (*Expression, error) {
 	if gives := tree.OutputType(); wanted != nil && !gives.IsAssignableType(wanted) && !wanted.IsAssignableType(gives) {
 		return nil, fmt.Errorf("it gives %s, not %s", gives, wanted)
 	}
-	program, err := env.Program(tree, cel.CostTracking(weights{}), cel.CostLimit(maxCost), cel.CustomDecoratorV2(bound),
-		cel.InterruptCheckFrequency(checkEvery))
-	if err != nil {
+	e := &Expression{Tree: tree, env: env}
+	var err error
+	if e.program, err = e.costing(maxCost); err != nil {
 		return nil, err
 	}
-	return &Expression{tree, program}, nil
+	return e, nil
+}
+
+// costing is the expression as a program that ends when it has cost more than so much.
+func (e *Expression) costing(most uint64) (cel.Program, error) {
+	return e.env.Program(e.Tree, cel.CostTracking(weights{}), cel.CostLimit(most), cel.CustomDecoratorV2(bound),
+		cel.InterruptCheckFrequency(checkEvery))
 }
 
 // MissingError says that an expression refers to a field or an item that is not there.
@@ -95,6 +103,8 @@ type Budget struct {
 	until time.Time
 }
 
+var errSpent = errors.New("with the expressions before it, it takes more than they may together")
+
 // NewBudget begins now.
 func NewBudget() *Budget { return &Budget{maxCost, time.Now().Add(maxTime)} }
 
@@ -107,15 +117,25 @@ func (e *Expression) Eval(vars map[string]any) (ref.Val, error) {
 // left.
 func (e *Expression) EvalWithin(b *Budget, vars map[string]any) (ref.Val, error) {
 	if b.left == 0 || !time.Now().Before(b.until) {
-		return nil, errors.New("the expressions before it have taken all that they may together")
+		return nil, errSpent
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), b.until)
 	defer cancel()
-	value, details, err := e.program.ContextEval(ctx, vars)
+	program, shared := e.program, b.left < maxCost
+	if shared { // the library has the limit in the program
+		var err error
+		if program, err = e.costing(b.left); err != nil {
+			return nil, err
+		}
+	}
+	value, details, err := program.ContextEval(ctx, vars)
 	if cost := details.ActualCost(); cost != nil {
 		b.left -= min(b.left, *cost)
 	}
-	if err != nil {
+	switch {
+	case err != nil && shared && b.left == 0:
+		return nil, errSpent
+	case err != nil:
 		return nil, missing(err)
 	}
 	return value, nil
