@@ -229,8 +229,9 @@ type events struct {
 	ring []v1.Event
 	// next is the number of the next event; they count from 0.
 	next uint64
-	// paces are those of clusters that had some.
-	paces map[pacedBy]*pace
+	// paces are those of clusters that had some, at lastSweep without those that have all their events left.
+	paces     map[pacedBy]*pace
+	lastSweep time.Time
 }
 
 // pacedBy is whose events a pace counts: those that an agent tells, or the hub of it. Neither keeps the others back.
@@ -251,7 +252,9 @@ func (v *View) admits(e *v1.Event) bool {
 		return true
 	}
 	by := pacedBy{e.Cluster, HubsOwn(e.Reason)}
-	now, p := v.Now(), v.events.paces[by]
+	now := v.Now()
+	v.events.sweep(now)
+	p := v.events.paces[by]
 	if p == nil {
 		p = &pace{Limiter: rate.NewLimiter(rate.Every(eventsEach), eventsAtOnce)}
 		v.events.paces[by] = p
@@ -270,6 +273,15 @@ func (v *View) admits(e *v1.Event) bool {
 		})
 	}
 	return false
+}
+
+// sweep drops the paces of clusters that have been quiet, or have left the fleet: a new pace lets as much through.
+func (e *events) sweep(now time.Time) {
+	if now.Sub(e.lastSweep) < eventsAtOnce*eventsEach {
+		return
+	}
+	e.lastSweep = now
+	maps.DeleteFunc(e.paces, func(_ pacedBy, p *pace) bool { return p.TokensAt(now) >= eventsAtOnce })
 }
 
 func (e *events) at(number uint64) (v1.Event, bool) {
