@@ -17,19 +17,19 @@ import (
 )
 
 // reduce is what is shown of an object.
-func (t *table) reduce(obj metav1.Object) *channel.Object {
+func (t *table) reduce(obj metav1.Object) seen {
 	facts := t.views.facts(obj)
 	id := object.ID{Group: t.kind.Group, Kind: t.kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown := show(id, facts, t.kind, t.res)
-	shown.Owner, shown.Message = owner(obj), t.views.o.Mask(facts.Owner, shown.GetMessage())
+	shown.Owner = owner(obj)
 	if facts.Health.Until != 0 {
-		t.expect(shown, facts.Owner, facts.Health)
+		t.expect(shown, facts.Health)
 	}
-	return shown
+	return seen{shown, facts.Owner}
 }
 
 // expect shows an object as it counts when its verdict was to hold no longer, unless it has changed by then.
-func (t *table) expect(shown *channel.Object, service string, verdict health.Status) {
+func (t *table) expect(shown *channel.Object, verdict health.Status) {
 	until := time.Unix(verdict.Until, 0)
 	time.AfterFunc(time.Until(until), func() {
 		select {
@@ -39,14 +39,15 @@ func (t *table) expect(shown *channel.Object, service string, verdict health.Sta
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.objects[shown.GetUid()] != shown {
+		s := t.objects[shown.GetUid()]
+		if s.Object != shown {
 			return
 		}
 		verdict = verdict.At(until)
-		now := proto.CloneOf(shown)
-		now.Health, now.Message = phase(verdict.Phase), t.views.o.Mask(service, verdict.Message)
-		t.objects[now.GetUid()] = now
-		t.tell(now.GetUid())
+		s.Object = proto.CloneOf(shown)
+		s.Health, s.Message = phase(verdict.Phase), verdict.Message
+		t.objects[s.GetUid()] = s
+		t.tell(s.GetUid())
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -36,10 +37,28 @@ type table struct {
 	mu       sync.Mutex // guards what follows
 	whole    bool       // synced is closed
 	err      *Error
-	objects  map[string]*channel.Object // by uid; an object that changes is replaced
+	objects  map[string]seen            // by uid; an object that changes is replaced
 	names    map[string]string          // uids by "namespace/name"
 	below    map[string]map[string]bool // uids by that of the owner
 	readings map[*reading]bool
+}
+
+// seen is an object as its cluster tells of it. Its message is masked for whoever looks, when they do: what is a secret may become
+// known after the message came.
+type seen struct {
+	*channel.Object
+	service string // whose label it has
+}
+
+// masked is the object as people may see it.
+func (v *Views) masked(s seen) *channel.Object {
+	text := v.o.Mask(s.service, s.GetMessage())
+	if text == s.GetMessage() {
+		return s.Object
+	}
+	o := proto.CloneOf(s.Object) // others look at the same
+	o.Message = text
+	return o
 }
 
 // reading is what one reader of a table does not know yet.
@@ -55,7 +74,7 @@ type reading struct {
 func newTable(v *Views, at place, gvk schema.GroupVersionKind, res kinds.Resource) *table {
 	return &table{
 		views: v, at: at, kind: gvk, res: res, synced: make(chan struct{}), ended: make(chan struct{}),
-		objects: map[string]*channel.Object{}, names: map[string]string{}, below: map[string]map[string]bool{}, readings: map[*reading]bool{},
+		objects: map[string]seen{}, names: map[string]string{}, below: map[string]map[string]bool{}, readings: map[*reading]bool{},
 	}
 }
 
@@ -65,7 +84,7 @@ func (t *table) run(ctx context.Context) {
 	if gk := t.kind.GroupKind(); (t.res.Status || t.views.o.Services.Judge("").Rules(gk)) && !isPrivate(gk) {
 		source = kubewatch.Objects(t.views.o.Objects, t.at.GroupVersionResource, t.at.namespace)
 	}
-	watch := kubewatch.Watch[*channel.Object]{Source: source, Reduce: t.count, Sink: t, Failed: t.failing}
+	watch := kubewatch.Watch[seen]{Source: source, Reduce: t.count, Sink: t, Failed: t.failing}
 	watch.Run(ctx)
 	t.fail(&Error{Code: codes.Unavailable, Message: "nobody looks at " + t.at.String() + " any more"})
 }
@@ -122,7 +141,7 @@ func (p place) String() string {
 }
 
 // count reduces, and stops a list before it fills the memory.
-func (t *table) count(obj metav1.Object) *channel.Object {
+func (t *table) count(obj metav1.Object) seen {
 	select {
 	case <-t.synced:
 	default:
@@ -134,7 +153,7 @@ func (t *table) count(obj metav1.Object) *channel.Object {
 }
 
 // Replace implements kubewatch.Sink.
-func (t *table) Replace(items []kubewatch.Item[*channel.Object], _ string) {
+func (t *table) Replace(items []kubewatch.Item[seen], _ string) {
 	if len(items) > MaxObjects {
 		t.tooMany()
 		return
@@ -147,7 +166,7 @@ func (t *table) Replace(items []kubewatch.Item[*channel.Object], _ string) {
 	}
 	for _, item := range items {
 		delete(gone, item.Value.GetUid())
-		if old := t.objects[item.Value.GetUid()]; old == nil || old.GetResourceVersion() != item.Version {
+		if old := t.objects[item.Value.GetUid()]; old.Object == nil || old.GetResourceVersion() != item.Version {
 			t.put(item)
 		}
 	}
@@ -162,7 +181,7 @@ func (t *table) Replace(items []kubewatch.Item[*channel.Object], _ string) {
 }
 
 // Put implements kubewatch.Sink.
-func (t *table) Put(item kubewatch.Item[*channel.Object]) {
+func (t *table) Put(item kubewatch.Item[seen]) {
 	t.mu.Lock()
 	t.put(item)
 	full := len(t.objects) > MaxObjects
@@ -173,14 +192,14 @@ func (t *table) Put(item kubewatch.Item[*channel.Object]) {
 }
 
 // Delete implements kubewatch.Sink.
-func (t *table) Delete(item kubewatch.Item[*channel.Object]) {
+func (t *table) Delete(item kubewatch.Item[seen]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.remove(item.Value.GetUid())
 }
 
 // put is called with mu held, as are remove and tell.
-func (t *table) put(item kubewatch.Item[*channel.Object]) {
+func (t *table) put(item kubewatch.Item[seen]) {
 	o := item.Value
 	name := item.Namespace + "/" + item.Name
 	if before, ok := t.names[name]; ok && before != o.GetUid() {
@@ -201,7 +220,7 @@ func (t *table) put(item kubewatch.Item[*channel.Object]) {
 
 func (t *table) remove(uid string) {
 	old := t.objects[uid]
-	if old == nil {
+	if old.Object == nil {
 		return
 	}
 	t.unhang(old)
@@ -212,7 +231,7 @@ func (t *table) remove(uid string) {
 	t.tell(uid)
 }
 
-func (t *table) unhang(o *channel.Object) {
+func (t *table) unhang(o seen) {
 	below := t.below[o.GetOwner()]
 	if delete(below, o.GetUid()); len(below) == 0 {
 		delete(t.below, o.GetOwner())
@@ -256,6 +275,14 @@ func (t *table) forget(r *reading) {
 
 // take returns what a reader does not know, which it knows then.
 func (t *table) take(r *reading) (changed []*channel.Object, deleted []string, err error) {
+	found, deleted, err := t.news(r)
+	for _, s := range found {
+		changed = append(changed, t.views.masked(s))
+	}
+	return changed, deleted, err
+}
+
+func (t *table) news(r *reading) (changed []seen, deleted []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {
@@ -265,8 +292,8 @@ func (t *table) take(r *reading) (changed []*channel.Object, deleted []string, e
 		return nil, nil, &Error{Code: codes.ResourceExhausted, Message: "changes were read too slowly", Fix: "look again"}
 	}
 	for uid := range r.changed {
-		if o := t.objects[uid]; o != nil {
-			changed = append(changed, o)
+		if s := t.objects[uid]; s.Object != nil {
+			changed = append(changed, s)
 		} else {
 			deleted = append(deleted, uid)
 		}
@@ -275,13 +302,25 @@ func (t *table) take(r *reading) (changed []*channel.Object, deleted []string, e
 	return changed, deleted, nil
 }
 
-// children are the objects that hang below an owner.
+// children are the objects that hang below an owner. The messages of those without a label are not masked: what is known of the
+// owner's service is.
 func (t *table) children(owner string) []*channel.Object {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	children := make([]*channel.Object, 0, len(t.below[owner]))
-	for uid := range t.below[owner] {
-		children = append(children, t.objects[uid])
+	var children []*channel.Object
+	for _, s := range t.hanging(owner) {
+		if s.service != "" {
+			s.Object = t.views.masked(s)
+		}
+		children = append(children, s.Object)
 	}
 	return children
+}
+
+func (t *table) hanging(owner string) []seen {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := make([]seen, 0, len(t.below[owner]))
+	for uid := range t.below[owner] {
+		found = append(found, t.objects[uid])
+	}
+	return found
 }

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -17,7 +16,7 @@ func TestAShownObjectThatGetsNoStatusBecomesHealthyInTime(t *testing.T) {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.io/v1", "kind": "Thing", "metadata": map[string]any{
 			"name": "a", "uid": "u", "resourceVersion": "1", "creationTimestamp": time.Now().UTC().Format(time.RFC3339),
 		}}}
-		table.Replace([]kubewatch.Item[*channel.Object]{{Name: "a", Version: "1", Value: table.reduce(obj)}}, "1")
+		table.Replace([]kubewatch.Item[seen]{{Name: "a", Version: "1", Value: table.reduce(obj)}}, "1")
 		r := table.read(make(chan struct{}, 1), true)
 		for _, want := range []string{"progressing", "healthy"} {
 			changed, _, err := table.take(r)

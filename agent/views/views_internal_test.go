@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -23,13 +26,13 @@ func lone() *table {
 	return t
 }
 
-func item(n int) kubewatch.Item[*channel.Object] {
+func item(n int) kubewatch.Item[seen] {
 	name := strconv.Itoa(n)
-	return kubewatch.Item[*channel.Object]{Name: name, Version: name, Value: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}}
+	return kubewatch.Item[seen]{Name: name, Version: name, Value: seen{Object: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}}}
 }
 
 func TestAViewOfTooManyObjectsEnds(t *testing.T) {
-	whole := make([]kubewatch.Item[*channel.Object], MaxObjects)
+	whole := make([]kubewatch.Item[seen], MaxObjects)
 	for i := range whole {
 		whole[i] = item(i)
 	}
@@ -102,5 +105,43 @@ func TestNobodyLooksAfterTheAgentsEnd(t *testing.T) {
 	var typed *Error
 	if _, err := v.open(place{}, lone().kind, lone().res); !errors.As(err, &typed) || typed.Code != codes.Unavailable {
 		t.Error(err)
+	}
+}
+
+func TestWhatBecomesASecretLaterIsMaskedForWhoLooksLater(t *testing.T) {
+	table, secret := lone(), "nothing yet"
+	table.views.o.Mask = func(_, text string) string { return strings.ReplaceAll(text, secret, "***") }
+	table.Put(kubewatch.Item[seen]{Name: "a", Version: "1", Value: seen{&channel.Object{Uid: "a", Message: "hunter2 is no user"}, "web"}})
+	for _, step := range []struct{ secret, want string }{{"nothing yet", "hunter2 is no user"}, {"hunter2", "*** is no user"}} {
+		secret = step.secret
+		shown, _, err := table.take(table.read(make(chan struct{}, 1), true))
+		if err != nil || len(shown) != 1 || shown[0].GetMessage() != step.want {
+			t.Errorf("shown: %v, %v; want %q", shown, err, step.want)
+		}
+	}
+}
+
+// Of an object without a label nothing is shown while some service has not been opened; but below an object it is known whose it is.
+func TestWhatHangsBelowAServicesObjectIsMaskedForThatService(t *testing.T) {
+	table := lone()
+	table.views.o.Mask = func(service, text string) string {
+		if service == "" {
+			return ""
+		}
+		return "of " + service + ": " + text
+	}
+	for name, service := range map[string]string{"pod": "", "other": "db"} {
+		o := &channel.Object{Uid: name, Owner: "root", Message: "waits"}
+		table.Put(kubewatch.Item[seen]{Name: name, Version: "1", Value: seen{o, service}})
+	}
+	got := map[string]string{}
+	for _, o := range table.children("root") {
+		got[o.GetUid()] = o.GetMessage()
+	}
+	if want := map[string]string{"pod": "waits", "other": "of db: waits"}; !maps.Equal(got, want) {
+		t.Errorf("handed to the tree, which masks them for its service: %v, want %v", got, want)
+	}
+	if shown, _, err := table.take(table.read(make(chan struct{}, 1), true)); err != nil || len(shown) != 2 || slices.ContainsFunc(shown, func(o *channel.Object) bool { return o.GetMessage() == "waits" }) {
+		t.Errorf("shown by itself: %v, %v", shown, err)
 	}
 }

@@ -72,7 +72,12 @@ func newWorld(t *testing.T, idle time.Duration) *world {
 	w.warnings = events.New(cluster.Dynamic, w.engine.Kinds(), slog.New(slog.DiscardHandler))
 	w.views = views.New(views.Options{
 		Objects: objects, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine, Said: w.warnings.Said, Idle: idle,
-		Mask: func(service, text string) string { return strings.ReplaceAll(text, "0/7", "*** of "+service) },
+		Mask: func(service, text string) string {
+			if service == "" { // as while some service has not been opened
+				return ""
+			}
+			return strings.ReplaceAll(text, "0/7", "*** of "+service)
+		},
 	})
 	w.keep(w.engine.Run)
 	w.keep(w.views.Run)
