@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
@@ -128,5 +129,8 @@ func TestReplicaWithAStuckPlannerStaysReadyAndSaysSo(t *testing.T) {
 	(&hub{planner: p.planner, left: make(chan struct{})}).ready(answer, nil)
 	if text := answer.Body.String(); answer.Code != http.StatusOK || !strings.Contains(text, "planner is stuck: it has been at one turn for 1h0m0s") {
 		t.Errorf("readyz: %d, %s", answer.Code, text)
+	}
+	if said := answer.Header().Get(v1.PlannerHeader); said != v1.PlannerStuck {
+		t.Errorf("programs are told that the planner is %q", said)
 	}
 }

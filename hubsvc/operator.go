@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/hooks"
 	"github.com/pluralsh/plural/internal/person"
@@ -87,8 +88,10 @@ func (h *hub) sync(source string) bool {
 
 // ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end. Nor
 // can a planner that is stuck: the last good state goes on being served, and no other replica would have a newer one. How the
-// planner does is told in words.
+// planner does is told in words, and to programs by a header.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
+	now := time.Now()
+	w.Header().Set(v1.PlannerHeader, h.planner.pace.state(now))
 	select {
 	case <-h.left:
 		http.Error(w, "this replica is about to end", http.StatusServiceUnavailable)
@@ -96,8 +99,8 @@ func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 	default:
 	}
 	if h.planner.plan().desired.Served.ID == "" {
-		http.Error(w, "no good commit of the installation repo yet: "+h.planner.pace.say(time.Now()), http.StatusServiceUnavailable)
+		http.Error(w, "no good commit of the installation repo yet: "+h.planner.pace.say(now), http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "ready: %s\n", h.planner.pace.say(time.Now())) // who does not hear it has gone
+	_, _ = fmt.Fprintf(w, "ready: %s\n", h.planner.pace.say(now)) // who does not hear it has gone
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
 )
 
 // pace is when the planner's turns began and ended. It is safe for concurrent use.
@@ -37,6 +39,14 @@ func (p *pace) at(now time.Time) (busy time.Duration, ended time.Time) {
 
 // stuckAfter is longer than a turn takes that keeps its deadlines: it judges one commit, and makes up to three plans.
 const stuckAfter = 4*planTimeout + time.Minute
+
+// state is what the header v1.PlannerHeader says.
+func (p *pace) state(now time.Time) string {
+	if busy, _ := p.at(now); busy > stuckAfter {
+		return v1.PlannerStuck
+	}
+	return v1.PlannerWell
+}
 
 // say is a line for whoever watches.
 func (p *pace) say(now time.Time) string {

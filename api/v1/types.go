@@ -9,6 +9,13 @@ import (
 	"time"
 )
 
+// PlannerHeader of an answer of /readyz says how the hub takes up new commits: as PlannerWell or PlannerStuck.
+const (
+	PlannerHeader = "Plural-Planner"
+	PlannerWell   = "well"
+	PlannerStuck  = "stuck"
+)
+
 // List is the envelope of every list: items in a stable order (by name unless asked otherwise).
 type List[T any] struct {
 	Items []T `json:"items"`

@@ -81,8 +81,10 @@ func lookUp(ctx context.Context, address, fix string) Result {
 type reply struct {
 	status int
 	text   string
-	clock  clock
-	tls    *tls.ConnectionState // nil without TLS
+	// planner is how the hub takes up new commits, one of v1.PlannerWell and v1.PlannerStuck.
+	planner string
+	clock   clock
+	tls     *tls.ConnectionState // nil without TLS
 }
 
 // askHub asks whether the hub is ready, as nobody.
@@ -118,6 +120,10 @@ func (x *exam) askHub(ctx context.Context) (*reply, error) {
 	r := &reply{status: answer.StatusCode, clock: newClock(answer, sent, x.Now()), tls: answer.TLS}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxHealth))
 	r.text = strings.TrimSpace(string(text))
+	r.planner = answer.Header.Get(v1.PlannerHeader)
+	if r.planner == "" && strings.Contains(r.text, "planner is stuck") { // hubs of releases before this one say it in words alone
+		r.planner = v1.PlannerStuck
+	}
 	return r, err
 }
 
@@ -142,7 +148,7 @@ func (x *exam) health(ctx context.Context) Result {
 		fault.Cause = fmt.Sprintf("%.300s", r.text)
 		return fault
 	}
-	if strings.Contains(r.text, "planner is stuck") {
+	if r.planner == v1.PlannerStuck {
 		fault := warn("plural logs hub; a restart of its pods makes it look anew", "the hub serves, and takes up no new commits")
 		fault.Cause = fmt.Sprintf("%.300s", r.text)
 		return fault

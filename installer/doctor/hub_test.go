@@ -104,10 +104,29 @@ func TestAHubThatIsWellIsSaidToBe(t *testing.T) {
 }
 
 func TestAHubWhosePlannerIsStuckIsWarnedOf(t *testing.T) {
-	server, authority := certified(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("ready: the planner is stuck: it has been at one turn for 12m0s, and what is served stays as it was\n"))
-	}), time.Now().Add(365*24*time.Hour))
-	is(t, found(t, hubEnv(server, authority, &fleetOf{status: &v1.Status{}}), false), "hub/health", Warn, "takes up no new commits", "12m0s")
+	for name, tc := range map[string]struct {
+		header, text string
+		state        State
+	}{
+		"by the header":                 {v1.PlannerStuck, "ready: no progress for 12m0s", Warn},
+		"by a hub that has words alone": {"", "ready: the planner is stuck: it has been at one turn for 12m0s", Warn},
+		"well, whatever the words are":  {v1.PlannerWell, "ready: nothing like \"planner is stuck\" for 12m0s", OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, authority := certified(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if tc.header != "" {
+					w.Header().Set(v1.PlannerHeader, tc.header)
+				}
+				_, _ = w.Write([]byte(tc.text))
+			}), time.Now().Add(365*24*time.Hour))
+			results := found(t, hubEnv(server, authority, &fleetOf{status: &v1.Status{}}), false)
+			if tc.state == OK {
+				is(t, results, "hub/health", OK, "is ready")
+				return
+			}
+			is(t, results, "hub/health", tc.state, "takes up no new commits", "12m0s")
+		})
+	}
 }
 
 func TestWhatIsWrongWithAHubsConnectionIsTold(t *testing.T) {
