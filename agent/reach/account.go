@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,11 +32,13 @@ const (
 	tokenRest = tokenLife / 2
 	// peopleRole ends the name of the ClusterRole that names whom the account may impersonate, after the account's own name.
 	peopleRole = "-people"
-	// maxAdmitted bounds that role. When it is full it begins anew, with those who come next.
+	// maxAdmitted bounds the names in that role, and maxRules its rules as JSON, in bytes: API servers keep objects of some 1.5 MB.
+	// When it is full it begins anew, with those who come next.
 	maxAdmitted = 2000
+	maxRules    = 512 << 10
 	// grantLife is how long it is believed that the role is as it was seen.
 	grantLife = time.Minute
-	// askPatience bounds one look at the role, with the wait until it counts.
+	// askPatience bounds one look at the role, with the wait for others' looks and until it counts.
 	askPatience = 10 * time.Second
 	// grantPoll is how often the API server is asked whether the role counts yet: nearly always it does after some milliseconds.
 	grantPoll = 20 * time.Millisecond
@@ -50,15 +53,30 @@ type account struct {
 	now func() time.Time
 
 	// asking lets one request after another ask for a token; mu guards what was answered.
-	asking  sync.Mutex
+	asking  turn
 	mu      sync.Mutex
 	token   string
 	expires time.Time
 	// granting lets one after another look at the role. mu guards known, the users and groups that it names, and when it was seen so.
-	granting sync.Mutex
+	granting turn
 	known    map[subject]bool
 	seen     time.Time
 }
+
+// turn is a lock that a request waits for no longer than somebody waits for the request. It has room for one value, which is there
+// while it is taken.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other requests: %w", ctx.Err())
+	}
+}
+
+func (t turn) leave() { <-t }
 
 // subject is somebody to impersonate, as RBAC has it: a resource, users or groups, and a name.
 type subject struct{ resource, name string }
@@ -75,7 +93,9 @@ func newAccount(kube *rest.Config, name string, now func() time.Time) (*account,
 		config.BearerToken = token
 		return dynamic.NewForConfig(config)
 	}
-	return &account{name: name, own: own, as: as, now: now, known: map[subject]bool{}}, nil
+	return &account{
+		name: name, own: own, as: as, now: now, known: map[subject]bool{}, asking: make(turn, 1), granting: make(turn, 1),
+	}, nil
 }
 
 // get is a token that is good. While another cannot be had, the one before is, to its end.
@@ -83,13 +103,17 @@ func (a *account) get(ctx context.Context) (string, error) {
 	if token, left := a.current(); left > tokenRest {
 		return token, nil
 	}
-	a.asking.Lock()
-	defer a.asking.Unlock()
-	token, left := a.current()
-	if left > tokenRest {
-		return token, nil // somebody else has asked meanwhile
+	err := a.asking.take(ctx)
+	if err == nil {
+		defer a.asking.leave()
 	}
-	err := a.renew(ctx)
+	token, left := a.current()
+	switch {
+	case left > tokenRest:
+		return token, nil // somebody else has asked meanwhile
+	case err == nil:
+		err = a.renew(ctx)
+	}
 	switch {
 	case err == nil:
 		token, _ = a.current()
@@ -138,13 +162,15 @@ func (a *account) admit(ctx context.Context, who *channel.Identity) error {
 	if a.knows(wanted) {
 		return nil
 	}
-	a.granting.Lock()
-	defer a.granting.Unlock()
+	ctx, done := context.WithTimeout(ctx, askPatience)
+	defer done()
+	if err := a.granting.take(ctx); err != nil {
+		return fmt.Errorf("let the account %s/%s be %s: %w", Namespace, a.name, who.GetUser(), err)
+	}
+	defer a.granting.leave()
 	if a.knows(wanted) {
 		return nil
 	}
-	ctx, done := context.WithTimeout(ctx, askPatience)
-	defer done()
 	names, err := a.grant(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("let the account %s/%s be %s: %w", Namespace, a.name, who.GetUser(), err)
@@ -177,13 +203,17 @@ func (a *account) grant(ctx context.Context, wanted []subject) (names map[subjec
 		for _, s := range wanted {
 			names[s] = true
 		}
-		if len(names) > maxAdmitted {
+		rules := rulesFor(names)
+		if len(names) > maxAdmitted || !fits(rules) {
 			names = make(map[subject]bool, len(wanted))
 			for _, s := range wanted {
 				names[s] = true
 			}
+			rules = rulesFor(names)
 		}
-		rules := rulesFor(names)
+		if !fits(rules) {
+			return fmt.Errorf("the names of one person and their groups are more than the %d bytes of a ClusterRole", maxRules)
+		}
 		if reflect.DeepEqual(role.Object["rules"], rules) {
 			return nil
 		}
@@ -234,6 +264,11 @@ func rulesFor(names map[subject]bool) any {
 		})
 	}
 	return rules
+}
+
+func fits(rules any) bool {
+	text, err := json.Marshal(rules)
+	return err == nil && len(text) <= maxRules
 }
 
 // effective returns when the API server says to the account itself that it may: what RBAC has been told it knows a little later.
