@@ -11,8 +11,10 @@ package hubkeys
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"golang.org/x/crypto/ssh"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +31,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
@@ -43,6 +47,8 @@ const (
 	keyToken      = "token"
 	keyIdentity   = "identity"
 	keyHookSecret = "hook-secret"
+	keySigning    = "signing-key"
+	keySigner     = "signing-key.pub" // for people: they verify the hub's commits with it
 	prefixRepo    = "repo."
 	prefixEdit    = "edit."
 	keyTLSCert    = "tls.crt"
@@ -64,12 +70,14 @@ const (
 	Identity Part = "identity"
 	// HookSecret is what git hosts sign their webhooks with.
 	HookSecret Part = "hook-secret"
+	// SigningKey is what the hub signs its commits with, where it believes signed ones alone.
+	SigningKey Part = "signing-key"
 	// Replicas are the certificates by which replicas know each other, with their authority.
 	Replicas Part = "replicas"
 )
 
 // Parts are all of them, in the order in which people read them.
-func Parts() []Part { return []Part{Token, Identity, HookSecret, Replicas} }
+func Parts() []Part { return []Part{Token, Identity, HookSecret, SigningKey, Replicas} }
 
 // Request is what only people know, and what they want to have anew.
 type Request struct {
@@ -212,6 +220,13 @@ func (k *Keys) provide(part Part, anew bool, r Request) (err error) {
 			return k.note(part, k.newIdentity())
 		}
 		err = bad // somebody wrote another thing there: making a new one would lock the hub out of what is sealed for it
+	case SigningKey:
+		if made = anew || len(k.data[keySigning]) == 0; made {
+			err = k.newSigningKey()
+		}
+		if err == nil {
+			err = k.publish()
+		}
 	case Replicas:
 		made, err = k.certify(anew, r.Now)
 	}
@@ -234,6 +249,29 @@ func (k *Keys) newIdentity() error {
 		return err
 	}
 	k.data[keyIdentity] = []byte(id.String() + "\n")
+	return nil
+}
+
+func (k *Keys) newSigningKey() error {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return err
+	}
+	block, err := ssh.MarshalPrivateKey(private, SecretName)
+	if err != nil {
+		return err
+	}
+	k.data[keySigning] = pem.EncodeToMemory(block)
+	return nil
+}
+
+// publish puts the public half of the signing key beside it.
+func (k *Keys) publish() error {
+	signer, err := signed.ParseSigner(k.data[keySigning])
+	if err != nil {
+		return fmt.Errorf("secret %s/%s, %q: %w", Namespace, SecretName, keySigning, err)
+	}
+	k.data[keySigner] = signer.Public()
 	return nil
 }
 

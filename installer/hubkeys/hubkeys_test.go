@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/internal/kubetest"
@@ -92,7 +93,8 @@ func TestAHubIsToldEverythingOnceAndTheSameFromThenOn(t *testing.T) {
 	}
 	before := stored(t, kube)
 	want := []string{
-		"hook-secret", "identity", "replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key", "repo.password", "repo.username", "token",
+		"hook-secret", "identity", "replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key", "repo.password", "repo.username", "signing-key",
+		"signing-key.pub", "token",
 	}
 	if got := slices.Sorted(maps.Keys(before)); !slices.Equal(got, want) {
 		t.Errorf("the Secret has %v", got)
@@ -106,6 +108,9 @@ func TestAHubIsToldEverythingOnceAndTheSameFromThenOn(t *testing.T) {
 	}
 	if recipient, err := first.Recipient(); err != nil || recipient != id.Recipient().String() {
 		t.Errorf("the public half is %s, %v", recipient, err)
+	}
+	if signer, err := signed.ParseSigner([]byte(before["signing-key"])); err != nil || string(signer.Public()) != before["signing-key.pub"] {
+		t.Errorf("the public half of the signing key is %q, %v", before["signing-key.pub"], err)
 	}
 	second := prepare(t, kube, hubkeys.Request{})
 	if second.Changed() || len(second.Made()) > 0 || !second.HasRepo() {
@@ -134,7 +139,8 @@ func TestAHubIsToldEverythingOnceAndTheSameFromThenOn(t *testing.T) {
 func TestOnlyWhatIsAskedForIsMadeAnew(t *testing.T) {
 	of := map[hubkeys.Part][]string{
 		hubkeys.Token: {"token"}, hubkeys.Identity: {"identity"}, hubkeys.HookSecret: {"hook-secret"},
-		hubkeys.Replicas: {"replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key"},
+		hubkeys.SigningKey: {"signing-key", "signing-key.pub"},
+		hubkeys.Replicas:   {"replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key"},
 	}
 	kube := start(t)
 	install(t, kube, hubkeys.Request{})
@@ -202,6 +208,20 @@ func TestAnIdentityThatCannotBeReadIsNotReplacedUnasked(t *testing.T) {
 		t.Errorf("prepared: %v", err)
 	}
 	install(t, kube, hubkeys.Request{Rotate: []hubkeys.Part{hubkeys.Identity}})
+}
+
+func TestASigningKeyThatCannotBeReadIsNotReplacedUnasked(t *testing.T) {
+	kube := start(t)
+	install(t, kube, hubkeys.Request{})
+	patch := []byte(`{"data":{"signing-key":"` + base64.StdEncoding.EncodeToString([]byte("canary")) + `"}}`)
+	if _, err := secrets(kube).Patch(t.Context(), hubkeys.SecretName, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := hubkeys.Prepare(t.Context(), kube, hubkeys.Request{})
+	if err == nil || !strings.Contains(err.Error(), `"signing-key"`) || strings.Contains(err.Error(), "canary") {
+		t.Errorf("prepared: %v", err)
+	}
+	install(t, kube, hubkeys.Request{Rotate: []hubkeys.Part{hubkeys.SigningKey}})
 }
 
 func TestTheHubsTokenIsRenewedBeforeItExpires(t *testing.T) {
