@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto/values"
@@ -114,10 +113,8 @@ func (u *up) hub(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if slices.Contains(u.keys.Made(), hubkeys.Token) { // a hub of an earlier release reads it when it starts
-		if err := u.keys.Restart(ctx, u.kube); err != nil {
-			return "", err
-		}
+	if err := u.keys.Restart(ctx, u.kube); err != nil { // most of it is read when the hub starts
+		return "", err
 	}
 	if u.Token != nil {
 		if err := u.Token(u.HubURL, u.keys.Token()); err != nil {

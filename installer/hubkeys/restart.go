@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -23,17 +25,29 @@ const (
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 // Restart has a hub that runs read what Install wrote, one replica after the other; all at once where the former keys and these
-// do not get on. A cluster without a hub has nothing to restart.
+// do not get on. It goes by what runs: a hub whose pods are all younger than the Secret is left alone, and a restart that failed
+// is made by the next one. A cluster without a hub has nothing to restart.
 func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
+	pods := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(Namespace)
+	hub := metav1.ListOptions{LabelSelector: podSelector}
+	running, err := pods.List(ctx, hub)
+	if err != nil {
+		return fmt.Errorf("look for the hub's replicas: %w", err)
+	}
+	written := k.written()
+	older := func(pod unstructured.Unstructured) bool { return !pod.GetCreationTimestamp().After(written) }
+	if !slices.ContainsFunc(running.Items, older) {
+		return nil
+	}
 	if k.together {
-		pods := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(Namespace)
-		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: podSelector}); err != nil {
+		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, hub); err != nil {
 			return fmt.Errorf("restart the hub's replicas: %w", err)
 		}
 		return nil
 	}
+	// The same text for the same Secret: a restart that is under way does not begin anew.
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{annotationRestarted: time.Now().UTC().Format(time.RFC3339)},
+		"annotations": map[string]string{annotationRestarted: written.UTC().Format(time.RFC3339)},
 	}}}})
 	if err != nil {
 		return fmt.Errorf("restart the hub: %w", err)
@@ -44,4 +58,18 @@ func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
 		return fmt.Errorf("restart the hub: %w", err)
 	}
 	return nil
+}
+
+// written is when the Secret was last written from here, by the clock of the API server, which tells the age of pods too.
+func (k *Keys) written() time.Time {
+	var last time.Time
+	if k.old == nil {
+		return last
+	}
+	for _, by := range k.old.GetManagedFields() {
+		if by.Manager == fieldManager && by.Time != nil && by.Time.After(last) {
+			last = by.Time.Time
+		}
+	}
+	return last
 }

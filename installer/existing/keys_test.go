@@ -1,0 +1,131 @@
+package existing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/pluralsh/plural/installer/hubkeys"
+	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// flaky is a way to an API server on which a restart is lost while it is down.
+type flaky struct {
+	http.RoundTripper
+	down atomic.Bool
+}
+
+func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.down.Load() && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/statefulsets/") {
+		return nil, errors.New("connection lost")
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+// set is a hub's, as far as the API server is concerned.
+const set = `{
+  "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "plural-hub"},
+  "spec": {
+    "serviceName": "plural-hub", "selector": {"matchLabels": {"app.kubernetes.io/name": "plural-hub"}},
+    "template": {
+      "metadata": {"labels": {"app.kubernetes.io/name": "plural-hub"}},
+      "spec": {
+        "terminationGracePeriodSeconds": 0,
+        "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{
+          "name": "hub", "image": "example.com/hub:1",
+          "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}
+        }]
+      }
+    }
+  }
+}`
+
+func TestARestartThatFailedIsMadeByTheNextRunAndByNoneAfterIt(t *testing.T) {
+	cluster := kubetest.Start(t)
+	way := &flaky{}
+	cluster.RESTConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		way.RoundTripper = next
+		return way
+	})
+	kube, err := dynamic.NewForConfig(cluster.RESTConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-fleet.OperatorLifetime)
+	keys, err := hubkeys.Prepare(t.Context(), kube, hubkeys.Request{Now: func() time.Time { return long }})
+	if err == nil {
+		err = keys.Install(t.Context(), kube)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, hubkeys.Namespace, hubkeys.SecretName)
+
+	statefulSets := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
+	hub := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(set), &hub.Object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.Resource(statefulSets).Namespace(hubkeys.Namespace).Create(t.Context(), hub, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.RemoveLater(t, statefulSets, hubkeys.Namespace, "plural-hub")
+	before := pod(t, kube, "")
+
+	run := func() error {
+		_, err := (&up{kube: kube}).hub(t.Context())
+		return err
+	}
+	way.down.Store(true)
+	if err := run(); err == nil || !strings.Contains(err.Error(), "restart the hub") {
+		t.Fatalf("a run whose restart is lost says %v", err)
+	}
+	way.down.Store(false)
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	after := pod(t, kube, before)
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	is, err := kube.Resource(statefulSets).Namespace(hubkeys.Namespace).Get(t.Context(), "plural-hub", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is.GetGeneration() != 2 || pod(t, kube, "") != after {
+		t.Errorf("a run with nothing to do restarts the hub: it is of generation %d", is.GetGeneration())
+	}
+}
+
+// pod waits for the hub's, another than the former, and gives its UID.
+func pod(t *testing.T, kube dynamic.Interface, former string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	pods := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(hubkeys.Namespace)
+	for {
+		found, err := pods.Get(ctx, "plural-hub-0", metav1.GetOptions{})
+		if err == nil && string(found.GetUID()) != former && found.GetDeletionTimestamp() == nil {
+			return string(found.GetUID())
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("no pod of the hub in place of %q: %v", former, err)
+		case <-ticker.C:
+		}
+	}
+}
