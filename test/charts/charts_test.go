@@ -319,6 +319,7 @@ func TestEveryKindOfHubIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 		{"no-volume", values{"storage": values{"enabled": false}}},
 		{"tls", values{"tls": true, "service": values{"type": "LoadBalancer", "port": 443, "annotations": values{"a/b": "c"}}}},
 		{"edits", values{"edits": true, "url": "https://hub.example.com"}},
+		{"keys", values{"repo": values{"keys": []any{"ssh-ed25519 AAAA ada", "ssh-ed25519 BBBB eve"}, "floor": strings.Repeat("c", 40)}}},
 		{"placed", values{
 			"nodeSelector": values{"kubernetes.io/os": "linux"}, "tolerations": []any{
 				"dedicated=hub:NoSchedule", "gpu:NoExecute",

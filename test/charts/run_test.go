@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -302,6 +304,65 @@ func TestAHubThatDoesNotStartIsGoneBackFrom(t *testing.T) {
 		return s.Phase == "failed" && strings.Contains(s.Message, "not every replica of the new hub became ready")
 	})
 }
+
+func TestAHubThatBelievesNoCommitIsGoneBackFrom(t *testing.T) {
+	f := install(t, values{})
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("the agent takes the hub in", func() bool { return f.seen("hub").well() })
+	verifying := values{"repo": values{"keys": []any{stranger}}}
+	merge(verifying, f.values)
+	f.service("hub", verifying)
+	f.push()
+	verifies := func() bool {
+		return slices.ContainsFunc(f.pods("plural-hub"), func(p corev1.Pod) bool { return p.Labels["plural.sh/repo-keys"] != "" })
+	}
+	f.eventually("the new hub is tried", verifies)
+	f.eventually("the former hub is back", func() bool { return len(f.pods("plural-hub")) == 1 && !verifies() })
+	f.eventually("it serves, and says why", func() bool {
+		s := f.seen("hub")
+		return s.Phase == "failed" && strings.Contains(s.Message, "not every replica of the new hub became ready")
+	})
+}
+
+func TestThreeReplicasTurnToSignedCommitsTogether(t *testing.T) {
+	needs.Program(t, "ssh-keygen", "openssh-client")
+	f := install(t, values{"replicas": 3})
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("the agent takes the hub in", func() bool { return f.seen("hub").well() })
+	key := filepath.Join(t.TempDir(), "ada")
+	f.run("", "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
+	public, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"gpg.format": "ssh", "user.signingKey": key, "commit.gpgSign": "true"} {
+		f.run(f.repo, "git", "config", name, value)
+	}
+	merge(f.values, values{"repo": values{"keys": []any{string(public)}}})
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("all of them verify, and are well", func() bool {
+		verify := 0
+		for _, p := range f.pods("plural-hub") {
+			if p.Labels["plural.sh/repo-keys"] != "" {
+				verify++
+			}
+		}
+		return verify == 3 && f.seen("hub").well()
+	})
+	set, err := f.resource("apps/v1", "StatefulSet", identity.Namespace).Get(t.Context(), "plural-hub", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set.GetGeneration() != 1 {
+		t.Error("they were replaced one after the other: one that believes everybody stood beside one that does not")
+	}
+}
+
+// stranger is the public key of somebody who has signed nothing.
+const stranger = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK3pS3qtzdndXZlRHm2F2R6gzBVKZzhRsg45y8v61+q9 eve"
 
 // image is what a workload names.
 func (f *fleet) image(kind, name string) string {

@@ -104,7 +104,12 @@ func (k *kept) begin() {
 	k.plural("package", "set", "agent", "--yes")
 	k.plural("cluster", "register", "canary", "--context", "canary", "--kubeconfig", k.kubeconfig, "--tag", "canary=true")
 	k.plural("cluster", "register", "edge", "--context", "far", "--kubeconfig", k.kubeconfig)
+	k.token = k.told("token")
+}
 
+// told is what the hub is told beside git under a key.
+func (k *kept) told(key string) string {
+	k.Helper()
 	object, err := k.mgmt.Dynamic.Resource(secrets).Namespace("plural-system").Get(k.Context(), "plural-hub", metav1.GetOptions{})
 	if err != nil {
 		k.Fatal(err)
@@ -113,7 +118,7 @@ func (k *kept) begin() {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &secret); err != nil {
 		k.Fatal(err)
 	}
-	k.token = string(secret.Data["token"])
+	return string(secret.Data[key])
 }
 
 // policy writes an Installation.

@@ -14,6 +14,13 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | tr
 app.kubernetes.io/name: plural-hub
 {{- end -}}
 
+{{/* A label for the keys that are believed: with others, pods are made anew. */}}
+{{- define "hub.believes" -}}
+{{- with .Values.repo.keys -}}
+plural.sh/repo-keys: {{ toJson . | sha256sum | trunc 40 | quote }}
+{{- end -}}
+{{- end -}}
+
 {{/* One toleration as Kubernetes has it, of one or of KEY=VALUE:EFFECT. */}}
 {{- define "hub.toleration" -}}
 {{- if kindIs "string" . -}}
