@@ -45,6 +45,8 @@ type Options struct {
 	NoLoopback bool
 	// Credentials are shown to the URL's host only. For ssh they must hold a private key and the host's keys.
 	Credentials outbound.Credentials
+	// Branches says that short refs are branches: a tag of the same name counts for nothing.
+	Branches bool
 	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.
 	Submodules string
 	// Check judges the signature of what a ref names: the tag's, of the same name, or the branch's commit's. Nil judges nothing.
@@ -166,12 +168,12 @@ func (s *Source) redact(err error) error {
 }
 
 func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
-	look, problems := lookFor(refs)
+	look, problems := lookFor(refs, s.options.Branches)
 	at, server, empty, err := s.look(ctx, look)
 	if err != nil {
 		return mirror.Answer{}, err
 	}
-	found, names, missing := resolve(refs, at, empty)
+	found, names, missing := resolve(refs, s.options.Branches, at, empty)
 	problems = append(problems, missing...)
 	defer s.forget(refs, found)
 	j := &job{server: server, refs: refs, names: names, into: into, haves: haves(refs, into), hinted: s.hinted.Swap(false)}

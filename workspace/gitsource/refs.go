@@ -18,20 +18,22 @@ var (
 	errName  = errors.New("not the name of a branch, a tag or a commit")
 )
 
-// candidates are the full names that a ref may mean, in git's own order: a full name, a tag, a branch.
-func candidates(ref string) []string {
-	if ref == "" || ref == "HEAD" {
+// candidates are the full names that a ref may mean, in git's own order: a tag, a branch. A full name means nothing else: whoever
+// may push branches would else put one in the place of a tag that is not there. Where refs are branches no tag takes the place of one.
+func candidates(ref string, branches bool) []string {
+	switch {
+	case ref == "" || ref == "HEAD":
 		return []string{"HEAD"}
+	case strings.HasPrefix(ref, "refs/"):
+		return []string{ref}
+	case branches:
+		return []string{"refs/heads/" + ref}
 	}
-	names := []string{"refs/tags/" + ref, "refs/heads/" + ref}
-	if strings.HasPrefix(ref, "refs/") {
-		names = append([]string{ref}, names...)
-	}
-	return names
+	return []string{"refs/tags/" + ref, "refs/heads/" + ref}
 }
 
 // lookFor leaves out, as problems, names that no ref can have: they never reach the server.
-func lookFor(refs []string) (lookout, []error) {
+func lookFor(refs []string, branches bool) (lookout, []error) {
 	look := lookout{names: map[string]bool{}, ids: map[string]bool{}}
 	var problems []error
 	for _, ref := range refs {
@@ -41,7 +43,7 @@ func lookFor(refs []string) (lookout, []error) {
 		case !validName(ref):
 			problems = append(problems, &mirror.RefError{Ref: ref, Err: errName})
 		default:
-			for _, name := range candidates(ref) {
+			for _, name := range candidates(ref, branches) {
 				look.names[name] = true
 			}
 		}
@@ -73,14 +75,14 @@ func (l lookout) prefixes() []string {
 
 // resolve finds the object that each ref names, and the full name by which it does; a commit has none. What it leaves out, it
 // gives as problems.
-func resolve(refs []string, at map[string]string, empty bool) (found, names map[string]string, problems []error) {
+func resolve(refs []string, branches bool, at map[string]string, empty bool) (found, names map[string]string, problems []error) {
 	found, names = make(map[string]string, len(refs)), make(map[string]string, len(refs))
 	for _, ref := range refs {
 		switch {
 		case isID(ref):
 			found[ref] = ref
 		case validName(ref):
-			if name := firstOf(at, candidates(ref)); name != "" {
+			if name := firstOf(at, candidates(ref, branches)); name != "" {
 				found[ref], names[ref] = at[name], name
 				continue
 			}

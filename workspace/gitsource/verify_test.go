@@ -153,6 +153,17 @@ func TestASignedTagCountsUnderItsOwnNameOnly(t *testing.T) {
 	}
 }
 
+func TestABranchPassesForNoTagThatIsNamedInFull(t *testing.T) {
+	r, _, o := signing(t)
+	r.git("update-ref", "refs/heads/refs/tags/v1.0.0", "HEAD")
+	m := follow(t, o)
+	_, err := m.try("refs/tags/v1.0.0")
+	m.says(err, "no such branch or tag")
+	if _, err := m.Snapshot("refs/tags/v1.0.0"); err == nil {
+		t.Error("it is served")
+	}
+}
+
 func TestALightweightTagOfASignedCommitIsNotBelieved(t *testing.T) {
 	r, _, o := signing(t)
 	r.git("tag", "v1")
