@@ -196,6 +196,24 @@ func TestBranchThatGoesBackToTheCommitBeingServedIsRefusedNoMore(t *testing.T) {
 	p.serves(good)
 }
 
+// Who may make tags need not be who may push to the branch.
+func TestATagOfTheBranchesNameIsNotServed(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(twoServices(nil)))
+	tagged := o.git(o.work, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "what nobody merged")
+	o.git(o.work, "push", "-q", "origin", tagged+":refs/tags/main")
+	merged := o.git(o.work, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "what was merged")
+	o.git(o.work, "push", "-q", "origin", merged+":refs/heads/main")
+	until(t, "the branch is served", func() bool {
+		now := p.plan().desired.Head.ID
+		if now == tagged {
+			t.Fatal("a tag is served in the branch's place")
+		}
+		return now == merged
+	})
+}
+
 func TestCommitElsewhereChangesNoRoot(t *testing.T) {
 	o := newOrigin(t)
 	p := plans(t, o, t.TempDir())

@@ -80,6 +80,7 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
 				URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check, DescendsFrom: o.RepoDescendsFrom,
+				Branches: true, // who may make tags need not be who may push to the branch
 			}
 			if o.RepoFollowRewinds {
 				own.Rewinds = gitsource.RewindsFollow
