@@ -65,7 +65,7 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 	}
 	var verdict error
 	err = s.look(ctx, historyDepth, func(tip *workspace.Tip) error {
-		verdict = s.below(tip, o.Payload)
+		verdict = s.below(tip, o)
 		return nil
 	})
 	if err != nil {
@@ -83,12 +83,12 @@ func (s *signatures) tip(tip *workspace.Tip) error {
 	if _, err := s.people.Git(o); err == nil {
 		return nil
 	}
-	return s.below(tip, o.Payload)
+	return s.below(tip, o)
 }
 
-// below follows the hub's commits down, from the one with this payload to the last that a person signed, and looks at what changed
-// since.
-func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
+// below follows the hub's commits down, from one of them to the last that a person signed, and looks at what changed since. What
+// lies above it, and where history is cut, is the git host's word: it decides nothing.
+func (s *signatures) below(tip *workspace.Tip, from signed.Object) error {
 	past, err := tip.Past()
 	if err != nil {
 		return err
@@ -96,11 +96,11 @@ func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
 	top := ""
 	for _, p := range past {
 		o, err := tip.Signed(p.ID)
+		if top == "" && (err != nil || !bytes.Equal(o.Payload, from.Payload) || !bytes.Equal(o.Signature, from.Signature)) {
+			continue // pushed since
+		}
 		if err != nil {
 			return err
-		}
-		if top == "" && !bytes.Equal(o.Payload, payload) {
-			continue // pushed since
 		}
 		if top == "" {
 			top = p.ID
@@ -119,7 +119,8 @@ func (s *signatures) below(tip *workspace.Tip, payload []byte) error {
 	if top == "" {
 		return fmt.Errorf("%w: the branch has moved on", gitsource.ErrUndecided)
 	}
-	return fmt.Errorf("the last %d commits are the hub's own: somebody has to sign one: git commit --allow-empty -S", len(past))
+	return fmt.Errorf("%w: the last %d commits are the hub's own: somebody has to sign one: git commit --allow-empty -S",
+		gitsource.ErrUndecided, len(past))
 }
 
 // covered wants the hub's commits since one of a person to change what the hub may, and nothing else.

@@ -1,6 +1,9 @@
 package hubsvc
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -9,7 +12,11 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/gitsource"
 )
 
 // signingKey makes a private SSH key, and returns its file.
@@ -155,4 +162,52 @@ func TestTheHubsKeyTakesNobodyBackByAMerge(t *testing.T) {
 		}
 		return strings.Contains(hub.listed(".").Error, "is a merge")
 	})
+}
+
+// What a branch was verified at counts for what may come after, so nobody who pushes may make it count no more.
+func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
+	hub, o, opts, _, _ := signingHub(t)
+	code, done, refused := hub.edit("suspend", "web", v1.EditRequest{})
+	if code != http.StatusOK {
+		t.Fatalf("%d %+v", code, refused)
+	}
+	o.git(o.work, "fetch", "-q", "origin")
+	commit := o.git(o.bare, "cat-file", "commit", done.Commit) + "\n"
+	own, err := signed.Split("commit", []byte(commit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(ctx context.Context, depth int, look func(*workspace.Tip) error) error {
+		remote := &workspace.Remote{URL: o.bare, Branch: "main", Dir: t.TempDir()}
+		return remote.Look(ctx, depth, look)
+	}
+	h, err := newSignatures(&opts, look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.check(t.Context(), own); err != nil {
+		t.Fatalf("the hub's own commit: %v", err)
+	}
+	put := func(text string) string {
+		return strings.TrimSpace(walktest.Feed(t, o.work, text, "hash-object", "-t", "commit", "-w", "--stdin", "--literally"))
+	}
+	tops := map[string]func() string{
+		"a hundred commits": func() string {
+			top := done.Commit
+			for i := range historyDepth - 1 {
+				top = o.git(o.work, "commit-tree", done.Commit+"^{tree}", "-p", top, "-m", fmt.Sprint(i))
+			}
+			return top
+		},
+		"the same without its signature": func() string { return put(string(own.Payload)) },
+		"one that says two things": func() string {
+			return put(strings.Replace(commit, "parent ", "tree "+strings.Repeat("0", 40)+"\nparent "+done.Commit+"\nparent ", 1))
+		},
+	}
+	for name, top := range tops {
+		o.git(o.work, "push", "-q", "-f", "origin", top()+":refs/heads/main")
+		if err := h.check(t.Context(), own); err != nil && !errors.Is(err, gitsource.ErrUndecided) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
