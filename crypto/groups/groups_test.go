@@ -942,3 +942,16 @@ func TestKeyringServesManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestKeysThatAreADeviceAreNotOpened(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := &fstest.MapFile{Data: []byte(key.Recipient().String() + "\n"), Mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}
+	for _, name := range []string{PersonFile("alice"), RecipientFile("prod")} {
+		if _, err := Load(fstest.MapFS{name: file}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

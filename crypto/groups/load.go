@@ -257,6 +257,9 @@ func readDir(files fs.FS, dir string) ([]fs.DirEntry, error) {
 }
 
 func readBounded(files fs.FS, name string, most int64) ([]byte, error) {
+	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() { // which may never end
+		return nil, fmt.Errorf("%s: not a regular file: put the file itself there", name)
+	}
 	file, err := files.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)

@@ -69,8 +69,12 @@ type Pattern struct {
 	Line int
 }
 
-// Load reads File from a repository's root. The error is ErrNone when there is no such file.
+// Load reads File from a repository's root. The error is ErrNone when there is no such file. What only looks like one, such as a link
+// to a terminal, is not opened: it may never end.
 func Load(fsys fs.FS) (*Policy, error) {
+	if info, err := fs.Stat(fsys, File); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file: put the file itself there", File)
+	}
 	file, err := fsys.Open(File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone

@@ -368,3 +368,10 @@ func TestCheckNameTakesWhatIsAFileOnEverySystem(t *testing.T) {
 		}
 	}
 }
+
+func TestAPolicyThatIsADeviceIsNotOpened(t *testing.T) {
+	device := fstest.MapFS{File: {Data: []byte(sealYAML("groups: []")), Mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}}
+	if _, err := Load(device); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}

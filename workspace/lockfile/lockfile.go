@@ -86,6 +86,9 @@ const restore = "take back what was changed: git checkout " + File
 // Load reads the lock of the installation repo at the root of fsys. A repository without one has an empty lock. A file that is
 // no lock is an *Error.
 func Load(fsys fs.FS) (*Lock, error) {
+	if info, err := fs.Stat(fsys, File); err == nil && !info.Mode().IsRegular() { // which may never end
+		return nil, &Error{Message: "it is not a regular file", Fix: restore}
+	}
 	file, err := fsys.Open(File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Lock{}, nil

@@ -2,6 +2,7 @@ package lockfile
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -141,4 +142,11 @@ func FuzzParse(f *testing.F) {
 			t.Error(cmp.Diff(l, again))
 		}
 	})
+}
+
+func TestALockThatIsADeviceIsNotOpened(t *testing.T) {
+	device := fstest.MapFS{File: {Data: []byte(sampleText), Mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}}
+	if _, err := Load(device); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -72,6 +72,11 @@ func Lists() []string {
 // Load reads the views at the root of files, by their keys; there are none without the file. When people's input is to blame the error
 // is a fleet.Errors; anything else comes from files.
 func Load(files fs.FS) ([]View, error) {
+	if info, err := fs.Stat(files, File); err == nil && !info.Mode().IsRegular() { // which may never end
+		faults := &strict.Faults{}
+		faults.Add(fleet.Position{File: File}, "put the file itself here", "not a regular file")
+		return nil, faults.Err()
+	}
 	file, err := files.Open(File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

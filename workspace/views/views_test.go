@@ -2,6 +2,7 @@ package views_test
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,5 +97,12 @@ func write(t *testing.T, name string, text []byte) {
 	}
 	if err := os.WriteFile(name, text, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestViewsThatAreADeviceAreNotOpened(t *testing.T) {
+	device := fstest.MapFS{views.File: {Data: []byte(head + "spec: {views: []}\n"), Mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}}
+	if _, err := views.Load(device); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
 	}
 }
