@@ -13,6 +13,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // Proposed is a commit that was pushed as a branch of its own.
@@ -174,7 +176,10 @@ func (r *Repo) Resolve(revision string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id, err := g.ResolveRevision(plumbing.Revision(revision))
+	id, err := snapshot.Resolve(g, revision)
+	if ambiguous := new(snapshot.AmbiguousError); errors.As(err, &ambiguous) {
+		return "", err
+	}
 	if err != nil {
 		return "", &Error{Message: fmt.Sprintf("there is no commit %q here", revision), Fix: "git log --oneline", Err: err}
 	}

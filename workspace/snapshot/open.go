@@ -21,11 +21,49 @@ func Open(dir, revision string) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := repo.ResolveRevision(plumbing.Revision(revision))
+	id, err := Resolve(repo, revision)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: find revision %q: %w", dir, revision, err)
 	}
 	return Of(repo.Storer, Hash(id.String()))
+}
+
+// AmbiguousError says that a short name is a tag's, and that of a branch too. Git takes the tag, which others may be allowed to
+// push.
+type AmbiguousError struct {
+	Name   string
+	Branch plumbing.ReferenceName
+}
+
+// Error names both.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%q is both a tag and the branch %s", e.Name, e.Branch)
+}
+
+// Fix says how each of them is written.
+func (e *AmbiguousError) Fix() string {
+	return fmt.Sprintf("write %s, or refs/tags/%s", e.Branch, e.Name)
+}
+
+// Resolve is the id of the commit that a revision names, as git has it. A name that is ambiguous is an *AmbiguousError.
+func Resolve(repo *git.Repository, revision string) (plumbing.Hash, error) {
+	name := revision
+	if end := strings.IndexAny(name, "~^@:"); end >= 0 { // main~2
+		name = name[:end]
+	}
+	if _, err := repo.Storer.Reference(plumbing.NewTagReferenceName(name)); err == nil {
+		for _, full := range []string{"refs/heads/" + name, "refs/remotes/" + name, "refs/remotes/" + name + "/HEAD"} {
+			branch := plumbing.ReferenceName(full)
+			if _, err := repo.Storer.Reference(branch); err == nil {
+				return plumbing.ZeroHash, &AmbiguousError{name, branch}
+			}
+		}
+	}
+	id, err := repo.ResolveRevision(plumbing.Revision(revision))
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return *id, nil
 }
 
 // At takes a snapshot of a commit by its id, whatever branches and tags the repository has.

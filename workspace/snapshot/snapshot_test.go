@@ -125,6 +125,28 @@ func TestACommitIsOpenedByItsIDAndByNoTagOfThatName(t *testing.T) {
 	}
 }
 
+func TestATagTakesTheNameOfNoBranch(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a", "1")
+	r.git("update-ref", "refs/remotes/origin/main", "HEAD")
+	r.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+	for _, name := range []string{"main", "origin/main", "origin"} {
+		r.git("tag", name)
+		var ambiguous *AmbiguousError
+		for _, revision := range []string{name, name + "~0"} {
+			if _, err := Open(r.dir, revision); !errors.As(err, &ambiguous) {
+				t.Errorf("%s: got %v", revision, err)
+			}
+		}
+		for _, revision := range []string{"HEAD", "refs/tags/" + name, ambiguous.Branch.String()} {
+			if _, err := Open(r.dir, revision); err != nil {
+				t.Errorf("%s: %v", revision, err)
+			}
+		}
+		r.git("tag", "-d", name)
+	}
+}
+
 func TestTreesThatGitWouldNotWriteAreRefusedByName(t *testing.T) {
 	r := newRepo(t)
 	r.commit("a", "1")
