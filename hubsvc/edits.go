@@ -161,7 +161,7 @@ func (h *hub) commit(ctx context.Context, p workspace.Proposal, plan func(*works
 		p.Depth = historyDepth
 		free := plan
 		plan = func(tip *workspace.Tip) (*workspace.Plan, error) {
-			if err := s.tip(tip); err != nil {
+			if err := s.tip(ctx, tip); err != nil {
 				h.Log.Warn("the hub does not commit on what it does not believe", "commit", tip.ID, "error", err)
 				return nil, &amend.Error{
 					Message: "the newest commit of the installation repo is signed by nobody whom the hub believes",

@@ -65,7 +65,7 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 	}
 	var verdict error
 	err = s.look(ctx, historyDepth, func(tip *workspace.Tip) error {
-		verdict = s.below(tip, o)
+		verdict = s.below(ctx, tip, o)
 		return nil
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 }
 
 // tip judges what the hub is about to commit on: a commit of its own would vouch for it.
-func (s *signatures) tip(tip *workspace.Tip) error {
+func (s *signatures) tip(ctx context.Context, tip *workspace.Tip) error {
 	o, err := tip.Signed(tip.ID)
 	if err != nil {
 		return err
@@ -83,12 +83,12 @@ func (s *signatures) tip(tip *workspace.Tip) error {
 	if _, err := s.people.Git(o); err == nil {
 		return nil
 	}
-	return s.below(tip, o)
+	return s.below(ctx, tip, o)
 }
 
 // below follows the hub's commits down, from one of them to the last that a person signed, and looks at what changed since. What
 // lies above it, and where history is cut, is the git host's word: it decides nothing.
-func (s *signatures) below(tip *workspace.Tip, from signed.Object) error {
+func (s *signatures) below(ctx context.Context, tip *workspace.Tip, from signed.Object) error {
 	past, err := tip.Past()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *signatures) below(tip *workspace.Tip, from signed.Object) error {
 		}
 		_, unknown := s.people.Git(o)
 		if unknown == nil {
-			return s.covered(tip, p.ID, top)
+			return s.covered(ctx, tip, p.ID, top)
 		}
 		if _, foreign := s.ownKeys.Git(o); foreign != nil {
 			return fmt.Errorf("commit %.12s, below the hub's own: %w", p.ID, unknown)
@@ -124,8 +124,8 @@ func (s *signatures) below(tip *workspace.Tip, from signed.Object) error {
 }
 
 // covered wants the hub's commits since one of a person to change what the hub may, and nothing else.
-func (s *signatures) covered(tip *workspace.Tip, from, to string) error {
-	changes, err := commits.Of(tip.Objects()).Changes(from, to, commits.Scope{})
+func (s *signatures) covered(ctx context.Context, tip *workspace.Tip, from, to string) error {
+	changes, err := commits.Of(tip.Objects()).Changes(ctx, from, to, commits.Scope{})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -168,6 +169,9 @@ func (f *form) stands(path string, stored []byte) error {
 	return err
 }
 
+// maxSealed bounds the files that must be sealed together, in bytes: they are held in memory while they are sealed anew.
+const maxSealed = 64 << 20
+
 // Sealed is what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk: path
 // to content. What is not sealed although it must be is there too, as it is.
 func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
@@ -183,32 +187,31 @@ func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
 	if err != nil || h.tree == nil {
 		return nil, err
 	}
-	return h.sealed(f, func(string) bool { return true })
+	found, total := map[string][]byte{}, 0
+	err = h.sealed(context.Background(), f, func(path string, e entry) error { // a plan of who reads what has no context
+		stored, err := readBlob(h.git.Storer, e.hash)
+		if err != nil {
+			return err
+		}
+		if total += len(stored); total > maxSealed {
+			return refuse("see whether "+policy.File+" means all of them",
+				"the files that must be sealed are larger than %d MiB together, counted at %.300q", maxSealed>>20, path)
+		}
+		found[path] = stored
+		return nil
+	})
+	return found, err
 }
 
-// sealed are those of the wanted files that must be sealed, as git keeps them at the tip.
-func (h *head) sealed(f *form, wanted func(path string) bool) (map[string][]byte, error) {
-	found := map[string][]byte{}
-	files, err := differing(h.git.Storer, nil, h.tree)
-	if err != nil {
-		return nil, fmt.Errorf("walk tree %s: %w", h.tree.Hash, err)
-	}
-	for path, e := range files {
-		if !e.mode.IsFile() || !wanted(path) {
-			continue
-		}
+// sealed tells each file of the tip that must be sealed.
+func (h *head) sealed(ctx context.Context, f *form, each func(path string, e entry) error) error {
+	return differing(ctx, h.git.Storer, nil, h.tree, func(path string, e entry) error {
 		sealed, err := f.seals(path)
-		if err != nil {
-			return nil, err
+		if err != nil || !sealed || !e.mode.IsFile() {
+			return err
 		}
-		if !sealed {
-			continue
-		}
-		if found[path], err = readBlob(h.git.Storer, e.hash); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+		return each(path, e)
+	})
 }
 
 // GitDir is git's folder of the work tree: .git, or that of a linked work tree.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 // entry is a file in a tree; the zero hash means that it is gone.
@@ -66,6 +69,20 @@ func find(tree *object.Tree, path string) (e entry, ok bool, err error) {
 		return entry{}, false, fmt.Errorf("look up %q: %w", path, err)
 	}
 	return entry{found.Hash, found.Mode}, true, nil
+}
+
+// differing tells each file that is not the same in two trees, as it is in the later one. A tree that is nil has none.
+func differing(ctx context.Context, s storer.EncodedObjectStorer, old, now *object.Tree, each func(path string, e entry) error) error {
+	read := treediff.Reader(s)
+	side := func(t *object.Tree) treediff.Tree {
+		if t == nil {
+			return treediff.Tree{}
+		}
+		return treediff.Tree{Root: t.Hash, Read: read}
+	}
+	return treediff.Compare(ctx, side(old), side(now), nil, func(c treediff.Change) error {
+		return each(c.Path, entry{c.After.Hash, c.After.Mode})
+	})
 }
 
 // writeTree stores base with files put into it, and names it. Folders that become empty vanish.

@@ -1,10 +1,10 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +18,7 @@ import (
 // sealedAll refuses to push a commit that holds in clear what must be sealed, and a tip that these commits leave with a file
 // that is sealed for others than it should be. No hook runs on the way, and people may have made commits that nobody
 // looked at.
-func (h *head) sealedAll(f *form, remote string) error {
+func (h *head) sealedAll(ctx context.Context, f *form, remote string) error {
 	if f.vault == nil {
 		return nil
 	}
@@ -35,44 +35,67 @@ func (h *head) sealedAll(f *form, remote string) error {
 	}
 	commits := object.NewCommitPreorderIter(h.commit, nil, append(known, shared...))
 	defer commits.Close()
-	brought := map[string]bool{}
+	b := brought{form: f, sealed: map[string]bool{}}
 	for {
 		c, err := commits.Next()
 		if errors.Is(err, io.EOF) {
-			return h.standing(f, brought)
+			return h.standing(ctx, b)
 		}
 		if err != nil {
 			return fmt.Errorf("look through commits to push: %w", err)
 		}
-		files, err := h.changedBy(c)
-		if err != nil {
+		if err := h.changedBy(ctx, c, func(path string, e entry) error { return b.add(h, c, path, e) }); err != nil {
 			return err
-		}
-		if err := h.sealedIn(f, c, files); err != nil {
-			return err
-		}
-		for path := range files {
-			brought[path] = true
 		}
 	}
 }
 
-// standing judges the tip: the files that these commits brought, and all when they changed who reads what.
-func (h *head) standing(f *form, brought map[string]bool) error {
-	rewritten := false
-	for path := range brought {
-		rewritten = rewritten || path == policy.File || strings.HasPrefix(path, ".plural/groups/") && strings.HasSuffix(path, "/recipient.txt")
+// brought is what the commits of a push change of what must be sealed.
+type brought struct {
+	form *form
+	// sealed are the files, rewritten says that who reads what changed.
+	sealed    map[string]bool
+	rewritten bool
+}
+
+// add refuses a file that a commit holds in clear.
+func (b *brought) add(h *head, c *object.Commit, path string, e entry) error {
+	b.rewritten = b.rewritten || path == policy.File || strings.HasPrefix(path, ".plural/groups/") && strings.HasSuffix(path, "/recipient.txt")
+	sealed, err := b.form.seals(path)
+	if err != nil || !sealed {
+		return err
 	}
-	files, err := h.sealed(f, func(path string) bool { return rewritten || brought[path] })
+	b.sealed[path] = true
+	if e.hash.IsZero() || !e.mode.IsFile() {
+		return nil
+	}
+	text, err := readBlob(h.git.Storer, e.hash)
 	if err != nil {
 		return err
 	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		if err := f.stands(path, files[path]); err != nil {
-			return refuse("plural crypto encrypt "+path+", then git add it and git commit --amend --no-edit", "nothing was pushed: %v", err)
-		}
+	if b.form.check(path, text) != nil {
+		return refuse("seal it, and take the commit out of the branch: plural crypto encrypt "+path+
+			", then git rebase -i; the value is known to everybody who can read a copy of it",
+			"commit %.7s holds %q in clear, and nothing was pushed", c.Hash, path)
 	}
 	return nil
+}
+
+// standing judges the tip: the files that these commits brought, and all when they changed who reads what.
+func (h *head) standing(ctx context.Context, b brought) error {
+	return h.sealed(ctx, b.form, func(path string, e entry) error {
+		if !b.rewritten && !b.sealed[path] {
+			return nil
+		}
+		stored, err := readBlob(h.git.Storer, e.hash)
+		if err != nil {
+			return err
+		}
+		if err := b.form.stands(path, stored); err != nil {
+			return refuse("plural crypto encrypt "+path+", then git add it and git commit --amend --no-edit", "nothing was pushed: %v", err)
+		}
+		return nil
+	})
 }
 
 // tips are the commits that the remote is known to have.
@@ -116,46 +139,24 @@ func (h *head) shared(remote string) ([]plumbing.Hash, error) {
 	return hashes, nil
 }
 
-// sealedIn looks at the files that a commit changes.
-func (h *head) sealedIn(f *form, c *object.Commit, files map[string]entry) error {
-	for path, e := range files {
-		sealed, err := f.seals(path)
-		if err != nil {
-			return err
-		}
-		if !sealed || e.hash.IsZero() || !e.mode.IsFile() {
-			continue
-		}
-		text, err := readBlob(h.git.Storer, e.hash)
-		if err != nil {
-			return err
-		}
-		if f.check(path, text) != nil {
-			return refuse("seal it, and take the commit out of the branch: plural crypto encrypt "+path+", then git rebase -i; the value is known to everybody who can read a copy of it",
-				"commit %.7s holds %q in clear, and nothing was pushed", c.Hash, path)
-		}
-	}
-	return nil
-}
-
-// changedBy are the files that a commit changes against its first parent; all of a commit's without one.
-func (h *head) changedBy(c *object.Commit) (map[string]entry, error) {
+// changedBy tells each file that a commit changes against its first parent; all of a commit's without one.
+func (h *head) changedBy(ctx context.Context, c *object.Commit, each func(path string, e entry) error) error {
+	var old *object.Tree
 	if c.NumParents() > 0 {
 		parent, err := c.Parent(0)
 		if err == nil {
-			return changes(h.git.Storer, parent, c)
+			old, err = parent.Tree()
 		}
-		if !errors.Is(err, plumbing.ErrObjectNotFound) { // where a shallow clone ends
-			return nil, fmt.Errorf("read commit %s: %w", c.ParentHashes[0], err)
+		if err != nil && !errors.Is(err, plumbing.ErrObjectNotFound) { // where a shallow clone ends
+			return fmt.Errorf("read commit %s: %w", c.ParentHashes[0], err)
 		}
 	}
 	tree, err := c.Tree()
 	if err != nil {
-		return nil, fmt.Errorf("read commit %s: %w", c.Hash, err)
+		return fmt.Errorf("read commit %s: %w", c.Hash, err)
 	}
-	files, err := differing(h.git.Storer, nil, tree)
-	if err != nil {
-		return nil, fmt.Errorf("list files of commit %s: %w", c.Hash, err)
+	if err := differing(ctx, h.git.Storer, old, tree, each); err != nil {
+		return fmt.Errorf("look at what commit %s changes: %w", c.Hash, err)
 	}
-	return files, nil
+	return nil
 }

@@ -142,7 +142,7 @@ func (h *head) offer(ctx context.Context, f *form, remote string, branch plumbin
 		return fmt.Errorf("read commit %s: %w", id, err)
 	}
 	next := &head{git: h.git, branch: branch, commit: commit, tree: holds}
-	if err := next.sealedAll(f, remote); err != nil {
+	if err := next.sealedAll(ctx, f, remote); err != nil {
 		return err
 	}
 	spec := config.RefSpec(id.String() + ":" + branch.String())

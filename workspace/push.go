@@ -45,7 +45,7 @@ func (r *Repo) Push(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := h.sealedAll(f, remote); err != nil {
+		if err := h.sealedAll(ctx, f, remote); err != nil {
 			return "", err
 		}
 		refused := h.push(ctx, remote)
@@ -59,7 +59,7 @@ func (r *Repo) Push(ctx context.Context) (string, error) {
 		if ahead, err := contains(h.commit, theirs); err != nil || ahead {
 			return "", errors.Join(unpushed(refused, "see that you may push to that branch: git push %s %s", remote, h.branch.Short()), err)
 		}
-		if err := r.replay(h, theirs); err != nil {
+		if err := r.replay(ctx, h, theirs); err != nil {
 			return "", err
 		}
 	}
@@ -227,8 +227,8 @@ func (r *Repo) Contains(commit string) (bool, error) {
 }
 
 // replay makes h's commit again on top of theirs, and brings their changes into the work tree and the index.
-func (r *Repo) replay(h *head, theirs *object.Commit) error {
-	mine, upstream, err := h.diverged(theirs)
+func (r *Repo) replay(ctx context.Context, h *head, theirs *object.Commit) error {
+	mine, upstream, err := h.diverged(ctx, theirs)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (r *Repo) replay(h *head, theirs *object.Commit) error {
 }
 
 // diverged is what h's commit changed, and what upstream changed meanwhile, each by path.
-func (h *head) diverged(theirs *object.Commit) (mine, upstream map[string]entry, err error) {
+func (h *head) diverged(ctx context.Context, theirs *object.Commit) (mine, upstream map[string]entry, err error) {
 	several := conflict("git pull --rebase", "upstream has new commits, and there is more than one here")
 	if h.commit.NumParents() != 1 {
 		return nil, nil, several
@@ -288,15 +288,15 @@ func (h *head) diverged(theirs *object.Commit) (mine, upstream map[string]entry,
 	if shared, err := contains(theirs, base); err != nil || !shared {
 		return nil, nil, errors.Join(several, err)
 	}
-	if mine, err = changes(h.git.Storer, base, h.commit); err != nil {
+	if mine, err = changes(ctx, h.git.Storer, base, h.commit); err != nil {
 		return nil, nil, err
 	}
-	upstream, err = changes(h.git.Storer, base, theirs)
+	upstream, err = changes(ctx, h.git.Storer, base, theirs)
 	return mine, upstream, err
 }
 
 // changes are the files that differ between two commits, as they are in the later one.
-func changes(s storer.EncodedObjectStorer, from, to *object.Commit) (map[string]entry, error) {
+func changes(ctx context.Context, s storer.EncodedObjectStorer, from, to *object.Commit) (map[string]entry, error) {
 	old, err := from.Tree()
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", from.Hash, err)
@@ -305,7 +305,11 @@ func changes(s storer.EncodedObjectStorer, from, to *object.Commit) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", to.Hash, err)
 	}
-	files, err := differing(s, old, tree)
+	files := map[string]entry{}
+	err = differing(ctx, s, old, tree, func(path string, e entry) error {
+		files[path] = e
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("compare %s and %s: %w", from.Hash, to.Hash, err)
 	}

@@ -163,7 +163,7 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	if o.files {
-		return o.runFiles(repo)
+		return o.runFiles(ctx, repo)
 	}
 	return o.runRendered(ctx, repo)
 }

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -11,12 +12,12 @@ import (
 )
 
 // runFiles compares the files themselves.
-func (o options) runFiles(repo *workspace.Repo) error {
+func (o options) runFiles(ctx context.Context, repo *workspace.Repo) error {
 	printer, err := o.f.Printer("")
 	if err != nil {
 		return err
 	}
-	list, err := patch.Worktree(repo, o.commit)
+	list, err := patch.Worktree(ctx, repo, o.commit)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (o options) runRendered(ctx context.Context, repo *workspace.Repo) error {
 		return err
 	}
 	if found.deployments == 0 && len(found.left) == 0 && changed == nil && len(o.services)+len(o.clusters) == 0 && !o.live.On {
-		return o.runFiles(repo)
+		return o.runFiles(ctx, repo)
 	}
 	r, err := o.compare(ctx, s, found)
 	if err != nil {

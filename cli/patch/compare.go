@@ -1,109 +1,62 @@
 package patch
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io/fs"
-	"path"
-	"slices"
-	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
-// side is a file in one of the two states; it is not there when mode is 0.
-type side struct {
-	hash snapshot.Hash
-	mode fs.FileMode
-}
-
-// pair is a file that differs between the two states.
-type pair struct {
-	path          string
-	before, after side
-}
-
-// differing lists the files that differ, sorted by path. before may be nil. Folders that hold the same are not looked into.
-func differing(before, after *snapshot.Snapshot) ([]pair, error) {
-	w := walker{before: before, after: after}
-	err := w.walk(".", before != nil, true)
-	return w.found, err
-}
-
-// maxEntries bounds the files and folders of both states that are met where they differ, over and over where one of them lies
-// at several paths.
-const maxEntries = 100_000
-
-type walker struct {
-	before, after *snapshot.Snapshot
-	met           int
-	found         []pair
-}
-
-// walk compares a folder that is there before, after, or both.
-func (w *walker) walk(dir string, before, after bool) error {
-	var names []string
-	for snap, there := range map[*snapshot.Snapshot]bool{w.before: before, w.after: after} {
-		if !there {
-			continue
-		}
-		entries, err := fs.ReadDir(snap.FS(), dir)
-		if err != nil {
-			return fmt.Errorf("read folder %q: %w", dir, err)
-		}
-		if w.met += len(entries); w.met > maxEntries || strings.Count(dir, "/") > snapshot.MaxDepth {
-			return fmt.Errorf("more than %d files and folders differ, or are nested too deep, counted at %.300q", maxEntries, dir)
-		}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if err := w.entry(path.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *walker) entry(name string) error {
-	before, err := look(w.before, name)
+// differing lists the files that differ. before may be nil.
+func differing(ctx context.Context, before, after *snapshot.Snapshot) ([]treediff.Change, error) {
+	from, err := tree(before)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, err := look(w.after, name)
-	if err != nil || before == after {
-		return err
+	to, err := tree(after)
+	if err != nil {
+		return nil, err
 	}
-	if before.mode.IsDir() || after.mode.IsDir() {
-		if err := w.walk(name, before.mode.IsDir(), after.mode.IsDir()); err != nil {
-			return err
-		}
-	}
-	p := pair{path: name, before: before.file(), after: after.file()}
-	if p.before != p.after {
-		w.found = append(w.found, p)
-	}
-	return nil
+	var list []treediff.Change
+	err = treediff.Compare(ctx, from, to, nil, func(c treediff.Change) error {
+		list = append(list, c)
+		return nil
+	})
+	return list, err
 }
 
-// file is s unless it is a folder.
-func (s side) file() side {
-	if s.mode.IsDir() {
-		return side{}
-	}
-	return s
-}
-
-// look is what is at a path; a snapshot that is nil holds nothing.
-func look(snap *snapshot.Snapshot, name string) (side, error) {
+// tree is a snapshot as it is compared; one that is nil holds nothing.
+func tree(snap *snapshot.Snapshot) (treediff.Tree, error) {
 	if snap == nil {
-		return side{}, nil
+		return treediff.Tree{}, nil
 	}
-	hash, mode, err := snap.Hash(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return side{}, nil
+	root, _, err := snap.Hash(".")
+	if err != nil {
+		return treediff.Tree{}, err
 	}
-	return side{hash, mode}, err
+	return treediff.Tree{Root: plumbing.NewHash(string(root)), Read: func(id plumbing.Hash) ([]object.TreeEntry, error) {
+		list, err := snap.Tree(snapshot.Hash(id.String()))
+		if err != nil {
+			return nil, fmt.Errorf("read tree %s: %w", id, err)
+		}
+		entries := make([]object.TreeEntry, len(list))
+		for i, e := range list {
+			entries[i] = object.TreeEntry{Name: e.Name, Mode: gitMode(e.Mode), Hash: plumbing.NewHash(string(e.Hash))}
+		}
+		return entries, nil
+	}}, nil
+}
+
+func gitMode(mode fs.FileMode) filemode.FileMode {
+	if mode.Type() == fs.ModeIrregular {
+		return filemode.Submodule
+	}
+	git, _ := filemode.NewFromOSFileMode(mode) // a snapshot has no mode that git has not
+	return git
 }

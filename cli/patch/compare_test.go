@@ -12,8 +12,8 @@ import (
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// tree is a snapshot of files: path to content, where a leading "*" makes the file executable.
-func tree(t *testing.T, files map[string]string) *snapshot.Snapshot {
+// worktree is a snapshot of files: path to content, where a leading "*" makes the file executable.
+func worktree(t *testing.T, files map[string]string) *snapshot.Snapshot {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
@@ -49,8 +49,8 @@ func TestEveryDifferenceBetweenTwoTreesIsFound(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			before, after := tree(t, tt.before), tree(t, tt.after)
-			pairs, err := differing(before, after)
+			before, after := worktree(t, tt.before), worktree(t, tt.after)
+			pairs, err := differing(t.Context(), before, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,8 +71,8 @@ func TestEveryDifferenceBetweenTwoTreesIsFound(t *testing.T) {
 }
 
 func TestTextIsShownAsAUnifiedDiff(t *testing.T) {
-	before, after := tree(t, map[string]string{"a": "one\ntwo\n"}), tree(t, map[string]string{"a": "one\n2\n", "b": "new"})
-	pairs, err := differing(before, after)
+	before, after := worktree(t, map[string]string{"a": "one\ntwo\n"}), worktree(t, map[string]string{"a": "one\n2\n", "b": "new"})
+	pairs, err := differing(t.Context(), before, after)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
@@ -15,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 // Change is what is told of one file.
@@ -49,21 +51,21 @@ func openVault(repo *workspace.Repo) (*vault.Vault, error) {
 }
 
 // describe tells what changed in a file; not differs is a file that only has another form in git than in the work tree.
-func (d describer) describe(p pair) (c Change, differs bool, err error) {
-	c = Change{File: p.path, Action: "changed", Note: modes(p)}
+func (d describer) describe(p treediff.Change) (c Change, differs bool, err error) {
+	c = Change{File: p.Path, Action: "changed", Note: modes(p)}
 	switch {
-	case p.before.mode == 0:
+	case !p.Before.Exists():
 		c.Action = "added"
-	case p.after.mode == 0:
+	case !p.After.Exists():
 		c.Action = "deleted"
 	}
-	if p.before.hash == p.after.hash || !p.before.readable() || !p.after.readable() {
+	if p.Before.Hash == p.After.Hash || !readable(p.Before) || !readable(p.After) {
 		return c, true, nil
 	}
-	before, err := read(d.before, p.path, p.before)
+	before, err := read(d.before, p.Path, p.Before)
 	if err == nil {
 		var after []byte
-		if after, err = read(d.after, p.path, p.after); err == nil {
+		if after, err = read(d.after, p.Path, p.After); err == nil {
 			return d.contents(c, before, after)
 		}
 	}
@@ -75,18 +77,18 @@ func (d describer) describe(p pair) (c Change, differs bool, err error) {
 	return c, false, err
 }
 
-// readable says whether s is a plain file, or none.
-func (s side) readable() bool { return s.mode.IsRegular() }
+// readable says whether f is a plain file, or none.
+func readable(f treediff.File) bool { return !f.Exists() || f.Plain() }
 
-func modes(p pair) string {
+func modes(p treediff.Change) string {
 	switch {
-	case p.before.mode.Type() == fs.ModeSymlink || p.after.mode.Type() == fs.ModeSymlink:
+	case p.Before.Mode == filemode.Symlink || p.After.Mode == filemode.Symlink:
 		return "symbolic link"
-	case p.before.mode.Type() == fs.ModeIrregular || p.after.mode.Type() == fs.ModeIrregular:
+	case p.Before.Mode == filemode.Submodule || p.After.Mode == filemode.Submodule:
 		return "submodule"
-	case p.before.mode == 0 || p.after.mode == 0 || p.before.mode == p.after.mode:
+	case !p.Before.Exists() || !p.After.Exists() || p.Before.Mode == p.After.Mode:
 		return ""
-	case p.after.mode&0o100 != 0:
+	case p.After.Mode == filemode.Executable:
 		return "now executable"
 	}
 	return "no longer executable"
@@ -101,8 +103,8 @@ func (c *Change) note(text string) {
 }
 
 // read is a file's content, nil when it is not there.
-func read(files fs.FS, name string, s side) ([]byte, error) {
-	if s.mode == 0 {
+func read(files fs.FS, name string, f treediff.File) ([]byte, error) {
+	if !f.Exists() {
 		return nil, nil
 	}
 	content, err := fs.ReadFile(files, name)

@@ -7,6 +7,7 @@
 package patch
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 
@@ -16,8 +17,8 @@ import (
 
 // Files are the paths at which a repo's work tree differs from a commit. A sealed file that holds the same, in clear or sealed
 // anew, does not.
-func Files(repo *workspace.Repo, commit string) ([]string, error) {
-	list, err := Worktree(repo, commit)
+func Files(ctx context.Context, repo *workspace.Repo, commit string) ([]string, error) {
+	list, err := Worktree(ctx, repo, commit)
 	return Names(list), err
 }
 
@@ -31,7 +32,7 @@ func Names(list []Change) []string {
 }
 
 // Worktree compares the work tree with a commit.
-func Worktree(repo *workspace.Repo, commit string) ([]Change, error) {
+func Worktree(ctx context.Context, repo *workspace.Repo, commit string) ([]Change, error) {
 	before, err := snapshot.Open(repo.Root(), commit)
 	if err != nil {
 		return nil, err
@@ -40,11 +41,11 @@ func Worktree(repo *workspace.Repo, commit string) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return between(repo, before, after)
+	return between(ctx, repo, before, after)
 }
 
 // Commits compares two commits of the clone. An empty before stands for nothing at all.
-func Commits(repo *workspace.Repo, before, after string) ([]Change, error) {
+func Commits(ctx context.Context, repo *workspace.Repo, before, after string) ([]Change, error) {
 	to, err := snapshot.Open(repo.Root(), after)
 	if err != nil {
 		return nil, err
@@ -55,11 +56,11 @@ func Commits(repo *workspace.Repo, before, after string) ([]Change, error) {
 			return nil, err
 		}
 	}
-	return between(repo, from, to)
+	return between(ctx, repo, from, to)
 }
 
-func between(repo *workspace.Repo, before, after *snapshot.Snapshot) ([]Change, error) {
-	pairs, err := differing(before, after)
+func between(ctx context.Context, repo *workspace.Repo, before, after *snapshot.Snapshot) ([]Change, error) {
+	pairs, err := differing(ctx, before, after)
 	if err != nil {
 		return nil, fmt.Errorf("compare files: %w", err)
 	}

@@ -54,7 +54,7 @@ func TestTwoCommitsAreComparedWithoutWhatIsSealed(t *testing.T) {
 		"nothing":    {second, second, map[string]string{}},
 	}
 	for name, tt := range tests {
-		list, err := Commits(repo, tt.before, tt.after)
+		list, err := Commits(t.Context(), repo, tt.before, tt.after)
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -131,7 +131,7 @@ func (o *options) verb() string {
 // find is the commit that is meant.
 func (o *options) find(ctx context.Context, repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
 	if o.commit != "" {
-		return o.named(repo, log, head)
+		return o.named(ctx, repo, log, head)
 	}
 	scope := history.Fleet(nil, nil)
 	if now, err := offline.Open(repo, "HEAD"); err == nil { // what does not read as a fleet has its folders all the same
@@ -148,7 +148,7 @@ func (o *options) find(ctx context.Context, repo *workspace.Repo, log *history.L
 	return r, err
 }
 
-func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
+func (o *options) named(ctx context.Context, repo *workspace.Repo, log *history.Log, head string) (*history.Revision, error) {
 	id, err := repo.Resolve(o.commit)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (o *options) named(repo *workspace.Repo, log *history.Log, head string) (*h
 			Msg: fmt.Sprintf("commit %s is not in this branch, so there is nothing of it to undo", cmdutil.ShortCommit(id)), Fix: "git log --oneline", Doc: ui.DocUndo,
 		}
 	}
-	r, err := log.Revision(id)
+	r, err := log.Revision(ctx, id)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
 		return nil, &ui.Err{
 			Msg: "this clone does not have the commit before " + cmdutil.ShortCommit(id), Fix: "git fetch --unshallow", Doc: ui.DocUndo, Err: err,

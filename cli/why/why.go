@@ -152,7 +152,7 @@ func (o options) open(ctx context.Context) (*asked, error) {
 			a.deployments[list[j].Service] = append(a.deployments[list[j].Service], list[j])
 		}
 	}
-	if changed, err := patch.Files(repo, "HEAD"); err == nil { // there may be no commit yet
+	if changed, err := patch.Files(ctx, repo, "HEAD"); err == nil { // there may be no commit yet
 		a.changed = changed
 	}
 	return a, nil

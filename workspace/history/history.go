@@ -20,6 +20,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 // Bounds of one reading.
@@ -31,6 +33,8 @@ const (
 	MaxWalk      = 20_000
 	// maxText cuts what people wrote, in bytes.
 	maxText = 200
+	// maxChanges bounds how many files of one comparison are kept in memory.
+	maxChanges = 100_000
 )
 
 // Revision is one step of a history. Its texts are as written, and may hold control characters.
@@ -47,6 +51,8 @@ type Revision struct {
 	// anybody counts.
 	Files   []string
 	LeftOut int
+	// Incomplete says that it changed more than was compared: there may be files of the scope besides, or only such.
+	Incomplete bool
 	// Reverts is the commit that it takes back, as its message says.
 	Reverts string
 }
@@ -54,13 +60,15 @@ type Revision struct {
 // Log is the history that some objects hold. It must not be used concurrently.
 type Log struct {
 	objects storer.EncodedObjectStorer
-	trees   recent
+	read    func(plumbing.Hash) ([]object.TreeEntry, error)
 	// files is how many of a revision are named; zero: MaxFiles.
 	files int
 }
 
 // Of is the history in a repository. The objects are only read.
-func Of(objects storer.EncodedObjectStorer) *Log { return &Log{objects: objects, trees: recent{}} }
+func Of(objects storer.EncodedObjectStorer) *Log {
+	return &Log{objects: objects, read: treediff.Reader(objects)}
+}
 
 // Query says what to read of a history.
 type Query struct {
@@ -124,7 +132,7 @@ func (l *Log) walk(ctx context.Context, from string, scope Scope, each func(r *R
 		if err != nil {
 			return err
 		}
-		r, err := l.revision(at, before, scope)
+		r, err := l.revision(ctx, at, before, scope)
 		if err != nil {
 			return err
 		}
@@ -140,13 +148,13 @@ func (l *Log) walk(ctx context.Context, from string, scope Scope, each func(r *R
 }
 
 // revision is what a commit did in the scope, nil for nothing.
-func (l *Log) revision(c, before *object.Commit, scope Scope) (*Revision, error) {
+func (l *Log) revision(ctx context.Context, c, before *object.Commit, scope Scope) (*Revision, error) {
 	r := describe(c)
 	old := plumbing.ZeroHash
 	if before != nil {
 		old = before.TreeHash
 	}
-	err := l.differ(old, c.TreeHash, scope, func(change Change) error {
+	err := l.differ(ctx, old, c.TreeHash, scope, func(change treediff.Change) error {
 		if len(r.Files) < cmp.Or(l.files, MaxFiles) {
 			r.Files = append(r.Files, change.Path)
 		} else {
@@ -154,10 +162,12 @@ func (l *Log) revision(c, before *object.Commit, scope Scope) (*Revision, error)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errTooMuch) { // one commit of many files must not hide all that came before it
+	// One commit of many files must hide neither itself nor all that came before it.
+	r.Incomplete = errors.As(err, new(*treediff.TooManyError))
+	if err != nil && !r.Incomplete {
 		return nil, fmt.Errorf("compare commit %s with the one before: %w", r.ID, err)
 	}
-	if len(r.Files) == 0 {
+	if len(r.Files) == 0 && !r.Incomplete {
 		return nil, nil
 	}
 	if r.Reverts == "" && r.Merge {
@@ -167,7 +177,7 @@ func (l *Log) revision(c, before *object.Commit, scope Scope) (*Revision, error)
 }
 
 // Revision is one commit with what it changed of everything.
-func (l *Log) Revision(id string) (*Revision, error) {
+func (l *Log) Revision(ctx context.Context, id string) (*Revision, error) {
 	c, err := l.commit(id)
 	if err != nil {
 		return nil, err
@@ -176,7 +186,7 @@ func (l *Log) Revision(id string) (*Revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.revision(c, before, Scope{})
+	r, err := l.revision(ctx, c, before, Scope{})
 	if r == nil && err == nil {
 		r = describe(c)
 	}
@@ -184,7 +194,7 @@ func (l *Log) Revision(id string) (*Revision, error) {
 }
 
 // Changes are all files that differ between two commits; an empty id is a repository without files.
-func (l *Log) Changes(from, to string, scope Scope) ([]Change, error) {
+func (l *Log) Changes(ctx context.Context, from, to string, scope Scope) ([]treediff.Change, error) {
 	var trees [2]plumbing.Hash
 	for i, id := range []string{from, to} {
 		if id == "" {
@@ -196,8 +206,8 @@ func (l *Log) Changes(from, to string, scope Scope) ([]Change, error) {
 		}
 		trees[i] = c.TreeHash
 	}
-	var list []Change
-	err := l.differ(trees[0], trees[1], scope, func(c Change) error {
+	var list []treediff.Change
+	err := l.differ(ctx, trees[0], trees[1], scope, func(c treediff.Change) error {
 		if list = append(list, c); len(list) > maxChanges {
 			return fmt.Errorf("more than %d files differ", maxChanges)
 		}
@@ -207,6 +217,11 @@ func (l *Log) Changes(from, to string, scope Scope) ([]Change, error) {
 		return nil, fmt.Errorf("compare commits %.12s and %.12s: %w", from, to, err)
 	}
 	return list, nil
+}
+
+// differ tells each of the files of a scope that are not the same in two trees; the zero hash is one without files.
+func (l *Log) differ(ctx context.Context, old, now plumbing.Hash, scope Scope, each func(treediff.Change) error) error {
+	return treediff.Compare(ctx, treediff.Tree{Root: old, Read: l.read}, treediff.Tree{Root: now, Read: l.read}, scope.at, each)
 }
 
 // Holds says whether a commit has another one among those that it came out of, or is it.

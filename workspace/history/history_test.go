@@ -137,14 +137,14 @@ func TestOnlyAWholeIDIsACommit(t *testing.T) {
 	id := r.commit("One", "a", "1")
 	for _, name := range []string{id + "-x", id + "00", id[:39], strings.ToUpper(id)} {
 		r.git("update-ref", "refs/tags/"+name, id)
-		if _, err := r.log().Revision(name); err == nil {
+		if _, err := r.log().Revision(t.Context(), name); err == nil {
 			t.Errorf("%s is taken for a commit", name)
 		}
 		if held, err := r.log().Holds(id, name); err == nil && held {
 			t.Errorf("%s is taken for an ancestor", name)
 		}
 	}
-	if _, err := r.log().Revision(id); err != nil {
+	if _, err := r.log().Revision(t.Context(), id); err != nil {
 		t.Error(err)
 	}
 }

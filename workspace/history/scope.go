@@ -19,15 +19,6 @@ type node struct{ inside map[string]*node }
 
 func (n *node) whole() bool { return n == nil || len(n.inside) == 0 }
 
-// below is the part of a scope in a folder of that name, and whether there is one.
-func (n *node) below(name string) (*node, bool) {
-	if n.whole() {
-		return nil, true
-	}
-	inner, ok := n.inside[name]
-	return inner, ok
-}
-
 // Paths is the scope of files and folders, by their slash-separated paths. "." is everything, and so is no path at all.
 func Paths(paths ...string) Scope {
 	if len(paths) == 0 {
@@ -65,18 +56,22 @@ func (n *node) add(parts []string) {
 
 // Holds says whether a file belongs to the scope.
 func (s Scope) Holds(file string) bool {
-	at := s.root
-	for part := range strings.SplitSeq(file, "/") {
-		if at.whole() {
-			return true
+	_, all := s.at(file)
+	return all
+}
+
+// at says whether anything at a path is meant, and whether all of it is.
+func (s Scope) at(path string) (some, all bool) {
+	in := s.root
+	for part := range strings.SplitSeq(path, "/") {
+		if in.whole() {
+			break
 		}
-		next, ok := at.below(part)
-		if !ok {
-			return false
+		if in = in.inside[part]; in == nil {
+			return false, false
 		}
-		at = next
 	}
-	return at.whole()
+	return true, in.whole()
 }
 
 // folders are those that a fleet is written in, with the files at its root.

@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/merge"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 const (
@@ -108,7 +109,7 @@ func Of(ctx context.Context, objects storer.EncodedObjectStorer, head string, r 
 	if err != nil {
 		return nil, err
 	}
-	changes, err := p.log.Changes(r.Parent, r.ID, history.Scope{})
+	changes, err := p.log.Changes(ctx, r.Parent, r.ID, history.Scope{})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func At(ctx context.Context, objects storer.EncodedObjectStorer, head, commit st
 	if err != nil {
 		return nil, err
 	}
-	changes, err := p.log.Changes(commit, head, scope)
+	changes, err := p.log.Changes(ctx, commit, head, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (p *planner) conflict(path, reason string) {
 }
 
 // back takes one file's change back.
-func (p *planner) back(c history.Change) error {
+func (p *planner) back(c treediff.Change) error {
 	before, after, ok, err := p.both(c)
 	if err != nil || !ok {
 		return err
@@ -206,7 +207,7 @@ func (p *planner) back(c history.Change) error {
 }
 
 // merge takes a change back in a file that was changed again since.
-func (p *planner) merge(c history.Change, now history.File, before, after []byte) error {
+func (p *planner) merge(c treediff.Change, now treediff.File, before, after []byte) error {
 	ours, err := p.read(now)
 	switch {
 	case err != nil:
@@ -248,8 +249,8 @@ func (p *planner) put(file string, content []byte) {
 }
 
 // both are a changed file's contents. False: it is none that can be brought back, which is a conflict.
-func (p *planner) both(c history.Change) (before, after []byte, ok bool, err error) {
-	for _, f := range []history.File{c.Before, c.After} {
+func (p *planner) both(c treediff.Change) (before, after []byte, ok bool, err error) {
+	for _, f := range []treediff.File{c.Before, c.After} {
 		if f.Exists() && !f.Plain() {
 			p.conflict(c.Path, "it is a link or another repository: git revert can do it")
 			return nil, nil, false, nil
@@ -267,22 +268,22 @@ func (p *planner) both(c history.Change) (before, after []byte, ok bool, err err
 }
 
 // now is the file at the head; where a folder took its place, there is none.
-func (p *planner) now(path string) (history.File, error) {
+func (p *planner) now(path string) (treediff.File, error) {
 	e, err := p.head.FindEntry(path)
 	switch {
 	case errors.Is(err, object.ErrEntryNotFound), errors.Is(err, object.ErrDirectoryNotFound):
-		return history.File{}, nil
+		return treediff.File{}, nil
 	case err != nil:
-		return history.File{}, fmt.Errorf("look up %q: %w", path, err)
+		return treediff.File{}, fmt.Errorf("look up %q: %w", path, err)
 	}
 	if e.Mode == filemode.Dir {
-		return history.File{}, nil
+		return treediff.File{}, nil
 	}
-	return history.File{Hash: e.Hash, Mode: e.Mode}, nil
+	return treediff.File{Hash: e.Hash, Mode: e.Mode}, nil
 }
 
 // read is a file's content; nil when there is none.
-func (p *planner) read(f history.File) ([]byte, error) {
+func (p *planner) read(f treediff.File) ([]byte, error) {
 	if !f.Exists() {
 		return nil, nil
 	}

@@ -95,7 +95,7 @@ func (r *repo) of(commit string) (*revert.Plan, error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	found, err := history.Of(g.Storer).Revision(commit)
+	found, err := history.Of(g.Storer).Revision(r.t.Context(), commit)
 	if err != nil {
 		r.t.Fatal(err)
 	}

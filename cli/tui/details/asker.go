@@ -53,7 +53,7 @@ func (a asker) describe(ctx context.Context, about pane.Subject, known *describe
 		d.beside, err = append(d.beside, err), nil // what the list of objects said of it stands
 	}
 	if err != nil && about.Kind == pane.KindCommit && a.repo != nil {
-		d.revision, err = a.revision(about.Name)
+		d.revision, err = a.revision(ctx, about.Name)
 	}
 	if err != nil {
 		if known == nil || refused(err) {

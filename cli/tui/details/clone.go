@@ -43,12 +43,12 @@ func (a asker) log() (log *history.Log, head string, err error) {
 }
 
 // revision is one commit, as the clone has it.
-func (a asker) revision(id string) (*v1.Revision, error) {
+func (a asker) revision(ctx context.Context, id string) (*v1.Revision, error) {
 	log, _, err := a.log()
 	if err != nil {
 		return nil, err
 	}
-	found, err := log.Revision(id)
+	found, err := log.Revision(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +64,16 @@ func shown(r *history.Revision) v1.Revision {
 }
 
 // patch is what a commit changed, as the clone has it.
-func (a asker) patch(id string) ([]patch.Change, error) {
+func (a asker) patch(ctx context.Context, id string) ([]patch.Change, error) {
 	log, _, err := a.log()
 	if err != nil {
 		return nil, err
 	}
-	r, err := log.Revision(id)
+	r, err := log.Revision(ctx, id)
 	if err != nil {
 		return nil, &ui.Err{Msg: "the clone does not have commit " + id, Cause: err.Error(), Fix: "git pull", Doc: ui.DocGit}
 	}
-	return patch.Commits(a.repo, r.Parent, id)
+	return patch.Commits(ctx, a.repo, r.Parent, id)
 }
 
 // past is a subject's history as the clone has it: from HEAD back.

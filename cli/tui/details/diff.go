@@ -71,7 +71,7 @@ func (d *differ) reask(a asker) {
 		case pane.KindPackage:
 			return a.packageDelta(ctx, about.Name)
 		case pane.KindCommit:
-			return a.commitDelta(about.Name)
+			return a.commitDelta(ctx, about.Name)
 		}
 		return a.serviceDelta(ctx, serviceOf(about), cluster, about.Kind == pane.KindService)
 	}
@@ -118,12 +118,12 @@ func worstFirst(list []v1.Deployment) []string {
 	return names
 }
 
-func (a asker) commitDelta(id string) (*delta, error) {
-	list, err := a.patch(id)
+func (a asker) commitDelta(ctx context.Context, id string) (*delta, error) {
+	list, err := a.patch(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.revision(id)
+	r, err := a.revision(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +167,14 @@ func (a asker) packageDelta(ctx context.Context, installation string) (*delta, e
 	f.add(line{})
 	switch {
 	case u.Branch != "" && a.repo != nil:
-		list, err := patch.Commits(a.repo, "HEAD", "origin/"+u.Branch)
+		list, err := patch.Commits(ctx, a.repo, "HEAD", "origin/"+u.Branch)
 		if err != nil {
 			f.say(paint.Faint, "the clone does not have the branch: git fetch")
 			return &delta{head: f.lines}, nil
 		}
 		return filesDelta(f.lines, list), nil
 	case u.Commit != "" && a.repo != nil:
-		list, err := a.patch(u.Commit)
+		list, err := a.patch(ctx, u.Commit)
 		if err != nil {
 			f.add(trouble(err)...)
 			return &delta{head: f.lines}, nil
