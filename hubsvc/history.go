@@ -264,13 +264,14 @@ func (p *plan) steps(past []commits.Revision, scope commits.Scope) []step {
 	for i := range past {
 		r := &past[i]
 		files := within(r.Files, scope)
-		if len(files) == 0 {
+		incomplete := r.Incomplete || r.LeftOut > 0 // what is not known by name may be in the scope
+		if len(files) == 0 && !incomplete {
 			continue
 		}
 		at := r.Time
 		s := step{number: int64(i), all: files, Revision: v1.Revision{
 			Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &at}, Email: r.Email,
-			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0),
+			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0), Incomplete: incomplete,
 			Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
 		}}
 		switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5"
+	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
@@ -201,5 +202,21 @@ func TestAHistoryOfManyFilesIsCutShort(t *testing.T) {
 		if err != nil || len(steps) != want {
 			t.Errorf("%d names: %d steps, %v", names, len(steps), err)
 		}
+	}
+}
+
+func TestACommitOfMoreThanIsKnownByNameIsPartOfEveryHistory(t *testing.T) {
+	past := []commits.Revision{
+		{ID: "d", Files: []string{"README.md"}},
+		{ID: "c", Incomplete: true},
+		{ID: "b", Files: []string{"README.md"}, LeftOut: 1},
+		{ID: "a", Files: []string{"services/web.yaml"}},
+	}
+	got := map[string]bool{}
+	for _, s := range (&plan{}).steps(past, commits.Paths("services/web.yaml")) {
+		got[s.ID] = s.Incomplete
+	}
+	if diff := cmp.Diff(map[string]bool{"c": true, "b": true, "a": false}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -7,6 +7,8 @@ type Revision struct {
 	// Files are the first of those that it changed: of everything, or of what the one service is made of. LeftOut counts the others.
 	Files   []string `json:"files,omitempty"`
 	LeftOut int      `json:"leftOut,omitempty"`
+	// Incomplete: it changed more than was compared, so there may be other files than these, or any at all.
+	Incomplete bool `json:"incomplete,omitempty"`
 	Merge   bool     `json:"merge,omitempty"`
 	// Reverts is the commit that this one takes back, RevertedBy the later one that takes this back.
 	Reverts    string `json:"reverts,omitempty"`

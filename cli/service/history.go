@@ -131,7 +131,7 @@ func read(ctx context.Context, f *cmdutil.Factory, name string, limit int) (*v1.
 func revision(r *history.Revision, undone map[string]string) v1.Revision {
 	return v1.Revision{
 		Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &r.Time}, Email: r.Email,
-		Files: r.Files, LeftOut: r.LeftOut, Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
+		Files: r.Files, LeftOut: r.LeftOut, Incomplete: r.Incomplete, Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
 	}
 }
 
@@ -158,6 +158,9 @@ func revisionRows(f *cmdutil.Factory, list []v1.Revision) [][]string {
 		files := strings.Join(r.Files, " ")
 		if r.LeftOut > 0 {
 			files += fmt.Sprintf(" and %d more", r.LeftOut)
+		}
+		if r.Incomplete {
+			files = strings.TrimSpace(files + " (not all was compared)")
 		}
 		rows[i] = []string{
 			cmdutil.ShortCommit(r.ID), cmdutil.Ago(f.Now(), r.Time), cmdutil.OrDash(r.Author), cmdutil.OrDash(result), r.Subject,

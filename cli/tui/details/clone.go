@@ -59,7 +59,7 @@ func (a asker) revision(ctx context.Context, id string) (*v1.Revision, error) {
 func shown(r *history.Revision) v1.Revision {
 	return v1.Revision{
 		Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &r.Time},
-		Email:  r.Email, Files: r.Files, LeftOut: r.LeftOut, Merge: r.Merge, Reverts: r.Reverts,
+		Email:  r.Email, Files: r.Files, LeftOut: r.LeftOut, Incomplete: r.Incomplete, Merge: r.Merge, Reverts: r.Reverts,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/pane"
@@ -157,4 +158,17 @@ func TestWhereAServiceIsWrittenAndWhatItWaitsForIsDescribed(t *testing.T) {
 	s := open(t, w, "describe", onEdge)
 	s.play(nil)
 	s.says("written in    services/web.yaml:1", `"Wait for db" by Ann`, "waits for", "db  ✗ failed  no disk")
+}
+
+func TestACommitThatWasNotAllComparedSaysSo(t *testing.T) {
+	large := v1.Revision{Commit: v1.Commit{ID: "aaaaaaaaaa", Subject: "Vendor", Author: "Ann", Time: ago(time.Minute)}, Incomplete: true}
+	w, _ := world(t, map[string]any{
+		"/v1/services/web/history": v1.List[v1.Revision]{Items: []v1.Revision{large}}, "/v1/history/aaaaaaaaaa": large,
+	})
+	s := open(t, w, "history", theWeb)
+	s.play(nil)
+	s.says("Vendor", "not all was compared")
+	s = open(t, w, "describe", pane.Subject{Kind: pane.KindCommit, Name: large.ID})
+	s.play(nil)
+	s.says("Vendor", "not all was compared")
 }

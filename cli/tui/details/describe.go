@@ -390,6 +390,9 @@ func writeRevision(f *facts, r *v1.Revision) {
 	if r.LeftOut > 0 {
 		f.say(paint.Faint, fmt.Sprintf("  and %d more", r.LeftOut))
 	}
+	if r.Incomplete {
+		f.say(paint.Faint, "  it changed too much: not all was compared")
+	}
 }
 
 func bracketed(mail string) string {

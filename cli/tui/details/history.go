@@ -167,4 +167,10 @@ func subjectOf(r *v1.Revision) string {
 	return r.Subject
 }
 
-func filesOf(r *v1.Revision) string { return strings.Join(r.Files, ", ") + others(r.LeftOut) }
+func filesOf(r *v1.Revision) string {
+	files := strings.Join(r.Files, ", ") + others(r.LeftOut)
+	if r.Incomplete {
+		files = strings.TrimSpace(files + " (not all was compared)")
+	}
+	return files
+}
