@@ -20,7 +20,6 @@ import (
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/offline"
-	"github.com/pluralsh/plural/workspace/packages"
 )
 
 // Difference is what changes about packages between two states of an installation repo.
@@ -131,13 +130,10 @@ func (s *side) sum(name string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// maxFiles bounds the files and folders of one installation: its package's, and those that were made for it.
-const maxFiles = 4 * packages.MaxFiles
-
 // sums are the digests of all files below a folder.
 func (s *side) sums(dir string) (map[string]string, error) {
 	sums := map[string]string{}
-	err := boundwalk.Dir(s.state.Taken().FS(), dir, maxFiles, func(name string, e fs.DirEntry, err error) error {
+	err := boundwalk.Dir(s.state.Taken().FS(), dir, compose.MaxFiles, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			sums[strings.TrimPrefix(name, dir+"/")] = s.sum(name)
 		}

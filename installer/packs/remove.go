@@ -156,11 +156,8 @@ func (s *Shelf) installed(name string) (*packages.Package, error) {
 	return p, err
 }
 
-// maxFiles bounds the files and folders of one installation: its package's, and those that were made for it.
-const maxFiles = 4 * packages.MaxFiles
-
 func (s *Shelf) takeFiles(name string, changes map[string][]byte) error {
-	return boundwalk.Dir(s.World.Repo, "packages/"+name, maxFiles, func(path string, e fs.DirEntry, err error) error {
+	return boundwalk.Dir(s.World.Repo, "packages/"+name, compose.MaxFiles, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

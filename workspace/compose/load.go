@@ -22,6 +22,9 @@ import (
 // Payload is the folder of an installation's package in the repo.
 func Payload(name string) string { return "packages/" + name + "/payload" }
 
+// MaxFiles bounds the files and folders of one installation in the repo: its package's, and those that were made for it.
+const MaxFiles = 4 * packages.MaxFiles
+
 // loaded is the package of an installation with its expressions compiled.
 type loaded struct {
 	name   string
