@@ -51,7 +51,7 @@ func TestCommitThatIsNotJudgedInTimeIsRefusedWithTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plans(t, newOrigin(t), t.TempDir())
-	j := judge{repos: p.repos, upstreams: p.upstreams, resolver: resolve.New(), sealed: sealed.New(), timeout: time.Nanosecond}
+	j := validator{repos: p.repos, upstreams: p.upstreams, resolver: resolve.New(), sealed: sealed.New(), timeout: time.Nanosecond}
 	next, problems := j.examine(t.Context(), snap, nil)
 	if next != nil || len(problems) != 2 {
 		t.Fatalf("candidate %v, problems %+v", next, problems)

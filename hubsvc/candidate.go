@@ -23,8 +23,8 @@ type candidate struct {
 
 func (c *candidate) id() string { return c.snapshot.Commit().ID }
 
-// judge looks at commits with what it remembers of those before.
-type judge struct {
+// validator looks at commits with what it remembers of those before.
+type validator struct {
 	repos     *gitagent.Set
 	upstreams *upstreams
 	resolver  *resolve.Resolver
@@ -41,18 +41,18 @@ const planTimeout = 2 * time.Minute
 
 // examine reads a commit as the successor of good, which may be nil. It returns the candidate, or everything that is
 // wrong with it: a commit becomes the fleet's desired state as a whole or not at all.
-func (j *judge) examine(ctx context.Context, snap *snapshot.Snapshot, good *candidate) (*candidate, []v1.Problem) {
-	ctx, cancel := context.WithTimeout(ctx, j.timeout)
+func (v *validator) examine(ctx context.Context, snap *snapshot.Snapshot, good *candidate) (*candidate, []v1.Problem) {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
-	problems := j.unsealed(ctx, snap)
+	problems := v.unsealed(ctx, snap)
 	f, err := fleet.Load(snap.FS())
 	if err != nil {
 		return nil, append(problems, mistakes(err)...)
 	}
 	next := &candidate{f, snap}
-	held, err := j.resolver.Validate(ctx, f, newest{snap, idsOf(j.upstreams.of(next)), j.repos})
+	held, err := v.resolver.Validate(ctx, f, newest{snap, idsOf(v.upstreams.of(next)), v.repos})
 	if err != nil {
-		return nil, append(problems, j.unfinished(err))
+		return nil, append(problems, v.unfinished(err))
 	}
 	for _, found := range held {
 		if found.Source == "" { // what is wrong with another repository holds its services, and nothing else
@@ -67,10 +67,10 @@ func (j *judge) examine(ctx context.Context, snap *snapshot.Snapshot, good *cand
 }
 
 // unsealed lists what must be sealed and is not as it must be.
-func (j *judge) unsealed(ctx context.Context, snap *snapshot.Snapshot) []v1.Problem {
-	found, err := j.sealed.Check(ctx, snap)
+func (v *validator) unsealed(ctx context.Context, snap *snapshot.Snapshot) []v1.Problem {
+	found, err := v.sealed.Check(ctx, snap)
 	if err != nil {
-		return []v1.Problem{j.unfinished(err)}
+		return []v1.Problem{v.unfinished(err)}
 	}
 	var problems []v1.Problem
 	for _, p := range found {
@@ -80,13 +80,13 @@ func (j *judge) unsealed(ctx context.Context, snap *snapshot.Snapshot) []v1.Prob
 }
 
 // unfinished is the problem with a commit that could not be judged to the end.
-func (j *judge) unfinished(err error) v1.Problem {
+func (v *validator) unfinished(err error) v1.Problem {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return v1.Problem{Message: err.Error()}
 	}
-	j.late = true
+	v.late = true
 	return v1.Problem{
-		Message: fmt.Sprintf("the commit is not judged after %s: %v", j.timeout, err),
+		Message: fmt.Sprintf("the commit is not judged after %s: %v", v.timeout, err),
 		Fix:     "take out what does not belong into the repository, or give the hub more processor time; it goes on with its next look",
 	}
 }

@@ -35,11 +35,11 @@ type planner struct {
 	// edits says whether this replica publishes editions now.
 	edits func() bool
 	// moved is called with the plan that was in force, and the one that is now.
-	moved   func(before, now *plan)
-	wake    chan struct{}
-	judge   judge
-	current atomic.Pointer[plan]
-	pace    pace
+	moved     func(before, now *plan)
+	wake      chan struct{}
+	validator validator
+	current   atomic.Pointer[plan]
+	pace      pace
 
 	// Only the goroutine of run touches what follows.
 	good      *candidate         // the commit of the newest edition, once it is here
@@ -58,7 +58,7 @@ func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits f
 	u := newUpstreams(&o, s)
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
-		wake: make(chan struct{}, 1), judge: judge{repos: repos, upstreams: u, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout}, moved: func(_, _ *plan) {},
+		wake: make(chan struct{}, 1), validator: validator{repos: repos, upstreams: u, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout}, moved: func(_, _ *plan) {},
 	}
 	p.current.Store(blank())
 	return p
@@ -116,9 +116,9 @@ func (p *planner) run(ctx context.Context) error {
 	p.follow(nil, nil)
 	for {
 		var again <-chan time.Time
-		p.judge.late = false
+		p.validator.late = false
 		switch done := p.paced(ctx); {
-		case p.judge.late:
+		case p.validator.late:
 			again = time.After(retryLate)
 		case !done:
 			again = time.After(retryPublish)
@@ -280,7 +280,7 @@ func (p *planner) newest(ctx context.Context) *candidate {
 		p.refused = nil
 		return nil
 	}
-	next, problems := p.judge.examine(ctx, snap, p.good)
+	next, problems := p.validator.examine(ctx, snap, p.good)
 	if len(problems) > 0 && (before != p.head.ID || !slices.EqualFunc(problems, p.refused, v1.Problem.Equal)) {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
@@ -301,13 +301,13 @@ func (p *planner) draft(ctx context.Context, c *candidate, e *edition.Edition) (
 	if err != nil {
 		return nil, err
 	}
-	with := means{p.judge.resolver, p.pinned(c, e), p.upstreams.own.ID, envelopes, p.plan()}
+	with := means{p.validator.resolver, p.pinned(c, e), p.upstreams.own.ID, envelopes, p.plan()}
 	limited, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	next, err := newPlan(limited, c, with, p.Terms, p.Log)
 	switch {
 	case limited.Err() != nil && err != nil:
-		p.judge.late = true // it is no fault of the commit, and tried again
+		p.validator.late = true // it is no fault of the commit, and tried again
 		return nil, err
 	case err != nil:
 		p.Log.Warn("there is no plan of a commit; the last good one stays", "commit", c.id(), "error", err)

@@ -65,7 +65,7 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 	}
 	var verdict error
 	err = s.look(ctx, historyDepth, func(tip *workspace.Tip) error {
-		verdict = s.below(ctx, tip, o)
+		verdict = s.checkHubCommits(ctx, tip, o)
 		return nil
 	})
 	if err != nil {
@@ -83,12 +83,12 @@ func (s *signatures) tip(ctx context.Context, tip *workspace.Tip) error {
 	if _, err := s.people.Git(o); err == nil {
 		return nil
 	}
-	return s.below(ctx, tip, o)
+	return s.checkHubCommits(ctx, tip, o)
 }
 
-// below follows the hub's commits down, from one of them to the last that a person signed, and looks at what changed since. What
-// lies above it, and where history is cut, is the git host's word: it decides nothing.
-func (s *signatures) below(ctx context.Context, tip *workspace.Tip, from signed.Object) error {
+// checkHubCommits follows the hub's commits down, from one of them to the last that a person signed, and looks at what changed
+// since. What lies above it, and where history is cut, is the git host's word: it decides nothing.
+func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, from signed.Object) error {
 	past, err := tip.Past()
 	if err != nil {
 		return err

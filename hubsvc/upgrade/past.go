@@ -125,15 +125,15 @@ func (d *decision) lookBack() {
 				}
 			}
 		case len(last) == len(m.Changes):
-			d.judge(m, last)
+			d.checkMove(m, last)
 		}
 	}
 }
 
-// judge says how far a move got that is the last of all its installations, and whether it is taken back. One that was healthy
+// checkMove says how far a move got that is the last of all its installations, and whether it is taken back. One that was healthy
 // once is not: what happens later is not its doing. One that ended long before this process began to look is not known to have
 // been.
-func (d *decision) judge(m *Move, of []*standing) {
+func (d *decision) checkMove(m *Move, of []*standing) {
 	deadline := time.Duration(0)
 	for _, s := range of {
 		deadline = max(deadline, s.Spec.Upgrade.DeadlineTime())

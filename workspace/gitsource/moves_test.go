@@ -233,7 +233,7 @@ func TestATagThatBecomesABranchIsFollowed(t *testing.T) {
 	m.fetch("v1")
 	m.want("v1", "a", "2")
 	r.git("tag", "v1", "HEAD~1") // which hides the branch again
-	for range believed {
+	for range lagTurns {
 		m.fetch("v1")
 	}
 	m.want("v1", "a", "1")

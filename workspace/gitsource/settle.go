@@ -23,8 +23,8 @@ type track struct {
 }
 
 const (
-	// believed is how many fetches running must see a return.
-	believed = 3
+	// lagTurns is how many fetches running must see a return: a server may lag behind another one.
+	lagTurns = 3
 	// mostBeen bounds track.been.
 	mostBeen = 16
 )
@@ -53,7 +53,7 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 	known, way := into.Tip(ref), s.track(ref)
 	if known.ID == s.tipID(id) && into.Complete(known.Commit) {
 		way.back, way.turns = "", 0
-		return known, s.believe(ctx, j, ref, id, original(known))
+		return known, s.verifyTip(ctx, j, ref, id, original(known))
 	}
 	commit, err := peel(into, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Source) settle(ctx context.Context, j *job, ref, id string) (mirror.Tip
 	if wait {
 		return known, nil
 	}
-	if err := s.believe(ctx, j, ref, id, commit); err != nil {
+	if err := s.verifyTip(ctx, j, ref, id, commit); err != nil {
 		return known, err
 	}
 	tip := mirror.Tip{ID: s.tipID(id), Commit: commit, Revision: commit, Rewound: rewound}
@@ -103,7 +103,7 @@ func (s *Source) moved(ctx context.Context, j *job, ref, id, commit string) (rew
 		way.back, way.turns = id, 0
 	}
 	way.turns++
-	return rewound, way.turns < believed
+	return rewound, way.turns < lagTurns
 }
 
 // original is the remote's commit that a tip was made of.

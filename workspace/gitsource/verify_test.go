@@ -214,7 +214,7 @@ func TestAVerifiedBranchDoesNotGoBack(t *testing.T) {
 				r.git("update-ref", "refs/heads/main", at)
 				m := followInto(t, o, dir)
 				var err error
-				for range believed + 1 { // at first a server may lag
+				for range lagTurns + 1 { // at first a server may lag
 					_, err = m.try("main", "")
 				}
 				if o.Rewinds == RewindsFollow {

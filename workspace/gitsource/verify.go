@@ -26,12 +26,12 @@ var (
 // verdict is what a signature was judged for.
 type verdict struct{ name, id string }
 
-// believe judges all that there is to judge of what a ref names: commit is id, or what the tag id leads to.
-func (s *Source) believe(ctx context.Context, j *job, ref, id, commit string) error {
+// verifyTip judges all that there is to judge of what a ref names: commit is id, or what the tag id leads to.
+func (s *Source) verifyTip(ctx context.Context, j *job, ref, id, commit string) error {
 	if err := s.verify(ctx, j, ref, id); err != nil {
 		return err
 	}
-	if err := s.descended(ctx, j, ref, commit); err != nil {
+	if err := s.checkDescends(ctx, j, ref, commit); err != nil {
 		return fmt.Errorf("commit %.12s is not verified: %w", commit, err)
 	}
 	return nil
@@ -50,7 +50,7 @@ func (s *Source) verify(ctx context.Context, j *job, ref, id string) error {
 	if err != nil {
 		return fmt.Errorf("read %s to verify it: %w", id, err)
 	}
-	if err = s.judge(ctx, kind, body); err == nil {
+	if err = s.checkSignature(ctx, kind, body); err == nil {
 		err = namedAs(key.name, kind, body)
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Source) verify(ctx context.Context, j *job, ref, id string) error {
 	return err
 }
 
-func (s *Source) judge(ctx context.Context, kind string, body []byte) error {
+func (s *Source) checkSignature(ctx context.Context, kind string, body []byte) error {
 	object, err := signed.Split(kind, body)
 	if err != nil {
 		return err
@@ -97,8 +97,8 @@ func tagName(body []byte) string {
 	return string(name)
 }
 
-// descended says why a branch may not be at a commit: it has to come out of the floor, and out of where the branch was.
-func (s *Source) descended(ctx context.Context, j *job, ref, commit string) error {
+// checkDescends says why a branch may not be at a commit: it has to come out of the floor, and out of where the branch was.
+func (s *Source) checkDescends(ctx context.Context, j *job, ref, commit string) error {
 	if name := j.names[ref]; s.options.Check == nil || name == "" || strings.HasPrefix(name, "refs/tags/") {
 		return nil
 	}
@@ -137,6 +137,6 @@ func (s *Source) wasVerified(ctx context.Context, j *job, ref string) bool {
 	if err != nil {
 		return true
 	}
-	err = s.judge(ctx, kind, body)
+	err = s.checkSignature(ctx, kind, body)
 	return err == nil || errors.Is(err, ErrUndecided)
 }
