@@ -49,6 +49,9 @@ func (u *upgrading) act(ctx context.Context, now *candidate, set *catalog.Set, a
 	case errors.Is(err, errMoved):
 		u.replica.hint(u.planner.upstreams.own.ID)
 		return false, nil // decided anew once that is served
+	case errors.Is(err, workspace.ErrBranchExists):
+		u.branches.looked = time.Time{} // decided anew once it is known
+		return false, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.As(err, &cannot):
@@ -64,7 +67,7 @@ func (u *upgrading) act(ctx context.Context, now *candidate, set *catalog.Set, a
 	u.commits.WithLabelValues(what, "done").Inc()
 	u.Log.Info("packages are moved", "action", what, "changes", a.Key(), "commit", commit, "branch", a.Branch)
 	if a.Branch != "" {
-		u.branches.add(a.Branch, u.propose(ctx, a))
+		u.branches.add(a.Branch, commit, u.propose(ctx, a))
 	}
 	return true, nil
 }

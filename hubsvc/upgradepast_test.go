@@ -1,11 +1,15 @@
 package hubsvc
 
 import (
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/hubsvc/upgrade"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/renew"
 )
 
 // Who may suspend services wrote the trailers of the hub's moves into a message, and the hub took back what it had never moved.
@@ -30,5 +34,57 @@ func TestMovesOfTheHubAreItsOwnCommitsAlone(t *testing.T) {
 	}
 	if len(y.past) != 1 || y.past[0].Commit != own {
 		t.Errorf("the hub takes for its own: %+v", y.past)
+	}
+}
+
+func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
+	own, err := signed.ParseSigner(readFile(t, signingKey(t, "hub")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownKeys, err := signed.ParseKeys(own.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := signed.ParseSigner(readFile(t, signingKey(t, "mallory")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := upgrade.Signed("Upgrade web to 1.1.0\n\n" + renew.Trailer + "web 1.0.0 -> 1.1.0")
+	withKey := &signatures{own: own, ownKeys: ownKeys}
+	for name, tt := range map[string]struct {
+		by         string
+		message    string
+		sign       func([]byte) ([]byte, error)
+		signatures *signatures
+		want       bool
+	}{
+		"the hub's":                           {self, move, nil, nil, true},
+		"a person's":                          {"ann", move, nil, nil, false},
+		"the hub's, which moves nothing":      {self, "Suspend web", nil, nil, false},
+		"the hub's by its key":                {self, move, own.Git, withKey, true},
+		"unsigned, where the hub signs":       {self, move, nil, withKey, false},
+		"by another key, where the hub signs": {self, move, foreign.Git, withKey, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t)
+			o.push(map[string]string{"a": "1"})
+			h := &hub{Options: Options{Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions)}, signatures: tt.signatures}
+			h.reaching.editing = semaphore.NewWeighted(1)
+			remote := &workspace.Remote{URL: o.url(), Branch: "main", Dir: t.TempDir(), Sign: tt.sign}
+			proposal := workspace.Proposal{By: author(tt.by), To: "plural/upgrade/web-1.1.0"}
+			tip, err := remote.Propose(t.Context(), proposal, func(*workspace.Tip) (*workspace.Plan, error) {
+				return &workspace.Plan{Files: map[string][]byte{"a": []byte("2")}, Message: tt.message}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := h.wrote(t.Context(), proposal.To, tip); err != nil || got != tt.want {
+				t.Errorf("wrote: %v, %v", got, err)
+			}
+			if got, err := h.wrote(t.Context(), proposal.To, strings.Repeat("0", 40)); err != nil || got {
+				t.Errorf("another tip than the one that is there: %v, %v", got, err)
+			}
+		})
 	}
 }

@@ -203,7 +203,7 @@ func (u *upgrading) facts(ctx context.Context, now *candidate) (*upgrade.Facts, 
 		}
 	}
 	f.Past = u.history.past
-	f.Branches = u.branches.of(ctx, u.hub, now.fleet)
+	f.Branch = u.branches.of(ctx, u.hub, now.fleet)
 	return f, set, nil
 }
 
@@ -399,51 +399,89 @@ func (y *history) read(ctx context.Context, h *hub, commit string) error {
 
 // proposals are the branches that wait for somebody to merge them.
 type proposals struct {
-	names  map[string]string
+	// tips are the commits of the branches that are there, by name, and urls the pull requests that this process opened.
+	tips, urls map[string]string
+	// own says of a tip whether the hub made it.
+	own    map[string]bool
 	looked time.Time
-	urls   map[string]string
 }
 
 // add notes a branch that is there from now on.
-func (p *proposals) add(name, url string) {
-	names := maps.Clone(p.names) // those before were given away
-	if names == nil {
-		names = map[string]string{}
-	}
-	names[name] = url
-	if p.names = names; p.urls == nil {
+func (p *proposals) add(name, commit, url string) {
+	if p.urls == nil {
 		p.urls = map[string]string{}
 	}
-	p.urls[name] = url
+	p.tips[name], p.own[commit], p.urls[name] = commit, true, url
 }
 
 // branchesEvery is the wait between two looks at the branches.
 const branchesEvery = 30 * time.Second
 
-// of are the branches that are there, with the addresses of their pull requests as far as this process opened them. While they cannot
-// be listed, those before are.
-func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) map[string]string {
+// of are the branches that are there. While they cannot be listed, those before are.
+func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) func(name string) (upgrade.Branch, bool) {
+	if p.tips == nil {
+		p.tips, p.own = map[string]string{}, map[string]bool{}
+	}
 	proposes := func(i fleet.Installation) bool { return i.Spec.Upgrade.Propose == fleet.ProposePullRequest }
-	if !slices.ContainsFunc(f.Installations, proposes) {
-		return nil
+	if slices.ContainsFunc(f.Installations, proposes) && time.Since(p.looked) >= min(branchesEvery, max(h.Interval, time.Second)) {
+		if err := p.list(ctx, h); err != nil {
+			h.Log.Warn("branches of proposals cannot be listed", "error", err)
+		}
+		p.looked = time.Now()
 	}
-	if time.Since(p.looked) < min(branchesEvery, max(h.Interval, time.Second)) {
-		return p.names
+	return func(name string) (upgrade.Branch, bool) {
+		tip, there := p.tips[name]
+		if !there {
+			return upgrade.Branch{}, false
+		}
+		own, known := p.own[tip]
+		if !known {
+			var err error
+			if own, err = h.wrote(ctx, name, tip); err != nil {
+				h.Log.Warn("a proposal's branch cannot be read; it does not count as the hub's", "branch", name, "error", err)
+			} else {
+				p.own[tip] = own
+			}
+		}
+		return upgrade.Branch{URL: p.urls[name], Own: own}, true
 	}
-	err := h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
-		found, err := remote.Branches(ctx, upgrade.BranchPrefix)
+}
+
+func (p *proposals) list(ctx context.Context, h *hub) error {
+	return h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		tips, err := remote.Branches(ctx, upgrade.BranchPrefix)
 		if err != nil {
 			return err
 		}
-		p.names = make(map[string]string, len(found))
-		for _, name := range found {
-			p.names[name] = p.urls[name]
-		}
+		p.tips = tips
+		there := slices.Collect(maps.Values(tips))
+		maps.DeleteFunc(p.own, func(tip string, _ bool) bool { return !slices.Contains(there, tip) })
 		return nil
 	})
-	if err != nil {
-		h.Log.Warn("branches of proposals cannot be listed", "error", err)
-	}
-	p.looked = time.Now()
-	return p.names
+}
+
+// wrote says whether the hub made the tip of a branch: by its signature where it has a key, or else by what the commit says of itself.
+func (h *hub) wrote(ctx context.Context, branch, tip string) (own bool, err error) {
+	err = h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		at := *remote
+		at.Branch = branch
+		return at.Look(ctx, 1, func(t *workspace.Tip) error {
+			past, err := t.Past()
+			if err != nil {
+				return err
+			}
+			_, moved := upgrade.Past(t.ID, past[0].Message, past[0].Time)
+			own = t.ID == tip && moved && past[0].By == author(self)
+			if s := h.signatures; own && s != nil && s.own != nil {
+				o, err := t.Signed(t.ID)
+				if err != nil {
+					return err
+				}
+				_, foreign := s.ownKeys.Git(o)
+				own = foreign == nil
+			}
+			return nil
+		})
+	})
+	return own, err
 }

@@ -293,6 +293,22 @@ func TestAProposalIsABranchThatSomebodyMerges(t *testing.T) {
 	u.until("it is merged", "web", "1.1.0 current")
 }
 
+func TestABranchOfSomebodyElsePassesForNoProposalAndStays(t *testing.T) {
+	u := newUpgradable(t, minorPolicy+", propose: pullRequest", nil, packageFile("web", "1.0.0", ""))
+	u.reports()
+	u.until("nothing is newer", "web", "1.0.0 current")
+	const branch = "plural/upgrade/web-1.1.0"
+	u.fleet.git(u.fleet.bare, "branch", branch, "main")
+	before := u.fleet.git(u.fleet.bare, "rev-parse", branch)
+	u.catalog.push(packageFile("web", "1.1.0", ""))
+	u.until("it says so", "web", "1.0.0 blocked [plan: branch "+branch+" is there, and its newest commit is not the hub's]")
+	if got := u.fleet.git(u.fleet.bare, "rev-parse", branch); got != before {
+		t.Errorf("the branch is at %s", got)
+	}
+	u.fleet.git(u.fleet.bare, "branch", "-D", branch)
+	u.until("it is deleted", "web", "1.0.0 proposed [review: branch "+branch+" waits for somebody to merge it]")
+}
+
 func TestAHubThatOnlyReadsShowsWhatItWouldDo(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, func(o *Options) { o.Edits = nil }, packageFile("web", "1.0.0", ""))
 	u.reports()

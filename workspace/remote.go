@@ -115,8 +115,8 @@ func (r *Remote) Look(ctx context.Context, depth int, look func(*Tip) error) err
 	return r.redacted(err)
 }
 
-// Branches are the names of the remote's branches that begin with a prefix.
-func (r *Remote) Branches(ctx context.Context, prefix string) ([]string, error) {
+// Branches are the tips of the remote's branches that begin with a prefix, by name.
+func (r *Remote) Branches(ctx context.Context, prefix string) (map[string]string, error) {
 	auth, err := r.auth()
 	if err != nil {
 		return nil, err
@@ -126,13 +126,13 @@ func (r *Remote) Branches(ctx context.Context, prefix string) ([]string, error) 
 	if err != nil {
 		return nil, r.redacted(fmt.Errorf("list branches: %w", err))
 	}
-	var names []string
+	tips := map[string]string{}
 	for _, ref := range refs {
 		if name := ref.Name(); name.IsBranch() && strings.HasPrefix(name.Short(), prefix) {
-			names = append(names, name.Short())
+			tips[name.Short()] = ref.Hash().String()
 		}
 	}
-	return names, nil
+	return tips, nil
 }
 
 // Past is one commit of a branch's history.
@@ -206,6 +206,9 @@ func (r *Remote) redacted(err error) error {
 	return outbound.RedactError(err, u, r.Credentials)
 }
 
+// ErrBranchExists means that a proposal's branch is taken.
+var ErrBranchExists = errors.New("it is there already")
+
 // PushError says that the remote does not take a commit which is made on what it has.
 type PushError struct {
 	Branch string
@@ -236,6 +239,15 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 		next, err := tip.head.with(tip.Files, planned, p.By, r.Sign)
 		if id = next.String(); err != nil || next == tip.head.commit.Hash {
 			return err
+		}
+		if p.To != "" { // one that the commit comes out of would be moved on
+			tips, err := r.Branches(ctx, p.To)
+			if err != nil {
+				return err
+			}
+			if at, there := tips[p.To]; there {
+				return &PushError{Branch: p.To, Cause: fmt.Errorf("%w, at %.12s, and is left as it is", ErrBranchExists, at)}
+			}
 		}
 		branch := plumbing.NewBranchReferenceName(cmp.Or(p.To, r.Branch))
 		spec := config.RefSpec(id + ":" + branch.String())

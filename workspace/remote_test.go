@@ -195,7 +195,7 @@ func TestAProposalSeesTheHistoryAndMayGoToABranchOfItsOwn(t *testing.T) {
 	if got := u.git(u.bare, "ls-tree", "-r", "--name-only", id); got != "a.yaml" || u.git(u.bare, "show", id+":a.yaml") != "2" {
 		t.Errorf("it holds %s", got)
 	}
-	if names, err := r.Branches(t.Context(), "plural/"); err != nil || len(names) != 1 || names[0] != "plural/upgrade/a" {
+	if names, err := r.Branches(t.Context(), "plural/"); err != nil || len(names) != 1 || names["plural/upgrade/a"] != id {
 		t.Errorf("branches: %q, %v", names, err)
 	}
 	u.push("fourth", map[string]string{"a.yaml": "4"})
@@ -229,5 +229,20 @@ func TestWhatIsSealedAlreadyIsCommittedAsItIs(t *testing.T) {
 	}
 	if got := u.git(u.bare, "ls-tree", "-r", "--name-only", "main", "secrets"); got != "secrets/db.yaml" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestAProposalNeverMovesABranchThatIsThere(t *testing.T) {
+	u := newUpstream(t, map[string]string{"a.yaml": "1"})
+	before := u.git(u.bare, "rev-parse", "main")
+	u.git(u.bare, "branch", "plural/upgrade/a", "main") // what is proposed comes out of it, so a push would go through
+	_, err := u.remote().Propose(t.Context(), workspace.Proposal{To: "plural/upgrade/a"}, func(*workspace.Tip) (*workspace.Plan, error) {
+		return &workspace.Plan{Files: map[string][]byte{"a.yaml": []byte("2")}, Message: "two"}, nil
+	})
+	if pushed := (*workspace.PushError)(nil); !errors.As(err, &pushed) || !errors.Is(err, workspace.ErrBranchExists) || !strings.Contains(err.Error(), "is there already, at "+before[:12]) {
+		t.Errorf("error is %v", err)
+	}
+	if got := u.git(u.bare, "rev-parse", "plural/upgrade/a"); got != before {
+		t.Errorf("somebody's branch is at %s", got)
 	}
 }

@@ -164,18 +164,25 @@ func branch(unit []*standing) string {
 
 // waits are what a unit waits for, what a person has to do first.
 func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
-	if reason, failed := d.Failed[a.Key()]; failed {
-		return []v1.UpgradeReason{reason}
-	}
-	if a.Branch != "" {
-		if url, there := d.Branches[a.Branch]; there {
+	if a.Branch != "" && d.Branch != nil {
+		branch, there := d.Branch(a.Branch)
+		if there && !branch.Own {
+			return []v1.UpgradeReason{{
+				Code: v1.ReasonPlan, Message: "branch " + a.Branch + " is there, and its newest commit is not the hub's",
+				Fix: "look at what it changes; merge it, or delete it, and the hub proposes anew",
+			}}
+		}
+		if there {
 			for _, s := range unit {
-				s.out.Branch, s.out.URL = a.Branch, url
+				s.out.Branch, s.out.URL = a.Branch, branch.URL
 			}
 			return []v1.UpgradeReason{{
 				Code: v1.ReasonReview, Message: "branch " + a.Branch + " waits for somebody to merge it", Fix: "review it, and merge it",
 			}}
 		}
+	}
+	if reason, failed := d.Failed[a.Key()]; failed {
+		return []v1.UpgradeReason{reason}
 	}
 	if d.Closed != nil {
 		return []v1.UpgradeReason{*d.Closed}

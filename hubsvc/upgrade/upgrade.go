@@ -50,12 +50,20 @@ type Facts struct {
 	Past []Move
 	// Memory is what was seen before.
 	Memory *Memory
-	// Branches are those of proposals, with the addresses of their pull requests as far as they are known.
-	Branches map[string]string
+	// Branch tells of a branch whether it is there; nil: none is.
+	Branch func(name string) (Branch, bool)
 	// Closed is why nothing is committed at all, if nothing is.
 	Closed *v1.UpgradeReason
 	// Failed are why moves could not be put together, by Action.Key.
 	Failed map[string]v1.UpgradeReason
+}
+
+// Branch is one that has a proposal's name.
+type Branch struct {
+	// URL is the address of its pull request, as far as that is known.
+	URL string
+	// Own says that the hub made its newest commit: whoever may push branches can call one so.
+	Own bool
 }
 
 // Change is one installation's move.

@@ -36,7 +36,7 @@ type world struct {
 	bad      map[string]upgrade.Cell // by installation
 	past     []upgrade.Move
 	memory   *upgrade.Memory
-	branches map[string]string
+	branches map[string]upgrade.Branch
 	closed   *v1.UpgradeReason
 	failed   map[string]v1.UpgradeReason
 }
@@ -118,7 +118,7 @@ func (w *world) VersionsFrom(_, name string) ([]solve.Version, error) {
 
 func (w *world) facts() *upgrade.Facts {
 	return &upgrade.Facts{
-		Now: w.now, Fleet: &w.fleet, Lock: &w.lock, Universe: w, Past: w.past, Memory: w.memory, Branches: w.branches, Closed: w.closed, Failed: w.failed,
+		Now: w.now, Fleet: &w.fleet, Lock: &w.lock, Universe: w, Past: w.past, Memory: w.memory, Branch: func(name string) (upgrade.Branch, bool) { b, ok := w.branches[name]; return b, ok }, Closed: w.closed, Failed: w.failed,
 		Installed: func(name string) (*packages.Package, error) {
 			e, _ := w.lock.Entry(name)
 			if p := w.at(e.Package, e.Version); p != nil {
@@ -310,7 +310,7 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 		"a pull request that is there": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0",
 				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
-			w.branches = map[string]string{"plural/upgrade/web-1.1.0": "https://github.com/x/y/pull/1"}
+			w.branches = map[string]upgrade.Branch{"plural/upgrade/web-1.1.0": {URL: "https://github.com/x/y/pull/1", Own: true}}
 		}, "web 1.0.0 -> 1.1.0: proposed\n  review: branch plural/upgrade/web-1.1.0 waits for somebody to merge it\n"},
 		"it cannot be put together": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
