@@ -109,7 +109,8 @@ func (o *ackOptions) run(ctx context.Context) error {
 	switch {
 	case len(found.chosen) == 0 && len(found.unchecked) > 0:
 		return &ui.Err{
-			Msg: "what waits on " + list(found.beside()) + " is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
+			Msg: fmt.Sprintf("what waits on %s is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
+				list(found.beside())),
 			Fix: fmt.Sprintf("plural service ack %s --cluster %s", o.service, found.beside()[0]),
 			Doc: ui.DocHeld,
 		}
