@@ -106,8 +106,7 @@ func (p *pass) carryOut(ctx context.Context, limit budget.Budget) (*Result, erro
 			p.finish()
 		}
 	}
-	slices.Sort(p.notes)
-	p.result.Notes = slices.Compact(p.notes)
+	p.tellNotes()
 	p.inv.Orphan, p.inv.Account = p.req.Orphan, p.req.Account
 	return p.result, p.save(ctx)
 }

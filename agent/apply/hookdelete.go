@@ -100,8 +100,7 @@ func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int)
 
 // dispose deletes an object that was seen, whatever else changes of it meanwhile.
 func (p *pass) dispose(ctx context.Context, t target, facts observe.Facts) error {
-	left, err := p.wire.delete(ctx, t, facts.UID, "")
-	p.contact.note(err)
+	left, err := p.delete(ctx, t, facts.UID, "")
 	if apierrors.IsConflict(err) {
 		return nil // it is another one by now
 	}

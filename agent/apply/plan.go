@@ -45,11 +45,13 @@ type pass struct {
 	record    *record
 	inv       *inventory.Inventory
 	// state names what the cluster is when all of the request is done.
-	state   string
-	blind   bool // it asks for each object instead of watching
-	catalog *kinds.Catalog
-	contact *contact
-	result  *Result
+	state string
+	blind bool // it asks for each object instead of watching
+	// removing says that the service goes.
+	removing bool
+	catalog  *kinds.Catalog
+	contact  *contact
+	result   *Result
 
 	items    []item
 	rejected []ObjectResult
@@ -329,4 +331,10 @@ func (p *pass) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// tellNotes takes the notes into the result.
+func (p *pass) tellNotes() {
+	slices.Sort(p.notes)
+	p.result.Notes = slices.Compact(p.notes)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
@@ -351,14 +352,12 @@ func (p *pass) deleteOne(ctx context.Context, j *judgement) {
 		j.verdict, j.result = unclear, failed(gvkOf(j.entry), j.entry.ID, err)
 		return
 	}
-	left, err := p.wire.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
-	p.contact.note(err)
+	left, err := p.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
 	for try := 1; apierrors.IsConflict(err) && try < deleteTries; try++ {
 		if *j = p.judge(ctx, j.entry, true); j.verdict != doomed {
 			return
 		}
-		left, err = p.wire.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
-		p.contact.note(err)
+		left, err = p.delete(ctx, p.doomedTarget(*j), j.seen.UID, j.seen.ResourceVersion)
 	}
 	switch {
 	case err != nil && p.refusedToDelete(err):
@@ -372,6 +371,15 @@ func (p *pass) deleteOne(ctx context.Context, j *judgement) {
 		j.seen.Deleting = true
 		j.leave(observe.OfMetadata(left))
 	}
+}
+
+// delete asks for an object to go, and returns what is left of it while it waits for its finalizers.
+func (p *pass) delete(ctx context.Context, t target, uid, version string) (left *unstructured.Unstructured, err error) {
+	err = p.asAccount(ctx, t, func(t target) error {
+		left, err = p.wire.delete(ctx, t, uid, version)
+		return err
+	})
+	return left, err
 }
 
 // stuck notes that the API server does not let go of an object, and when that is tried again.
@@ -399,8 +407,7 @@ func (p *pass) doomedTarget(j judgement) target {
 func (p *pass) release(ctx context.Context, j *judgement) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{%q:null}}}`,
 		j.seen.UID, j.seen.ResourceVersion, object.ServiceLabel)
-	err := p.wire.merge(ctx, p.doomedTarget(*j), patch)
-	p.contact.note(err)
+	err := p.asAccount(ctx, p.doomedTarget(*j), func(t target) error { return p.wire.merge(ctx, t, patch) })
 	if err != nil && p.refusedToDelete(err) {
 		p.stuck(j, err)
 	}

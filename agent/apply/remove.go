@@ -82,10 +82,13 @@ func (e *Engine) removeOnce(ctx context.Context, removal Removal, r *record) (*R
 	if err != nil {
 		return &Result{}, err
 	}
-	return p.remove(ctx, removal)
+	result, err := p.remove(ctx, removal)
+	p.tellNotes()
+	return result, err
 }
 
 func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
+	p.removing = true
 	p.inv.Orphan = p.inv.Orphan && !removal.Outright
 	p.inv.Key = "" // who asks for the service again finds that something may be missing
 	if err := p.save(ctx); err != nil {
@@ -104,7 +107,8 @@ func (p *pass) remove(ctx context.Context, removal Removal) (*Result, error) {
 	if !p.stage(ctx, order.PreDelete) {
 		return p.result, p.save(ctx)
 	}
-	if !p.removeObjects(ctx) || !p.stage(ctx, order.PostDelete) || !p.removeHooks(ctx) {
+	first, last := p.parted(p.unrendered())
+	if !p.removeObjects(ctx, first) || !p.stage(ctx, order.PostDelete) || !p.removeHooks(ctx) || !p.removeObjects(ctx, last) {
 		return p.result, p.save(ctx)
 	}
 	if err := p.inventory.Remove(ctx, p.inv); err != nil {
@@ -171,10 +175,10 @@ func (p *pass) stage(ctx context.Context, stage order.Stage) bool {
 	return unsettled == ""
 }
 
-// removeObjects deletes everything that may be deleted, or lets all of it stay. Only what still has to go stays in the
+// removeObjects deletes all of these that may be deleted, or lets all of them stay. Only what still has to go stays in the
 // inventory.
-func (p *pass) removeObjects(ctx context.Context) bool {
-	judgements := p.judgeAll(ctx, p.unrendered())
+func (p *pass) removeObjects(ctx context.Context, entries []inventory.Entry) bool {
+	judgements := p.judgeAll(ctx, entries)
 	for i := range judgements {
 		j := &judgements[i]
 		stays := p.inv.Orphan || j.entry.Turn.Keep || j.entry.Turn.NoPrune

@@ -48,7 +48,7 @@ func TestTestsOfAChartRunByWeightWithWhatTheyNeed(t *testing.T) {
 	if len(pods) != 1 || pods[0].GetName() != "second" {
 		t.Errorf("Pods %v", pods)
 	}
-	if err := w.Sweep(t.Context(), w.target, ""); err != nil {
+	if _, err := w.Sweep(t.Context(), w.target, ""); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.list("pods")) != 0 || w.exists("configmaps", "first") {

@@ -171,11 +171,11 @@ func TestAJobOfAnotherTextOrKeyIsNotTakenForThisOne(t *testing.T) {
 	}
 	w.target.Key = "f" + key
 	run(strings.Replace(w.ours(), "color: red", "color: green", 1))
-	if err := w.Sweep(t.Context(), w.target, w.target.Key); err != nil {
+	if _, err := w.Sweep(t.Context(), w.target, w.target.Key); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Job of the older key is gone", func() bool { return len(w.list("jobs")) == 1 })
-	if err := w.Sweep(t.Context(), w.target, ""); err != nil {
+	if _, err := w.Sweep(t.Context(), w.target, ""); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all are gone", func() bool { return len(w.list("jobs")) == 0 && len(w.list("pods")) == 0 })
@@ -189,7 +189,7 @@ func TestAJobOfOthersIsLeftAlone(t *testing.T) {
 	if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "no test of service \"others\" made it") {
 		t.Errorf("result %+v", got)
 	}
-	if err := w.Sweep(t.Context(), w.target, ""); err != nil {
+	if _, err := w.Sweep(t.Context(), w.target, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !w.exists("jobs", "plural-test-others-suite-01234567") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,18 +34,19 @@ func swept() []schema.GroupVersionResource {
 
 // Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
 // and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
-// What may not be listed is an error, and all else is swept all the same.
-func (r *Runner) Sweep(ctx context.Context, target Target, keep string) error {
+// What that account may not list is looked for as the agent itself; what it may not delete is an error, unless the account is gone:
+// then nobody else could, and the agent does. The notes say of what was done so, and of what nobody may list. All else is swept
+// whatever fails.
+func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes []string, err error) {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
-		return fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
+		return nil, fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
 	}
-	config, err := r.configAs(target.Account)
-	if err != nil {
-		return err
+	s := sweeper{target: target, keep: keep}
+	if s.agent, err = r.metadataAs(""); err != nil {
+		return nil, err
 	}
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+	if s.account, err = r.metadataAs(target.Account); err != nil {
+		return nil, err
 	}
 	namespaces := target.Namespaces
 	switch {
@@ -57,23 +59,54 @@ func (r *Runner) Sweep(ctx context.Context, target Target, keep string) error {
 	var failures []error
 	for _, kind := range swept() {
 		for _, namespace := range namespaces {
-			if err := sweep(ctx, client.Resource(kind), namespace, target.Service, keep); err != nil {
+			if err := s.sweep(ctx, kind, namespace); err != nil {
 				failures = append(failures, fmt.Errorf("sweep %s of tests of %q: %w", kind.Resource, target.Service, err))
 			}
 		}
 	}
-	return errors.Join(failures...)
+	return s.notes, errors.Join(failures...)
 }
 
-func sweep(ctx context.Context, objects metadata.Getter, namespace, service, keep string) error {
-	options := metav1.ListOptions{LabelSelector: ServiceLabel + "=" + service, Limit: sweepPage}
+// metadataAs asks for objects' metadata as the service account NAMESPACE/NAME, or as the agent itself when account is empty.
+func (r *Runner) metadataAs(account string) (metadata.Interface, error) {
+	config, err := r.configAs(account)
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return client, nil
+}
+
+// sweeper is one sweep.
+type sweeper struct {
+	target         Target
+	keep           string
+	account, agent metadata.Interface
+	notes          []string
+}
+
+func (s *sweeper) sweep(ctx context.Context, kind schema.GroupVersionResource, namespace string) error {
+	options := metav1.ListOptions{LabelSelector: ServiceLabel + "=" + s.target.Service, Limit: sweepPage}
+	client := s.account
 	for {
-		page, err := objects.Namespace(namespace).List(ctx, options)
+		page, err := client.Resource(kind).Namespace(namespace).List(ctx, options)
+		if apierrors.IsForbidden(err) && s.target.Account != "" {
+			if client == s.agent {
+				s.notes = append(s.notes, fmt.Sprintf("%s in %s are not looked at: neither the service account %s nor the agent may list them",
+					kind.Resource, namespace, s.target.Account))
+				return nil
+			}
+			client = s.agent
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		for i := range page.Items {
-			if err := sweepOne(ctx, objects, &page.Items[i], keep); err != nil {
+			if err := s.sweepOne(ctx, kind, &page.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -83,13 +116,38 @@ func sweep(ctx context.Context, objects metadata.Getter, namespace, service, kee
 	}
 }
 
-func sweepOne(ctx context.Context, objects metadata.Getter, left *metav1.PartialObjectMetadata, keep string) error {
+func (s *sweeper) sweepOne(ctx context.Context, kind schema.GroupVersionResource, left *metav1.PartialObjectMetadata) error {
 	if left.Labels[object.ServiceLabel] != "" || left.Annotations[digestAnnotation] == "" {
 		return nil // no test made it: anybody may write a label
 	}
-	if keep != "" && left.Annotations[object.RunAnnotation] == keep || left.DeletionTimestamp != nil {
+	if s.keep != "" && left.Annotations[object.RunAnnotation] == s.keep || left.DeletionTimestamp != nil {
 		return nil
 	}
+	err := remove(ctx, s.account.Resource(kind), left)
+	if !apierrors.IsForbidden(err) || s.target.Account == "" {
+		return err
+	}
+	if gone := s.accountGone(ctx); !gone {
+		return fmt.Errorf("%w: grant that account this verb, or delete it by hand", err)
+	}
+	if err := remove(ctx, s.agent.Resource(kind), left); err != nil {
+		return err
+	}
+	s.notes = append(s.notes, fmt.Sprintf("%s %s/%s, which a test left, goes by the agent's own rights: the service account %s is gone",
+		kind.Resource, left.Namespace, left.Name, s.target.Account))
+	return nil
+}
+
+// accountGone says whether there is no such service account any more. Whoever cannot tell goes on as if there were.
+func (s *sweeper) accountGone(ctx context.Context) bool {
+	namespace, name, _ := strings.Cut(s.target.Account, "/")
+	accounts := s.agent.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"})
+	_, err := accounts.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
+}
+
+// remove deletes an object as it was listed.
+func remove(ctx context.Context, objects metadata.Getter, left *metav1.PartialObjectMetadata) error {
 	err := objects.Namespace(left.Namespace).Delete(ctx, left.Name, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &left.UID},
 		PropagationPolicy: new(metav1.DeletePropagationBackground),

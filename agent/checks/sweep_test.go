@@ -12,23 +12,32 @@ func TestASweepDeletesOnlyWhatATestMadeWhereTheServiceMayGo(t *testing.T) {
 	w.target.Service = w.Namespace
 	secret := func(name, labels, annotations string) {
 		t.Helper()
-		w.create("secrets", `{apiVersion: v1, kind: Secret, metadata: {name: `+name+`, labels: {plural.sh/test: `+w.target.Service+labels+`}, annotations: {`+annotations+`}}}`)
+		w.create("secrets", `
+apiVersion: v1
+kind: Secret
+metadata:
+  name: `+name+`
+  labels: {plural.sh/test: `+w.target.Service+labels+`}
+  annotations: {`+annotations+`}
+`)
 	}
 	const made = "plural.sh/test-digest: abc"
 	secret("of-a-test", "", made)
 	secret("labelled-by-somebody", "", "")
 	secret("of-another-service", ", plural.sh/service: another", made)
 	w.target.Namespaces = []string{"default"}
-	if err := w.Sweep(t.Context(), w.target, key); err != nil || !w.exists("secrets", "of-a-test") {
+	if _, err := w.Sweep(t.Context(), w.target, key); err != nil || !w.exists("secrets", "of-a-test") {
 		t.Fatalf("a service that may not go there: %v, there is %v", err, w.exists("secrets", "of-a-test"))
 	}
+	w.create("serviceaccounts", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: nobody}}`)
 	w.target.Namespaces, w.target.Account = nil, w.Namespace+"/nobody"
-	if err := w.Sweep(t.Context(), w.target, key); err == nil || !strings.Contains(err.Error(), "forbidden") || !w.exists("secrets", "of-a-test") {
+	_, err := w.Sweep(t.Context(), w.target, key)
+	if err == nil || !strings.Contains(err.Error(), "grant that account this verb, or delete it by hand") || !w.exists("secrets", "of-a-test") {
 		t.Fatalf("an account that may do nothing: %v, there is %v", err, w.exists("secrets", "of-a-test"))
 	}
 	w.target.Account = ""
-	if err := w.Sweep(t.Context(), w.target, key); err != nil {
-		t.Fatal(err)
+	if notes, err := w.Sweep(t.Context(), w.target, key); err != nil || len(notes) > 0 {
+		t.Fatal(notes, err)
 	}
 	for name, want := range map[string]bool{"of-a-test": false, "labelled-by-somebody": true, "of-another-service": true} {
 		if got := w.exists("secrets", name); got != want {
@@ -37,5 +46,25 @@ func TestASweepDeletesOnlyWhatATestMadeWhereTheServiceMayGo(t *testing.T) {
 	}
 	if err := w.in("secrets").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatATestLeftOutlivesNoAccount(t *testing.T) {
+	w := start(t)
+	w.target.Account = w.Namespace + "/gone"
+	w.create("configmaps", `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: of-a-test
+  labels: {plural.sh/test: `+w.target.Service+`}
+  annotations: {plural.sh/test-digest: abc}
+`)
+	notes, err := w.Sweep(t.Context(), w.target, "")
+	if err != nil || w.exists("configmaps", "of-a-test") {
+		t.Fatalf("%v, there is %v", err, w.exists("configmaps", "of-a-test"))
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "of-a-test, which a test left, goes by the agent's own rights") {
+		t.Errorf("it is not said who did it: %q", notes)
 	}
 }

@@ -34,8 +34,8 @@ type work struct {
 	gated bool
 	// deferPrune says that other services are still to be rendered.
 	deferPrune bool
-	// sweep says that tests may have left something behind.
-	sweep bool
+	// tested is the deployment whose tests may have left something behind, or nil.
+	tested *api.Deployment
 }
 
 // result is what a pass leaves behind.
@@ -206,9 +206,18 @@ func stopped(err error, under api.Phase) api.Phase {
 	return api.Phase_FAILED
 }
 
-// remove takes a service that nothing asks for out of the cluster.
+// remove takes a service that nothing asks for out of the cluster. What its tests left goes first, while there is who may delete it.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
+	var swept []string
+	if p.tested != nil && p.Checks != nil {
+		var err error
+		if swept, err = p.sweep(ctx, targetOf(r.service, p.tested), ""); err != nil {
+			r.phase, r.failed = api.Phase_FAILED, true
+			r.message = clip(p.silence(ctx, p.tested, "what its tests left cannot be deleted: "+err.Error()), maxMessage)
+			return
+		}
+	}
 	applied, err := p.Engine.Remove(ctx, apply.Removal{
 		Service: r.service, Namespace: r.good.GetNamespace(), OwnRepository: r.good.GetOwnRepository(), Objects: p.lastObjects,
 	})
@@ -216,6 +225,7 @@ func (p *pass) remove(ctx context.Context) {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
 		return
 	}
+	applied.Notes = append(swept, applied.Notes...)
 	p.judge(ctx, r.good, applied)
 	if !applied.Done {
 		if r.phase != api.Phase_FAILED {
@@ -225,15 +235,6 @@ func (p *pass) remove(ctx context.Context) {
 			r.message = "its objects are on their way out"
 		}
 		return
-	}
-	switch {
-	case !p.sweep || p.Checks == nil:
-	case r.good == nil:
-		p.Log.Warn("what tests left is not deleted: nobody remembers where the service might go, and as whom", "service", r.service)
-	default:
-		if err := p.Checks.Sweep(ctx, targetOf(r.service, r.good), ""); err != nil {
-			p.Log.Warn("what tests left cannot be deleted", "service", r.service, "error", err)
-		}
 	}
 	r.removed, r.good, p.cache = true, nil, rendered{}
 	p.forget(r.service)

@@ -128,7 +128,7 @@ func (svc *service) changed(now time.Time) {
 
 // waits says whether time alone makes no pass due.
 func (svc *service) waits() bool {
-	return svc.cancel != nil || svc.idle || svc.desired == nil && !svc.removable || svc.suspended()
+	return svc.cancel != nil || svc.idle || svc.desired == nil && (!svc.removable || svc.trial != nil) || svc.suspended()
 }
 
 // current says whether the newest deployment was applied completely.

@@ -88,8 +88,8 @@ type Warnings interface {
 type Checks interface {
 	// Run tries one test until it passes, or has failed as often as it may, or ctx ends.
 	Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result
-	// Sweep deletes what tests of a service left behind for other keys.
-	Sweep(ctx context.Context, target checks.Target, keep string) error
+	// Sweep deletes what tests of a service left behind for other keys, and notes what it did in another way than as the service.
+	Sweep(ctx context.Context, target checks.Target, keep string) (notes []string, err error)
 }
 
 // Capabilities is what charts may ask of a cluster.

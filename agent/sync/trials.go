@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -136,6 +137,24 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 	state.news = true
 }
 
+// tested is the deployment whose tests may have left something behind, or nil.
+func (svc *service) tested() *api.Deployment {
+	d := cmp.Or(svc.good, svc.last) // one that never became good may have been tried
+	if len(d.GetTests()) == 0 && len(svc.memory.Tests) == 0 {
+		return nil
+	}
+	return d
+}
+
+// sweep deletes what tests left, and logs what of it was not done as the service.
+func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (notes []string, err error) {
+	notes, err = p.Checks.Sweep(ctx, target, keep)
+	for _, note := range notes {
+		p.Log.Warn("sweep after tests", "service", p.service, "note", note)
+	}
+	return notes, err
+}
+
 // targetOf is where tests of a service's deployment run, and as who.
 func targetOf(service string, d *api.Deployment) checks.Target {
 	return checks.Target{
@@ -154,7 +173,7 @@ func (s *Syncer) trying(ctx context.Context, w work, t *api.Test) *api.TestRepor
 	if err == nil && test.Helm != nil {
 		target.Hooks, err = p.testHooks(ctx, d)
 	}
-	if left := s.Checks.Sweep(ctx, target, d.GetKey()); left != nil && ctx.Err() == nil {
+	if _, left := p.sweep(ctx, target, d.GetKey()); left != nil && ctx.Err() == nil {
 		s.Log.Warn("what older tests left cannot be deleted", "service", d.GetService(), "error", p.silence(ctx, d, left.Error()))
 	}
 	if err != nil {

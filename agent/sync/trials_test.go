@@ -1,6 +1,7 @@
 package sync_test
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -378,4 +379,47 @@ func TestAHoldDoesNotLiftAQuarantine(t *testing.T) {
 	if n := w.tester.times(second.GetKey(), "gate"); n != 1 {
 		t.Errorf("it was tried %d times", n)
 	}
+}
+
+// What tests left goes before the service does: its own account may be among its objects.
+func TestAServiceDoesNotGoBeforeWhatItsTestsLeft(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.unswept = errors.New("jobs is forbidden") })
+	web := w.configMap("web", "one", tested("smoke"))
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	w.hub.asks("100%")
+	w.eventually("it says what cannot be deleted", func() bool {
+		s := w.hub.status("web")
+		return s.GetPhase() == api.Phase_FAILED && s.GetMessage() == "what its tests left cannot be deleted: jobs is forbidden"
+	})
+	if w.live("web") != "one" {
+		t.Error("the service went, and left nobody to delete it")
+	}
+	w.tester.set(func() { w.tester.unswept = nil })
+	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+}
+
+func TestAServiceGoesWhenItsTestUnderWayHasEnded(t *testing.T) {
+	w := newWorld(t)
+	lingers := make(chan struct{})
+	w.tester.set(func() { w.tester.stalls["gate"], w.tester.lingers = true, lingers })
+	web := w.configMap("web", "one", tested("gate"))
+	w.hub.asks("", web, w.configMap("other", "one"))
+	w.start()
+	w.eventually("it is tried", func() bool { return w.tester.times(web.GetKey(), "gate") == 1 })
+	other := w.configMap("other", "two")
+	w.hub.asks("100%", other)
+	w.becomes(other, api.Phase_HEALTHY)
+	if w.live("web") != "one" {
+		t.Error("it went while its test ran")
+	}
+	close(lingers)
+	w.eventually("it is gone", func() bool { return w.live("web") == "" })
+	w.tester.set(func() {
+		if len(w.tester.swept) == 0 || w.tester.swept[0].Namespace != web.GetNamespace() {
+			t.Errorf("what the test left was swept in %v", w.tester.swept)
+		}
+	})
 }

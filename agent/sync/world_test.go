@@ -181,6 +181,9 @@ type tester struct {
 	hooks   []string // names of the hooks that came with the last
 	running int
 	most    int
+	lingers chan struct{}   // what stalls ends when this is closed, too; nil: at once
+	swept   []checks.Target // when their services went
+	unswept error           // why that fails
 }
 
 func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result {
@@ -197,6 +200,9 @@ func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test
 	c.mu.Unlock()
 	if stalls {
 		<-ctx.Done()
+		if c.lingers != nil {
+			<-c.lingers
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +210,15 @@ func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test
 	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: "printed by " + test.Name, Tries: 1}
 }
 
-func (c *tester) Sweep(context.Context, checks.Target, string) error { return nil }
+func (c *tester) Sweep(_ context.Context, target checks.Target, keep string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if keep != "" {
+		return nil, nil
+	}
+	c.swept = append(c.swept, target)
+	return nil, c.unswept
+}
 
 func (c *tester) set(change func()) {
 	c.mu.Lock()

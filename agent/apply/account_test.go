@@ -1,0 +1,106 @@
+package apply_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/apply"
+)
+
+// account is a service account of the world's namespace that may do anything there, with what makes it so.
+func account() (serviceAccount, role, binding *unstructured.Unstructured) {
+	serviceAccount = manifest(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: deployer}}`)
+	role = manifest(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: deployer}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+`)
+	binding = manifest(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: deployer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
+subjects: [{kind: ServiceAccount, name: deployer}]
+`)
+	return serviceAccount, role, binding
+}
+
+// deployed settles objects and a hook as the account, which makes it the service's.
+func (w *world) deployed(objects ...*unstructured.Unstructured) {
+	w.Helper()
+	w.eventually("the account to be in force", func() bool {
+		req := w.request(objects...)
+		req.Account = w.namespace + "/deployer"
+		return w.pass(req).Done
+	})
+}
+
+// removed goes on with a removal to its end, and returns all that it noted.
+func (w *world) removed() (notes string) {
+	w.Helper()
+	w.eventually("the removal to end", func() bool {
+		result, err := w.engine.Remove(w.Context(), apply.Removal{Service: w.service, Namespace: w.namespace})
+		if err != nil {
+			w.Fatal(err)
+		}
+		notes += strings.Join(result.Notes, "\n")
+		return result.Done
+	})
+	return notes
+}
+
+func TestAServiceThatBringsItsOwnAccountGoesWithAllThatItLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	serviceAccount, role, binding := account()
+	settings := configMap("settings", "1")
+	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "before-creation")
+	w.settles(w.request(serviceAccount, role, binding))
+	w.deployed(serviceAccount, role, binding, settings, hook)
+
+	notes := w.removed()
+	for _, obj := range []*unstructured.Unstructured{settings, hook, binding, role, serviceAccount} {
+		if w.exists(obj) {
+			t.Errorf("%s %s stays", obj.GetKind(), obj.GetName())
+		}
+	}
+	for _, name := range []string{"settings", "made-by-a-hook"} {
+		if strings.Contains(notes, name) {
+			t.Errorf("%s went by the agent's own rights while the account had its own:\n%s", name, notes)
+		}
+	}
+	if !strings.Contains(notes, "Role.rbac") || !strings.Contains(notes, "by the agent's own rights") {
+		t.Errorf("what the agent did by its own rights is not said: %q", notes)
+	}
+}
+
+func TestWhatOutlivesAServicesAccountIsRemovedByTheAgentWhoSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	serviceAccount, role, binding := account()
+	for _, obj := range []*unstructured.Unstructured{serviceAccount, role, binding} {
+		w.create(obj)
+	}
+	settings := configMap("settings", "1")
+	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "before-creation")
+	w.deployed(settings, hook)
+	w.delete(binding)
+	w.eventually("the account to lose its rights", func() bool {
+		result, err := w.engine.Remove(context.WithoutCancel(t.Context()), apply.Removal{Service: w.service, Namespace: w.namespace})
+		return err == nil && !result.Complete() && w.exists(settings)
+	})
+	w.delete(serviceAccount)
+	notes := w.removed()
+	for _, obj := range []*unstructured.Unstructured{settings, hook} {
+		if w.exists(obj) {
+			t.Errorf("%s %s stays", obj.GetKind(), obj.GetName())
+		}
+		if !strings.Contains(notes, obj.GetName()+" goes by the agent's own rights") {
+			t.Errorf("of %s it is not said: %q", obj.GetName(), notes)
+		}
+	}
+}
