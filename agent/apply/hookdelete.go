@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
 )
@@ -74,7 +75,8 @@ func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int)
 	for i, it := range hooks {
 		facts, there := p.seen.Get(it.id)
 		allowed := !it.id.Protected() || facts.Allowed
-		if !chosen(i) || !there || facts.Deleting || facts.Run != it.run || facts.Owner != p.req.Service || !allowed {
+		made := p.hook(inventory.HookID{ID: it.id, Stage: it.turn.Stage}).UID == facts.UID
+		if !chosen(i) || !there || facts.Deleting || !made || facts.Owner != p.req.Service || !allowed {
 			continue
 		}
 		problem, left := p.record.recent(it.id, "")
@@ -96,6 +98,21 @@ func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int)
 		}
 	}
 	return done
+}
+
+// left says whether an object is what a hook of this name made, of whichever run or stage.
+func (p *pass) left(id object.ID, facts observe.Facts) bool {
+	p.journaling.RLock()
+	defer p.journaling.RUnlock()
+	for known, hook := range p.inv.Hooks {
+		if known.ID != id {
+			continue
+		}
+		if hook.UID == facts.UID || hook.UID == "" && hook.State == "" && hook.Message == facts.Proof {
+			return true
+		}
+	}
+	return false
 }
 
 // dispose deletes an object that was seen, whatever else changes of it meanwhile.

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"time"
@@ -20,26 +21,30 @@ import (
 // A hook is created, not applied, so that it runs once: the inventory names it before it is made, its annotation says for
 // which render, and its end is written down before it may be deleted (hookdelete.go). Whatever a kill leaves of that, the next
 // pass finds out how far it came.
+//
+// Whoever may write into the namespace can make an object with a hook's name, label and annotation before the hook, or in its
+// place. So only the object counts whose uid is written down; and where a kill came between the making and the writing, the one
+// that carries the proof that was written down before, which nobody else could know.
 
 // runHook takes a hook one step further.
 func (p *pass) runHook(ctx context.Context, it item) outcome {
 	o := outcome{id: it.id, hookID: inventory.HookID{ID: it.id, Stage: it.turn.Stage}}
-	known := p.hook(o.hookID)
+	known, planned := p.hook(o.hookID), true
 	if known.Run != p.revision() {
-		known = inventory.Hook{Run: p.revision()}
+		known, planned = inventory.Hook{Run: p.revision()}, false
 	}
 	if err := p.obstacle(ctx, it); err != nil {
 		o.result = p.holdBack(it, err)
 		return o
 	}
 	facts, there := p.seen.Get(it.id)
-	if last, seen := p.record.last(it.id); seen && !there && known.State == "" && last.Run == it.run && last.Owner == p.req.Service {
+	if last, seen := p.record.last(it.id); seen && !there && planned && known.State == "" && p.made(it, known, last) {
 		known.UID, known.State = last.UID, inventory.HookCreated // it came that far before the pass was stopped
 	}
 	switch {
 	case known.State == inventory.HookSucceeded, known.State == inventory.HookFailed:
 		return p.ended(it, o, known, facts)
-	case there && facts.Run == it.run && facts.Owner == p.req.Service:
+	case there && planned && p.made(it, known, facts):
 		return p.running(ctx, it, o, known, facts)
 	case known.State == inventory.HookCreated:
 		return p.vanished(ctx, it, o, known)
@@ -59,6 +64,15 @@ func (p *pass) hook(id inventory.HookID) inventory.Hook {
 	return p.inv.Hooks[id]
 }
 
+// made says whether a live object is the hook as this run made it. Of one that is planned and carries no proof, since an older
+// agent planned it, its label and its run are all that is known.
+func (p *pass) made(it item, known inventory.Hook, facts observe.Facts) bool {
+	if known.State != "" {
+		return facts.UID == known.UID
+	}
+	return facts.Proof == known.Message && facts.Run == it.run && facts.Owner == p.req.Service
+}
+
 // create makes a hook that is not there. The inventory knows of it first.
 func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.Hook) outcome {
 	if err, left := p.record.recent(it.id, it.digest); err != nil {
@@ -66,16 +80,24 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 		o.result = failed(it.gvk, it.id, err)
 		return o
 	}
+	known.Message = cmp.Or(known.Message, rand.Text())
+	body, err := proven(it, known.Message)
+	if err != nil {
+		o.result = failed(it.gvk, it.id, &Error{Reason: Unexpected, Object: it.id, Message: err.Error(), cause: err})
+		return o
+	}
 	if err := p.journalHook(ctx, o.hookID, known); err != nil {
 		o.result = p.unrecorded(it, err)
 		return o
 	}
-	live, err := p.wire.create(ctx, p.target(it), it.body)
+	live, err := p.wire.create(ctx, p.target(it), body)
 	p.contact.note(err)
 	if apierrors.IsAlreadyExists(err) {
 		// Either an answer was lost, or somebody else has it: the watch shows which, when it carries our label.
-		if live, err = p.wire.get(ctx, p.target(it)); err == nil && !p.ours(it, live) {
-			return p.replace(ctx, it, o, p.judged(it.res, it.id, live))
+		if live, err = p.wire.get(ctx, p.target(it)); err == nil {
+			if facts := p.judged(it.res, it.id, live); !p.made(it, known, facts) {
+				return p.replace(ctx, it, o, facts)
+			}
 		}
 	}
 	if err != nil {
@@ -93,26 +115,36 @@ func (p *pass) create(ctx context.Context, it item, o outcome, known inventory.H
 	return o
 }
 
-// ours says whether a live object is the hook as this run made it.
-func (p *pass) ours(it item, live *unstructured.Unstructured) bool {
-	return live.GetAnnotations()[object.RunAnnotation] == it.run && live.GetLabels()[object.ServiceLabel] == p.req.Service
+// proven is a hook's body with the proof in it.
+func proven(it item, proof string) ([]byte, error) {
+	var obj unstructured.Unstructured
+	if err := obj.UnmarshalJSON(it.body); err != nil {
+		return nil, fmt.Errorf("read hook: %w", err)
+	}
+	annotations := obj.GetAnnotations()
+	annotations[object.ProofAnnotation] = proof // it has that of its run
+	obj.SetAnnotations(annotations)
+	return encode(&obj)
 }
 
-// running looks whether a hook has ended.
+// running looks whether a hook has ended. Which object it is stands in the inventory at once.
 func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.Hook, facts observe.Facts) outcome {
 	facts.Health = p.lastWord(it, facts)
 	known.UID, known.State, known.Message = facts.UID, inventory.HookCreated, facts.Health.Message
 	o.hook, o.result = &known, it.result(Unchanged, facts)
-	switch facts.Health.Phase {
-	case health.Healthy:
+	switch {
+	case facts.Health.Phase == health.Healthy:
 		known.State = inventory.HookSucceeded
-	case health.Degraded:
+	case facts.Health.Phase == health.Degraded:
 		known.State = inventory.HookFailed
-	default:
+	case p.hook(o.hookID).UID == known.UID:
 		return o
 	}
 	if err := p.journalHook(ctx, o.hookID, known); err != nil {
 		o.result = p.unrecorded(it, err)
+		return o
+	}
+	if known.State == inventory.HookCreated {
 		return o
 	}
 	return p.ended(it, o, known, facts)
@@ -173,7 +205,8 @@ func (p *pass) vanished(ctx context.Context, it item, o outcome, known inventory
 	return p.ended(it, o, known, last)
 }
 
-// replace deletes what an earlier revision's hook has left, so that this one's can be made.
+// replace deletes what stands in a hook's place, so that it can be made, where it carries the service's label and the hook's
+// delete policy allows it: what an earlier revision's hook has left, or an object that somebody gave the label.
 func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Facts) outcome {
 	if err, left := p.record.recent(it.id, it.digest); err != nil {
 		p.again(left)
@@ -190,8 +223,13 @@ func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Fact
 			return o
 		}
 	}
-	o.result = it.waiting("waits until the one of the revision before is gone" + finalizing(old))
-	p.wait(it.id.String() + " of the revision before has to go")
+	which := "of the revision before"
+	if old.Run != "" && !p.left(it.id, old) {
+		which = "that is there, and that no hook of this service made,"
+		p.note("%s was there before the hook, with its label and not made by it: it is deleted, as the hook's delete policy says", it.id)
+	}
+	o.result = it.waiting("waits until the one " + which + " is gone" + finalizing(old))
+	p.wait(it.id.String() + " " + which + " has to go")
 	pause := heldBack // the watch tells sooner
 	if _, there := p.seen.Get(it.id); !there {
 		pause = time.Millisecond

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/inventory"
+	"github.com/pluralsh/plural/agent/order"
 )
 
 // failing is a Job that no node can take, and that gives up at once.
@@ -311,5 +312,100 @@ func TestAHookIsInTheInventoryBeforeItIsMade(t *testing.T) {
 
 	if !<-known {
 		t.Error("the hook was made before the inventory named it")
+	}
+}
+
+// foreign is a hook as whoever may write into the namespace can make it: with all that is known of it beforehand.
+func (w *world) foreign(hook *unstructured.Unstructured, stage string, req apply.Request) *unstructured.Unstructured {
+	w.Helper()
+	made := annotated(hook, "plural.sh/run", req.Key+"/"+stage, "plural.sh/run-proof", "guessed")
+	made.SetLabels(map[string]string{"plural.sh/service": w.service})
+	w.create(made)
+	return w.live(made)
+}
+
+func TestAHookThatSomebodyElseMadeBeforeIsNotTakenForRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hook := annotated(configMap("migrate", "real"), "plural.sh/hook", "pre-sync")
+	req := w.request(hook, configMap("web", "1"))
+	forged := w.foreign(configMap("migrate", "forged"), "pre-sync", req)
+	var notes []string
+	w.follows(req, func(r *apply.Result) bool {
+		notes = append(notes, r.Notes...)
+		return r.Done
+	})
+	if live := w.live(hook); live.GetUID() == forged.GetUID() || w.value("migrate") != "real" {
+		t.Errorf("the hook never ran: there is %q", w.value("migrate"))
+	}
+	if !strings.Contains(strings.Join(notes, " "), "migrate was there before the hook, with its label and not made by it") {
+		t.Errorf("it is not said: %q", notes)
+	}
+}
+
+func TestAHookThatIsNeverDeletedDeletesNothingInItsPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hook := annotated(configMap("migrate", "real"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "never")
+	req := w.request(hook, configMap("web", "1"))
+	forged := w.foreign(configMap("migrate", "forged"), "pre-sync", req)
+	w.follows(req, func(r *apply.Result) bool {
+		return slices.ContainsFunc(r.Objects, func(o apply.ObjectResult) bool {
+			return o.Name == "migrate" && o.Err != nil && o.Err.Reason == apply.Conflict && o.Err.Fix != ""
+		})
+	})
+	if w.live(hook).GetUID() != forged.GetUID() || w.exists(configMap("web", "1")) {
+		t.Error("it was deleted, or taken for the hook")
+	}
+}
+
+func TestAHookThatSomebodyElsePutInItsPlaceHasFailedAndStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	slow := annotated(failing("slow"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "succeeded,failed")
+	must(0, unstructured.SetNestedField(slow.Object, int64(600), "spec", "activeDeadlineSeconds"))
+	req := w.request(slow, configMap("web", "1"))
+	w.follows(req, func(*apply.Result) bool { return w.exists(slow) })
+	proof := w.live(slow).GetAnnotations()["plural.sh/run-proof"]
+	if proof == "" {
+		t.Fatal("it carries no proof")
+	}
+	w.delete(slow)
+	done := annotated(job("slow"), "plural.sh/run", req.Key+"/pre-sync", "plural.sh/run-proof", proof)
+	done.SetLabels(map[string]string{"plural.sh/service": w.service})
+	w.create(done)
+	w.follows(req, func(r *apply.Result) bool {
+		if r.Done {
+			t.Fatal("its end was taken for the hook's")
+		}
+		return slices.ContainsFunc(r.Objects, func(o apply.ObjectResult) bool {
+			return o.Name == "slow" && o.Err != nil && o.Err.Reason == apply.HookFailed
+		})
+	})
+	notes := w.removed()
+	if !w.exists(done) || !strings.Contains(notes, "was not made by it: delete it by hand") {
+		t.Errorf("what somebody else made is there: %t; it is said: %q", w.exists(done), notes)
+	}
+}
+
+// A hook that an older agent had planned and made carries no proof.
+func TestAHookThatAnOlderAgentMadeRunsNoSecondTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hook := annotated(configMap("migrate", "1"), "plural.sh/hook", "pre-sync")
+	web := configMap("web", "1")
+	w.settles(w.request(web))
+	req := w.request(hook, web)
+	store, inv := w.recorded()
+	inv.Hooks[inventory.HookID{ID: w.id(hook), Stage: order.PreSync}] = inventory.Hook{Run: req.Key}
+	must(0, store.Save(t.Context(), inv))
+	made := annotated(hook, "plural.sh/run", req.Key+"/pre-sync")
+	made.SetLabels(map[string]string{"plural.sh/service": w.service})
+	w.create(made)
+	uid := w.live(made).GetUID()
+	w.engine = w.newEngine(nil)
+	w.settles(req)
+	if w.live(hook).GetUID() != uid {
+		t.Error("it ran again")
 	}
 }

@@ -48,7 +48,11 @@ func removalRun(inv *inventory.Inventory) string {
 func (p *pass) endRemoval() {
 	for id, hook := range p.inv.Hooks {
 		if strings.HasPrefix(hook.Run, removalPrefix) {
-			p.inv.Hooks[id] = inventory.Hook{UID: hook.UID}
+			kept := inventory.Hook{UID: hook.UID}
+			if hook.State == "" {
+				kept.Message = hook.Message // its proof: it may have been made all the same
+			}
+			p.inv.Hooks[id] = kept
 		}
 	}
 }
@@ -202,6 +206,11 @@ func (p *pass) removeHooks(ctx context.Context) bool {
 		facts, there := p.seen.Get(id.ID)
 		stays := p.inv.Orphan || id.ID.Protected() && !facts.Allowed || !reserved.Delete(p.req.Service, id.ID)
 		if !there || facts.Owner != p.req.Service || stays {
+			delete(p.inv.Hooks, id)
+			continue
+		}
+		if !p.left(id.ID, facts) {
+			p.note("%s stays: it has the name of a hook, and was not made by it: delete it by hand", id.ID)
 			delete(p.inv.Hooks, id)
 			continue
 		}

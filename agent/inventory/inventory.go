@@ -74,9 +74,11 @@ func (id HookID) compare(other HookID) int {
 
 // Hook is how far a hook came.
 type Hook struct {
-	Run     string // key of the render that it ran for
-	UID     string
-	State   HookState
+	Run   string // key of the render that it ran for
+	UID   string
+	State HookState
+	// Message says how it does. While it is about to be created it is the proof that the object will carry, by which it is known
+	// again should the answer be lost; empty then where an older agent wrote it, which made no proofs.
 	Message string
 }
 

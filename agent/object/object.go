@@ -21,6 +21,8 @@ const (
 	ServiceLabel = "plural.sh/service"
 	// RunAnnotation names, on a live hook, the render that it ran for.
 	RunAnnotation = "plural.sh/run"
+	// ProofAnnotation holds, on a live hook, what only who made it knew before it was there.
+	ProofAnnotation = "plural.sh/run-proof"
 	// PruneAnnotation on a live object, with the value "allow", lets an object of a protected kind be deleted like any other.
 	PruneAnnotation = "plural.sh/prune"
 	// SystemNamespace holds what the agent itself keeps in a cluster.

@@ -29,6 +29,8 @@ type Facts struct {
 	Trace string
 	// Run is the render that a hook ran for.
 	Run string
+	// Proof tells, on a hook, who made it.
+	Proof string
 	// Allowed says that the object itself allows its deletion, whatever its kind.
 	Allowed  bool
 	Deleting bool
@@ -107,6 +109,7 @@ func common(obj metav1.Object) Facts {
 		ResourceVersion: obj.GetResourceVersion(),
 		Owner:           obj.GetLabels()[object.ServiceLabel],
 		Run:             clipped(annotations[object.RunAnnotation]),
+		Proof:           clipped(annotations[object.ProofAnnotation]),
 		Allowed:         annotations[object.PruneAnnotation] == "allow",
 		Deleting:        obj.GetDeletionTimestamp() != nil,
 		Finalizers:      clipped(strings.Join(obj.GetFinalizers(), ", ")),
