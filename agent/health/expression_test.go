@@ -29,6 +29,8 @@ status: {readyReplicas: 3, phase: Running, when: "2026-01-01T00:00:00Z", conditi
 		`timestamp(self.status.when) < timestamp("2026-01-02T00:00:00Z")`,
 		`self.metadata.name + " has " + string(self.spec.replicas) == "a has 3"`,
 		`self.status.missing == 1 || self.spec.replicas == 3`,
+		`[self.spec.replicas, 4].sum() == 7 && [].sum() == 0`,
+		`self.status.conditions.map(c, self.spec.replicas).sum() == 3`,
 	} {
 		if is, err := compile(t, text).Bool(map[string]any{"self": self}); !is {
 			t.Errorf("%s: %v, %v", text, is, err)
@@ -44,6 +46,8 @@ func TestAnExpressionThatCannotBeEvaluatedIsAnError(t *testing.T) {
 		`self.list[0] == 1`:        "index out of bounds",
 		`self.n`:                   "gives a value of type int, not true or false",
 		`1 / (self.n - 1) == 1`:    "division by zero",
+		`[self.n, "2"].sum() == 3`: "something else than whole numbers",
+		`self.n.sum() == 1`:        "no such overload",
 	} {
 		_, err := compile(t, text).Bool(vars)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -34,12 +34,13 @@ const (
 	checkEvery = 10
 )
 
-// Environment is the language: CEL's own functions and macros, those of strings, and optional fields (`self.?status`), over
+// Environment is the language: CEL's own functions and macros, those of strings, `sum`, and optional fields (`self.?status`), over
 // the named variables, whose types are known only when they have values. What makes long lists or texts out of numbers is
 // not in it.
 func Environment(variables ...string) (*cel.Env, error) {
 	options := []cel.EnvOption{
 		matching(),
+		sum(),
 		cel.OptionalTypes(),
 		ext.Strings(ext.StringsVersion(stringsVersion)),
 		cel.CrossTypeNumericComparisons(true),
