@@ -18,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/cli/local"
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/identities"
 	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -114,6 +115,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	identity, err := identityOfHub(f)
+	if err != nil {
+		return err
+	}
 	at, err := installer.At(o.dir, local.StateDir())
 	if err != nil {
 		return err
@@ -132,7 +137,7 @@ func run(ctx context.Context, o *options) error {
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
 		Plural: programs.Plural, Localkube: programs.Localkube, Agent: programs.Agent,
-		Reporter: reporter, Keys: f.Keys(), Confirmed: f.Confirmed(),
+		Reporter: reporter, Keys: f.Keys(), Confirmed: f.Confirmed(), Identity: identity,
 		Seal: func(ctx context.Context, repo *workspace.Repo) error {
 			_, _, err := cryptocmd.Begin(ctx, f, repo)
 			return err
@@ -151,6 +156,21 @@ func run(ctx context.Context, o *options) error {
 		return explain(ctx, err, o.dir)
 	}
 	return show(f, result, o.dir)
+}
+
+// identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with. A file is read by
+// the hub itself.
+func identityOfHub(f *cmdutil.Factory) (text string, err error) {
+	switch f.Identities().Given() {
+	case identities.EnvText:
+		return f.Getenv(identities.EnvText), nil
+	case identities.EnvFD:
+		return "", &ui.Err{
+			Msg: "the hub of this fleet cannot read " + identities.EnvFD, Cause: "the hub stays when this command has ended, and the descriptor does not",
+			Fix: "write the identity into a file that you alone can read, and name that in " + identities.EnvFile,
+		}
+	}
+	return "", nil
 }
 
 // patience is how long a fleet may take to come up before it is said to hang. Slow machines take a few minutes.

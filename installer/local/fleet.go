@@ -142,6 +142,9 @@ func (f Fleet) Kubeconfig(cluster string) string {
 // TokenFile holds the token that opens the hub.
 func (f Fleet) TokenFile() string { return filepath.Join(f.hubDir(), "token") }
 
+// identityFile holds the identity that the hub was handed, while the fleet is up.
+func (f Fleet) identityFile() string { return filepath.Join(f.hubDir(), "identity") }
+
 // Log is where a process's output goes.
 func (f Fleet) Log(process string) string { return f.processes().Log(process) }
 
@@ -213,10 +216,13 @@ func (f Fleet) Stop(ctx context.Context, process string, stopped bool) error {
 	return nil
 }
 
-// Down ends every process. With keep false it deletes all of the fleet but the installation repo and its origin.
+// Down ends every process, and keeps no identity. With keep false it deletes all of the fleet but the installation repo and its origin.
 func (f Fleet) Down(ctx context.Context, keep bool) error {
 	if err := f.processes().Shutdown(ctx); err != nil {
 		return err
+	}
+	if err := os.Remove(f.identityFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete identity of the hub: %w", err)
 	}
 	if keep {
 		return nil

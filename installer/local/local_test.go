@@ -250,6 +250,42 @@ func TestUpRenewsATokenThatExpiresSoonOrNever(t *testing.T) {
 	}
 }
 
+func TestTheHubIsHandedTheIdentityUntilTheFleetIsDown(t *testing.T) {
+	f := Fleet{Dir: t.TempDir()}
+	if err := os.Mkdir(f.hubDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := f.identityFile()
+	for _, up := range []struct {
+		given, want string
+		args        []string
+	}{
+		{},
+		{given: "AGE-SECRET-KEY-1", want: "AGE-SECRET-KEY-1\n", args: []string{"--identity", file}},
+		{given: "", want: "AGE-SECRET-KEY-1\n", args: []string{"--identity", file}}, // from a shell that has none
+		{given: "AGE-SECRET-KEY-2", want: "AGE-SECRET-KEY-2\n", args: []string{"--identity", file}},
+	} {
+		b := &bringUp{Fleet: f, Options: Options{Identity: up.given}}
+		args, err := b.handOverIdentity(t.Context())
+		if err != nil || !slices.Equal(args, up.args) {
+			t.Errorf("given %q: arguments %q, %v", up.given, args, err)
+		}
+		text, err := os.ReadFile(file)
+		if string(text) != up.want || err != nil && up.want != "" {
+			t.Errorf("given %q: the file has %q, %v", up.given, text, err)
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm() != 0o600 {
+			t.Errorf("its mode is %v", info.Mode())
+		}
+	}
+	if err := f.Down(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the fleet is down, and its hub's identity is still there: %v", err)
+	}
+}
+
 func TestTheHooksTokenIsGoodForHintsAlone(t *testing.T) {
 	b := &bringUp{Fleet: Fleet{Repo: t.TempDir(), Dir: t.TempDir()}, Options: Options{Plural: "plural"}, hubURL: "http://127.0.0.1:8080"}
 	b.write(t, b.hubURL)

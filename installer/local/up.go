@@ -40,6 +40,8 @@ type Options struct {
 	// Keys and Confirmed are the person's, for a repo that is sealed.
 	Keys      workspace.Keys
 	Confirmed trust.Store
+	// Identity is the text of the identity that the hub is to open credentials of sources with; empty: that of the Up before.
+	Identity string
 	// Seal begins to seal a repo that Up has just made; nil leaves it unsealed.
 	Seal func(ctx context.Context, repo *workspace.Repo) error
 	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
@@ -278,6 +280,11 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--allow-loopback", "--edits", "--with-parent",
 		"--interval", "1s", "--poll-interval", "2s", "--report-interval", "5s",
 	}
+	identity, err := b.handOverIdentity(ctx)
+	if err != nil {
+		return "", err
+	}
+	command = append(command, identity...)
 	if err := b.renewToken(ctx); err != nil {
 		return "", err
 	}
@@ -312,17 +319,46 @@ func (b *bringUp) renewToken(ctx context.Context) error {
 	if !fleet.OperatorDue(strings.TrimSpace(string(token)), time.Now()) {
 		return nil
 	}
-	runs, err := b.hubRuns()
-	if err == nil && runs {
-		err = b.Stop(ctx, hubProcess, true)
-	}
-	if err != nil {
+	if err := b.stopHub(ctx); err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
 	}
 	if err := replaceFile(b.TokenFile(), []byte(fleet.NewOperatorToken(time.Now().Add(fleet.OperatorLifetime))+"\n"), 0o600); err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
 	}
 	return nil
+}
+
+// handOverIdentity leaves the person's identity in a file of the hub's, and names it in arguments. The environment does not come as
+// far: what is started gets no identity by it, and the supervisor of an earlier Up has another one.
+func (b *bringUp) handOverIdentity(ctx context.Context) (args []string, err error) {
+	file := b.identityFile()
+	kept, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read identity of the hub: %w", err)
+	}
+	there := err == nil
+	if text := b.Options.Identity + "\n"; b.Options.Identity != "" && string(kept) != text {
+		if err := b.stopHub(ctx); err != nil { // it reads the file when it needs it: never half of two
+			return nil, fmt.Errorf("hand the identity to the hub: %w", err)
+		}
+		if err := replaceFile(file, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("hand the identity to the hub: %w", err)
+		}
+		there = true
+	}
+	if !there {
+		return nil, nil
+	}
+	return []string{"--identity", file}, nil
+}
+
+// stopHub is for what a hub that runs must not see change.
+func (b *bringUp) stopHub(ctx context.Context) error {
+	runs, err := b.hubRuns()
+	if err != nil || !runs {
+		return err
+	}
+	return b.Stop(ctx, hubProcess, true)
 }
 
 // converge waits until every cluster runs what the newest commit asks for.
