@@ -166,7 +166,8 @@ func (c *cluster) token() string {
 	c.Helper()
 	accounts := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("plural-system")
 	answer, err := accounts.Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": "plural-agent"}, "spec": map[string]any{},
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"metadata": map[string]any{"name": "plural-agent"}, "spec": map[string]any{},
 	}}, metav1.CreateOptions{}, "token")
 	if err != nil {
 		c.Fatal(err)
@@ -354,7 +355,8 @@ spec:
 		c.readsItsRegistration()
 	}
 	c.readsInventories()
-	granted := slices.Concat(rules(objects(t, AgentRole, nil)), rules(objects(t, AgentImpersonate, map[string]string{"namespace": "x", "account": "deployer"})))
+	impersonate := objects(t, AgentImpersonate, map[string]string{"namespace": "x", "account": "deployer"})
+	granted := slices.Concat(rules(objects(t, AgentRole, nil)), rules(impersonate))
 	for _, r := range granted {
 		for _, verb := range r.verbs {
 			one := r
@@ -554,20 +556,61 @@ func TestTheRoleThatDeploysInstallsChartsWithRolesOfTheirOwn(t *testing.T) {
 		named(`{apiVersion: v1, kind: Namespace, metadata: {name: NAME-more}}`),
 		named(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: web}}`),
 		named(`{apiVersion: v1, kind: Secret, metadata: {name: keys}, stringData: {a: b}}`),
-		named(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.NAME.example.com}, spec: {group: NAME.example.com,
-			scope: Namespaced, names: {kind: Thing, plural: things, singular: thing, listKind: ThingList},
-			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`),
+		named(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.NAME.example.com}
+spec:
+  group: NAME.example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`),
 		named(`{apiVersion: NAME.example.com/v1, kind: Thing, metadata: {name: thing}}`),
-		named(`{RBAC, kind: ClusterRole, metadata: {name: NAME-controller, labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}}, rules: [
-			{apiGroups: [NAME.example.com], resources: [things, things/status, things/finalizers], verbs: [get, list, watch, create, update, patch, delete]},
-			{apiGroups: ["", events.k8s.io], resources: [events, secrets], verbs: [get, list, watch, create, patch]},
-			{apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]},
-			{nonResourceURLs: [/metrics], verbs: [get]}]}`),
-		named(`{RBAC, kind: ClusterRole, metadata: {name: NAME-approver}, rules: [
-			{apiGroups: [cert-manager.io], resources: [signers], resourceNames: ["issuers.cert-manager.io/*", "clusterissuers.cert-manager.io/*"], verbs: [approve]}]}`),
-		named(`{RBAC, kind: ClusterRoleBinding, metadata: {name: NAME-controller}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME-controller}, `+account+`}`),
-		named(`{RBAC, kind: RoleBinding, metadata: {name: edit}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}, `+account+`}`),
-		named(`{RBAC, kind: RoleBinding, metadata: {name: reader, namespace: kube-system}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}, `+account+`}`),
+		named(`
+RBAC
+kind: ClusterRole
+metadata: {name: NAME-controller, labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}}
+rules:
+- apiGroups: [NAME.example.com]
+  resources: [things, things/status, things/finalizers]
+  verbs: [get, list, watch, create, update, patch, delete]
+- {apiGroups: ["", events.k8s.io], resources: [events, secrets], verbs: [get, list, watch, create, patch]}
+- {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
+- {nonResourceURLs: [/metrics], verbs: [get]}
+`),
+		named(`
+RBAC
+kind: ClusterRole
+metadata: {name: NAME-approver}
+rules:
+- apiGroups: [cert-manager.io]
+  resources: [signers]
+  resourceNames: ["issuers.cert-manager.io/*", "clusterissuers.cert-manager.io/*"]
+  verbs: [approve]
+`),
+		named(`
+RBAC
+kind: ClusterRoleBinding
+metadata: {name: NAME-controller}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME-controller}
+`+account),
+		named(`
+RBAC
+kind: RoleBinding
+metadata: {name: edit}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+`+account),
+		named(`
+RBAC
+kind: RoleBinding
+metadata: {name: reader, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+`+account),
 		named(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: NAME}, webhooks: []}`),
 	)
 	for name, reason := range got {
@@ -604,11 +647,38 @@ func TestTheRoleThatDeploysGivesAwayNoMoreThanItHas(t *testing.T) {
 	}
 	const rbac = "apiVersion: rbac.authorization.k8s.io/v1"
 	for what, text := range map[string]string{
-		"an administrator":    `{RBAC, kind: ClusterRoleBinding, metadata: {name: NAME-bad}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{kind: ServiceAccount, name: web, namespace: NAME}]}`,
-		"all verbs":           `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, rules: [{apiGroups: [""], resources: [pods], verbs: ["*"]}]}`,
-		"being others":        `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, rules: [{apiGroups: [""], resources: [users], verbs: [impersonate]}]}`,
-		"giving away more":    `{RBAC, kind: Role, metadata: {name: NAME-bad}, rules: [{apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate]}]}`,
-		"whatever it will be": `{RBAC, kind: ClusterRole, metadata: {name: NAME-bad}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}, rules: []}`,
+		"an administrator": `
+RBAC
+kind: ClusterRoleBinding
+metadata: {name: NAME-bad}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: web, namespace: NAME}]
+`,
+		"all verbs": `
+RBAC
+kind: ClusterRole
+metadata: {name: NAME-bad}
+rules: [{apiGroups: [""], resources: [pods], verbs: ["*"]}]
+`,
+		"being others": `
+RBAC
+kind: ClusterRole
+metadata: {name: NAME-bad}
+rules: [{apiGroups: [""], resources: [users], verbs: [impersonate]}]
+`,
+		"giving away more": `
+RBAC
+kind: Role
+metadata: {name: NAME-bad}
+rules: [{apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate]}]
+`,
+		"whatever it will be": `
+RBAC
+kind: ClusterRole
+metadata: {name: NAME-bad}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}
+rules: []
+`,
 	} {
 		obj := parse(t, "%s", strings.ReplaceAll(strings.ReplaceAll(text, "NAME", c.Namespace), "RBAC", rbac))
 		if got := c.results(obj); !strings.Contains(got[obj.GetKind()+"/"+obj.GetName()], "permissions=admin") {

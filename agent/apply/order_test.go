@@ -363,8 +363,19 @@ func TestObjectsAreAppliedAndDeletedAsTheServiceAccount(t *testing.T) {
 	w := newWorld(t)
 	for _, text := range []string{
 		`{apiVersion: v1, kind: ServiceAccount, metadata: {name: deployer}}`,
-		`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: deployer}, rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create, patch, delete]}]}`,
-		`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: deployer}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}, subjects: [{kind: ServiceAccount, name: deployer}]}`,
+		`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: deployer}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create, patch, delete]}]
+`,
+		`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: deployer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
+subjects: [{kind: ServiceAccount, name: deployer}]
+`,
 	} {
 		w.create(manifest(text))
 	}

@@ -16,7 +16,12 @@ import (
 
 // policy is what the cluster says of people who come by the hub.
 func policy(mode string) *unstructured.Unstructured {
-	return manifest(`{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: plural-system}, data: {mode: "` + mode + `"}}`)
+	return manifest(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plural-agent-reach, namespace: plural-system}
+data: {mode: "` + mode + `"}
+`)
 }
 
 // takes has the service own an object as an engine left it that refused nothing.
@@ -38,15 +43,42 @@ func TestADeliveredServiceCannotTakeOverTheAgent(t *testing.T) {
 		return manifest(strings.ReplaceAll(text, "NAME", w.namespace))
 	}
 	attacks := map[string]*unstructured.Unstructured{
-		"the policy":              policy("full"),
-		"the policy, as a hook":   annotated(policy("full"), hook, "pre-install,pre-upgrade", "helm.sh/hook-delete-policy", "before-hook-creation"),
-		"the policy, made anew":   annotated(policy("full"), "plural.sh/recreate", "allow"),
-		"the policy, once":        annotated(policy("full"), "plural.sh/sync", "once"),
-		"a token of the agent":    mine(`{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: NAME, namespace: plural-system, annotations: {kubernetes.io/service-account.name: plural-agent}}}`),
-		"a pod beside the agent":  mine(`{apiVersion: v1, kind: Pod, metadata: {name: NAME, namespace: plural-system}, spec: {serviceAccountName: plural-agent, containers: [{name: a, image: a}]}}`),
-		"a name that is made":     annotated(mine(`{apiVersion: batch/v1, kind: Job, metadata: {generateName: plural-agent-, namespace: plural-system}}`), hook, "pre-install,pre-upgrade"),
-		"people":                  mine(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: NAME}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "plural:operators"}]}`),
-		"people in its namespace": mine(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: NAME}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "plural:eve"}]}`),
+		"the policy": policy("full"),
+		"the policy, as a hook": annotated(policy("full"), hook, "pre-install,pre-upgrade",
+			"helm.sh/hook-delete-policy", "before-hook-creation"),
+		"the policy, made anew": annotated(policy("full"), "plural.sh/recreate", "allow"),
+		"the policy, once":      annotated(policy("full"), "plural.sh/sync", "once"),
+		"a token of the agent": mine(`
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/service-account-token
+metadata: {name: NAME, namespace: plural-system, annotations: {kubernetes.io/service-account.name: plural-agent}}
+`),
+		"a pod beside the agent": mine(`
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: plural-system}
+spec: {serviceAccountName: plural-agent, containers: [{name: a, image: a}]}
+`),
+		"a name that is made": annotated(mine(`
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: plural-agent-, namespace: plural-system}
+`), hook, "pre-install,pre-upgrade"),
+		"people": mine(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: NAME}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "plural:operators"}]
+`),
+		"people in its namespace": mine(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: NAME}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "plural:eve"}]
+`),
 	}
 	for what, attack := range attacks {
 		req := w.request(attack, configMap("innocent", what))

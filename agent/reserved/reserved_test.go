@@ -30,7 +30,13 @@ func own(name string) reserved.Service {
 func agents() map[string]string {
 	const rbac = "apiVersion: rbac.authorization.k8s.io/v1, "
 	binding := func(kind, subjects string) string {
-		return "{" + rbac + "kind: " + kind + ", metadata: {name: mine, namespace: web}, roleRef: {kind: ClusterRole, name: view}, subjects: [" + subjects + "]}"
+		return `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ` + kind + `
+metadata: {name: mine, namespace: web}
+roleRef: {kind: ClusterRole, name: view}
+subjects: [` + subjects + `]
+`
 	}
 	out := map[string]string{
 		"the policy":                    `{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: plural-system}}`,
@@ -48,8 +54,12 @@ func agents() map[string]string {
 		"the operators' binding":        "{" + rbac + "kind: ClusterRoleBinding, metadata: {name: plural-operators}}",
 		"verbs added to its role": "{" + rbac + `kind: ClusterRole, metadata: {name: more, labels: {plural.sh/agent-watches: "true"}},
 			rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, create]}]}`,
-		"verbs behind a label that is none": "{" + rbac + `kind: ClusterRole, metadata: {name: more, labels: {a: null, plural.sh/agent-watches: "true"}},
-			rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`,
+		"verbs behind a label that is none": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: more, labels: {a: null, plural.sh/agent-watches: "true"}}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+`,
 		"a rule added without verbs": "{" + rbac + `kind: ClusterRole, metadata: {name: more, labels: {plural.sh/agent-watches: "true"}},
 			rules: [{apiGroups: [""], resources: [pods], verbs: [get]}, {apiGroups: [""], resources: [pods]}]}`,
 		"a role added that is aggregated": "{" + rbac + `kind: ClusterRole, metadata: {name: more, labels: {plural.sh/agent-watches: "true"}},
@@ -58,7 +68,12 @@ func agents() map[string]string {
 			roleRef: {kind: ClusterRole, name: plural-agent-reach}, subjects: [{kind: ServiceAccount, name: web, namespace: web}]}`,
 		"a role for everybody": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: mine}, roleRef: {kind: ClusterRole, name: admin},
 			subjects: [{kind: Group, name: "system:authenticated"}]}`,
-		"people by another API": `{apiVersion: authorization.openshift.io/v1, kind: RoleBinding, metadata: {name: mine}, groupNames: ["plural:devs"]}`,
+		"people by another API": `
+apiVersion: authorization.openshift.io/v1
+kind: RoleBinding
+metadata: {name: mine}
+groupNames: ["plural:devs"]
+`,
 	}
 	for what, subject := range map[string]string{
 		"a group of people":           `{kind: Group, name: "plural:operators"}`,
@@ -114,19 +129,41 @@ func TestTheNamespaceOfTheAgentIsClosedToOtherServices(t *testing.T) {
 func TestWhatIsNotTheAgentsIsLeftToTheService(t *testing.T) {
 	const rbac = "apiVersion: rbac.authorization.k8s.io/v1, "
 	for what, text := range map[string]string{
-		"a name like the agent's":  `{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: web}}`,
-		"an account like its own":  `{apiVersion: v1, kind: ServiceAccount, metadata: {name: plural-agent, namespace: web}}`,
-		"a namespace":              `{apiVersion: v1, kind: Namespace, metadata: {name: web}}`,
-		"a role":                   "{" + rbac + `kind: ClusterRole, metadata: {name: web}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`,
-		"a kind to watch":          "{" + rbac + `kind: ClusterRole, metadata: {name: plural-agent-watch-certificates, labels: {plural.sh/agent-watches: "true"}}, rules: [{apiGroups: [cert-manager.io], resources: [certificates], verbs: [get, list, watch]}]}`,
-		"a binding of its account": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: web, namespace: web}]}`,
+		"a name like the agent's": `{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-agent-reach, namespace: web}}`,
+		"an account like its own": `{apiVersion: v1, kind: ServiceAccount, metadata: {name: plural-agent, namespace: web}}`,
+		"a namespace":             `{apiVersion: v1, kind: Namespace, metadata: {name: web}}`,
+		"a role": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: web}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+`,
+		"a kind to watch": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: plural-agent-watch-certificates, labels: {plural.sh/agent-watches: "true"}}
+rules: [{apiGroups: [cert-manager.io], resources: [certificates], verbs: [get, list, watch]}]
+`,
+		"a binding of its account": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: web}
+roleRef: {kind: ClusterRole, name: admin}
+subjects: [{kind: ServiceAccount, name: web, namespace: web}]
+`,
 		"a binding of an account that is called like its own": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
 			subjects: [{kind: ServiceAccount, name: plural-agent, namespace: web}]}`,
 		"a binding of another account of its namespace": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
 			subjects: [{kind: ServiceAccount, name: plural-hub, namespace: plural-system}]}`,
 		"a role of its own for everybody": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
 			subjects: [{kind: Group, name: "system:authenticated"}]}`,
-		"a binding of other groups": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web, annotations: {about: "plural:devs"}}, roleRef: {kind: ClusterRole, name: view}, subjects: [{kind: Group, name: "oidc:plural:devs"}]}`,
+		"a binding of other groups": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: web, annotations: {about: "plural:devs"}}
+roleRef: {kind: ClusterRole, name: view}
+subjects: [{kind: Group, name: "oidc:plural:devs"}]
+`,
 	} {
 		obj := parse(t, text)
 		if r := reserved.Write(web(), object.Of(obj), obj); r != nil {
