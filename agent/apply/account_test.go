@@ -58,7 +58,7 @@ func TestAServiceThatBringsItsOwnAccountGoesWithAllThatItLeft(t *testing.T) {
 	w := newWorld(t)
 	serviceAccount, role, binding := account()
 	settings := configMap("settings", "1")
-	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "before-creation")
+	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync")
 	w.settles(w.request(serviceAccount, role, binding))
 	w.deployed(serviceAccount, role, binding, settings, hook)
 
@@ -86,7 +86,7 @@ func TestWhatOutlivesAServicesAccountIsRemovedByTheAgentWhoSaysSo(t *testing.T) 
 		w.create(obj)
 	}
 	settings := configMap("settings", "1")
-	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync", "plural.sh/hook-delete-policy", "before-creation")
+	hook := annotated(configMap("made-by-a-hook", "1"), "plural.sh/hook", "pre-sync")
 	w.deployed(settings, hook)
 	w.delete(binding)
 	w.eventually("the account to lose its rights", func() bool {

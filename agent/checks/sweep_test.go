@@ -32,7 +32,8 @@ metadata:
 	w.create("serviceaccounts", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: nobody}}`)
 	w.target.Namespaces, w.target.Account = nil, w.Namespace+"/nobody"
 	_, err := w.Sweep(t.Context(), w.target, key)
-	if err == nil || !strings.Contains(err.Error(), "grant that account this verb, or delete it by hand") || !w.exists("secrets", "of-a-test") {
+	const fix = "grant that account this verb, or delete it by hand"
+	if err == nil || !strings.Contains(err.Error(), fix) || !w.exists("secrets", "of-a-test") {
 		t.Fatalf("an account that may do nothing: %v, there is %v", err, w.exists("secrets", "of-a-test"))
 	}
 	w.target.Account = ""

@@ -206,7 +206,8 @@ func stopped(err error, under api.Phase) api.Phase {
 	return api.Phase_FAILED
 }
 
-// remove takes a service that nothing asks for out of the cluster. What its tests left goes first, while there is who may delete it.
+// remove takes a service that nothing asks for out of the cluster. What its tests left goes first, while there is who
+// may delete it.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
 	var swept []string

@@ -158,16 +158,17 @@ func run(ctx context.Context, o *options) error {
 	return show(f, result, o.dir)
 }
 
-// identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with. A file is read by
-// the hub itself.
+// identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with. A file is read
+// by the hub itself.
 func identityOfHub(f *cmdutil.Factory) (text string, err error) {
 	switch f.Identities().Given() {
 	case identities.EnvText:
 		return f.Getenv(identities.EnvText), nil
 	case identities.EnvFD:
 		return "", &ui.Err{
-			Msg: "the hub of this fleet cannot read " + identities.EnvFD, Cause: "the hub stays when this command has ended, and the descriptor does not",
-			Fix: "write the identity into a file that you alone can read, and name that in " + identities.EnvFile,
+			Msg:   "the hub of this fleet cannot read " + identities.EnvFD,
+			Cause: "the hub stays when this command has ended, and the descriptor does not",
+			Fix:   "write the identity into a file that you alone can read, and name that in " + identities.EnvFile,
 		}
 	}
 	return "", nil

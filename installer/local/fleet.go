@@ -216,7 +216,8 @@ func (f Fleet) Stop(ctx context.Context, process string, stopped bool) error {
 	return nil
 }
 
-// Down ends every process, and keeps no identity. With keep false it deletes all of the fleet but the installation repo and its origin.
+// Down ends every process, and keeps no identity. With keep false it deletes all of the fleet but the installation repo and its
+// origin.
 func (f Fleet) Down(ctx context.Context, keep bool) error {
 	if err := f.processes().Shutdown(ctx); err != nil {
 		return err
