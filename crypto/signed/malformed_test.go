@@ -1,0 +1,183 @@
+package signed_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha512"
+	"encoding/pem"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/pluralsh/plural/crypto/signed"
+)
+
+// sshBody is the body of an armored signature.
+type sshBody struct {
+	Version   uint32
+	PublicKey []byte
+	Namespace string
+	Reserved  []byte
+	Hash      string
+	Signature []byte
+}
+
+func TestSSHSignaturesOfOtherShapesAreRefused(t *testing.T) {
+	t.Parallel()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := must(ssh.NewSignerFromKey(private))(t)
+	keys := must(signed.ParseKeys(ssh.MarshalAuthorizedKey(key.PublicKey())))(t)
+	payload := []byte("tree x\n\nmessage\n")
+	cert := &ssh.Certificate{Key: key.PublicKey(), CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity}
+	if err := cert.SignCert(rand.Reader, key); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		body  func(*sshBody)
+		block func(*pem.Block)
+		text  func([]byte) []byte
+		want  error
+	}{
+		"none":                            {},
+		"of a later version":              {body: func(b *sshBody) { b.Version = 2 }, want: signed.ErrMalformed},
+		"for another purpose":             {body: func(b *sshBody) { b.Namespace = "file" }, want: signed.ErrNamespace},
+		"over another digest":             {body: func(b *sshBody) { b.Hash = "sha1" }, want: signed.ErrWeak},
+		"over the digest of another name": {body: func(b *sshBody) { b.Hash = "sha256" }, want: signed.ErrBad},
+		"with something reserved":         {body: func(b *sshBody) { b.Reserved = []byte("x") }, want: signed.ErrBad},
+		"of a key that is none":           {body: func(b *sshBody) { b.PublicKey = []byte("x") }, want: signed.ErrMalformed},
+		"of a certificate":                {body: func(b *sshBody) { b.PublicKey = cert.Marshal() }, want: signed.ErrMalformed},
+		"that is none inside":             {body: func(b *sshBody) { b.Signature = []byte("x") }, want: signed.ErrMalformed},
+		"over SHA-1": {
+			body: func(b *sshBody) { b.Signature = ssh.Marshal(&ssh.Signature{Format: ssh.KeyAlgoRSA, Blob: []byte("x")}) }, want: signed.ErrWeak,
+		},
+		"without the magic": {block: func(b *pem.Block) { b.Bytes = b.Bytes[len("SSHSIG"):] }, want: signed.ErrMalformed},
+		"with headers":      {block: func(b *pem.Block) { b.Headers = map[string]string{"A": "b"} }, want: signed.ErrMalformed},
+		"with bytes behind": {block: func(b *pem.Block) { b.Bytes = append(b.Bytes, 0) }, want: signed.ErrMalformed},
+		"with text behind":  {text: func(text []byte) []byte { return append(text, "x"...) }, want: signed.ErrMalformed},
+		"twice":             {text: func(text []byte) []byte { return append(bytes.Clone(text), text...) }, want: signed.ErrMalformed},
+		"without its end":   {text: func(text []byte) []byte { return text[:len(text)/2] }, want: signed.ErrMalformed},
+	} {
+		digest := sha512.Sum512(payload)
+		what := ssh.Marshal(struct {
+			Namespace string
+			Reserved  []byte
+			Hash      string
+			Digest    []byte
+		}{"git", nil, "sha512", digest[:]})
+		made := must(key.Sign(rand.Reader, append([]byte("SSHSIG"), what...)))(t)
+		body := sshBody{Version: 1, PublicKey: key.PublicKey().Marshal(), Namespace: "git", Hash: "sha512", Signature: ssh.Marshal(made)}
+		if c.body != nil {
+			c.body(&body)
+		}
+		block := &pem.Block{Type: "SSH SIGNATURE", Bytes: append([]byte("SSHSIG"), ssh.Marshal(body)...)}
+		if c.block != nil {
+			c.block(block)
+		}
+		text := pem.EncodeToMemory(block)
+		if c.text != nil {
+			text = c.text(text)
+		}
+		by, err := keys.Git(signed.Object{Kind: "commit", Payload: payload, Signature: text})
+		if !errors.Is(err, c.want) || c.want != nil && by != "" {
+			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
+		}
+	}
+	long := signed.Object{Kind: "commit", Payload: payload, Signature: []byte("-----BEGIN SSH SIGNATURE-----\n" + strings.Repeat("AAAA", 32<<10) + "\n-----END SSH SIGNATURE-----")}
+	if _, err := keys.Git(long); !errors.Is(err, signed.ErrMalformed) || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a large one: %v", err)
+	}
+}
+
+func TestOpenPGPSignaturesOfOtherShapesAreRefused(t *testing.T) {
+	t.Parallel()
+	entity, keys := pgpKeys(t, "ada")
+	payload := []byte("tree x\n\nmessage\n")
+	sign := func(armored bool) []byte {
+		var out bytes.Buffer
+		detach := openpgp.DetachSign
+		if armored {
+			detach = openpgp.ArmoredDetachSign
+		}
+		if err := detach(&out, entity, bytes.NewReader(payload), nil); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.TrimSpace(out.Bytes())
+	}
+	armoured := func(packets []byte) []byte {
+		var out bytes.Buffer
+		w := must(armor.Encode(&out, openpgp.SignatureType, nil))(t)
+		_, err := w.Write(packets)
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.TrimSpace(out.Bytes())
+	}
+	var key bytes.Buffer
+	if err := entity.Serialize(&key); err != nil {
+		t.Fatal(err)
+	}
+	good := sign(true)
+	for name, c := range map[string]struct {
+		text []byte
+		want error
+	}{
+		"none":               {good, nil},
+		"armored by us":      {armoured(sign(false)), nil},
+		"two in one armor":   {armoured(append(sign(false), sign(false)...)), signed.ErrMalformed},
+		"two armors":         {slices.Concat(good, []byte("\n"), good), signed.ErrMalformed},
+		"text behind":        {slices.Concat(good, []byte("\nx")), signed.ErrMalformed},
+		"a key":              {armoured(key.Bytes()), signed.ErrMalformed},
+		"nothing":            {armoured(nil), signed.ErrMalformed},
+		"no packet":          {armoured([]byte("x")), signed.ErrMalformed},
+		"only its two ends":  {[]byte("-----BEGIN PGP SIGNATURE-----\n-----END PGP SIGNATURE-----"), signed.ErrMalformed},
+		"a damaged armor":    {bytes.Replace(good, []byte("\n-----END"), []byte("%\n-----END"), 1), signed.ErrMalformed},
+		"larger than any is": {armoured(bytes.Repeat([]byte{0}, 64<<10)), signed.ErrMalformed},
+		"X.509":              {[]byte("-----BEGIN SIGNED MESSAGE-----\nx"), signed.ErrMalformed},
+		"something else":     {[]byte("signed, Ada"), signed.ErrMalformed},
+	} {
+		by, err := keys.Git(signed.Object{Kind: "commit", Payload: payload, Signature: c.text})
+		if !errors.Is(err, c.want) || c.want != nil && by != "" {
+			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
+		}
+	}
+}
+
+func TestOpenPGPKeysThatAreDamagedOrPrivateAreRefused(t *testing.T) {
+	t.Parallel()
+	entity, _ := pgpKeys(t, "ada")
+	var public, private, text bytes.Buffer
+	w := must(armor.Encode(&text, openpgp.PublicKeyType, nil))(t)
+	if err := errors.Join(entity.Serialize(&public), entity.SerializePrivate(&private, nil), entity.Serialize(w), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Replace(text.Bytes(), []byte("\n-----END"), []byte("%\n-----END"), 1)
+	cut := text.Bytes()[:text.Len()/2]
+	var empty bytes.Buffer
+	w = must(armor.Encode(&empty, openpgp.PublicKeyType, nil))(t)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file  []byte
+		words string
+	}{
+		"binary": {public.Bytes(), ""}, "armored": {text.Bytes(), ""}, "two": {slices.Concat(text.Bytes(), []byte("\nmine:\n"), text.Bytes()), ""},
+		"private": {private.Bytes(), "holds a private key"}, "damaged": {damaged, "is damaged"}, "cut": {cut, "not an OpenPGP public key"},
+		"one damaged": {slices.Concat(text.Bytes(), []byte("\n"), damaged), "is damaged"}, "nothing in it": {empty.Bytes(), "not an OpenPGP public key"},
+		"not begun": {[]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----"), "is damaged"},
+	} {
+		keys, err := signed.ParseKeys(c.file)
+		if c.words == "" && err != nil || c.words != "" && (keys != nil || err == nil || !strings.Contains(err.Error(), c.words)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.words)
+		}
+	}
+}
