@@ -126,6 +126,8 @@ func TestOpenPGPSignaturesOfOtherShapesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := sign(true)
+	// A packet of version 4 over SHA-256 by an Ed25519 key, made in 1970, that does not say by which.
+	nameless := []byte{0xc2, 22, 4, 0, 22, 8, 0, 6, 5, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1}
 	for name, c := range map[string]struct {
 		text []byte
 		want error
@@ -139,6 +141,7 @@ func TestOpenPGPSignaturesOfOtherShapesAreRefused(t *testing.T) {
 		"nothing":            {armoured(nil), signed.ErrMalformed},
 		"no packet":          {armoured([]byte("x")), signed.ErrMalformed},
 		"only its two ends":  {[]byte("-----BEGIN PGP SIGNATURE-----\n-----END PGP SIGNATURE-----"), signed.ErrMalformed},
+		"one without a key":  {armoured(nameless), signed.ErrMalformed},
 		"a damaged armor":    {bytes.Replace(good, []byte("\n-----END"), []byte("%\n-----END"), 1), signed.ErrMalformed},
 		"larger than any is": {armoured(bytes.Repeat([]byte{0}, 64<<10)), signed.ErrMalformed},
 		"X.509":              {[]byte("-----BEGIN SIGNED MESSAGE-----\nx"), signed.ErrMalformed},
