@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/pluralsh/plural/crypto/signed"
@@ -181,6 +183,40 @@ func TestOpenPGPKeysThatAreDamagedOrPrivateAreRefused(t *testing.T) {
 		keys, err := signed.ParseKeys(c.file)
 		if c.words == "" && err != nil || c.words != "" && (keys != nil || err == nil || !strings.Contains(err.Error(), c.words)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.words)
+		}
+	}
+}
+
+func TestOpenPGPKeysAndTimesThatDoNotCountAreNoSignature(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(after time.Duration) *packet.Config {
+		return &packet.Config{Time: func() time.Time { return now.Add(after) }}
+	}
+	weak, brief := at(-2*time.Hour), at(-time.Hour)
+	weak.Algorithm, weak.RSABits, brief.SigLifetimeSecs = packet.PubKeyAlgoRSA, 1024, 60
+	payload := []byte("tree x\n\nmessage\n")
+	for name, c := range map[string]struct {
+		key, made *packet.Config
+		payload   string
+		want      error
+	}{
+		"all is well":                     {at(-2 * time.Hour), at(-time.Hour), string(payload), nil},
+		"of a weak key":                   {weak, at(-time.Hour), string(payload), signed.ErrWeak},
+		"of a weak key, over another":     {weak, at(-time.Hour), "tree y", signed.ErrWeak},
+		"that has expired":                {at(-2 * time.Hour), brief, string(payload), signed.ErrExpired},
+		"that has expired, over another":  {at(-2 * time.Hour), brief, "tree y", signed.ErrExpired},
+		"of a key from times to come":     {at(time.Hour), at(2 * time.Hour), string(payload), signed.ErrExpired},
+		"over another, and well but that": {at(-2 * time.Hour), at(-time.Hour), "tree y", signed.ErrBad},
+	} {
+		entity := must(openpgp.NewEntity("ada", "", "", c.key))(t)
+		var key, signature bytes.Buffer
+		if err := errors.Join(entity.Serialize(&key), openpgp.ArmoredDetachSign(&signature, entity, strings.NewReader(c.payload), c.made)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		by, err := must(signed.ParseKeys(key.Bytes()))(t).Git(signed.Object{Kind: "commit", Payload: payload, Signature: signature.Bytes()})
+		if !errors.Is(err, c.want) || c.want != nil && by != "" {
+			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
 		}
 	}
 }
