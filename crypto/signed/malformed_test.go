@@ -2,6 +2,7 @@ package signed_test
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha512"
@@ -215,6 +216,43 @@ func TestOpenPGPKeysAndTimesThatDoNotCountAreNoSignature(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		by, err := must(signed.ParseKeys(key.Bytes()))(t).Git(signed.Object{Kind: "commit", Payload: payload, Signature: signature.Bytes()})
+		if !errors.Is(err, c.want) || c.want != nil && by != "" {
+			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
+		}
+	}
+}
+
+func TestOpenPGPSignaturesThatAreNotPlainlyOverADocumentAreRefused(t *testing.T) {
+	t.Parallel()
+	entity, keys := pgpKeys(t, "ada")
+	payload := []byte("tree x\n\nmessage\n")
+	for name, c := range map[string]struct {
+		kind     packet.SignatureType
+		critical bool
+		over     string
+		want     error
+	}{
+		"plain":                        {packet.SigTypeBinary, false, string(payload), nil},
+		"under a condition":            {packet.SigTypeBinary, true, string(payload), signed.ErrMalformed},
+		"under a condition, elsewhere": {packet.SigTypeBinary, true, "tree y", signed.ErrMalformed},
+		"of a key":                     {packet.SigTypeDirectSignature, false, string(payload), signed.ErrMalformed},
+		"of a key, elsewhere":          {packet.SigTypeDirectSignature, false, "tree y", signed.ErrMalformed},
+	} {
+		signature := &packet.Signature{
+			Version: entity.PrivateKey.Version, SigType: c.kind, PubKeyAlgo: entity.PrivateKey.PubKeyAlgo, Hash: crypto.SHA256,
+			CreationTime: time.Now(), IssuerKeyId: &entity.PrivateKey.KeyId,
+		}
+		if c.critical {
+			signature.Notations = []*packet.Notation{{Name: "only@example.com", Value: []byte("on sundays"), IsHumanReadable: true, IsCritical: true}}
+		}
+		digest := must(signature.PrepareSign(nil))(t)
+		digest.Write([]byte(c.over))
+		var text bytes.Buffer
+		w := must(armor.Encode(&text, openpgp.SignatureType, nil))(t)
+		if err := errors.Join(signature.Sign(digest, entity.PrivateKey, nil), signature.Serialize(w), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		by, err := keys.Git(signed.Object{Kind: "commit", Payload: payload, Signature: text.Bytes()})
 		if !errors.Is(err, c.want) || c.want != nil && by != "" {
 			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
 		}
