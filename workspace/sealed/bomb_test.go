@@ -98,7 +98,7 @@ func TestLookingEndsWithItsContext(t *testing.T) {
 // ending is a context that ends when it has been asked so often.
 type ending struct {
 	context.Context //nolint:containedctx // is one
-	left int
+	left            int
 }
 
 func (e *ending) Err() error {
