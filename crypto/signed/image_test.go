@@ -113,6 +113,22 @@ func TestAnImageSignedWithAKeyIsVerified(t *testing.T) {
 	}
 }
 
+func TestABlobIsSignedByItsKeyAsItIs(t *testing.T) {
+	t.Parallel()
+	strangers := cosignKeys(t)
+	for name, key := range cosignKeys(t) {
+		keys := must(signed.ParseKeys(publicPEM(t, key)))(t)
+		wantVerdict(t, keys.Blob([]byte("this"), blob(t, key, []byte("this"))), nil, "")
+		for what, signature := range map[string][]byte{
+			"over another": blob(t, key, []byte("that")), "a stranger's": blob(t, strangers[name], []byte("this")), "nonsense": []byte("x"),
+		} {
+			if err := keys.Blob([]byte("this"), signature); !errors.Is(err, signed.ErrBad) {
+				t.Errorf("%s, %s: got %v", name, what, err)
+			}
+		}
+	}
+}
+
 func TestOneOfSeveralKeysIsEnoughWhicheverItIs(t *testing.T) {
 	t.Parallel()
 	one, two := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t), must(rsa.GenerateKey(rand.Reader, 2048))(t)
