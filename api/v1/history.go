@@ -9,7 +9,7 @@ type Revision struct {
 	LeftOut int      `json:"leftOut,omitempty"`
 	// Incomplete: it changed more than was compared, so there may be other files than these, or any at all.
 	Incomplete bool `json:"incomplete,omitempty"`
-	Merge   bool     `json:"merge,omitempty"`
+	Merge      bool `json:"merge,omitempty"`
 	// Reverts is the commit that this one takes back, RevertedBy the later one that takes this back.
 	Reverts    string `json:"reverts,omitempty"`
 	RevertedBy string `json:"revertedBy,omitempty"`
