@@ -222,6 +222,50 @@ func TestOpenPGPKeysAndTimesThatDoNotCountAreNoSignature(t *testing.T) {
 	}
 }
 
+// The subkey that signed has to be good now, and none of its sisters.
+func TestTheOpenPGPSubkeyThatSignedHasToBeGood(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(after time.Duration, life uint32) *packet.Config {
+		return &packet.Config{Time: func() time.Time { return now.Add(after) }, KeyLifetimeSecs: life}
+	}
+	const hour, forever = 60 * 60, 0
+	payload := []byte("tree x\n\nmessage\n")
+	for name, c := range map[string]struct {
+		life    uint32 // of the subkey that signs, made two hours ago, in seconds
+		revoked bool
+		want    error
+		words   string
+	}{
+		"all is well":      {life: forever},
+		"it has expired":   {life: hour, want: signed.ErrExpired, words: "it has expired"},
+		"it was withdrawn": {life: forever, revoked: true, want: signed.ErrRevoked},
+	} {
+		entity := must(openpgp.NewEntity("ada", "", "", at(-2*time.Hour, forever)))(t)
+		if err := errors.Join(entity.AddSigningSubkey(at(-2*time.Hour, c.life)), entity.AddSigningSubkey(at(-3*time.Hour, 1))); err != nil {
+			t.Fatal(err)
+		}
+		// The newest subkey that may sign does, of those that could at the time: the sister had expired then.
+		subkey := &entity.Subkeys[len(entity.Subkeys)-2]
+		var key, signature bytes.Buffer
+		if err := openpgp.ArmoredDetachSign(&signature, entity, bytes.NewReader(payload), at(-2*time.Hour+time.Minute, forever)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if c.revoked {
+			if err := entity.RevokeSubkey(subkey, packet.KeyRetired, "", at(-time.Minute, forever)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if err := entity.Serialize(&key); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_, err := must(signed.ParseKeys(key.Bytes()))(t).Git(signed.Object{Kind: "commit", Payload: payload, Signature: signature.Bytes()})
+		if !errors.Is(err, c.want) || c.words != "" && !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v; want %v", name, err, c.want)
+		}
+	}
+}
+
 func TestOpenPGPSignaturesThatAreNotPlainlyOverADocumentAreRefused(t *testing.T) {
 	t.Parallel()
 	entity, keys := pgpKeys(t, "ada")
