@@ -64,6 +64,19 @@ func (o *FS) Open(name string) (fs.File, error) {
 	return &folder{info: info{name: path.Base(name), dir: true}, entries: entries}, nil
 }
 
+// Stat implements fs.StatFS. Of base nothing is opened for it: opening a pipe waits for whoever writes to it.
+func (o *FS) Stat(name string) (fs.FileInfo, error) {
+	if _, changed := o.changes[name]; !changed && o.folders[name] == nil {
+		return fs.Stat(o.base, name)
+	}
+	file, err := o.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return file.Stat()
+}
+
 // ReadFile implements fs.ReadFileFS.
 func (o *FS) ReadFile(name string) ([]byte, error) {
 	if content, ok := o.changes[name]; ok && content != nil {
