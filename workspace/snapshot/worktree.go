@@ -260,6 +260,9 @@ func (w *worktree) addFile(name string) (fs.FileMode, Hash, error) {
 	if err != nil {
 		return 0, "", err
 	}
+	if info.Size() > MaxBlob {
+		return 0, "", &LimitError{What: fmt.Sprintf("file %q", name), Size: info.Size(), Max: MaxBlob}
+	}
 	hasher := plumbing.NewHasher(plumbing.BlobObject, info.Size())
 	if n, err := io.Copy(hasher, io.LimitReader(f, info.Size()+1)); err != nil || n != info.Size() {
 		return 0, "", errors.Join(errChanged, err)
@@ -296,14 +299,10 @@ func (w *worktree) blobSize(id Hash) (int64, error) {
 }
 
 func (w *worktree) blob(id Hash) ([]byte, error) {
-	size, err := w.blobSize(id)
-	if err != nil {
-		return nil, err
+	f, ok := w.blobs[id]
+	if !ok {
+		return nil, fmt.Errorf("find blob %s: %w", id, plumbing.ErrObjectNotFound)
 	}
-	if size > MaxBlob {
-		return nil, &LimitError{What: "blob " + string(id), Size: size, Max: MaxBlob}
-	}
-	f := w.blobs[id]
 	data, err := w.content(f)
 	if err != nil {
 		return nil, err

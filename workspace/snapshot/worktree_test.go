@@ -122,3 +122,21 @@ func TestWorktreeRefusesAFileThatChangedSince(t *testing.T) {
 		t.Errorf("ReadFile: %v, want %v", err, errChanged)
 	}
 }
+
+func TestAFileLargerThanAnyBlobIsRefusedByItsPath(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "images", "disk.img")
+	if err := errors.Join(os.Mkdir(filepath.Dir(large), 0o755), os.WriteFile(large, nil, 0o644), os.Truncate(large, MaxBlob+1)); err != nil {
+		t.Fatal(err)
+	}
+	var limit *LimitError
+	if _, err := Worktree(dir); !errors.As(err, &limit) || limit.What != `file "images/disk.img"` || limit.Size != MaxBlob+1 {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Truncate(large, MaxBlob); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Worktree(dir); err != nil {
+		t.Error(err)
+	}
+}
