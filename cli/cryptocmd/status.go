@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -20,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/crypto/guard"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 type statusOptions struct {
@@ -49,7 +51,7 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 		Short: "Show which files are sealed, for whom, and what is wrong",
 		Long: "Show which files are sealed, for whom, and what is wrong.\n\n" +
 			"It looks at the index, the last commit and the work tree, whatever .gitattributes says, and needs no identity. With --range it looks at every commit in a range instead, as a CI job for a pull request wants it.",
-		Example: cmdutil.Example("plural crypto status", "plural crypto status --check", "plural crypto status --check --range origin/main..HEAD"),
+		Example: cmdutil.Example("plural crypto status", "plural crypto status --check", "plural crypto status --check --range refs/remotes/origin/main..HEAD"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context())
@@ -298,8 +300,27 @@ func (o *statusOptions) spanFindings(ctx context.Context, repo *gitcmd.Repo) ([]
 	}
 	for _, rev := range []string{known, tip} {
 		if strings.ContainsAny(rev, " \t\r\n") || strings.Contains(rev, "..") || rev != "" && strings.Contains("-^.", rev[:1]) {
-			return nil, &ui.Err{Msg: fmt.Sprintf("%q is no range of commits", o.span), Fix: "--range origin/main..HEAD"}
+			return nil, &ui.Err{Msg: fmt.Sprintf("%q is no range of commits", o.span), Fix: "--range refs/remotes/origin/main..HEAD"}
 		}
 	}
+	if err := unambiguous(repo, known, tip); err != nil {
+		return nil, err
+	}
 	return guard.Commits(ctx, repo, ask)
+}
+
+// unambiguous refuses names that are a tag's and a branch's: a tag origin/main, which others may push, would leave out what it
+// leads to. What else is wrong with a revision is for git to say.
+func unambiguous(repo *gitcmd.Repo, revisions ...string) error {
+	clone, err := git.PlainOpenWithOptions(repo.GitDir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return fmt.Errorf("open git repository %q: %w", repo.GitDir, err)
+	}
+	for _, revision := range revisions {
+		var ambiguous *snapshot.AmbiguousError
+		if _, err := snapshot.Resolve(clone, revision); errors.As(err, &ambiguous) {
+			return fmt.Errorf("look at a range of commits: %w", err)
+		}
+	}
+	return nil
 }
