@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 
+	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/treediff"
 )
 
@@ -60,6 +61,9 @@ func readBlob(s storer.EncodedObjectStorer, hash plumbing.Hash) ([]byte, error) 
 func find(tree *object.Tree, path string) (e entry, ok bool, err error) {
 	if tree == nil {
 		return entry{}, false, nil
+	}
+	if err := snapshot.CheckPath(path); err != nil { // of which go-git has only words
+		return entry{}, false, err
 	}
 	found, err := tree.FindEntry(path)
 	switch {

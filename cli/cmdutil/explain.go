@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/solve"
 )
 
@@ -39,7 +40,7 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
+	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
 		if told := explain(err); told != nil {
 			return told
 		}
@@ -91,6 +92,25 @@ func refusal(err error) *ui.Err {
 		told.Msg = before + refused.Message
 	}
 	return told
+}
+
+// unfit is about files that no snapshot takes in, by what they are called or by their size.
+func unfit(err error) *ui.Err {
+	var tree *snapshot.TreeError
+	if errors.As(err, &tree) {
+		return &ui.Err{
+			Msg: fmt.Sprintf("%q is no name for a file of a repository", tree.Name), Cause: err.Error(),
+			Fix: "find it, in quotes, with git status or git ls-files; then git mv or git rm it, and git commit", Doc: ui.DocUnfit, Err: err,
+		}
+	}
+	var limit *snapshot.LimitError
+	if errors.As(err, &limit) {
+		return &ui.Err{
+			Msg: limit.What + " is too large for a repository", Cause: err.Error(),
+			Fix: "keep it elsewhere: git rm --cached it where it is committed, list it in .gitignore, and git commit", Doc: ui.DocUnfit, Err: err,
+		}
+	}
+	return nil
 }
 
 // missing is about a repo, a commit or a key that is not where it was looked for.

@@ -22,6 +22,7 @@ const (
 	DocUnexpected    Doc = "unexpected"
 	DocNoRepo        Doc = "no-repo"
 	DocMistakes      Doc = "mistakes"
+	DocUnfit         Doc = "unfit-files"
 	DocNotFound      Doc = "not-found"
 	DocExists        Doc = "exists-already"
 	DocStillNamed    Doc = "still-named"

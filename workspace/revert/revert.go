@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/merge"
+	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/treediff"
 )
 
@@ -250,6 +251,10 @@ func (p *planner) put(file string, content []byte) {
 
 // both are a changed file's contents. False: it is none that can be brought back, which is a conflict.
 func (p *planner) both(c treediff.Change) (before, after []byte, ok bool, err error) {
+	if bad := new(snapshot.TreeError); errors.As(snapshot.CheckPath(c.Path), &bad) {
+		p.conflict(c.Path, "its name "+bad.Reason+": git revert can do it")
+		return nil, nil, false, nil
+	}
 	for _, f := range []treediff.File{c.Before, c.After} {
 		if f.Exists() && !f.Plain() {
 			p.conflict(c.Path, "it is a link or another repository: git revert can do it")

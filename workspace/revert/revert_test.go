@@ -215,6 +215,7 @@ func TestWhatStandsInTheWayIsNamed(t *testing.T) {
 		{"added and changed since", []string{"b", "1"}, []string{"a", "2\n"}, []string{"a", "3\n"}, "a", "added, and changed since"},
 		{"removed and there again", []string{"a", "1\n"}, []string{"a", "-"}, []string{"a", "3\n"}, "a", "there again"},
 		{"a folder in its place", []string{"a", "1\n"}, []string{"a", "2\n"}, []string{"a", "-", "a/b", "1"}, "a", "removed since"},
+		{"no name for a file", []string{"a", "1\n"}, []string{"a\tb", "1\n"}, nil, "a\tb", "its name holds a control character"},
 		{
 			"sealed again",
 			[]string{"s", sealed("1")},

@@ -166,6 +166,16 @@ func treeID(entries []Entry) (Hash, error) {
 	return Hash(plumbing.ComputeHash(plumbing.TreeObject, body).String()), nil
 }
 
+// CheckPath says of a file's path, slash-separated, whether a tree can hold it. The error is a *TreeError.
+func CheckPath(name string) error {
+	for part := range strings.SplitSeq(name, "/") {
+		if reason := badName(part); reason != "" {
+			return &TreeError{Name: name, Reason: reason}
+		}
+	}
+	return nil
+}
+
 // badName says why a file of this name could do harm or mean different things on different systems.
 func badName(name string) string {
 	switch {
