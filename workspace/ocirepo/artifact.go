@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/mirror"
+	"github.com/pluralsh/plural/workspace/versions"
 )
 
 // maxManifest is the size that registries must take, in bytes.
@@ -31,22 +34,59 @@ const (
 	dockerLayers = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
-// take brings an artifact, which its digest vouches for, and makes a commit of its files.
-func (f *fetch) take(ctx context.Context, d ocispec.Descriptor) (string, error) {
-	if commit, ok := f.made[d.Digest.String()]; ok {
-		return commit, nil
+// artifact is what was brought.
+type artifact struct {
+	commit string
+	chart  *chartHead // nil for what is no chart, and where nobody is asked who signed it
+}
+
+// chartHead is what a chart says that it is.
+type chartHead struct{ Name, Version string }
+
+// is says whether a chart is the one that was asked for. A signature names a digest alone: a registry could put any chart that
+// was ever signed by the same key under any tag.
+func (c *chartHead) is(repository, tag string) error {
+	version := versionOf(tag)
+	switch {
+	case c.Name != path.Base(repository):
+		return fmt.Errorf("it is the chart %.80q, and not %q: name it by its digest if it is meant", c.Name, path.Base(repository))
+	case versions.Is(version) && strings.TrimPrefix(c.Version, "v") != strings.TrimPrefix(version, "v"):
+		return fmt.Errorf("it is version %.80q of the chart, and not %s: name it by its digest if it is meant", c.Version, version)
 	}
+	return nil
+}
+
+// take brings an artifact, which its digest vouches for, and makes a commit of its files. A signed chart has to be the one that the
+// tag names.
+func (f *fetch) take(ctx context.Context, n named) (string, error) {
+	made, ok := f.made[n.digest()]
+	if !ok {
+		var err error
+		if made, err = f.bring(ctx, n.descriptor); err != nil {
+			return "", err
+		}
+		f.made[n.digest()] = made
+	}
+	if made.chart != nil && n.tag != "" {
+		if err := made.chart.is(f.repo.Reference.Repository, n.tag); err != nil {
+			return "", err
+		}
+	}
+	return made.commit, nil
+}
+
+func (f *fetch) bring(ctx context.Context, d ocispec.Descriptor) (a artifact, err error) {
 	manifest, err := f.Manifest(ctx, d)
 	if err != nil {
-		return "", err
+		return a, err
 	}
 	layer, err := pickLayer(manifest)
 	if err != nil {
-		return "", err
+		return a, err
 	}
 	packed, err := f.Blob(ctx, layer, archive.DefaultLimits().Packed)
 	if err != nil {
-		return "", fmt.Errorf("layer %s: %w", short(layer.Digest.String()), err)
+		return a, fmt.Errorf("layer %s: %w", short(layer.Digest.String()), err)
 	}
 	var files *archive.Files
 	if manifest.Config.MediaType == chartConfig {
@@ -55,18 +95,31 @@ func (f *fetch) take(ctx context.Context, d ocispec.Descriptor) (string, error) 
 		files, err = archive.Unpack(bytes.NewReader(packed), archive.Limits{})
 	}
 	if err != nil {
-		return "", fmt.Errorf("layer %s of type %.100q: %w", short(layer.Digest.String()), layer.MediaType, err)
+		return a, fmt.Errorf("layer %s of type %.100q: %w", short(layer.Digest.String()), layer.MediaType, err)
 	}
-	commit, err := f.into.Tree(ctx, files, mirror.About{
+	if manifest.Config.MediaType == chartConfig && f.options.Verify != nil {
+		if a.chart, err = headOf(files); err != nil {
+			return a, err
+		}
+	}
+	a.commit, err = f.into.Tree(ctx, files, mirror.About{
 		Author:  f.repo.Reference.Repository,
 		Message: fmt.Sprintf("%s\n\n%s\n", f.repo.Reference.Repository, d.Digest),
 		Time:    time.Unix(0, 0).UTC(),
 	})
+	return a, err
+}
+
+func headOf(chart *archive.Files) (*chartHead, error) {
+	text, err := chart.ReadFile("Chart.yaml")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	f.made[d.Digest.String()] = commit
-	return commit, nil
+	head := &chartHead{}
+	if err := yaml.Unmarshal(text, head); err != nil {
+		return nil, fmt.Errorf("Chart.yaml: %w", err)
+	}
+	return head, nil
 }
 
 // Manifest reads the manifest of one artifact, which its digest vouches for.

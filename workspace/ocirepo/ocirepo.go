@@ -1,6 +1,7 @@
 // Package ocirepo owns the conversation with OCI repositories: charts and other artifacts in a registry.
 //
-// It refuses to know what an artifact's files mean and who is trusted to sign one: a [signed.Image] says that. A ref is
+// It refuses to know what an artifact's files mean, but for the name and version of a signed chart, which have to be those of the
+// repository and the tag; and who is trusted to sign one: a [signed.Image] says that. A ref is
 // a tag, a range of versions over the tags, a digest ("sha256:..."), or empty for the newest version that is no
 // pre-release, and "latest" where no tag is a version.
 //
@@ -57,7 +58,7 @@ func (u *upstream) Traffic() mirror.Traffic {
 // Fetch implements mirror.Upstream.
 func (u *upstream) Fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
 	answer := mirror.Answer{Tips: map[string]mirror.Tip{}}
-	f := &fetch{upstream: u, into: into, made: map[string]string{}}
+	f := &fetch{upstream: u, into: into, made: map[string]artifact{}}
 	for _, ref := range refs {
 		tip, err := f.tip(ctx, ref, into.Tip(ref))
 		if ctx.Err() != nil {

@@ -29,8 +29,8 @@ var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 type fetch struct {
 	*upstream
 	into mirror.Receiver
-	// made are the commits of this fetch, by digest.
-	made map[string]string
+	// made are the artifacts of this fetch, by digest.
+	made map[string]artifact
 	// tags are listed once, when they are needed.
 	tags []string
 	// answered says that the registry spoke of what it holds; silent is the last error when it did not.
@@ -72,10 +72,10 @@ func (f *fetch) tip(ctx context.Context, ref string, last mirror.Tip) (mirror.Ti
 	if last.ID == tip.ID {
 		tip.Rewound = last.Rewound
 	}
-	if last.ID == tip.ID && f.into.Complete(last.Commit) {
+	if last.ID == tip.ID && last.Revision == tip.Revision && f.into.Complete(last.Commit) {
 		return tip, nil
 	}
-	if tip.Commit, err = f.take(ctx, now.descriptor); err != nil {
+	if tip.Commit, err = f.take(ctx, now); err != nil {
 		return mirror.Tip{}, fmt.Errorf("%s: %w", now.revision(), err)
 	}
 	before, _, tagged := strings.Cut(last.Revision, "@")

@@ -221,3 +221,36 @@ func TestSignaturesAreBoundedInNumberAndSize(t *testing.T) {
 		t.Errorf("signatures that cannot be had: %v", err)
 	}
 }
+
+func TestASignedChartStandsUnderNoOthersTag(t *testing.T) {
+	t.Parallel()
+	h, s := newHub(t, httptest.NewServer), newSigner(t)
+	chart := func(tag, name, version string) string {
+		d := h.push(t, tag, chartConfig, part{chartLayer, zipped(t, "x/Chart.yaml", "name: "+name+"\nversion: "+version+"\n", "x/values.yaml", version)})
+		s.signOld(t, h, d)
+		return d
+	}
+	chart("1.0.0", "app", "1.0.0")
+	chart("v1.1.0_arm", "app", "1.1.0+arm")
+	older := chart("1.2.0", "app", "1.0.0")
+	other := chart("stable", "other", "1.2.0")
+	m, u := emptyMirror(t), h.upstream(t, Options{Verify: s.keys})
+	mustFetch(t, m, u, "1.0.0", "v1.1.0_arm", older, other)
+	for ref, want := range map[string]string{
+		"1.2.0":  `version "1.0.0" of the chart, and not 1.2.0`,
+		"^1.2":   `version "1.0.0" of the chart, and not 1.2.0`,
+		"stable": `chart "other", and not "app"`,
+	} {
+		if err := fetchAll(t, m, u, ref); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", ref, err, want)
+		}
+	}
+	mustFetch(t, emptyMirror(t), h.upstream(t, Options{}), "1.2.0", "stable") // the host is believed
+
+	// A tag that comes to name what was served under another is looked at as well.
+	mustFetch(t, m, u, "1.0.x")
+	chart("1.0.1", "app", "1.0.0")
+	if err := fetchAll(t, m, u, "1.0.x"); err == nil || !strings.Contains(err.Error(), "and not 1.0.1") {
+		t.Errorf("%v", err)
+	}
+}
