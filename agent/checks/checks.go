@@ -4,8 +4,8 @@
 //
 // One test goes in with the service it is for; it is tried until it passes or has failed as often as it may; one Result
 // comes out. Requests are made as the service's account when it has one. What a test makes in the cluster carries
-// ServiceLabel and says for which deployment it ran: a process that is started anew finds a Job that still runs and waits
-// for it, and Sweep deletes what older deployments left.
+// ServiceLabel and says for which deployment it ran, by which Sweep finds what older deployments left. The outcome of an object
+// counts that this Runner made, and of no other: one that bears the same marks is made anew.
 package checks
 
 import (
@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/kinds"
@@ -143,6 +144,7 @@ type Result struct {
 type Runner struct {
 	config *rest.Config
 	kinds  *kinds.Kinds
+	made   *made
 	// dial reaches a Service by its name in the cluster, and refuses what no Service is at: whoever writes a test, or the
 	// endpoints of a Service without a selector, may name any address.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -150,7 +152,10 @@ type Runner struct {
 
 // New makes no request. The cluster is the one of config, which is not changed.
 func New(config *rest.Config, kinds *kinds.Kinds) (*Runner, error) {
-	r := &Runner{config: rest.CopyConfig(config), kinds: kinds, dial: (&net.Dialer{Control: netguard.Policy{}.Control}).DialContext}
+	r := &Runner{
+		config: rest.CopyConfig(config), kinds: kinds, made: &made{of: make(map[types.UID]purpose)},
+		dial: (&net.Dialer{Control: netguard.Policy{}.Control}).DialContext,
+	}
 	if _, err := r.as(""); err != nil {
 		return nil, err
 	}
@@ -205,7 +210,7 @@ func (r *Runner) try(ctx context.Context, target Target, test Test) outcome {
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, limit, &lateError{limit})
 	defer cancel()
-	a := attempt{client: client, kinds: r.kinds, target: target, limit: limit}
+	a := attempt{client: client, kinds: r.kinds, made: r.made, target: target, limit: limit}
 	switch {
 	case test.HTTP != nil:
 		return a.http(timed, *test.HTTP, r.dial)
@@ -223,6 +228,7 @@ func (r *Runner) try(ctx context.Context, target Target, test Test) outcome {
 type attempt struct {
 	*client
 	kinds  *kinds.Kinds
+	made   *made
 	target Target
 	limit  time.Duration
 }

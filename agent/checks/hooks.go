@@ -42,7 +42,7 @@ func (a attempt) hooks(ctx context.Context, test Helm) outcome {
 		return outcome{err: err}
 	}
 	var log strings.Builder
-	var passed []made
+	var passed []madeHook
 	for _, h := range chosen {
 		done, result := a.hook(ctx, h)
 		if result.log != "" {
@@ -57,35 +57,35 @@ func (a attempt) hooks(ctx context.Context, test Helm) outcome {
 	return outcome{log: log.String()}
 }
 
-// made is a hook that is there.
-type made struct {
+// madeHook is a hook that is there.
+type madeHook struct {
 	hook
 	*task
 	live *unstructured.Unstructured
 }
 
-func (a attempt) hook(ctx context.Context, h hook) (made, outcome) {
+func (a attempt) hook(ctx context.Context, h hook) (madeHook, outcome) {
 	t, err := a.task(ctx, h.obj)
 	if err != nil {
-		return made{}, outcome{err: because(ctx, err)}
+		return madeHook{}, outcome{err: because(ctx, err)}
 	}
 	if !h.runs() {
 		live, err := t.start(ctx, func(*unstructured.Unstructured) bool { return true })
 		if err != nil {
-			return made{}, outcome{err: because(ctx, err)}
+			return madeHook{}, outcome{err: because(ctx, err)}
 		}
-		return made{h, t, live}, outcome{}
+		return madeHook{h, t, live}, outcome{}
 	}
 	live, result := a.run(ctx, t, func(live *unstructured.Unstructured) bool { return !isDone(live) })
-	done := made{h, t, live}
+	done := madeHook{h, t, live}
 	if result.err != nil && live != nil {
-		clean(ctx, []made{done}, func(t order.Turn) bool { return t.Failed })
+		clean(ctx, []madeHook{done}, func(t order.Turn) bool { return t.Failed })
 	}
 	return done, result
 }
 
 // clean deletes the hooks whose policy says so, the last first. What cannot be deleted changes no result, and is Sweep's.
-func clean(ctx context.Context, hooks []made, wanted func(order.Turn) bool) {
+func clean(ctx context.Context, hooks []madeHook, wanted func(order.Turn) bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience)
 	defer cancel()
 	for _, h := range slices.Backward(hooks) {

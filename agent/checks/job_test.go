@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/checks"
@@ -117,7 +118,7 @@ func TestAJobThatIsNotDoneInTimeIsStopped(t *testing.T) {
 	eventually(t, "nothing runs", func() bool { return len(w.list("jobs")) == 0 && len(w.list("pods")) == 0 })
 }
 
-func TestAJobThatRunsIsFoundAgainByTheNextProcess(t *testing.T) {
+func TestAJobThatRunsIsFoundAgainByTheNextRun(t *testing.T) {
 	w := start(t)
 	w.node(nil)
 	suite := checks.Test{Name: "suite", Timeout: patience, Job: &checks.Job{Manifest: manifest(t, w.ours())}}
@@ -181,10 +182,67 @@ func TestAJobOfAnotherTextOrKeyIsNotTakenForThisOne(t *testing.T) {
 	eventually(t, "all are gone", func() bool { return len(w.list("jobs")) == 0 && len(w.list("pods")) == 0 })
 }
 
+// Whoever may make Jobs in the namespace can put one in the place of a test's, with all that stands on it: a gate that never ran would
+// pass.
+func TestAJobThatSomebodyElseMadeIsNoTest(t *testing.T) {
+	w := start(t)
+	w.node(nil)
+	suite := checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, w.ours())}}
+	w.ending("Failed", 3, func() { w.try(suite) })
+	failed := w.list("jobs")[0]
+	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	if err := w.in("jobs").Delete(t.Context(), failed.GetName(), background); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool { return !w.exists("jobs", failed.GetName()) })
+	forged := parse(t, `
+apiVersion: batch/v1
+kind: Job
+spec: {template: {spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: main, image: none}]}}}
+`)
+	forged.SetName(failed.GetName())
+	forged.SetLabels(failed.GetLabels())
+	forged.SetAnnotations(failed.GetAnnotations())
+	if _, err := w.in("jobs").Create(t.Context(), forged, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.ending("Failed", 3, func() {
+		if got := w.try(suite); got.Passed || !strings.Contains(got.Message, "exit code 3") {
+			t.Errorf("a test that never ran has ended: %+v", got)
+		}
+	})
+}
+
+// What another process made cannot be told from what somebody else did.
+func TestAJobThatRanWhenTheAgentWasRestartedRunsAgain(t *testing.T) {
+	w := start(t)
+	w.node(nil)
+	suite := checks.Test{Name: "suite", Timeout: patience, Job: &checks.Job{Manifest: manifest(t, w.ours())}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan checks.Result, 1)
+	go func() { ended <- w.Runner.Run(ctx, w.target, suite) }()
+	eventually(t, "the Job runs", func() bool { return len(w.list("pods")) == 1 })
+	first := w.list("jobs")[0].GetUID()
+	cancel()
+	<-ended
+
+	w.restart()
+	go func() { ended <- w.Runner.Run(t.Context(), w.target, suite) }()
+	eventually(t, "it is made anew", func() bool {
+		jobs := w.list("jobs")
+		return len(jobs) == 1 && jobs[0].GetUID() != first
+	})
+	w.ending("Succeeded", 0, func() {
+		if got := <-ended; !got.Passed || got.Tries != 1 {
+			t.Errorf("result %+v", got)
+		}
+	})
+}
+
 func TestAJobOfOthersIsLeftAlone(t *testing.T) {
 	w := start(t)
 	w.target.Service = "others" // no other test's: a sweep goes through all namespaces
-	w.create("jobs", `{apiVersion: batch/v1, kind: Job, metadata: {name: plural-test-others-suite-01234567}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}`)
+	w.create("jobs", `{apiVersion: batch/v1, kind: Job, metadata: {name: plural-test-others-suite-01234567, labels: {plural.sh/test: others}}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}`)
 	got := w.try(checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, simulated)}, Retries: 3})
 	if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "no test of service \"others\" made it") {
 		t.Errorf("result %+v", got)

@@ -41,6 +41,7 @@ func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes [
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
 		return nil, fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
 	}
+	r.made.forget(target.Service, keep)
 	s := sweeper{target: target, keep: keep}
 	if s.agent, err = r.metadataAs(""); err != nil {
 		return nil, err

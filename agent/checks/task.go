@@ -37,7 +37,8 @@ type task struct {
 	id      object.ID
 	wanted  *unstructured.Unstructured
 	objects dynamic.ResourceInterface
-	service string
+	purpose purpose
+	made    *made
 }
 
 // task prepares an object. A namespaced one that names no namespace is in the target's.
@@ -65,7 +66,8 @@ func (a attempt) task(ctx context.Context, from *unstructured.Unstructured) (*ta
 	if err := mark(wanted, a.target); err != nil {
 		return nil, err
 	}
-	return &task{object.Of(wanted), wanted, objects, a.target.Service}, nil
+	why := purpose{a.target.Service, a.target.Key, wanted.GetAnnotations()[digestAnnotation]}
+	return &task{object.Of(wanted), wanted, objects, why, a.made}, nil
 }
 
 // mark makes an object a test's own. It is not the service's: nothing applies or prunes it, and its health is not the service's.
@@ -96,13 +98,14 @@ func mark(obj *unstructured.Unstructured, target Target) error {
 	return nil
 }
 
-// start makes the object, or finds it as an earlier process made it for the same run. One that is not reusable is deleted
-// first, and waited for.
+// start makes the object, or finds it as this process made it for the same run. One that is not reusable, or that this process did
+// not make, is deleted first, and waited for.
 func (t *task) start(ctx context.Context, reusable func(*unstructured.Unstructured) bool) (*unstructured.Unstructured, error) {
 	for {
 		made, err := t.objects.Create(ctx, t.wanted, metav1.CreateOptions{FieldManager: object.Manager})
 		switch {
 		case err == nil:
+			t.made.note(made.GetUID(), t.purpose)
 			return made, nil
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 			return nil, wrong("create %s: %v", t.id, err)
@@ -116,8 +119,8 @@ func (t *task) start(ctx context.Context, reusable func(*unstructured.Unstructur
 		case err != nil:
 			return nil, fmt.Errorf("read %s: %w", t.id, err)
 		case !t.owns(live):
-			return nil, wrong("%s exists, and no test of service %q made it: give one of them another name", t.id, t.service)
-		case t.sameRun(live) && reusable(live):
+			return nil, wrong("%s exists, and no test of service %q made it: give one of them another name", t.id, t.purpose.service)
+		case live.GetDeletionTimestamp() == nil && t.made.is(live.GetUID(), t.purpose) && reusable(live):
 			return live, nil
 		}
 		if err := t.remove(ctx, live.GetUID()); err != nil {
@@ -129,20 +132,14 @@ func (t *task) start(ctx context.Context, reusable func(*unstructured.Unstructur
 	}
 }
 
-// owns says that the object may be deleted for a new run: a test of the service made it, or `helm test` did, and no service has it,
-// nor another one's test.
+// owns says that the object may be deleted for a new run: by what stands on it, a test of the service made it, or `helm test` did, and
+// no service has it, nor another one's test. It says nothing of how the run ends.
 func (t *task) owns(live *unstructured.Unstructured) bool {
 	if live.GetLabels()[object.ServiceLabel] != "" {
 		return false
 	}
 	by := live.GetLabels()[ServiceLabel]
-	return by == t.service || by == "" && isTestHook(live) && isTestHook(t.wanted)
-}
-
-func (t *task) sameRun(live *unstructured.Unstructured) bool {
-	have, want := live.GetAnnotations(), t.wanted.GetAnnotations()
-	return live.GetDeletionTimestamp() == nil && have[object.RunAnnotation] == want[object.RunAnnotation] &&
-		have[digestAnnotation] == want[digestAnnotation]
+	return by == t.purpose.service && live.GetAnnotations()[digestAnnotation] != "" || by == "" && isTestHook(live) && isTestHook(t.wanted)
 }
 
 // remove deletes exactly the object that was seen, with what it made.

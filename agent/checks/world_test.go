@@ -51,15 +51,21 @@ func start(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	cluster.Dynamic = objects
-	client, err := discovery.NewDiscoveryClientForConfig(cluster.RESTConfig)
+	w := &world{t, cluster, nil, checks.Target{Service: cluster.Namespace, Namespace: cluster.Namespace, Key: key}}
+	w.restart()
+	return w
+}
+
+// restart has a Runner that knows nothing of what the one before did.
+func (w *world) restart() {
+	w.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(w.RESTConfig)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	runner, err := checks.New(cluster.RESTConfig, kinds.New(client))
-	if err != nil {
-		t.Fatal(err)
+	if w.Runner, err = checks.New(w.RESTConfig, kinds.New(client)); err != nil {
+		w.Fatal(err)
 	}
-	return &world{t, cluster, runner, checks.Target{Service: cluster.Namespace, Namespace: cluster.Namespace, Key: key}}
 }
 
 func (w *world) try(test checks.Test) checks.Result {
