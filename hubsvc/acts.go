@@ -19,7 +19,7 @@ const (
 	denied  = "denied"
 )
 
-// Acts have two lines each, however little they cost: who has very many done would push the records of everybody else out of the log.
+// Acts, and requests to clusters, have a line or two each, however little they cost: who has very many done would push the records of everybody else out of the log.
 // Each person has so many at once, room for one on each cluster of a large fleet, and one more each of these.
 const (
 	actsAtOnce = 20_000

@@ -32,7 +32,7 @@ const logLines = 5000
 // reaching is how people reach clusters, and what happens in clusters reaches people.
 type reaching struct {
 	audit *audit.Log
-	// acts are how many of those that are written down each person may have done.
+	// acts are how many of those that are written down each person may have done, in the hub and in clusters.
 	acts     *addrlimit.Limits
 	channels *tunnel.Hub
 	kube     *kubeapi.Proxy
@@ -82,7 +82,8 @@ func (h *hub) reach() (err error) {
 		Audit: func(ctx context.Context, record kubeapi.Record) error {
 			return r.audit.Write(ctx, audit.Record(record))
 		},
-		Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Pace: func(p person.Person) bool { return r.acts.Allow(p.Name) },
+		Now:  time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	r.live = live.New(live.Options{
 		Person: h.people.Person, Allow: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) }, Sees: sees,

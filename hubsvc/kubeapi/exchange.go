@@ -66,8 +66,11 @@ func (p *Proxy) begin(ctx context.Context, a asked) (context.Context, *exchange,
 		x.refused(ctx, decisionDenied, refusal)
 		return ctx, nil, refusal
 	}
-	var bound string
-	if x.place, bound = p.quotas.take(ctx, x.cluster, quotaName(a.who), x.class); bound != "" {
+	bound := "person-record"
+	if p.Pace == nil || p.Pace(a.who) {
+		x.place, bound = p.quotas.take(ctx, x.cluster, quotaName(a.who), x.class)
+	}
+	if bound != "" {
 		p.metrics.rejects.WithLabelValues(bound).Inc()
 		refusal := tooMany(bound)
 		x.refused(ctx, decisionLimited, refusal)

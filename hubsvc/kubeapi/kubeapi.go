@@ -33,7 +33,7 @@ type Backend interface {
 	Name() string
 }
 
-// Options are what a proxy needs. All functions but Again must be set.
+// Options are what a proxy needs. All functions but Again and Pace must be set.
 type Options struct {
 	// Person says who sends a request to a cluster.
 	Person func(r *http.Request, cluster string) (person.Person, error)
@@ -47,7 +47,10 @@ type Options struct {
 	// Reach finds a cluster's connection; an error means that there is none now.
 	Reach func(ctx context.Context, cluster string) (Backend, error)
 	// Audit writes a record. What must not happen without one is refused when that fails.
-	Audit   func(ctx context.Context, r Record) error
+	Audit func(ctx context.Context, r Record) error
+	// Pace takes one of those requests of somebody's that may be written down, and says whether there was one left. Nil means that
+	// there always is.
+	Pace    func(p person.Person) bool
 	Limits  Limits
 	Now     func() time.Time
 	Log     *slog.Logger

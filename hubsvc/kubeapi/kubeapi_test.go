@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -494,6 +495,60 @@ func TestWhatChangesSomethingNeedsItsRecord(t *testing.T) {
 		if resp.StatusCode != test.want || (w.reached > before) != (test.want == 200) {
 			t.Errorf("%s %s is answered %d %s", test.method, test.target, resp.StatusCode, body)
 		}
+	}
+}
+
+// Every client asks what its person may do, and may ask in a loop.
+func TestAskingWhatOneselfMayDoChangesNothing(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo))
+	for _, target := range []string{
+		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+	} {
+		if resp, body := w.do(w.request(http.MethodPost, target, strings.NewReader("{}")), 2); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s is answered %d %s", target, resp.StatusCode, body)
+		}
+	}
+	for _, r := range w.ended() {
+		if r.Must || r.Stage != "end" {
+			t.Errorf("record is %+v", r)
+		}
+	}
+	w.do(w.request(http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", strings.NewReader("{}")), 2)
+	if last := w.last(); !last.Must {
+		t.Errorf("record of a question about somebody else is %+v", last)
+	}
+}
+
+// The oldest records go when there are too many: nobody may have them go by what they may ask as often as they like.
+func TestWhatOnePersonAsksDoesNotFillTheRecord(t *testing.T) {
+	var taken atomic.Int32
+	w := newWorld(t, http.HandlerFunc(echo), func(o *kubeapi.Options) {
+		o.Pace = func(p person.Person) bool { return p.Name != "ana" || taken.Add(1) <= 3 }
+	})
+	allowed := 0
+	for n := range 6 {
+		resp, body := w.get("/api/v1/pods")
+		want := http.StatusOK
+		if n >= 3 {
+			want = http.StatusTooManyRequests
+		}
+		if resp.StatusCode != want || (resp.Header.Get("Retry-After") != "") != (n >= 3) {
+			t.Errorf("request %d is answered %d %s", n, resp.StatusCode, body)
+		}
+	}
+	for _, r := range w.ended() {
+		if r.Decision == "allowed" {
+			allowed++
+		}
+	}
+	if w.reached != 3 || allowed != 3 {
+		t.Errorf("the cluster was reached %d times, %d are on record", w.reached, allowed)
+	}
+	r := w.request(http.MethodGet, "/api/v1/pods", nil)
+	r.Header.Set("Authorization", "Bearer token-bob")
+	if resp, _ := w.do(r, 2); resp.StatusCode != http.StatusOK {
+		t.Errorf("somebody else is answered %d", resp.StatusCode)
 	}
 }
 

@@ -132,8 +132,12 @@ func class(q kubeaccess.Request) channel.Class {
 	return channel.Class_UNARY
 }
 
-// changes says whether a request may leave a cluster other than it was, or shows what is secret there.
+// changes says whether a request may leave a cluster other than it was, or shows what is secret there. What oneself may do is asked by
+// creating something, and changes nothing.
 func changes(q kubeaccess.Request) bool {
+	if kubeaccess.Discovery(q) {
+		return false
+	}
 	reading := []string{"get", "list", "watch", "head", "options"}
 	return !slices.Contains(reading, q.Verb) || q.Upgrade || q.Kind == "secrets" && q.Group == ""
 }
