@@ -40,6 +40,10 @@ const (
 	// eventRate and eventBurst bound what is taken of one cluster's events, a second and at once.
 	eventRate  = 10
 	eventBurst = 100
+	// eachArrival and arrivalBurst bound how often agents of one cluster are let in, or refused with a line in the log: the next after
+	// so long, and so many at once. An agent waits 15 seconds on average after a refusal.
+	eachArrival  = 5 * time.Second
+	arrivalBurst = 20
 	// maxSyncs bounds the requests for passes that an agent has not taken yet.
 	maxSyncs = 16
 )
@@ -89,6 +93,7 @@ var (
 	errCrowded  = errors.New("the cluster has too many connections")
 	errEnding   = errors.New("this replica of the hub ends")
 	errOld      = errors.New("its agent has not replaced it in time")
+	errOften    = errors.New("the cluster's agents connect too often: wait, and see whether another one has the cluster's key")
 )
 
 // serve keeps a connection from when it was made until it ends.
@@ -116,11 +121,17 @@ func (h *Hub) serve(conn *netconn.Conn, who caller) {
 	c, control, err := h.greet(ctx, end, client, who)
 	if err != nil {
 		why, level := "hello", slog.LevelWarn
-		if unproven := new(unprovenError); errors.As(err, &unproven) {
+		unproven := new(unprovenError)
+		switch {
+		case errors.As(err, &unproven):
 			why = "proof"
 			if !h.doubt(who, err) { // a fleet of older agents goes on trying
 				level = slog.LevelDebug
 			}
+		case errors.Is(err, errOften):
+			why, level = "too often", slog.LevelDebug
+		case !h.paceOf(who.cluster).refusals.AllowN(h.Now(), 1):
+			level = slog.LevelDebug
 		}
 		h.metrics.refused.WithLabelValues(why).Inc()
 		h.Log.Log(context.Background(), level, "agent's connection is refused", "cluster", who.cluster, "remote", who.remote,
@@ -176,6 +187,10 @@ func (h *Hub) greet(
 	if err == nil {
 		version, err = h.judge(hello, who)
 	}
+	// Only who holds the key counts: a token alone keeps no agent out.
+	if err == nil && !h.paceOf(who.cluster).arrivals.AllowN(h.Now(), 1) {
+		err = errOften
+	}
 	if err != nil {
 		_ = control.Send(&channel.HubMessage{Refused: &channel.Refused{Reason: err.Error()}})
 		_ = control.CloseSend()
@@ -186,7 +201,7 @@ func (h *Hub) greet(
 	c := &connection{
 		caller: who, id: h.Self + "-" + random(), hello: hello, since: h.Now(), asked: asked,
 		bound: len(first.GetProven().GetBinding()) > 0, client: client,
-		events: h.eventsOf(who.cluster), end: end,
+		events: h.paceOf(who.cluster).events, end: end,
 	}
 	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
 	c.outbox.send = control.Send
@@ -336,24 +351,39 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	}
 }
 
-// eventsOf bounds the events of a cluster, over all its connections, also those that it had before.
-func (h *Hub) eventsOf(cluster string) *rate.Limiter {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	limit := h.events[cluster]
-	if limit == nil {
-		limit = rate.NewLimiter(eventRate, eventBurst)
-		h.events[cluster] = limit
+// pace bounds what comes of a cluster, over all its connections, also those that it had before: what its agents say happened, those
+// that are let in, and those that are refused with a line in the log.
+type pace struct{ events, arrivals, refusals *rate.Limiter }
+
+func newPace() *pace {
+	return &pace{
+		events:   rate.NewLimiter(eventRate, eventBurst),
+		arrivals: rate.NewLimiter(rate.Every(eachArrival), arrivalBurst), refusals: rate.NewLimiter(rate.Every(eachArrival), arrivalBurst),
 	}
-	return limit
 }
 
-// forgetEvents drops the bounds of clusters that are gone, and have been silent for long enough to begin anew.
-func (h *Hub) forgetEvents() {
+// whole says whether nothing of it is used up.
+func (p *pace) whole(now time.Time) bool {
+	return p.events.Tokens() >= eventBurst && p.arrivals.TokensAt(now) >= arrivalBurst && p.refusals.TokensAt(now) >= arrivalBurst
+}
+
+func (h *Hub) paceOf(cluster string) *pace {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.events, func(cluster string, limit *rate.Limiter) bool {
-		return h.clusters[cluster] == nil && limit.Tokens() >= eventBurst
+	found := h.paces[cluster]
+	if found == nil {
+		found = newPace()
+		h.paces[cluster] = found
+	}
+	return found
+}
+
+// forgetPaces drops the bounds of clusters that are gone, and have been silent for long enough to begin anew.
+func (h *Hub) forgetPaces() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.paces, func(cluster string, p *pace) bool {
+		return h.clusters[cluster] == nil && p.whole(h.Now())
 	})
 }
 

@@ -5,9 +5,11 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,4 +292,61 @@ func TestWhatAProcessIsKnownByIsShownToNobody(t *testing.T) {
 	if list := hub.Connections(); list[0].Boot == list[1].Boot {
 		t.Errorf("two processes are shown as one: %+v", list)
 	}
+}
+
+// Whoever holds a cluster's key may come as a new process again and again; each time has its lines in the log.
+func TestWhoConnectsAllTheTimeIsLetInNowAndThen(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	var late atomic.Bool
+	now := time.Now()
+	hub := f.hub(t, "hub-0", func(s *settings) {
+		s.Now = func() time.Time {
+			if late.Load() {
+				return now.Add(5 * time.Second)
+			}
+			return now
+		}
+	})
+	come := func(n int) {
+		h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: fmt.Sprint(n), MinProtocol: 1, MaxProtocol: 1}}
+		h.first = h.proves(f.signer("edge"), nil)
+		h.serve(t, hub.open(f, "edge"))
+	}
+	lines := func(text string) int { return strings.Count(hub.log.String(), text) }
+	for n := range 20 {
+		come(n)
+		eventually(t, "it is let in", func() bool { return hub.arrived.Load() == int32(n+1) })
+	}
+	for n := range 5 {
+		come(20 + n)
+		eventually(t, "it is told why not", func() bool { return lines("connect too often: wait") == n+1 })
+	}
+	if loud := lines("too often") - lines("level=DEBUG msg=\"agent's connection is refused\""); loud > 0 {
+		t.Errorf("%d refusals are more than a detail in the log", loud)
+	}
+	f.agent(t, "other", []*replica{hub})
+	eventually(t, "another cluster's agent is let in", func() bool { return hub.arrived.Load() == 21 })
+	late.Store(true)
+	come(99)
+	eventually(t, "one more is let in", func() bool { return hub.arrived.Load() == 22 })
+}
+
+// A token is enough to be refused: neither the log nor the agent itself suffers from it.
+func TestWhoIsRefusedAllTheTimeFillsNoLogAndKeepsNoAgentOut(t *testing.T) {
+	t.Parallel()
+	f := newFleet()
+	now := time.Now()
+	hub := f.hub(t, "hub-0", func(s *settings) { s.Now = func() time.Time { return now } })
+	for n := range 30 {
+		h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: "1", MinProtocol: 99, MaxProtocol: 99}}
+		h.first = h.proves(f.signer("edge"), nil)
+		h.serve(t, hub.open(f, "edge"))
+		eventually(t, "it is refused", func() bool { return strings.Count(hub.log.String(), "connection is refused") == n+1 })
+	}
+	if n := strings.Count(hub.log.String(), "level=WARN"); n != 20 {
+		t.Errorf("the log warns %d times", n)
+	}
+	f.agent(t, "edge", []*replica{hub})
+	hub.connected(1)
 }

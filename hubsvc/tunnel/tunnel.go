@@ -19,7 +19,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	"github.com/pluralsh/plural/api/channel"
@@ -85,8 +84,8 @@ type Hub struct {
 	mu       sync.Mutex // guards what follows, with what connections say that it does
 	clusters map[string]*held
 	unheard  map[string]int
-	doubted  map[string]time.Time     // when somebody was told last of an agent of the cluster that proved nothing
-	events   map[string]*rate.Limiter // by cluster
+	doubted  map[string]time.Time // when somebody was told last of an agent of the cluster that proved nothing
+	paces    map[string]*pace     // by cluster
 	ends     map[*netconn.Conn]context.CancelCauseFunc
 	draining bool
 }
@@ -97,7 +96,7 @@ func New(o Options) *Hub {
 		Options: o, metrics: newMetrics(o.Metrics), removed: make(chan struct{}, 1), asked: make(chan *nats.Msg, maxAsked),
 		peers: &peers{certificates: o.PeerTLS}, arrived: netconn.NewListener(), leaving: make(chan struct{}),
 		clusters: make(map[string]*held), unheard: make(map[string]int), doubted: make(map[string]time.Time),
-		events: make(map[string]*rate.Limiter), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
+		paces: make(map[string]*pace), ends: make(map[*netconn.Conn]context.CancelCauseFunc),
 	}
 	h.server = h.newPeerServer()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -159,7 +158,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-ticker.C:
 			h.watchBoots()
-			h.forgetEvents()
+			h.forgetPaces()
 			h.forgetDoubts()
 		case question := <-h.asked:
 			h.answer(question)
