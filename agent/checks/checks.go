@@ -35,6 +35,8 @@ const (
 
 	// maxLog is how much of the end of what a test printed is kept, in bytes.
 	maxLog = 4 << 10
+	// maxMasked is how much of that end is searched for what Target.Mask hides, in bytes.
+	maxMasked = 64 << 10
 	// maxMessage is the longest message, in bytes.
 	maxMessage = 1 << 10
 	// firstPause lies between the first two tries; each further one is twice as long, up to longestPause.
@@ -59,6 +61,21 @@ type Target struct {
 	OwnRepository bool
 	// Hooks are the render's helm test hooks. They are not changed.
 	Hooks []*unstructured.Unstructured
+	// Mask hides what is secret in what a test prints or is answered, before that is cut: of a piece of it nobody could tell what it
+	// was. Nil hides nothing.
+	Mask func(text string) string
+}
+
+// excerpt is the end of a log, at most that many bytes, with nothing in it that is to be hidden.
+func (t *Target) excerpt(log string, most int) string {
+	if t.Mask == nil {
+		return tail(log, most)
+	}
+	end := tail(log, maxMasked)
+	if _, whole, ok := strings.Cut(end, "\n"); ok && len(end) < len(log) {
+		end = whole // what stood on the line may have been cut
+	}
+	return tail(t.Mask(end), most)
 }
 
 // origin is by what the service is known whose test it is.
@@ -133,7 +150,8 @@ type Result struct {
 	Passed bool
 	// Message says why a test did not pass.
 	Message string
-	// Log is the end of what the last try printed, or of what it was answered; at most 4 KiB. Nothing is redacted.
+	// Log is the end of what the last try printed, or of what it was answered; at most 4 KiB, as
+	// Target.Mask leaves it. Nothing hides what Message says.
 	Log   string
 	Tries int
 	// Took is the time of all tries, with what lay between them.
@@ -170,7 +188,7 @@ func (r *Runner) Run(ctx context.Context, target Target, test Test) Result {
 	for {
 		result.Tries++
 		outcome := r.try(ctx, target, test)
-		result.Log = tail(outcome.log, maxLog)
+		result.Log = target.excerpt(outcome.log, maxLog)
 		result.Passed = outcome.err == nil
 		if result.Passed {
 			result.Message = ""

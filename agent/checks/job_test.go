@@ -108,6 +108,22 @@ func TestAJobThatFailsSaysWhyAndStaysUntilTheNextRun(t *testing.T) {
 	})
 }
 
+// The end of a secret is no secret to whoever masks what is left of a log.
+func TestWhatIsSecretIsMaskedBeforeALogIsCut(t *testing.T) {
+	w := start(t)
+	const secret = "correct-horse-battery-staple"
+	w.node(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, strings.Repeat("noise ", 1000)+secret+strings.Repeat(".", 1960)) // each has a little more
+	}))
+	w.target.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	w.ending("Succeeded", 0, func() {
+		got := w.try(checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, w.ours())}})
+		if !got.Passed || !strings.Contains(got.Log, "***") || strings.Contains(got.Log, "staple") {
+			t.Errorf("result %+v", got)
+		}
+	})
+}
+
 func TestAJobThatIsNotDoneInTimeIsStopped(t *testing.T) {
 	w := start(t)
 	w.node(nil)

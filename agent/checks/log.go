@@ -48,7 +48,7 @@ func (a attempt) report(ctx context.Context, obj *unstructured.Unstructured) (lo
 		if err != nil {
 			printed = fmt.Sprintf("(no log: %v)\n", err)
 		}
-		text.WriteString(tail(printed, maxLog/len(containers)-headline))
+		text.WriteString(a.target.excerpt(printed, maxLog/len(containers)-headline))
 	}
 	return text.String(), strings.Join(complaints(pod), ", ")
 }

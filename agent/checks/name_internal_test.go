@@ -36,6 +36,21 @@ func TestAJobsNameTellsServiceTestAndKeyAndFits(t *testing.T) {
 	}
 }
 
+func TestAnExcerptHasNoPieceOfWhatIsMasked(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	target := Target{Mask: strings.NewReplacer(secret+"\n", "", secret, "***").Replace}
+	for name, log := range map[string]string{
+		"cut for the result": secret + strings.Repeat(".", 100-len(secret)),
+		"cut to be masked":   strings.Repeat(secret+"\n", 1+maxMasked/(len(secret)+1)),
+	} {
+		for at := range len(secret) {
+			if got := target.excerpt(log+strings.Repeat(".", at), 100); len(got) > 100 || strings.Contains(got, "p") {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+}
+
 func FuzzATailIsTheEndInWholeCharacters(f *testing.F) {
 	f.Add("the end", 3)
 	f.Add("éé\xff", 2)

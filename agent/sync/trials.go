@@ -170,6 +170,7 @@ func (s *Syncer) trying(ctx context.Context, w work, t *api.Test) *api.TestRepor
 	report := &api.TestReport{Name: t.GetName(), Key: d.GetKey(), Outcome: api.TestReport_FAILED}
 	test, err := check(t)
 	target := targetOf(d.GetService(), d)
+	target.Mask = func(text string) string { return p.silence(ctx, d, text) }
 	if err == nil && test.Helm != nil {
 		target.Hooks, err = p.testHooks(ctx, d)
 	}
@@ -183,7 +184,7 @@ func (s *Syncer) trying(ctx context.Context, w work, t *api.Test) *api.TestRepor
 		if r.Passed {
 			report.Outcome = api.TestReport_PASSED
 		}
-		report.Message, report.Log = p.silence(ctx, d, r.Message), p.silence(ctx, d, r.Log)
+		report.Message, report.Log = p.silence(ctx, d, r.Message), r.Log
 		report.Tries, report.TookMs = int32(r.Tries), r.Took.Milliseconds()
 	}
 	report.Message, report.Log = clip(report.GetMessage(), maxMessage), tail(report.GetLog(), maxLog)

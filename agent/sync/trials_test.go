@@ -300,12 +300,13 @@ func TestATestWithAGeneratedNameIsHandedOverWithOne(t *testing.T) {
 
 func TestNoTestRepeatsWhatWasSealed(t *testing.T) {
 	w := newSealedWorld(t)
-	w.tester.set(func() { w.tester.fails["smoke"] = "it answers " + canary })
+	w.tester.set(func() { w.tester.fails["smoke"], w.tester.prints = "it answers "+canary, " with "+canary })
 	named := w.naming(&api.Secret{Name: "db", Path: "secrets/db.yaml"}, w.sealed("secrets/db.yaml", "prod", "password: "+canary+"\n"))
 	web := w.ofOwn("web", map[string]string{"cm.yaml": manifest("web", "one")}, named, tested("smoke"))
 	w.hub.asks("", web)
 	w.start()
-	if s := w.becomes(web, api.Phase_DEGRADED); !strings.Contains(s.GetMessage(), "***") {
+	s := w.becomes(web, api.Phase_DEGRADED)
+	if !strings.Contains(s.GetMessage(), "***") || !strings.HasSuffix(s.GetTests()[0].GetLog(), " with ***") {
 		t.Errorf("status = %v", s)
 	}
 	w.silent()

@@ -182,6 +182,7 @@ type tester struct {
 	running int
 	most    int
 	lingers chan struct{}   // what stalls ends when this is closed, too; nil: at once
+	prints  string          // besides their names
 	swept   []checks.Target // when their services went
 	unswept error           // why that fails
 }
@@ -207,7 +208,7 @@ func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
-	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: "printed by " + test.Name, Tries: 1}
+	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: target.Mask("printed by " + test.Name + c.prints), Tries: 1}
 }
 
 func (c *tester) Sweep(_ context.Context, target checks.Target, keep string) ([]string, error) {
