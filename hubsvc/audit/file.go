@@ -12,18 +12,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pluralsh/plural/internal/rotation"
 )
 
-// Files of a log: the newest has no time in its name, the others that at which they were full.
-const (
-	newestName = "audit.jsonl"
-	fullPrefix = "audit-"
-	fullTime   = "20060102T150405.000000000Z"
-	suffix     = ".jsonl"
-)
+// newestName is that of the file that is written.
+const newestName = "audit.jsonl"
 
 // maxLine bounds one line, in bytes, as it is read.
 const maxLine = 1 << 20
@@ -37,9 +33,8 @@ type line struct {
 
 // file is the log on disk. Only one goroutine may use it.
 type file struct {
-	dir      string
+	files    rotation.Files
 	max      int64
-	keep     int
 	now      func() time.Time
 	log      *slog.Logger
 	out      *os.File
@@ -55,7 +50,9 @@ func openFile(o Options, seen func(Record)) (*file, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	f := &file{dir: o.Dir, max: o.MaxBytes, keep: o.Keep, now: o.Now, log: o.Log}
+	f := &file{
+		files: rotation.Files{Newest: filepath.Join(o.Dir, newestName), Keep: o.Keep}, max: o.MaxBytes, now: o.Now, log: o.Log,
+	}
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -66,7 +63,7 @@ func openFile(o Options, seen func(Record)) (*file, error) {
 }
 
 func (f *file) open() (err error) {
-	f.out, err = os.OpenFile(filepath.Join(f.dir, newestName), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	f.out, err = os.OpenFile(f.files.Newest, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (f *file) resume(seen func(Record)) error {
 
 // inherit finds the hash that the first line of a file has to name: the hub died, or the disk was full, between two files.
 func (f *file) inherit() error {
-	full, err := f.full()
+	full, err := f.files.Full()
 	if err != nil || len(full) == 0 {
 		return err
 	}
@@ -198,63 +195,21 @@ func plain(to *bytes.Buffer, text []byte) {
 
 // rotate begins a new file, and deletes the oldest.
 func (f *file) rotate() error {
-	newest := filepath.Join(f.dir, newestName)
-	full, err := f.next()
+	full, err := f.files.Next(f.now())
 	if err != nil {
 		return err
 	}
 	f.sync()
-	if err := os.Rename(newest, full); err != nil {
+	if err := os.Rename(f.files.Newest, full); err != nil {
 		return err
 	}
 	old := f.out
 	if err := f.open(); err != nil {
 		f.out = old
-		return errors.Join(err, os.Rename(full, newest))
+		return errors.Join(err, os.Rename(full, f.files.Newest))
 	}
 	old.Close()
-	return f.prune()
-}
-
-// next is the name of a file that is full now: it comes behind the others, also when the clock stands still, or was set back.
-func (f *file) next() (string, error) {
-	at := f.now().UTC()
-	full, err := f.full()
-	if err != nil {
-		return "", err
-	}
-	if len(full) > 0 {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(full[len(full)-1]), fullPrefix), suffix)
-		if last, err := time.Parse(fullTime, name); err == nil && !at.After(last) {
-			at = last.Add(1)
-		}
-	}
-	return filepath.Join(f.dir, fullPrefix+at.Format(fullTime)+suffix), nil
-}
-
-func (f *file) prune() error {
-	full, err := f.full()
-	if err != nil {
-		return err
-	}
-	for i := range len(full) - (f.keep - 1) {
-		if err := os.Remove(full[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// full are the files that are not written any more, the oldest first.
-func (f *file) full() ([]string, error) {
-	entries, err := os.ReadDir(f.dir) // sorted, as their times are
-	var files []string
-	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, fullPrefix) && strings.HasSuffix(name, suffix) {
-			files = append(files, filepath.Join(f.dir, name))
-		}
-	}
-	return files, err
+	return f.files.Prune()
 }
 
 func (f *file) sync() {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pluralsh/plural/internal/rotation"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
@@ -34,6 +36,8 @@ const maxText = 3000
 type courier struct {
 	// noLoopback refuses sinks on this machine.
 	noLoopback bool
+	// full is how long a file gets before it is put aside, in bytes.
+	full int64
 
 	mu      sync.Mutex // guards clients
 	clients map[string]*http.Client
@@ -41,7 +45,7 @@ type courier struct {
 }
 
 func newCourier(noLoopback bool) *courier {
-	return &courier{noLoopback: noLoopback, clients: make(map[string]*http.Client)}
+	return &courier{noLoopback: noLoopback, full: maxFile, clients: make(map[string]*http.Client)}
 }
 
 // refusedError is what a sink will say to any further attempt too.
@@ -152,6 +156,12 @@ func (c *courier) client(address string) (*http.Client, error) {
 	return client, nil
 }
 
+// maxFile is how long a sink's file gets before it is put aside, in bytes, and keptFiles how many stay, with the newest.
+const (
+	maxFile   = 64 << 20
+	keptFiles = 4
+)
+
 // write adds one line of JSON to a file.
 func (c *courier) write(name string, m *Message) error {
 	line, err := json.Marshal(m)
@@ -160,12 +170,34 @@ func (c *courier) write(name string, m *Message) error {
 	}
 	c.file.Lock()
 	defer c.file.Unlock()
+	if err := c.rotate(rotation.Files{Newest: name, Keep: keptFiles}); err != nil {
+		return err
+	}
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(append(line, '\n'))
 	return errors.Join(err, file.Close())
+}
+
+// rotate puts a file aside that is full, and deletes the oldest.
+func (c *courier) rotate(files rotation.Files) error {
+	info, err := os.Stat(files.Newest)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < c.full {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	aside, err := files.Next(time.Now())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(files.Newest, aside); err != nil {
+		return err
+	}
+	return files.Prune()
 }
 
 // Text is the message as people read it.

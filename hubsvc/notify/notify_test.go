@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -270,6 +271,33 @@ func TestAFileGetsALineEach(t *testing.T) {
 			t.Fatalf("%q", text)
 		}
 		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func TestAFileThatIsFullIsPutAside(t *testing.T) {
+	dir := t.TempDir()
+	to := &Sink{Name: "file", Kind: File, Target: filepath.Join(dir, "events.jsonl")}
+	c := newCourier(true)
+	if c.full != 64<<20 {
+		t.Errorf("a file is full at %d bytes", c.full)
+	}
+	c.full = 1 // after each line
+	for n := range 7 {
+		if err := c.bring(t.Context(), to, &Message{ID: strconv.Itoa(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, _ := filepath.Glob(filepath.Join(dir, "events-*.jsonl"))
+	var ids []string
+	for _, name := range append(full, to.Target) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, decode(t, strings.TrimSpace(string(text))).ID)
+	}
+	if !slices.Equal(ids, []string{"3", "4", "5", "6"}) {
+		t.Errorf("messages %q are left", ids)
 	}
 }
 
