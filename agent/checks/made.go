@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// made are the objects that this process made for tests, by their uids: nobody chooses one. What an object says of itself does not show
-// who made it: whoever may write into the namespace can put one there that bears a test's name and marks, and passes. It is not kept
-// over a restart, after which a test that was running begins again.
+// made are the objects that this process made for tests, by their uids: nobody chooses one. What an object says of itself does not
+// show who made it: whoever may write into the namespace can put one there that bears a test's name and marks, and passes. It is not
+// kept over a restart, after which a test that was running begins again.
 type made struct {
 	mu sync.Mutex // guards of
 	of map[types.UID]purpose

@@ -132,8 +132,8 @@ func class(q kubeaccess.Request) channel.Class {
 	return channel.Class_UNARY
 }
 
-// changes says whether a request may leave a cluster other than it was, or shows what is secret there. What oneself may do is asked by
-// creating something, and changes nothing.
+// changes says whether a request may leave a cluster other than it was, or shows what is secret there. What oneself may do is asked
+// by creating something, and changes nothing.
 func changes(q kubeaccess.Request) bool {
 	if kubeaccess.Discovery(q) {
 		return false

@@ -40,8 +40,8 @@ const (
 	// eventRate and eventBurst bound what is taken of one cluster's events, a second and at once.
 	eventRate  = 10
 	eventBurst = 100
-	// eachArrival and arrivalBurst bound how often agents of one cluster are let in, or refused with a line in the log: the next after
-	// so long, and so many at once. An agent waits 15 seconds on average after a refusal.
+	// eachArrival and arrivalBurst bound how often agents of one cluster are let in, or refused with a line in the log: the next
+	// after so long, and so many at once. An agent that goes on being refused comes to wait 15 seconds on average.
 	eachArrival  = 5 * time.Second
 	arrivalBurst = 20
 	// maxSyncs bounds the requests for passes that an agent has not taken yet.
@@ -351,8 +351,8 @@ func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_C
 	}
 }
 
-// pace bounds what comes of a cluster, over all its connections, also those that it had before: what its agents say happened, those
-// that are let in, and those that are refused with a line in the log.
+// pace bounds what comes of a cluster, over all its connections, also those that it had before: what its agents say happened,
+// those that are let in, and those that are refused with a line in the log.
 type pace struct{ events, arrivals, refusals *rate.Limiter }
 
 func newPace() *pace {
