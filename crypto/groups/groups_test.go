@@ -842,7 +842,7 @@ func TestLoadRefusesAFolderInPlaceOfAFile(t *testing.T) {
 	w := newWorld(t, "alice")
 	w.create("prod", "alice")
 	w.files[RecipientFile("prod")] = &fstest.MapFile{Mode: fs.ModeDir}
-	if _, err := Load(w.files); err == nil || !strings.Contains(err.Error(), "read "+RecipientFile("prod")) {
+	if _, err := Load(w.files); err == nil || !strings.Contains(err.Error(), RecipientFile("prod")+": not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }
