@@ -146,6 +146,9 @@ func TestAPolicyThatCannotBeReadIsNotNone(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 	}
+	if _, err := Load(unreadable{}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("the cause is lost: %v", err)
+	}
 }
 
 func TestParseTakesARepositoryIDThatYAMLTakesForANumber(t *testing.T) {
