@@ -40,25 +40,10 @@ func sealing(t *testing.T, folder string, make func(dir string) string) *Repo {
 func TestPushAndSealingOfAFolderThatNobodyCanWalkEnd(t *testing.T) {
 	repo := sealing(t, "bomb", func(dir string) string { return walktest.Tree(t, dir, "x.yaml") })
 	_, pushed := repo.Push(t.Context())
-	_, sealed := repo.Sealed(nil)
+	sealed := repo.Sealed(nil, func(string, []byte) error { return nil })
 	for what, err := range map[string]error{"push": pushed, "sealed": sealed} {
 		if many := (*treediff.TooManyError)(nil); !errors.As(err, &many) || !strings.HasPrefix(many.At, "bomb/0/") {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-func TestFilesToSealThatDoNotFitIntoMemoryTogetherAreRefused(t *testing.T) {
-	repo := sealing(t, "secrets", func(dir string) string {
-		large := walktest.Feed(t, dir, strings.Repeat("x", maxFile), "hash-object", "-w", "--stdin")
-		var lines strings.Builder
-		for i := range maxSealed/maxFile + 1 {
-			lines.WriteString("100644 blob " + large + "\t" + string(rune('A'+i)) + "\n")
-		}
-		return walktest.Feed(t, dir, lines.String(), "mktree")
-	})
-	_, err := repo.Sealed(nil)
-	if err == nil || !strings.Contains(err.Error(), `larger than 64 MiB together, counted at "secrets/`) {
-		t.Errorf("error is %v", err)
 	}
 }

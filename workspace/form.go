@@ -169,38 +169,28 @@ func (f *form) stands(path string, stored []byte) error {
 	return err
 }
 
-// maxSealed bounds the files that must be sealed together, in bytes: they are held in memory while they are sealed anew.
-const maxSealed = 64 << 20
-
-// Sealed is what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk: path
-// to content. What is not sealed although it must be is there too, as it is.
-func (r *Repo) Sealed(changes map[string][]byte) (map[string][]byte, error) {
+// Sealed tells what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk, one after the
+// other: all of them together may not fit into memory. What is not sealed although it must be is told too, as it is.
+func (r *Repo) Sealed(changes map[string][]byte, each func(path string, stored []byte) error) error {
 	g, err := r.open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f, err := r.form(g, changes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h, err := readHead(g)
 	if err != nil || h.tree == nil {
-		return nil, err
+		return err
 	}
-	found, total := map[string][]byte{}, 0
-	err = h.sealed(context.Background(), f, func(path string, e entry) error { // a plan of who reads what has no context
+	return h.sealed(context.Background(), f, func(path string, e entry) error { // a plan of who reads what has no context
 		stored, err := readBlob(h.git.Storer, e.hash)
 		if err != nil {
 			return err
 		}
-		if total += len(stored); total > maxSealed {
-			return refuse("see whether "+policy.File+" means all of them",
-				"the files that must be sealed are larger than %d MiB together, counted at %.300q", maxSealed>>20, path)
-		}
-		found[path] = stored
-		return nil
+		return each(path, stored)
 	})
-	return found, err
 }
 
 // sealed tells each file of the tip that must be sealed.

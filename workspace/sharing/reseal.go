@@ -2,14 +2,18 @@ package sharing
 
 import (
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 
 	"github.com/pluralsh/plural/crypto/groups"
+	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace"
 )
+
+// maxResealed bounds what one plan seals anew, in bytes. It becomes one commit, and is in memory until then.
+const maxResealed = 1 << 30
 
 // promise confirms what a plan leads to: whoever carries it out has confirmed it then.
 type promise groups.Statement
@@ -26,26 +30,36 @@ func (p *Plan) reseal(keys workspace.Keys, before *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	files, err := p.repo.Sealed(p.Changes)
-	if err != nil {
-		return err
-	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		if len(files[path]) == 0 {
-			continue
+	if err := p.repo.Sealed(p.Changes, func(path string, stored []byte) error {
+		if len(stored) == 0 {
+			return nil
 		}
-		plaintext, stale, err := p.stale(path, files[path], before, after)
+		plaintext, stale, err := p.stale(path, stored, before, after)
+		if err != nil || !stale {
+			return err
+		}
+		sealed, err := after.Seal(path, plaintext)
 		if err != nil {
 			return err
 		}
-		if !stale {
-			continue
-		}
-		if p.Changes[path], err = after.Seal(path, plaintext); err != nil {
-			return err
-		}
-		p.Resealed = append(p.Resealed, path)
+		return p.replace(path, sealed)
+	}); err != nil {
+		return err
 	}
+	slices.Sort(p.Resealed)
+	return nil
+}
+
+// replace puts what is sealed anew into the plan.
+func (p *Plan) replace(path string, sealed []byte) error {
+	if p.size += len(sealed); p.size > maxResealed {
+		return &workspace.Error{
+			Message: fmt.Sprintf("the files to seal anew are larger than %d MiB together, counted at %.300q", maxResealed>>20, path),
+			Fix:     "give some patterns of " + policy.File + " a group of their own (plural crypto groups create), and change one group after the other",
+		}
+	}
+	p.Changes[path] = sealed
+	p.Resealed = append(p.Resealed, path)
 	return nil
 }
 

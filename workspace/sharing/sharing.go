@@ -51,6 +51,8 @@ type Plan struct {
 	repository string
 	repo       *workspace.Repo
 	confirmed  trust.Store
+	// size is what Resealed come to, in bytes.
+	size int
 	// head is the commit that all of this was made for.
 	head string
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -535,6 +537,23 @@ func TestRotationNeverSealsAnothersFileForNewReaders(t *testing.T) {
 		if got != nil && got.Changes[planted] != nil {
 			t.Errorf("%s sealed it for others", name)
 		}
+	}
+}
+
+func TestRotationSealsAnewWhatIsLargeTogether(t *testing.T) {
+	alice := begun(t)
+	const files = 33
+	large, planted := bytes.Repeat([]byte("x"), 2<<20), map[string][]byte{}
+	for i := range files {
+		planted[fmt.Sprintf("secrets/%02d.bin", i)] = large
+	}
+	alice.plant("Add large files", planted)
+	plan, err := alice.edit().Rotate([]string{"fleet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Resealed) != files+1 || !slices.IsSorted(plan.Resealed) {
+		t.Errorf("sealed again %v", plan.Resealed)
 	}
 }
 
