@@ -155,8 +155,9 @@ func (h *head) changedBy(ctx context.Context, c *object.Commit, each func(path s
 	if err != nil {
 		return fmt.Errorf("read commit %s: %w", c.Hash, err)
 	}
-	if err := differing(ctx, h.git.Storer, old, tree, each); err != nil {
-		return fmt.Errorf("look at what commit %s changes: %w", c.Hash, err)
+	err = differing(ctx, h.git.Storer, old, tree, each)
+	if err == nil || errors.As(err, new(*Error)) { // which names the commit, and is for people
+		return err
 	}
-	return nil
+	return fmt.Errorf("look at what commit %s changes: %w", c.Hash, err)
 }

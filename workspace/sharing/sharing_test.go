@@ -169,8 +169,12 @@ func TestPushNeverCarriesPlaintext(t *testing.T) {
 	git(t, dir, "commit", "-q", "--no-verify", "-m", "Oops")
 	git(t, dir, "rm", "-q", "--cached", "secrets/leak.yaml")
 	git(t, dir, "commit", "-q", "--no-verify", "-m", "Never mind")
-	if _, err := alice.repo.Push(t.Context()); err == nil || !strings.Contains(err.Error(), "secrets/leak.yaml") {
+	_, err = alice.repo.Push(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "secrets/leak.yaml") {
 		t.Fatalf("pushed: %v", err)
+	}
+	if refused := (*workspace.Error)(nil); !errors.As(err, &refused) || refused.Error() != err.Error() || !strings.HasPrefix(err.Error(), "commit ") {
+		t.Errorf("the refusal is not what is said first: %v", err)
 	}
 	git(t, dir, "reset", "-q", "--hard", "HEAD~2")
 	alice.commit("README.md", "fine\n")
