@@ -47,3 +47,18 @@ func TestPushAndSealingOfAFolderThatNobodyCanWalkEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestPushOfWhatIsNotSealedDoesNotCountTheWholeRepository(t *testing.T) {
+	repo := sealing(t, "bomb", func(dir string) string { return walktest.Tree(t, dir, "x.yaml") })
+	feed := func(stdin string, args ...string) string { return walktest.Feed(t, repo.Root(), stdin, args...) }
+	feed("", "init", "-q", "--bare", feed("", "remote", "get-url", "origin"))
+	feed("", "push", "-q", "origin", "main")
+	root := feed("", "ls-tree", "main") + "\n100644 blob " + feed("hello\n", "hash-object", "-w", "--stdin") + "\tREADME.md\n"
+	feed("", "update-ref", "refs/heads/main", feed("", "commit-tree", feed(root, "mktree"), "-p", "main", "-m", "Read me"))
+	if _, err := repo.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if feed("", "rev-parse", "main") != feed("", "ls-remote", "-q", "origin", "main")[:40] {
+		t.Error("the remote does not have it")
+	}
+}

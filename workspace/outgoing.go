@@ -81,8 +81,11 @@ func (b *brought) add(h *head, c *object.Commit, path string, e entry) error {
 	return nil
 }
 
-// standing judges the tip: the files that these commits brought, and all when they changed who reads what.
+// standing judges the tip: the sealed files that these commits brought, and all when they changed who reads what.
 func (h *head) standing(ctx context.Context, b brought) error {
+	if !b.rewritten && len(b.sealed) == 0 {
+		return nil
+	}
 	return h.sealed(ctx, b.form, func(path string, e entry) error {
 		if !b.rewritten && !b.sealed[path] {
 			return nil

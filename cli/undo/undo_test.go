@@ -3,6 +3,7 @@ package undo_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/cli/undo"
+	"github.com/pluralsh/plural/internal/walktest"
 )
 
 // within is the variable by which this test's own program is `plural undo --yes COMMIT`.
@@ -201,5 +203,29 @@ func TestWhatIsUndoneIsShownFirst(t *testing.T) {
 	}
 	if f.git("status", "--porcelain") != "" {
 		t.Error("a dry run changed something")
+	}
+}
+
+func TestACommitOfMoreFilesThanAreComparedIsLeftToGit(t *testing.T) {
+	f := newFleet(t)
+	blob := walktest.Feed(t, f.dir, "", "hash-object", "-w", "--stdin")
+	folder := func(each string) string {
+		var lines strings.Builder
+		for i := range 400 {
+			fmt.Fprintf(&lines, "%s\t%03d\n", each, i)
+		}
+		return walktest.Feed(t, f.dir, lines.String(), "mktree")
+	}
+	large := folder("040000 tree " + folder("100644 blob "+blob))
+	root := walktest.Feed(t, f.dir, f.git("ls-tree", "HEAD")+"\n040000 tree "+large+"\tservices\n", "mktree")
+	id := walktest.Feed(t, f.dir, "", "commit-tree", root, "-p", f.change, "-m", "Large")
+	f.git("update-ref", "refs/heads/main", id)
+	for _, args := range [][]string{{"--yes"}, {"--yes", id}} {
+		err := run(t.Context(), f.dir, &bytes.Buffer{}, args...)
+		var told *ui.Err
+		if !errors.As(err, &told) || told.Doc != ui.DocUndo || !strings.HasPrefix(told.Fix, "git revert "+id[:7]+", or name another") ||
+			!strings.Contains(told.Cause, "more than 100000 files") {
+			t.Errorf("%v: %+v", args, err)
+		}
 	}
 }

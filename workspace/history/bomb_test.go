@@ -1,11 +1,13 @@
 package history_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/workspace/history"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 func TestCommitOfMoreFilesThanAnybodyCanCountHidesNothingBeforeIt(t *testing.T) {
@@ -21,7 +23,7 @@ func TestCommitOfMoreFilesThanAnybodyCanCountHidesNothingBeforeIt(t *testing.T) 
 		t.Errorf("which one was not all compared: %+v", page)
 	}
 	_, err := r.log().Changes(t.Context(), first, large, history.Scope{})
-	if err == nil || !strings.Contains(err.Error(), "more than") {
+	if many := (*treediff.TooManyError)(nil); !errors.As(err, &many) || many.Most != 100_000 || many.Fix() == "" {
 		t.Errorf("error is %v", err)
 	}
 }

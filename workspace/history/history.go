@@ -33,8 +33,6 @@ const (
 	MaxWalk      = 20_000
 	// maxText cuts what people wrote, in bytes.
 	maxText = 200
-	// maxChanges bounds how many files of one comparison are kept in memory.
-	maxChanges = 100_000
 )
 
 // Revision is one step of a history. Its texts are as written, and may hold control characters.
@@ -154,7 +152,7 @@ func (l *Log) revision(ctx context.Context, c, before *object.Commit, scope Scop
 	if before != nil {
 		old = before.TreeHash
 	}
-	err := l.differ(ctx, old, c.TreeHash, scope, func(change treediff.Change) error {
+	err := treediff.Compare(ctx, l.tree(old), l.tree(c.TreeHash), scope.at, func(change treediff.Change) error {
 		if len(r.Files) < cmp.Or(l.files, MaxFiles) {
 			r.Files = append(r.Files, change.Path)
 		} else {
@@ -206,23 +204,15 @@ func (l *Log) Changes(ctx context.Context, from, to string, scope Scope) ([]tree
 		}
 		trees[i] = c.TreeHash
 	}
-	var list []treediff.Change
-	err := l.differ(ctx, trees[0], trees[1], scope, func(c treediff.Change) error {
-		if list = append(list, c); len(list) > maxChanges {
-			return fmt.Errorf("more than %d files differ", maxChanges)
-		}
-		return nil
-	})
+	list, err := treediff.List(ctx, l.tree(trees[0]), l.tree(trees[1]), scope.at)
 	if err != nil {
 		return nil, fmt.Errorf("compare commits %.12s and %.12s: %w", from, to, err)
 	}
 	return list, nil
 }
 
-// differ tells each of the files of a scope that are not the same in two trees; the zero hash is one without files.
-func (l *Log) differ(ctx context.Context, old, now plumbing.Hash, scope Scope, each func(treediff.Change) error) error {
-	return treediff.Compare(ctx, treediff.Tree{Root: old, Read: l.read}, treediff.Tree{Root: now, Read: l.read}, scope.at, each)
-}
+// tree is one without files for the zero hash.
+func (l *Log) tree(root plumbing.Hash) treediff.Tree { return treediff.Tree{Root: root, Read: l.read} }
 
 // Holds says whether a commit has another one among those that it came out of, or is it.
 func (l *Log) Holds(commit, part string) (bool, error) {

@@ -24,6 +24,8 @@ const (
 	MaxEntries = 500_000
 	// MaxDepth is how deep folders may be nested.
 	MaxDepth = 256
+	// maxChanges is how many changes List keeps.
+	maxChanges = 100_000
 	// maxRecent is how many trees a Reader remembers.
 	maxRecent = 256
 )
@@ -32,16 +34,18 @@ const (
 type TooManyError struct {
 	// At is where counting stopped.
 	At string
+	// Most is how many files and folders may differ.
+	Most int
 }
 
 // Error names the place.
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("more than %d files and folders differ, or are nested more than %d deep, counted at %.300q", MaxEntries, MaxDepth, e.At)
+	return fmt.Sprintf("more than %d files and folders differ, or are nested more than %d deep, counted at %.300q", e.Most, MaxDepth, e.At)
 }
 
-// Fix says what to do about it.
+// Fix says what to do about it. There may be none for who only asks what a commit was that is there already.
 func (e *TooManyError) Fix() string {
-	return "take out what does not belong there, or bring it in several commits: a folder counts wherever it lies"
+	return "take out what does not belong there: a folder counts wherever it lies"
 }
 
 // Tree is one of the two that are compared. The zero value has no files.
@@ -99,6 +103,22 @@ type Change struct {
 func Compare(ctx context.Context, before, after Tree, scope Scope, each func(Change) error) error {
 	c := comparison{before: before, after: after, scope: scope, each: each}
 	return c.folder(ctx, before.Root, after.Root, "", 0)
+}
+
+// List is Compare for those who need all changes at once.
+func List(ctx context.Context, before, after Tree, scope Scope) ([]Change, error) {
+	var list []Change
+	err := Compare(ctx, before, after, scope, func(c Change) error {
+		if len(list) == maxChanges {
+			return &TooManyError{At: c.Path, Most: maxChanges}
+		}
+		list = append(list, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 type comparison struct {
@@ -175,7 +195,7 @@ func (c *comparison) pair(ctx context.Context, p pair, path string, depth int) e
 		return nil
 	}
 	if c.met++; c.met > MaxEntries || depth > MaxDepth {
-		return &TooManyError{At: path}
+		return &TooManyError{At: path, Most: MaxEntries}
 	}
 	oldTree, oldFile := split(p.before)
 	nowTree, nowFile := split(p.after)

@@ -118,6 +118,33 @@ func TestComparisonOfAFolderThatNobodyCanWalkEndsWithPlaceAndFix(t *testing.T) {
 	}
 }
 
+func TestListOfMoreChangesThanAreKeptEndsWithPlaceAndFix(t *testing.T) {
+	r := newRepo(t)
+	one := r.blob("1")
+	var lines []string
+	for i := range 1000 {
+		lines = append(lines, fmt.Sprintf("100644 blob %s\t%03d", one, i))
+	}
+	folder, folders := r.tree(lines...), []string(nil)
+	for i := range maxChanges / 1000 {
+		folders = append(folders, fmt.Sprintf("040000 tree %s\t%03d", folder, i))
+	}
+	g, err := git.PlainOpen(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(lines ...string) ([]Change, error) {
+		return List(t.Context(), Tree{}, Tree{Root: plumbing.NewHash(r.tree(lines...)), Read: Reader(g.Storer)}, nil)
+	}
+	if got, err := list(folders...); err != nil || len(got) != maxChanges {
+		t.Errorf("as many as may be: %d, %v", len(got), err)
+	}
+	got, err := list(append(folders, "100644 blob "+one+"\tlast")...)
+	if many := (*TooManyError)(nil); !errors.As(err, &many) || got != nil || many.At != "last" || !strings.Contains(err.Error(), "more than 100000 files") {
+		t.Errorf("one more: %d, %v", len(got), err)
+	}
+}
+
 func TestComparisonOfFoldersNestedTooDeepEnds(t *testing.T) {
 	r := newRepo(t)
 	tree := r.tree("100644 blob " + r.blob("1") + "\tx")
