@@ -125,7 +125,7 @@ PKG := api/token api/bundle crypto/seal crypto/trust crypto/groups crypto/guard 
 .PHONY: mutants
 mutants: plural-agent .tools/gremlins ## Change the code of PKG in one place after another, and list the changes that no test notices.
 	for pkg in $(PKG); do echo "$$pkg"; PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' \
-		.tools/gremlins unleash --config tools/mutants/gremlins.yaml "./$$pkg"; done
+		.tools/gremlins unleash --config tools/mutants/gremlins.yaml "./$$pkg" || exit 1; done
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s).
