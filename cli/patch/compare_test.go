@@ -1,6 +1,8 @@
 package patch
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -67,6 +69,20 @@ func TestEveryDifferenceBetweenTwoTreesIsFound(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestFilesAreNoLongerReadWhenNobodyWaitsForThem(t *testing.T) {
+	snap := worktree(t, map[string]string{"a": "1\n"})
+	pairs, err := differing(t.Context(), nil, snap)
+	if err != nil || len(pairs) != 1 {
+		t.Fatalf("%v, %v", pairs, err)
+	}
+	late := errors.New("the answer is no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(late)
+	if list, err := (describer{after: snap.FS()}).describeAll(ctx, pairs); !errors.Is(err, late) || list != nil {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

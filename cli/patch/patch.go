@@ -13,6 +13,7 @@ import (
 
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 // Files are the paths at which a repo's work tree differs from a commit. A sealed file that holds the same, in clear or sealed
@@ -74,8 +75,15 @@ func between(ctx context.Context, repo *workspace.Repo, before, after *snapshot.
 	if before != nil {
 		d.before = before.FS()
 	}
+	return d.describeAll(ctx, pairs)
+}
+
+func (d describer) describeAll(ctx context.Context, pairs []treediff.Change) ([]Change, error) {
 	list := []Change{}
 	for _, p := range pairs {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		c, differs, err := d.describe(p)
 		if err != nil {
 			return nil, err

@@ -133,9 +133,6 @@ func (c *comparison) folder(ctx context.Context, old, now plumbing.Hash, prefix 
 	if old == now {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	had, err := read(c.before, old)
 	if err != nil {
 		return err
@@ -193,6 +190,9 @@ func (c *comparison) pair(ctx context.Context, p pair, path string, depth int) e
 	}
 	if !some {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if c.met++; c.met > MaxEntries || depth > MaxDepth {
 		return &TooManyError{At: path, Most: MaxEntries}

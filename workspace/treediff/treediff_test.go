@@ -170,6 +170,28 @@ func TestComparisonEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestComparisonOfOneFolderEndsWithItsContext(t *testing.T) {
+	r := newRepo(t)
+	one := r.blob("1")
+	root := r.tree("100644 blob "+one+"\ta", "100644 blob "+one+"\tb")
+	g, err := git.PlainOpen(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("the answer is no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err = Compare(ctx, Tree{}, Tree{Root: plumbing.NewHash(root), Read: Reader(g.Storer)}, nil, func(c Change) error {
+		if c.Path != "a" {
+			t.Errorf("went on to %q", c.Path)
+		}
+		cancel(late)
+		return nil
+	})
+	if !errors.Is(err, late) {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestOnlyFilesWithContentArePlain(t *testing.T) {
 	for mode, want := range map[filemode.FileMode]bool{
 		filemode.Regular: true, filemode.Executable: true, filemode.Deprecated: true, filemode.Symlink: false, filemode.Submodule: false, 0: false,
