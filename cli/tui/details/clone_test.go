@@ -115,6 +115,7 @@ func TestAnUpgradesBranchIsShown(t *testing.T) {
 	c.git("checkout", "-qb", "up")
 	c.commit("Upgrade", "services/web.yaml", strings.ReplaceAll(web, "shop", "store"))
 	c.git("update-ref", "refs/remotes/origin/plural/cert-2.0", "HEAD")
+	c.git("tag", "origin/plural/cert-2.0", "main") // which is not what is asked about
 	c.git("checkout", "-q", "main")
 	w, _ := world(t, map[string]any{"/v1/upgrades": v1.List[v1.Upgrade]{Items: []v1.Upgrade{
 		{Installation: "cert", Version: "1.0", Newest: "2.0", Branch: "plural/cert-2.0", State: v1.UpgradeProposed},
@@ -127,6 +128,12 @@ func TestAnUpgradesBranchIsShown(t *testing.T) {
 	s = open(t, w, "diff", pane.Subject{Kind: pane.KindPackage, Name: "far"})
 	s.play(nil)
 	s.says("git fetch")
+	if err := os.MkdirAll(filepath.Join(c.repo.Root(), ".plural/seal.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, w, "diff", pane.Subject{Kind: pane.KindPackage, Name: "cert"})
+	s.play(nil)
+	s.says("cert  1.0 -> 2.0", "error: .plural/seal.yaml: not a regular file")
 }
 
 func TestYAMLIsThatOfTheClone(t *testing.T) {

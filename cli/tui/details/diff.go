@@ -3,12 +3,14 @@ package details
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+	"github.com/go-git/go-git/v5/plumbing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -167,9 +169,13 @@ func (a asker) packageDelta(ctx context.Context, installation string) (*delta, e
 	f.add(line{})
 	switch {
 	case u.Branch != "" && a.repo != nil:
-		list, err := patch.Commits(ctx, a.repo, "HEAD", "origin/"+u.Branch)
-		if err != nil {
+		list, err := patch.Commits(ctx, a.repo, "HEAD", "refs/remotes/origin/"+u.Branch)
+		if errors.Is(err, plumbing.ErrReferenceNotFound) {
 			f.say(paint.Faint, "the clone does not have the branch: git fetch")
+			return &delta{head: f.lines}, nil
+		}
+		if err != nil {
+			f.add(trouble(err)...)
 			return &delta{head: f.lines}, nil
 		}
 		return filesDelta(f.lines, list), nil
