@@ -20,14 +20,14 @@ import (
 
 // Bounds of one comparison.
 const (
-	// MaxEntries is how many files and folders that differ are met.
-	MaxEntries = 500_000
-	// MaxDepth is how deep folders may be nested.
-	MaxDepth = 256
+	// maxEntries is how many files and folders that differ are met.
+	maxEntries = 500_000
+	// maxDepth is how deep folders may be nested.
+	maxDepth = 256
 	// maxChanges is how many changes List keeps.
 	maxChanges = 100_000
-	// maxRecent is how many trees a Reader remembers.
-	maxRecent = 256
+	// maxRecent is how many files and folders a Reader remembers, those of the trees that it read last.
+	maxRecent = 200_000
 )
 
 // TooManyError says that two trees differ in more than will be compared.
@@ -40,7 +40,7 @@ type TooManyError struct {
 
 // Error names the place.
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("more than %d files and folders differ, or are nested more than %d deep, counted at %.300q", e.Most, MaxDepth, e.At)
+	return fmt.Sprintf("more than %d files and folders differ, or are nested more than %d deep, counted at %.300q", e.Most, maxDepth, e.At)
 }
 
 // Fix says what to do about it. There may be none for who only asks what a commit was that is there already.
@@ -58,7 +58,7 @@ type Tree struct {
 // Reader reads trees of a repository for Tree, and remembers those that it read last: one folder may lie at many paths, and in many
 // commits. It must not be used concurrently.
 func Reader(objects storer.EncodedObjectStorer) func(plumbing.Hash) ([]object.TreeEntry, error) {
-	recent := map[plumbing.Hash][]object.TreeEntry{}
+	recent, held := map[plumbing.Hash][]object.TreeEntry{}, 0
 	return func(id plumbing.Hash) ([]object.TreeEntry, error) {
 		if known, ok := recent[id]; ok {
 			return known, nil
@@ -67,8 +67,10 @@ func Reader(objects storer.EncodedObjectStorer) func(plumbing.Hash) ([]object.Tr
 		if err != nil {
 			return nil, fmt.Errorf("read tree %s: %w", id, err)
 		}
-		if len(recent) >= maxRecent {
+		size := len(tree.Entries) + 1 // an empty one is remembered, too
+		if held += size; held > maxRecent {
 			clear(recent)
+			held = size
 		}
 		recent[id] = tree.Entries
 		return tree.Entries, nil
@@ -194,8 +196,8 @@ func (c *comparison) pair(ctx context.Context, p pair, path string, depth int) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if c.met++; c.met > MaxEntries || depth > MaxDepth {
-		return &TooManyError{At: path, Most: MaxEntries}
+	if c.met++; c.met > maxEntries || depth > maxDepth {
+		return &TooManyError{At: path, Most: maxEntries}
 	}
 	oldTree, oldFile := split(p.before)
 	nowTree, nowFile := split(p.after)

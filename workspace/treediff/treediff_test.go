@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/internal/walktest"
@@ -148,14 +149,14 @@ func TestListOfMoreChangesThanAreKeptEndsWithPlaceAndFix(t *testing.T) {
 func TestComparisonOfFoldersNestedTooDeepEnds(t *testing.T) {
 	r := newRepo(t)
 	tree := r.tree("100644 blob " + r.blob("1") + "\tx")
-	for range MaxDepth {
+	for range maxDepth {
 		tree = r.tree("040000 tree " + tree + "\td")
 	}
 	if got, err := r.compare(t.Context(), "", tree, nil); err != nil || len(got) != 1 {
 		t.Errorf("as deep as may be: %v, %v", got, err)
 	}
 	_, err := r.compare(t.Context(), "", r.tree("040000 tree "+tree+"\td"), nil)
-	if many := (*TooManyError)(nil); !errors.As(err, &many) || strings.Count(many.At, "/") != MaxDepth+1 {
+	if many := (*TooManyError)(nil); !errors.As(err, &many) || strings.Count(many.At, "/") != maxDepth+1 {
 		t.Errorf("one deeper: %v", err)
 	}
 }
@@ -189,6 +190,44 @@ func TestComparisonOfOneFolderEndsWithItsContext(t *testing.T) {
 	})
 	if !errors.Is(err, late) {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// counting counts the trees that are read.
+type counting struct {
+	storer.EncodedObjectStorer
+	read int
+}
+
+func (c *counting) EncodedObject(kind plumbing.ObjectType, id plumbing.Hash) (plumbing.EncodedObject, error) {
+	c.read++
+	return c.EncodedObjectStorer.EncodedObject(kind, id)
+}
+
+func TestReaderRemembersTreesUntilTheyAreTooLargeTogether(t *testing.T) {
+	r := newRepo(t)
+	one := r.blob("1")
+	tree := func(name string, size int) plumbing.Hash {
+		lines := make([]string, size)
+		for i := range lines {
+			lines[i] = fmt.Sprintf("100644 blob %s\t%s%06d", one, name, i)
+		}
+		return plumbing.NewHash(r.tree(lines...))
+	}
+	half, other, small := tree("a", maxRecent/2), tree("b", maxRecent/2), tree("c", 1)
+	g, err := git.PlainOpen(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := &counting{EncodedObjectStorer: g.Storer}
+	read := Reader(objects)
+	for i, step := range []struct {
+		tree plumbing.Hash
+		want int
+	}{{half, 1}, {small, 2}, {half, 2}, {small, 2}, {other, 3}, {other, 3}, {small, 4}, {half, 5}, {half, 5}} {
+		if _, err := read(step.tree); err != nil || objects.read != step.want {
+			t.Errorf("step %d: %d trees were read, want %d; %v", i, objects.read, step.want, err)
+		}
 	}
 }
 
