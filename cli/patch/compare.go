@@ -23,12 +23,7 @@ func differing(ctx context.Context, before, after *snapshot.Snapshot) ([]treedif
 	if err != nil {
 		return nil, err
 	}
-	var list []treediff.Change
-	err = treediff.Compare(ctx, from, to, nil, func(c treediff.Change) error {
-		list = append(list, c)
-		return nil
-	})
-	return list, err
+	return treediff.List(ctx, from, to, nil)
 }
 
 // tree is a snapshot as it is compared; one that is nil holds nothing.
