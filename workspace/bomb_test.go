@@ -40,7 +40,7 @@ func sealing(t *testing.T, folder string, make func(dir string) string) *Repo {
 func TestPushAndSealingOfAFolderThatNobodyCanWalkEnd(t *testing.T) {
 	repo := sealing(t, "bomb", func(dir string) string { return walktest.Tree(t, dir, "x.yaml") })
 	_, pushed := repo.Push(t.Context())
-	sealed := repo.Sealed(nil, func(string, []byte) error { return nil })
+	sealed := repo.Sealed(t.Context(), nil, func(string, []byte) error { return nil })
 	for what, err := range map[string]error{"push": pushed, "sealed": sealed} {
 		if many := (*treediff.TooManyError)(nil); !errors.As(err, &many) || !strings.HasPrefix(many.At, "bomb/0/") {
 			t.Errorf("%s: %v", what, err)

@@ -171,7 +171,7 @@ func (f *form) stands(path string, stored []byte) error {
 
 // Sealed tells what git keeps, at HEAD, of every file that must be sealed when changes are laid over the policy on disk, one after the
 // other: all of them together may not fit into memory. What is not sealed although it must be is told too, as it is.
-func (r *Repo) Sealed(changes map[string][]byte, each func(path string, stored []byte) error) error {
+func (r *Repo) Sealed(ctx context.Context, changes map[string][]byte, each func(path string, stored []byte) error) error {
 	g, err := r.open()
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (r *Repo) Sealed(changes map[string][]byte, each func(path string, stored [
 	if err != nil || h.tree == nil {
 		return err
 	}
-	return h.sealed(context.Background(), f, func(path string, e entry) error { // a plan of who reads what has no context
+	return h.sealed(ctx, f, func(path string, e entry) error {
 		stored, err := readBlob(h.git.Storer, e.hash)
 		if err != nil {
 			return err

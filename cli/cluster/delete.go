@@ -65,7 +65,7 @@ func (o *deleteOptions) run(ctx context.Context) error {
 	if file == nil {
 		return o.gone(ctx, c)
 	}
-	if err := o.prepare(c, file); err != nil {
+	if err := o.prepare(ctx, c, file); err != nil {
 		return err
 	}
 	c.sayReaders()
@@ -113,7 +113,7 @@ func (o *deleteOptions) gone(ctx context.Context, c *intent) error {
 }
 
 // prepare plans the change, and refuses one that the hub would refuse.
-func (o *deleteOptions) prepare(c *intent, file []byte) error {
+func (o *deleteOptions) prepare(ctx context.Context, c *intent, file []byte) error {
 	path := register.Path(o.name)
 	if err := register.Owns(o.name, file); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (o *deleteOptions) prepare(c *intent, file []byte) error {
 		return nil
 	}
 	var err error
-	c.plan, err = c.editor.RemoveCluster(o.name, path)
+	c.plan, err = c.editor.RemoveCluster(ctx, o.name, path)
 	return err
 }
 

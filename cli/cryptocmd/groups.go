@@ -196,7 +196,7 @@ func (o *createOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := editor.CreateGroup(group)
+	plan, err := editor.CreateGroup(ctx, group)
 	if err != nil {
 		return err
 	}

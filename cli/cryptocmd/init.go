@@ -139,7 +139,7 @@ func (o *initOptions) beginning(ctx context.Context, repo *workspace.Repo) (*sha
 		return nil, err
 	}
 	me := sharing.Person{Name: name, Keys: []byte(fmt.Sprintf("# %s, added on %s\n%s\n", name, o.f.Now().Format(time.DateOnly), strings.Join(recipients, "\n")))}
-	return sharing.Begin(repo, o.f.Keys(), o.f.Confirmed(), sharing.Beginning{
+	return sharing.Begin(ctx, repo, o.f.Keys(), o.f.Confirmed(), sharing.Beginning{
 		Person: me, Group: firstGroup, Patterns: firstPatterns(), PostQuantum: o.postQuantum,
 	})
 }

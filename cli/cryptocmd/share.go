@@ -140,7 +140,7 @@ func (o *revokeOptions) run(ctx context.Context) error {
 	if o.resumed && len(editor.Vault().Groups().GroupsOf(member)) == 0 {
 		return nil // that is what the earlier run was about
 	}
-	plan, err := editor.Revoke(member, o.groups)
+	plan, err := editor.Revoke(ctx, member, o.groups)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (o *rotateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := editor.Rotate(names)
+	plan, err := editor.Rotate(ctx, names)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (u *up) hub(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plan, err := hubkeys.Join(u.editor, recipient, person)
+	plan, err := hubkeys.Join(ctx, u.editor, recipient, person)
 	if err != nil {
 		return "", err
 	}

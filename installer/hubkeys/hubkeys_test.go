@@ -388,7 +388,7 @@ func newAlice(t *testing.T) *alice {
 	}
 	a := &alice{id, trust.Store{Dir: t.TempDir()}, repo}
 	repo.UseKeys(a.keys())
-	plan, err := sharing.Begin(repo, a.keys(), a.confirmed, sharing.Beginning{
+	plan, err := sharing.Begin(t.Context(), repo, a.keys(), a.confirmed, sharing.Beginning{
 		Person: sharing.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	if err != nil {
@@ -411,7 +411,7 @@ func (a *alice) join(t *testing.T, k *hubkeys.Keys) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := hubkeys.Join(editor, recipient, "alice")
+	plan, err := hubkeys.Join(t.Context(), editor, recipient, "alice")
 	if err != nil {
 		t.Fatal(err)
 	}

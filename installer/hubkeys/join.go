@@ -1,6 +1,7 @@
 package hubkeys
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/pluralsh/plural/crypto/groups"
@@ -17,7 +18,7 @@ const Pattern = "secrets/hub/**"
 // Join plans that the hub with this public key can open what is sealed for the group hub, which is made when there is none. A
 // hub that can already gives a plan that is empty. Person is who makes the group, and becomes a member beside the hub: nobody
 // can seal again what nobody but the hub can open.
-func Join(editor *sharing.Editor, recipient, person string) (*sharing.Plan, error) {
+func Join(ctx context.Context, editor *sharing.Editor, recipient, person string) (*sharing.Plan, error) {
 	hub := groups.Member{Kind: groups.Person, Name: Member}
 	set := editor.Vault().Groups()
 	keys := fmt.Appendf(nil, "# the hub of this fleet: its private half is in its cluster alone\n%s\n", recipient)
@@ -30,7 +31,7 @@ func Join(editor *sharing.Editor, recipient, person string) (*sharing.Plan, erro
 	case exists:
 		return editor.Share(hub, &sharing.Person{Name: Member, Keys: keys}, []string{fleet.HubGroup})
 	}
-	return editor.CreateGroup(sharing.NewGroup{
+	return editor.CreateGroup(ctx, sharing.NewGroup{
 		Name: fleet.HubGroup, Members: []groups.Member{hub, {Kind: groups.Person, Name: person}},
 		Patterns: []string{Pattern}, People: []sharing.Person{{Name: Member, Keys: keys}},
 	})

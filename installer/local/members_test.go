@@ -41,7 +41,7 @@ func member(t *testing.T, kube *kubetest.Cluster) *bringUp {
 	if err := errors.Join(err, os.MkdirAll(b.clusterDir("mgmt"), 0o700), os.WriteFile(b.Kubeconfig("mgmt"), raw, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := sharing.Begin(b.repo, b.Keys, b.Confirmed, sharing.Beginning{
+	plan, err := sharing.Begin(t.Context(), b.repo, b.Keys, b.Confirmed, sharing.Beginning{
 		Person: sharing.Person{Name: "alice", Keys: []byte(alice.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ type Beginning struct {
 
 // Begin plans the sealing of a repository that has no policy yet. Files that the patterns match and that are committed
 // already are sealed in the same commit; what history holds of them stays readable.
-func Begin(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store, b Beginning) (*Plan, error) {
+func Begin(ctx context.Context, repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store, b Beginning) (*Plan, error) {
 	keys.Confirmed = confirmed
 	root := os.DirFS(repo.Root())
 	head, err := repo.Head()
@@ -67,7 +68,7 @@ func Begin(repo *workspace.Repo, keys workspace.Keys, confirmed trust.Store, b B
 		Changes: changes, Message: "Seal secrets", After: v.Statement().WithKeys(joins.names),
 		repository: p.Repository, repo: repo, confirmed: confirmed, head: head,
 	}
-	return plan, plan.reseal(keys, nil)
+	return plan, plan.reseal(ctx, keys, nil)
 }
 
 // person is the file of the first person.

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -49,9 +50,9 @@ func (e *Editor) AddCluster(c Cluster) (*Plan, error) {
 }
 
 // RemoveCluster removes a cluster's file, and takes the cluster out of all its groups as Revoke does.
-func (e *Editor) RemoveCluster(name, path string) (*Plan, error) {
+func (e *Editor) RemoveCluster(ctx context.Context, name, path string) (*Plan, error) {
 	member := clusterMember(name)
-	return e.rotate(e.direct(member), []groups.Member{member}, map[string][]byte{path: nil}, "Delete cluster "+name)
+	return e.rotate(ctx, e.direct(member), []groups.Member{member}, map[string][]byte{path: nil}, "Delete cluster "+name)
 }
 
 // Drift is where a group's clusters are not those that its selector picks.

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -33,7 +34,7 @@ type NewGroup struct {
 }
 
 // CreateGroup makes a group.
-func (e *Editor) CreateGroup(g NewGroup) (*Plan, error) {
+func (e *Editor) CreateGroup(ctx context.Context, g NewGroup) (*Plan, error) {
 	changes, joining, err := g.changes(os.DirFS(e.repo.Root()), e.vault.Policy().Repository, e.repo)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (e *Editor) CreateGroup(g NewGroup) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan, plan.reseal(e.keys, e.vault)
+	return plan, plan.reseal(ctx, e.keys, e.vault)
 }
 
 // changes are the group's files, and seal.yaml with what it says of the group, over files.

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,14 +24,14 @@ func (p promise) Confirmed(string) (groups.Statement, error) { return groups.Sta
 
 // reseal adds to the plan the files that are to be sealed anew: those whose readers it changes, and those that are
 // committed in clear and must not be. What is sealed already is opened with before, which may be nil when nothing is.
-func (p *Plan) reseal(keys workspace.Keys, before *vault.Vault) error {
+func (p *Plan) reseal(ctx context.Context, keys workspace.Keys, before *vault.Vault) error {
 	p.repo.UseKeys(workspace.Keys{Identities: keys.Identities, Confirmed: promise(p.After)})
 	defer p.repo.UseKeys(keys)
 	after, err := p.repo.Vault(p.Changes)
 	if err != nil {
 		return err
 	}
-	if err := p.repo.Sealed(p.Changes, func(path string, stored []byte) error {
+	if err := p.repo.Sealed(ctx, p.Changes, func(path string, stored []byte) error {
 		if len(stored) == 0 {
 			return nil
 		}

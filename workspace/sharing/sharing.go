@@ -9,6 +9,7 @@
 package sharing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -138,7 +139,7 @@ func (e *Editor) Share(member groups.Member, person *Person, names []string) (*P
 
 // Revoke takes a member out of the named groups, or of all that it is in when none is named. The groups get new
 // identities, and what they cover is sealed again.
-func (e *Editor) Revoke(member groups.Member, names []string) (*Plan, error) {
+func (e *Editor) Revoke(ctx context.Context, member groups.Member, names []string) (*Plan, error) {
 	all := len(names) == 0
 	if all {
 		names = e.direct(member)
@@ -152,12 +153,12 @@ func (e *Editor) Revoke(member groups.Member, names []string) (*Plan, error) {
 			Message: fmt.Sprintf("%s is a member of no group", member), Fix: "see who is: plural crypto members list",
 		}
 	}
-	return e.rotate(names, []groups.Member{member}, changes, "Revoke "+member.String())
+	return e.rotate(ctx, names, []groups.Member{member}, changes, "Revoke "+member.String())
 }
 
 // Rotate gives the named groups new identities, and seals again what they cover.
-func (e *Editor) Rotate(names []string) (*Plan, error) {
-	return e.rotate(names, nil, map[string][]byte{}, "Rotate "+strings.Join(names, ", "))
+func (e *Editor) Rotate(ctx context.Context, names []string) (*Plan, error) {
+	return e.rotate(ctx, names, nil, map[string][]byte{}, "Rotate "+strings.Join(names, ", "))
 }
 
 // direct are the groups that a member is in by itself.
@@ -172,7 +173,7 @@ func (e *Editor) direct(member groups.Member) []string {
 }
 
 // rotate adds to changes what new identities of groups, without the members to remove, come to.
-func (e *Editor) rotate(names []string, remove []groups.Member, changes map[string][]byte, message string) (*Plan, error) {
+func (e *Editor) rotate(ctx context.Context, names []string, remove []groups.Member, changes map[string][]byte, message string) (*Plan, error) {
 	var rotated []string
 	if len(names) > 0 {
 		ring, err := e.vault.Keyring()
@@ -191,7 +192,7 @@ func (e *Editor) rotate(names []string, remove []groups.Member, changes map[stri
 		return nil, err
 	}
 	plan.Rotated = rotated
-	return plan, plan.reseal(e.keys, e.vault)
+	return plan, plan.reseal(ctx, e.keys, e.vault)
 }
 
 // confirmedKey gives the key of a cluster for a group's new identity, if it is the one that the person knows: whoever can

@@ -113,7 +113,7 @@ func begun(t *testing.T) *person {
 		t.Fatal(err)
 	}
 	alice := newPerson(t, "alice", dir)
-	plan, err := sharing.Begin(alice.repo, alice.keys(), alice.confirmed, sharing.Beginning{
+	plan, err := sharing.Begin(t.Context(), alice.repo, alice.keys(), alice.confirmed, sharing.Beginning{
 		Person: sharing.Person{Name: "alice", Keys: alice.file()}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	alice.apply(plan, err)
@@ -191,7 +191,7 @@ func TestPushDoesNotJudgeWhatTheRemoteHasAlready(t *testing.T) {
 	}
 	alice := newPerson(t, "alice", dir)
 	alice.commit(secret, "password: known since long\n")
-	plan, err := sharing.Begin(alice.repo, alice.keys(), alice.confirmed, sharing.Beginning{
+	plan, err := sharing.Begin(t.Context(), alice.repo, alice.keys(), alice.confirmed, sharing.Beginning{
 		Person: sharing.Person{Name: "alice", Keys: alice.file()}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	alice.apply(plan, err)
@@ -226,7 +226,7 @@ func TestSharedWithSecondPersonRevokedThird(t *testing.T) {
 	}
 
 	before := alice.stored(secret)
-	plan, err := alice.edit().Revoke(groups.Member{Kind: groups.Person, Name: "carol"}, nil)
+	plan, err := alice.edit().Revoke(t.Context(), groups.Member{Kind: groups.Person, Name: "carol"}, nil)
 	alice.apply(plan, err)
 	if len(plan.Resealed) != 1 || bytes.Equal(before, alice.stored(secret)) {
 		t.Error("the file is still sealed for the identity that carol knows")
@@ -285,7 +285,7 @@ func TestClusterJoinsWithOneFileAndLeavesWithARotation(t *testing.T) {
 	plan.Changes[file] = []byte("apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: edge-1}\n")
 	alice.apply(plan, nil)
 
-	plan, err = alice.edit().RemoveCluster("edge-1", file)
+	plan, err = alice.edit().RemoveCluster(t.Context(), "edge-1", file)
 	alice.apply(plan, err)
 	if len(plan.Rotated) != 1 || len(plan.Resealed) != 1 {
 		t.Errorf("rotated %v, sealed again %v", plan.Rotated, plan.Resealed)
@@ -311,12 +311,12 @@ func TestRotationRefusesAClusterKeyThatNobodyConfirmed(t *testing.T) {
 	}
 	plan.Changes["clusters/edge-1.yaml"] = file(honest)
 	alice.apply(plan, nil)
-	if _, err := alice.edit().Rotate([]string{"fleet"}); err != nil {
+	if _, err := alice.edit().Rotate(t.Context(), []string{"fleet"}); err != nil {
 		t.Fatalf("the key that was confirmed is refused: %v", err)
 	}
 
 	alice.commit("clusters/edge-1.yaml", string(file(thief)))
-	if _, err := alice.edit().Rotate([]string{"fleet"}); !errors.As(err, new(*trust.UnconfirmedError)) {
+	if _, err := alice.edit().Rotate(t.Context(), []string{"fleet"}); !errors.As(err, new(*trust.UnconfirmedError)) {
 		t.Fatalf("a key that somebody pushed gets the group's new identity: %v", err)
 	}
 	standing, err := sharing.Stand(alice.repo, alice.confirmed)
@@ -326,7 +326,7 @@ func TestRotationRefusesAClusterKeyThatNobodyConfirmed(t *testing.T) {
 	if err := standing.Confirm(); err != nil {
 		t.Fatal(err)
 	}
-	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	alice.apply(alice.edit().Rotate(t.Context(), []string{"fleet"}))
 }
 
 func newKey(t *testing.T) string {
@@ -382,7 +382,7 @@ func TestRotationGoesOnWhereItWasKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			alice := begun(t)
-			plan, err := alice.edit().Rotate([]string{"fleet"})
+			plan, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
 			killed(t, alice, plan, err)
 			done(t, alice, plan)
 			if resumed, err := sharing.Resume(t.Context(), alice.repo, alice.confirmed); err != nil || resumed == nil {
@@ -417,7 +417,7 @@ func TestFailedChangeChangesNothing(t *testing.T) {
 			return t.Context(), func() { _ = os.Remove(lock) }
 		},
 	} {
-		plan, err := alice.edit().Rotate([]string{"fleet"})
+		plan, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,17 +440,17 @@ func TestFailedChangeChangesNothing(t *testing.T) {
 // before, and would take the other back.
 func TestChangeIsNotMadeOnWhatOthersChangedMeanwhile(t *testing.T) {
 	alice := begun(t)
-	plan, err := alice.edit().Rotate([]string{"fleet"})
+	plan, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	alice.apply(alice.edit().Rotate(t.Context(), []string{"fleet"}))
 	alice.commit(secret, "password: newer\n")
 	if _, err := plan.Apply(t.Context(), ""); !errors.Is(err, workspace.ErrMoved) {
 		t.Errorf("applied: %v", err)
 	}
 
-	plan, err = alice.edit().Rotate([]string{"fleet"})
+	plan, err = alice.edit().Rotate(t.Context(), []string{"fleet"})
 	killed(t, alice, plan, err)
 	alice.commit(secret, "password: newest\n")
 	var stale *sharing.StaleError
@@ -464,7 +464,7 @@ func TestChangeIsNotMadeOnWhatOthersChangedMeanwhile(t *testing.T) {
 
 func TestNobodyResumesWhatAnotherRunIsAt(t *testing.T) {
 	alice := begun(t)
-	plan, err := alice.edit().Rotate([]string{"fleet"})
+	plan, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
 	killed(t, alice, plan, err)
 	held, err := os.Open(alice.journal())
 	if err != nil {
@@ -521,15 +521,15 @@ func (p *person) plant(message string, files map[string][]byte) {
 // Who can push, and reads the group dev only, puts a file of prod where dev's files are, and waits for a rotation.
 func TestRotationNeverSealsAnothersFileForNewReaders(t *testing.T) {
 	alice := begun(t)
-	alice.apply(alice.edit().CreateGroup(sharing.NewGroup{
+	alice.apply(alice.edit().CreateGroup(t.Context(), sharing.NewGroup{
 		Name: "dev", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/**"},
 	}))
 	const planted = "dev/planted.yaml"
 	alice.plant("Add dev's settings", map[string][]byte{planted: alice.stored(secret)})
 	for name, plan := range map[string]func() (*sharing.Plan, error){
-		"rotate": func() (*sharing.Plan, error) { return alice.edit().Rotate([]string{"dev"}) },
+		"rotate": func() (*sharing.Plan, error) { return alice.edit().Rotate(t.Context(), []string{"dev"}) },
 		"create group": func() (*sharing.Plan, error) {
-			return alice.edit().CreateGroup(sharing.NewGroup{
+			return alice.edit().CreateGroup(t.Context(), sharing.NewGroup{
 				Name: "ops", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/p*"},
 			})
 		},
@@ -552,12 +552,22 @@ func TestRotationSealsAnewWhatIsLargeTogether(t *testing.T) {
 		planted[fmt.Sprintf("secrets/%02d.bin", i)] = large
 	}
 	alice.plant("Add large files", planted)
-	plan, err := alice.edit().Rotate([]string{"fleet"})
+	plan, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(plan.Resealed) != files+1 || !slices.IsSorted(plan.Resealed) {
 		t.Errorf("sealed again %v", plan.Resealed)
+	}
+}
+
+func TestRotationThatNobodyWaitsForEnds(t *testing.T) {
+	alice := begun(t)
+	late := errors.New("the answer is no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(late)
+	if _, err := alice.edit().Rotate(ctx, []string{"fleet"}); !errors.Is(err, late) {
+		t.Errorf("error is %v", err)
 	}
 }
 
@@ -599,7 +609,7 @@ func TestPushRefusesWhatIsSealedForARetiredIdentity(t *testing.T) {
 	laptop := alice.elsewhere()
 	laptop.trusts()
 	laptop.commit("secrets/new.yaml", "token: canary\n")
-	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	alice.apply(alice.edit().Rotate(t.Context(), []string{"fleet"}))
 	if _, err := alice.repo.Push(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -616,7 +626,7 @@ func TestPushRefusesWhatIsSealedForARetiredIdentity(t *testing.T) {
 	if _, err := laptop.repo.Push(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	alice.apply(alice.edit().Rotate([]string{"fleet"}))
+	alice.apply(alice.edit().Rotate(t.Context(), []string{"fleet"}))
 	if _, err := alice.repo.Push(t.Context()); err == nil || !strings.Contains(err.Error(), `"secrets/new.yaml" is sealed for epoch 1`) {
 		t.Errorf("pushed: %v", err)
 	}
@@ -626,7 +636,7 @@ func TestPushRefusesWhatIsSealedForARetiredIdentity(t *testing.T) {
 // whoever reads that place.
 func TestPushOpensNothingThatWasPutInAnothersPlace(t *testing.T) {
 	alice := begun(t)
-	alice.apply(alice.edit().CreateGroup(sharing.NewGroup{
+	alice.apply(alice.edit().CreateGroup(t.Context(), sharing.NewGroup{
 		Name: "dev", Members: []groups.Member{{Kind: groups.Person, Name: "alice"}}, Patterns: []string{"dev/**"},
 	}))
 	laptop := alice.elsewhere()
