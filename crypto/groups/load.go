@@ -3,7 +3,6 @@ package groups
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/replace"
 )
 
@@ -257,19 +257,11 @@ func readDir(files fs.FS, dir string) ([]fs.DirEntry, error) {
 }
 
 func readBounded(files fs.FS, name string, most int64) ([]byte, error) {
-	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() { // which may never end
-		return nil, fmt.Errorf("%s: not a regular file: put the file itself there", name)
-	}
-	file, err := files.Open(name)
+	data, err := boundread.File(files, name, most)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
+		return nil, err
 	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	case int64(len(data)) > most:
+	if int64(len(data)) > most {
 		return nil, fmt.Errorf("%s: the file is larger than %d KiB", name, most>>10)
 	}
 	return data, nil

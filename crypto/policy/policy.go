@@ -11,9 +11,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
+
+	"github.com/pluralsh/plural/internal/boundread"
 )
 
 // File is where the policy lies, relative to the repository's root.
@@ -72,20 +73,12 @@ type Pattern struct {
 // Load reads File from a repository's root. The error is ErrNone when there is no such file. What only looks like one, such as a link
 // to a terminal, is not opened: it may never end.
 func Load(fsys fs.FS) (*Policy, error) {
-	if info, err := fs.Stat(fsys, File); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file: put the file itself there", File)
-	}
-	file, err := fsys.Open(File)
+	text, err := boundread.File(fsys, File, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", File, err)
-	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
-	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", File, err)
+		return nil, err
 	}
 	return Parse(text)
 }

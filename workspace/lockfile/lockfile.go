@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/yamlerror"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/versions"
@@ -86,20 +87,14 @@ const restore = "take back what was changed: git checkout " + File
 // Load reads the lock of the installation repo at the root of fsys. A repository without one has an empty lock. A file that is
 // no lock is an *Error.
 func Load(fsys fs.FS) (*Lock, error) {
-	if info, err := fs.Stat(fsys, File); err == nil && !info.Mode().IsRegular() { // which may never end
+	text, err := boundread.File(fsys, File, maxSize)
+	switch {
+	case errors.Is(err, boundread.ErrNotRegular):
 		return nil, &Error{Message: "it is not a regular file", Fix: restore}
-	}
-	file, err := fsys.Open(File)
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, fs.ErrNotExist):
 		return &Lock{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", File, err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", File, err)
+	case err != nil:
+		return nil, err
 	}
 	return Parse(text)
 }

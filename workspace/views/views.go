@@ -9,12 +9,11 @@ package views
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strconv"
 
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/strict"
@@ -72,22 +71,16 @@ func Lists() []string {
 // Load reads the views at the root of files, by their keys; there are none without the file. When people's input is to blame the error
 // is a fleet.Errors; anything else comes from files.
 func Load(files fs.FS) ([]View, error) {
-	if info, err := fs.Stat(files, File); err == nil && !info.Mode().IsRegular() { // which may never end
+	text, err := boundread.File(files, File, maxFile)
+	switch {
+	case errors.Is(err, boundread.ErrNotRegular):
 		faults := &strict.Faults{}
 		faults.Add(fleet.Position{File: File}, "put the file itself here", "not a regular file")
 		return nil, faults.Err()
-	}
-	file, err := files.Open(File)
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", File, err)
-	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", File, err)
+	case err != nil:
+		return nil, err
 	}
 	return Parse(text)
 }
