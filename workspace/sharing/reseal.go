@@ -56,7 +56,8 @@ func (p *Plan) replace(path string, sealed []byte) error {
 	if p.size += len(sealed); p.size > maxResealed {
 		return &workspace.Error{
 			Message: fmt.Sprintf("the files to seal anew are larger than %d MiB together, counted at %.300q", maxResealed>>20, path),
-			Fix:     "give some patterns of " + policy.File + " a group of their own (plural crypto groups create), and change one group after the other",
+			Fix: "give some patterns of " + policy.File + " a group of their own (plural crypto groups create), " +
+				"and change one group after the other",
 		}
 	}
 	p.Changes[path] = sealed

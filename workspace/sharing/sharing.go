@@ -173,7 +173,9 @@ func (e *Editor) direct(member groups.Member) []string {
 }
 
 // rotate adds to changes what new identities of groups, without the members to remove, come to.
-func (e *Editor) rotate(ctx context.Context, names []string, remove []groups.Member, changes map[string][]byte, message string) (*Plan, error) {
+func (e *Editor) rotate(
+	ctx context.Context, names []string, remove []groups.Member, changes map[string][]byte, message string,
+) (*Plan, error) {
 	var rotated []string
 	if len(names) > 0 {
 		ring, err := e.vault.Keyring()

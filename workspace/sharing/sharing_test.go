@@ -173,7 +173,8 @@ func TestPushNeverCarriesPlaintext(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "secrets/leak.yaml") {
 		t.Fatalf("pushed: %v", err)
 	}
-	if refused := (*workspace.Error)(nil); !errors.As(err, &refused) || refused.Error() != err.Error() || !strings.HasPrefix(err.Error(), "commit ") {
+	var refused *workspace.Error
+	if !errors.As(err, &refused) || refused.Error() != err.Error() || !strings.HasPrefix(err.Error(), "commit ") {
 		t.Errorf("the refusal is not what is said first: %v", err)
 	}
 	git(t, dir, "reset", "-q", "--hard", "HEAD~2")

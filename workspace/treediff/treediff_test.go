@@ -141,7 +141,8 @@ func TestListOfMoreChangesThanAreKeptEndsWithPlaceAndFix(t *testing.T) {
 		t.Errorf("as many as may be: %d, %v", len(got), err)
 	}
 	got, err := list(append(folders, "100644 blob "+one+"\tlast")...)
-	if many := (*TooManyError)(nil); !errors.As(err, &many) || got != nil || many.At != "last" || !strings.Contains(err.Error(), "more than 100000 files") {
+	var many *TooManyError
+	if !errors.As(err, &many) || got != nil || many.At != "last" || !strings.Contains(err.Error(), "more than 100000 files") {
 		t.Errorf("one more: %d, %v", len(got), err)
 	}
 }
