@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/change"
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
@@ -124,12 +125,15 @@ func (o *ackOptions) run(ctx context.Context) error {
 	if err != nil {
 		return change.Explained(err)
 	}
+	if err := o.askNames(ctx, hub, found); err != nil {
+		return err
+	}
 	o.show(found)
 	if planned.Done() {
 		o.f.Say("agreed to already, in %s", planned.File)
 		return nil
 	}
-	if err := o.confirm(ctx); err != nil {
+	if err := o.confirm(ctx, found); err != nil {
 		return err
 	}
 	made, err := o.making.CarryOut(ctx, repo, planned, about.message())
@@ -137,6 +141,24 @@ func (o *ackOptions) run(ctx context.Context) error {
 		return err
 	}
 	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: made.Pushed}.wait(ctx)
+}
+
+// askNames asks for the names that the answer about a service has no room for.
+func (o *ackOptions) askNames(ctx context.Context, hub *client.Client, found *findings) error {
+	for i := range found.chosen {
+		m := &found.chosen[i]
+		if o.service == "" || !m.nameless() {
+			continue
+		}
+		d, err := hub.Deployment(ctx, m.clusters[0], o.service)
+		if err != nil {
+			return err
+		}
+		if d.Held != nil && d.Held.Agreement(d.Cluster) == m.token { // else it has changed since
+			m.names, m.count = d.Held.Names, d.Held.Count
+		}
+	}
+	return nil
 }
 
 // show says what waits, each thing once.
@@ -150,8 +172,20 @@ func (o *ackOptions) show(found *findings) {
 	}
 }
 
-func (o *ackOptions) confirm(ctx context.Context) error {
-	if o.f.Yes || o.making.DryRun {
+// confirm refuses a dry run without names as well: what it shows is what a person agrees to in the console.
+func (o *ackOptions) confirm(ctx context.Context, found *findings) error {
+	if o.f.Yes {
+		return nil
+	}
+	for i := range found.chosen {
+		if m := &found.chosen[i]; m.nameless() {
+			return &ui.Err{
+				Msg: fmt.Sprintf("agree to %s on %s: the hub shows no names of what is to be deleted", m.token, list(m.clusters)),
+				Fix: "run the command again when the agent has reported once more, or agree to it unseen with --yes", Doc: ui.DocHeld,
+			}
+		}
+	}
+	if o.making.DryRun {
 		return nil
 	}
 	yes, err := o.f.Prompter().Confirm(ctx, "Agree to these deletions?", "--yes")
@@ -194,6 +228,9 @@ func (m *matter) tokens() []string {
 	}
 	return tokens
 }
+
+// nameless says that nothing tells a person what it is that waits on a cluster.
+func (m *matter) nameless() bool { return len(m.clusters) > 0 && len(m.names) == 0 }
 
 func (m *matter) title() string {
 	out := fmt.Sprintf("%d %s", m.count, m.what)
