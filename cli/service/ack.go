@@ -112,14 +112,14 @@ func (o *ackOptions) run(ctx context.Context) error {
 		return &ui.Err{
 			Msg: fmt.Sprintf("what waits on %s is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
 				list(found.beside())),
-			Fix: fmt.Sprintf("plural service ack %s --cluster %s", o.service, found.beside()[0]),
+			Fix: "plural service ack " + o.service + clusterFlags(found.beside()),
 			Doc: ui.DocHeld,
 		}
 	case len(found.chosen) == 0:
 		o.f.Say("nothing waits for an agreement")
 		return nil
 	case len(found.unchecked) > 0:
-		o.f.Say("this leaves out %s: the hub cannot check what waits there; add --cluster for each", list(found.beside()))
+		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s", o.service, clusterFlags(found.beside()))
 	}
 	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
@@ -266,6 +266,9 @@ func list(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// clusterFlags choose the clusters: all of them, so that nobody has to search for the others.
+func clusterFlags(names []string) string { return " --cluster " + strings.Join(names, " --cluster ") }
 
 // beside are the clusters of what is left out.
 func (f *findings) beside() []string {

@@ -37,7 +37,7 @@ var (
 func (d *document) checkWorkspace(w *Workspace) {
 	d.checkName("metadata.name", w.Metadata.Name)
 	d.checkBudget("spec.deletionBudget", w.Spec.DeletionBudget)
-	d.checkTokens("spec.acknowledged", w.Spec.Acknowledged, maxRemovals)
+	d.checkTokens("spec.acknowledged", w.Spec.Acknowledged)
 	d.checkDefaults(w.Spec.Defaults)
 	d.checkHealth("spec.health", w.Spec.Health)
 	d.checkPlugins(w.Spec.Plugins)

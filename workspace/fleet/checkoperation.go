@@ -20,8 +20,7 @@ const (
 	maxAssertions   = 50
 	maxFieldRules   = 100
 	maxRecreate     = 50
-	maxTokens       = 200
-	maxRemovals     = 10_000 // tokens of services
+	maxTokens       = 10_000 // one for each service, or for each cluster, of a large fleet
 	maxNamespaces   = 100
 	maxDependencies = 100
 	maxPlugins      = 50
@@ -93,8 +92,8 @@ func (d *document) checkObjectName(path, name string) {
 	}
 }
 
-func (d *document) checkTokens(path string, tokens []string, most int) {
-	d.checkCount(path, "tokens", len(tokens), most)
+func (d *document) checkTokens(path string, tokens []string) {
+	d.checkCount(path, "tokens", len(tokens), maxTokens)
 	for i, token := range tokens {
 		at := index(path, i)
 		if !budget.IsToken(token) && !d.Faults.Has(strict.Place(d.Fields, at, d.Position())) {
@@ -157,7 +156,7 @@ func (d *document) checkSync(path string, s Sync) {
 	for i, kind := range s.Recreate {
 		d.checkRecreate(index(path+".recreate", i), kind)
 	}
-	d.checkTokens(path+".acknowledged", s.Acknowledged, maxTokens)
+	d.checkTokens(path+".acknowledged", s.Acknowledged)
 }
 
 func (d *document) checkField(at string, f FieldRule) {

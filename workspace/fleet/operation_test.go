@@ -107,7 +107,7 @@ func TestListsAreBounded(t *testing.T) {
 		},
 		"fields": {"  sync: {fields: " + list(maxFieldRules+1, func(int) string { return "{pointer: /a, policy: own}" }) + "}", "more than 100 policies"},
 		"kinds":  {"  sync: {recreate: " + list(maxRecreate+1, func(int) string { return "Job.batch" }) + "}", "more than 50 kinds"},
-		"tokens": {"  sync: {acknowledged: " + list(maxTokens+1, func(int) string { return "3f2a9c0d11aa" }) + "}", "more than 200 tokens"},
+		"tokens": {"  sync: {acknowledged: " + list(maxTokens+1, func(int) string { return "3f2a9c0d11aa" }) + "}", "more than 10000 tokens"},
 		"namespaces": {
 			"  allowedNamespaces: " + list(maxNamespaces+1, func(int) string { return "default" }),
 			"more than 100 namespaces",
@@ -130,10 +130,22 @@ func TestListsAreBounded(t *testing.T) {
 
 func TestWorkspaceHoldsATokenForEachServiceOfALargeFleet(t *testing.T) {
 	for _, more := range []int{0, 1} {
-		tokens := strings.Repeat(`"3f2a9c0d11aa", `, maxRemovals+more)
+		tokens := strings.Repeat(`"3f2a9c0d11aa", `, maxTokens+more)
 		_, err := Load(repo(map[string]string{"plural.yaml": strings.Replace(workspaceYAML, "{}", "{acknowledged: ["+tokens+"]}", 1)}))
 		if refused := err != nil && strings.Contains(err.Error(), "more than 10000 tokens"); refused != (more > 0) {
-			t.Errorf("%d tokens: %v", maxRemovals+more, err)
+			t.Errorf("%d tokens: %v", maxTokens+more, err)
 		}
+	}
+}
+
+// What the hub cannot check is agreed to cluster by cluster.
+func TestServiceHoldsATokenForEachClusterOfALargeFleet(t *testing.T) {
+	var tokens strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&tokens, `"3f2a9c0d11aa@edge-%d", `, i)
+	}
+	_, err := wholeRepo("\n  source: {name: charts}\n  clusters: {}\n  helm: {chart: web}\n  sync: {acknowledged: [" + tokens.String() + "]}\n")
+	if err != nil {
+		t.Error(err)
 	}
 }
