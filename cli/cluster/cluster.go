@@ -157,7 +157,7 @@ func held(w io.Writer, c *v1.Cluster) {
 	if c.Held == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nwaits for an agreement: %d services (%s)\n", c.Held.Count, ui.Clean(c.Held.Token))
+	fmt.Fprintf(w, "\nwaits for an agreement: %d services (%s)\n", c.Held.Count, ui.Clean(c.Held.Agreement(c.Name)))
 	for _, name := range c.Held.Names {
 		fmt.Fprintf(w, "  - %s\n", ui.Clean(name))
 	}

@@ -16,6 +16,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/pluralsh/plural/agent/identity"
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/groups"
@@ -237,6 +238,16 @@ func (w *world) state() string {
 		w.t.Fatal(err)
 	}
 	return w.git(w.dir, "rev-parse", "HEAD", "origin/main") + w.git(w.dir, "status", "--porcelain") + string(confirmed)
+}
+
+func TestRemovalsTheHubCannotCheckAreShownByWhatAnAgreementSays(t *testing.T) {
+	for agreement, unchecked := range map[string]bool{"77aa77aa77aa": false, "77aa77aa77aa@edge-1": true} {
+		var out strings.Builder
+		held(&out, &v1.Cluster{Name: "edge-1", Held: &v1.Waiting{Token: "77aa77aa77aa", Unchecked: unchecked, Count: 2, Names: []string{"db"}}})
+		if want := "waits for an agreement: 2 services (" + agreement + ")\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%swant %s", out.String(), want)
+		}
+	}
 }
 
 func TestDeletedClusterReadsNothingThatIsSealedFromThenOn(t *testing.T) {

@@ -147,6 +147,32 @@ func TestWithoutAHubWhatWasSeenLastIsDescribed(t *testing.T) {
 	s.says("service       web", "error: there is no hub to ask", "as of 120m ago")
 }
 
+// The hub takes no bare token for what it cannot check, whether the page is fresh or remembered.
+func TestWhatTheHubCannotCheckIsShownWithItsCluster(t *testing.T) {
+	held := &v1.Waiting{Token: "3f2a9c0d11aa", Unchecked: true, Count: 60, Names: []string{"Pod web/x"}}
+	row := v1.Deployment{Service: "web", Cluster: "edge-1", Phase: v1.Held, Held: held}
+	for _, seen := range []bool{false, true} {
+		w, _ := world(t, map[string]any{
+			"/v1/deployments/edge-1/web": row,
+			"/v1/clusters/edge-1":        v1.ClusterDetail{Cluster: v1.Cluster{Name: "edge-1", Held: held}},
+		})
+		if seen {
+			w.Hub = nil
+			w.Fleet.Apply(batch(row, v1.Cluster{Name: "edge-1", Held: held}))
+		}
+		s := open(t, w, "describe", onEdge)
+		s.play(nil)
+		s.says("token       3f2a9c0d11aa@edge-1", "plural service ack web --cluster edge-1")
+		s = open(t, w, "describe", pane.Subject{Kind: pane.KindCluster, Name: "edge-1", Cluster: "edge-1"})
+		s.play(nil)
+		s.says("token       3f2a9c0d11aa@edge-1", "plural service ack --cluster-removals edge-1")
+	}
+}
+
+func batch(d v1.Deployment, c v1.Cluster) known.Batch {
+	return known.Batch{Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{d}}, Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{c}}}
+}
+
 func TestAnAnswerToAnOlderQuestionIsPassedOver(t *testing.T) {
 	w, _ := world(t, map[string]any{"/v1/deployments/edge-1/web": deployment()})
 	p, err := newDescribe(w, onEdge)

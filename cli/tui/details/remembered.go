@@ -25,7 +25,7 @@ func remembered(f *known.Fleet, about pane.Subject) *described {
 			Suspended: row.Suspended, Objects: int(row.Objects), Ready: int(row.Ready),
 		}
 		if row.Held > 0 {
-			d.deployment.Held = &v1.Waiting{Token: row.Token, Count: int(row.Held)}
+			d.deployment.Held = &v1.Waiting{Token: row.Token, Unchecked: row.Unchecked, Count: int(row.Held)}
 		}
 	case pane.KindCluster:
 		row := f.Clusters.Get(cmp.Or(about.Name, about.Cluster))

@@ -18,12 +18,12 @@ type Deployment struct {
 	Phase   v1.Phase
 	Version string
 	Message string
-	// Token is what a person may agree to, where something is Held.
+	// Token names what is Held. Unchecked: it is agreed to only where the cluster is named.
 	Token          string
 	Ready, Objects int32
 	// Held counts deletions that wait for a person.
-	Held      int32
-	Suspended bool
+	Held                 int32
+	Unchecked, Suspended bool
 
 	applied lastseen.Fingerprint
 }
@@ -129,7 +129,7 @@ func (g *grid) row(d *v1.Deployment) {
 		Message: g.words.one(d.Message), Ready: int32(d.Ready), Objects: int32(d.Objects), Suspended: d.Suspended, applied: lastseen.FingerprintOf(d.AppliedKey),
 	}
 	if d.Held != nil {
-		row.Held, row.Token = int32(d.Held.Count), d.Held.Token
+		row.Held, row.Token, row.Unchecked = int32(d.Held.Count), d.Held.Token, d.Held.Unchecked
 	}
 	if slot >= 0 && *g.rows.at(slot) == row {
 		g.rows.seen(slot)
