@@ -342,6 +342,39 @@ func TestFollowerIsSentTheKindsThatItAskedFor(t *testing.T) {
 	}
 }
 
+// Under one token that the hub cannot check, an agent may show other names than before.
+func TestFollowerHearsOfOtherNamesUnderTheSameToken(t *testing.T) {
+	w := newTheatre(1, 1)
+	says := func(name string) {
+		held := &api.Held{Token: "0d11aa3f2a9c", Count: 60, Names: []string{name}}
+		web := at("k1", api.Phase_HELD, "s00000")
+		web.Held = held
+		w.reports["c00000"] = &api.Report{ReceivedUnixMs: w.now.UnixMilli(), Services: []*api.ServiceReport{web}, Held: held}
+		w.view.Reported("c00000", false)
+	}
+	says("ConfigMap shop/old")
+	f, err := w.view.Follow("", []v1.ChangeKind{v1.ChangedDeployments, v1.ChangedClusters}, func(v1.ChangeKind) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := func() (kinds []v1.ChangeKind, data string) {
+		parts, _ := f.Next()
+		for _, p := range parts {
+			kinds, data = append(kinds, p.Kind), data+string(p.Data)
+		}
+		return kinds, data
+	}
+	says("PersistentVolumeClaim shop/db-0")
+	kinds, data := heard()
+	if diff := gocmp.Diff([]v1.ChangeKind{v1.ChangedDeployments, v1.ChangedClusters}, kinds); diff != "" || !strings.Contains(data, "shop/db-0") {
+		t.Errorf("%s\n%s", diff, data)
+	}
+	says("PersistentVolumeClaim shop/db-0")
+	if kinds, data := heard(); len(kinds) != 0 {
+		t.Errorf("the same again is heard of as %s", data)
+	}
+}
+
 func TestSilenceIsNoticedWithoutAnyReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTheatre(1, 1)

@@ -298,8 +298,10 @@ func (f *fact) same(o *fact) bool {
 	return a == b && sameHeld(f.held, o.held)
 }
 
+// sameHeld compares names as well: under one token an agent may give others, where the hub cannot check them.
 func sameHeld(a, b *v1.Waiting) bool {
-	return a == b || a != nil && b != nil && a.Token == b.Token && a.Count == b.Count && a.Unchecked == b.Unchecked
+	return a == b || a != nil && b != nil && a.Token == b.Token && a.Count == b.Count && a.Unchecked == b.Unchecked &&
+		slices.Equal(a.Names, b.Names)
 }
 
 func word(text string) unique.Handle[string] { return unique.Make(clip(text, maxWord)) }
