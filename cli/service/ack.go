@@ -46,8 +46,8 @@ that it takes away, on every cluster that the service leaves. Agreements that
 nothing waits for any more are taken out of the file.
 
 Where more waits than 50 names, or names are masked or cut, the hub cannot check
-what a token stands for. Such is agreed to on the clusters alone that --cluster
-names.`,
+what a token stands for. Name each cluster with --cluster then: the agreement
+counts on these clusters only.`,
 		Example: cmdutil.Example(
 			"plural service ack web",
 			"plural service ack web --cluster edge-1 --cluster edge-2 --yes",
@@ -111,15 +111,15 @@ func (o *ackOptions) run(ctx context.Context) error {
 	case len(found.chosen) == 0 && len(found.unchecked) > 0:
 		return &ui.Err{
 			Msg: fmt.Sprintf("what waits on %s is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
-				list(found.beside())),
-			Fix: "plural service ack " + o.service + clusterFlags(found.beside()),
+				list(found.uncheckedClusters())),
+			Fix: "plural service ack " + o.service + clusterFlags(found.uncheckedClusters()),
 			Doc: ui.DocHeld,
 		}
 	case len(found.chosen) == 0:
 		o.f.Say("nothing waits for an agreement")
 		return nil
 	case len(found.unchecked) > 0:
-		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s", o.service, clusterFlags(found.beside()))
+		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s", o.service, clusterFlags(found.uncheckedClusters()))
 	}
 	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
@@ -270,8 +270,8 @@ func list(names []string) string {
 // clusterFlags choose the clusters: all of them, so that nobody has to search for the others.
 func clusterFlags(names []string) string { return " --cluster " + strings.Join(names, " --cluster ") }
 
-// beside are the clusters of what is left out.
-func (f *findings) beside() []string {
+// uncheckedClusters are those of what is left out.
+func (f *findings) uncheckedClusters() []string {
 	var out []string
 	for i := range f.unchecked {
 		out = append(out, f.unchecked[i].clusters...)

@@ -84,7 +84,7 @@ func (d details) held(s *v1.Service) {
 	if len(found.chosen) > 0 {
 		fmt.Fprintf(d.w, "  agree: plural service ack %s\n", ui.Clean(s.Name))
 	}
-	if names := found.beside(); len(names) > 0 {
+	if names := found.uncheckedClusters(); len(names) > 0 {
 		fmt.Fprintf(d.w, "  agree, on %s: plural service ack %s --cluster CLUSTER\n", ui.Clean(list(names)), ui.Clean(s.Name))
 	}
 }

@@ -31,7 +31,7 @@ func TestWhatTheHubCannotCheckIsAgreedToOnlyWhereItsClusterIsNamed(t *testing.T)
 			for _, m := range found.chosen {
 				names = append(names, m.names...)
 			}
-			got := [][]string{found.tokens(), names, found.beside()}
+			got := [][]string{found.tokens(), names, found.uncheckedClusters()}
 			if diff := cmp.Diff([][]string{test.tokens, test.names, test.beside}, got); diff != "" {
 				t.Error(diff)
 			}

@@ -133,8 +133,8 @@ type asker struct {
 	done func()
 }
 
-// streams says that the request has become a stream, which is counted elsewhere.
-func (w asker) streams() {
+// releaseRequest gives the place of the request back: it has become a stream, which is counted elsewhere.
+func (w asker) releaseRequest() {
 	if w.done != nil {
 		w.done()
 	}

@@ -37,7 +37,7 @@ func (a *API) podLogs(w http.ResponseWriter, r *http.Request, who asker) error {
 	if err != nil {
 		return err
 	}
-	who.streams() // it has its place among the requests to clusters
+	who.releaseRequest() // it has its place among the requests to clusters
 	resp, err := a.do(r.Context(), who, asked)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (a *API) following(ctx context.Context, end context.CancelFunc, w http.Resp
 			return err
 		}
 		defer done()
-		who.streams()
+		who.releaseRequest()
 		watched := make(chan struct{})
 		defer func() {
 			end()

@@ -66,7 +66,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, who asker, f *feed, 
 		return err
 	}
 	defer done()
-	who.streams()
+	who.releaseRequest()
 	reading := f.read()
 	defer f.forget(reading)
 	watcher := &watcher{API: a, stream: begin(w), who: who, feed: f, reading: reading, visible: visible, picked: picked, sent: map[string]place{}, applied: map[string]bool{}}
