@@ -243,7 +243,8 @@ func (w *world) state() string {
 func TestRemovalsTheHubCannotCheckAreShownByWhatAnAgreementSays(t *testing.T) {
 	for agreement, unchecked := range map[string]bool{"77aa77aa77aa": false, "77aa77aa77aa@edge-1": true} {
 		var out strings.Builder
-		held(&out, &v1.Cluster{Name: "edge-1", Held: &v1.Waiting{Token: "77aa77aa77aa", Unchecked: unchecked, Count: 2, Names: []string{"db"}}})
+		waiting := &v1.Waiting{Token: "77aa77aa77aa", Unchecked: unchecked, Count: 2, Names: []string{"db"}}
+		held(&out, &v1.Cluster{Name: "edge-1", Held: waiting})
 		if want := "waits for an agreement: 2 services (" + agreement + ")\n"; !strings.Contains(out.String(), want) {
 			t.Errorf("got\n%swant %s", out.String(), want)
 		}

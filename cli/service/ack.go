@@ -119,7 +119,8 @@ func (o *ackOptions) run(ctx context.Context) error {
 		o.f.Say("nothing waits for an agreement")
 		return nil
 	case len(found.unchecked) > 0:
-		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s", o.service, clusterFlags(found.uncheckedClusters()))
+		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s",
+			o.service, clusterFlags(found.uncheckedClusters()))
 	}
 	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {

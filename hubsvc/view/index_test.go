@@ -366,7 +366,8 @@ func TestFollowerHearsOfOtherNamesUnderTheSameToken(t *testing.T) {
 	}
 	says("PersistentVolumeClaim shop/db-0")
 	kinds, data := heard()
-	if diff := gocmp.Diff([]v1.ChangeKind{v1.ChangedDeployments, v1.ChangedClusters}, kinds); diff != "" || !strings.Contains(data, "shop/db-0") {
+	want := []v1.ChangeKind{v1.ChangedDeployments, v1.ChangedClusters}
+	if diff := gocmp.Diff(want, kinds); diff != "" || !strings.Contains(data, "shop/db-0") {
 		t.Errorf("%s\n%s", diff, data)
 	}
 	says("PersistentVolumeClaim shop/db-0")

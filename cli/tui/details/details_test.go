@@ -170,7 +170,10 @@ func TestWhatTheHubCannotCheckIsShownWithItsCluster(t *testing.T) {
 }
 
 func batch(d v1.Deployment, c v1.Cluster) known.Batch {
-	return known.Batch{Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{d}}, Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{c}}}
+	return known.Batch{
+		Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{d}},
+		Clusters:    v1.Changes[v1.Cluster]{Items: []v1.Cluster{c}},
+	}
 }
 
 func TestAnAnswerToAnOlderQuestionIsPassedOver(t *testing.T) {
