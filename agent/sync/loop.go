@@ -346,6 +346,9 @@ func (s *Syncer) settle(state *loopState, r result) {
 	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
 		s.masked.Delete(r.service)
+		if len(svc.memory.Tests) > 0 && len(svc.tested()) == 0 {
+			s.Log.Warn("what tests left is not deleted: nobody remembers where the service might go, and as whom", "service", r.service)
+		}
 		s.Log.Info("service removed", "service", r.service)
 		if s.Event != nil {
 			s.Event(Event{Service: r.service, Reason: Removed, Time: time.Now()})

@@ -34,8 +34,8 @@ type work struct {
 	gated bool
 	// deferPrune says that other services are still to be rendered.
 	deferPrune bool
-	// tested is the deployment whose tests may have left something behind, or nil.
-	tested *api.Deployment
+	// tested are the deployments whose tests may have left something behind.
+	tested []*api.Deployment
 }
 
 // result is what a pass leaves behind.
@@ -210,14 +210,10 @@ func stopped(err error, under api.Phase) api.Phase {
 // may delete it.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
-	var swept []string
-	if p.tested != nil && p.Checks != nil {
-		var err error
-		if swept, err = p.sweep(ctx, targetOf(r.service, p.tested), ""); err != nil {
-			r.phase, r.failed = api.Phase_FAILED, true
-			r.message = clip(p.silence(ctx, p.tested, "what its tests left cannot be deleted: "+err.Error()), maxMessage)
-			return
-		}
+	swept, err := p.sweepAll(ctx)
+	if err != nil {
+		r.phase, r.message, r.failed = api.Phase_FAILED, clip(err.Error(), maxMessage), true
+		return
 	}
 	applied, err := p.Engine.Remove(ctx, apply.Removal{
 		Service: r.service, Namespace: r.good.GetNamespace(), OwnRepository: r.good.GetOwnRepository(), Objects: p.lastObjects,

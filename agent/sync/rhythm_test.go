@@ -238,6 +238,19 @@ func TestAServiceThatIsAskedForAgainSurvivesTheEndOfItsRemoval(t *testing.T) {
 	}
 }
 
+// All that a restart left of a service that was held may be what its tests have found.
+func TestARemovalSaysWhereNobodyKnowsWhatTestsLeft(t *testing.T) {
+	var words strings.Builder
+	s := New(Options{Log: slog.New(slog.NewTextHandler(&words, nil))})
+	svc := &service{name: "web", cancel: func() {}}
+	svc.memory.Tests = map[string]*api.TestReport{"smoke": {}}
+	state := &loopState{services: map[string]*service{"web": svc}, barrier: make(barrier), running: 1}
+	s.settle(state, result{service: "web", removed: true})
+	if !strings.Contains(words.String(), "what tests left is not deleted") {
+		t.Errorf("log = %q", words.String())
+	}
+}
+
 // A chart may refuse to render for what the cluster cannot do, in the moment in which the cluster learns it.
 func TestWhatFailedForAnOlderClusterIsTriedAgainSoon(t *testing.T) {
 	for can, soon := range map[string]bool{"before": true, "now": false} {

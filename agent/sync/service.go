@@ -17,7 +17,7 @@ type service struct {
 	name string
 	// desired is what the hub says; nil when it says nothing of this service.
 	desired *api.Deployment
-	// last is what it said before that; nil when this process never heard of it.
+	// last is what it said before that, and was no hold; nil when this process never heard of it.
 	last *api.Deployment
 	// good is what is gone back to: it was applied completely, and passed the tests that gate it. Nil when nothing did.
 	good *api.Deployment
@@ -74,7 +74,7 @@ func (svc *service) want(d *api.Deployment) bool {
 	if d != nil && svc.desired != nil && proto.Equal(d, svc.desired) || d == nil && svc.desired == nil {
 		return false
 	}
-	if svc.last = nil; d == nil {
+	if svc.desired != nil && svc.desired.GetHold() == "" {
 		svc.last = svc.desired
 	}
 	svc.desired, svc.removable, svc.broken, svc.stirred = d, false, broken{}, false

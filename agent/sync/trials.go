@@ -1,10 +1,10 @@
 package sync
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -137,13 +137,23 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 	state.news = true
 }
 
-// tested is the deployment whose tests may have left something behind, or nil.
-func (svc *service) tested() *api.Deployment {
-	d := cmp.Or(svc.good, svc.last) // one that never became good may have been tried
-	if len(d.GetTests()) == 0 && len(svc.memory.Tests) == 0 {
-		return nil
+// tested are the deployments whose tests may have left something behind, one for each place and account that they ran in and as:
+// one that never became good may have been tried.
+func (svc *service) tested() []*api.Deployment {
+	var tested []*api.Deployment
+	for _, d := range []*api.Deployment{svc.good, svc.last} {
+		tried := len(d.GetTests()) > 0 || len(svc.memory.Tests) > 0
+		if d != nil && tried && !slices.ContainsFunc(tested, func(other *api.Deployment) bool { return sameReach(d, other) }) {
+			tested = append(tested, d)
+		}
 	}
-	return d
+	return tested
+}
+
+// sameReach says whether tests of two deployments go to the same places, as the same account.
+func sameReach(a, b *api.Deployment) bool {
+	return a.GetNamespace() == b.GetNamespace() && a.GetServiceAccount() == b.GetServiceAccount() &&
+		slices.Equal(a.GetAllowedNamespaces(), b.GetAllowedNamespaces())
 }
 
 // sweep deletes what tests left, and logs what of it was not done as the service.
@@ -153,6 +163,22 @@ func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (no
 		p.Log.Warn("sweep after tests", "service", p.service, "note", note)
 	}
 	return notes, err
+}
+
+// sweepAll deletes what tests left of a service that is to go. Its error repeats nothing that was sealed.
+func (p *pass) sweepAll(ctx context.Context) (notes []string, err error) {
+	if p.Checks == nil {
+		return nil, nil
+	}
+	var failures []error
+	for _, d := range p.tested {
+		more, err := p.sweep(ctx, targetOf(p.service, d), "")
+		notes = append(notes, more...)
+		if err != nil {
+			failures = append(failures, errors.New(p.silence(ctx, d, "what its tests left cannot be deleted: "+err.Error())))
+		}
+	}
+	return notes, errors.Join(failures...)
 }
 
 // targetOf is where tests of a service's deployment run, and as who.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/store"
@@ -423,4 +425,58 @@ func TestAServiceGoesWhenItsTestUnderWayHasEnded(t *testing.T) {
 			t.Errorf("what the test left was swept in %v", w.tester.swept)
 		}
 	})
+}
+
+// A newer deployment may have been tried that never became good, and somewhere else.
+func TestWhatTestsLeftIsSweptWhereverTheyRan(t *testing.T) {
+	elsewhere := func(d *api.Deployment) { d.AllowedNamespaces = []string{d.GetNamespace(), "default"} }
+	here := []string(nil)
+	for _, c := range []struct {
+		name string
+		// good and newest are what was applied before its removal; the newest one's test never ends.
+		good, newest []func(*api.Deployment)
+		held         bool
+		want         [][]string // allowed namespaces
+	}{
+		{"only the newest has tests", nil, []func(*api.Deployment){elsewhere, tested("gate")}, false, [][]string{{"default"}}},
+		{"both have, in other places", []func(*api.Deployment){tested("smoke")}, []func(*api.Deployment){elsewhere, tested("gate")}, false,
+			[][]string{here, {"default"}}},
+		{"both have, in the same", []func(*api.Deployment){tested("smoke")}, []func(*api.Deployment){tested("gate")}, false, [][]string{here}},
+		{"the newest was held then", nil, []func(*api.Deployment){elsewhere, tested("gate")}, true, [][]string{{"default"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tester.set(func() { w.tester.stalls["gate"] = true })
+			good, newest := w.configMap("web", "one", c.good...), w.configMap("web", "two", c.newest...)
+			w.hub.asks("", good)
+			w.start()
+			w.becomes(good, api.Phase_HEALTHY)
+			w.hub.asks("", newest)
+			w.eventually("the newest is tried", func() bool { return w.tester.times(newest.GetKey(), "gate") == 1 })
+			if c.held {
+				held := &api.Deployment{Service: "web", Hold: "its source does not answer"}
+				w.hub.asks("", held)
+				w.becomes(held, api.Phase_HELD)
+			}
+			w.hub.asks("100%")
+			w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+			w.tester.set(func() {
+				var got [][]string
+				for _, target := range w.tester.swept {
+					var others []string
+					for _, namespace := range target.Namespaces {
+						if namespace != w.ns {
+							others = append(others, namespace)
+						}
+					}
+					if got = append(got, others); target.Namespace != w.ns {
+						t.Errorf("it was swept in %q", target.Namespace)
+					}
+				}
+				if !cmp.Equal(got, c.want) {
+					t.Errorf("besides its own namespace it was swept in %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
 }
