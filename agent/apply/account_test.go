@@ -2,7 +2,10 @@ package apply_test
 
 import (
 	"context"
+	"net/http"
+	"path"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,6 +104,45 @@ func TestWhatOutlivesAServicesAccountIsRemovedByTheAgentWhoSaysSo(t *testing.T) 
 		}
 		if !strings.Contains(notes, obj.GetName()+" goes by the agent's own rights") {
 			t.Errorf("of %s it is not said: %q", obj.GetName(), notes)
+		}
+	}
+}
+
+// The account is not the service's own, and what lets it delete is what a hook left.
+func TestWhatAnAccountLivesByGoesAfterAllElseThatHooksLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	serviceAccount, role, binding := account()
+	for _, obj := range []*unstructured.Unstructured{serviceAccount, role} {
+		w.create(obj)
+	}
+	w.settles(w.request(annotated(binding, "plural.sh/hook", "pre-sync")))
+	hooks := configMaps("made-by-a-hook", 30)
+	for i, hook := range hooks {
+		hooks[i] = annotated(hook, "plural.sh/hook", "pre-sync")
+	}
+	w.deployed(hooks...)
+	var mu sync.Mutex
+	var deleted []string
+	w.engine = w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && !strings.Contains(r.URL.Path, "plural-inventory-") {
+				mu.Lock()
+				deleted = append(deleted, path.Base(r.URL.Path))
+				mu.Unlock()
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w.removed()
+	mu.Lock()
+	defer mu.Unlock()
+	if len(deleted) == 0 || deleted[len(deleted)-1] != binding.GetName() {
+		t.Errorf("deleted in this order: %q, want the binding last", deleted)
+	}
+	for _, obj := range append(hooks, binding) {
+		if w.exists(obj) {
+			t.Errorf("%s %s stays", obj.GetKind(), obj.GetName())
 		}
 	}
 }

@@ -199,10 +199,27 @@ func (p *pass) removeObjects(ctx context.Context, entries []inventory.Entry) boo
 	return done
 }
 
-// removeHooks deletes what hooks have left.
+// removeHooks deletes what hooks have left, and what the service's account may live by once all else of it is gone.
 func (p *pass) removeHooks(ctx context.Context) bool {
-	done := true
+	var first, last []inventory.HookID
 	for id := range p.inv.Hooks {
+		if p.empowers(id.ID) {
+			last = append(last, id)
+		} else {
+			first = append(first, id)
+		}
+	}
+	if p.removeThese(ctx, first) && p.removeThese(ctx, last) {
+		return true
+	}
+	p.wait("what hooks have left is being deleted")
+	return false
+}
+
+// removeThese deletes what some hooks have left, and says whether it is gone.
+func (p *pass) removeThese(ctx context.Context, hooks []inventory.HookID) bool {
+	done := true
+	for _, id := range hooks {
 		facts, there := p.seen.Get(id.ID)
 		stays := p.inv.Orphan || id.ID.Protected() && !facts.Allowed || !reserved.Delete(p.req.Service, id.ID)
 		if !there || facts.Owner != p.req.Service || stays {
@@ -219,9 +236,6 @@ func (p *pass) removeHooks(ctx context.Context) bool {
 			continue
 		}
 		done = false
-	}
-	if !done {
-		p.wait("what hooks have left is being deleted")
 	}
 	return done
 }
