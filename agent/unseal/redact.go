@@ -246,10 +246,10 @@ func scalarsOf(node *yaml.Node, at string) []string {
 	var found []string
 	switch node.Kind {
 	case yaml.ScalarNode:
-		if isIdentity(at) || len(node.Value) < shortest || node.ShortTag() == "!!bool" || node.ShortTag() == "!!null" {
+		if isIdentity(at) || node.ShortTag() == "!!bool" || node.ShortTag() == "!!null" {
 			return nil
 		}
-		found = append(found, node.Value)
+		found = slices.DeleteFunc(append(numbers(node), node.Value), func(text string) bool { return len(text) < shortest })
 		if decoded, err := base64.StdEncoding.DecodeString(node.Value); err == nil && len(decoded) >= shortest {
 			found = append(found, string(decoded))
 		}
@@ -267,6 +267,20 @@ func scalarsOf(node *yaml.Node, at string) []string {
 		}
 	}
 	return found
+}
+
+// numbers are what others write for a number, however it was written. JSON has the large ones as fractions.
+func numbers(node *yaml.Node) (found []string) {
+	var whole int64
+	var number float64
+	tag := node.ShortTag()
+	if tag == "!!int" && node.Decode(&whole) == nil {
+		found = append(found, strconv.FormatInt(whole, 10))
+	}
+	if (tag == "!!int" || tag == "!!float") && node.Decode(&number) == nil {
+		found = append(found, strconv.FormatFloat(number, 'f', -1, 64))
+	}
+	return slices.DeleteFunc(slices.Compact(found), func(text string) bool { return text == node.Value })
 }
 
 // below is the place of everything that no identity is made of.
