@@ -42,7 +42,15 @@ func (p Policy) Control(_, address string, _ syscall.RawConn) error {
 
 // Check says why an address is not dialled, by an *Error; nil: it is.
 func (p Policy) Check(address netip.Addr) error {
-	at := plain(address)
+	for _, at := range plain(address) {
+		if err := p.check(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Policy) check(at netip.Addr) error {
 	switch {
 	case at.IsLoopback() || at.IsUnspecified(): // the unspecified one leads to this machine as well
 		if !p.Loopback {
@@ -58,18 +66,36 @@ func (p Policy) Check(address netip.Addr) error {
 	return nil
 }
 
-// plain is the IPv4 address that one of IPv6 stands for, where it does.
-func plain(at netip.Addr) netip.Addr {
+// plain is the IPv4 address that one of IPv6 stands for, where it does, or all that it may stand for.
+func plain(at netip.Addr) []netip.Addr {
 	at = at.Unmap().WithZone("")
-	switch bytes := at.As16(); {
+	bytes := at.As16()
+	switch {
 	case netip.MustParsePrefix("64:ff9b::/96").Contains(at), // NAT64
-		netip.MustParsePrefix("64:ff9b:1::/48").Contains(at),  // the same of a network's own
 		netip.MustParsePrefix("::ffff:0:0:0/96").Contains(at): // translated (SIIT)
-		return netip.AddrFrom4([4]byte(bytes[12:]))
+		return []netip.Addr{netip.AddrFrom4([4]byte(bytes[12:]))}
+	case netip.MustParsePrefix("64:ff9b:1::/48").Contains(at): // NAT64 of a network's own
+		return translated(bytes)
 	case netip.MustParsePrefix("2002::/16").Contains(at): // 6to4
-		return netip.AddrFrom4([4]byte(bytes[2:]))
+		return []netip.Addr{netip.AddrFrom4([4]byte(bytes[2:]))}
 	}
-	return at
+	return []netip.Addr{at}
+}
+
+// translated are what an address stands for by the prefixes of 48, 56, 64 and 96 bits that RFC 6052 lets a network choose: which of
+// them it has, the address does not show. What is read where it has nothing but zeros is none, unless it has nothing else.
+func translated(bytes [16]byte) (all []netip.Addr) {
+	for _, four := range [][4]byte{
+		{bytes[6], bytes[7], bytes[9], bytes[10]}, {bytes[7], bytes[9], bytes[10], bytes[11]}, [4]byte(bytes[9:]), [4]byte(bytes[12:]),
+	} {
+		if at := netip.AddrFrom4(four); !at.IsUnspecified() {
+			all = append(all, at)
+		}
+	}
+	if len(all) == 0 {
+		return []netip.Addr{netip.IPv4Unspecified()}
+	}
+	return all
 }
 
 // metadata are those that are not link-local: of AWS, Google, Alibaba, Azure and Oracle.
