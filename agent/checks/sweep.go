@@ -18,6 +18,9 @@ import (
 // sweepPage is how many objects are listed at a time.
 const sweepPage = 500
 
+// maxFailures is how many failures of one kind in one place are told.
+const maxFailures = 10
+
 // swept are the kinds that tests leave: their own Jobs, and what charts' tests are made of.
 func swept() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
@@ -92,27 +95,28 @@ type sweeper struct {
 func (s *sweeper) sweep(ctx context.Context, kind schema.GroupVersionResource, namespace string) error {
 	options := metav1.ListOptions{LabelSelector: ServiceLabel + "=" + s.target.Service, Limit: sweepPage}
 	client := s.account
+	var failures []error
 	for {
 		page, err := client.Resource(kind).Namespace(namespace).List(ctx, options)
 		if apierrors.IsForbidden(err) && s.target.Account != "" {
 			if client == s.agent {
 				s.notes = append(s.notes, fmt.Sprintf("%s in %s are not looked at: neither the service account %s nor the agent may list them",
 					kind.Resource, namespace, s.target.Account))
-				return nil
+				return errors.Join(failures...)
 			}
 			client = s.agent
 			continue
 		}
 		if err != nil {
-			return err
+			return errors.Join(append(failures, err)...)
 		}
 		for i := range page.Items {
-			if err := s.sweepOne(ctx, kind, &page.Items[i]); err != nil {
-				return err
+			if err := s.sweepOne(ctx, kind, &page.Items[i]); err != nil && len(failures) < maxFailures {
+				failures = append(failures, err)
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
+			return errors.Join(failures...)
 		}
 	}
 }

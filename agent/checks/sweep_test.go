@@ -69,3 +69,42 @@ metadata:
 		t.Errorf("it is not said who did it: %q", notes)
 	}
 }
+
+func TestWhatCannotBeDeletedKeepsNothingElseOfItsKind(t *testing.T) {
+	w := start(t)
+	for _, name := range []string{"first", "second", "third"} {
+		w.create("configmaps", `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: `+name+`
+  labels: {plural.sh/test: `+w.target.Service+`}
+  annotations: {plural.sh/test-digest: abc}
+`)
+	}
+	w.create("serviceaccounts", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: sweeper}}`)
+	w.create("roles", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sweeper}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [second, third], verbs: [delete]}]
+`)
+	w.create("rolebindings", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sweeper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweeper}
+subjects: [{kind: ServiceAccount, name: sweeper}]
+`)
+	w.target.Account = w.Namespace + "/sweeper"
+	eventually(t, "all is swept that may be", func() bool {
+		_, err := w.Sweep(t.Context(), w.target, "")
+		if err == nil || !strings.Contains(err.Error(), `"first" is forbidden`) {
+			t.Fatalf("what stays is not said: %v", err)
+		}
+		return !w.exists("configmaps", "second") && !w.exists("configmaps", "third")
+	})
+	if !w.exists("configmaps", "first") {
+		t.Error("what the account may not delete is gone")
+	}
+}
