@@ -36,6 +36,8 @@ type work struct {
 	deferPrune bool
 	// tested are the deployments whose tests may have left something behind.
 	tested []*api.Deployment
+	// swept says that an earlier pass of this removal has deleted that.
+	swept bool
 }
 
 // result is what a pass leaves behind.
@@ -45,6 +47,8 @@ type result struct {
 	desired *api.Deployment
 	// removed says that nothing of the service is left.
 	removed bool
+	// swept says that what tests left of a service that is to go is gone.
+	swept bool
 	// interrupted passes were stopped before they ended: what they say of success or failure means nothing.
 	interrupted bool
 	// failed says that the engine could not carry the pass through; broken that there was nothing to carry.
@@ -83,7 +87,9 @@ type pass struct {
 
 // run does a pass.
 func (s *Syncer) run(ctx context.Context, w work) result {
-	p := &pass{Syncer: s, work: w, result: result{service: w.service, desired: w.desired, good: w.good, blocked: w.blocked}}
+	p := &pass{Syncer: s, work: w, result: result{
+		service: w.service, desired: w.desired, good: w.good, blocked: w.blocked, swept: w.swept,
+	}}
 	if err := s.Engine.SetRules(w.service, rulesOf(w.desired, w.good)); err != nil {
 		p.unruled = &unrenderable{err.Error(), true}
 	}
@@ -210,11 +216,12 @@ func stopped(err error, under api.Phase) api.Phase {
 // may delete it.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
-	swept, err := p.sweepAll(ctx)
+	notes, err := p.sweepAll(ctx)
 	if err != nil {
 		r.phase, r.message, r.failed = api.Phase_FAILED, clip(err.Error(), maxMessage), true
 		return
 	}
+	r.swept = true
 	applied, err := p.Engine.Remove(ctx, apply.Removal{
 		Service: r.service, Namespace: r.good.GetNamespace(), OwnRepository: r.good.GetOwnRepository(), Objects: p.lastObjects,
 	})
@@ -222,7 +229,7 @@ func (p *pass) remove(ctx context.Context) {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
 		return
 	}
-	applied.Notes = append(swept, applied.Notes...)
+	applied.Notes = append(notes, applied.Notes...)
 	p.judge(ctx, r.good, applied)
 	if !applied.Done {
 		if r.phase != api.Phase_FAILED {

@@ -52,6 +52,8 @@ type service struct {
 	blocked string
 	// deferred says that deletions of the last pass wait for other services' renders.
 	deferred bool
+	// swept says that what tests left is gone since the service is asked for no more.
+	swept bool
 	// removable services are asked for no more, and the deletion budget lets them go.
 	removable bool
 
@@ -77,7 +79,7 @@ func (svc *service) want(d *api.Deployment) bool {
 	if svc.desired != nil && svc.desired.GetHold() == "" {
 		svc.last = svc.desired
 	}
-	svc.desired, svc.removable, svc.broken, svc.stirred = d, false, broken{}, false
+	svc.desired, svc.removable, svc.swept, svc.broken, svc.stirred = d, false, false, broken{}, false
 	svc.wake(time.Now())
 	svc.failures = 0
 	if svc.cancel != nil {
@@ -162,7 +164,7 @@ func (svc *service) take(r result) {
 		return // it tells nothing of the newest deployment, whose own pass is due already
 	}
 	known := svc.broken == r.broken
-	svc.broken, svc.blocked, svc.deferred = r.broken, r.blocked, r.deferred
+	svc.broken, svc.blocked, svc.deferred, svc.swept = r.broken, r.blocked, r.deferred, r.swept
 	svc.found = svc.report(r.phase, r.message)
 	svc.found.Objects, svc.found.Ready, svc.found.Problems = r.objects, r.ready, r.problems
 	svc.found.Held, svc.found.Notes = r.held, r.notes

@@ -165,9 +165,9 @@ func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (no
 	return notes, err
 }
 
-// sweepAll deletes what tests left of a service that is to go. Its error repeats nothing that was sealed.
+// sweepAll deletes, once in a removal, what tests left of a service that is to go. Its error repeats nothing that was sealed.
 func (p *pass) sweepAll(ctx context.Context) (notes []string, err error) {
-	if p.Checks == nil {
+	if p.Checks == nil || p.swept {
 		return nil, nil
 	}
 	var failures []error

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/render"
@@ -402,6 +404,39 @@ func TestAServiceDoesNotGoBeforeWhatItsTestsLeft(t *testing.T) {
 	}
 	w.tester.set(func() { w.tester.unswept = nil })
 	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+}
+
+// Each sweep lists eight kinds, and passes come often while objects vanish.
+func TestARemovalSweepsOnceHoweverManyPassesItTakes(t *testing.T) {
+	w := newWorld(t)
+	web := w.service("web", map[string]string{
+		"cm.yaml": strings.Replace(manifest("web", "one"), "name: web", "name: web, finalizers: [plural.sh/of-this-test]", 1),
+	}, tested("smoke"))
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	w.hub.asks("100%")
+	w.eventually("it is on its way out", func() bool { return w.hub.status("web").GetPhase() == api.Phase_REMOVING })
+	_, err := w.objects.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+	w.tester.set(func() {
+		if len(w.tester.swept) != 1 {
+			t.Errorf("it was swept %d times", len(w.tester.swept))
+		}
+	})
+	web = w.configMap("web", "one", tested("smoke")) // it comes back
+	w.hub.asks("", web)
+	w.becomes(web, api.Phase_HEALTHY)
+	w.hub.asks("100%")
+	w.eventually("it is gone again", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+	w.tester.set(func() {
+		if len(w.tester.swept) != 2 {
+			t.Errorf("it was swept %d times by two removals", len(w.tester.swept))
+		}
+	})
 }
 
 func TestAServiceGoesWhenItsTestUnderWayHasEnded(t *testing.T) {
