@@ -22,6 +22,8 @@ const (
 	MaxText = 8 << 10
 	// maxCost is counted as weights says.
 	maxCost = 1_000_000
+	// nearlyAll is what has to be left of that for an expression to be let have all of it once more.
+	nearlyAll = maxCost / 10 * 9
 	// maxMade is how many values one list or map may hold that an expression makes, with all that is inside them.
 	maxMade = 100_000
 	// maxTime is the backstop for what the cost does not count.
@@ -63,7 +65,7 @@ type Expression struct {
 	// Tree is what the expression says.
 	Tree *cel.Ast
 	env  *cel.Env
-	// program may cost all that a new Budget has.
+	// program may cost all that a new Budget has, and is used while nearly that is left: it costs more to plan another one.
 	program cel.Program
 }
 
@@ -98,7 +100,7 @@ type MissingError struct{ Key string }
 
 func (e *MissingError) Error() string { return "no such key: " + e.Key }
 
-// Budget is what several expressions may take together: no more than one. It is for one goroutine.
+// Budget is what several expressions may take together: no more than one, or a tenth above that. It is for one goroutine.
 type Budget struct {
 	left  uint64
 	until time.Time
@@ -123,7 +125,7 @@ func (e *Expression) EvalWithin(b *Budget, vars map[string]any) (ref.Val, error)
 	ctx, cancel := context.WithDeadline(context.Background(), b.until)
 	defer cancel()
 	program, shared := e.program, b.left < maxCost
-	if shared { // the library has the limit in the program
+	if b.left < nearlyAll { // the library has the limit in the program
 		var err error
 		if program, err = e.costing(b.left); err != nil {
 			return nil, err

@@ -38,3 +38,50 @@ func TestExpressionsTogetherCostNoMoreThanOneMay(t *testing.T) {
 		t.Error("an expression was evaluated with nothing left")
 	}
 }
+
+// What is small stands beside others in nearly every set of rules: each planned its program anew for every object.
+func TestASmallExpressionIsPlannedOnce(t *testing.T) {
+	env, err := Environment("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := Compile(env, "self == 1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]any{"self": int64(1)}
+	allocations := func(left uint64) float64 {
+		return testing.AllocsPerRun(100, func() {
+			b := NewBudget()
+			b.left = left
+			if _, err := small.EvalWithin(b, vars); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if first, second, planned := allocations(maxCost), allocations(nearlyAll), allocations(nearlyAll-1); second > first || planned <= first {
+		t.Errorf("%v allocations alone, %v after others, %v where it has to be planned", first, second, planned)
+	}
+}
+
+func TestExpressionsAfterOthersCostAtMostATenthMore(t *testing.T) {
+	env, err := Environment("list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	costly, err := Compile(env, "list.all(a, list.all(b, a + b >= 0))", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]any, 1000)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	for _, left := range []uint64{maxCost - 1, nearlyAll, nearlyAll - 1} {
+		b := NewBudget()
+		b.left = left
+		if _, err := costly.EvalWithin(b, map[string]any{"list": list}); err == nil || !strings.Contains(err.Error(), "before it") || b.left != 0 {
+			t.Errorf("with %d left: %v, and %d left after", left, err, b.left)
+		}
+	}
+}
