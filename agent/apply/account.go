@@ -12,9 +12,10 @@ import (
 )
 
 // A service may bring the account that it is applied as, or roles and bindings of it. A removal deletes these last, so that the
-// account is there for all else. What is left then, and what outlives an account that somebody else took away, nobody could
-// delete as that account: the agent does it as itself, and says so. What an account that exists may not delete stays, and is an
-// error: somebody may have meant that.
+// account is there for all else. Which of these takes the account's rights away cannot be told beforehand, so what RBAC does not
+// let the account delete of them, and all that outlives an account that somebody else took away, the agent deletes as itself, and
+// says so. What else an account that exists may not delete stays, and is an error: somebody may have meant that. So does what a
+// webhook or a policy denies.
 
 // accountID is the object of a service account NAMESPACE/NAME.
 func accountID(account string) object.ID {
@@ -43,7 +44,7 @@ func (p *pass) parted(entries []inventory.Entry) (first, last []inventory.Entry)
 func (p *pass) asAccount(ctx context.Context, t target, request func(target) error) error {
 	err := request(t)
 	p.contact.note(err)
-	if !p.removing || t.account == "" || !apierrors.IsForbidden(err) || !p.outlives(ctx, t.id) {
+	if !p.removing || t.account == "" || !apierrors.IsForbidden(err) || isDenied(err) || !p.outlives(ctx, t.id) {
 		return err
 	}
 	t.account = ""

@@ -2,10 +2,12 @@ package apply_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -144,5 +146,41 @@ func TestWhatAnAccountLivesByGoesAfterAllElseThatHooksLeft(t *testing.T) {
 		if w.exists(obj) {
 			t.Errorf("%s %s stays", obj.GetKind(), obj.GetName())
 		}
+	}
+}
+
+func TestTheAgentDeletesNothingThatAdmissionDeniedToAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	serviceAccount, role, binding := account()
+	w.settles(w.request(serviceAccount, role, binding))
+	w.deployed(serviceAccount, role, binding)
+	const denial = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+		"message": "admission webhook \"keep.example.com\" denied the request: it is needed"}`
+	var denied, own atomic.Int32
+	engine := w.newEngine(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.Method != http.MethodDelete || !strings.Contains(r.URL.Path, "bindings/"):
+				return next.RoundTrip(r)
+			case r.Header.Get("Impersonate-User") == "":
+				own.Add(1)
+			}
+			denied.Add(1)
+			return &http.Response{
+				StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+				Body: io.NopCloser(strings.NewReader(denial)),
+			}, nil
+		})
+	})
+	w.eventually("the binding's turn", func() bool {
+		result, err := engine.Remove(t.Context(), apply.Removal{Service: w.service, Namespace: w.namespace})
+		if err != nil || result.Done {
+			t.Fatalf("the removal has ended: %+v, %v", result, err)
+		}
+		return denied.Load() > 0
+	})
+	if own.Load() > 0 || !w.exists(binding) {
+		t.Error("the agent went around what denied it")
 	}
 }
