@@ -212,7 +212,8 @@ func (a *account) grant(ctx context.Context, wanted []subject) (names map[subjec
 			rules = rulesFor(names)
 		}
 		if !fits(rules) {
-			return fmt.Errorf("the names of one person and their groups are more than the %d bytes of a ClusterRole", maxRules)
+			return fmt.Errorf("the names of one person and their groups are more than the %d bytes of a ClusterRole: "+
+				"have the identity provider name fewer groups for that person", maxRules)
 		}
 		if reflect.DeepEqual(role.Object["rules"], rules) {
 			return nil
