@@ -26,6 +26,7 @@ func (r *release) test(ctx context.Context) error {
 		}
 		target := checks.Target{
 			Service: r.d.Service, Namespace: r.d.Namespace, Namespaces: r.d.AllowedNamespaces, Key: r.d.Key, Account: r.d.ServiceAccount,
+			Mask: r.hide,
 		}
 		if t.Helm != nil {
 			if err := r.render(ctx, false); err != nil {
