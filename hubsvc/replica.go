@@ -177,26 +177,40 @@ var (
 // a mirror must not go back to what a replica has that was away.
 func (r *replica) following(id string) mirror.Upstream {
 	return r.peers.Upstream(id, func() (string, bool) { return r.owner(id) }, func(note json.RawMessage) error {
-		var status gitagent.Status
-		if err := json.Unmarshal(note, &status); err != nil {
-			return fmt.Errorf("read what it says of the upstream: %w", err)
-		}
+		agent, status, err := r.trusting(id, note)
 		switch {
+		case err != nil:
+			return err
 		case status.Role != gitagent.Own:
 			return errNoOwner
 		case !status.Synced:
 			return errNotWarm
 		}
-		if agent, ok := r.repos.Get(id); ok {
-			agent.Heard(status)
-		}
+		agent.Heard(status)
 		return nil
 	})
 }
 
 // warming is another replica's mirror of an upstream that this one has come to own.
 func (r *replica) warming(id string) mirror.Upstream {
-	return r.peers.Upstream(id, r.anyOther, func(json.RawMessage) error { return nil })
+	return r.peers.Upstream(id, r.anyOther, func(note json.RawMessage) error {
+		_, _, err := r.trusting(id, note)
+		return err
+	})
+}
+
+// trusting reads what another replica says of an upstream, and refuses one whose mirror may hold what this one would not let in:
+// while replicas are started anew one after the other, they differ.
+func (r *replica) trusting(id string, note json.RawMessage) (*gitagent.Agent, gitagent.Status, error) {
+	var status gitagent.Status
+	if err := json.Unmarshal(note, &status); err != nil {
+		return nil, status, fmt.Errorf("read what it says of the upstream: %w", err)
+	}
+	agent, ok := r.repos.Get(id)
+	if !ok || agent.OwnStatus().Trust != status.Trust {
+		return nil, status, gitagent.ErrOtherTrust
+	}
+	return agent, status, nil
 }
 
 // anyOther is the address of the live replica that was heard from last.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 	}
 	return gitagent.Want{
 		ID: gitagent.ID("installation", address), Dir: o.ownDir(address), Name: outbound.Redact(address), Version: "1",
-		Interval: o.Interval, First: true,
+		Interval: o.Interval, Trust: o.trust(s), First: true,
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
 				URL: address, AllowFile: o.AllowFile, Credentials: credentials, Check: check, DescendsFrom: o.RepoDescendsFrom,
@@ -88,6 +89,22 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 			return gitsource.New(own)
 		},
 	}
+}
+
+// trust is another for everything that decides which commits of the installation repo are believed; empty where all are, as
+// replicas of earlier releases say that they do.
+func (o *Options) trust(s *signatures) string {
+	if len(o.RepoKeys) == 0 {
+		return ""
+	}
+	parts := []string{o.RepoDescendsFrom, strconv.FormatBool(o.RepoFollowRewinds)}
+	if s != nil && s.own != nil {
+		parts = append(parts, string(s.own.Public()))
+	}
+	for _, key := range o.RepoKeys {
+		parts = append(parts, string(key))
+	}
+	return gitagent.ID(parts...)
 }
 
 // ownDir is another for other keys: what they let in, or nobody checked, is not served. The ID stays, by which replicas know each

@@ -66,6 +66,8 @@ type Options struct {
 	// Owner is where a follower fetches from, and Warm where a new owner does before it asks the upstream itself: another
 	// replica's mirror. Both are nil when this replica is the only one.
 	Owner, Warm mirror.Upstream
+	// Trust is the want's.
+	Trust string
 	// Slots bounds how many agents fetch at a time, all together; nil bounds nothing.
 	Slots *Slots
 	// Log gets changes and failures; nil means slog.Default.
@@ -121,6 +123,8 @@ type Status struct {
 	// Role is that of the replica that says this, and Synced whether its mirror is up to date; see [Agent.Synced].
 	Role   Role `json:"role"`
 	Synced bool `json:"synced"`
+	// Trust is the [Want]'s on that replica; one of an earlier release says none.
+	Trust string `json:"trust,omitempty"`
 }
 
 // New opens the upstream's mirror. It does not touch the network.
@@ -287,7 +291,7 @@ func (a *Agent) own() Status {
 		traffic = sum(traffic, a.upstream.Traffic())
 	}
 	s.Requests, s.Bytes = traffic.Requests, traffic.Bytes
-	s.Role, s.Synced = a.role, a.synced
+	s.Role, s.Synced, s.Trust = a.role, a.synced, a.options.Trust
 	return s
 }
 

@@ -14,11 +14,15 @@ const warmTimeout = 30 * time.Second
 // errPatience is a turn in which the upstream was left alone, as it had asked.
 var errPatience = errors.New("the upstream asked to be left alone")
 
+// ErrOtherTrust is what Owner and Warm refuse a replica for that believes others than this one: see [Want.Trust].
+var ErrOtherTrust = errors.New("it believes other keys, another floor or rewinds")
+
 // fetch is one turn. Its error slows the loop down; an upstream that answers but lacks a ref is no reason for that.
 func (a *Agent) fetch(ctx context.Context) error {
 	refs, from, err := a.begin()
+	following := from != nil && from == a.options.Owner
 	if err != nil {
-		a.finish(nil, err, false)
+		a.finish(nil, err, false, false)
 		return err
 	}
 	if from == nil {
@@ -34,11 +38,17 @@ func (a *Agent) fetch(ctx context.Context) error {
 	a.warm(limited, refs)
 	before := a.mirror.Fetched()
 	changed, err := a.mirror.Fetch(limited, from, refs)
+	if following && errors.Is(err, ErrOtherTrust) { // nor is it waited for, which may be replaced only after this one
+		if from, err = a.ask(); err == nil {
+			changed, err = a.mirror.Fetch(limited, from, refs)
+		}
+		following = false
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	answered := err == nil || a.mirror.Fetched().After(before)
-	a.finish(changed, err, answered)
+	a.finish(changed, err, answered, following)
 	if answered {
 		return nil
 	}
@@ -71,16 +81,31 @@ func (a *Agent) begin() ([]string, mirror.Upstream, error) {
 		return nil, nil, nil
 	case a.role == Follow:
 		return a.refNames(), a.options.Owner, nil
-	case time.Now().Before(a.quiet):
-		return nil, nil, errPatience
+	}
+	from, err := a.asked()
+	return a.refNames(), from, err
+}
+
+// ask is for a follower that asks the upstream itself: what the owner said of it does not count any more.
+func (a *Agent) ask() (mirror.Upstream, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.owners = nil
+	return a.asked()
+}
+
+// asked is the upstream, which is about to be asked. It is called with mu held.
+func (a *Agent) asked() (mirror.Upstream, error) {
+	if time.Now().Before(a.quiet) {
+		return nil, errPatience
 	}
 	a.status.LastAttempt = time.Now()
-	return a.refNames(), a.upstream, a.broken
+	return a.upstream, a.broken
 }
 
 // finish takes down what came of a turn, and tells whoever waits when that is news. What an owner could not be asked is
 // not the upstream's failure.
-func (a *Agent) finish(changed []string, err error, answered bool) {
+func (a *Agent) finish(changed []string, err error, answered, following bool) {
 	if errors.Is(err, errPatience) {
 		return
 	}
@@ -91,7 +116,6 @@ func (a *Agent) finish(changed []string, err error, answered bool) {
 	a.mu.Lock()
 	news := text != a.status.LastError || answered && !a.synced
 	a.synced = a.synced || answered
-	following := a.role == Follow
 	a.status.LastError = text
 	a.status.Changes += int64(len(changed))
 	if !following {

@@ -55,6 +55,9 @@ type Want struct {
 	// Interval is before jitter; zero means the set's.
 	Interval time.Duration
 	Refs     []string
+	// Trust stands for what decides which commits are let in, where replicas may differ in that: none takes a mirror of another
+	// trust. Empty is that of whoever lets all in.
+	Trust string
 	// First never waits for others' fetches to end.
 	First bool
 	Open  func() (mirror.Upstream, error)
@@ -233,7 +236,7 @@ func disagreeing(a, b Want) Want {
 func (s *Set) open(want union) *member {
 	options := Options{
 		Name: want.Name, Dir: filepath.Join(s.options.Dir, cmp.Or(want.Dir, want.ID)), Interval: s.options.Interval,
-		Timeout: s.options.Timeout, Slots: s.slots, Log: s.options.Log,
+		Timeout: s.options.Timeout, Trust: want.Trust, Slots: s.slots, Log: s.options.Log,
 	}
 	if want.First {
 		options.Slots = nil
