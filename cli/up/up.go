@@ -115,7 +115,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	identity, err := identityOfHub(f)
+	identity, identityFile, err := identityOfHub(f)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func run(ctx context.Context, o *options) error {
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
 		Plural: programs.Plural, Localkube: programs.Localkube, Agent: programs.Agent,
-		Reporter: reporter, Keys: f.Keys(), Confirmed: f.Confirmed(), Identity: identity,
+		Reporter: reporter, Keys: f.Keys(), Confirmed: f.Confirmed(), Identity: identity, IdentityFile: identityFile,
 		Seal: func(ctx context.Context, repo *workspace.Repo) error {
 			_, _, err := cryptocmd.Begin(ctx, f, repo)
 			return err
@@ -158,20 +158,25 @@ func run(ctx context.Context, o *options) error {
 	return show(f, result, o.dir)
 }
 
-// identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with. A file is read
-// by the hub itself.
-func identityOfHub(f *cmdutil.Factory) (text string, err error) {
+// identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with, or the file that
+// it names, which the hub reads itself.
+func identityOfHub(f *cmdutil.Factory) (text, file string, err error) {
 	switch f.Identities().Given() {
 	case identities.EnvText:
-		return f.Getenv(identities.EnvText), nil
+		return f.Getenv(identities.EnvText), "", nil
+	case identities.EnvFile:
+		if file, err = filepath.Abs(f.Getenv(identities.EnvFile)); err != nil {
+			return "", "", fmt.Errorf("find %s: %w", identities.EnvFile, err)
+		}
+		return "", file, nil
 	case identities.EnvFD:
-		return "", &ui.Err{
+		return "", "", &ui.Err{
 			Msg:   "the hub of this fleet cannot read " + identities.EnvFD,
 			Cause: "the hub stays when this command has ended, and the descriptor does not",
 			Fix:   "write the identity into a file that you alone can read, and name that in " + identities.EnvFile,
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // patience is how long a fleet may take to come up before it is said to hang. Slow machines take a few minutes.

@@ -113,12 +113,14 @@ func (f Fleet) Members() ([]string, error) {
 }
 
 func replaceFile(name string, text []byte, mode os.FileMode) error {
-	temp := name + ".new"
-	if err := os.WriteFile(temp, text, mode); err != nil {
+	if err := os.WriteFile(temporary(name), text, mode); err != nil {
 		return err
 	}
-	return os.Rename(temp, name)
+	return os.Rename(temporary(name), name)
 }
+
+// temporary is what a file is called while it is written.
+func temporary(name string) string { return name + ".new" }
 
 // Names of the parts of a local fleet.
 const (
@@ -222,8 +224,8 @@ func (f Fleet) Down(ctx context.Context, keep bool) error {
 	if err := f.processes().Shutdown(ctx); err != nil {
 		return err
 	}
-	if err := os.Remove(f.identityFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete identity of the hub: %w", err)
+	if err := f.forgetIdentity(); err != nil {
+		return err
 	}
 	if keep {
 		return nil
@@ -231,6 +233,16 @@ func (f Fleet) Down(ctx context.Context, keep bool) error {
 	for _, part := range []string{"clusters", "agents", "hub", "processes", "status.json", "logs"} {
 		if err := os.RemoveAll(filepath.Join(f.Dir, part)); err != nil {
 			return fmt.Errorf("delete local fleet: %w", err)
+		}
+	}
+	return nil
+}
+
+// forgetIdentity deletes what the hub was handed, also where an Up ended while it wrote that.
+func (f Fleet) forgetIdentity() error {
+	for _, name := range []string{f.identityFile(), temporary(f.identityFile())} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete identity of the hub: %w", err)
 		}
 	}
 	return nil

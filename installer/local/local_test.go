@@ -278,11 +278,38 @@ func TestTheHubIsHandedTheIdentityUntilTheFleetIsDown(t *testing.T) {
 			t.Errorf("its mode is %v", info.Mode())
 		}
 	}
+	killed := temporary(file) // what an up leaves that was killed while it wrote
+	if err := os.WriteFile(killed, []byte("AGE-SECRET-KEY-3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.Down(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("the fleet is down, and its hub's identity is still there: %v", err)
+	for _, name := range []string{file, killed} {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("the fleet is down, and its hub's identity is still in %s: %v", name, err)
+		}
+	}
+}
+
+// The hub went on with the identity of an earlier up, for its own file was named to it before any of the environment.
+func TestAFileThatThePersonNamesTakesThePlaceOfAnIdentityThatTheHubKept(t *testing.T) {
+	f := Fleet{Dir: t.TempDir()}
+	if err := os.Mkdir(f.hubDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := &bringUp{Fleet: f, Options: Options{Identity: "AGE-SECRET-KEY-1"}}
+	if _, err := before.handOverIdentity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "alice.txt")
+	b := &bringUp{Fleet: f, Options: Options{IdentityFile: own}}
+	args, err := b.handOverIdentity(t.Context())
+	if want := []string{"--identity", own}; err != nil || !slices.Equal(args, want) {
+		t.Errorf("arguments %q, %v; want %q", args, err, want)
+	}
+	if _, err := os.Stat(f.identityFile()); !os.IsNotExist(err) {
+		t.Errorf("the identity of the up before is still there: %v", err)
 	}
 }
 

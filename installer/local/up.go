@@ -42,6 +42,8 @@ type Options struct {
 	Confirmed trust.Store
 	// Identity is the text of the identity that the hub is to open credentials of sources with; empty: that of the Up before.
 	Identity string
+	// IdentityFile is one that the hub reads itself, in the place of any Identity. Its path is absolute.
+	IdentityFile string
 	// Seal begins to seal a repo that Up has just made; nil leaves it unsealed.
 	Seal func(ctx context.Context, repo *workspace.Repo) error
 	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
@@ -328,9 +330,13 @@ func (b *bringUp) renewToken(ctx context.Context) error {
 	return nil
 }
 
-// handOverIdentity leaves the person's identity in a file of the hub's, and names it in arguments. The environment does not come as
-// far: what is started gets no identity by it, and the supervisor of an earlier Up has another one.
+// handOverIdentity leaves the person's identity in a file of the hub's, and names it in arguments; or the person's own file, which
+// then is the only one. The environment does not come as far: what is started gets no identity by it, and the supervisor of an
+// earlier Up has another one.
 func (b *bringUp) handOverIdentity(ctx context.Context) (args []string, err error) {
+	if own := b.Options.IdentityFile; own != "" {
+		return []string{"--identity", own}, b.forgetIdentity()
+	}
 	file := b.identityFile()
 	kept, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
