@@ -100,12 +100,31 @@ func TestARestartThatFailedIsMadeByTheNextRunAndByNoneAfterIt(t *testing.T) {
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
-	is, err := kube.Resource(statefulSets).Namespace(hubkeys.Namespace).Get(t.Context(), "plural-hub", metav1.GetOptions{})
+	generation := func() int64 {
+		is, err := kube.Resource(statefulSets).Namespace(hubkeys.Namespace).Get(t.Context(), "plural-hub", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is.GetGeneration()
+	}
+	if generation() != 2 || pod(t, kube, "") != after {
+		t.Errorf("a run with nothing to do restarts the hub: it is of generation %d", generation())
+	}
+
+	// Replicas of another authority cannot be replaced one by one; this run ends before it restarts any.
+	rotated, err := hubkeys.Prepare(t.Context(), kube, hubkeys.Request{Rotate: []hubkeys.Part{hubkeys.Replicas}})
+	if err == nil {
+		err = rotated.Install(t.Context(), kube)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if is.GetGeneration() != 2 || pod(t, kube, "") != after {
-		t.Errorf("a run with nothing to do restarts the hub: it is of generation %d", is.GetGeneration())
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	pod(t, kube, after)
+	if generation() != 2 {
+		t.Error("with another authority replicas are replaced one after the other by the run after the one that made it")
 	}
 }
 

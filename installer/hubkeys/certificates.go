@@ -36,7 +36,7 @@ func (k *Keys) certify(anew bool, now func() time.Time) (made bool, err error) {
 	}
 	authority, err := tls.X509KeyPair(k.data[keyCACert], k.data[keyCAKey])
 	if anew || err != nil || !lasting(k.data[keyCACert], now()) {
-		k.together = k.old != nil && len(k.data[keyCACert]) > 0
+		k.otherAuthority = k.old != nil && len(k.data[keyCACert]) > 0
 		if authority, err = k.newAuthority(now()); err != nil {
 			return false, err
 		}

@@ -99,8 +99,8 @@ type Keys struct {
 	data map[string][]byte
 	old  *unstructured.Unstructured // nil: there is no Secret
 	made []Part
-	// together says that no replica that reads these keys gets on with one that read the former ones.
-	together bool
+	// otherAuthority says that no replica that reads these keys gets on with one that read the former ones.
+	otherAuthority bool
 }
 
 // String hides what they are.
@@ -133,7 +133,12 @@ func secrets() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 }
 
-const fieldManager = "plural-hubkeys"
+// Who writes the Secret, for the API server: another one with another authority of the replicas, so that a later run knows when that
+// was.
+const (
+	fieldManager     = "plural-hubkeys"
+	authorityManager = "plural-hubkeys-authority"
+)
 
 // Prepare reads what the cluster's hub is told, and adds to it. It changes nothing.
 func Prepare(ctx context.Context, kube dynamic.Interface, r Request) (*Keys, error) {
@@ -317,7 +322,11 @@ func (k *Keys) Install(ctx context.Context, kube dynamic.Interface) error {
 	if k.old == nil {
 		secret, err = client.Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 	} else {
-		secret, err = client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
+		manager := fieldManager
+		if k.otherAuthority {
+			manager = authorityManager
+		}
+		secret, err = client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: manager})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = ErrRace

@@ -34,12 +34,16 @@ func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
 	if err != nil {
 		return fmt.Errorf("look for the hub's replicas: %w", err)
 	}
-	written := k.written()
-	older := func(pod unstructured.Unstructured) bool { return !pod.GetCreationTimestamp().After(written) }
-	if !slices.ContainsFunc(running.Items, older) {
+	anyOlder := func(than time.Time) bool {
+		return slices.ContainsFunc(running.Items, func(pod unstructured.Unstructured) bool {
+			return !pod.GetCreationTimestamp().After(than)
+		})
+	}
+	written := k.written(fieldManager, authorityManager)
+	if !anyOlder(written) {
 		return nil
 	}
-	if k.together {
+	if anyOlder(k.written(authorityManager)) {
 		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, hub); err != nil {
 			return fmt.Errorf("restart the hub's replicas: %w", err)
 		}
@@ -60,14 +64,15 @@ func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
 	return nil
 }
 
-// written is when the Secret was last written from here, by the clock of the API server, which tells the age of pods too.
-func (k *Keys) written() time.Time {
+// written is when the Secret was last written by one of the managers, by the clock of the API server, which tells the age of pods
+// too.
+func (k *Keys) written(managers ...string) time.Time {
 	var last time.Time
 	if k.old == nil {
 		return last
 	}
 	for _, by := range k.old.GetManagedFields() {
-		if by.Manager == fieldManager && by.Time != nil && by.Time.After(last) {
+		if slices.Contains(managers, by.Manager) && by.Time != nil && by.Time.After(last) {
 			last = by.Time.Time
 		}
 	}
