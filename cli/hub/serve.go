@@ -173,7 +173,14 @@ func (o *serveOptions) readFiles() (err error) {
 		if o.Edits == nil {
 			return &ui.Err{Msg: "a signing key is for commits, and this hub makes none", Fix: "--edits, or leave out --signing-key"}
 		}
-		if o.Edits.SigningKey, err = os.ReadFile(o.signingKey); err != nil {
+		o.Edits.SigningKey, err = os.ReadFile(o.signingKey)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &ui.Err{
+				Msg: "no signing key in " + o.signingKey,
+				Fix: "ssh-keygen -t ed25519 -N '' -f " + o.signingKey + "; for a hub in a cluster run plural up --context once more",
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("read signing key: %w", err)
 		}
 	}

@@ -354,6 +354,26 @@ func TestEveryKindOfHubIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 	}
 }
 
+// A pod waits without end for a volume of a key that is not there, and a hub that never starts does not say what it lacks.
+func TestAHubStartsToSayThatItsSecretHasNoSigningKey(t *testing.T) {
+	objects, err := chart(t, "hub", values{"edits": true, "repo": values{"url": "https://git.example.com/fleet.git", "keys": []any{stranger}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		volumes, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "volumes")
+		for _, volume := range volumes {
+			if v := volume.(values); v["name"] == "signing" {
+				if optional, _, _ := unstructured.NestedBool(v, "secret", "optional"); !optional {
+					t.Errorf("its pods wait for %v", v)
+				}
+				return
+			}
+		}
+	}
+	t.Error("the key is mounted nowhere")
+}
+
 func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) {
 	c := newCluster(t)
 	choices := []choice{
