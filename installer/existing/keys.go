@@ -108,9 +108,14 @@ func (u *up) hub(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
+	text := "as they were"
 	if u.keys.Changed() {
 		if err := u.keys.Install(ctx, u.kube); err != nil {
 			return "", err
+		}
+		text = hubkeys.Namespace + "/" + hubkeys.SecretName
+		for _, part := range u.keys.Made() {
+			text += ", new " + string(part)
 		}
 	}
 	if err := u.keys.Restart(ctx, u.kube); err != nil { // most of it is read when the hub starts
@@ -127,7 +132,7 @@ func (u *up) hub(ctx context.Context) (string, error) {
 		}
 	}
 	if u.editor == nil {
-		return "", nil
+		return text, nil
 	}
 	recipient, err := u.keys.Recipient()
 	if err != nil {
@@ -146,11 +151,11 @@ func (u *up) hub(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if plan.Empty() {
-		return "as they were", nil
+		return text, nil
 	}
 	if _, err := plan.Apply(ctx, ""); err != nil {
 		return "", err
 	}
 	_, err = u.repo.Push(ctx)
-	return hubkeys.Namespace + "/" + hubkeys.SecretName, err
+	return text, err
 }

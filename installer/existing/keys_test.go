@@ -128,6 +128,22 @@ func TestARestartThatFailedIsMadeByTheNextRunAndByNoneAfterIt(t *testing.T) {
 	}
 }
 
+func TestARunSaysWhichKeysOfTheHubItMade(t *testing.T) {
+	cluster := kubetest.Start(t)
+	u := &up{kube: cluster.Dynamic}
+	text, err := u.hub(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, hubkeys.Namespace, hubkeys.SecretName)
+	if want := "plural-system/plural-hub, new token, new identity, new hook-secret, new signing-key, new replicas"; text != want {
+		t.Errorf("it says %q, want %q", text, want)
+	}
+	if text, err = u.hub(t.Context()); err != nil || text != "as they were" {
+		t.Errorf("the next one says %q, %v", text, err)
+	}
+}
+
 // pod waits for the hub's, another than the former, and gives its UID.
 func pod(t *testing.T, kube dynamic.Interface, former string) string {
 	t.Helper()
