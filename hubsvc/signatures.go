@@ -69,16 +69,22 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: what the hub committed it on: %w", gitsource.ErrUndecided, err)
+		return undecided("what the hub committed it on", err)
 	}
 	return verdict
+}
+
+// undecided is for what cannot be read now, or not within bounds: that says nothing against a commit. Were it a verdict, it would be
+// remembered, and the branch could be moved back behind a commit that is good.
+func undecided(what string, err error) error {
+	return fmt.Errorf("%w: %s: %w", gitsource.ErrUndecided, what, err)
 }
 
 // tip judges what the hub is about to commit on: a commit of its own would vouch for it.
 func (s *signatures) tip(ctx context.Context, tip *workspace.Tip) error {
 	o, err := tip.Signed(tip.ID)
 	if err != nil {
-		return err
+		return undecided("the newest commit", err)
 	}
 	if _, err := s.people.Git(o); err == nil {
 		return nil
@@ -91,7 +97,7 @@ func (s *signatures) tip(ctx context.Context, tip *workspace.Tip) error {
 func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, from signed.Object) error {
 	past, err := tip.Past()
 	if err != nil {
-		return err
+		return undecided("the branch's history", err)
 	}
 	top := ""
 	for _, p := range past {
@@ -100,7 +106,7 @@ func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, fr
 			continue // pushed since
 		}
 		if err != nil {
-			return err
+			return undecided("the hub's commits", err)
 		}
 		if top == "" {
 			top = p.ID
@@ -127,7 +133,7 @@ func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, fr
 func (s *signatures) covered(ctx context.Context, tip *workspace.Tip, from, to string) error {
 	changes, err := commits.Of(tip.Objects()).Changes(ctx, from, to, commits.Scope{})
 	if err != nil {
-		return err
+		return undecided("what the hub's commits change", err)
 	}
 	for _, c := range changes {
 		if !fleet.Document(c.Path) {
@@ -138,11 +144,11 @@ func (s *signatures) covered(ctx context.Context, tip *workspace.Tip, from, to s
 		}
 		before, err := blob(tip, c.Before.Hash)
 		if err != nil {
-			return err
+			return undecided("what the hub's commits change", err)
 		}
 		after, err := blob(tip, c.After.Hash)
 		if err != nil {
-			return err
+			return undecided("what the hub's commits change", err)
 		}
 		if err := amend.Only(c.Path, before, after); err != nil {
 			return fmt.Errorf("the hub's commits since %.12s change what its key does not cover: %w", from, err)

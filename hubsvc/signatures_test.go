@@ -188,6 +188,17 @@ func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
 	if err := h.check(t.Context(), own); err != nil {
 		t.Fatalf("the hub's own commit: %v", err)
 	}
+	ending, end := context.WithCancel(t.Context())
+	h.look = func(_ context.Context, depth int, judge func(*workspace.Tip) error) error {
+		return look(t.Context(), depth, func(tip *workspace.Tip) error {
+			end()
+			return judge(tip)
+		})
+	}
+	if err := h.check(ending, own); !errors.Is(err, gitsource.ErrUndecided) {
+		t.Errorf("when time is up while it is judged: %v", err)
+	}
+	h.look = look
 	put := func(text string) string {
 		return strings.TrimSpace(walktest.Feed(t, o.work, text, "hash-object", "-t", "commit", "-w", "--stdin", "--literally"))
 	}
@@ -200,6 +211,10 @@ func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
 			return top
 		},
 		"the same without its signature": func() string { return put(string(own.Payload)) },
+		"one on a commit that only git reads": func() string {
+			bad := put("tree " + o.git(o.work, "rev-parse", done.Commit+"^{tree}") + "\nparent " + done.Commit + "\nparent none\n")
+			return o.git(o.work, "commit-tree", done.Commit+"^{tree}", "-p", bad, "-m", "sound")
+		},
 		"one that says two things": func() string {
 			return put(strings.Replace(commit, "parent ", "tree "+strings.Repeat("0", 40)+"\nparent "+done.Commit+"\nparent ", 1))
 		},

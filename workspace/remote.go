@@ -148,7 +148,8 @@ type Past struct {
 	Merge bool
 }
 
-// Past are the commits of the branch, the tip first, along first parents and as far as was asked for.
+// Past are the commits of the branch, the tip first, along first parents and as far as was asked for. It ends before what is no
+// commit, which anybody who may push can put below their own, as it does where the history is cut.
 func (t *Tip) Past() ([]Past, error) {
 	var list []Past
 	for c := t.head.commit; ; {
@@ -161,8 +162,8 @@ func (t *Tip) Past() ([]Past, error) {
 			return list, nil
 		}
 		next, err := t.head.git.CommitObject(c.ParentHashes[0])
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return list, nil // the history was cut here
+		if errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, object.ErrMalformedCommit) {
+			return list, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read commit %s: %w", past.Parent, err)
