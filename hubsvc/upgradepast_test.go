@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/hubsvc/upgrade"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/renew"
 )
 
@@ -69,7 +71,7 @@ func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t)
 			o.push(map[string]string{"a": "1"})
-			h := &hub{Options: Options{Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions)}, signatures: tt.signatures}
+			h := &hub{Options: Options{Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions), Log: slog.New(slog.DiscardHandler)}, signatures: tt.signatures}
 			h.reaching.editing = semaphore.NewWeighted(1)
 			remote := &workspace.Remote{URL: o.url(), Branch: "main", Dir: t.TempDir(), Sign: tt.sign}
 			proposal := workspace.Proposal{By: author(tt.by), To: "plural/upgrade/web-1.1.0"}
@@ -82,8 +84,14 @@ func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 			if got, err := h.wrote(t.Context(), proposal.To, tip); err != nil || got != tt.want {
 				t.Errorf("wrote: %v, %v", got, err)
 			}
-			if got, err := h.wrote(t.Context(), proposal.To, strings.Repeat("0", 40)); err != nil || got {
-				t.Errorf("another tip than the one that is there: %v, %v", got, err)
+			listed := &proposals{tips: map[string]string{proposal.To: strings.Repeat("0", 40)}, own: map[string]bool{}}
+			branch := listed.of(t.Context(), h, new(fleet.Fleet))
+			if got, there := branch(proposal.To); !there || !got.Unread {
+				t.Errorf("a branch that has left the tip that was listed: %+v, %v", got, there)
+			}
+			listed.tips[proposal.To] = tip
+			if got, there := branch(proposal.To); !there || got != (upgrade.Branch{Own: tt.want}) {
+				t.Errorf("it is read again: %+v, %v", got, there)
 			}
 		})
 	}

@@ -438,10 +438,10 @@ func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) func(name st
 		if !known {
 			var err error
 			if own, err = h.wrote(ctx, name, tip); err != nil {
-				h.Log.Warn("a proposal's branch cannot be read; it does not count as the hub's", "branch", name, "error", err)
-			} else {
-				p.own[tip] = own
+				h.Log.Warn("a proposal's branch cannot be read; what it is for waits", "branch", name, "error", err)
+				return upgrade.Branch{Unread: true}, true
 			}
+			p.own[tip] = own
 		}
 		return upgrade.Branch{URL: p.urls[name], Own: own}, true
 	}
@@ -461,17 +461,21 @@ func (p *proposals) list(ctx context.Context, h *hub) error {
 }
 
 // wrote says whether the hub made the tip of a branch: by its signature where it has a key, or else by what the commit says of itself.
+// Of a tip that the branch has left, or that the server does not know yet, nobody can say.
 func (h *hub) wrote(ctx context.Context, branch, tip string) (own bool, err error) {
 	err = h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
 		at := *remote
 		at.Branch = branch
 		return at.Look(ctx, 1, func(t *workspace.Tip) error {
+			if t.ID != tip {
+				return fmt.Errorf("it is at %.12s, and was listed at %.12s", t.ID, tip)
+			}
 			past, err := t.Past()
 			if err != nil {
 				return err
 			}
 			_, moved := upgrade.Past(t.ID, past[0].Message, past[0].Time)
-			own = t.ID == tip && moved && past[0].By == author(self)
+			own = moved && past[0].By == author(self)
 			if s := h.signatures; own && s != nil && s.own != nil {
 				o, err := t.Signed(t.ID)
 				if err != nil {

@@ -166,6 +166,9 @@ func branch(unit []*standing) string {
 func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
 	if a.Branch != "" && d.Branch != nil {
 		branch, there := d.Branch(a.Branch)
+		if branch.Unread {
+			return []v1.UpgradeReason{{Code: v1.ReasonBehind, Message: "branch " + a.Branch + " is there, and cannot be read now"}}
+		}
 		if there && !branch.Own {
 			return []v1.UpgradeReason{{
 				Code: v1.ReasonPlan, Message: "branch " + a.Branch + " is there, and its newest commit is not the hub's",

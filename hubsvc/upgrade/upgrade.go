@@ -64,6 +64,8 @@ type Branch struct {
 	URL string
 	// Own says that the hub made its newest commit: whoever may push branches can call one so.
 	Own bool
+	// Unread says that nobody knows now who made it.
+	Unread bool
 }
 
 // Change is one installation's move.

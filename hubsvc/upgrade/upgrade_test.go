@@ -312,6 +312,11 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
 			w.branches = map[string]upgrade.Branch{"plural/upgrade/web-1.1.0": {URL: "https://github.com/x/y/pull/1", Own: true}}
 		}, "web 1.0.0 -> 1.1.0: proposed\n  review: branch plural/upgrade/web-1.1.0 waits for somebody to merge it\n"},
+		"a branch that cannot be read": {func(w *world) {
+			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0",
+				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
+			w.branches = map[string]upgrade.Branch{"plural/upgrade/web-1.1.0": {Unread: true}}
+		}, "web 1.0.0 -> 1.1.0: waiting\n  behind: branch plural/upgrade/web-1.1.0 is there, and cannot be read now\n"},
 		"it cannot be put together": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
 			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {
