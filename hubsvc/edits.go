@@ -157,28 +157,37 @@ func author(name string) workspace.Author {
 
 // commit makes a commit in the installation repo, and has the hub look at it. It returns the tip when the plan changes nothing.
 func (h *hub) commit(ctx context.Context, p workspace.Proposal, plan func(*workspace.Tip) (*workspace.Plan, error)) (commit string, err error) {
-	if s := h.signatures; s != nil && s.people != nil {
+	s := h.signatures
+	if s != nil && s.people != nil {
 		p.Depth = historyDepth
-		free := plan
-		plan = func(tip *workspace.Tip) (*workspace.Plan, error) {
-			if err := s.tip(ctx, tip); err != nil {
-				h.Log.Warn("the hub does not commit on what it does not believe", "commit", tip.ID, "error", err)
-				return nil, &amend.Error{
-					Message: "the newest commit of the installation repo is signed by nobody whom the hub believes",
-					Fix:     "sign it, or take it back: plural status",
-				}
-			}
-			return free(tip)
-		}
 	}
 	err = h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
-		commit, err = remote.Propose(ctx, p, plan)
+		commit, err = remote.Propose(ctx, p, func(tip *workspace.Tip) (*workspace.Plan, error) {
+			if s != nil && s.people != nil {
+				if err := s.tip(ctx, tip); err != nil {
+					h.Log.Warn("the hub does not commit on what it does not believe", "commit", tip.ID, "error", err)
+					return nil, unbelieved(err)
+				}
+			}
+			return plan(tip)
+		})
 		return err
 	})
 	if err == nil {
 		h.replica.hint(h.planner.upstreams.own.ID)
 	}
 	return commit, err
+}
+
+// unbelieved is what people are told of a tip that the hub does not commit on. What could not be judged now is no verdict on it.
+func unbelieved(err error) error {
+	if errors.Is(err, gitsource.ErrUndecided) {
+		return err
+	}
+	return &amend.Error{
+		Message: "the newest commit of the installation repo is signed by nobody whom the hub believes",
+		Fix:     "sign it, or take it back: plural status",
+	}
 }
 
 // cloning works on the installation repo where it lies. There is one at a time: each needs a clone, and a hub that was killed has
@@ -197,9 +206,11 @@ func (h *hub) cloning(ctx context.Context, work func(context.Context, *workspace
 	return work(ctx, h.remote(dir))
 }
 
-// look shows the branch as it is now, and changes nothing.
-func (h *hub) look(ctx context.Context, depth int, look func(*workspace.Tip) error) error {
-	return h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error { return remote.Look(ctx, depth, look) })
+// look shows the branch as it is now, and changes nothing. The context that it gives ends with the time that it has.
+func (h *hub) look(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error {
+	return h.cloning(ctx, func(ctx context.Context, remote *workspace.Remote) error {
+		return remote.Look(ctx, depth, func(tip *workspace.Tip) error { return look(ctx, tip) })
+	})
 }
 
 // remote is the installation repo, with the credentials for writing to it and no others.

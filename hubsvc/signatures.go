@@ -26,11 +26,11 @@ type signatures struct {
 	own     *signed.Signer
 	ownKeys *signed.Keys
 	// look shows the branch as it is now, with some of its history.
-	look func(ctx context.Context, depth int, look func(*workspace.Tip) error) error
+	look func(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error
 }
 
 // newSignatures is nil where every commit is believed and none is signed.
-func newSignatures(o *Options, look func(ctx context.Context, depth int, look func(*workspace.Tip) error) error) (*signatures, error) {
+func newSignatures(o *Options, look func(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error) (*signatures, error) {
 	signs := o.Edits != nil && len(o.Edits.SigningKey) > 0
 	if len(o.RepoKeys) == 0 && !signs {
 		return nil, nil
@@ -64,7 +64,7 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 		return err
 	}
 	var verdict error
-	err = s.look(ctx, historyDepth, func(tip *workspace.Tip) error {
+	err = s.look(ctx, historyDepth, func(ctx context.Context, tip *workspace.Tip) error {
 		verdict = s.checkHubCommits(ctx, tip, o)
 		return nil
 	})
@@ -125,8 +125,10 @@ func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, fr
 	if top == "" {
 		return fmt.Errorf("%w: the branch has moved on", gitsource.ErrUndecided)
 	}
-	return fmt.Errorf("%w: the last %d commits are the hub's own: somebody has to sign one: git commit --allow-empty -S",
-		gitsource.ErrUndecided, len(past))
+	return fmt.Errorf("%w: %w", gitsource.ErrUndecided, &amend.Error{
+		Message: fmt.Sprintf("the last %d commits of the installation repo are the hub's own", len(past)),
+		Fix:     "somebody has to sign one: git commit --allow-empty -S",
+	})
 }
 
 // covered wants the hub's commits since one of a person to change what the hub may, and nothing else.

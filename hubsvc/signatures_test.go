@@ -112,6 +112,24 @@ func TestAHubVouchesForNoCommitThatNobodySigned(t *testing.T) {
 	until(t, "what ann signed on top is served", func() bool { return hub.hinted().Commit.ID == good })
 }
 
+// Only what is known of a tip is told as a verdict on it.
+func TestPeopleAreToldWhyTheHubDoesNotCommit(t *testing.T) {
+	hub, o, _, _, own := signingHub(t)
+	tip := o.git(o.work, "rev-parse", "HEAD")
+	o.signs(own)
+	for i := range historyDepth {
+		tip = o.git(o.work, "commit-tree", "-S", tip+"^{tree}", "-p", tip, "-m", fmt.Sprint(i))
+	}
+	o.git(o.work, "push", "-q", "origin", tip+":main")
+	code, _, refused := hub.edit("suspend", "web", v1.EditRequest{})
+	if code != http.StatusConflict || !strings.Contains(refused.Message, "the last 100 commits") || !strings.Contains(refused.Fix, "--allow-empty -S") {
+		t.Errorf("the hub's own commits alone: %d %+v", code, refused)
+	}
+	if err := unbelieved(fmt.Errorf("%w: timeout", gitsource.ErrUndecided)); strings.Contains(err.Error(), "signed by nobody") {
+		t.Errorf("what could not be judged: %v", err)
+	}
+}
+
 // Whoever has the hub's key, and may push, can do with it what the hub is for, and deploy nothing.
 func TestTheHubsKeyCoversWhatTheHubMayChangeAndNothingElse(t *testing.T) {
 	eve, _ := agent(t, "a")
@@ -177,9 +195,9 @@ func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(ctx context.Context, depth int, look func(*workspace.Tip) error) error {
+	look := func(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error {
 		remote := &workspace.Remote{URL: o.bare, Branch: "main", Dir: t.TempDir()}
-		return remote.Look(ctx, depth, look)
+		return remote.Look(ctx, depth, func(tip *workspace.Tip) error { return look(ctx, tip) })
 	}
 	h, err := newSignatures(&opts, look)
 	if err != nil {
@@ -188,15 +206,15 @@ func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
 	if err := h.check(t.Context(), own); err != nil {
 		t.Fatalf("the hub's own commit: %v", err)
 	}
-	ending, end := context.WithCancel(t.Context())
-	h.look = func(_ context.Context, depth int, judge func(*workspace.Tip) error) error {
-		return look(t.Context(), depth, func(tip *workspace.Tip) error {
+	h.look = func(ctx context.Context, depth int, judge func(context.Context, *workspace.Tip) error) error {
+		return look(ctx, depth, func(ctx context.Context, tip *workspace.Tip) error {
+			ended, end := context.WithCancel(ctx)
 			end()
-			return judge(tip)
+			return judge(ended, tip)
 		})
 	}
-	if err := h.check(ending, own); !errors.Is(err, gitsource.ErrUndecided) {
-		t.Errorf("when time is up while it is judged: %v", err)
+	if err := h.check(t.Context(), own); !errors.Is(err, gitsource.ErrUndecided) {
+		t.Errorf("when the time of the look is up: %v", err)
 	}
 	h.look = look
 	put := func(text string) string {

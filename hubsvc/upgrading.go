@@ -374,7 +374,7 @@ func (y *history) read(ctx context.Context, h *hub, commit string) error {
 		return nil
 	}
 	var past []upgrade.Move
-	err := h.look(ctx, historyDepth, func(tip *workspace.Tip) error {
+	err := h.look(ctx, historyDepth, func(_ context.Context, tip *workspace.Tip) error {
 		if tip.ID != commit {
 			return errMoved
 		}
