@@ -241,17 +241,10 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 		if id = next.String(); err != nil || next == tip.head.commit.Hash {
 			return err
 		}
-		if p.To != "" { // one that the commit comes out of would be moved on
-			tips, err := r.Branches(ctx, p.To)
-			if err != nil {
-				return err
-			}
-			if at, there := tips[p.To]; there {
-				return &PushError{Branch: p.To, Cause: fmt.Errorf("%w, at %.12s, and is left as it is", ErrBranchExists, at)}
-			}
+		if p.To != "" {
+			return r.pushNew(ctx, auth, tip, next, p.To)
 		}
-		branch := plumbing.NewBranchReferenceName(cmp.Or(p.To, r.Branch))
-		spec := config.RefSpec(id + ":" + branch.String())
+		spec := config.RefSpec(id + ":" + plumbing.NewBranchReferenceName(r.Branch).String())
 		push := &git.PushOptions{Auth: auth, RefSpecs: []config.RefSpec{spec}, CABundle: r.Credentials.CA}
 		if err := tip.head.git.PushContext(ctx, push); err != nil {
 			return &refusal{tip.ID, err}
@@ -262,6 +255,30 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 		return "", err
 	}
 	return id, nil
+}
+
+// pushNew pushes a commit as a branch that is not there: one that the commit comes out of would be moved on by a plain push. It is
+// git push --force-with-lease=BRANCH: with nothing expected, for which go-git wants a ref that it pushes, and one that says what is
+// expected at the remote.
+func (r *Remote) pushNew(ctx context.Context, auth transport.AuthMethod, tip *Tip, commit plumbing.Hash, name string) error {
+	const proposed = "refs/plural/proposed"
+	expected := plumbing.NewRemoteReferenceName(git.DefaultRemoteName, proposed)
+	for _, ref := range []*plumbing.Reference{plumbing.NewHashReference(proposed, commit), plumbing.NewHashReference(expected, plumbing.ZeroHash)} {
+		if err := tip.head.git.Storer.SetReference(ref); err != nil {
+			return fmt.Errorf("write %q: %w", ref.Name(), err)
+		}
+	}
+	spec := config.RefSpec(proposed + ":" + plumbing.NewBranchReferenceName(name).String())
+	refused := tip.head.git.PushContext(ctx, &git.PushOptions{
+		Auth: auth, RefSpecs: []config.RefSpec{spec}, CABundle: r.Credentials.CA, ForceWithLease: new(git.ForceWithLease),
+	})
+	if refused == nil {
+		return nil
+	}
+	if tips, err := r.Branches(ctx, name); err == nil && tips[name] != "" {
+		return &PushError{Branch: name, Cause: fmt.Errorf("%w, at %.12s, and is left as it is", ErrBranchExists, tips[name])}
+	}
+	return &refusal{tip.ID, refused}
 }
 
 // clone shows the tip of this moment in a clone that lasts as long as the look.

@@ -2,7 +2,11 @@ package workspace_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,6 +244,33 @@ func TestAProposalNeverMovesABranchThatIsThere(t *testing.T) {
 		return &workspace.Plan{Files: map[string][]byte{"a.yaml": []byte("2")}, Message: "two"}, nil
 	})
 	if pushed := (*workspace.PushError)(nil); !errors.As(err, &pushed) || !errors.Is(err, workspace.ErrBranchExists) || !strings.Contains(err.Error(), "is there already, at "+before[:12]) {
+		t.Errorf("error is %v", err)
+	}
+	if got := u.git(u.bare, "rev-parse", "plural/upgrade/a"); got != before {
+		t.Errorf("somebody's branch is at %s", got)
+	}
+}
+
+func TestAProposalNeverMovesABranchThatAppearsBeforeItIsPushed(t *testing.T) {
+	u := newUpstream(t, map[string]string{"a.yaml": "1"})
+	before := u.git(u.bare, "rev-parse", "main")
+	u.git(u.bare, "config", "http.receivePack", "true")
+	backend := &cgi.Handler{
+		Path: needs.Program(t, "git", "git"), Args: []string{"http-backend"}, Dir: u.bare, InheritEnv: []string{"PATH"}, Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(u.bare), "GIT_HTTP_EXPORT_ALL=1"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("service") == "git-receive-pack" { // a push begins
+			u.git(u.bare, "branch", "-f", "plural/upgrade/a", before)
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	remote := &workspace.Remote{URL: server.URL + "/origin.git", Branch: "main", Dir: t.TempDir()}
+	_, err := remote.Propose(t.Context(), workspace.Proposal{To: "plural/upgrade/a"}, func(*workspace.Tip) (*workspace.Plan, error) {
+		return &workspace.Plan{Files: map[string][]byte{"a.yaml": []byte("2")}, Message: "two"}, nil
+	})
+	if !errors.Is(err, workspace.ErrBranchExists) {
 		t.Errorf("error is %v", err)
 	}
 	if got := u.git(u.bare, "rev-parse", "plural/upgrade/a"); got != before {
