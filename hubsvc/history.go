@@ -189,7 +189,8 @@ func (h *hub) history(ctx context.Context, service string, q paging.Query) (*v1.
 		return nil, err
 	}
 	steps := plan.steps(past, scope)
-	if _, known := plan.desired.Fleet.Service(service); service != "" && !known && len(steps) == 0 {
+	made := func(s step) bool { return len(s.all) > 0 } // others may be of any service, also of one that never was
+	if _, known := plan.desired.Fleet.Service(service); service != "" && !known && !slices.ContainsFunc(steps, made) {
 		return nil, &api.Refused{Status: http.StatusNotFound, Message: "no service " + strconv.Quote(service), Fix: "plural service list"}
 	}
 	out := &v1.List[v1.Revision]{}
@@ -264,14 +265,17 @@ func (p *plan) steps(past []commits.Revision, scope commits.Scope) []step {
 	for i := range past {
 		r := &past[i]
 		files := within(r.Files, scope)
-		incomplete := r.Incomplete || r.LeftOut > 0 // what is not known by name may be in the scope
-		if len(files) == 0 && !incomplete {
+		incomplete, unnamed := r.Incomplete, r.LeftOut
+		if scope != (commits.Scope{}) { // what is not known by name may be in the scope
+			incomplete, unnamed = r.Incomplete || r.LeftOut > 0, 0
+		}
+		if len(files) == 0 && unnamed == 0 && !incomplete {
 			continue
 		}
 		at := r.Time
 		s := step{number: int64(i), all: files, Revision: v1.Revision{
 			Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &at}, Email: r.Email,
-			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0), Incomplete: incomplete,
+			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0) + unnamed, Incomplete: incomplete,
 			Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
 		}}
 		switch {

@@ -2,6 +2,7 @@ package hubsvc
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/internal/paging"
 	commits "github.com/pluralsh/plural/workspace/history"
 )
@@ -218,5 +220,29 @@ func TestACommitOfMoreThanIsKnownByNameIsPartOfEveryHistory(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"c": true, "b": true, "a": false}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestFilesThatAreNotKnownByNameAreCountedWhereEverythingIsTold(t *testing.T) {
+	past := []commits.Revision{{ID: "a", Files: make([]string, shownFiles+1), LeftOut: 5}, {ID: "b", LeftOut: 5}}
+	steps := (&plan{}).steps(past, commits.Scope{})
+	if len(steps) != 2 || steps[0].LeftOut != 6 || steps[1].LeftOut != 5 || steps[0].Incomplete || steps[1].Incomplete {
+		t.Errorf("%+v", steps)
+	}
+}
+
+func TestACommitOfMoreThanIsKnownByNameMakesNoServiceThatNeverWas(t *testing.T) {
+	h := &hub{planner: new(planner)}
+	h.planner.current.Store(new(plan))
+	h.reaching.past = newChronicle("")
+	for _, tt := range []struct {
+		files []string
+		found bool
+	}{{nil, false}, {[]string{"services/gone.yaml"}, true}} {
+		h.reaching.past.keep([]commits.Revision{{Files: tt.files, LeftOut: 1}}, "", time.Now())
+		list, err := h.history(t.Context(), "gone", paging.Query{})
+		if refused := new(api.Refused); tt.found != (err == nil) || !tt.found && (!errors.As(err, &refused) || refused.Status != http.StatusNotFound) {
+			t.Errorf("%q: %+v, %v", tt.files, list, err)
+		}
 	}
 }
