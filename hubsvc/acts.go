@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/addrlimit"
 )
 
@@ -26,7 +27,7 @@ const (
 	eachAct    = time.Second / 20
 )
 
-// maxSaid bounds what a record repeats of what a client says, in bytes.
+// maxSaid bounds what a record repeats of what a client says, in bytes as they are written.
 const maxSaid = 512
 
 // recorded writes down what people have the hub do by way of /v1, before it is done and after. What is asked of a cluster has
@@ -98,12 +99,7 @@ func unwritten(w http.ResponseWriter) {
 	})
 }
 
-func said(text string) string {
-	if len(text) <= maxSaid {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSaid], "") + "..."
-}
+func said(text string) string { return kubeapi.Clip(text, maxSaid) }
 
 // noted is an answer whose status is remembered.
 type noted struct {

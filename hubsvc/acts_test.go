@@ -2,6 +2,7 @@ package hubsvc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -120,8 +121,28 @@ func TestWhatOnePersonHasDoneDoesNotFillTheRecord(t *testing.T) {
 	if records := end(); len(records) != 20 {
 		t.Errorf("%d records", len(records))
 	}
-	if line := 1000; 2*actsAtOnce*line > 64<<20 || 2*line*int(24*time.Hour/eachAct) > 4<<30 {
-		t.Error("what one person may have done fills more than a file at once, or all of them within hours")
+}
+
+func TestTheLongestRecordsOfOnePersonLeaveRoomForEverybodyElses(t *testing.T) {
+	h, token, end := recording(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/"+strings.Repeat("a", 8<<10), nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("User-Agent", strings.Repeat(`"`, 8<<10))
+	r.Header.Set("X-Forwarded-For", strings.Repeat(`"`, 8<<10))
+	h.recorded(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	longest := 0
+	for _, record := range end() {
+		line, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, len(line))
+	}
+	if once := 2 * actsAtOnce * longest; longest < 3*maxSaid || once > audit.FileBytes*audit.Files/8 {
+		t.Errorf("records of %d bytes: what one person may have done at once takes %d of %d", longest, once, audit.FileBytes*audit.Files)
+	}
+	if filled := time.Duration(audit.FileBytes*audit.Files/(2*longest)) * eachAct; filled < 3*time.Hour {
+		t.Errorf("records of %d bytes: what one person may have done fills all files within %s", longest, filled)
 	}
 }
 

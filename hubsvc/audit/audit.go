@@ -94,11 +94,17 @@ var (
 	errClosed = errors.New("it is closed")
 )
 
+// What is kept, unless Options say otherwise: files of so many bytes, and so many of them.
+const (
+	FileBytes = 64 << 20
+	Files     = 16
+)
+
 // Options are what a log needs.
 type Options struct {
 	// Dir is the log's folder, made when it is not there.
 	Dir string
-	// MaxBytes is how long a file gets before the next one is begun, Keep how many of them stay. Zero means 64 MiB, and 16.
+	// MaxBytes is how long a file gets before the next one is begun, Keep how many of them stay. Zero means FileBytes, and Files.
 	MaxBytes int64
 	Keep     int
 	// Queue bounds the records that are not written yet, Recent those that are kept in memory. Zero means 8192, and 4096.
@@ -112,8 +118,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	set(&o.MaxBytes, 64<<20)
-	set(&o.Keep, 16)
+	set(&o.MaxBytes, FileBytes)
+	set(&o.Keep, Files)
 	set(&o.Queue, 8192)
 	set(&o.Recent, 4096)
 	set(&o.Wait, 2*time.Second)

@@ -136,27 +136,27 @@ func (x *exchange) describe(a asked) {
 	x.record = Record{
 		Time: x.began, ID: x.id, Stage: stageEnd, Decision: decisionAllowed,
 		Person: a.who.Name, Groups: a.who.Groups, Operator: a.who.Operator, Credential: a.who.Credential,
-		Verb: clip(strings.ToLower(a.request.Method), maxName),
+		Verb: Clip(strings.ToLower(a.request.Method), maxName),
 	}
 	if a.known {
 		x.record.Cluster = a.cluster
 	}
 	path, _, _ := strings.Cut(a.target, "?")
-	x.record.Path = clip(path, maxPath)
+	x.record.Path = Clip(path, maxPath)
 	x.record.sender(a.request)
 }
 
 func (x *exchange) describeQuery() {
 	q, r := x.query, &x.record
-	r.Verb, r.Group, r.Resource, r.Subresource = q.Verb, clip(q.Group, maxName), clip(q.Kind, maxName), clip(q.Subresource, maxName)
-	r.Namespace, r.Name = clip(q.Namespace, maxName), clip(q.Name, maxName)
+	r.Verb, r.Group, r.Resource, r.Subresource = q.Verb, Clip(q.Group, maxName), Clip(q.Kind, maxName), Clip(q.Subresource, maxName)
+	r.Namespace, r.Name = Clip(q.Namespace, maxName), Clip(q.Name, maxName)
 	r.Must = changes(q)
 }
 
 // refused writes down a request that got no place.
 func (x *exchange) refused(ctx context.Context, decision string, refusal *apierrors.StatusError) {
 	status := &refusal.ErrStatus
-	x.record.Decision, x.record.Status, x.record.Cause = decision, int(status.Code), clip(status.Message, maxPath)
+	x.record.Decision, x.record.Status, x.record.Cause = decision, int(status.Code), Clip(status.Message, maxPath)
 	x.record.Duration = x.p.Now().Sub(x.began)
 	x.record.Must = false // nothing happens
 	x.p.metrics.answered(x.class, int(status.Code))
@@ -174,7 +174,7 @@ func (x *exchange) end(ctx context.Context, cause error) {
 	r := &x.record
 	r.BytesIn, r.BytesOut, r.Duration = x.in.Load(), x.out.Load(), x.p.Now().Sub(x.began)
 	if r.Cause = "done"; cause != nil {
-		r.Cause = clip(cause.Error(), maxPath)
+		r.Cause = Clip(cause.Error(), maxPath)
 		x.p.metrics.ends.WithLabelValues(causeLabel(cause)).Inc()
 	}
 	x.p.metrics.ended(x.class, r)

@@ -71,13 +71,13 @@ const (
 const (
 	maxAgent     = 256
 	maxForwarded = 256
-	maxPath      = 2048
+	maxPath      = 512
 	maxName      = 256
 )
 
-// clip bounds what a client says, by the bytes that it takes in a record: there a quotation mark has two, and what is not
+// Clip bounds what a client says, by the bytes that it takes in a record: there a quotation mark has two, and what is not
 // printed as it is has six or twelve.
-func clip(s string, most int) string {
+func Clip(s string, most int) string {
 	left := most
 	for at, r := range s {
 		switch {
@@ -107,8 +107,8 @@ func (r *Record) sender(from *http.Request) {
 		host = from.RemoteAddr
 	}
 	r.Source = host
-	r.Forwarded = clip(strings.Join(from.Header["X-Forwarded-For"], ", "), maxForwarded)
-	r.UserAgent = clip(from.UserAgent(), maxAgent)
+	r.Forwarded = Clip(strings.Join(from.Header["X-Forwarded-For"], ", "), maxForwarded)
+	r.UserAgent = Clip(from.UserAgent(), maxAgent)
 	if id := from.Header.Get("X-Request-Id"); clientID.MatchString(id) {
 		r.ClientID = id
 	}

@@ -67,11 +67,11 @@ func TestWhatClientsSayIsClippedByWhatItTakesInARecord(t *testing.T) {
 		"a": maxPath, "&": maxPath, `"`: maxPath / 2, "\\": maxPath / 2, "\x01": maxPath / 6, "é": maxPath / 6,
 		"\U0001f600": maxPath / 12, "\xff": 0,
 	} {
-		if got, want := clip(strings.Repeat(text, 3000), maxPath), strings.Repeat(text, most)+"..."; got != want {
+		if got, want := Clip(strings.Repeat(text, 3000), maxPath), strings.Repeat(text, most)+"..."; got != want {
 			t.Errorf("of %q %d bytes are left, not %d", text, len(got), len(want))
 		}
 	}
-	if short := `a/"b"&é`; clip(short, 20) != short {
-		t.Errorf("%q is clipped to %q", short, clip(short, 20))
+	if short := `a/"b"&é`; Clip(short, 20) != short {
+		t.Errorf("%q is clipped to %q", short, Clip(short, 20))
 	}
 }
