@@ -47,7 +47,7 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 			tooManyRefusals(w)
 			return
 		}
-		if !h.reaching.acts.Allow(who.Name) {
+		if !h.reaching.acts.Allow(who.Key()) {
 			tooManyActs(w)
 			return
 		}

@@ -82,7 +82,7 @@ func (h *hub) reach() (err error) {
 		Audit: func(ctx context.Context, record kubeapi.Record) error {
 			return r.audit.Write(ctx, audit.Record(record))
 		},
-		Pace: func(p person.Person) bool { return r.acts.Allow(p.Name) },
+		Pace: func(p person.Person) bool { return r.acts.Allow(p.Key()) },
 		Now:  time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	r.live = live.New(live.Options{

@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/quota"
 )
 
 // What a person may do to a fleet, as Allow is asked.
@@ -92,7 +93,7 @@ type Options struct {
 // API serves people's tools.
 type API struct {
 	Options
-	requests, streams quota
+	requests, streams *quota.Quota
 }
 
 // Refused is an error that is answered with its own status.
@@ -109,10 +110,7 @@ func New(o Options) *API {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &API{
-		Options:  o,
-		requests: quota{each: maxRequests, all: maxAllRequests}, streams: quota{each: maxStreams, all: maxAllStreams},
-	}
+	return &API{Options: o, requests: quota.Requests(), streams: quota.Streams()}
 }
 
 // Routes adds the paths below /v1 to mux.
@@ -158,7 +156,7 @@ func (a *API) allowed(verb string, next handler) http.HandlerFunc {
 			refuseError(w, err)
 			return
 		}
-		done, ok := a.requests.take(by)
+		done, ok := a.requests.Take(r.Context(), by)
 		if !ok {
 			tooMany(w, "requests at a time")
 			return

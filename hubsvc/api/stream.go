@@ -35,7 +35,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, *problem)
 		return
 	}
-	done, ok := a.streams.take(by)
+	done, ok := a.streams.Take(r.Context(), by)
 	if !ok {
 		tooMany(w, "streams at a time")
 		return

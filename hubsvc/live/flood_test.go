@@ -76,7 +76,9 @@ func TestAPersonAsksAFewThingsAtATimeAndNoMore(t *testing.T) {
 	if agent.most > 32 || codes[http.StatusTooManyRequests] != 1100-32 {
 		t.Errorf("%d comparisons at a time, answers %v", agent.most, codes)
 	}
-	if len(a.requests) != 0 || a.allRequests != 0 {
-		t.Errorf("%v, %d requests are left", a.requests, a.allRequests)
+	for i := range 32 {
+		if _, ok := a.requests.Take(t.Context(), person.Person{Name: "ana"}); !ok {
+			t.Fatalf("%d places were given back", i)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/quota"
 )
 
 const (
@@ -37,11 +38,6 @@ const (
 	recheck = 2 * time.Second
 	// heartbeat lies between two signs of life of a stream.
 	heartbeat = 15 * time.Second
-	// maxStreams is how many streams one person may have open, maxRequests how many other requests, and maxAllRequests how many of
-	// these all together: each holds a place on its agent's connection, which all people share.
-	maxStreams     = 16
-	maxRequests    = 32
-	maxAllRequests = 512
 	// maxBody bounds what is sent here, in bytes.
 	maxBody = 64 << 10
 )
@@ -83,12 +79,11 @@ type API struct {
 	feeds *feeds
 	asked singleflight.Group
 
-	mu      sync.Mutex // guards what follows
-	rights  map[right]verdict
-	streams map[string]int // by name of the person
-	// requests are those under way that are no streams, by name of the person, and all of them.
-	requests    map[string]int
-	allRequests int
+	// streams, and the requests that are none, are bounded: each holds a place on its agent's connection, which all people share.
+	streams, requests *quota.Quota
+
+	mu     sync.Mutex // guards what follows
+	rights map[right]verdict
 }
 
 // New returns an API. Run has to run.
@@ -102,7 +97,7 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &API{o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: map[string]int{}, requests: map[string]int{}}
+	return &API{o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: quota.Streams(), requests: quota.Requests()}
 }
 
 // Run follows what people look at until ctx ends, whose error it returns. It is called once.
@@ -158,7 +153,7 @@ func (a *API) inCluster(next func(http.ResponseWriter, *http.Request, asker) err
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.admit(r)
 		if err == nil {
-			who.done, err = a.begin(who.Person)
+			who.done, err = a.begin(r.Context(), who.Person)
 		}
 		if err == nil {
 			defer who.done()

@@ -214,7 +214,7 @@ func (a *API) ownLog(w http.ResponseWriter, r *http.Request) error {
 // following sends a log, and ends it when whoever reads it may do so no more.
 func (a *API) following(ctx context.Context, end context.CancelFunc, w http.ResponseWriter, follow bool, who asker, still func() error, send func(io.Writer) error) error {
 	if follow {
-		done, err := a.open(who.Person)
+		done, err := a.open(ctx, who.Person)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/pluralsh/plural/internal/person"
@@ -121,39 +120,21 @@ func (a *API) hides(ctx context.Context, who asker, at place) (bool, error) {
 }
 
 // open counts a person's stream, until the returned function is called.
-func (a *API) open(p person.Person) (done func(), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.streams[p.Name] >= maxStreams {
+func (a *API) open(ctx context.Context, p person.Person) (done func(), err error) {
+	done, ok := a.streams.Take(ctx, p)
+	if !ok {
 		return nil, &Refusal{Status: http.StatusTooManyRequests, Message: "you have too many streams open", Fix: "close some of them"}
 	}
-	a.streams[p.Name]++
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.streams[p.Name]--; a.streams[p.Name] == 0 {
-			delete(a.streams, p.Name)
-		}
-	}, nil
+	return done, nil
 }
 
 // begin counts a person's request, until the returned function is called, which may be called twice.
-func (a *API) begin(p person.Person) (done func(), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.requests[p.Name] >= maxRequests || a.allRequests >= maxAllRequests {
+func (a *API) begin(ctx context.Context, p person.Person) (done func(), err error) {
+	done, ok := a.requests.Take(ctx, p)
+	if !ok {
 		return nil, &Refusal{Status: http.StatusTooManyRequests, Message: "too many requests at a time", Fix: "wait for some to end"}
 	}
-	a.requests[p.Name]++
-	a.allRequests++
-	return sync.OnceFunc(func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.allRequests--
-		if a.requests[p.Name]--; a.requests[p.Name] == 0 {
-			delete(a.requests, p.Name)
-		}
-	}), nil
+	return done, nil
 }
 
 // errGone ends a stream of somebody who may not see it any more.

@@ -61,7 +61,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, who asker, f *feed, 
 	if err != nil {
 		return pageRefusal(err)
 	}
-	done, err := a.open(who.Person)
+	done, err := a.open(r.Context(), who.Person)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,14 @@ type Person struct {
 	Expires time.Time
 }
 
+// Key tells people apart: a user may have the operator's name.
+func (p *Person) Key() string {
+	if p.Operator {
+		return "\x00operator" // no user can be named so
+	}
+	return p.Name
+}
+
 // In says whether the person is a member of one of the groups.
 func (p *Person) In(groups []string) bool {
 	return slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(p.Groups, g) })
