@@ -30,7 +30,9 @@ type signatures struct {
 }
 
 // newSignatures is nil where every commit is believed and none is signed.
-func newSignatures(o *Options, look func(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error) (*signatures, error) {
+func newSignatures(
+	o *Options, look func(ctx context.Context, depth int, look func(context.Context, *workspace.Tip) error) error,
+) (*signatures, error) {
 	signs := o.Edits != nil && len(o.Edits.SigningKey) > 0
 	if len(o.RepoKeys) == 0 && !signs {
 		return nil, nil
@@ -74,8 +76,8 @@ func (s *signatures) check(ctx context.Context, o signed.Object) error {
 	return verdict
 }
 
-// undecided is for what cannot be read now, or not within bounds: that says nothing against a commit. Were it a verdict, it would be
-// remembered, and the branch could be moved back behind a commit that is good.
+// undecided is for what cannot be read now, or not within bounds: that says nothing against a commit. Were it a verdict, it
+// would be remembered, and the branch could be moved back behind a commit that is good.
 func undecided(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", gitsource.ErrUndecided, what, err)
 }

@@ -257,13 +257,15 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 	return id, nil
 }
 
-// pushNew pushes a commit as a branch that is not there: one that the commit comes out of would be moved on by a plain push. It is
-// git push --force-with-lease=BRANCH: with nothing expected, for which go-git wants a ref that it pushes, and one that says what is
-// expected at the remote.
+// pushNew pushes a commit as a branch that is not there: one that the commit comes out of would be moved on by a plain push. It
+// is git push --force-with-lease=BRANCH: with nothing expected, for which go-git wants a ref that it pushes, and one that says
+// what is expected at the remote.
 func (r *Remote) pushNew(ctx context.Context, auth transport.AuthMethod, tip *Tip, commit plumbing.Hash, name string) error {
 	const proposed = "refs/plural/proposed"
 	expected := plumbing.NewRemoteReferenceName(git.DefaultRemoteName, proposed)
-	for _, ref := range []*plumbing.Reference{plumbing.NewHashReference(proposed, commit), plumbing.NewHashReference(expected, plumbing.ZeroHash)} {
+	for _, ref := range []*plumbing.Reference{
+		plumbing.NewHashReference(proposed, commit), plumbing.NewHashReference(expected, plumbing.ZeroHash),
+	} {
 		if err := tip.head.git.Storer.SetReference(ref); err != nil {
 			return fmt.Errorf("write %q: %w", ref.Name(), err)
 		}

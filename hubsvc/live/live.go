@@ -97,7 +97,9 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &API{o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: quota.Streams(), requests: quota.Requests()}
+	return &API{
+		o: o, feeds: newFeeds(o.Reach, o.Idle), rights: map[right]verdict{}, streams: quota.Streams(), requests: quota.Requests(),
+	}
 }
 
 // Run follows what people look at until ctx ends, whose error it returns. It is called once.
