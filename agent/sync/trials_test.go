@@ -474,8 +474,13 @@ func TestWhatTestsLeftIsSweptWhereverTheyRan(t *testing.T) {
 		want         [][]string // allowed namespaces
 	}{
 		{"only the newest has tests", nil, []func(*api.Deployment){elsewhere, tested("gate")}, false, [][]string{{"default"}}},
-		{"both have, in other places", []func(*api.Deployment){tested("smoke")}, []func(*api.Deployment){elsewhere, tested("gate")}, false,
-			[][]string{here, {"default"}}},
+		{
+			"both have, in other places",
+			[]func(*api.Deployment){tested("smoke")},
+			[]func(*api.Deployment){elsewhere, tested("gate")},
+			false,
+			[][]string{here, {"default"}},
+		},
 		{"both have, in the same", []func(*api.Deployment){tested("smoke")}, []func(*api.Deployment){tested("gate")}, false, [][]string{here}},
 		{"the newest was held then", nil, []func(*api.Deployment){elsewhere, tested("gate")}, true, [][]string{{"default"}}},
 	} {
