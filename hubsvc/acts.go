@@ -20,8 +20,8 @@ const (
 	denied  = "denied"
 )
 
-// Acts, and requests to clusters, have a line or two each, however little they cost: who has very many done would push the records of everybody else out of the log.
-// Each person has so many at once, room for one on each cluster of a large fleet, and one more each of these.
+// The audit record has a line or two for each act and each request to a cluster. These bounds keep one person from pushing all other
+// records out of it: each person has so many at once, room for one on each cluster of a large fleet, and one more each of these.
 const (
 	actsAtOnce = 20_000
 	eachAct    = time.Second / 20

@@ -356,7 +356,8 @@ func (h *hub) drain(ctx context.Context, server *http.Server) error {
 func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: h.agents.Cluster, Root: h.planner.root, Edition: h.planner.edition, Report: h.takeReport, Excess: h.exceeded, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Cluster: h.agents.Cluster, Root: h.planner.root, Edition: h.planner.edition,
+		Report: h.takeReport, Excess: h.exceeded, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		Open: func(ctx context.Context, key string) (io.ReadSeekCloser, error) {
 			return seekable(h.bundles.Open(ctx, key))
 		},

@@ -58,7 +58,8 @@ func newPlanner(o Options, repos *gitagent.Set, editions *edition.Store, edits f
 	u := newUpstreams(&o, s)
 	p := &planner{
 		Options: o, repos: repos, editions: editions, upstreams: u, edits: edits,
-		wake: make(chan struct{}, 1), validator: validator{repos: repos, upstreams: u, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout}, moved: func(_, _ *plan) {},
+		wake: make(chan struct{}, 1), moved: func(_, _ *plan) {},
+		validator: validator{repos: repos, upstreams: u, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout},
 	}
 	p.current.Store(blank())
 	return p

@@ -40,7 +40,9 @@ func Explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
-	for _, explain := range []func(error) *ui.Err{mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible} {
+	for _, explain := range []func(error) *ui.Err{
+		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible,
+	} {
 		if told := explain(err); told != nil {
 			return told
 		}

@@ -76,7 +76,8 @@ func waitingFor(service *v1.Service, clusters []string) *findings {
 
 func matterOf(held *v1.Waiting, what, cluster string) matter {
 	return matter{
-		token: held.Agreement(cluster), unchecked: held.Unchecked, message: held.Message, count: held.Count, what: what, names: held.Names, clusters: []string{cluster},
+		token: held.Agreement(cluster), unchecked: held.Unchecked, message: held.Message,
+		count: held.Count, what: what, names: held.Names, clusters: []string{cluster},
 	}
 }
 
