@@ -241,7 +241,8 @@ func TestACommitOfMoreThanIsKnownByNameMakesNoServiceThatNeverWas(t *testing.T) 
 	}{{nil, false}, {[]string{"services/gone.yaml"}, true}} {
 		h.reaching.past.keep([]commits.Revision{{Files: tt.files, LeftOut: 1}}, "", time.Now())
 		list, err := h.history(t.Context(), "gone", paging.Query{})
-		if refused := new(api.Refused); tt.found != (err == nil) || !tt.found && (!errors.As(err, &refused) || refused.Status != http.StatusNotFound) {
+		if refused := new(api.Refused); tt.found != (err == nil) || !tt.found &&
+			(!errors.As(err, &refused) || refused.Status != http.StatusNotFound) {
 			t.Errorf("%q: %+v, %v", tt.files, list, err)
 		}
 	}

@@ -122,7 +122,8 @@ func TestPeopleAreToldWhyTheHubDoesNotCommit(t *testing.T) {
 	}
 	o.git(o.work, "push", "-q", "origin", tip+":main")
 	code, _, refused := hub.edit("suspend", "web", v1.EditRequest{})
-	if code != http.StatusConflict || !strings.Contains(refused.Message, "the last 100 commits") || !strings.Contains(refused.Fix, "--allow-empty -S") {
+	if code != http.StatusConflict || !strings.Contains(refused.Message, "the last 100 commits") ||
+		!strings.Contains(refused.Fix, "--allow-empty -S") {
 		t.Errorf("the hub's own commits alone: %d %+v", code, refused)
 	}
 	if err := unbelieved(fmt.Errorf("%w: timeout", gitsource.ErrUndecided)); strings.Contains(err.Error(), "signed by nobody") {

@@ -71,7 +71,10 @@ func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t)
 			o.push(map[string]string{"a": "1"})
-			h := &hub{Options: Options{Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions), Log: slog.New(slog.DiscardHandler)}, signatures: tt.signatures}
+			h := &hub{Options: Options{
+				Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions),
+				Log: slog.New(slog.DiscardHandler),
+			}, signatures: tt.signatures}
 			h.reaching.editing = semaphore.NewWeighted(1)
 			remote := &workspace.Remote{URL: o.url(), Branch: "main", Dir: t.TempDir(), Sign: tt.sign}
 			proposal := workspace.Proposal{By: author(tt.by), To: "plural/upgrade/web-1.1.0"}

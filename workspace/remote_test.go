@@ -243,7 +243,8 @@ func TestAProposalNeverMovesABranchThatIsThere(t *testing.T) {
 	_, err := u.remote().Propose(t.Context(), workspace.Proposal{To: "plural/upgrade/a"}, func(*workspace.Tip) (*workspace.Plan, error) {
 		return &workspace.Plan{Files: map[string][]byte{"a.yaml": []byte("2")}, Message: "two"}, nil
 	})
-	if pushed := (*workspace.PushError)(nil); !errors.As(err, &pushed) || !errors.Is(err, workspace.ErrBranchExists) || !strings.Contains(err.Error(), "is there already, at "+before[:12]) {
+	if pushed := (*workspace.PushError)(nil); !errors.As(err, &pushed) || !errors.Is(err, workspace.ErrBranchExists) ||
+		!strings.Contains(err.Error(), "is there already, at "+before[:12]) {
 		t.Errorf("error is %v", err)
 	}
 	if got := u.git(u.bare, "rev-parse", "plural/upgrade/a"); got != before {

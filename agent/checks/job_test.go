@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent/checks"
 )
@@ -134,20 +135,27 @@ func TestAJobThatIsNotDoneInTimeIsStopped(t *testing.T) {
 	eventually(t, "nothing runs", func() bool { return len(w.list("jobs")) == 0 && len(w.list("pods")) == 0 })
 }
 
+// interrupted begins a test and ends it as soon as its Job runs, which it names.
+func (w *world) interrupted(suite checks.Test) types.UID {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	ended := make(chan checks.Result, 1)
+	go func() { ended <- w.Runner.Run(ctx, w.target, suite) }()
+	eventually(w.T, "the Job runs", func() bool { return len(w.list("pods")) == 1 })
+	first := w.list("jobs")[0].GetUID()
+	cancel()
+	if got := <-ended; got.Passed {
+		w.Errorf("a test that was interrupted has ended: %+v", got)
+	}
+	return first
+}
+
 func TestAJobThatRunsIsFoundAgainByTheNextRun(t *testing.T) {
 	w := start(t)
 	w.node(nil)
 	suite := checks.Test{Name: "suite", Timeout: patience, Job: &checks.Job{Manifest: manifest(t, w.ours())}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan checks.Result, 1)
-	go func() { ended <- w.Runner.Run(ctx, w.target, suite) }()
-	eventually(t, "the Job runs", func() bool { return len(w.list("pods")) == 1 })
-	first := w.list("jobs")[0].GetUID()
-	cancel()
-	if got := <-ended; got.Passed {
-		t.Errorf("result %+v", got)
-	}
-
+	first, ended := w.interrupted(suite), make(chan checks.Result, 1)
 	go func() { ended <- w.Runner.Run(t.Context(), w.target, suite) }()
 	w.ending("Succeeded", 0, func() {
 		if got := <-ended; !got.Passed {
@@ -234,13 +242,7 @@ func TestAJobThatRanWhenTheAgentWasRestartedRunsAgain(t *testing.T) {
 	w := start(t)
 	w.node(nil)
 	suite := checks.Test{Name: "suite", Timeout: patience, Job: &checks.Job{Manifest: manifest(t, w.ours())}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan checks.Result, 1)
-	go func() { ended <- w.Runner.Run(ctx, w.target, suite) }()
-	eventually(t, "the Job runs", func() bool { return len(w.list("pods")) == 1 })
-	first := w.list("jobs")[0].GetUID()
-	cancel()
-	<-ended
+	first, ended := w.interrupted(suite), make(chan checks.Result, 1)
 
 	w.restart()
 	go func() { ended <- w.Runner.Run(t.Context(), w.target, suite) }()
@@ -258,7 +260,12 @@ func TestAJobThatRanWhenTheAgentWasRestartedRunsAgain(t *testing.T) {
 func TestAJobOfOthersIsLeftAlone(t *testing.T) {
 	w := start(t)
 	w.target.Service = "others" // no other test's: a sweep goes through all namespaces
-	w.create("jobs", `{apiVersion: batch/v1, kind: Job, metadata: {name: plural-test-others-suite-01234567, labels: {plural.sh/test: others}}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}`)
+	w.create("jobs", `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plural-test-others-suite-01234567, labels: {plural.sh/test: others}}
+spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}
+`)
 	got := w.try(checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, simulated)}, Retries: 3})
 	if got.Passed || got.Tries != 1 || !strings.Contains(got.Message, "no test of service \"others\" made it") {
 		t.Errorf("result %+v", got)

@@ -15,7 +15,11 @@ import (
 // nobody's.
 func TestATestOfAnotherServicesChartIsLeftAlone(t *testing.T) {
 	w := start(t)
-	const settings = `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, labels: {plural.sh/test: other}, annotations: {helm.sh/hook: test}}}`
+	const settings = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, labels: {plural.sh/test: other}, annotations: {helm.sh/hook: test}}
+`
 	other := w.create("configmaps", settings)
 	w.target.Hooks = []*unstructured.Unstructured{parse(t, settings), w.pod("one", "")}
 	got := w.try(checks.Test{Name: "charts-own", Helm: &checks.Helm{}, Timeout: 5 * time.Second})

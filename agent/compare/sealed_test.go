@@ -14,7 +14,8 @@ func TestSealedNumbersAreMasked(t *testing.T) {
 	}
 	sealed := []string{"48291375", "73519264", "0.48291375"}
 	changes := compare.Objects(
-		compare.Side{Objects: objects(t, thing("48291375")), Sealed: sealed}, compare.Side{Objects: objects(t, thing("73519264")), Sealed: sealed}, []byte("k"))
+		compare.Side{Objects: objects(t, thing("48291375")), Sealed: sealed},
+		compare.Side{Objects: objects(t, thing("73519264")), Sealed: sealed}, []byte("k"))
 	if len(changes) != 1 || len(changes[0].Fields) != 1 {
 		t.Fatalf("%+v", changes)
 	}
@@ -39,7 +40,8 @@ func TestSealedNamesOfItemsAndKeysAreMaskedInPaths(t *testing.T) {
 	changes := compare.Objects(
 		compare.Side{Objects: objects(t, thing(1)), Sealed: sealed}, compare.Side{Objects: objects(t, thing(2)), Sealed: sealed}, []byte("k"))
 	before, after := changes[0].Masked()
-	if text := fmt.Sprint(changes[0].Fields, before, after); strings.Contains(text, "canary") || !strings.Contains(text, "ends[plain].weight") {
+	if text := fmt.Sprint(changes[0].Fields, before, after); strings.Contains(text, "canary") ||
+		!strings.Contains(text, "ends[plain].weight") {
 		t.Errorf("what was sealed is shown: %s", text)
 	}
 }

@@ -123,7 +123,8 @@ func TestABodyThatCannotBeSentTwiceIsLeftToWhoeverTriesAgain(t *testing.T) {
 	h := newHub(t, (*httptest.Server).StartTLS, elsewhere)
 	client := h.through(t)
 	once := func() io.Reader { return io.MultiReader(strings.NewReader("x")) }
-	if first, second := send(t, client, h.URL, once()), send(t, client, h.URL, once()); first != http.StatusUnauthorized || second != http.StatusOK {
+	first, second := send(t, client, h.URL, once()), send(t, client, h.URL, once())
+	if first != http.StatusUnauthorized || second != http.StatusOK {
 		t.Errorf("status %d, then %d", first, second)
 	}
 	h.saw(t, "x with bound", "x with unbound")

@@ -151,10 +151,20 @@ metadata: {name: web}
 roleRef: {kind: ClusterRole, name: admin}
 subjects: [{kind: ServiceAccount, name: web, namespace: web}]
 `,
-		"a binding of an account that is called like its own": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
-			subjects: [{kind: ServiceAccount, name: plural-agent, namespace: web}]}`,
-		"a binding of another account of its namespace": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
-			subjects: [{kind: ServiceAccount, name: plural-hub, namespace: plural-system}]}`,
+		"a binding of an account that is called like its own": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: web}
+roleRef: {kind: ClusterRole, name: web}
+subjects: [{kind: ServiceAccount, name: plural-agent, namespace: web}]
+`,
+		"a binding of another account of its namespace": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: web}
+roleRef: {kind: ClusterRole, name: web}
+subjects: [{kind: ServiceAccount, name: plural-hub, namespace: plural-system}]
+`,
 		"a role of its own for everybody": "{" + rbac + `kind: ClusterRoleBinding, metadata: {name: web}, roleRef: {kind: ClusterRole, name: web},
 			subjects: [{kind: Group, name: "system:authenticated"}]}`,
 		"a binding of other groups": `

@@ -28,7 +28,8 @@ func lone() *table {
 
 func item(n int) kubewatch.Item[seen] {
 	name := strconv.Itoa(n)
-	return kubewatch.Item[seen]{Name: name, Version: name, Value: seen{Object: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}}}
+	return kubewatch.Item[seen]{Name: name, Version: name,
+		Value: seen{Object: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}}}
 }
 
 func TestAViewOfTooManyObjectsEnds(t *testing.T) {
@@ -141,7 +142,8 @@ func TestWhatHangsBelowAServicesObjectIsMaskedForThatService(t *testing.T) {
 	if want := map[string]string{"pod": "waits", "other": "of db: waits"}; !maps.Equal(got, want) {
 		t.Errorf("handed to the tree, which masks them for its service: %v, want %v", got, want)
 	}
-	if shown, _, err := table.take(table.read(make(chan struct{}, 1), true)); err != nil || len(shown) != 2 || slices.ContainsFunc(shown, func(o *channel.Object) bool { return o.GetMessage() == "waits" }) {
+	if shown, _, err := table.take(table.read(make(chan struct{}, 1), true)); err != nil || len(shown) != 2 ||
+		slices.ContainsFunc(shown, func(o *channel.Object) bool { return o.GetMessage() == "waits" }) {
 		t.Errorf("shown by itself: %v, %v", shown, err)
 	}
 }

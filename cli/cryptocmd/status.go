@@ -51,8 +51,9 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 		Short: "Show which files are sealed, for whom, and what is wrong",
 		Long: "Show which files are sealed, for whom, and what is wrong.\n\n" +
 			"It looks at the index, the last commit and the work tree, whatever .gitattributes says, and needs no identity. With --range it looks at every commit in a range instead, as a CI job for a pull request wants it.",
-		Example: cmdutil.Example("plural crypto status", "plural crypto status --check", "plural crypto status --check --range refs/remotes/origin/main..HEAD"),
-		Args:    cmdutil.Exactly(),
+		Example: cmdutil.Example("plural crypto status", "plural crypto status --check",
+			"plural crypto status --check --range refs/remotes/origin/main..HEAD"),
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context())
 		},

@@ -14,7 +14,8 @@ func TestAHubWithoutTheSigningKeyThatItIsToldOfSaysWhatMakesOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	o := serveOptions{edits: true, signingKey: file}
 	said := new(ui.Err)
-	if err := o.readFiles(); !errors.As(err, &said) || said.Msg != "no signing key in "+file || !strings.Contains(said.Fix, "plural up --context") {
+	if err := o.readFiles(); !errors.As(err, &said) || said.Msg != "no signing key in "+file ||
+		!strings.Contains(said.Fix, "plural up --context") {
 		t.Errorf("%v; fix: %s", err, said.Fix)
 	}
 }

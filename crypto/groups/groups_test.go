@@ -243,7 +243,8 @@ func TestAKeyringFromBeforeARotationSealsNothingForAnybody(t *testing.T) {
 	reaches(t, stale, "prod", 0, w.recipient("prod"))
 	w.rotate("alice", []string{"prod"})
 	const want = `the keyring's identity of the group "prod" is not that of .plural/groups/prod/recipient.txt`
-	if changes, err := w.set().Add(repository, stale, "prod", Member{Person, "bob"}, nil); changes != nil || err == nil || err.Error() != want {
+	if changes, err := w.set().Add(repository, stale, "prod", Member{Person, "bob"}, nil); changes != nil || err == nil ||
+		err.Error() != want {
 		t.Errorf("add: got %v, %v", changes, err)
 	}
 	if changes, _, err := w.set().Rotate(repository, stale, []string{"prod"}, nil, nil); changes != nil || err == nil || err.Error() != want {
@@ -253,7 +254,8 @@ func TestAKeyringFromBeforeARotationSealsNothingForAnybody(t *testing.T) {
 
 func TestAnEnvelopeThatCannotBeSealedIsAnErrorAndNoEmptyFile(t *testing.T) {
 	w := newWorld(t, "alice")
-	if _, err := w.set().Create("not an id", "prod", w.members([]string{"alice"}), CreateOptions{}); err == nil || !strings.Contains(err.Error(), EnvelopeFile("prod", Member{Person, "alice"})) {
+	if _, err := w.set().Create("not an id", "prod", w.members([]string{"alice"}), CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), EnvelopeFile("prod", Member{Person, "alice"})) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -261,10 +263,11 @@ func TestAnEnvelopeThatCannotBeSealedIsAnErrorAndNoEmptyFile(t *testing.T) {
 func TestClustersHaveKeysOfAge(t *testing.T) {
 	w := newWorld(t, "alice")
 	w.create("prod", "alice")
+	const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKcWnnLxtY0o8G6VtmTGNM0fTyvn3CWrXXBLHsGdvNmZ"
 	for text, want := range map[string]string{
 		"":         `key of cluster "edge-1": `,
 		"age1nope": `key of cluster "edge-1": `,
-		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKcWnnLxtY0o8G6VtmTGNM0fTyvn3CWrXXBLHsGdvNmZ": "want an age recipient (age1...), found one of the kind ssh-ed25519",
+		sshKey:     "want an age recipient (age1...), found one of the kind ssh-ed25519",
 	} {
 		_, err := w.set().Add(repository, w.ring("alice"), "prod", Member{Cluster, "edge-1"}, func(string) (string, error) { return text, nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -343,7 +346,8 @@ func TestOpenEnvelopesRefusesWhatIsBoundElsewhereAndKeepsTheRest(t *testing.T) {
 func TestOpenEnvelopesTakesNothingFromWhereNoEnvelopeLies(t *testing.T) {
 	edge := generateX25519(t)
 	forge := func(group, path string) Envelope {
-		sealed, err := sealIdentity(label{repository, path, seal.Epoch{Group: group, Number: 1}}, generateX25519(t), []age.Recipient{edge.Recipient()})
+		sealed, err := sealIdentity(label{repository, path, seal.Epoch{Group: group, Number: 1}}, generateX25519(t),
+			[]age.Recipient{edge.Recipient()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +358,8 @@ func TestOpenEnvelopesTakesNothingFromWhereNoEnvelopeLies(t *testing.T) {
 		t.Fatalf("at its path: %v, %v", k.Groups(), err)
 	}
 	for _, e := range []Envelope{
-		forge("a", "secrets/a.age"), forge("a", EnvelopeFile("b", Member{Cluster, "edge-1"})), forge("a", ".plural/groups/a/members/clusters/x/edge-1.age"),
+		forge("a", "secrets/a.age"), forge("a", EnvelopeFile("b", Member{Cluster, "edge-1"})),
+		forge("a", ".plural/groups/a/members/clusters/x/edge-1.age"),
 		forge("-a", EnvelopeFile("-a", Member{Cluster, "edge-1"})),
 	} {
 		if k, err := OpenEnvelopes(repository, []Envelope{e}, edge); err == nil || len(k.Groups()) > 0 {
@@ -367,7 +372,10 @@ func TestOpenEnvelopesIsBounded(t *testing.T) {
 	edge := generateX25519(t)
 	path := EnvelopeFile("a", Member{Cluster, "edge-1"})
 	long := strings.Repeat("# a comment\n", maxEnvelope/12) + generateX25519(t).String() + "\n"
-	sealed, err := seal.Seal([]byte(long), seal.Binding{Repository: repository, Path: path, Groups: []seal.Epoch{{Group: "a", Number: 1}}}, edge.Recipient())
+	sealed, err := seal.Seal([]byte(long), seal.Binding{
+		Repository: repository, Path: path,
+		Groups: []seal.Epoch{{Group: "a", Number: 1}},
+	}, edge.Recipient())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +455,10 @@ func TestAnEnvelopeHoldsOneIdentity(t *testing.T) {
 	if id, err := parseIdentity("x", []byte("# group a epoch 1\n"+one+"\n")); err != nil || id.String() != one {
 		t.Errorf("got %v", err)
 	}
-	for name, text := range map[string]string{"none": "# group a epoch 1\n", "two": one + "\n" + other + "\n", "something else": "x\n", "one and more": one + "\nx\n"} {
+	for name, text := range map[string]string{
+		"none": "# group a epoch 1\n", "two": one + "\n" + other + "\n", "something else": "x\n",
+		"one and more": one + "\nx\n",
+	} {
 		if id, err := parseIdentity("x", []byte(text)); id != nil || err == nil {
 			t.Errorf("%s: taken, %v", name, err)
 		}
@@ -855,7 +866,8 @@ func TestNoMoreNamesThanTheBound(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	full := &Set{names: make([]string, MaxGroups)}
-	if _, err := full.Create(repository, "one-more", nil, CreateOptions{}); err == nil || !strings.Contains(err.Error(), "1000 groups already") {
+	if _, err := full.Create(repository, "one-more", nil, CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "1000 groups already") {
 		t.Errorf("got %v", err)
 	}
 }

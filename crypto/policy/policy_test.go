@@ -118,7 +118,11 @@ func TestParseNamesTheLineOfAMistake(t *testing.T) {
 		{"number as label", sealYAML("groups:", "- {name: a, clusters: {matchLabels: {a: 1}}}", paths), ":7: matchLabels.a must be text"},
 		{"all as text", sealYAML("groups:", "- {name: a, clusters: {all: \"true\"}}", paths), ":7: all must be true"},
 		{"a number among groups", sealYAML("paths:", "- pattern: a", "  groups: [g, 12]"), ":8: an entry of groups must be text"},
-		{"a bad condition beside others", sealYAML("groups:", "- {name: a, clusters: {names: [x], matchExpressions: [{key: a, operator: In, value: [b]}]}}", paths), `:7: unknown field "value" in a condition`},
+		{
+			"a bad condition beside others",
+			sealYAML("groups:", "- {name: a, clusters: {names: [x], matchExpressions: [{key: a, operator: In, value: [b]}]}}", paths),
+			`:7: unknown field "value" in a condition`,
+		},
 		{"bad operator", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: Is}]}}", paths), `:7: unknown operator "Is"`},
 		{"In without values", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: In}]}}", paths), ":7: the operator In takes values"},
 		{"Exists with values", sealYAML("groups:", "- {name: a, clusters: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}", paths), ":7: the operator Exists takes no values"},
@@ -325,7 +329,8 @@ func TestSelectorPicksClusters(t *testing.T) {
 // What people confirm is compared line by line and word by word.
 func TestAWordNeverLooksLikeTwo(t *testing.T) {
 	for text, want := range map[string]string{
-		"a": "a", "secrets/**": "secrets/**", "!~": "!~", "": `""`, "a b": `"a b"`, " a": `" a"`, "a\x7f": `"a\x7f"`, "é": `"\u00e9"`, ",a": `",a"`, "a;": `"a;"`,
+		"a": "a", "secrets/**": "secrets/**", "!~": "!~", "": `""`, "a b": `"a b"`, " a": `" a"`, "a\x7f": `"a\x7f"`,
+		"é": `"\u00e9"`, ",a": `",a"`, "a;": `"a;"`,
 		"=": `"="`, "a\nb": `"a\nb"`, `"a"`: `"\"a\""`,
 	} {
 		if got := Word(text); got != want {
@@ -360,12 +365,18 @@ func TestGroupsOfNamesTheGroupsThatPickACluster(t *testing.T) {
 }
 
 func TestCheckNameTakesWhatIsAFileOnEverySystem(t *testing.T) {
-	for _, good := range []string{"alice", "Alice", "a", "ci-1", "bob@example.com", "a+b", "a.b_c", "console", "A1Z", strings.Repeat("a", MaxName)} {
+	for _, good := range []string{
+		"alice", "Alice", "a", "ci-1", "bob@example.com", "a+b", "a.b_c", "console", "A1Z",
+		strings.Repeat("a", MaxName),
+	} {
 		if err := CheckName(good); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", ".", "..", ".a", "a.", "a/b", `a\b`, "a b", "a:b", "a*", "-a", "é", "con", "NUL", "com1.x", "com0", "lpt9", "a\n", strings.Repeat("a", MaxName+1)} {
+	for _, bad := range []string{
+		"", ".", "..", ".a", "a.", "a/b", `a\b`, "a b", "a:b", "a*", "-a", "é", "con", "NUL", "com1.x",
+		"com0", "lpt9", "a\n", strings.Repeat("a", MaxName+1),
+	} {
 		if CheckName(bad) == nil {
 			t.Errorf("%q was taken", bad)
 		}

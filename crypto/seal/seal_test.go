@@ -251,7 +251,10 @@ func TestC3SwappedAndForeignFilesAreNotAtHome(t *testing.T) {
 		moved                  bool
 		says, fix              string
 	}{
-		{"other path", repository, "secrets/other.yaml", binding, true, `"secrets/other.yaml" is bound to "secrets/db.yaml"`, "encrypt secrets/other.yaml"},
+		{
+			"other path", repository, "secrets/other.yaml", binding, true, `"secrets/other.yaml" is bound to "secrets/db.yaml"`,
+			"encrypt secrets/other.yaml",
+		},
 		{"other repository", "ffff", "secrets/db.yaml", binding, false, "of another repository (" + repository, "put the value in as plaintext"},
 		{"bound to nothing", repository, "secrets/db.yaml", unbound, false, `"secrets/db.yaml" is bound to nothing`, "encrypt secrets/db.yaml"},
 	} {

@@ -299,8 +299,10 @@ func TestTagsThatProgramsReadDifferentlyAreRefused(t *testing.T) {
 		t.Fatalf("got %+v, %v", o, err)
 	}
 	for name, body := range map[string]string{
-		"two objects": "object " + id + "\nobject " + id + "\n" + rest, "no object": rest, "nothing": "", "one that is not first": "type commit\nobject " + id + "\n" + rest,
-		"a header no one signs": "object " + id + "\ngpgsig-plural evil\n" + rest, "two signatures": "object " + id + "\ngpgsig a\ngpgsig b\n" + rest,
+		"two objects": "object " + id + "\nobject " + id + "\n" + rest,
+		"no object":   rest, "nothing": "", "one that is not first": "type commit\nobject " + id + "\n" + rest,
+		"a header no one signs": "object " + id + "\ngpgsig-plural evil\n" + rest,
+		"two signatures":        "object " + id + "\ngpgsig a\ngpgsig b\n" + rest,
 	} {
 		if o, err := signed.Split("tag", []byte(body)); !errors.Is(err, signed.ErrMalformed) {
 			t.Errorf("%s: got %+v, %v", name, o, err)

@@ -206,7 +206,10 @@ func TestWhatAKeyDidNotApproveIsRefusedInWords(t *testing.T) {
 	if err := keys.Verify(t.Context(), digest, signed.Signatures{Simple: []signed.Simple{doctored, good}}); err != nil {
 		t.Errorf("one good signature is not enough: %v", err)
 	}
-	for _, bad := range []string{"latest", "", "sha256:", digest[:len(digest)-2], digest + "00", "sha512" + digest[len("sha256"):], digest[len("sha256:"):], digest[:len(digest)-1] + "x"} {
+	for _, bad := range []string{
+		"latest", "", "sha256:", digest[:len(digest)-2], digest + "00", "sha512" + digest[len("sha256"):],
+		digest[len("sha256:"):], digest[:len(digest)-1] + "x",
+	} {
 		sigs := signed.Signatures{Simple: []signed.Simple{simple(t, key, simplePayload(bad))}}
 		if err := keys.Verify(t.Context(), bad, sigs); err == nil || !strings.Contains(err.Error(), "bad digest") {
 			t.Errorf("%q passes for a digest: %v", bad, err)

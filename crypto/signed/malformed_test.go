@@ -94,7 +94,10 @@ func TestSSHSignaturesOfOtherShapesAreRefused(t *testing.T) {
 			t.Errorf("%s: by %q, %v; want %v", name, by, err, c.want)
 		}
 	}
-	long := signed.Object{Kind: "commit", Payload: payload, Signature: []byte("-----BEGIN SSH SIGNATURE-----\n" + strings.Repeat("AAAA", 32<<10) + "\n-----END SSH SIGNATURE-----")}
+	long := signed.Object{
+		Kind: "commit", Payload: payload,
+		Signature: []byte("-----BEGIN SSH SIGNATURE-----\n" + strings.Repeat("AAAA", 32<<10) + "\n-----END SSH SIGNATURE-----"),
+	}
 	if _, err := keys.Git(long); !errors.Is(err, signed.ErrMalformed) || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("a large one: %v", err)
 	}
@@ -176,10 +179,12 @@ func TestOpenPGPKeysThatAreDamagedOrPrivateAreRefused(t *testing.T) {
 		file  []byte
 		words string
 	}{
-		"binary": {public.Bytes(), ""}, "armored": {text.Bytes(), ""}, "two": {slices.Concat(text.Bytes(), []byte("\nmine:\n"), text.Bytes()), ""},
+		"binary": {public.Bytes(), ""}, "armored": {text.Bytes(), ""},
+		"two":     {slices.Concat(text.Bytes(), []byte("\nmine:\n"), text.Bytes()), ""},
 		"private": {private.Bytes(), "holds a private key"}, "damaged": {damaged, "is damaged"}, "cut": {cut, "not an OpenPGP public key"},
-		"one damaged": {slices.Concat(text.Bytes(), []byte("\n"), damaged), "is damaged"}, "nothing in it": {empty.Bytes(), "not an OpenPGP public key"},
-		"not begun": {[]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----"), "is damaged"},
+		"one damaged":   {slices.Concat(text.Bytes(), []byte("\n"), damaged), "is damaged"},
+		"nothing in it": {empty.Bytes(), "not an OpenPGP public key"},
+		"not begun":     {[]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----"), "is damaged"},
 	} {
 		keys, err := signed.ParseKeys(c.file)
 		if c.words == "" && err != nil || c.words != "" && (keys != nil || err == nil || !strings.Contains(err.Error(), c.words)) {
@@ -212,7 +217,8 @@ func TestOpenPGPKeysAndTimesThatDoNotCountAreNoSignature(t *testing.T) {
 	} {
 		entity := must(openpgp.NewEntity("ada", "", "", c.key))(t)
 		var key, signature bytes.Buffer
-		if err := errors.Join(entity.Serialize(&key), openpgp.ArmoredDetachSign(&signature, entity, strings.NewReader(c.payload), c.made)); err != nil {
+		if err := errors.Join(entity.Serialize(&key),
+			openpgp.ArmoredDetachSign(&signature, entity, strings.NewReader(c.payload), c.made)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		by, err := must(signed.ParseKeys(key.Bytes()))(t).Git(signed.Object{Kind: "commit", Payload: payload, Signature: signature.Bytes()})
@@ -287,7 +293,10 @@ func TestOpenPGPSignaturesThatAreNotPlainlyOverADocumentAreRefused(t *testing.T)
 			CreationTime: time.Now(), IssuerKeyId: &entity.PrivateKey.KeyId,
 		}
 		if c.critical {
-			signature.Notations = []*packet.Notation{{Name: "only@example.com", Value: []byte("on sundays"), IsHumanReadable: true, IsCritical: true}}
+			signature.Notations = []*packet.Notation{{
+				Name: "only@example.com", Value: []byte("on sundays"), IsHumanReadable: true,
+				IsCritical: true,
+			}}
 		}
 		digest := must(signature.PrepareSign(nil))(t)
 		digest.Write([]byte(c.over))

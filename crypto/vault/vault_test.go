@@ -226,7 +226,10 @@ func TestKeepSealsAnewWhatIsNotOfThisPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, stored := range map[string][]byte{"bound to nothing": unbound.Bytes(), "of another repository": foreign, "in clear": []byte("one")} {
+	for name, stored := range map[string][]byte{
+		"bound to nothing": unbound.Bytes(), "of another repository": foreign,
+		"in clear": []byte("one"),
+	} {
 		got, moved, err := v.Keep("secrets/a", []byte("one"), stored)
 		if err != nil || moved != nil || bytes.Equal(got, stored) {
 			t.Fatalf("%s: kept %v, %v, %v", name, bytes.Equal(got, stored), moved, err)
@@ -265,7 +268,8 @@ func TestAVaultWantsAPolicyAndGroupsThatRead(t *testing.T) {
 	}
 	r := newRepository(t)
 	r.change(groups.Changes{groups.RecipientFile("prod"): []byte("age1nonsense\n")}, nil)
-	if v, err := vault.Open(vault.Config{Files: r.files}); v != nil || err == nil || !strings.Contains(err.Error(), groups.RecipientFile("prod")) {
+	if v, err := vault.Open(vault.Config{Files: r.files}); v != nil || err == nil ||
+		!strings.Contains(err.Error(), groups.RecipientFile("prod")) {
 		t.Errorf("with a group that does not read: %v, %v", v, err)
 	}
 }
@@ -328,13 +332,23 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		err       advises
 		says, fix string
 	}{
-		{&vault.LockedError{Path: "a"}, `"a" is sealed for nobody known here, and no identity here opens it`, "let a member run: plural crypto share YOUR-PUBLIC-KEY --group GROUP"},
+		{
+			&vault.LockedError{Path: "a"}, `"a" is sealed for nobody known here, and no identity here opens it`,
+			"let a member run: plural crypto share YOUR-PUBLIC-KEY --group GROUP",
+		},
 		{
 			&vault.LockedError{Path: "a", Groups: []string{"dev", "prod"}, Readers: []string{"alice", "bob"}, NoIdentity: true},
-			`"a" is sealed for dev, prod, and there is no identity here; alice, bob can read it`, "restore yours: plural crypto import; or let a member run: plural crypto share YOUR-PUBLIC-KEY --group dev",
+			`"a" is sealed for dev, prod, and there is no identity here; alice, bob can read it`,
+			"restore yours: plural crypto import; or let a member run: plural crypto share YOUR-PUBLIC-KEY --group dev",
 		},
-		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2, Exists: true}, `"a" is sealed for epoch 2 of the group "prod", which has been rotated since`, "plural crypto encrypt a"},
-		{&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2}, `"a" is sealed for the group "prod", which does not exist`, "name another group in .plural/seal.yaml, then: plural crypto encrypt a"},
+		{
+			&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2, Exists: true},
+			`"a" is sealed for epoch 2 of the group "prod", which has been rotated since`, "plural crypto encrypt a",
+		},
+		{
+			&vault.RetiredError{Path: "a", Group: "prod", Epoch: 2}, `"a" is sealed for the group "prod", which does not exist`,
+			"name another group in .plural/seal.yaml, then: plural crypto encrypt a",
+		},
 	} {
 		if tt.err.Error() != tt.says || tt.err.Fix() != tt.fix {
 			t.Errorf("got %q, %q; want %q, %q", tt.err.Error(), tt.err.Fix(), tt.says, tt.fix)
@@ -422,11 +436,13 @@ func TestNothingIsSealedWhileWhatWasConfirmedCannotBeRead(t *testing.T) {
 
 func TestSealGivesNothingBesideAnError(t *testing.T) {
 	r := newRepository(t)
-	if out, err := r.vault(r.alice).Seal("secrets/a\n", []byte("one")); out != nil || err == nil || !strings.Contains(err.Error(), "without control characters") {
+	if out, err := r.vault(r.alice).Seal("secrets/a\n", []byte("one")); out != nil || err == nil ||
+		!strings.Contains(err.Error(), "without control characters") {
 		t.Errorf("at a path that no binding takes: %d bytes, %v", len(out), err)
 	}
 	r.change(groups.Changes{policy.File: []byte(sealYAML + "  - pattern: lost/**\n    groups: [gone]\n")}, nil)
-	if out, err := r.vault(r.alice).Seal("secrets/a", []byte("one")); out != nil || err == nil || !strings.Contains(err.Error(), `the group "gone", which does not exist`) {
+	if out, err := r.vault(r.alice).Seal("secrets/a", []byte("one")); out != nil || err == nil ||
+		!strings.Contains(err.Error(), `the group "gone", which does not exist`) {
 		t.Errorf("under a policy that cannot be kept: %d bytes, %v", len(out), err)
 	}
 }

@@ -235,13 +235,18 @@ func TestWhatCannotBeDoneNowLeavesTheTokenGood(t *testing.T) {
 			}, status: http.StatusForbidden,
 		},
 		"it cannot be written down": {
-			spoil: func(o *join.Options) { o.Write = func(context.Context, join.Exchange, bool) error { return broken } }, status: http.StatusServiceUnavailable,
+			spoil: func(o *join.Options) {
+				o.Write = func(context.Context, join.Exchange, bool) error { return broken }
+			}, status: http.StatusServiceUnavailable,
 		},
 		"the commit fails": {
 			spoil: func(o *join.Options) {
 				o.Commit = func(context.Context, string, fleet.AgentKeys, string) error { return broken }
 			},
-			status: http.StatusServiceUnavailable, want: []join.Exchange{{Allowed: true, Status: http.StatusServiceUnavailable, Cause: "not committed"}},
+			status: http.StatusServiceUnavailable, want: []join.Exchange{{
+				Allowed: true, Status: http.StatusServiceUnavailable,
+				Cause: "not committed",
+			}},
 		},
 		"another was faster": {
 			spoil: func(o *join.Options) {
@@ -282,7 +287,8 @@ func TestManifestsAreHandedOutForTheClustersOwnTokenAlone(t *testing.T) {
 		t.Errorf("its own: %d", code)
 	}
 	for name, shown := range map[string]string{
-		"edge.yaml": "for late", "late.yaml": "for late", "joined.yaml": "for joined", "nowhere.yaml": "for nowhere", "edge": "for edge", "edge.yml": "for edge",
+		"edge.yaml": "for late", "late.yaml": "for late", "joined.yaml": "for joined", "nowhere.yaml": "for nowhere",
+		"edge": "for edge", "edge.yml": "for edge",
 	} {
 		if code, text := f.fetch(name, shown); code != http.StatusNotFound || strings.Contains(text, "Deployment") {
 			t.Errorf("%s with a token %s: %d", name, shown, code)
@@ -299,7 +305,8 @@ func TestManifestsAreHandedOutForTheClustersOwnTokenAlone(t *testing.T) {
 	f.options.Refused = func(string) error { return nil }
 	f.options.Place = func() (join.Place, error) { return join.Place{}, errors.New("no space left") }
 	f.open()
-	if code, text := f.fetch("edge.yaml", "for edge"); code != http.StatusServiceUnavailable || strings.Contains(text, "Deployment") || strings.Contains(text, "space") {
+	if code, text := f.fetch("edge.yaml", "for edge"); code != http.StatusServiceUnavailable || strings.Contains(text, "Deployment") ||
+		strings.Contains(text, "space") {
 		t.Errorf("of a hub that does not know where it is: %d %s", code, text)
 	}
 }

@@ -291,7 +291,10 @@ func TestAKeyIsNeverPrinted(t *testing.T) {
 
 func TestAnEntryThatIsNoKeySignsAndVerifiesNothing(t *testing.T) {
 	whole := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), keyBytes))
-	for _, text := range []string{`{`, `{}`, `{"secret":"` + whole + `"}`, `{"id":"x"}`, `{"id":"x","secret":"c2hvcnQ="}`, `["` + whole + `"]`} {
+	for _, text := range []string{
+		`{`, `{}`, `{"secret":"` + whole + `"}`, `{"id":"x"}`, `{"id":"x","secret":"c2hvcnQ="}`,
+		`["` + whole + `"]`,
+	} {
 		w := newWorld(t)
 		w.current(w.ring("kube")) // makes the bucket
 		w.put(day(w.now()), text)

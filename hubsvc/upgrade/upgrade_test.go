@@ -118,7 +118,8 @@ func (w *world) VersionsFrom(_, name string) ([]solve.Version, error) {
 
 func (w *world) facts() *upgrade.Facts {
 	return &upgrade.Facts{
-		Now: w.now, Fleet: &w.fleet, Lock: &w.lock, Universe: w, Past: w.past, Memory: w.memory, Branch: func(name string) (upgrade.Branch, bool) { b, ok := w.branches[name]; return b, ok }, Closed: w.closed, Failed: w.failed,
+		Now: w.now, Fleet: &w.fleet, Lock: &w.lock, Universe: w, Past: w.past, Memory: w.memory,
+		Branch: func(name string) (upgrade.Branch, bool) { b, ok := w.branches[name]; return b, ok }, Closed: w.closed, Failed: w.failed,
 		Installed: func(name string) (*packages.Package, error) {
 			e, _ := w.lock.Entry(name)
 			if p := w.at(e.Package, e.Version); p != nil {

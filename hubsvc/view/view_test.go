@@ -425,9 +425,12 @@ func TestATokenStandsForWhatIsShown(t *testing.T) {
 		held *api.Held
 		want bool
 	}{
-		"what is shown":               {waits(old, volume), true},
-		"something else":              {&api.Held{Token: budget.Token([]string{volume}), Count: 1, Names: []string{old}}, false},
-		"what is masked":              {&api.Held{Token: budget.Token([]string{old}), Count: 1, Names: []string{"ConfigMap shop/[masked]"}}, false},
+		"what is shown":  {waits(old, volume), true},
+		"something else": {&api.Held{Token: budget.Token([]string{volume}), Count: 1, Names: []string{old}}, false},
+		"what is masked": {&api.Held{
+			Token: budget.Token([]string{old}), Count: 1,
+			Names: []string{"ConfigMap shop/[masked]"},
+		}, false},
 		"what is too long to show":    {waits(strings.Repeat("x", 9000)), false},
 		"more than is shown":          {&api.Held{Token: budget.Token([]string{volume, old}), Count: 2, Names: []string{old}}, false},
 		"nothing":                     {&api.Held{Token: budget.Token([]string{volume})}, false},
@@ -447,7 +450,10 @@ func TestNamesThatTheirTokenDoesNotStandForAreShownForEachCluster(t *testing.T) 
 	w := newWorld([]string{"dev", "prod"}, []string{"web"})
 	volumes := waits("PersistentVolumeClaim shop/db-0", "PersistentVolumeClaim shop/db-1")
 	volumes.Names = []string{"PersistentVolumeClaim shop/db-0"}
-	w.says("dev", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: &api.Held{Token: volumes.GetToken(), Count: 1, Names: []string{"ConfigMap shop/old"}}})
+	w.says("dev", 0, &api.ServiceReport{
+		Service: "web", Phase: api.Phase_HELD,
+		Held: &api.Held{Token: volumes.GetToken(), Count: 1, Names: []string{"ConfigMap shop/old"}},
+	})
 	w.says("prod", 0, &api.ServiceReport{Service: "web", Phase: api.Phase_HELD, Held: volumes})
 	service, _ := w.view().Service("web")
 	got := map[string]*v1.Waiting{}

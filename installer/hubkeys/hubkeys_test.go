@@ -93,8 +93,8 @@ func TestAHubIsToldEverythingOnceAndTheSameFromThenOn(t *testing.T) {
 	}
 	before := stored(t, kube)
 	want := []string{
-		"hook-secret", "identity", "replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key", "repo.password", "repo.username", "signing-key",
-		"signing-key.pub", "token",
+		"hook-secret", "identity", "replica-ca.crt", "replica-ca.key", "replica.crt", "replica.key", "repo.password", "repo.username",
+		"signing-key", "signing-key.pub", "token",
 	}
 	if got := slices.Sorted(maps.Keys(before)); !slices.Equal(got, want) {
 		t.Errorf("the Secret has %v", got)
@@ -214,7 +214,8 @@ func TestASigningKeyThatCannotBeReadIsNotReplacedUnasked(t *testing.T) {
 	kube := start(t)
 	install(t, kube, hubkeys.Request{})
 	patch := []byte(`{"data":{"signing-key":"` + base64.StdEncoding.EncodeToString([]byte("canary")) + `"}}`)
-	if _, err := secrets(kube).Patch(t.Context(), hubkeys.SecretName, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := secrets(kube).Patch(t.Context(), hubkeys.SecretName, "application/merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := hubkeys.Prepare(t.Context(), kube, hubkeys.Request{})

@@ -6,7 +6,20 @@ import (
 	"time"
 )
 
-// Each was let have all of what one may cost as long as anything was left: two took twice the bound.
+// compiled is an expression over self and list.
+func compiled(t *testing.T, text string) *Expression {
+	t.Helper()
+	env, err := Environment("self", "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Compile(env, text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // unhurried is a new budget that no clock ends first, however slow the machine is.
 func unhurried() *Budget {
 	b := NewBudget()
@@ -14,15 +27,9 @@ func unhurried() *Budget {
 	return b
 }
 
+// Each was let have all of what one may cost as long as anything was left: two took twice the bound.
 func TestExpressionsTogetherCostNoMoreThanOneMay(t *testing.T) {
-	env, err := Environment("list")
-	if err != nil {
-		t.Fatal(err)
-	}
-	costly, err := Compile(env, "list.all(a, list.all(b, a + b >= 0))", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	costly := compiled(t, "list.all(a, list.all(b, a + b >= 0))")
 	some := func(n int) map[string]any {
 		list := make([]any, n)
 		for i := range list {
@@ -38,7 +45,7 @@ func TestExpressionsTogetherCostNoMoreThanOneMay(t *testing.T) {
 	if _, err := costly.EvalWithin(unhurried(), some(220)); err != nil {
 		t.Errorf("alone: %v", err)
 	}
-	_, err = costly.EvalWithin(b, some(220))
+	_, err := costly.EvalWithin(b, some(220))
 	if err == nil || !strings.Contains(err.Error(), "before it") || b.left != 0 {
 		t.Errorf("with %d left: %v, and %d left after", before, err, b.left)
 	}
@@ -49,14 +56,7 @@ func TestExpressionsTogetherCostNoMoreThanOneMay(t *testing.T) {
 
 // What is small stands beside others in nearly every set of rules: each planned its program anew for every object.
 func TestASmallExpressionIsPlannedOnce(t *testing.T) {
-	env, err := Environment("self")
-	if err != nil {
-		t.Fatal(err)
-	}
-	small, err := Compile(env, "self == 1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := compiled(t, "self == 1")
 	vars := map[string]any{"self": int64(1)}
 	allocations := func(left uint64) float64 {
 		return testing.AllocsPerRun(100, func() {
@@ -73,14 +73,7 @@ func TestASmallExpressionIsPlannedOnce(t *testing.T) {
 }
 
 func TestExpressionsAfterOthersCostAtMostATenthMore(t *testing.T) {
-	env, err := Environment("list")
-	if err != nil {
-		t.Fatal(err)
-	}
-	costly, err := Compile(env, "list.all(a, list.all(b, a + b >= 0))", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	costly := compiled(t, "list.all(a, list.all(b, a + b >= 0))")
 	list := make([]any, 1000)
 	for i := range list {
 		list[i] = int64(i)
@@ -88,7 +81,8 @@ func TestExpressionsAfterOthersCostAtMostATenthMore(t *testing.T) {
 	for _, left := range []uint64{maxCost - 1, nearlyAll, nearlyAll - 1} {
 		b := unhurried()
 		b.left = left
-		if _, err := costly.EvalWithin(b, map[string]any{"list": list}); err == nil || !strings.Contains(err.Error(), "before it") || b.left != 0 {
+		if _, err := costly.EvalWithin(b, map[string]any{"list": list}); err == nil || !strings.Contains(err.Error(), "before it") ||
+			b.left != 0 {
 			t.Errorf("with %d left: %v, and %d left after", left, err, b.left)
 		}
 	}

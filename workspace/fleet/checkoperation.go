@@ -97,7 +97,8 @@ func (d *document) checkTokens(path string, tokens []string) {
 	for i, token := range tokens {
 		at := index(path, i)
 		if !budget.IsToken(token) && !d.Faults.Has(strict.Place(d.Fields, at, d.Position())) {
-			d.Fault(at, `write 12 hex digits, or TOKEN@CLUSTER, in quotes, or let "plural service ack" write them`, "bad token %s", strict.Quote(token))
+			d.Fault(at, `write 12 hex digits, or TOKEN@CLUSTER, in quotes, or let "plural service ack" write them`, "bad token %s",
+				strict.Quote(token))
 		}
 	}
 }

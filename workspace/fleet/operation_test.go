@@ -144,7 +144,8 @@ func TestServiceHoldsATokenForEachClusterOfALargeFleet(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&tokens, `"3f2a9c0d11aa@edge-%d", `, i)
 	}
-	_, err := wholeRepo("\n  source: {name: charts}\n  clusters: {}\n  helm: {chart: web}\n  sync: {acknowledged: [" + tokens.String() + "]}\n")
+	_, err := wholeRepo("\n  source: {name: charts}\n  clusters: {}\n  helm: {chart: web}\n  sync: {acknowledged: [" +
+		tokens.String() + "]}\n")
 	if err != nil {
 		t.Error(err)
 	}

@@ -51,8 +51,12 @@ func TestAnAgreementForOneClusterIsGoodThereAlone(t *testing.T) {
 	snap := worktree(t, map[string]string{
 		"plural.yaml":        workspaceYAML,
 		"clusters/prod.yaml": cluster("prod", "{tags: {env: any}}"), "clusters/dev.yaml": cluster("dev", "{tags: {env: any}}"),
-		"web/Chart.yaml":    chartYAML,
-		"services/web.yaml": service("web", `{source: {path: web}, clusters: {matchLabels: {env: any}}, sync: {acknowledged: ["012345678901", "3f2a9c0d11aa@prod"]}}`),
+		"web/Chart.yaml": chartYAML,
+		"services/web.yaml": service("web", `
+  source: {path: web}
+  clusters: {matchLabels: {env: any}}
+  sync: {acknowledged: ["012345678901", "3f2a9c0d11aa@prod"]}
+`),
 	})
 	f, on := load(t, snap), map[string]Deployment{}
 	for _, cluster := range []string{"prod", "dev"} {
@@ -63,7 +67,8 @@ func TestAnAgreementForOneClusterIsGoodThereAlone(t *testing.T) {
 		on[cluster] = list[0]
 	}
 	prod, dev := on["prod"], on["dev"]
-	if diff := cmp.Diff([][]string{{"012345678901", "3f2a9c0d11aa"}, {"012345678901"}}, [][]string{prod.Acknowledged, dev.Acknowledged}); diff != "" {
+	if diff := cmp.Diff([][]string{{"012345678901", "3f2a9c0d11aa"}, {"012345678901"}},
+		[][]string{prod.Acknowledged, dev.Acknowledged}); diff != "" {
 		t.Error(diff)
 	}
 	if prod.Key != dev.Key || prod.Variant == dev.Variant {

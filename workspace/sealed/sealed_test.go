@@ -263,7 +263,8 @@ func TestPatternsThatContradictEachOtherAreAProblemOfThePolicy(t *testing.T) {
 		".plural/seal.yaml":         sealYAML + "  - {pattern: \"a*/b\", groups: [fleet]}\n  - {pattern: \"*a/b\", groups: [ops]}\n",
 		"aa/b":                      "clear",
 	}))
-	if err != nil || len(problems) != 1 || problems[0].File != ".plural/seal.yaml" || problems[0].Line != 8 || !strings.Contains(problems[0].Message, `both match "aa/b"`) {
+	if err != nil || len(problems) != 1 || problems[0].File != ".plural/seal.yaml" || problems[0].Line != 8 ||
+		!strings.Contains(problems[0].Message, `both match "aa/b"`) {
 		t.Errorf("problems = %+v, %v", problems, err)
 	}
 }

@@ -114,7 +114,8 @@ func TestComparisonOfAFolderThatNobodyCanWalkEndsWithPlaceAndFix(t *testing.T) {
 	}
 	err = Compare(t.Context(), Tree{}, Tree{Root: plumbing.NewHash(bomb), Read: Reader(g.Storer)}, nil, func(Change) error { return nil })
 	var many *TooManyError
-	if !errors.As(err, &many) || !strings.HasPrefix(many.At, "0/0/") || !strings.Contains(err.Error(), "more than 500000 files") || many.Fix() == "" {
+	if !errors.As(err, &many) || !strings.HasPrefix(many.At, "0/0/") || !strings.Contains(err.Error(), "more than 500000 files") ||
+		many.Fix() == "" {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -234,7 +235,8 @@ func TestReaderRemembersTreesUntilTheyAreTooLargeTogether(t *testing.T) {
 
 func TestOnlyFilesWithContentArePlain(t *testing.T) {
 	for mode, want := range map[filemode.FileMode]bool{
-		filemode.Regular: true, filemode.Executable: true, filemode.Deprecated: true, filemode.Symlink: false, filemode.Submodule: false, 0: false,
+		filemode.Regular: true, filemode.Executable: true, filemode.Deprecated: true,
+		filemode.Symlink: false, filemode.Submodule: false, 0: false,
 	} {
 		if got := (File{Mode: mode}).Plain(); got != want {
 			t.Error(fmt.Sprint(mode), got)
