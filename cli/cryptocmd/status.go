@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -304,22 +304,33 @@ func (o *statusOptions) spanFindings(ctx context.Context, repo *gitcmd.Repo) ([]
 			return nil, &ui.Err{Msg: fmt.Sprintf("%q is no range of commits", o.span), Fix: "--range refs/remotes/origin/main..HEAD"}
 		}
 	}
-	if err := unambiguous(repo, known, tip); err != nil {
+	if err := unambiguous(ctx, repo, known, tip); err != nil {
 		return nil, err
 	}
 	return guard.Commits(ctx, repo, ask)
 }
 
 // unambiguous refuses names that are a tag's and a branch's: a tag origin/main, which others may push, would leave out what it
-// leads to. What else is wrong with a revision is for git to say.
-func unambiguous(repo *gitcmd.Repo, revisions ...string) error {
-	clone, err := git.PlainOpenWithOptions(repo.GitDir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
-	if err != nil {
-		return fmt.Errorf("open git repository %q: %w", repo.GitDir, err)
-	}
+// leads to. What else is wrong with a revision is for git to say. It is git too that is asked for the names: it reads clones that
+// go-git does not, such as partial ones.
+func unambiguous(ctx context.Context, repo *gitcmd.Repo, revisions ...string) error {
+	var names []string
 	for _, revision := range revisions {
-		var ambiguous *snapshot.AmbiguousError
-		if _, err := snapshot.Resolve(clone, revision); errors.As(err, &ambiguous) {
+		for _, name := range snapshot.Names(revision) {
+			names = append(names, name.String())
+		}
+	}
+	if len(names) == 0 { // of none, git would list all
+		return nil
+	}
+	out, err := repo.Call(append([]string{"for-each-ref", "--format=%(refname)"}, names...)...).Run(ctx)
+	if err != nil {
+		return fmt.Errorf("look at a range of commits: %w", err)
+	}
+	found := strings.Fields(string(out)) // some of them only lie below a name
+	there := func(name plumbing.ReferenceName) bool { return slices.Contains(found, name.String()) }
+	for _, revision := range revisions {
+		if err := snapshot.Unambiguous(revision, there); err != nil {
 			return fmt.Errorf("look at a range of commits: %w", err)
 		}
 	}

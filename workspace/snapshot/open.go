@@ -45,19 +45,43 @@ func (e *AmbiguousError) Fix() string {
 	return fmt.Sprintf("write %s, or refs/tags/%s", e.Branch, e.Name)
 }
 
-// Resolve is the id of the commit that a revision names, as git has it. A name that is ambiguous is an *AmbiguousError.
-func Resolve(repo *git.Repository, revision string) (plumbing.Hash, error) {
+// Names are the references that the short name in a revision may stand for: a tag, which git takes first, then branches.
+// There are none where nothing is named.
+func Names(revision string) []plumbing.ReferenceName {
 	name := revision
 	if end := strings.IndexAny(name, "~^@:"); end >= 0 { // main~2
 		name = name[:end]
 	}
-	if _, err := repo.Storer.Reference(plumbing.NewTagReferenceName(name)); err == nil {
-		for _, full := range []string{"refs/heads/" + name, "refs/remotes/" + name, "refs/remotes/" + name + "/HEAD"} {
-			branch := plumbing.ReferenceName(full)
-			if _, err := repo.Storer.Reference(branch); err == nil {
-				return plumbing.ZeroHash, &AmbiguousError{name, branch}
-			}
-		}
+	if name == "" {
+		return nil
+	}
+	return []plumbing.ReferenceName{
+		plumbing.NewTagReferenceName(name), plumbing.NewBranchReferenceName(name),
+		plumbing.ReferenceName("refs/remotes/" + name), plumbing.NewRemoteHEADReferenceName(name),
+	}
+}
+
+// Unambiguous is an *AmbiguousError when the short name in a revision is a tag's and a branch's, by what says whether a
+// reference is there.
+func Unambiguous(revision string, there func(plumbing.ReferenceName) bool) error {
+	names := Names(revision)
+	if len(names) == 0 || !there(names[0]) {
+		return nil
+	}
+	if i := slices.IndexFunc(names[1:], there); i >= 0 {
+		return &AmbiguousError{strings.TrimPrefix(names[0].String(), "refs/tags/"), names[1+i]}
+	}
+	return nil
+}
+
+// Resolve is the id of the commit that a revision names, as git has it. A name that is ambiguous is an *AmbiguousError.
+func Resolve(repo *git.Repository, revision string) (plumbing.Hash, error) {
+	err := Unambiguous(revision, func(name plumbing.ReferenceName) bool {
+		_, err := repo.Storer.Reference(name)
+		return err == nil
+	})
+	if err != nil {
+		return plumbing.ZeroHash, err
 	}
 	id, err := repo.ResolveRevision(plumbing.Revision(revision))
 	if err != nil {
