@@ -48,8 +48,8 @@ func (e *AmbiguousError) Fix() string {
 // Names are the references that the short name in a revision may stand for: a tag, which git takes first, then branches.
 // There are none where nothing is named.
 func Names(revision string) []plumbing.ReferenceName {
-	name := revision
-	if end := strings.IndexAny(name, "~^@:"); end >= 0 { // main~2
+	name, _, _ := strings.Cut(revision, "@{")           // main@{1}; a single @ may be in a name
+	if end := strings.IndexAny(name, "~^:"); end >= 0 { // main~2
 		name = name[:end]
 	}
 	if name == "" {

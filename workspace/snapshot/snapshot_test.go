@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 func open(t testing.TB, r *repo, revision string) *Snapshot {
@@ -144,6 +146,24 @@ func TestATagTakesTheNameOfNoBranch(t *testing.T) {
 			}
 		}
 		r.git("tag", "-d", name)
+	}
+}
+
+func TestANameEndsWhereGitEndsIt(t *testing.T) {
+	for revision, want := range map[string]plumbing.ReferenceName{
+		"main": "refs/tags/main", "main~2": "refs/tags/main", "main^{commit}": "refs/tags/main", "main:a@b": "refs/tags/main",
+		"main@{1}~2": "refs/tags/main", "a@b": "refs/tags/a@b", "a@b@{u}^": "refs/tags/a@b",
+	} {
+		err := Unambiguous(revision, func(plumbing.ReferenceName) bool { return true })
+		var ambiguous *AmbiguousError
+		if names := Names(revision); len(names) == 0 || names[0] != want || !errors.As(err, &ambiguous) {
+			t.Errorf("%s: got %v, %v, want %s", revision, names, err, want)
+		}
+	}
+	for _, revision := range []string{"", "@{1}", ":/fix"} {
+		if names := Names(revision); names != nil {
+			t.Errorf("%s: got %v", revision, names)
+		}
 	}
 }
 
