@@ -101,6 +101,24 @@ func TestMirrorIsAnotherForEverySayInVerification(t *testing.T) {
 	}
 }
 
+func TestChartsThatNobodyHeldToTheirNameAreFetchedAnew(t *testing.T) {
+	key := publicKey(t)
+	for kind, kept := range map[string]bool{"oci": false, "helm": true, "git": true} {
+		var s fleet.Source
+		address := kind + "://example.com/s"
+		if err := yaml.Unmarshal([]byte(kind+": {url: \""+address+"\"}\nverify: {keys: [keys/a]}\n"), &s.Spec); err != nil {
+			t.Fatal(err)
+		}
+		access, err := upstream.Find(&s, fstest.MapFS{"keys/a": {Data: []byte(key)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if had := gitagent.ID(kind, address, "", "", "verified", key); (mirrorOf(&s, access) == had) != kept {
+			t.Errorf("after an upgrade of the hub, that the mirror of a verified %s source is kept is not %v", kind, kept)
+		}
+	}
+}
+
 func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T) {
 	opts := options(t, newOrigin(t))
 	wants, dirs := map[string]gitagent.Want{}, map[string]string{}

@@ -159,13 +159,17 @@ func (a *Access) Parts() []string {
 	return parts
 }
 
-// Trust is all that decides whose signature counts; nil where everything is believed. Keys that could not be read are not in it.
+// Trust is all that decides whose signature counts, and for what; nil where everything is believed. Keys that could not be
+// read are not in it.
 func (a *Access) Trust() []string {
 	verify := a.source.Spec.Verify
 	if verify == nil {
 		return nil
 	}
 	parts := []string{"verified"}
+	if a.source.Spec.OCI != nil {
+		parts[0] = "verified and named" // mirrors of before may hold charts whose name and version nobody compared
+	}
 	for _, key := range a.keys {
 		parts = append(parts, string(key))
 	}
