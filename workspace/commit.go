@@ -215,7 +215,7 @@ func (h *head) read(path string) ([]byte, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	return readBlob(h.git.Storer, e.hash)
+	return readBlob(h.git.Storer, path, e.hash)
 }
 
 // commit is the one place where this program's changes become a commit, so what must hold for every commit (that
@@ -265,7 +265,7 @@ func applyTo(g *git.Repository, f *form, e edit, old entry, had bool) (entry, bo
 	var text []byte
 	var err error
 	if had {
-		if text, err = readBlob(g.Storer, old.hash); err != nil {
+		if text, err = readBlob(g.Storer, e.path, old.hash); err != nil {
 			return old, false, err
 		}
 	}

@@ -12,10 +12,15 @@ import (
 
 	"github.com/pluralsh/plural/internal/block"
 	"github.com/pluralsh/plural/internal/replace"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
-// maxFile bounds what is read of one file that is to be edited, in bytes.
-const maxFile = 3 << 20
+// maxFile bounds what is read of one file, in bytes, sealed ones among them: a hub takes none that is larger.
+const maxFile = snapshot.MaxBlob
+
+func tooLarge(path string) error {
+	return refuse("split it, or keep it elsewhere: no hub takes such a file", "%q is larger than %d MiB", path, maxFile>>20)
+}
 
 // edit changes one file.
 type edit struct {
@@ -138,7 +143,7 @@ func readFile(root *os.Root, name string) ([]byte, fs.FileMode, error) {
 		return nil, 0, fmt.Errorf("read %q: %w", name, err)
 	}
 	if len(text) > maxFile {
-		return nil, 0, fmt.Errorf("read %q: it is larger than %d bytes", name, maxFile)
+		return nil, 0, tooLarge(name)
 	}
 	return text, info.Mode().Perm(), nil
 }

@@ -185,7 +185,7 @@ func (r *Repo) Sealed(ctx context.Context, changes map[string][]byte, each func(
 		return err
 	}
 	return h.sealed(ctx, f, func(path string, e entry) error {
-		stored, err := readBlob(h.git.Storer, e.hash)
+		stored, err := readBlob(h.git.Storer, path, e.hash)
 		if err != nil {
 			return err
 		}

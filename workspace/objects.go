@@ -40,18 +40,18 @@ func writeBlob(s storer.EncodedObjectStorer, text []byte) (plumbing.Hash, error)
 	return s.SetEncodedObject(obj)
 }
 
-// readBlob is a blob's content, at most maxFile bytes.
-func readBlob(s storer.EncodedObjectStorer, hash plumbing.Hash) ([]byte, error) {
+// readBlob is what git keeps of the file at path, at most maxFile bytes.
+func readBlob(s storer.EncodedObjectStorer, path string, hash plumbing.Hash) ([]byte, error) {
 	blob, err := object.GetBlob(s, hash)
 	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", hash, err)
+		return nil, fmt.Errorf("read %q, blob %s: %w", path, hash, err)
 	}
 	if blob.Size > maxFile {
-		return nil, fmt.Errorf("read blob %s: it is larger than %d bytes", hash, maxFile)
+		return nil, tooLarge(path)
 	}
 	r, err := blob.Reader()
 	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", hash, err)
+		return nil, fmt.Errorf("read %q, blob %s: %w", path, hash, err)
 	}
 	defer r.Close()
 	return io.ReadAll(r)

@@ -69,7 +69,7 @@ func (b *brought) add(h *head, c *object.Commit, path string, e entry) error {
 	if e.hash.IsZero() || !e.mode.IsFile() {
 		return nil
 	}
-	text, err := readBlob(h.git.Storer, e.hash)
+	text, err := readBlob(h.git.Storer, path, e.hash)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (h *head) standing(ctx context.Context, b brought) error {
 		if !b.rewritten && !b.sealed[path] {
 			return nil
 		}
-		stored, err := readBlob(h.git.Storer, e.hash)
+		stored, err := readBlob(h.git.Storer, path, e.hash)
 		if err != nil {
 			return err
 		}

@@ -332,7 +332,7 @@ func (h *head) untouched(root *os.Root, index *staged, f *form, upstream map[str
 		}
 		var stored []byte
 		if had {
-			if stored, err = readBlob(h.git.Storer, committed.hash); err != nil {
+			if stored, err = readBlob(h.git.Storer, path, committed.hash); err != nil {
 				return err
 			}
 		}
@@ -381,7 +381,7 @@ func incoming(root *os.Root, s storer.EncodedObjectStorer, f *form, upstream map
 		if e.hash.IsZero() {
 			continue
 		}
-		text, err := readBlob(s, e.hash)
+		text, err := readBlob(s, path, e.hash)
 		if err != nil {
 			return nil, err
 		}

@@ -562,6 +562,33 @@ func TestRotationSealsAnewWhatIsLargeTogether(t *testing.T) {
 	}
 }
 
+func TestRotationSealsAnewAndPushesALargeFile(t *testing.T) {
+	const path = "secrets/large.bin"
+	alice := begun(t)
+	laptop := alice.elsewhere()
+	large := strings.Repeat("x", 4<<20)
+	alice.commit(path, large)
+	alice.apply(alice.edit().Rotate(t.Context(), []string{"fleet"}))
+	if _, err := alice.repo.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	git(t, laptop.repo.Root(), "fetch", "-q")
+	git(t, laptop.repo.Root(), "reset", "-q", "--hard", "@{u}")
+	if got, err := laptop.open(path); err != nil || string(got) != large {
+		t.Errorf("elsewhere it has %d bytes, %v", len(got), err)
+	}
+}
+
+func TestRotationNamesTheFileThatIsTooLargeToSeal(t *testing.T) {
+	alice := begun(t)
+	alice.plant("Add a file that is too large", map[string][]byte{"secrets/huge.bin": make([]byte, seal.MaxFile+1)})
+	_, err := alice.edit().Rotate(t.Context(), []string{"fleet"})
+	var refused *workspace.Error
+	if !errors.As(err, &refused) || refused.Message != `"secrets/huge.bin" is larger than 32 MiB` || refused.Fix == "" {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestRotationThatNobodyWaitsForEnds(t *testing.T) {
 	alice := begun(t)
 	late := errors.New("the answer is no longer wanted")
