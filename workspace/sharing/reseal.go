@@ -13,8 +13,9 @@ import (
 	"github.com/pluralsh/plural/workspace"
 )
 
-// maxResealed bounds what one plan seals anew, in bytes. It becomes one commit, and is in memory until then.
-const maxResealed = 1 << 30
+// maxResealed bounds what one plan seals anew, in bytes. It becomes one commit, and until then is in memory, and in the
+// journal as base64.
+const maxResealed = 256 << 20
 
 // promise confirms what a plan leads to: whoever carries it out has confirmed it then.
 type promise groups.Statement

@@ -15,7 +15,8 @@ func TestPlanThatSealsMoreThanFitsIntoACommitIsRefusedWithAWayOut(t *testing.T) 
 	}
 	err := p.replace("secrets/more", []byte("x"))
 	var refused *workspace.Error
-	if !errors.As(err, &refused) || !strings.Contains(refused.Message, `1024 MiB together, counted at "secrets/more"`) || refused.Fix == "" {
+	const want = `256 MiB together, counted at "secrets/more"`
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, want) || refused.Fix == "" {
 		t.Errorf("error is %v", err)
 	}
 	if len(p.Resealed) != 1 || p.Changes["secrets/more"] != nil {
