@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/crypto/values"
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -115,16 +116,7 @@ func (at field) file(f *fleet.Fleet) (string, error) {
 
 // read is one file, as far as a fleet's may be long.
 func read(repo fs.FS, name string) ([]byte, error) {
-	file, err := repo.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", name, err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, fleet.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", name, err)
-	}
-	return text, nil
+	return boundread.File(repo, name, fleet.MaxFile)
 }
 
 // inDocument is the key with the place of its document before it, where a file has several.

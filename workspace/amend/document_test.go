@@ -2,12 +2,14 @@ package amend
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -249,6 +251,18 @@ func TestADeletedDocumentLeavesTheOthersOfItsFile(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestAPipeIsNotOpened(t *testing.T) {
+	const pipe = "services/web.yaml"
+	files := fstest.MapFS{"plural.yaml": {Data: []byte(workspace)}, pipe: {Data: []byte(web), Mode: fs.ModeNamedPipe | 0o644}}
+	_, found := Find(files, Document{Service, "web"})
+	_, rewritten := Rewrite(files, pipe, []byte(web))
+	for what, err := range map[string]error{"find": found, "rewrite": rewritten} {
+		if !errors.Is(err, boundread.ErrNotRegular) || !strings.Contains(err.Error(), pipe) {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }
 

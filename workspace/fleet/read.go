@@ -3,11 +3,11 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/workspace/strict"
 )
 
@@ -164,14 +164,9 @@ func (l *loader) document(d *document, f folder) {
 
 // readBounded is nil without error when the file is over a bound, which it has reported then.
 func (l *loader) readBounded(name string) ([]byte, error) {
-	file, err := l.fsys.Open(name)
+	data, err := boundread.File(l.fsys, name, MaxFile)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", strict.Quote(name), err)
-	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
-	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", strict.Quote(name), err)
+		return nil, err
 	}
 	l.bytes += len(data)
 	switch {

@@ -9,13 +9,12 @@ package packages
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
 
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/strict"
 )
@@ -38,11 +37,14 @@ func Load(files fs.FS) (*Package, error) {
 
 // read is Load with the mistakes apart. The package is there, as far as it could be read, when the document could.
 func read(files fs.FS) (*Package, *strict.Faults, error) {
-	data, err := readDocument(files)
+	data, err := boundread.File(files, File, MaxFile)
 	faults := &strict.Faults{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		faults.Add(fleet.Position{File: File}, `a package's folder holds it: begin with "plural package new"`, "file not found")
+		return nil, faults, nil
+	case errors.Is(err, boundread.ErrNotRegular):
+		faults.Add(fleet.Position{File: File}, "put the file itself here", "not a regular file")
 		return nil, faults, nil
 	case err != nil:
 		return nil, nil, err
@@ -58,19 +60,6 @@ func read(files fs.FS) (*Package, *strict.Faults, error) {
 		return nil, nil, err
 	}
 	return p, faults, nil
-}
-
-func readDocument(files fs.FS) ([]byte, error) {
-	file, err := files.Open(File)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", File, err)
-	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
-	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", File, err)
-	}
-	return data, nil
 }
 
 // Parse reads package.yaml alone, without the files beside it: for catalogs, which have no more of most versions. Errors

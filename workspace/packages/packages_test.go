@@ -84,6 +84,15 @@ func TestAFolderWithoutAPackageIsToldSo(t *testing.T) {
 	}
 }
 
+func TestAPackageThatIsADeviceIsNotOpened(t *testing.T) {
+	device := fstest.MapFS{packages.File: {Data: []byte(head), Mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}}
+	_, err := packages.Load(device)
+	const want = "package.yaml: not a regular file: put the file itself here"
+	if mistakes := fleet.Errors(nil); !errors.As(err, &mistakes) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestNeedsFollowWhatIsRead(t *testing.T) {
 	p, err := packages.Load(folder(head + `
   steps:
