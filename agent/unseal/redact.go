@@ -269,7 +269,8 @@ func scalarsOf(node *yaml.Node, at string) []string {
 	return found
 }
 
-// numbers are what others write for a number, however it was written. JSON has the large ones as fractions.
+// numbers are what others write for a number, however it was written. JSON has the large ones as fractions, and Helm's templates
+// print them as Go does: 4.8296615e+07.
 func numbers(node *yaml.Node) (found []string) {
 	var whole int64
 	var number float64
@@ -278,8 +279,9 @@ func numbers(node *yaml.Node) (found []string) {
 		found = append(found, strconv.FormatInt(whole, 10))
 	}
 	if (tag == "!!int" || tag == "!!float") && node.Decode(&number) == nil {
-		found = append(found, strconv.FormatFloat(number, 'f', -1, 64))
+		found = append(found, strconv.FormatFloat(number, 'f', -1, 64), strconv.FormatFloat(number, 'g', -1, 64))
 	}
+	slices.Sort(found)
 	return slices.DeleteFunc(slices.Compact(found), func(text string) bool { return text == node.Value })
 }
 
