@@ -16,6 +16,7 @@ import (
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/revert"
+	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 // Bringing is the way from a plan that brings something back to a commit that is observed.
@@ -140,6 +141,12 @@ func about(t revert.Touched) observe.About {
 
 // Explain names what stands in the way of a plan.
 func Explain(err error) error {
+	if errors.As(err, new(*treediff.TooManyError)) {
+		return &ui.Err{
+			Msg: "too much changes for it to be brought back here; nothing was changed", Cause: err.Error(),
+			Fix: "git revert COMMIT, or git restore --source COMMIT FOLDER, or name another commit", Doc: ui.DocUndo, Err: err,
+		}
+	}
 	var stuck *revert.ConflictError
 	if !errors.As(err, &stuck) {
 		return err

@@ -23,7 +23,6 @@ import (
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/revert"
-	"github.com/pluralsh/plural/workspace/treediff"
 )
 
 type options struct {
@@ -100,13 +99,6 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.f.Say("%s %s %q, by %s, %s", o.verb(), cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject), ui.Clean(r.Author), cmdutil.Ago(o.f.Now(), &r.Time))
 	plan, err := revert.Of(ctx, objects, head, r)
-	if errors.As(err, new(*treediff.TooManyError)) {
-		id := cmdutil.ShortCommit(r.ID)
-		return &ui.Err{
-			Msg: "commit " + id + " changes too much to be taken back here; nothing was changed", Cause: err.Error(),
-			Fix: "git revert " + id + ", or name another commit", Doc: ui.DocUndo, Err: err,
-		}
-	}
 	if err != nil {
 		return Explain(err)
 	}
