@@ -42,66 +42,75 @@ func (p Policy) Control(_, address string, _ syscall.RawConn) error {
 
 // Check says why an address is not dialled, by an *Error; nil: it is.
 func (p Policy) Check(address netip.Addr) error {
-	for _, at := range plain(address) {
-		if err := p.check(at); err != nil {
+	at, all := plain(address)
+	for _, at := range all {
+		if err := credentials(at); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (p Policy) check(at netip.Addr) error {
 	switch {
 	case at.IsLoopback() || at.IsUnspecified(): // the unspecified one leads to this machine as well
 		if !p.Loopback {
 			return &Error{at, "a loopback address", true}
 		}
-	case at.IsLinkLocalUnicast():
-		return &Error{At: at, Why: "a link-local address, where clouds keep their machines' credentials"}
-	case slices.Contains(metadata(), at):
-		return &Error{At: at, Why: "an address where a cloud keeps its machines' credentials"}
 	case at.IsMulticast():
 		return &Error{At: at, Why: "a multicast address"}
 	}
 	return nil
 }
 
-// plain is the IPv4 address that one of IPv6 stands for, where it does, or all that it may stand for.
-func plain(at netip.Addr) []netip.Addr {
-	at = at.Unmap().WithZone("")
+func credentials(at netip.Addr) error {
+	switch {
+	case at.IsLinkLocalUnicast():
+		return &Error{At: at, Why: "a link-local address, where clouds keep their machines' credentials"}
+	case slices.Contains(metadata(), at):
+		return &Error{At: at, Why: "an address where a cloud keeps its machines' credentials"}
+	}
+	return nil
+}
+
+// plain is the IPv4 address that one of IPv6 stands for, where it does. All are those that it may stand for, with this one.
+func plain(address netip.Addr) (at netip.Addr, all []netip.Addr) {
+	at = address.Unmap().WithZone("")
 	bytes := at.As16()
 	switch {
 	case netip.MustParsePrefix("64:ff9b::/96").Contains(at), // NAT64
 		netip.MustParsePrefix("::ffff:0:0:0/96").Contains(at): // translated (SIIT)
-		return []netip.Addr{netip.AddrFrom4([4]byte(bytes[12:]))}
+		at = netip.AddrFrom4([4]byte(bytes[12:]))
 	case netip.MustParsePrefix("64:ff9b:1::/48").Contains(at): // NAT64 of a network's own
 		return translated(bytes)
 	case netip.MustParsePrefix("2002::/16").Contains(at): // 6to4
-		return []netip.Addr{netip.AddrFrom4([4]byte(bytes[2:]))}
+		at = netip.AddrFrom4([4]byte(bytes[2:]))
 	}
-	return []netip.Addr{at}
+	return at, []netip.Addr{at}
 }
 
-// translated are what an address stands for by the prefixes of 48, 56, 64 and 96 bits that RFC 6052 lets a network choose: which of
-// them it has, the address does not show. What is read where it has nothing but zeros is none, unless it has nothing else.
-func translated(bytes [16]byte) (all []netip.Addr) {
-	for _, four := range [][4]byte{
-		{bytes[6], bytes[7], bytes[9], bytes[10]}, {bytes[7], bytes[9], bytes[10], bytes[11]}, [4]byte(bytes[9:]), [4]byte(bytes[12:]),
+// translated are what an address stands for by the prefixes of 48, 56, 64 and 96 bits that RFC 6052 lets a network choose: which
+// of them it has, the address does not show. After what it stands for there are to be zeros, so it is taken for the first that
+// has nothing else after it: by the longer prefixes ordinary addresses look like others, 10.0.127.5 like 127.5.0.0.
+func translated(bytes [16]byte) (first netip.Addr, all []netip.Addr) {
+	for _, prefix := range []struct {
+		four [4]byte
+		rest []byte
+	}{
+		{[4]byte{bytes[6], bytes[7], bytes[9], bytes[10]}, bytes[11:]},
+		{[4]byte{bytes[7], bytes[9], bytes[10], bytes[11]}, bytes[12:]},
+		{[4]byte(bytes[9:]), bytes[13:]},
+		{[4]byte(bytes[12:]), nil},
 	} {
-		if at := netip.AddrFrom4(four); !at.IsUnspecified() {
-			all = append(all, at)
+		at := netip.AddrFrom4(prefix.four)
+		all = append(all, at)
+		if !first.IsValid() && !slices.ContainsFunc(prefix.rest, func(b byte) bool { return b != 0 }) {
+			first = at
 		}
 	}
-	if len(all) == 0 {
-		return []netip.Addr{netip.IPv4Unspecified()}
-	}
-	return all
+	return first, all
 }
 
 // metadata are those that are not link-local: of AWS, Google, Alibaba, Azure and Oracle.
 func metadata() []netip.Addr {
 	return []netip.Addr{
-		netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
-		netip.MustParseAddr("192.0.0.192"),
+		netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"), netip.MustParseAddr("fd20:ce::254"),
+		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 	}
 }

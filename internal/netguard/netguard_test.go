@@ -16,6 +16,11 @@ func TestOnlyOrdinaryAddressesAreDialled(t *testing.T) {
 		"64:ff9b:1::a9fe:a9fe": "link-local", "::ffff:0:a9fe:a9fe": "link-local", "64:ff9b:1:2::7f00:1": "loopback", "64:ff9b:1::a00:1": "",
 		"64:ff9b:1:a9fe:a9:fe00:a00:1": "link-local", "64:ff9b:1:a9:fe:a9fe:a00:1": "link-local", "64:ff9b:1:0:a9:fea9:fe00:1": "link-local",
 		"64:ff9b:1:a00:0:100::": "", "64:ff9b:1:a:0:1::": "", "64:ff9b:1:0:a:0:100:0": "", "64:ff9b:1::": "loopback",
+		"64:ff9b:1:7f00:0:100::": "loopback", "64:ff9b:1:7f:0:1::": "loopback", "64:ff9b:1:0:7f:0:100:0": "loopback",
+		"64:ff9b:1:e000:0:100::": "multicast", "64:ff9b:1:e0:0:1::": "multicast", "64:ff9b:1:0:e0:0:100:0": "multicast",
+		// 10.0.127.5, 10.127.0.5 and 10.0.230.5
+		"64:ff9b:1:a00:7f:500::": "", "64:ff9b:1:a7f:0:500::": "", "64:ff9b:1:a00:e6:500::": "",
+		"64:ff9b:1:a:0:7f05::": "", "64:ff9b:1:a:7f:5::": "", "64:ff9b:1::a00:7f05": "", "64:ff9b:1::a7f:5": "",
 		"fe80::1":      "link-local",
 		"fe80::1%eth0": "link-local", "fd00:ec2::254": "credentials", "fd00:ec2::23": "credentials",
 		"fd20:ce::254": "credentials", "2002:a9fe:a9fe::1": "link-local", "2002:7f00:1::": "loopback", "100.100.100.200": "credentials", "168.63.129.16": "credentials",
