@@ -3,7 +3,9 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -144,19 +146,19 @@ func (o *ackOptions) run(ctx context.Context) error {
 	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: made.Pushed}.wait(ctx)
 }
 
-// askNames asks for the names that the answer about a service has no room for.
+// askNames asks for the names that the answer about a service has no room for. Who agrees unseen does without.
 func (o *ackOptions) askNames(ctx context.Context, hub *client.Client, found *findings) error {
 	for i := range found.chosen {
 		m := &found.chosen[i]
 		if o.service == "" || !m.nameless() {
 			continue
 		}
-		d, err := hub.Deployment(ctx, m.clusters[0], o.service)
-		if err != nil {
+		switch err := m.askNames(ctx, hub, o.service); {
+		case err == nil:
+		case o.f.Yes:
+			o.f.Say("the names of what waits on %s are not known: %s", ui.Clean(list(m.clusters)), ui.Clean(err.Error()))
+		default:
 			return err
-		}
-		if d.Held != nil && d.Held.Agreement(d.Cluster) == m.token { // else it has changed since
-			m.names, m.count = d.Held.Names, d.Held.Count
 		}
 	}
 	return nil
@@ -232,6 +234,26 @@ func (m *matter) tokens() []string {
 
 // nameless says that nothing tells a person what it is that waits on a cluster.
 func (m *matter) nameless() bool { return len(m.clusters) > 0 && len(m.names) == 0 }
+
+// maxAsked is how many clusters are asked for the names of one matter.
+const maxAsked = 20
+
+// askNames takes the names from the first cluster where it still waits: what waits on others may have changed since, or be gone.
+func (m *matter) askNames(ctx context.Context, hub *client.Client, service string) error {
+	for _, cluster := range m.clusters[:min(len(m.clusters), maxAsked)] {
+		d, err := hub.Deployment(ctx, cluster, service)
+		var answer *client.Error
+		switch {
+		case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
+		case err != nil:
+			return err
+		case d.Held != nil && d.Held.Agreement(d.Cluster) == m.token:
+			m.names, m.count = d.Held.Names, d.Held.Count
+			return nil
+		}
+	}
+	return nil
+}
 
 func (m *matter) title() string {
 	out := fmt.Sprintf("%d %s", m.count, m.what)
