@@ -54,8 +54,8 @@ func (f *facts) phase(name string, p v1.Phase) {
 	}
 }
 
-// waiting is what waits on a cluster for a person.
-func (f *facts) waiting(w *v1.Waiting, cluster, agree string) {
+// waiting is what waits on a cluster for a person: objects, or services as a whole.
+func (f *facts) waiting(w *v1.Waiting, what, cluster, agree string) {
 	if w == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (f *facts) waiting(w *v1.Waiting, cluster, agree string) {
 	f.fact("  token", w.Agreement(cluster))
 	deletes := strings.Join(w.Names, ", ") + others(w.Count-len(w.Names))
 	if len(w.Names) == 0 {
-		deletes = fmt.Sprintf("%d objects", w.Count)
+		deletes = fmt.Sprintf("%d %s", w.Count, what)
 	}
 	f.fact("  deletes", deletes)
 	f.fact("  agree", agree)
@@ -179,7 +179,7 @@ func (d *described) writeCluster(f *facts) {
 	}
 	f.ago("reported", c.LastReport)
 	d.writeOrigin(f)
-	f.waiting(c.Held, c.Name, "plural service ack --cluster-removals "+c.Name)
+	f.waiting(c.Held, "services", c.Name, "plural service ack --cluster-removals "+c.Name)
 	unhealthy(f, c.Deployments, func(d *v1.Deployment) string { return d.Service })
 	if len(d.connections) > 0 {
 		f.head("connections")
@@ -282,7 +282,7 @@ func (d *described) writeDeployment(f *facts) {
 	if p.Held != nil && p.Held.Unchecked {
 		agree += " --cluster " + p.Cluster
 	}
-	f.waiting(p.Held, p.Cluster, agree)
+	f.waiting(p.Held, "objects", p.Cluster, agree)
 	writeTests(f, p.Tests)
 	if len(p.Notes) > 0 {
 		f.head("notes")

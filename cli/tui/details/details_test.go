@@ -149,7 +149,7 @@ func TestWithoutAHubWhatWasSeenLastIsDescribed(t *testing.T) {
 
 // The hub takes no bare token for what it cannot check, whether the page is fresh or remembered.
 func TestWhatTheHubCannotCheckIsShownWithItsCluster(t *testing.T) {
-	held := &v1.Waiting{Token: "3f2a9c0d11aa", Unchecked: true, Count: 60, Names: []string{"Pod web/x"}}
+	held := &v1.Waiting{Token: "3f2a9c0d11aa", Unchecked: true, Count: 60}
 	row := v1.Deployment{Service: "web", Cluster: "edge-1", Phase: v1.Held, Held: held}
 	for _, seen := range []bool{false, true} {
 		w, _ := world(t, map[string]any{
@@ -162,10 +162,10 @@ func TestWhatTheHubCannotCheckIsShownWithItsCluster(t *testing.T) {
 		}
 		s := open(t, w, "describe", onEdge)
 		s.play(nil)
-		s.says("token       3f2a9c0d11aa@edge-1", "plural service ack web --cluster edge-1")
+		s.says("token       3f2a9c0d11aa@edge-1", "deletes     60 objects", "plural service ack web --cluster edge-1")
 		s = open(t, w, "describe", pane.Subject{Kind: pane.KindCluster, Name: "edge-1", Cluster: "edge-1"})
 		s.play(nil)
-		s.says("token       3f2a9c0d11aa@edge-1", "plural service ack --cluster-removals edge-1")
+		s.says("token       3f2a9c0d11aa@edge-1", "deletes     60 services", "plural service ack --cluster-removals edge-1")
 	}
 }
 
