@@ -85,7 +85,7 @@ func (d details) held(s *v1.Service) {
 		fmt.Fprintf(d.w, "  agree: plural service ack %s\n", ui.Clean(s.Name))
 	}
 	if names := found.uncheckedClusters(); len(names) > 0 {
-		fmt.Fprintf(d.w, "  agree, on %s: plural service ack %s --cluster CLUSTER\n", ui.Clean(list(names)), ui.Clean(s.Name))
+		fmt.Fprintf(d.w, "  agree, cluster by cluster: plural service ack %s\n", ui.Clean(s.Name+clusterFlags(names)))
 	}
 }
 
