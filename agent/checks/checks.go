@@ -37,6 +37,8 @@ const (
 	maxLog = 4 << 10
 	// maxMasked is how much of that end is searched for what Target.Mask hides, in bytes.
 	maxMasked = 64 << 10
+	// maxBegun is how much of a line is left out that was cut where it was read, in bytes.
+	maxBegun = 1 << 10
 	// maxMessage is the longest message, in bytes.
 	maxMessage = 1 << 10
 	// firstPause lies between the first two tries; each further one is twice as long, up to longestPause.
@@ -66,8 +68,9 @@ type Target struct {
 	Mask func(text string) string
 }
 
-// excerpt is the end of a log, at most that many bytes, with nothing in it that is to be hidden.
-func (t *Target) excerpt(log string, most int) string {
+// excerpt is the end of a log, at most that many bytes, with nothing in it that is to be hidden. Cut says that there was more
+// of the log than was read.
+func (t *Target) excerpt(log string, cut bool, most int) string {
 	if t.Mask == nil {
 		return tail(log, most)
 	}
@@ -75,7 +78,11 @@ func (t *Target) excerpt(log string, most int) string {
 	if _, whole, ok := strings.Cut(end, "\n"); ok && len(end) < len(log) {
 		end = whole // what stood on the line may have been cut
 	}
-	return tail(t.Mask(end), most)
+	masked := t.Mask(end)
+	if cut { // the beginning of what is to be hidden may be left
+		masked = masked[:max(strings.LastIndexByte(masked, '\n')+1, len(masked)-maxBegun)]
+	}
+	return tail(masked, most)
 }
 
 // origin is by what the service is known whose test it is.
@@ -188,7 +195,7 @@ func (r *Runner) Run(ctx context.Context, target Target, test Test) Result {
 	for {
 		result.Tries++
 		outcome := r.try(ctx, target, test)
-		result.Log = target.excerpt(outcome.log, maxLog)
+		result.Log = target.excerpt(outcome.log, false, maxLog)
 		result.Passed = outcome.err == nil
 		if result.Passed {
 			result.Message = ""

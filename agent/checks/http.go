@@ -48,10 +48,11 @@ func (a attempt) http(ctx context.Context, want HTTP, dial dialer) outcome {
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
+	log := a.target.excerpt(string(body), err != nil || len(body) == maxBody, maxLog)
 	if err != nil {
-		return outcome{string(body), fmt.Errorf("read answer: %w", because(ctx, err))}
+		return outcome{log, fmt.Errorf("read answer: %w", because(ctx, err))}
 	}
-	return outcome{string(body), want.judge(answer, body)}
+	return outcome{log, want.judge(answer, body)}
 }
 
 // judge holds an answer against what is wanted.

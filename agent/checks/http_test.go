@@ -68,6 +68,29 @@ func TestAServiceIsAskedThroughTheAPIServer(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsCutWhereItIsReadShowsNoBeginningOfASecret(t *testing.T) {
+	w := start(t)
+	const secret = "correct-horse-battery-staple"
+	w.target.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	web := w.serve("web", false, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			_, _ = io.WriteString(rw, strings.Repeat("noise ", 1<<20)[:1<<20-len("correct")]+secret)
+			return
+		}
+		rw.Header().Set("Content-Length", "9999")
+		_, _ = io.WriteString(rw, "noise\n"+secret[:len("correct")])
+	}))
+	w.DialWith(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, web)
+	})
+	for path, passes := range map[string]bool{"/large": true, "/broken-off": false} {
+		got := w.try(checks.Test{Name: "asked", HTTP: &checks.HTTP{Service: "web", Port: "80", Path: path, ByName: true}})
+		if got.Passed != passes || !strings.Contains(got.Log, "noise") || strings.Contains(got.Log, "c") {
+			t.Errorf("%s: result %+v", path, got)
+		}
+	}
+}
+
 func TestARequestThatWouldBeAnotherIsRefusedAndNotTriedAgain(t *testing.T) {
 	w := start(t)
 	w.target.Namespaces = []string{w.Namespace, "web-jobs"}

@@ -125,6 +125,21 @@ func TestWhatIsSecretIsMaskedBeforeALogIsCut(t *testing.T) {
 	})
 }
 
+func TestALogThatIsCutWhereItIsReadShowsNoBeginningOfASecret(t *testing.T) {
+	w := start(t)
+	const secret = "correct-horse-battery-staple"
+	w.node(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, strings.Repeat("noise ", 1<<20)[:1<<20-len("correct")]+secret)
+	}))
+	w.target.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	w.ending("Succeeded", 0, func() {
+		got := w.try(checks.Test{Name: "suite", Job: &checks.Job{Manifest: manifest(t, w.ours())}})
+		if !got.Passed || !strings.Contains(got.Log, "noise") || strings.Contains(got.Log, "c") {
+			t.Errorf("result %+v", got)
+		}
+	})
+}
+
 func TestAJobThatIsNotDoneInTimeIsStopped(t *testing.T) {
 	w := start(t)
 	w.node(nil)

@@ -44,11 +44,11 @@ func (a attempt) report(ctx context.Context, obj *unstructured.Unstructured) (lo
 		if len(containers) > 1 {
 			fmt.Fprintf(&text, "==> %s <==\n", name)
 		}
-		printed, err := a.log(ctx, pod, name)
+		printed, cut, err := a.log(ctx, pod, name)
 		if err != nil {
 			printed = fmt.Sprintf("(no log: %v)\n", err)
 		}
-		text.WriteString(a.target.excerpt(printed, maxLog/len(containers)-headline))
+		text.WriteString(a.target.excerpt(printed, cut, maxLog/len(containers)-headline))
 	}
 	return text.String(), strings.Join(complaints(pod), ", ")
 }
@@ -75,26 +75,27 @@ func (a attempt) podOf(ctx context.Context, obj *unstructured.Unstructured) (*un
 	return &newest, nil
 }
 
-func (a attempt) log(ctx context.Context, pod *unstructured.Unstructured, container string) (string, error) {
+// log is what a container printed, and whether it was cut where it was read.
+func (a attempt) log(ctx context.Context, pod *unstructured.Unstructured, container string) (log string, cut bool, err error) {
 	query := url.Values{"container": {container}, "tailLines": {fmt.Sprint(logLines)}, "limitBytes": {fmt.Sprint(logBytes)}}
 	address := a.api + "/api/v1/namespaces/" + pod.GetNamespace() + "/pods/" + pod.GetName() + "/log?" + query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	answer, err := a.client.http.Do(request)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer answer.Body.Close()
 	printed, err := io.ReadAll(io.LimitReader(answer.Body, logBytes))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return "", errors.New(answer.Status)
+		return "", false, errors.New(answer.Status)
 	}
-	return string(printed), nil
+	return string(printed), len(printed) == logBytes, nil
 }
 
 // complaints are what containers wait for, or how they failed.

@@ -44,7 +44,18 @@ func TestAnExcerptHasNoPieceOfWhatIsMasked(t *testing.T) {
 		"cut to be masked":   strings.Repeat(secret+"\n", 1+maxMasked/(len(secret)+1)),
 	} {
 		for at := range len(secret) {
-			if got := target.excerpt(log+strings.Repeat(".", at), 100); len(got) > 100 || strings.Contains(got, "p") {
+			if got := target.excerpt(log+strings.Repeat(".", at), false, 100); len(got) > 100 || strings.Contains(got, "p") {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+	for name, log := range map[string]string{
+		"cut where it was read": "all is well\n",
+		"cut on a long line":    "all is well" + strings.Repeat(".", maxBegun),
+	} {
+		for at := range len(secret) {
+			got := target.excerpt(log+secret[:at], true, len(log))
+			if !strings.HasPrefix(log, got) || !strings.HasPrefix(got, "all is well") {
 				t.Errorf("%s: %q", name, got)
 			}
 		}
