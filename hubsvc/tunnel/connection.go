@@ -128,10 +128,13 @@ func (h *Hub) serve(conn *netconn.Conn, who caller) {
 			if !h.doubt(who, err) { // a fleet of older agents goes on trying
 				level = slog.LevelDebug
 			}
-		case errors.Is(err, errOften):
-			why, level = "too often", slog.LevelDebug
-		case !h.paceOf(who.cluster).refusals.AllowN(h.Now(), 1):
-			level = slog.LevelDebug
+		default:
+			if errors.Is(err, errOften) {
+				why = "too often"
+			}
+			if !h.paceOf(who.cluster).refusals.AllowN(h.Now(), 1) {
+				level = slog.LevelDebug
+			}
 		}
 		h.metrics.refused.WithLabelValues(why).Inc()
 		h.Log.Log(context.Background(), level, "agent's connection is refused", "cluster", who.cluster, "remote", who.remote,
