@@ -38,8 +38,8 @@ func swept() []schema.GroupVersionResource {
 // Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
 // and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
 // What that account may not list is looked for as the agent itself; what it may not delete is an error, unless the account is gone:
-// then nobody else could, and the agent does. The notes say of what was done so, and of what nobody may list. All else is swept
-// whatever fails.
+// then nobody else could, and the agent does. The notes say of what was done so, and of what nobody may list; that is an error of
+// Jobs and Pods where nothing is kept: they may run on, and nobody would come back for them. All else is swept whatever fails.
 func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes []string, err error) {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
 		return nil, fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
@@ -99,13 +99,17 @@ func (s *sweeper) sweep(ctx context.Context, kind schema.GroupVersionResource, n
 	for {
 		page, err := client.Resource(kind).Namespace(namespace).List(ctx, options)
 		if apierrors.IsForbidden(err) && s.target.Account != "" {
-			if client == s.agent {
-				s.notes = append(s.notes, fmt.Sprintf("%s in %s are not looked at: neither the service account %s nor the agent may list them",
-					kind.Resource, namespace, s.target.Account))
-				return errors.Join(failures...)
+			if client != s.agent {
+				client = s.agent
+				continue
 			}
-			client = s.agent
-			continue
+			unlisted := fmt.Sprintf("neither the service account %s nor the agent may list %s in %s: grant list on them to the agent",
+				s.target.Account, kind.Resource, namespace)
+			if runs := kind.Resource == "jobs" || kind.Resource == "pods"; runs && s.keep == "" {
+				return errors.Join(append(failures, errors.New(unlisted))...)
+			}
+			s.notes = append(s.notes, fmt.Sprintf("%s, or delete those labelled %s=%s by hand", unlisted, ServiceLabel, s.target.Service))
+			return errors.Join(failures...)
 		}
 		if err != nil {
 			return errors.Join(append(failures, err)...)

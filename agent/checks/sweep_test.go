@@ -1,10 +1,12 @@
 package checks_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestASweepDeletesOnlyWhatATestMadeWhereTheServiceMayGo(t *testing.T) {
@@ -106,5 +108,33 @@ subjects: [{kind: ServiceAccount, name: sweeper}]
 	})
 	if !w.exists("configmaps", "first") {
 		t.Error("what the account may not delete is gone")
+	}
+}
+
+// The service account goes with the service: what it could not list is nobody's to find later.
+func TestNoServiceGoesWhileNobodyMayListWhatItsTestsRun(t *testing.T) {
+	w := start(t)
+	w.target.Account = w.Namespace + "/default"
+	w.RESTConfig.Impersonate = rest.ImpersonationConfig{UserName: "an-agent-that-may-do-nothing"}
+	w.restart()
+	unlisted := func(kind string) string {
+		return "neither the service account " + w.target.Account + " nor the agent may list " + kind + " in " + w.Namespace +
+			": grant list on them to the agent"
+	}
+	byHand := ", or delete those labelled plural.sh/test=" + w.target.Service + " by hand"
+
+	notes, err := w.Sweep(t.Context(), w.target, key)
+	if err != nil || len(notes) != 8 || !slices.Contains(notes, unlisted("jobs")+byHand) {
+		t.Errorf("before a test: %v, notes %q", err, notes)
+	}
+	notes, err = w.Sweep(t.Context(), w.target, "")
+	if len(notes) != 6 || !slices.Contains(notes, unlisted("secrets")+byHand) {
+		t.Errorf("when the service goes: notes %q", notes)
+	}
+	for _, kind := range []string{"jobs", "pods"} {
+		want := "sweep " + kind + " of tests of \"" + w.target.Service + "\": " + unlisted(kind)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("when the service goes: %v, want %s", err, want)
+		}
 	}
 }

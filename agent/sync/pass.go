@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -38,6 +39,8 @@ type work struct {
 	tested []*api.Deployment
 	// swept says that an earlier pass of this removal has deleted that.
 	swept bool
+	// noted are the notes of sweeps that were logged.
+	noted *sync.Map
 }
 
 // result is what a pass leaves behind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -54,6 +55,8 @@ type service struct {
 	deferred bool
 	// swept says that what tests left is gone since the service is asked for no more.
 	swept bool
+	// noted are the notes of sweeps that were logged for the newest deployment.
+	noted sync.Map
 	// removable services are asked for no more, and the deletion budget lets them go.
 	removable bool
 
@@ -80,6 +83,7 @@ func (svc *service) want(d *api.Deployment) bool {
 		svc.last = svc.desired
 	}
 	svc.desired, svc.removable, svc.swept, svc.broken, svc.stirred = d, false, false, broken{}, false
+	svc.noted.Clear()
 	svc.wake(time.Now())
 	svc.failures = 0
 	if svc.cancel != nil {

@@ -156,11 +156,13 @@ func sameReach(a, b *api.Deployment) bool {
 		slices.Equal(a.GetAllowedNamespaces(), b.GetAllowedNamespaces())
 }
 
-// sweep deletes what tests left, and logs what of it was not done as the service.
+// sweep deletes what tests left, and logs, once for each deployment, what of it was not done as the service.
 func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (notes []string, err error) {
 	notes, err = p.Checks.Sweep(ctx, target, keep)
 	for _, note := range notes {
-		p.Log.Warn("sweep after tests", "service", p.service, "note", note)
+		if _, told := p.noted.LoadOrStore(note, true); !told {
+			p.Log.Warn("sweep after tests", "service", p.service, "note", note)
+		}
 	}
 	return notes, err
 }

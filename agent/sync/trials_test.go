@@ -2,6 +2,7 @@ package sync_test
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -404,6 +405,38 @@ func TestAServiceDoesNotGoBeforeWhatItsTestsLeft(t *testing.T) {
 	}
 	w.tester.set(func() { w.tester.unswept = nil })
 	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+}
+
+// Each test sweeps before it runs, and a removal that cannot sweep tries again.
+func TestANoteOfASweepIsLoggedOnceForADeployment(t *testing.T) {
+	w := newWorld(t)
+	log := &words{}
+	w.log = slog.New(slog.NewTextHandler(log, nil))
+	w.tester.set(func() { w.tester.notes = []string{"nobody may list it"} })
+	lines := func() int { return strings.Count(log.String(), "nobody may list it") }
+	web := w.configMap("web", "one", tested("smoke", "suite"))
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	if n := lines(); n != 1 {
+		t.Errorf("two tests of a deployment logged it %d times", n)
+	}
+	web = w.configMap("web", "two", tested("smoke", "suite"))
+	w.hub.asks("", web)
+	w.becomes(web, api.Phase_HEALTHY)
+	if n := lines(); n != 2 {
+		t.Errorf("two deployments logged it %d times", n)
+	}
+	w.tester.set(func() { w.tester.unswept = errors.New("jobs is forbidden") })
+	w.hub.asks("100%")
+	w.eventually("it was swept again and again", func() bool {
+		w.tester.mu.Lock()
+		defer w.tester.mu.Unlock()
+		return len(w.tester.swept) > 2
+	})
+	if n := lines(); n != 3 {
+		t.Errorf("the removal logged it %d times", n-2)
+	}
 }
 
 // Each sweep lists eight kinds, and passes come often while objects vanish.

@@ -185,6 +185,7 @@ type tester struct {
 	prints  string          // besides their names
 	swept   []checks.Target // when their services went
 	unswept error           // why that fails
+	notes   []string        // of each sweep
 }
 
 func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result {
@@ -215,10 +216,10 @@ func (c *tester) Sweep(_ context.Context, target checks.Target, keep string) ([]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if keep != "" {
-		return nil, nil
+		return c.notes, nil
 	}
 	c.swept = append(c.swept, target)
-	return nil, c.unswept
+	return c.notes, c.unswept
 }
 
 func (c *tester) set(change func()) {
