@@ -81,7 +81,7 @@ func tooManyRefusals(w http.ResponseWriter) {
 }
 
 func tooManyActs(w http.ResponseWriter) {
-	tooMany(w, "1", v1.Error{Message: "you have the hub do too much: each of it is written down", Fix: "ask for less than 20 acts a second"})
+	tooMany(w, "1", v1.Error{Message: kubeapi.OverPace, Fix: "wait a second before you ask again"})
 }
 
 func tooMany(w http.ResponseWriter, seconds string, e v1.Error) {

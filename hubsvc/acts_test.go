@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -112,10 +113,13 @@ func TestWhatOnePersonHasDoneDoesNotFillTheRecord(t *testing.T) {
 	h, token, end := recording(t)
 	h.reaching.acts = addrlimit.New(10, time.Hour, time.Now)
 	front := h.recorded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
+	why := fmt.Sprintf("you exceed %d audited requests per second", time.Second/eachAct)
 	for n := range 30 {
 		w := ask(t, front, http.MethodPost, "/v1/kube/token", token)
 		if limited := w.Code == http.StatusTooManyRequests; limited != (n >= 10) || limited && w.Header().Get("Retry-After") == "" {
 			t.Fatalf("act %d is answered %d", n, w.Code)
+		} else if limited && !strings.Contains(w.Body.String(), why) {
+			t.Fatalf("act %d is answered %s", n, w.Body)
 		}
 	}
 	if records := end(); len(records) != 20 {

@@ -23,6 +23,9 @@ import (
 // Prefix is the beginning of the paths that are served here.
 const Prefix = "/k8s/"
 
+// OverPace is what people are told whom Pace refuses. Acts by way of /v1 come out of the same budget.
+const OverPace = "you exceed 20 audited requests per second (kubectl and /v1 together)"
+
 // Backend is a cluster's connection, or the way to it, for one request.
 type Backend interface {
 	// Open begins an exchange that ends with ctx.
@@ -48,8 +51,7 @@ type Options struct {
 	Reach func(ctx context.Context, cluster string) (Backend, error)
 	// Audit writes a record. What must not happen without one is refused when that fails.
 	Audit func(ctx context.Context, r Record) error
-	// Pace takes one of those requests of somebody's that may be written down, and says whether there was one left. Nil means that
-	// there always is.
+	// Pace reports whether p may make one more audited request now. Nil means always.
 	Pace    func(p person.Person) bool
 	Limits  Limits
 	Now     func() time.Time

@@ -536,6 +536,10 @@ func TestWhatOnePersonAsksDoesNotFillTheRecord(t *testing.T) {
 		if resp.StatusCode != want || (resp.Header.Get("Retry-After") != "") != (n >= 3) {
 			t.Errorf("request %d is answered %d %s", n, resp.StatusCode, body)
 		}
+		const why = "you exceed 20 audited requests per second (kubectl and /v1 together): try again later"
+		if n >= 3 && !strings.Contains(body, why) {
+			t.Errorf("request %d is answered %s", n, body)
+		}
 	}
 	for _, r := range w.ended() {
 		if r.Decision == "allowed" {

@@ -65,7 +65,7 @@ func tooMany(bound string) *apierrors.StatusError {
 		"person-watches":   "you have too many watches and followed logs under way",
 		"person-upgrades":  "you have too many connections (exec, attach, port-forward) under way",
 		"person-queue":     "too many of your requests wait already",
-		"person-record":    "you ask too much for all of it to be written down",
+		"person-record":    OverPace,
 		"cluster-streams":  "the cluster has too many requests under way",
 		"cluster-watches":  "the cluster has too many watches and followed logs under way",
 		"cluster-upgrades": "the cluster has too many connections (exec, attach, port-forward) under way",
