@@ -66,11 +66,9 @@ func (p *Proxy) begin(ctx context.Context, a asked) (context.Context, *exchange,
 		x.refused(ctx, decisionDenied, refusal)
 		return ctx, nil, refusal
 	}
-	bound := "person-record"
-	if p.Pace == nil || p.Pace(a.who) {
-		x.place, bound = p.quotas.take(ctx, x.cluster, quotaName(a.who), x.class)
-	}
-	if bound != "" {
+	var bound string
+	paced := func() bool { return p.Pace == nil || p.Pace(a.who) }
+	if x.place, bound = p.quotas.take(ctx, x.cluster, quotaName(a.who), x.class, paced); bound != "" {
 		p.metrics.rejects.WithLabelValues(bound).Inc()
 		refusal := tooMany(bound)
 		x.refused(ctx, decisionLimited, refusal)

@@ -670,6 +670,47 @@ func TestEachBoundIsKept(t *testing.T) {
 	}
 }
 
+func TestARequestWithoutAPlaceCostsNothingOfOnesRecord(t *testing.T) {
+	var paced atomic.Int32
+	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "beginning")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}), func(o *kubeapi.Options) {
+		o.Limits.PersonUnary, o.Limits.Wait = 1, 20*time.Millisecond
+		o.Pace = func(person.Person) bool { return paced.Add(1) > 0 }
+	})
+	held, err := w.client(2).Do(w.request(http.MethodGet, "/api/v1/pods", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Body.Close()
+	if resp, body := w.get("/api/v1/pods"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("answer is %d %s", resp.StatusCode, body)
+	}
+	if n := paced.Load(); n != 1 {
+		t.Errorf("one request that found a place, and one that did not, cost %d", n)
+	}
+}
+
+func TestWhoIsOverTheirPaceTakesNobodysPlaceOrTurn(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo), func(o *kubeapi.Options) {
+		o.Limits = kubeapi.Limits{ClusterStreams: 1, OpenRate: 1, Wait: 20 * time.Millisecond}
+		o.Pace = func(p person.Person) bool { return p.Name != "ana" }
+	})
+	for range 3 {
+		resp, body := w.get("/api/v1/pods")
+		if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, kubeapi.OverPace) {
+			t.Errorf("answer is %d %s", resp.StatusCode, body)
+		}
+	}
+	r := w.request(http.MethodGet, "/api/v1/pods", nil)
+	r.Header.Set("Authorization", "Bearer token-bob")
+	if resp, body := w.do(r, 2); resp.StatusCode != http.StatusOK {
+		t.Errorf("somebody else is answered %d %s", resp.StatusCode, body)
+	}
+}
+
 func TestPlaceIsWaitedFor(t *testing.T) {
 	release := make(chan struct{})
 	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -50,47 +50,43 @@ func (p *place) release() {
 	p.of.leave(p.person)
 }
 
-// take waits for a place, until ctx ends or the wait is over; bound then is what there was none of.
-func (q *quotas) take(ctx context.Context, cluster, person string, class channel.Class) (got *place, bound string) {
+// take waits for a place, until ctx ends or the wait is over; bound then is what there was none of. Paced is asked once the place
+// is there, so that a request without one costs nothing; and before the cluster's rate, so that it takes nobody's turn in vain.
+func (q *quotas) take(
+	ctx context.Context, cluster, person string, class channel.Class, paced func() bool,
+) (got *place, bound string) {
 	c, p := q.enter(cluster, person)
 	if p == nil {
 		return nil, "person-queue"
 	}
-	got = &place{of: q, person: person, bounds: bounds(c, p, class)}
-	if got.atOnce() && c.rate.Allow() {
-		return got, ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, q.limits.Wait)
 	defer cancel()
-	for _, of := range got.bounds[got.held:] {
-		if of.slots == nil {
-			break
-		}
-		if of.slots.Acquire(ctx, 1) != nil {
-			got.release()
-			return nil, of.name
-		}
-		got.held++
+	got = &place{of: q, person: person, bounds: bounds(c, p, class)}
+	switch bound = got.fill(ctx); {
+	case bound != "":
+	case !paced():
+		bound = "person-record"
+	case c.rate.Wait(ctx) != nil:
+		bound = "cluster-rate"
+	default:
+		return got, ""
 	}
-	if c.rate.Wait(ctx) != nil {
-		got.release()
-		return nil, "cluster-rate"
-	}
-	return got, ""
+	got.release()
+	return nil, bound
 }
 
-// atOnce takes what is free, and says whether that is all.
-func (p *place) atOnce() bool {
+// fill waits for all of a place, until ctx ends; bound then is what there was none of.
+func (p *place) fill(ctx context.Context) (bound string) {
 	for _, of := range p.bounds {
 		if of.slots == nil {
 			break
 		}
-		if !of.slots.TryAcquire(1) {
-			return false
+		if of.slots.Acquire(ctx, 1) != nil {
+			return of.name
 		}
 		p.held++
 	}
-	return true
+	return ""
 }
 
 type bound struct {
