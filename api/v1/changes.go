@@ -38,8 +38,9 @@ type Connection struct {
 	// Name is the connection's in logs; Replica holds it.
 	Name    string `json:"name"`
 	Replica string `json:"replica,omitempty"`
-	// Host is the agent's pod or host, Boot its process.
-	Host              string    `json:"host,omitempty"`
+	// Host is the agent's pod or host.
+	Host string `json:"host,omitempty"`
+	// Boot is a digest that tells the agent's processes apart; it has no order.
 	Boot              string    `json:"boot,omitempty"`
 	Since             time.Time `json:"since"`
 	AgentVersion      string    `json:"agentVersion,omitempty"`
