@@ -71,6 +71,18 @@ func signingHub(t *testing.T) (hub *running, o *origin, opts Options, ann, own s
 	return hub, o, opts, ann, own
 }
 
+// Replicas hand each other what they let in, and the hub's own key lets in less than people's do.
+func TestReplicasTakeTheHubsOwnKeyForNobodyElses(t *testing.T) {
+	edits, ann := &EditOptions{SigningKey: readFile(t, signingKey(t, "hub"))}, readFile(t, signingKey(t, "ann")+".pub")
+	own := Options{RepoKeys: [][]byte{ann}, Edits: edits}
+	signs, err := newSignatures(&own, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := Options{RepoKeys: [][]byte{signs.own.Public(), ann}}
+	different(t, map[string]string{"the hub's key as its own": own.trust(signs), "the hub's key as a person's": another.trust(nil)})
+}
+
 func TestAHubThatWantsSignaturesCommitsWithAKeyOfItsOwn(t *testing.T) {
 	hub, o, opts, _, own := signingHub(t)
 	code, done, refused := hub.edit("suspend", "web", v1.EditRequest{})

@@ -97,14 +97,21 @@ func (o *Options) trust(s *signatures) string {
 	if len(o.RepoKeys) == 0 {
 		return ""
 	}
-	parts := []string{o.RepoDescendsFrom, strconv.FormatBool(o.RepoFollowRewinds)}
+	return gitagent.ID(append([]string{o.RepoDescendsFrom, strconv.FormatBool(o.RepoFollowRewinds)}, o.believed(s)...)...)
+}
+
+// believed are the keys that commits of the installation repo are believed by. The hub's own has the first place, which is empty
+// where it has none: it lets in less than people's do.
+func (o *Options) believed(s *signatures) []string {
+	own := ""
 	if s != nil && s.own != nil {
-		parts = append(parts, string(s.own.Public()))
+		own = string(s.own.Public())
 	}
+	parts := []string{own}
 	for _, key := range o.RepoKeys {
 		parts = append(parts, string(key))
 	}
-	return gitagent.ID(parts...)
+	return parts
 }
 
 // ownDir is another for other keys: what they let in, or nobody checked, is not served. The ID stays, by which replicas know each
