@@ -26,7 +26,8 @@ const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 // Restart has a hub that runs read what Install wrote, one replica after the other; all at once where the former keys and these
 // do not get on. It goes by what runs: a hub whose pods are all younger than the Secret is left alone, and a restart that failed
-// is made by the next one. A cluster without a hub has nothing to restart.
+// is made by the next one. A pod that is about to go does not count: on a node that is lost it stays. A cluster without a hub has
+// nothing to restart.
 func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
 	pods := kube.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(Namespace)
 	hub := metav1.ListOptions{LabelSelector: podSelector}
@@ -36,7 +37,7 @@ func (k *Keys) Restart(ctx context.Context, kube dynamic.Interface) error {
 	}
 	anyOlder := func(than time.Time) bool {
 		return slices.ContainsFunc(running.Items, func(pod unstructured.Unstructured) bool {
-			return !pod.GetCreationTimestamp().After(than)
+			return pod.GetDeletionTimestamp() == nil && !pod.GetCreationTimestamp().After(than)
 		})
 	}
 	written := k.written(fieldManager, authorityManager)
