@@ -258,17 +258,17 @@ func TestTheHubIsHandedTheIdentityUntilTheFleetIsDown(t *testing.T) {
 	file := f.identityFile()
 	for _, up := range []struct {
 		given, want string
-		args        []string
+		reads       string
 	}{
 		{},
-		{given: "AGE-SECRET-KEY-1", want: "AGE-SECRET-KEY-1\n", args: []string{"--identity", file}},
-		{given: "", want: "AGE-SECRET-KEY-1\n", args: []string{"--identity", file}}, // from a shell that has none
-		{given: "AGE-SECRET-KEY-2", want: "AGE-SECRET-KEY-2\n", args: []string{"--identity", file}},
+		{given: "AGE-SECRET-KEY-1", want: "AGE-SECRET-KEY-1\n", reads: file},
+		{given: "", want: "AGE-SECRET-KEY-1\n", reads: file}, // from a shell that has none
+		{given: "AGE-SECRET-KEY-2", want: "AGE-SECRET-KEY-2\n", reads: file},
 	} {
 		b := &bringUp{Fleet: f, Options: Options{Identity: up.given}}
-		args, err := b.handOverIdentity(t.Context())
-		if err != nil || !slices.Equal(args, up.args) {
-			t.Errorf("given %q: arguments %q, %v", up.given, args, err)
+		reads, err := b.handOverIdentity(t.Context())
+		if err != nil || reads != up.reads {
+			t.Errorf("given %q: the hub reads %q, %v", up.given, reads, err)
 		}
 		text, err := os.ReadFile(file)
 		if string(text) != up.want || err != nil && up.want != "" {
@@ -292,8 +292,9 @@ func TestTheHubIsHandedTheIdentityUntilTheFleetIsDown(t *testing.T) {
 	}
 }
 
-// The hub went on with the identity of an earlier up, for its own file was named to it before any of the environment.
-func TestAFileThatThePersonNamesTakesThePlaceOfAnIdentityThatTheHubKept(t *testing.T) {
+// handed is a fleet whose hub an earlier up handed an identity to.
+func handed(t *testing.T) Fleet {
+	t.Helper()
 	f := Fleet{Dir: t.TempDir()}
 	if err := os.Mkdir(f.hubDir(), 0o700); err != nil {
 		t.Fatal(err)
@@ -302,14 +303,68 @@ func TestAFileThatThePersonNamesTakesThePlaceOfAnIdentityThatTheHubKept(t *testi
 	if _, err := before.handOverIdentity(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	own := filepath.Join(t.TempDir(), "alice.txt")
-	b := &bringUp{Fleet: f, Options: Options{IdentityFile: own}}
-	args, err := b.handOverIdentity(t.Context())
-	if want := []string{"--identity", own}; err != nil || !slices.Equal(args, want) {
-		t.Errorf("arguments %q, %v; want %q", args, err, want)
+	return f
+}
+
+func own(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "alice.txt")
+	if err := os.WriteFile(file, []byte("AGE-SECRET-KEY-2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The hub went on with the identity of an earlier up, for its own file was named to it before any of the environment.
+func TestAFileThatThePersonNamesTakesThePlaceOfAnIdentityThatTheHubKept(t *testing.T) {
+	f, file := handed(t), own(t)
+	b := &bringUp{Fleet: f, Options: Options{IdentityFile: file}}
+	reads, err := b.handOverIdentity(t.Context())
+	if err != nil || reads != file {
+		t.Fatalf("the hub reads %q, %v; want %q", reads, err, file)
+	}
+	if err := b.dropIdentity(reads); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := os.Stat(f.identityFile()); !os.IsNotExist(err) {
 		t.Errorf("the identity of the up before is still there: %v", err)
+	}
+}
+
+// It may be the only copy that is left, and it was deleted as soon as somebody named it.
+func TestTheIdentityThatTheHubKeptStaysWhereThePersonNamesIt(t *testing.T) {
+	f := handed(t)
+	link := filepath.Join(t.TempDir(), "alice.txt")
+	if err := os.Symlink(f.identityFile(), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{f.identityFile(), link} {
+		b := &bringUp{Fleet: f, Options: Options{IdentityFile: file}}
+		reads, err := b.handOverIdentity(t.Context())
+		if err == nil {
+			err = b.dropIdentity(reads)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Fatalf("the hub is to read %s: %v", file, err)
+		}
+	}
+}
+
+// Until the hub is told of another file, it is started with this one.
+func TestAnUpThatFailsLeavesTheHubTheIdentityThatItHas(t *testing.T) {
+	f := handed(t)
+	if err := os.Mkdir(f.TokenFile(), 0o700); err != nil { // which nobody can renew
+		t.Fatal(err)
+	}
+	b := &bringUp{Fleet: f, Options: Options{IdentityFile: own(t)}, hubURL: "http://127.0.0.1:8080"}
+	if _, err := b.startHub(t.Context()); err == nil {
+		t.Fatal("the hub is up without a token")
+	}
+	if _, err := os.Stat(f.identityFile()); err != nil {
+		t.Errorf("the hub of the up before has lost its identity: %v", err)
 	}
 }
 

@@ -286,7 +286,9 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	command = append(command, identity...)
+	if identity != "" {
+		command = append(command, identityFlag, identity)
+	}
 	if err := b.renewToken(ctx); err != nil {
 		return "", err
 	}
@@ -295,6 +297,9 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	}
 	client := &http.Client{}
 	if err := b.await(ctx, hubProcess, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
+		return "", err
+	}
+	if err := b.dropIdentity(identity); err != nil {
 		return "", err
 	}
 	token, err := os.ReadFile(b.TokenFile())
@@ -330,32 +335,62 @@ func (b *bringUp) renewToken(ctx context.Context) error {
 	return nil
 }
 
-// handOverIdentity leaves the person's identity in a file of the hub's, and names it in arguments; or the person's own file, which
-// then is the only one. The environment does not come as far: what is started gets no identity by it, and the supervisor of an
-// earlier Up has another one.
-func (b *bringUp) handOverIdentity(ctx context.Context) (args []string, err error) {
-	if own := b.Options.IdentityFile; own != "" {
-		return []string{"--identity", own}, b.forgetIdentity()
+// identityFlag names the hub the file of its identity.
+const identityFlag = "--identity"
+
+// handOverIdentity leaves the person's identity in a file of the hub's, and gives its name; or that of the person's own file,
+// which then is the only one. The environment does not come as far: what is started gets no identity by it, and the supervisor of
+// an earlier Up has another one.
+func (b *bringUp) handOverIdentity(ctx context.Context) (file string, err error) {
+	switch {
+	case b.Options.IdentityFile != "":
+		return b.Options.IdentityFile, nil
+	case b.Options.Identity == "":
+		return b.identityBefore()
 	}
-	file := b.identityFile()
+	file = b.identityFile()
 	kept, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read identity of the hub: %w", err)
+		return "", fmt.Errorf("read identity of the hub: %w", err)
 	}
-	there := err == nil
-	if text := b.Options.Identity + "\n"; b.Options.Identity != "" && string(kept) != text {
-		if err := b.stopHub(ctx); err != nil { // it reads the file when it needs it: never half of two
-			return nil, fmt.Errorf("hand the identity to the hub: %w", err)
-		}
-		if err := replaceFile(file, []byte(text), 0o600); err != nil {
-			return nil, fmt.Errorf("hand the identity to the hub: %w", err)
-		}
-		there = true
+	text := b.Options.Identity + "\n"
+	if string(kept) == text {
+		return file, nil
 	}
-	if !there {
-		return nil, nil
+	if err := b.stopHub(ctx); err != nil { // it reads the file when it needs it: never half of two
+		return "", fmt.Errorf("hand the identity to the hub: %w", err)
 	}
-	return []string{"--identity", file}, nil
+	if err := replaceFile(file, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("hand the identity to the hub: %w", err)
+	}
+	return file, nil
+}
+
+// identityBefore is the file that an Up before left, if there is one.
+func (b *bringUp) identityBefore() (string, error) {
+	file := b.identityFile()
+	switch _, err := os.Stat(file); {
+	case err == nil:
+		return file, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("look for the identity of the hub: %w", err)
+	}
+	return "", nil
+}
+
+// dropIdentity deletes what an earlier Up handed to a hub that reads another file now.
+func (b *bringUp) dropIdentity(reads string) error {
+	if reads == "" {
+		return nil
+	}
+	own, err := os.Stat(reads)
+	if err != nil {
+		return fmt.Errorf("find the identity of the hub: %w", err)
+	}
+	if kept, err := os.Stat(b.identityFile()); err == nil && os.SameFile(kept, own) { // by whatever path the person named it
+		return nil
+	}
+	return b.forgetIdentity()
 }
 
 // stopHub is for what a hub that runs must not see change.
