@@ -79,8 +79,10 @@ func TestReplicasTakeTheHubsOwnKeyForNobodyElses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	another := Options{RepoKeys: [][]byte{signs.own.Public(), ann}}
-	different(t, map[string]string{"the hub's key as its own": own.trust(signs), "the hub's key as a person's": another.trust(nil)})
+	before, after := Options{RepoKeys: [][]byte{signs.own.Public(), ann}}, Options{RepoKeys: [][]byte{ann, signs.own.Public()}}
+	different(t, map[string]string{
+		"the hub's key as its own": own.trust(signs), "as a person's before ann's": before.trust(nil), "after ann's": after.trust(nil),
+	})
 }
 
 func TestAHubThatWantsSignaturesCommitsWithAKeyOfItsOwn(t *testing.T) {

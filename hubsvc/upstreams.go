@@ -76,7 +76,7 @@ func (o *Options) installation(s *signatures) gitagent.Want {
 		check = s.check
 	}
 	return gitagent.Want{
-		ID: gitagent.ID("installation", address), Dir: o.ownDir(address), Name: outbound.Redact(address), Version: "1",
+		ID: gitagent.ID("installation", address), Dir: o.ownDir(address, s), Name: outbound.Redact(address), Version: "1",
 		Interval: o.Interval, Trust: o.trust(s), First: true,
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
@@ -100,26 +100,26 @@ func (o *Options) trust(s *signatures) string {
 	return gitagent.ID(append([]string{o.RepoDescendsFrom, strconv.FormatBool(o.RepoFollowRewinds)}, o.believed(s)...)...)
 }
 
-// believed are the keys that commits of the installation repo are believed by. The hub's own has the first place, which is empty
-// where it has none: it lets in less than people's do.
+// believed are the keys that commits of the installation repo are believed by. The hub's own is marked, for it lets in less than
+// people's do; without one the list is what it was in earlier releases, whose mirrors stay.
 func (o *Options) believed(s *signatures) []string {
-	own := ""
-	if s != nil && s.own != nil {
-		own = string(s.own.Public())
-	}
-	parts := []string{own}
+	var parts []string
 	for _, key := range o.RepoKeys {
 		parts = append(parts, string(key))
+	}
+	if s != nil && s.own != nil {
+		parts = append(parts, "signing key", string(s.own.Public()))
 	}
 	return parts
 }
 
-// ownDir is another for other keys: what they let in, or nobody checked, is not served. The ID stays, by which replicas know each
-// other's while one after the other is started anew.
-func (o *Options) ownDir(address string) string {
+// ownDir is another for other keys: what they let in, or nobody checked, is not served. Another floor or rewinds leave it: what
+// is there was signed, and the last verified commit holds the branch, which with a new folder could go back behind it. The ID
+// stays, by which replicas know each other's while one after the other is started anew.
+func (o *Options) ownDir(address string, s *signatures) string {
 	parts := []string{"installation", address}
-	for _, key := range o.RepoKeys {
-		parts = append(parts, string(key))
+	if len(o.RepoKeys) > 0 {
+		parts = append(parts, o.believed(s)...)
 	}
 	return gitagent.ID(parts...)
 }

@@ -120,19 +120,37 @@ func TestChartsThatNobodyHeldToTheirNameAreFetchedAnew(t *testing.T) {
 }
 
 func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T) {
-	opts := options(t, newOrigin(t))
+	opts, edits := options(t, newOrigin(t)), new(EditOptions)
+	one, other := publicKey(t), publicKey(t)
 	wants, dirs := map[string]gitagent.Want{}, map[string]string{}
-	for what, keys := range map[string][]string{"no keys": nil, "a key": {publicKey(t)}, "another key": {publicKey(t)}} {
-		opts.RepoKeys = nil
-		for _, key := range keys {
+	for what, with := range map[string]struct {
+		keys    []string
+		signing string
+	}{
+		"no keys": {}, "a key": {keys: []string{one}}, "another key": {keys: []string{other}},
+		"a key, and one of the hub's":         {keys: []string{one}, signing: signingKey(t, "hub")},
+		"a key, and another one of the hub's": {keys: []string{one}, signing: signingKey(t, "hub")},
+	} {
+		opts.RepoKeys, opts.Edits = nil, edits
+		for _, key := range with.keys {
 			opts.RepoKeys = append(opts.RepoKeys, []byte(key))
 		}
-		want := opts.installation(nil)
+		if edits.SigningKey = nil; with.signing != "" {
+			edits.SigningKey = readFile(t, with.signing)
+		}
+		signs, err := newSignatures(&opts, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := opts.installation(signs)
 		wants[what], dirs[what] = want, want.Dir
 	}
 	different(t, dirs)
 	if wants["no keys"].Dir != wants["no keys"].ID {
 		t.Error("an installation repo that nobody verifies is fetched anew after an upgrade of the hub")
+	}
+	if had := gitagent.ID("installation", opts.Repo, one); wants["a key"].Dir != had {
+		t.Error("one that a hub without a key of its own verifies is fetched anew, and may go back behind what was served")
 	}
 	if wants["a key"].ID != wants["no keys"].ID {
 		t.Error("replicas that are started one after the other with a key do not find each other's mirror")
