@@ -95,6 +95,8 @@ type Agent struct {
 	synced   bool      // whoever is asked in this role has answered
 	warmed   bool      // other replicas were asked for what they have
 	quiet    time.Time // the upstream wants to be left alone until then
+	interval time.Duration
+	enough   time.Time // a follower that asks the upstream itself, for the owner's trust is another, need not again until then
 	status   Status
 	owners   *Status          // what the owner says, while this replica follows
 	problems map[string]error // by ref
@@ -138,6 +140,7 @@ func New(options Options) (*Agent, error) {
 	return &Agent{
 		options: options, mirror: m, log: cmp.Or(options.Log, slog.Default()).With("upstream", options.Name),
 		wake: make(chan struct{}, 1), changed: func() {}, refs: map[string]bool{}, role: Own,
+		interval: options.Interval,
 	}, nil
 }
 
@@ -152,7 +155,7 @@ func (a *Agent) Use(version string, open func() (mirror.Upstream, error)) {
 	if a.upstream != nil {
 		a.before = sum(a.before, a.upstream.Traffic())
 	}
-	a.version, a.quiet = version, time.Time{}
+	a.version, a.quiet, a.enough = version, time.Time{}, time.Time{}
 	a.upstream, a.broken = open()
 	signal(a.wake)
 }
@@ -183,7 +186,12 @@ func (a *Agent) Hint() {
 }
 
 // Wake makes the next fetch due now.
-func (a *Agent) Wake() { signal(a.wake) }
+func (a *Agent) Wake() {
+	a.mu.Lock()
+	a.enough = time.Time{}
+	a.mu.Unlock()
+	signal(a.wake)
+}
 
 // Follow adds a ref to those that are fetched, in the words of the upstream's kind.
 func (a *Agent) Follow(ref string) {
@@ -193,6 +201,15 @@ func (a *Agent) Follow(ref string) {
 	a.mu.Unlock()
 	if !known {
 		a.Wake()
+	}
+}
+
+// askEvery says how often the upstream itself is asked, by a replica that otherwise asks the owner.
+func (a *Agent) askEvery(interval time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.interval != interval {
+		a.interval, a.enough = interval, time.Time{}
 	}
 }
 

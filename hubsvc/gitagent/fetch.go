@@ -14,6 +14,9 @@ const warmTimeout = 30 * time.Second
 // errPatience is a turn in which the upstream was left alone, as it had asked.
 var errPatience = errors.New("the upstream asked to be left alone")
 
+// errEnough is a turn in which a follower, which asks more often than it would the upstream, left that alone.
+var errEnough = errors.New("the upstream answered a moment ago")
+
 // ErrOtherTrust is what Owner and Warm refuse a replica for that believes others than this one: see [Want.Trust].
 var ErrOtherTrust = errors.New("it believes other keys, another floor or rewinds")
 
@@ -39,7 +42,10 @@ func (a *Agent) fetch(ctx context.Context) error {
 	before := a.mirror.Fetched()
 	changed, err := a.mirror.Fetch(limited, from, refs)
 	if following && errors.Is(err, ErrOtherTrust) { // nor is it waited for, which may be replaced only after this one
-		if from, err = a.ask(); err == nil {
+		if from, err = a.ask(); errors.Is(err, errEnough) {
+			return nil
+		}
+		if err == nil {
 			changed, err = a.mirror.Fetch(limited, from, refs)
 		}
 		following = false
@@ -91,6 +97,10 @@ func (a *Agent) ask() (mirror.Upstream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.owners = nil
+	if time.Now().Before(a.enough) {
+		return nil, errEnough
+	}
+	a.enough = time.Now().Add(time.Duration(float64(a.interval) * (1 - jitter)))
 	return a.asked()
 }
 
@@ -116,6 +126,9 @@ func (a *Agent) finish(changed []string, err error, answered, following bool) {
 	a.mu.Lock()
 	news := text != a.status.LastError || answered && !a.synced
 	a.synced = a.synced || answered
+	if !answered {
+		a.enough = time.Time{}
+	}
 	a.status.LastError = text
 	a.status.Changes += int64(len(changed))
 	if !following {
@@ -163,6 +176,7 @@ func (a *Agent) setRole(role Role, owner string) bool {
 	}
 	a.owner = owner
 	a.role, a.status.LastError, a.problems, a.owners, a.synced, a.warmed = role, "", nil, nil, false, false
+	a.enough = time.Time{}
 	return true
 }
 

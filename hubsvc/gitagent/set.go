@@ -171,6 +171,7 @@ func (s *Set) Ensure(wants []Want) {
 			continue
 		}
 		m.agent.Use(want.Version, func() (mirror.Upstream, error) { return opened(want) })
+		m.agent.askEvery(want.Interval)
 		m.agent.followOnly(want.refs)
 	}
 	s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -347,4 +348,63 @@ func TestWantsOfOneMirrorThatOpenItOtherwiseAreNotFetched(t *testing.T) {
 	until(t, "what one of them lacks is said first", s.Changed(), func() bool { return strings.Contains(s.Status(id).LastError, "unsupported scheme") })
 	s.Ensure([]Want{want(o.url(), "main")})
 	until(t, "it is fetched once they agree", s.Changed(), has(at{s, id}, "main", "1"))
+}
+
+// counted is an upstream that tells when it is asked, and says what it is told to.
+type counted struct {
+	asked chan<- time.Time
+	err   error
+}
+
+func (c counted) Traffic() mirror.Traffic { return mirror.Traffic{} }
+
+func (c counted) Fetch(context.Context, []string, mirror.Receiver) (mirror.Answer, error) {
+	c.asked <- time.Now()
+	return mirror.Answer{}, c.err
+}
+
+// A follower asks its owner far more often than anybody may a git host.
+func TestAFollowerOfAnotherTrustAsksTheUpstreamAsOftenAsItsOwnerWould(t *testing.T) {
+	const lasts, interval, woken = 20 * time.Minute, 4 * time.Minute, 17 * time.Minute
+	for name, test := range map[string]struct {
+		err         error
+		least, most int
+	}{
+		"an upstream that answers":      {nil, 5, 8},
+		"an upstream that is not there": {errors.New("connection refused"), 8, 12}, // soon, and then less and less often
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				start, asked := time.Now(), make(chan time.Time, 1000)
+				s, err := NewSet(SetOptions{
+					Dir: dir, Log: slog.New(slog.DiscardHandler), Role: func(string) (Role, string) { return Follow, "" },
+					Owner: func(string) mirror.Upstream { return counted{make(chan time.Time, 1000), ErrOtherTrust} },
+					Warm:  func(string) mirror.Upstream { return nil },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Ensure([]Want{{
+					ID: "id", Version: "1", Interval: interval, Refs: []string{"main"}, Trust: "keys", First: true,
+					Open: func() (mirror.Upstream, error) { return counted{asked, test.err}, nil },
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), lasts)
+				defer cancel()
+				time.AfterFunc(woken, func() { s.Wake("id") })
+				_ = s.Run(ctx)
+				close(asked)
+				var at []time.Duration
+				for when := range asked {
+					at = append(at, when.Sub(start).Round(time.Second))
+				}
+				if len(at) < test.least || len(at) > test.most {
+					t.Errorf("it is asked after %v, want %d to %d times", at, test.least, test.most)
+				}
+				if test.err == nil && !slices.Contains(at, woken) {
+					t.Errorf("it is asked after %v, not when the owner has news after %v", at, woken)
+				}
+			})
+		})
+	}
 }
