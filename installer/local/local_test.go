@@ -331,6 +331,32 @@ func TestAFileThatThePersonNamesTakesThePlaceOfAnIdentityThatTheHubKept(t *testi
 	}
 }
 
+func TestTheHubReadsThePersonsFileOnAfterAnUpFromAShellThatNamesNone(t *testing.T) {
+	f := Fleet{Dir: t.TempDir()}
+	if err := os.Mkdir(f.hubDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := own(t)
+	command := []string{"plural", "hub", "serve", "--identity", file, "--with-parent"}
+	if err := f.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
+		t.Fatal(err)
+	}
+	b := &bringUp{Fleet: f}
+	if reads, err := b.handOverIdentity(t.Context()); err != nil || reads != file {
+		t.Errorf("the hub reads %q, %v; want %q", reads, err, file)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if reads, err := b.handOverIdentity(t.Context()); err != nil || reads != "" {
+		t.Errorf("the hub is to start with a file that is gone: %q, %v", reads, err)
+	}
+	b.Options.Identity = "AGE-SECRET-KEY-1"
+	if reads, err := b.handOverIdentity(t.Context()); err != nil || reads != f.identityFile() {
+		t.Errorf("the hub reads %q, not what it was handed: %v", reads, err)
+	}
+}
+
 // It may be the only copy that is left, and it was deleted as soon as somebody named it.
 func TestTheIdentityThatTheHubKeptStaysWhereThePersonNamesIt(t *testing.T) {
 	f := handed(t)

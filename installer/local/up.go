@@ -366,14 +366,24 @@ func (b *bringUp) handOverIdentity(ctx context.Context) (file string, err error)
 	return file, nil
 }
 
-// identityBefore is the file that an Up before left, if there is one.
+// identityBefore is the file that the Up before named to the hub, if it is still there: without it the hub would not start.
 func (b *bringUp) identityBefore() (string, error) {
-	file := b.identityFile()
-	switch _, err := os.Stat(file); {
-	case err == nil:
-		return file, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("look for the identity of the hub: %w", err)
+	wanted, err := b.processes().Wanted()
+	if err != nil {
+		return "", err
+	}
+	files := []string{b.identityFile()} // which an Up may have left that ended before it named it
+	command := wanted[hubProcess].Command
+	if i := slices.Index(command, identityFlag); i >= 0 && i+1 < len(command) {
+		files = slices.Insert(files, 0, command[i+1])
+	}
+	for _, file := range files {
+		switch _, err := os.Stat(file); {
+		case err == nil:
+			return file, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("look for the identity of the hub: %w", err)
+		}
 	}
 	return "", nil
 }
