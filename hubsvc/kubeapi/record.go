@@ -72,7 +72,7 @@ const (
 	maxAgent     = 256
 	maxForwarded = 256
 	maxPath      = 512
-	maxName      = 256
+	maxName      = 128 // a longer one, which objects may have, stands in the path
 )
 
 // Clip bounds what a client says, by the bytes that it takes in a record: there a quotation mark has two, and what is not
