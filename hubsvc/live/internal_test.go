@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/quota"
 )
 
 // FuzzPlace checks that a place that is let through is, to whoever judges requests, the same place.
@@ -260,5 +261,18 @@ func TestWhatIsDoneForSomebodySaysWhereTheyAre(t *testing.T) {
 				t.Errorf("%s passes on %s %v", target, p.RemoteAddr, p.Header)
 			}
 		}
+	}
+}
+
+func TestWhoeverHasNoStreamIsNotToldToCloseTheirOwn(t *testing.T) {
+	a := &API{streams: quota.Streams()}
+	for n := range 2048 {
+		if _, err := a.open(t.Context(), person.Person{Name: strconv.Itoa(n / 16)}); err != nil {
+			t.Fatalf("stream %d: %v", n, err)
+		}
+	}
+	_, err := a.open(t.Context(), person.Person{Name: "ana"})
+	if err == nil || err.Error() != "too many streams at a time: close some, or try again later" {
+		t.Errorf("ana, who has none open, is told: %v", err)
 	}
 }

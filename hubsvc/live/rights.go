@@ -123,7 +123,9 @@ func (a *API) hides(ctx context.Context, who asker, at place) (bool, error) {
 func (a *API) open(ctx context.Context, p person.Person) (done func(), err error) {
 	done, ok := a.streams.Take(ctx, p)
 	if !ok {
-		return nil, &Refusal{Status: http.StatusTooManyRequests, Message: "you have too many streams open", Fix: "close some of them"}
+		return nil, &Refusal{
+			Status: http.StatusTooManyRequests, Message: "too many streams at a time", Fix: "close some, or try again later",
+		}
 	}
 	return done, nil
 }
