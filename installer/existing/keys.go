@@ -157,5 +157,5 @@ func (u *up) hub(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, err = u.repo.Push(ctx)
-	return text, err
+	return text + ", group " + fleet.HubGroup + " shared with it", err
 }

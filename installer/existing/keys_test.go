@@ -5,19 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/installer/hubkeys"
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/sharing"
 )
 
 // flaky is a way to an API server on which a restart is lost while it is down.
@@ -141,6 +148,75 @@ func TestARunSaysWhichKeysOfTheHubItMade(t *testing.T) {
 	}
 	if text, err = u.hub(t.Context()); err != nil || text != "as they were" {
 		t.Errorf("the next one says %q, %v", text, err)
+	}
+}
+
+// sealed is a clone of a repo in which alice seals.
+func sealed(t *testing.T) Options {
+	t.Helper()
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+who+"_NAME", "Alice")
+		t.Setenv("GIT_"+who+"_EMAIL", "alice@example.com")
+	}
+	dir, origin := filepath.Join(t.TempDir(), "fleet"), filepath.Join(t.TempDir(), "origin.git")
+	git := func(args ...string) {
+		t.Helper()
+		if _, err := (gitexec.Call{Args: args}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q", "--bare", origin)
+	if _, err := workspace.Init(t.Context(), workspace.Options{Dir: dir, Name: "fleet"}); err != nil {
+		t.Fatal(err)
+	}
+	repo, err := workspace.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	git("-C", dir, "remote", "add", "origin", origin)
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Dir: dir, Confirmed: trust.Store{Dir: t.TempDir()}}
+	o.Person = func(context.Context) (string, error) { return "alice", nil }
+	o.Keys = workspace.Keys{
+		Identities: func() ([]age.Identity, error) { return []age.Identity{id}, nil }, Confirmed: o.Confirmed,
+	}
+	repo.UseKeys(o.Keys)
+	plan, err := sharing.Begin(t.Context(), repo, o.Keys, o.Confirmed, sharing.Beginning{
+		Person: sharing.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")},
+		Group:  "fleet", Patterns: []string{"secrets/**"},
+	})
+	if err == nil {
+		_, err = plan.Apply(t.Context(), "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestARunSaysThatItLetTheHubIntoItsGroup(t *testing.T) {
+	cluster := kubetest.Start(t)
+	u := &up{Options: sealed(t), kube: cluster.Dynamic}
+	var err error
+	if u.repo, err = workspace.Find(u.Dir); err != nil {
+		t.Fatal(err)
+	}
+	u.repo.UseKeys(u.Keys)
+	if u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed); err != nil {
+		t.Fatal(err)
+	}
+	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, hubkeys.Namespace, hubkeys.SecretName)
+	if keys, err := hubkeys.Prepare(t.Context(), u.kube, hubkeys.Request{}); err != nil || keys.Install(t.Context(), u.kube) != nil {
+		t.Fatalf("the hub's keys are not there: %v", err)
+	}
+	for _, want := range []string{"as they were, group hub shared with it", "as they were"} {
+		if text, err := u.hub(t.Context()); err != nil || text != want {
+			t.Errorf("it says %q, %v; want %q", text, err, want)
+		}
 	}
 }
 
