@@ -43,7 +43,7 @@ func (h *hub) recorded(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // which turns them away
 			return
 		}
-		if h.reaching.audit.RefusedTooOften(who.Name) { // each act has a line before anybody knows whether it may be
+		if h.reaching.audit.RefusedTooOften(who.Key()) { // each act has a line before anybody knows whether it may be
 			tooManyRefusals(w)
 			return
 		}

@@ -195,8 +195,9 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	return l.await(ctx, r)
 }
 
-// RefusedTooOften says whether so many acts were refused to somebody that they are to wait: each of them has its lines.
-func (l *Log) RefusedTooOften(person string) bool { return l.refusals.tooOften(person, l.Now()) }
+// RefusedTooOften says whether so many acts were refused to the person with a key that they are to wait: each of them has its
+// lines.
+func (l *Log) RefusedTooOften(key string) bool { return l.refusals.tooOften(key, l.Now()) }
 
 // urge ends the wait for more records.
 func (l *Log) urge(r Record) {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/internal/person"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -544,5 +545,25 @@ func TestLinesAreHardlyLongerThanWhatTheyRepeat(t *testing.T) {
 	}
 	if size := len(text(t, dir)); size > len(long.Path)+500 {
 		t.Errorf("%d bytes are %d in the log", len(long.Path), size)
+	}
+}
+
+// A user may have the operator's name, and would have kept whoever has the hub's own token from the hub.
+func TestAUserNamedAsTheOperatorIsRefusedApart(t *testing.T) {
+	for _, operator := range []bool{false, true} {
+		l := open(t, options(t.TempDir()))
+		stop := run(t, l)
+		refused := record("act")
+		refused.Person, refused.Operator, refused.Decision = "operator", operator, "denied"
+		for range 30 {
+			write(t, l, must(refused, audit.End))
+		}
+		user, hubs := person.Person{Name: "operator"}, person.Person{Name: "operator", Operator: true}
+		if l.RefusedTooOften(user.Key()) == operator || l.RefusedTooOften(hubs.Key()) != operator {
+			t.Errorf("operator: %v, and somebody else is refused too often", operator)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/pluralsh/plural/internal/person"
 )
 
 // Whoever is refused asks as often as they like, and nothing else bounds it: what they may do nothing with would push the
@@ -19,8 +21,8 @@ const (
 
 // refusals are whose requests were refused lately.
 type refusals struct {
-	mu sync.Mutex // guards what follows
-	by map[string]*refused
+	mu sync.Mutex          // guards what follows
+	by map[string]*refused // by [person.Person.Key]
 }
 
 type refused struct {
@@ -31,34 +33,35 @@ type refused struct {
 }
 
 // one is whose pace counts for a person. It is called with mu held.
-func (r *refusals) one(person string) *refused {
-	if _, ok := r.by[person]; !ok && len(r.by) >= maxRefused {
-		person = "" // the rest are one
+func (r *refusals) one(key string) *refused {
+	if _, ok := r.by[key]; !ok && len(r.by) >= maxRefused {
+		key = "" // the rest are one
 	}
-	found := r.by[person]
+	found := r.by[key]
 	if found == nil {
 		found = &refused{
 			pace: rate.NewLimiter(rate.Every(refusedEach), refusedAtOnce), acts: rate.NewLimiter(rate.Every(refusedEach), refusedAtOnce),
 		}
-		r.by[person] = found
+		r.by[key] = found
 	}
 	return found
 }
 
 // take says whether a refusal gets a line of its own. One that must have it counts apart.
 func (r *refusals) take(record *Record, now time.Time) bool {
+	who := person.Person{Name: record.Person, Operator: record.Operator}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	person := r.one(record.Person)
+	by := r.one(who.Key())
 	if record.Must {
-		person.acts.AllowN(now, 1)
+		by.acts.AllowN(now, 1)
 		return true
 	}
-	if person.pace.AllowN(now, 1) {
+	if by.pace.AllowN(now, 1) {
 		return true
 	}
-	person.last = *record
-	person.out++
+	by.last = *record
+	by.out++
 	return false
 }
 
@@ -67,25 +70,25 @@ func (r *refusals) due(now time.Time, all bool) []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var lines []Record
-	for name, person := range r.by {
+	for key, by := range r.by {
 		switch {
-		case person.out > 0 && (person.pace.AllowN(now, 1) || all):
-			line := person.last
-			line.Cause += fmt.Sprintf(" (%d like it, refused since the line before, have none)", person.out-1)
+		case by.out > 0 && (by.pace.AllowN(now, 1) || all):
+			line := by.last
+			line.Cause += fmt.Sprintf(" (%d like it, refused since the line before, have none)", by.out-1)
 			lines = append(lines, line)
-			person.out = 0
-		case person.out == 0 && person.pace.TokensAt(now) >= refusedAtOnce && person.acts.TokensAt(now) >= refusedAtOnce:
-			delete(r.by, name)
+			by.out = 0
+		case by.out == 0 && by.pace.TokensAt(now) >= refusedAtOnce && by.acts.TokensAt(now) >= refusedAtOnce:
+			delete(r.by, key)
 		}
 	}
 	return lines
 }
 
 // tooOften says whether acts are refused to somebody so often that they are to wait.
-func (r *refusals) tooOften(person string, now time.Time) bool {
+func (r *refusals) tooOften(key string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := r.by[person]
+	found := r.by[key]
 	if found == nil && len(r.by) >= maxRefused {
 		found = r.by[""]
 	}

@@ -68,7 +68,7 @@ func (p *Proxy) begin(ctx context.Context, a asked) (context.Context, *exchange,
 	}
 	var bound string
 	paced := func() bool { return p.Pace == nil || p.Pace(a.who) }
-	if x.place, bound = p.quotas.take(ctx, x.cluster, quotaName(a.who), x.class, paced); bound != "" {
+	if x.place, bound = p.quotas.take(ctx, x.cluster, a.who.Key(), x.class, paced); bound != "" {
 		p.metrics.rejects.WithLabelValues(bound).Inc()
 		refusal := tooMany(bound)
 		x.refused(ctx, decisionLimited, refusal)

@@ -56,14 +56,6 @@ func (x *exchange) identity() *channel.Identity {
 	return id
 }
 
-// quotaName is whose places a request takes.
-func quotaName(p person.Person) string {
-	if p.Operator {
-		return channel.Prefix + operatorName // not a name that a person can have
-	}
-	return p.Name
-}
-
 // shrunk says whether somebody is not all that they were: what they began as that must end.
 func shrunk(was, is person.Person) bool {
 	return was.Name != is.Name || was.Operator && !is.Operator ||
