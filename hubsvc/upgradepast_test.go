@@ -2,8 +2,10 @@ package hubsvc
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -87,7 +89,9 @@ func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 			if got, err := h.wrote(t.Context(), proposal.To, tip); err != nil || got != tt.want {
 				t.Errorf("wrote: %v, %v", got, err)
 			}
-			listed := &proposals{tips: map[string]string{proposal.To: strings.Repeat("0", 40)}, own: map[string]bool{}}
+			listed := &proposals{
+				tips: map[string]string{proposal.To: strings.Repeat("0", 40)}, own: map[string]bool{}, unread: map[string]bool{},
+			}
 			branch := listed.of(t.Context(), h, new(fleet.Fleet))
 			if got, there := branch(proposal.To); !there || !got.Unread {
 				t.Errorf("a branch that has left the tip that was listed: %+v, %v", got, there)
@@ -97,5 +101,40 @@ func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 				t.Errorf("it is read again: %+v, %v", got, there)
 			}
 		})
+	}
+}
+
+// Each try is a clone, and decisions are made whenever a cluster says something.
+func TestABranchThatCannotBeReadIsTriedAgainWithTheNextList(t *testing.T) {
+	const name = "plural/upgrade/web-1.1.0"
+	o, said := newOrigin(t), new(logs)
+	o.push(map[string]string{"a": "1"})
+	o.git(o.work, "push", "-q", "origin", "HEAD:refs/heads/"+name)
+	h := &hub{Options: Options{
+		Repo: o.url(), Branch: "main", Data: t.TempDir(), Edits: new(EditOptions), Interval: time.Hour,
+		Log: slog.New(slog.NewTextHandler(said, nil)),
+	}}
+	h.reaching.editing = semaphore.NewWeighted(1)
+	proposes := fleet.InstallationSpec{Upgrade: fleet.Upgrade{Propose: fleet.ProposePullRequest}}
+	f, p := &fleet.Fleet{Installations: []fleet.Installation{{Spec: proposes}}}, new(proposals)
+	branch := p.of(t.Context(), h, f)
+	away := o.bare + ".away"
+	if err := os.Rename(o.bare, away); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got, there := branch(name); !there || !got.Unread {
+			t.Fatalf("while its server is away: %+v, %v", got, there)
+		}
+	}
+	if got := strings.Count(said.String(), "cannot be read"); got != 1 {
+		t.Errorf("it is tried %d times: %s", got, said)
+	}
+	if err := os.Rename(away, o.bare); err != nil {
+		t.Fatal(err)
+	}
+	p.looked = time.Time{}
+	if got, there := p.of(t.Context(), h, f)(name); !there || got.Unread {
+		t.Errorf("once its server is back: %+v, %v", got, there)
 	}
 }

@@ -402,7 +402,9 @@ type proposals struct {
 	// tips are the commits of the branches that are there, by name, and urls the pull requests that this process opened.
 	tips, urls map[string]string
 	// own says of a tip whether the hub made it.
-	own    map[string]bool
+	own map[string]bool
+	// unread are tips that could not be read since the branches were listed: each try clones.
+	unread map[string]bool
 	looked time.Time
 }
 
@@ -420,10 +422,11 @@ const branchesEvery = 30 * time.Second
 // of are the branches that are there. While they cannot be listed, those before are.
 func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) func(name string) (upgrade.Branch, bool) {
 	if p.tips == nil {
-		p.tips, p.own = map[string]string{}, map[string]bool{}
+		p.tips, p.own, p.unread = map[string]string{}, map[string]bool{}, map[string]bool{}
 	}
 	proposes := func(i fleet.Installation) bool { return i.Spec.Upgrade.Propose == fleet.ProposePullRequest }
 	if slices.ContainsFunc(f.Installations, proposes) && time.Since(p.looked) >= min(branchesEvery, max(h.Interval, time.Second)) {
+		p.unread = map[string]bool{}
 		if err := p.list(ctx, h); err != nil {
 			h.Log.Warn("branches of proposals cannot be listed", "error", err)
 		}
@@ -434,11 +437,15 @@ func (p *proposals) of(ctx context.Context, h *hub, f *fleet.Fleet) func(name st
 		if !there {
 			return upgrade.Branch{}, false
 		}
+		if p.unread[tip] {
+			return upgrade.Branch{Unread: true}, true
+		}
 		own, known := p.own[tip]
 		if !known {
 			var err error
 			if own, err = h.wrote(ctx, name, tip); err != nil {
 				h.Log.Warn("a proposal's branch cannot be read; what it is for waits", "branch", name, "error", err)
+				p.unread[tip] = true
 				return upgrade.Branch{Unread: true}, true
 			}
 			p.own[tip] = own

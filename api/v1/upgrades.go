@@ -104,7 +104,7 @@ const (
 	ReasonCatalog UpgradeCode = "catalog"
 	// ReasonReadOnly: the hub does not commit.
 	ReasonReadOnly UpgradeCode = "readOnly"
-	// ReasonBehind: what is served is not the newest commit.
+	// ReasonBehind: what is served is not the newest commit, or the repository's history or a branch in it cannot be read now.
 	ReasonBehind UpgradeCode = "behind"
 	// ReasonWindow: it is outside of its window.
 	ReasonWindow UpgradeCode = "window"

@@ -167,7 +167,10 @@ func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
 	if a.Branch != "" && d.Branch != nil {
 		branch, there := d.Branch(a.Branch)
 		if branch.Unread {
-			return []v1.UpgradeReason{{Code: v1.ReasonBehind, Message: "branch " + a.Branch + " is there, and cannot be read now"}}
+			return []v1.UpgradeReason{{
+				Code: v1.ReasonBehind, Message: "branch " + a.Branch + " is there, and cannot be read now",
+				Fix: "the hub's log says why; delete the branch if it stays so",
+			}}
 		}
 		if there && !branch.Own {
 			return []v1.UpgradeReason{{

@@ -170,6 +170,9 @@ func told(d *upgrade.Decision) string {
 		fmt.Fprintf(&b, ": %s", u.State)
 		for _, r := range u.Reasons {
 			fmt.Fprintf(&b, "\n  %s: %s", r.Code, r.Message)
+			if r.Code == v1.ReasonBehind {
+				b.WriteString(": " + r.Fix)
+			}
 			if r.Until != nil {
 				b.WriteString(" (until " + r.Until.Format("Mon 15:04") + ")")
 			}
@@ -317,7 +320,8 @@ func TestWhatMovesAndWhatItWaitsFor(t *testing.T) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0",
 				fleet.Upgrade{Policy: "minor", Propose: fleet.ProposePullRequest})
 			w.branches = map[string]upgrade.Branch{"plural/upgrade/web-1.1.0": {Unread: true}}
-		}, "web 1.0.0 -> 1.1.0: waiting\n  behind: branch plural/upgrade/web-1.1.0 is there, and cannot be read now\n"},
+		}, "web 1.0.0 -> 1.1.0: waiting\n  behind: branch plural/upgrade/web-1.1.0 is there, and cannot be read now: " +
+			"the hub's log says why; delete the branch if it stays so\n"},
 		"it cannot be put together": {func(w *world) {
 			w.has("web 1.0.0", "web 1.1.0").installs("web", "web", "1.0.0", minor)
 			w.failed = map[string]v1.UpgradeReason{" web 1.0.0 1.1.0": {
