@@ -44,7 +44,7 @@ func (p *pass) parted(entries []inventory.Entry) (first, last []inventory.Entry)
 func (p *pass) asAccount(ctx context.Context, t target, request func(target) error) error {
 	err := request(t)
 	p.contact.note(err)
-	if !p.removing || t.account == "" || !apierrors.IsForbidden(err) || isDenied(err) || !p.outlives(ctx, t.id) {
+	if !p.removing || t.account == "" || !apierrors.IsForbidden(err) || object.Denied(err) || !p.outlives(ctx, t.id) {
 		return err
 	}
 	t.account = ""

@@ -108,7 +108,7 @@ func classify(err error) (Reason, string) {
 		return NamespaceTerminating, ""
 	case apierrors.IsTooManyRequests(err):
 		return TooManyRequests, ""
-	case isDenied(err):
+	case object.Denied(err):
 		return Denied, ""
 	case isImmutable(err):
 		return Immutable, "take the change back, or let the object be made anew: annotate it with plural.sh/recreate=allow, or name its kind in " +
@@ -158,16 +158,6 @@ func isImmutable(err error) bool {
 		}
 		return false
 	})
-}
-
-// isDenied tells admission from authorization and validation, again by text: a webhook or policy chooses its own code.
-func isDenied(err error) bool {
-	for _, text := range []string{"denied the request", "exceeded quota", "denied request", "violates PodSecurity"} {
-		if strings.Contains(err.Error(), text) {
-			return true
-		}
-	}
-	return false
 }
 
 // isEscalation goes by the words of Kubernetes' RBAC, which lets nobody give away rights that they do not have.

@@ -38,7 +38,7 @@ func swept() []schema.GroupVersionResource {
 // Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
 // and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
 // What that account may not list is looked for as the agent itself; what it may not delete is an error, unless the account is gone:
-// then nobody else could, and the agent does. The notes say of what was done so, and of what nobody may list; that is an error of
+// then nobody else could, and the agent does; what a webhook or a policy denies stays in any case. The notes say of what was done so, and of what nobody may list; that is an error of
 // Jobs and Pods where nothing is kept: they may run on, and nobody would come back for them. All else is swept whatever fails.
 func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes []string, err error) {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
@@ -133,7 +133,7 @@ func (s *sweeper) sweepOne(ctx context.Context, kind schema.GroupVersionResource
 		return nil
 	}
 	err := remove(ctx, s.account.Resource(kind), left)
-	if !apierrors.IsForbidden(err) || s.target.Account == "" {
+	if !apierrors.IsForbidden(err) || object.Denied(err) || s.target.Account == "" {
 		return err
 	}
 	if gone := s.accountGone(ctx); !gone {

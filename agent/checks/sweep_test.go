@@ -1,8 +1,11 @@
 package checks_test
 
 import (
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,17 +55,27 @@ metadata:
 	}
 }
 
-func TestWhatATestLeftOutlivesNoAccount(t *testing.T) {
-	w := start(t)
-	w.target.Account = w.Namespace + "/gone"
-	w.create("configmaps", `
+// leave makes an object without a field of its own, as a test of the service leaves it.
+func (w *world) leave(kind, name string) {
+	w.Helper()
+	w.create(kind, `
 apiVersion: v1
-kind: ConfigMap
+kind: `+map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"}[kind]+`
 metadata:
-  name: of-a-test
+  name: `+name+`
   labels: {plural.sh/test: `+w.target.Service+`}
   annotations: {plural.sh/test-digest: abc}
 `)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestWhatATestLeftOutlivesNoAccount(t *testing.T) {
+	w := start(t)
+	w.target.Account = w.Namespace + "/gone"
+	w.leave("configmaps", "of-a-test")
 	notes, err := w.Sweep(t.Context(), w.target, "")
 	if err != nil || w.exists("configmaps", "of-a-test") {
 		t.Fatalf("%v, there is %v", err, w.exists("configmaps", "of-a-test"))
@@ -72,17 +85,46 @@ metadata:
 	}
 }
 
+func TestTheAgentSweepsNothingThatAdmissionDeniedToAnAccount(t *testing.T) {
+	for name, account := range map[string]string{"the account is there": "default", "the account is gone": "gone"} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t)
+			w.target.Account = w.Namespace + "/" + account
+			w.leave("configmaps", "of-a-test")
+			var denied, own atomic.Int32
+			w.RESTConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					switch {
+					case r.Method != http.MethodDelete || !strings.Contains(r.URL.Path, "/configmaps/"):
+						return next.RoundTrip(r)
+					case r.Header.Get("Impersonate-User") == "":
+						own.Add(1)
+					}
+					denied.Add(1)
+					const denial = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+						"message": "admission webhook \"keep.example.com\" denied the request: it is needed"}`
+					return &http.Response{
+						StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+						Body: io.NopCloser(strings.NewReader(denial)),
+					}, nil
+				})
+			})
+			w.restart()
+			_, err := w.Sweep(t.Context(), w.target, "")
+			if denied.Load() != 1 || own.Load() > 0 || !w.exists("configmaps", "of-a-test") {
+				t.Errorf("%d requests were denied, %d of them the agent's own", denied.Load(), own.Load())
+			}
+			if err == nil || !strings.HasSuffix(err.Error(), "denied the request: it is needed") {
+				t.Errorf("who denied it, and nothing else, is not said: %v", err)
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeDeletedKeepsNothingElseOfItsKind(t *testing.T) {
 	w := start(t)
 	for _, name := range []string{"first", "second", "third"} {
-		w.create("configmaps", `
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: `+name+`
-  labels: {plural.sh/test: `+w.target.Service+`}
-  annotations: {plural.sh/test-digest: abc}
-`)
+		w.leave("configmaps", name)
 	}
 	w.create("serviceaccounts", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: sweeper}}`)
 	w.create("roles", `

@@ -1,6 +1,6 @@
 // Package object owns what one object in a cluster is called.
 //
-// It refuses to know anything of an object beyond its name and the marks that this program puts on it.
+// It refuses to know anything of an object beyond its name, the marks that this program puts on it, and the words that deny it.
 package object
 
 import (
