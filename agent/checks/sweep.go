@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +20,11 @@ import (
 // sweepPage is how many objects are listed at a time.
 const sweepPage = 500
 
-// maxFailures is how many failures of one kind in one place are told.
+// maxFailures is how many objects of one kind in one place may fail before the others there are left to a later sweep.
 const maxFailures = 10
+
+// sweepPatience is how long one sweep may take.
+const sweepPatience = 2 * time.Minute
 
 // swept are the kinds that tests leave: their own Jobs, and what charts' tests are made of.
 func swept() []schema.GroupVersionResource {
@@ -39,13 +44,17 @@ func swept() []schema.GroupVersionResource {
 // and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
 // What that account may not list is looked for as the agent itself; what it may not delete is an error, unless the account is gone:
 // then nobody else could, and the agent does; what a webhook or a policy denies stays in any case. The notes say of what was done so, and of what nobody may list; that is an error of
-// Jobs and Pods where nothing is kept: they may run on, and nobody would come back for them. All else is swept whatever fails.
+// Jobs and Pods where nothing is kept: they may run on, and nobody would come back for them. A kind of which many fail keeps no other from being swept; the end of its
+// time ends a sweep, and is an error.
 func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes []string, err error) {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
 		return nil, fmt.Errorf("sweep tests of %q: no service has this name", target.Service)
 	}
 	r.made.forget(target.Service, keep)
+	ctx, cancel := context.WithTimeoutCause(ctx, sweepPatience, &lateError{sweepPatience})
+	defer cancel()
 	s := sweeper{target: target, keep: keep}
+	s.accountGone = sync.OnceValue(func() bool { return s.lostAccount(ctx) })
 	if s.agent, err = r.metadataAs(""); err != nil {
 		return nil, err
 	}
@@ -63,8 +72,13 @@ func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes [
 	var failures []error
 	for _, kind := range swept() {
 		for _, namespace := range namespaces {
-			if err := s.sweep(ctx, kind, namespace); err != nil {
-				failures = append(failures, fmt.Errorf("sweep %s of tests of %q: %w", kind.Resource, target.Service, err))
+			err := s.sweep(ctx, kind, namespace)
+			if err == nil {
+				continue
+			}
+			failures = append(failures, fmt.Errorf("sweep %s of tests of %q: %w", kind.Resource, target.Service, because(ctx, err)))
+			if ctx.Err() != nil {
+				return s.notes, errors.Join(failures...)
 			}
 		}
 	}
@@ -77,6 +91,8 @@ func (r *Runner) metadataAs(account string) (metadata.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Timeout = 0 // the sweep has its own
+	config.QPS = -1    // one request goes after the other
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -89,7 +105,9 @@ type sweeper struct {
 	target         Target
 	keep           string
 	account, agent metadata.Interface
-	notes          []string
+	// accountGone says whether there is no such service account any more; only the first call asks.
+	accountGone func() bool
+	notes       []string
 }
 
 func (s *sweeper) sweep(ctx context.Context, kind schema.GroupVersionResource, namespace string) error {
@@ -115,8 +133,11 @@ func (s *sweeper) sweep(ctx context.Context, kind schema.GroupVersionResource, n
 			return errors.Join(append(failures, err)...)
 		}
 		for i := range page.Items {
-			if err := s.sweepOne(ctx, kind, &page.Items[i]); err != nil && len(failures) < maxFailures {
+			if err := s.sweepOne(ctx, kind, &page.Items[i]); err != nil {
 				failures = append(failures, err)
+			}
+			if len(failures) == maxFailures {
+				return errors.Join(append(failures, fmt.Errorf("stop after %d failures: there may be more", maxFailures))...)
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
@@ -136,7 +157,7 @@ func (s *sweeper) sweepOne(ctx context.Context, kind schema.GroupVersionResource
 	if !apierrors.IsForbidden(err) || object.Denied(err) || s.target.Account == "" {
 		return err
 	}
-	if gone := s.accountGone(ctx); !gone {
+	if !s.accountGone() {
 		return fmt.Errorf("%w: grant that account this verb, or delete it by hand", err)
 	}
 	if err := remove(ctx, s.agent.Resource(kind), left); err != nil {
@@ -147,8 +168,8 @@ func (s *sweeper) sweepOne(ctx context.Context, kind schema.GroupVersionResource
 	return nil
 }
 
-// accountGone says whether there is no such service account any more. Whoever cannot tell goes on as if there were.
-func (s *sweeper) accountGone(ctx context.Context) bool {
+// lostAccount asks whether there is no such service account any more. Whoever cannot tell goes on as if there were.
+func (s *sweeper) lostAccount(ctx context.Context) bool {
 	namespace, name, _ := strings.Cut(s.target.Account, "/")
 	accounts := s.agent.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"})
 	_, err := accounts.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})

@@ -1,15 +1,20 @@
 package checks_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/kinds"
 )
 
 func TestASweepDeletesOnlyWhatATestMadeWhereTheServiceMayGo(t *testing.T) {
@@ -151,6 +156,71 @@ subjects: [{kind: ServiceAccount, name: sweeper}]
 	if !w.exists("configmaps", "first") {
 		t.Error("what the account may not delete is gone")
 	}
+}
+
+// What is forbidden is mostly so for all of a kind, and a try of a removal follows another.
+func TestASweepAsksLittleWhereAllIsForbidden(t *testing.T) {
+	w := start(t)
+	w.target.Account = w.Namespace + "/default"
+	for i := range 12 {
+		w.leave("configmaps", fmt.Sprintf("forbidden-%d", i))
+	}
+	w.leave("secrets", "allowed")
+	w.create("roles", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sweeper}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [delete]}]
+`)
+	w.create("rolebindings", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sweeper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweeper}
+subjects: [{kind: ServiceAccount, name: default}]
+`)
+	var deletes, looks atomic.Int32
+	w.RESTConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/"):
+				deletes.Add(1)
+			case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/serviceaccounts/default"):
+				looks.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w.restart()
+	eventually(t, "the other kinds are swept", func() bool { // once the role is known
+		deletes.Store(0)
+		looks.Store(0)
+		_, err := w.Sweep(t.Context(), w.target, "")
+		if err == nil || !strings.Contains(err.Error(), "stop after 10 failures: there may be more") {
+			t.Fatalf("that it stops is not said: %v", err)
+		}
+		return !w.exists("secrets", "allowed")
+	})
+	if deletes.Load() != 10 || looks.Load() != 1 {
+		t.Errorf("%d deletions were tried, and the account was looked for %d times", deletes.Load(), looks.Load())
+	}
+}
+
+func TestASweepEndsWhereTheAPIServerNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		runner, err := checks.New(&rest.Config{Host: "https://silent.example.com", Transport: silent}, kinds.New(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = runner.Sweep(t.Context(), checks.Target{Service: "web", Namespace: "web"}, "")
+		if err == nil || err.Error() != `sweep jobs of tests of "web": not done after 2m0s` {
+			t.Error(err)
+		}
+	})
 }
 
 // The service account goes with the service: what it could not list is nobody's to find later.

@@ -243,7 +243,7 @@ func (a attempt) tooLate(ctx context.Context, t *task, live *unstructured.Unstru
 	return outcome{log, errors.Join(err, t.remove(ctx, live.GetUID()))}
 }
 
-// lateError says that a try's own time is over.
+// lateError says that a try's, or a sweep's, own time is over.
 type lateError struct{ limit time.Duration }
 
 func (e *lateError) Error() string { return fmt.Sprintf("not done after %v", e.limit) }
