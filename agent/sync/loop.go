@@ -319,7 +319,7 @@ func (svc *service) work(state *loopState) work {
 	w := work{
 		service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, asks: svc.memory.Capabilities, keys: state.keys,
 		can: state.can, broken: svc.broken, gated: svc.gated(), deferPrune: state.barrier.wall().ends(svc.name).After(time.Now()),
-		tested: svc.tested(), swept: svc.swept, noted: &svc.noted,
+		tested: svc.tested(), swept: svc.swept, sweepNotes: svc.sweepNotes, noted: &svc.noted,
 	}
 	if svc.quarantined() {
 		w.barred = svc.memory.Reason

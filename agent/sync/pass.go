@@ -37,8 +37,9 @@ type work struct {
 	deferPrune bool
 	// tested are the deployments whose tests may have left something behind.
 	tested []*api.Deployment
-	// swept says that an earlier pass of this removal has deleted that.
-	swept bool
+	// swept says that an earlier pass of this removal has deleted that, and sweepNotes what was noted on the way.
+	swept      bool
+	sweepNotes []string
 	// noted are the notes of sweeps that were logged.
 	noted *sync.Map
 }
@@ -50,8 +51,9 @@ type result struct {
 	desired *api.Deployment
 	// removed says that nothing of the service is left.
 	removed bool
-	// swept says that what tests left of a service that is to go is gone.
-	swept bool
+	// swept says that what tests left of a service that is to go is gone. What was noted of that goes on with each pass.
+	swept      bool
+	sweepNotes []string
 	// interrupted passes were stopped before they ended: what they say of success or failure means nothing.
 	interrupted bool
 	// failed says that the engine could not carry the pass through; broken that there was nothing to carry.
@@ -91,7 +93,7 @@ type pass struct {
 // run does a pass.
 func (s *Syncer) run(ctx context.Context, w work) result {
 	p := &pass{Syncer: s, work: w, result: result{
-		service: w.service, desired: w.desired, good: w.good, blocked: w.blocked, swept: w.swept,
+		service: w.service, desired: w.desired, good: w.good, blocked: w.blocked, swept: w.swept, sweepNotes: w.sweepNotes,
 	}}
 	if err := s.Engine.SetRules(w.service, rulesOf(w.desired, w.good)); err != nil {
 		p.unruled = &unrenderable{err.Error(), true}
@@ -114,6 +116,7 @@ func (s *Syncer) run(ctx context.Context, w work) result {
 		p.advance(ctx)
 	}
 	r := p.result
+	r.notes = shown(slices.Concat(r.sweepNotes, r.notes), maxNotes)
 	r.cache, r.asks, r.can, r.interrupted = p.cache, p.asks, p.can.digest, ctx.Err() != nil
 	return r
 }
@@ -219,8 +222,7 @@ func stopped(err error, under api.Phase) api.Phase {
 // may delete it.
 func (p *pass) remove(ctx context.Context) {
 	r := &p.result
-	notes, err := p.sweepAll(ctx)
-	if err != nil {
+	if err := p.sweepAll(ctx); err != nil {
 		r.phase, r.message, r.failed = api.Phase_FAILED, clip(err.Error(), maxMessage), true
 		return
 	}
@@ -232,7 +234,6 @@ func (p *pass) remove(ctx context.Context) {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
 		return
 	}
-	applied.Notes = append(notes, applied.Notes...)
 	p.judge(ctx, r.good, applied)
 	if !applied.Done {
 		if r.phase != api.Phase_FAILED {

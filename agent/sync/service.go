@@ -53,8 +53,9 @@ type service struct {
 	blocked string
 	// deferred says that deletions of the last pass wait for other services' renders.
 	deferred bool
-	// swept says that what tests left is gone since the service is asked for no more.
-	swept bool
+	// swept says that what tests left is gone since the service is asked for no more, sweepNotes what was noted on the way.
+	swept      bool
+	sweepNotes []string
 	// noted are the notes of sweeps that were logged for the newest deployment.
 	noted sync.Map
 	// removable services are asked for no more, and the deletion budget lets them go.
@@ -83,6 +84,7 @@ func (svc *service) want(d *api.Deployment) bool {
 		svc.last = svc.desired
 	}
 	svc.desired, svc.removable, svc.swept, svc.broken, svc.stirred = d, false, false, broken{}, false
+	svc.sweepNotes = nil
 	svc.noted.Clear()
 	svc.wake(time.Now())
 	svc.failures = 0
@@ -168,7 +170,8 @@ func (svc *service) take(r result) {
 		return // it tells nothing of the newest deployment, whose own pass is due already
 	}
 	known := svc.broken == r.broken
-	svc.broken, svc.blocked, svc.deferred, svc.swept = r.broken, r.blocked, r.deferred, r.swept
+	svc.broken, svc.blocked, svc.deferred = r.broken, r.blocked, r.deferred
+	svc.swept, svc.sweepNotes = r.swept, r.sweepNotes
 	svc.found = svc.report(r.phase, r.message)
 	svc.found.Objects, svc.found.Ready, svc.found.Problems = r.objects, r.ready, r.problems
 	svc.found.Held, svc.found.Notes = r.held, r.notes

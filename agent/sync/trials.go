@@ -167,20 +167,27 @@ func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (no
 	return notes, err
 }
 
-// sweepAll deletes, once in a removal, what tests left of a service that is to go. Its error repeats nothing that was sealed.
-func (p *pass) sweepAll(ctx context.Context) (notes []string, err error) {
+// sweepAll deletes, once in a removal, what tests left of a service that is to go. What a try notes stays noted when the next one
+// finds nothing more to do. Neither its notes nor its error repeat anything that was sealed.
+func (p *pass) sweepAll(ctx context.Context) error {
 	if p.Checks == nil || p.swept {
-		return nil, nil
+		return nil
 	}
+	r := &p.result
 	var failures []error
 	for _, d := range p.tested {
-		more, err := p.sweep(ctx, targetOf(p.service, d), "")
-		notes = append(notes, more...)
+		notes, err := p.sweep(ctx, targetOf(p.service, d), "")
+		for _, note := range notes {
+			note = clip(p.silence(ctx, d, note), maxNote)
+			if len(r.sweepNotes) < maxSweepNotes && !slices.Contains(r.sweepNotes, note) {
+				r.sweepNotes = append(r.sweepNotes, note)
+			}
+		}
 		if err != nil {
 			failures = append(failures, errors.New(p.silence(ctx, d, "what its tests left cannot be deleted: "+err.Error())))
 		}
 	}
-	return notes, errors.Join(failures...)
+	return errors.Join(failures...)
 }
 
 // targetOf is where tests of a service's deployment run, and as who.

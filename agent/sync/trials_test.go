@@ -472,6 +472,42 @@ func TestARemovalSweepsOnceHoweverManyPassesItTakes(t *testing.T) {
 	})
 }
 
+// Who deleted what, and by whose rights, is news until the service is gone.
+func TestNotesOfASweepStayWithARemoval(t *testing.T) {
+	w := newWorld(t)
+	files := map[string]string{}
+	for _, name := range []string{"web", "late"} {
+		files[name+".yaml"] = strings.Replace(manifest(name, "one"), "name: "+name, "name: "+name+", finalizers: [plural.sh/of-this-test]", 1)
+	}
+	web := w.service("web", files, tested("smoke"))
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	says := func(what string, phase api.Phase, message string, notes ...string) {
+		t.Helper()
+		w.eventually(what, func() bool {
+			s := w.hub.status("web")
+			return s.GetPhase() == phase && strings.Contains(s.GetMessage(), message) && slices.Equal(s.GetNotes(), notes)
+		})
+	}
+	release := func(name string) {
+		t.Helper()
+		_, err := w.objects.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.tester.set(func() { w.tester.unswept, w.tester.notes = errors.New("jobs is forbidden"), []string{"one went"} })
+	w.hub.asks("100%")
+	says("a sweep that failed", api.Phase_FAILED, "jobs is forbidden", "one went")
+	w.tester.set(func() { w.tester.unswept, w.tester.notes = nil, []string{"two went"} })
+	says("the sweep after it", api.Phase_REMOVING, "/web is being deleted", "one went", "two went")
+	release("web")
+	says("a pass that need not sweep", api.Phase_REMOVING, "/late is being deleted", "one went", "two went")
+	release("late")
+	w.eventually("it is gone", func() bool { return w.hub.status("web") == nil })
+}
+
 func TestAServiceGoesWhenItsTestUnderWayHasEnded(t *testing.T) {
 	w := newWorld(t)
 	lingers := make(chan struct{})

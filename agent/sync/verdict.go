@@ -16,6 +16,8 @@ const (
 	maxProblems = 50
 	maxHeld     = 50
 	maxNotes    = 20
+	// maxSweepNotes leaves room for the notes of the removal itself.
+	maxSweepNotes = maxNotes / 2
 	maxNote     = 300
 )
 
