@@ -40,12 +40,15 @@ func swept() []schema.GroupVersionResource {
 	}
 }
 
-// Sweep deletes what tests of a service left for other keys than keep. An empty keep keeps nothing. It goes where the service may
-// and as who it does: to the namespaces that it is confined to, else to its own where it has a service account, else to all.
-// What that account may not list is looked for as the agent itself; what it may not delete is an error, unless the account is gone:
-// then nobody else could, and the agent does; what a webhook or a policy denies stays in any case. The notes say of what was done so, and of what nobody may list; that is an error of
-// Jobs and Pods where nothing is kept: they may run on, and nobody would come back for them. A kind of which many fail keeps no other from being swept; the end of its
-// time ends a sweep, and is an error.
+// Sweep deletes the objects that tests of a service left for other keys than keep; an empty keep keeps nothing. It looks in the
+// namespaces that the service is confined to, else in its own where it has a service account, else in all. It lists and deletes as
+// that account.
+//
+//   - A kind that the account may not list, the agent lists. If the agent may not either, that is a note; for Jobs and Pods, which
+//     may still run, it is an error where nothing is kept.
+//   - An object that the account may not delete is an error. Once the account is gone, the agent deletes it and notes so. What a
+//     webhook or a policy denies stays in any case.
+//   - Failures of one kind keep no other kind from being swept. The end of its time ends a sweep, and is an error.
 func (r *Runner) Sweep(ctx context.Context, target Target, keep string) (notes []string, err error) {
 	if target.Service == "" || len(validation.IsValidLabelValue(target.Service)) > 0 {
 		return nil, fmt.Errorf("sweep tests of %q: no service has this name", target.Service)

@@ -18,7 +18,7 @@ const (
 	maxNotes    = 20
 	// maxSweepNotes leaves room for the notes of the removal itself.
 	maxSweepNotes = maxNotes / 2
-	maxNote     = 300
+	maxNote       = 300
 )
 
 // judge draws a service's phase from what a pass did for a deployment, in words that repeat nothing that was sealed.

@@ -28,8 +28,10 @@ func lone() *table {
 
 func item(n int) kubewatch.Item[seen] {
 	name := strconv.Itoa(n)
-	return kubewatch.Item[seen]{Name: name, Version: name,
-		Value: seen{Object: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}}}
+	return kubewatch.Item[seen]{
+		Name: name, Version: name,
+		Value: seen{Object: &channel.Object{Uid: "u" + name, Name: name, ResourceVersion: name}},
+	}
 }
 
 func TestAViewOfTooManyObjectsEnds(t *testing.T) {

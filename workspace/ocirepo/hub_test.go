@@ -157,8 +157,10 @@ func (h *hub) manifest(t testing.TB, tag string, m ocispec.Manifest) string {
 
 func (h *hub) pushChart(t testing.TB, tag, values string) string {
 	t.Helper()
-	return h.push(t, tag, chartConfig, part{chartLayer,
-		zipped(t, "app/Chart.yaml", "name: app\nversion: "+versionOf(tag)+"\n", "app/values.yaml", values)},
+	return h.push(t, tag, chartConfig, part{
+		chartLayer,
+		zipped(t, "app/Chart.yaml", "name: app\nversion: "+versionOf(tag)+"\n", "app/values.yaml", values),
+	},
 		part{"application/vnd.cncf.helm.chart.provenance.v1.prov", []byte("signed")})
 }
 

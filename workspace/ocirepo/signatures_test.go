@@ -226,8 +226,10 @@ func TestASignedChartStandsUnderNoOthersTag(t *testing.T) {
 	t.Parallel()
 	h, s := newHub(t, httptest.NewServer), newSigner(t)
 	chart := func(tag, name, version string) string {
-		d := h.push(t, tag, chartConfig, part{chartLayer,
-			zipped(t, "x/Chart.yaml", "name: "+name+"\nversion: "+version+"\n", "x/values.yaml", version)})
+		d := h.push(t, tag, chartConfig, part{
+			chartLayer,
+			zipped(t, "x/Chart.yaml", "name: "+name+"\nversion: "+version+"\n", "x/values.yaml", version),
+		})
 		s.signOld(t, h, d)
 		return d
 	}
