@@ -28,6 +28,17 @@ type Memory struct {
 	Quarantined, Reason, Test string
 	// Tests are outcomes by whatever names a test of a key.
 	Tests map[string]*api.TestReport
+	// Tried is wherever tests ran since the service came, the newest last: what they left is looked for there when it goes.
+	Tried []Reach
+}
+
+// Reach is where tests go, and as who.
+type Reach struct {
+	Namespace string `json:"namespace"`
+	// Account is the service account NAMESPACE/NAME; empty is the agent itself.
+	Account string `json:"account,omitempty"`
+	// Namespaces confine it; empty is no bounds.
+	Namespaces []string `json:"namespaces,omitempty"`
 }
 
 // memoryFile is how a Memory is written.
@@ -39,11 +50,14 @@ type memoryFile struct {
 	Reason       string            `json:"reason,omitempty"`
 	Test         string            `json:"test,omitempty"`
 	Tests        map[string][]byte `json:"tests,omitempty"` // api.TestReport
+	Tried        []Reach           `json:"tried,omitempty"`
 }
 
 // SaveMemory remembers m of a service, in place of what was remembered.
 func (s *Store) SaveMemory(service string, m Memory) error {
-	file := memoryFile{service, m.Begun, m.Capabilities, m.Quarantined, m.Reason, m.Test, make(map[string][]byte, len(m.Tests))}
+	file := memoryFile{
+		service, m.Begun, m.Capabilities, m.Quarantined, m.Reason, m.Test, make(map[string][]byte, len(m.Tests)), m.Tried,
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Tests)) {
 		body, err := proto.Marshal(m.Tests[name])
 		if err != nil {
@@ -96,7 +110,10 @@ func (s *Store) memory(name string) (service string, m Memory, err error) {
 	if err := json.Unmarshal(body, &file); err != nil {
 		return "", m, err
 	}
-	m = Memory{file.Begun, file.Capabilities, file.Quarantined, file.Reason, file.Test, make(map[string]*api.TestReport, len(file.Tests))}
+	m = Memory{
+		file.Begun, file.Capabilities, file.Quarantined, file.Reason, file.Test, make(map[string]*api.TestReport, len(file.Tests)),
+		file.Tried,
+	}
 	for key, wire := range file.Tests {
 		m.Tests[key] = new(api.TestReport)
 		if err := proto.Unmarshal(wire, m.Tests[key]); err != nil {

@@ -17,6 +17,7 @@ func remembered() store.Memory {
 		Begun: "d1-b", Capabilities: map[string]bool{"d1-a": true, "d1-b": false},
 		Quarantined: "d1-b", Reason: "test smoke failed", Test: "t1",
 		Tests: map[string]*api.TestReport{"t1": {Name: "smoke", Outcome: api.TestReport_FAILED, Log: "line\n\x00", TookMs: 7}},
+		Tried: []store.Reach{{Namespace: "web"}, {Namespace: "web", Account: "web/deployer", Namespaces: []string{"web", "web-jobs"}}},
 	}
 }
 

@@ -117,11 +117,16 @@ func (s *Syncer) remember(last news) *loopState {
 		}
 		svc.memory = m
 	}
+	for _, svc := range state.services {
+		if tests := len(svc.good.GetTests()) + len(svc.memory.Tests); svc.good != nil && tests > 0 && len(svc.memory.Tried) == 0 {
+			svc.memory.Tried = addReach(nil, svc.good) // an older agent wrote down no places
+		}
+	}
 	if last.poll != nil {
 		s.adopt(state, last)
 	}
 	for name, svc := range state.services {
-		if svc.desired == nil && svc.good == nil {
+		if svc.desired == nil && svc.good == nil && len(svc.memory.Tried) == 0 {
 			s.forget(name)
 			delete(state.services, name)
 			s.masked.Delete(name)
@@ -319,7 +324,7 @@ func (svc *service) work(state *loopState) work {
 	w := work{
 		service: svc.name, desired: svc.desired, good: svc.good, cache: svc.cache, asks: svc.memory.Capabilities, keys: state.keys,
 		can: state.can, broken: svc.broken, gated: svc.gated(), deferPrune: state.barrier.wall().ends(svc.name).After(time.Now()),
-		tested: svc.tested(), swept: svc.swept, sweepNotes: svc.sweepNotes, noted: &svc.noted,
+		last: svc.last, reaches: svc.memory.Tried, swept: svc.swept, sweepNotes: svc.sweepNotes, noted: &svc.noted,
 	}
 	if svc.quarantined() {
 		w.barred = svc.memory.Reason
@@ -346,7 +351,7 @@ func (s *Syncer) settle(state *loopState, r result) {
 	if r.removed && svc.desired == nil { // else it is asked for again, and begins anew
 		delete(state.services, r.service)
 		s.masked.Delete(r.service)
-		if len(svc.memory.Tests) > 0 && len(svc.tested()) == 0 {
+		if len(svc.memory.Tests) > 0 && len(svc.memory.Tried) == 0 {
 			s.Log.Warn("what tests left is not deleted: nobody remembers where the service might go, and as whom", "service", r.service)
 		}
 		s.Log.Info("service removed", "service", r.service)
@@ -356,7 +361,7 @@ func (s *Syncer) settle(state *loopState, r result) {
 		return
 	}
 	if r.removed {
-		svc.applied, svc.memory.Begun = nil, ""
+		svc.applied, svc.memory.Begun, svc.memory.Tried = nil, "", nil
 	}
 	if r.can != state.can.digest {
 		r.broken.until = time.Time{} // it may render for what the cluster can do now

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
@@ -35,8 +36,10 @@ type work struct {
 	gated bool
 	// deferPrune says that other services are still to be rendered.
 	deferPrune bool
-	// tested are the deployments whose tests may have left something behind.
-	tested []*api.Deployment
+	// last is what was desired before, and was no hold; nil when this process never heard of it.
+	last *api.Deployment
+	// reaches are wherever tests may have left something behind.
+	reaches []store.Reach
 	// swept says that an earlier pass of this removal has deleted that, and sweepNotes what was noted on the way.
 	swept      bool
 	sweepNotes []string

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/store"
+	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -37,6 +39,9 @@ type outcome struct {
 
 // maxTrials is how many tests run at once: they wait most of the time. A service has one at a time.
 const maxTrials = 4
+
+// maxTried is how many reaches of one service's tests are remembered.
+const maxTried = 32
 
 // maxLog bounds what a report repeats of a test's output.
 const maxLog = 4 << 10
@@ -127,6 +132,7 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 	t, name := svc.desired.GetTests()[at], svc.outcomes()[at]
 	trying, cancel := context.WithCancel(ctx)
 	svc.trial = &trial{name, t.GetName(), cancel}
+	s.rememberTried(svc)
 	state.trials++
 	w := svc.work(state)
 	go func() { // awaited by the loop: every trial sends one outcome
@@ -137,23 +143,30 @@ func (s *Syncer) startTrial(ctx context.Context, state *loopState, svc *service)
 	state.news = true
 }
 
-// tested are the deployments whose tests may have left something behind, one for each place and account that they ran in and as:
-// one that never became good may have been tried.
-func (svc *service) tested() []*api.Deployment {
-	var tested []*api.Deployment
-	for _, d := range []*api.Deployment{svc.good, svc.last} {
-		tried := len(d.GetTests()) > 0 || len(svc.memory.Tests) > 0
-		if d != nil && tried && !slices.ContainsFunc(tested, func(other *api.Deployment) bool { return sameReach(d, other) }) {
-			tested = append(tested, d)
-		}
+// rememberTried notes where the newest deployment's tests go, before they do.
+func (s *Syncer) rememberTried(svc *service) {
+	tried := addReach(svc.memory.Tried, svc.desired)
+	if slices.EqualFunc(tried, svc.memory.Tried, sameReach) {
+		return
 	}
-	return tested
+	if len(tried) > maxTried {
+		s.Log.Warn("what tests left is not deleted there: the service was tried in too many places since", "service", svc.name,
+			"namespace", tried[0].Namespace, "account", tried[0].Account, "namespaces", tried[0].Namespaces)
+		tried = tried[1:]
+	}
+	svc.memory.Tried = tried
+	s.save(svc)
 }
 
-// sameReach says whether tests of two deployments go to the same places, as the same account.
-func sameReach(a, b *api.Deployment) bool {
-	return a.GetNamespace() == b.GetNamespace() && a.GetServiceAccount() == b.GetServiceAccount() &&
-		slices.Equal(a.GetAllowedNamespaces(), b.GetAllowedNamespaces())
+// addReach is a copy of tried in which a deployment's reach is the newest.
+func addReach(tried []store.Reach, d *api.Deployment) []store.Reach {
+	reach := store.Reach{Namespace: d.GetNamespace(), Account: d.GetServiceAccount(), Namespaces: d.GetAllowedNamespaces()}
+	others := slices.DeleteFunc(slices.Clone(tried), func(other store.Reach) bool { return sameReach(other, reach) })
+	return append(others, reach)
+}
+
+func sameReach(a, b store.Reach) bool {
+	return a.Namespace == b.Namespace && a.Account == b.Account && slices.Equal(a.Namespaces, b.Namespaces)
 }
 
 // sweep deletes what tests left, and logs, once for each deployment, what of it was not done as the service.
@@ -173,21 +186,31 @@ func (p *pass) sweepAll(ctx context.Context) error {
 	if p.Checks == nil || p.swept {
 		return nil
 	}
-	r := &p.result
-	var failures []error
-	for _, d := range p.tested {
-		notes, err := p.sweep(ctx, targetOf(p.service, d), "")
-		for _, note := range notes {
-			note = clip(p.silence(ctx, d, note), maxNote)
-			if len(r.sweepNotes) < maxSweepNotes && !slices.Contains(r.sweepNotes, note) {
-				r.sweepNotes = append(r.sweepNotes, note)
-			}
-		}
+	var notes, failures []string
+	for _, reach := range p.reaches {
+		more, err := p.sweep(ctx, checks.Target{
+			Service: p.service, Namespace: reach.Namespace, Namespaces: reach.Namespaces, Account: reach.Account,
+		}, "")
+		notes = append(notes, more...)
 		if err != nil {
-			failures = append(failures, errors.New(p.silence(ctx, d, "what its tests left cannot be deleted: "+err.Error())))
+			failures = append(failures, "what its tests left cannot be deleted: "+err.Error())
 		}
 	}
-	return errors.Join(failures...)
+	if len(notes)+len(failures) == 0 {
+		return nil
+	}
+	sealed := slices.Concat(p.secrets(ctx, p.last), p.secrets(ctx, p.good))
+	r := &p.result
+	for _, note := range notes {
+		note = clip(unseal.Redact(note, sealed), maxNote)
+		if len(r.sweepNotes) < maxSweepNotes && !slices.Contains(r.sweepNotes, note) {
+			r.sweepNotes = append(r.sweepNotes, note)
+		}
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	return errors.New(unseal.Redact(strings.Join(failures, "\n"), sealed))
 }
 
 // targetOf is where tests of a service's deployment run, and as who.

@@ -2,6 +2,7 @@ package sync_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -477,7 +478,8 @@ func TestNotesOfASweepStayWithARemoval(t *testing.T) {
 	w := newWorld(t)
 	files := map[string]string{}
 	for _, name := range []string{"web", "late"} {
-		files[name+".yaml"] = strings.Replace(manifest(name, "one"), "name: "+name, "name: "+name+", finalizers: [plural.sh/of-this-test]", 1)
+		finalized := name + ", finalizers: [plural.sh/of-this-test]"
+		files[name+".yaml"] = strings.Replace(manifest(name, "one"), "name: "+name, "name: "+finalized, 1)
 	}
 	web := w.service("web", files, tested("smoke"))
 	w.hub.asks("", web)
@@ -492,7 +494,8 @@ func TestNotesOfASweepStayWithARemoval(t *testing.T) {
 	}
 	release := func(name string) {
 		t.Helper()
-		_, err := w.objects.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+		patch := []byte(`{"metadata": {"finalizers": null}}`)
+		_, err := w.objects.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,41 +534,64 @@ func TestAServiceGoesWhenItsTestUnderWayHasEnded(t *testing.T) {
 	})
 }
 
-// A newer deployment may have been tried that never became good, and somewhere else.
+// Newer deployments may have been tried that never became good, and somewhere else.
 func TestWhatTestsLeftIsSweptWhereverTheyRan(t *testing.T) {
-	elsewhere := func(d *api.Deployment) { d.AllowedNamespaces = []string{d.GetNamespace(), "default"} }
+	type changes = []func(*api.Deployment)
+	in := func(namespace string) func(*api.Deployment) {
+		return func(d *api.Deployment) { d.AllowedNamespaces = []string{d.GetNamespace(), namespace} }
+	}
 	here := []string(nil)
 	for _, c := range []struct {
 		name string
-		// good and newest are what was applied before its removal; the newest one's test never ends.
-		good, newest []func(*api.Deployment)
-		held         bool
-		want         [][]string // allowed namespaces
+		// good, and newer ones, whose tests never end, are what was applied before its removal.
+		good           changes
+		newer          []changes
+		held, restarts bool
+		want           [][]string // allowed namespaces
 	}{
-		{"only the newest has tests", nil, []func(*api.Deployment){elsewhere, tested("gate")}, false, [][]string{{"default"}}},
+		{name: "only the newest has tests", newer: []changes{{in("default"), tested("gate")}}, want: [][]string{{"default"}}},
 		{
-			"both have, in other places",
-			[]func(*api.Deployment){tested("smoke")},
-			[]func(*api.Deployment){elsewhere, tested("gate")},
-			false,
-			[][]string{here, {"default"}},
+			name: "both have, in other places", good: changes{tested("smoke")}, newer: []changes{{in("default"), tested("gate")}},
+			want: [][]string{here, {"default"}},
 		},
-		{"both have, in the same", []func(*api.Deployment){tested("smoke")}, []func(*api.Deployment){tested("gate")}, false, [][]string{here}},
-		{"the newest was held then", nil, []func(*api.Deployment){elsewhere, tested("gate")}, true, [][]string{{"default"}}},
+		{name: "both have, in the same", good: changes{tested("smoke")}, newer: []changes{{tested("gate")}}, want: [][]string{here}},
+		{
+			name: "each of three has, and the newest has none", good: changes{tested("smoke")},
+			newer: []changes{{in("default"), tested("gate")}, {in("kube-public"), tested("gate")}, {in("kube-system")}},
+			want:  [][]string{here, {"default"}, {"kube-public"}},
+		},
+		{
+			name: "the newest was held then", newer: []changes{{in("default"), tested("gate")}}, held: true,
+			want: [][]string{{"default"}},
+		},
+		{
+			name: "the agent was restarted while it was held", newer: []changes{{in("default"), tested("gate")}}, held: true,
+			restarts: true, want: [][]string{{"default"}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.tester.set(func() { w.tester.stalls["gate"] = true })
-			good, newest := w.configMap("web", "one", c.good...), w.configMap("web", "two", c.newest...)
+			good := w.configMap("web", "good", c.good...)
 			w.hub.asks("", good)
-			w.start()
+			stop := w.start()
 			w.becomes(good, api.Phase_HEALTHY)
-			w.hub.asks("", newest)
-			w.eventually("the newest is tried", func() bool { return w.tester.times(newest.GetKey(), "gate") == 1 })
+			for i, changes := range c.newer {
+				value := fmt.Sprintf("newer-%d", i)
+				newer := w.configMap("web", value, changes...)
+				w.hub.asks("", newer)
+				w.eventually("it is tried, if it can be", func() bool {
+					return w.live("web") == value && w.tester.times(newer.GetKey(), "gate") == len(newer.GetTests())
+				})
+			}
 			if c.held {
 				held := &api.Deployment{Service: "web", Hold: "its source does not answer"}
 				w.hub.asks("", held)
 				w.becomes(held, api.Phase_HELD)
+			}
+			if c.restarts {
+				stop()
+				w.start()
 			}
 			w.hub.asks("100%")
 			w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
@@ -588,4 +614,53 @@ func TestWhatTestsLeftIsSweptWhereverTheyRan(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Its last words on disk are that nothing asks for it.
+func TestARemovalThatIsInterruptedByARestartSweepsAfterIt(t *testing.T) {
+	w := newWorld(t)
+	w.tester.set(func() { w.tester.stalls["gate"], w.tester.unswept = true, errors.New("jobs is forbidden") })
+	web := w.configMap("web", "one", tested("gate"))
+	w.hub.asks("", web)
+	stop := w.start()
+	w.eventually("it is tried, and never good", func() bool { return w.tester.times(web.GetKey(), "gate") == 1 })
+	w.hub.asks("100%")
+	w.eventually("it cannot be swept", func() bool { return w.hub.status("web").GetPhase() == api.Phase_FAILED })
+	stop()
+	w.tester.set(func() { w.tester.unswept, w.tester.swept = nil, nil })
+	w.start()
+	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+	w.tester.set(func() {
+		if len(w.tester.swept) != 1 || w.tester.swept[0].Namespace != w.ns {
+			t.Errorf("what the test left was swept in %v", w.tester.swept)
+		}
+	})
+}
+
+func TestWhatTestsLeftIsSweptWhereAnOlderAgentWroteDownNoPlaces(t *testing.T) {
+	w := newWorld(t)
+	web := w.configMap("web", "one", tested("smoke"))
+	w.hub.asks("", web)
+	stop := w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+	stop()
+	disk := w.disk()
+	memories, err := disk.Memories()
+	memory := memories["web"]
+	if err != nil || len(memory.Tried) != 1 {
+		t.Fatalf("it remembers %v, %v", memory.Tried, err)
+	}
+	memory.Tried = nil
+	if err := disk.SaveMemory("web", memory); err != nil {
+		t.Fatal(err)
+	}
+	_ = disk.Close()
+	w.start()
+	w.hub.asks("100%")
+	w.eventually("it is gone", func() bool { return w.live("web") == "" && w.hub.status("web") == nil })
+	w.tester.set(func() {
+		if len(w.tester.swept) != 1 || w.tester.swept[0].Namespace != w.ns {
+			t.Errorf("what the test left was swept in %v", w.tester.swept)
+		}
+	})
 }
