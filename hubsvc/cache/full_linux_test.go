@@ -15,36 +15,8 @@ import (
 	"github.com/pluralsh/plural/internal/needs"
 )
 
-// smallDisk mounts a file system of the given size, and gives a folder on it.
-func smallDisk(t *testing.T, options string) string {
-	t.Helper()
-	needs.Root(t, "mounting a small file system")
-	at := t.TempDir()
-	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, options); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
-	return at
-}
-
-// fill takes all that is left of a file system, and gives it back when asked to.
-func fill(t *testing.T, dir string) (free func()) {
-	t.Helper()
-	name := filepath.Join(dir, "somebody-else")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for {
-		if _, err := f.Write(make([]byte, 4<<10)); err != nil {
-			return func() { _ = os.Remove(name) }
-		}
-	}
-}
-
 func TestDiskThatIsSmallerThanTheCapEvictsToMakeRoom(t *testing.T) {
-	dir := filepath.Join(smallDisk(t, "size=1m"), "bundles")
+	dir := filepath.Join(needs.SmallDisk(t, "size=1m"), "bundles")
 	c := open(t, Options{Dir: dir, Pack: echo})
 	for n := range 30 {
 		c.read(t, key(n))
@@ -66,7 +38,7 @@ func TestDiskThatIsSmallerThanTheCapEvictsToMakeRoom(t *testing.T) {
 }
 
 func TestFileSystemWithoutInodesEvictsToMakeRoom(t *testing.T) {
-	c := open(t, Options{Dir: filepath.Join(smallDisk(t, "size=8m,nr_inodes=8"), "bundles"), Pack: echo})
+	c := open(t, Options{Dir: filepath.Join(needs.SmallDisk(t, "size=8m,nr_inodes=8"), "bundles"), Pack: echo})
 	for n := range 30 {
 		c.read(t, key(n))
 		c.read(t, key(n))
@@ -76,9 +48,9 @@ func TestFileSystemWithoutInodesEvictsToMakeRoom(t *testing.T) {
 
 func TestDiskThatOthersFilledIsServedFromMemoryUntilThereIsRoomAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at := smallDisk(t, "size=1m")
+		at := needs.SmallDisk(t, "size=1m")
 		c := open(t, Options{Dir: filepath.Join(at, "bundles"), Pack: echo})
-		free := fill(t, at)
+		free := needs.FillDisk(t, at)
 		for range 3 {
 			c.read(t, key(1))
 		}
@@ -99,7 +71,7 @@ func TestDiskThatOthersFilledIsServedFromMemoryUntilThereIsRoomAgain(t *testing.
 }
 
 func TestReadOnlyDiskServesWhatIsThereAndTheRestFromMemory(t *testing.T) {
-	at := smallDisk(t, "size=1m")
+	at := needs.SmallDisk(t, "size=1m")
 	dir := filepath.Join(at, "bundles")
 	first := open(t, Options{Dir: dir, Pack: echo})
 	first.read(t, key(1))
@@ -123,12 +95,12 @@ func TestReadOnlyDiskServesWhatIsThereAndTheRestFromMemory(t *testing.T) {
 }
 
 func TestMemoryForAFailingDiskIsBounded(t *testing.T) {
-	at := smallDisk(t, "size=1m")
+	at := needs.SmallDisk(t, "size=1m")
 	c := open(t, Options{Dir: filepath.Join(at, "bundles"), Pack: func(_ context.Context, _ string, w io.Writer) error {
 		_, err := w.Write(make([]byte, 30<<20))
 		return err
 	}})
-	fill(t, at)
+	needs.FillDisk(t, at)
 	var held []*Object
 	for n := range 2 {
 		obj, err := c.Open(t.Context(), key(n))

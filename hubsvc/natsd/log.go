@@ -1,8 +1,11 @@
 package natsd
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,8 +23,10 @@ type complaints struct {
 	// fatal gets the first reason for which the server gives up; it holds one.
 	fatal chan error
 
-	mu   sync.Mutex // guards said
+	mu   sync.Mutex // guards what follows
 	said map[string]time.Time
+	// unwritten is the first complaint of a write that failed.
+	unwritten error
 }
 
 func newComplaints(log *slog.Logger) *complaints {
@@ -36,9 +41,23 @@ func (c *complaints) Fatalf(format string, v ...any) {
 }
 
 func (c *complaints) Errorf(format string, v ...any) {
-	if text := fmt.Sprintf(format, v...); c.isNew(text) {
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(strings.ToLower(text), "critical write error") {
+		c.mu.Lock()
+		c.unwritten = cmp.Or(c.unwritten, errors.New(text))
+		c.mu.Unlock()
+	}
+	if c.isNew(text) {
 		c.log.Error("nats server reports an error", "text", text)
 	}
+}
+
+// lost says which write failed. The server keeps that in mind: whatever was to be written there fails from then on, until it is
+// started anew. Its log is the one place that has it of a stream, a consumer and a raft group alike, of one copy or of three.
+func (c *complaints) lost() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unwritten
 }
 
 func (c *complaints) Warnf(format string, v ...any) {

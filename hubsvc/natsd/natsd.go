@@ -20,6 +20,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pluralsh/plural/internal/poll"
 )
 
 const (
@@ -29,6 +31,10 @@ const (
 	readyPoll = 100 * time.Millisecond
 	// healthPoll is how often a running server is looked at.
 	healthPoll = 5 * time.Second
+	// maxHealthPoll is how often it is looked at while it cannot be started anew.
+	maxHealthPoll = 20 * time.Second
+	// probeSize is what a disk must take before the server is started on it anew: some reports, and the server's own records.
+	probeSize = 1 << 20
 	// reconnectWait lies between two attempts of the connection to come back.
 	reconnectWait = 500 * time.Millisecond
 )
@@ -65,8 +71,10 @@ type Server struct {
 	stop             context.CancelFunc // nil without a server of ours
 	stopped          chan struct{}
 
-	mu     sync.Mutex // guards server
+	mu     sync.Mutex // guards what follows
 	server *server.Server
+	said   *complaints // of server
+	failed error       // what Fault says
 }
 
 // Start runs a server, or connects to one. It returns before there is a majority, and before an external server
@@ -114,7 +122,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.server = ns
+	s.server, s.said = ns, said
 	return nil
 }
 
@@ -185,25 +193,30 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 }
 
 // watch starts the server anew when its files went wrong: after a disk that was full, and after its folder was deleted,
-// NATS gives up keeping anything until somebody restarts it.
+// NATS gives up keeping anything until somebody restarts it. On a disk that takes nothing yet that would be in vain.
 func (s *Server) watch(ctx context.Context) {
 	defer close(s.stopped)
-	ticker := time.NewTicker(healthPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	_ = poll.Loop{Interval: healthPoll, MaxBackoff: maxHealthPoll}.Run(ctx, nil, func(ctx context.Context) error {
+		before, fault := s.Fault(), s.fault()
+		if fault == nil {
+			return nil
 		}
-		if fault := s.fault(); fault != nil {
+		if s.fail(fault); before == nil {
 			s.Log.Error("nats server keeps nothing; it is started anew", "dir", s.Dir, "error", fault)
-			s.shutdown()
-			if err := s.launch(ctx); err != nil {
-				s.Log.Error("nats server does not start; it is tried again", "dir", s.Dir, "error", err)
-			}
 		}
-	}
+		if err := s.probe(); err != nil {
+			s.fail(err)
+			return err
+		}
+		s.shutdown()
+		if err := s.launch(ctx); err != nil {
+			s.Log.Error("nats server does not start; it is tried again", "dir", s.Dir, "error", err)
+			return err
+		}
+		s.fail(nil)
+		s.Log.Info("nats server was started anew", "dir", s.Dir)
+		return nil
+	})
 }
 
 // fault says why the server keeps nothing, nil when it does.
@@ -213,11 +226,40 @@ func (s *Server) fault() error {
 	if s.server == nil {
 		return errors.New("it did not start")
 	}
+	if err := s.said.lost(); err != nil {
+		return err
+	}
 	if !s.server.JetStreamEnabled() {
 		return errors.New("its store was given up")
 	}
 	_, err := os.Stat(filepath.Join(s.Dir, server.JetStreamStoreDir))
 	return err
+}
+
+// probe says why a server that is started now could not keep what it is given.
+func (s *Server) probe() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.Dir, "probe-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, probeSize))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+}
+
+func (s *Server) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
+}
+
+// Fault says why the server keeps nothing now; nil when it does, and for a server that somebody else runs.
+func (s *Server) Fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 // Conn is the connection.
