@@ -108,6 +108,7 @@ type hub struct {
 	agents   *auth.Agents
 	reaching reaching
 	upgrades *upgrading
+	nats     *natsd.Server
 	registry *prometheus.Registry
 	// signatures are those of the installation repo that are believed; nil means that nobody looks.
 	signatures *signatures
@@ -210,6 +211,7 @@ func (o *Options) certificates() (*certs.Pair, *tls.Config, error) {
 
 // build makes the rooms that keep something, and what joins them.
 func (h *hub) build(nats *natsd.Server) (err error) {
+	h.nats = nats
 	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
 	agents := gitagent.SetOptions{
 		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, Log: h.Log,
@@ -297,6 +299,16 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 	group.Go(func() error { return h.planner.run(ctx) })
 	group.Go(func() error { return h.editions.Run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-h.nats.Anew():
+				h.state.Rewrite()
+			}
+		}
+	})
 	group.Go(func() error { return h.view.Run(ctx) })
 	group.Go(func() error { return h.upgrades.run(ctx) })
 	group.Go(func() error { return h.kubeKeys.Run(ctx) })

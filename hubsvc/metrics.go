@@ -35,6 +35,15 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 		}
 		return float64(owned)
 	})
+	gauge("plural_hub_store_failed", "1 while reports, soak memory, leases or editions cannot be written to disk, else 0.", func() float64 {
+		if h.storeError() != "" {
+			return 1
+		}
+		return 0
+	})
+	gauge("plural_hub_reports_unwritten", "Clusters whose newest report this replica has in memory alone.", func() float64 {
+		return float64(h.state.Unwritten())
+	})
 	gauge("plural_hub_operator_token_expiry_timestamp_seconds",
 		"When the operator's token expires; 0 for one that does not say.", func() float64 {
 			expires := h.people.TokenExpiry()

@@ -40,15 +40,19 @@ type planner struct {
 	validator validator
 	current   atomic.Pointer[plan]
 	pace      pace
+	// forgetful holds why what is being served is not remembered over a restart; nil, or an error that is nil, while it is.
+	forgetful atomic.Pointer[error]
 
 	// Only the goroutine of run touches what follows.
-	good      *candidate         // the commit of the newest edition, once it is here
-	taken     *edition.Published // what the plan in force was made of
-	head      v1.Commit          // the newest commit that was looked at
-	refused   []v1.Problem
-	envelopes envelopeCache
-	lacks     string // what keeps the newest edition from being served
-	planless  struct {
+	good  *candidate         // the commit of the newest edition, once it is here
+	taken *edition.Published // what the plan in force was made of
+	// remembered is what this replica has on its disk of it.
+	remembered *edition.Published
+	head       v1.Commit // the newest commit that was looked at
+	refused    []v1.Problem
+	envelopes  envelopeCache
+	lacks      string // what keeps the newest edition from being served
+	planless   struct {
 		edition *edition.Edition // the last one that leads to no plan
 		err     error            // and why: it is not tried again
 	}
@@ -110,6 +114,8 @@ const (
 	retryPublish   = 250 * time.Millisecond
 	// retryLate is the wait after a turn that did not get to its end in time.
 	retryLate = 10 * time.Second
+	// retryRemember is the wait after a disk did not take what is to be remembered.
+	retryRemember = 5 * time.Second
 )
 
 // run plans whenever something changed, until ctx ends.
@@ -123,6 +129,8 @@ func (p *planner) run(ctx context.Context) error {
 			again = time.After(retryLate)
 		case !done:
 			again = time.After(retryPublish)
+		case !p.remember():
+			again = time.After(retryRemember)
 		}
 		select {
 		case <-ctx.Done():
@@ -344,9 +352,22 @@ func (p *planner) install(next *plan, of *edition.Published) {
 			p.Log.Warn("no agent can log in: neither --url nor spec.hub.url in plural.yaml says how agents reach the hub")
 		}
 	}
-	if err := p.editions.Remember(of); err != nil {
-		p.Log.Error("what is being served cannot be remembered over a restart", "error", err)
+}
+
+// remember keeps what is being served over a restart. It says false while the disk does not take it.
+func (p *planner) remember() bool {
+	if p.taken == nil || p.remembered == p.taken {
+		return true
 	}
+	err := p.editions.Remember(p.taken)
+	if before := p.forgetful.Swap(&err); err != nil && (before == nil || *before == nil) {
+		p.Log.Error("what is being served cannot be remembered over a restart; it is tried again", "error", err)
+	}
+	if err != nil {
+		return false
+	}
+	p.remembered = p.taken
+	return true
 }
 
 // annotated is a plan with the newest commit, and why it is not the one being served.

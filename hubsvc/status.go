@@ -3,6 +3,7 @@ package hubsvc
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -58,6 +59,7 @@ func (h *hub) status() *v1.Hub {
 		Version: buildinfo.Version(), Edition: plan.edition, Commit: plan.desired.Served,
 		Clusters: len(fleet.Clusters), Silent: h.view.Summary().Clusters[v1.Stale], Services: len(fleet.Services), Sources: len(fleet.Sources),
 		Bundles: h.bundleFigures(), Certificates: h.shownCertificates(), TokenWarning: h.people.TokenWarning(),
+		StoreError: h.storeError(),
 	}
 	if h.replica.shard == nil {
 		return out
@@ -75,6 +77,18 @@ func (h *hub) status() *v1.Hub {
 		})
 	}
 	return out
+}
+
+// storeError says why this replica's disk does not take what is to last over a restart; empty while it does.
+func (h *hub) storeError() string {
+	var said []string
+	if fault := h.nats.Fault(); fault != nil {
+		said = append(said, fault.Error())
+	}
+	if forgetful := h.planner.forgetful.Load(); forgetful != nil && *forgetful != nil {
+		said = append(said, (*forgetful).Error())
+	}
+	return strings.Join(said, "; ")
 }
 
 // shownCertificates are those that this replica shows.

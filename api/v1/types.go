@@ -256,6 +256,9 @@ type Hub struct {
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// TokenWarning is what somebody should do about the operator's token; empty: nothing.
 	TokenWarning string `json:"tokenWarning,omitempty"`
+	// StoreError says why the answering replica's disk does not take what is to last over a restart: reports, soak memory, leases,
+	// editions. It has them in memory meanwhile, and writes them once there is room.
+	StoreError string `json:"storeError,omitempty"`
 }
 
 // Certificate is one that a replica shows to who connects.

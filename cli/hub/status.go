@@ -56,6 +56,9 @@ func screen(f *cmdutil.Factory, w io.Writer, h *v1.Hub, sources []v1.Source) err
 	if h.TokenWarning != "" {
 		rows = append(rows, []string{"token", h.TokenWarning})
 	}
+	if h.StoreError != "" {
+		rows = append(rows, []string{"disk", "takes nothing: " + h.StoreError})
+	}
 	if err := f.IO.Aligned(w, []ui.Column{{Name: "HUB"}, {Name: h.Version}}, rows); err != nil {
 		return err
 	}

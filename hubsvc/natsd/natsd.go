@@ -10,16 +10,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sys/unix"
 
 	"github.com/pluralsh/plural/internal/poll"
 )
@@ -70,6 +73,7 @@ type Server struct {
 	stream           jetstream.JetStream
 	stop             context.CancelFunc // nil without a server of ours
 	stopped          chan struct{}
+	anew             chan struct{}
 
 	mu     sync.Mutex // guards what follows
 	server *server.Server
@@ -80,7 +84,7 @@ type Server struct {
 // Start runs a server, or connects to one. It returns before there is a majority, and before an external server
 // answers. The caller calls Close.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Options: o, replicas: 1}
+	s := &Server{Options: o, replicas: 1, anew: make(chan struct{}, 1)}
 	if o.External != nil {
 		if err := s.connectExternal(); err != nil {
 			return nil, err
@@ -94,7 +98,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	err := s.launch(ctx)
 	if err == nil {
-		err = s.connect("", nats.InProcessServer(s), nats.UserInfo(user, s.password))
+		err = s.connect("", nats.InProcessServer(s), nats.UserInfo(user, s.password), nats.ReconnectHandler(s.back))
 	}
 	if err != nil {
 		s.Close()
@@ -198,12 +202,15 @@ func (s *Server) watch(ctx context.Context) {
 	defer close(s.stopped)
 	_ = poll.Loop{Interval: healthPoll, MaxBackoff: maxHealthPoll}.Run(ctx, nil, func(ctx context.Context) error {
 		before, fault := s.Fault(), s.fault()
-		if fault == nil {
+		switch {
+		case fault == nil && before == nil:
 			return nil
-		}
-		if s.fail(fault); before == nil {
+		case before == nil:
 			s.Log.Error("nats server keeps nothing; it is started anew", "dir", s.Dir, "error", fault)
+		case fault == nil: // by itself: nobody knows what was lost meanwhile
+			fault = before
 		}
+		s.fail(fault)
 		if err := s.probe(); err != nil {
 			s.fail(err)
 			return err
@@ -232,8 +239,19 @@ func (s *Server) fault() error {
 	if !s.server.JetStreamEnabled() {
 		return errors.New("its store was given up")
 	}
-	_, err := os.Stat(filepath.Join(s.Dir, server.JetStreamStoreDir))
-	return err
+	if _, err := os.Stat(filepath.Join(s.Dir, server.JetStreamStoreDir)); err != nil {
+		return err
+	}
+	return s.full()
+}
+
+// full says that the disk has no room. The server itself notices late, for it says that something is kept before it writes it.
+func (s *Server) full() error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(s.Dir, &disk); err == nil && disk.Bavail*uint64(disk.Bsize) < probeSize {
+		return &fs.PathError{Op: "write", Path: s.Dir, Err: syscall.ENOSPC}
+	}
+	return nil
 }
 
 // probe says why a server that is started now could not keep what it is given.
@@ -261,6 +279,18 @@ func (s *Server) Fault() error {
 	defer s.mu.Unlock()
 	return s.failed
 }
+
+// back is called when the connection to a server of ours stands again, which breaks only with the server.
+func (s *Server) back(*nats.Conn) {
+	select {
+	case s.anew <- struct{}{}:
+	default:
+	}
+}
+
+// Anew has a value after the server was started anew. It may have lost what was written last: it says that something is kept
+// before the disk has it.
+func (s *Server) Anew() <-chan struct{} { return s.anew }
 
 // Conn is the connection.
 func (s *Server) Conn() *nats.Conn { return s.conn }

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/state"
@@ -283,6 +285,11 @@ func put(t *testing.T, store *state.Store, r *api.Report) {
 // written is the bucket's newest revision of a cluster's report.
 func written(t *testing.T, server *natsd.Server, cluster string) uint64 {
 	t.Helper()
+	return entry(t, server, cluster).Revision()
+}
+
+func entry(t *testing.T, server *natsd.Server, cluster string) jetstream.KeyValueEntry {
+	t.Helper()
 	kv, err := server.JetStream().KeyValue(t.Context(), "reports")
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +298,7 @@ func written(t *testing.T, server *natsd.Server, cluster string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return entry.Revision()
+	return entry
 }
 
 // forget waits until the bucket is open.
@@ -335,4 +342,44 @@ func TestAForgedNumberDoesNotSilenceAnAgent(t *testing.T) {
 	if err := store.Put(t.Context(), "edge-1", report("b", math.MaxUint64, 3604*second)); err != nil {
 		t.Errorf("the first report of another count: %v", err)
 	}
+}
+
+func TestWhatABucketLostAfterItWasConfirmedIsWrittenAgain(t *testing.T) {
+	server := serve(t, t.TempDir())
+	defer server.Close()
+	store, stop := run(t, server, "hub")
+	defer stop()
+	version := func(n uint64) *api.Report {
+		r := report("a", n, int64(n))
+		r.AgentVersion = fmt.Sprint("v", n)
+		return r
+	}
+	var older []byte
+	for n := range uint64(2) {
+		put(t, store, version(n))
+		eventually(t, func() error {
+			if store.Unwritten() > 0 {
+				return errors.New("not written")
+			}
+			return nil
+		})
+		if older == nil {
+			older = entry(t, server, "edge-1").Value()
+		}
+	}
+	if err := server.JetStream().DeleteKeyValue(t.Context(), "reports"); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := server.JetStream().CreateOrUpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "reports"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "edge-1", older); err != nil {
+		t.Fatal(err)
+	}
+	store.Rewrite()
+	other, leave := run(t, server, "another")
+	defer leave()
+	eventually(t, has(other, "edge-1", version(1)))
+	eventually(t, has(store, "edge-1", version(1)))
 }

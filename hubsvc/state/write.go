@@ -114,22 +114,41 @@ func (s *Store) saved(cluster string, was known, revision uint64) {
 	s.clusters[cluster] = now
 }
 
+// Rewrite has all reports written again that this replica took in: the bucket may have lost what it had confirmed.
+func (s *Store) Rewrite() {
+	s.mu.Lock()
+	for cluster, last := range s.clusters {
+		if last.here && !last.forgotten {
+			s.dirty[cluster] = struct{}{}
+		}
+	}
+	s.mu.Unlock()
+	signal(s.wake)
+}
+
 // overtaken takes in what another replica wrote, or that the cluster was taken out; what is newer here is written next.
 func (s *Store) overtaken(ctx context.Context, kv jetstream.KeyValue, cluster string, after uint64) error {
 	entry, err := kv.Get(ctx, cluster)
 	switch {
+	case err == nil && entry.Revision() < after: // it has lost what it had confirmed
+		s.lower(cluster, after, entry.Revision())
 	case err == nil:
 		s.apply(entry)
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		s.mu.Lock()
-		if last, ok := s.clusters[cluster]; ok && last.revision == after {
-			last.revision = 0
-			s.clusters[cluster] = last
-		}
-		s.mu.Unlock()
+		s.lower(cluster, after, 0)
 	default:
 		return fmt.Errorf("read report of %s: %w", cluster, err)
 	}
 	signal(s.wake)
 	return nil
+}
+
+// lower takes in that the bucket has a report's revision before, or none, where after was thought to be there.
+func (s *Store) lower(cluster string, after, before uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.clusters[cluster]; ok && last.revision == after {
+		last.revision = before
+		s.clusters[cluster] = last
+	}
 }

@@ -39,6 +39,7 @@ func (x *exam) hubs() []Check {
 		{Group: "hub", Name: "clock", Run: x.hubClock},
 		{Group: "hub", Name: "log-in", Run: x.login},
 		{Group: "hub", Name: "operator's token", Run: x.operatorToken},
+		{Group: "hub", Name: "hub's disk", Run: x.hubDisk},
 		{Group: "hub", Name: "version", Run: x.hubVersion},
 		{Group: "hub", Name: "commit", Run: x.served},
 		{Group: "hub", Name: "agents", Run: x.agents},
@@ -253,6 +254,27 @@ func (x *exam) operatorToken(ctx context.Context) Result {
 		return warn("plural up again, or plural hub token FILE where the hub runs", "%s", hub.TokenWarning)
 	}
 	return ok("it need not be renewed")
+}
+
+// hubDisk tells of a hub that cannot write down what is to last over a restart.
+func (x *exam) hubDisk(ctx context.Context) Result {
+	if r, why := x.answered(ctx); r == nil {
+		return why
+	}
+	if x.Hub == nil {
+		return skipped("there is no way to ask the hub")
+	}
+	hub, err := x.Hub.Hub(ctx)
+	switch {
+	case err != nil:
+		return skipped("the hub does not tell you of itself")
+	case hub.StoreError != "":
+		r := warn("make room in the hub's data folder: it writes again by itself, and needs no restart",
+			"the hub's disk takes nothing: reports are in its memory alone")
+		r.Cause = fmt.Sprintf("%.300s", hub.StoreError)
+		return r
+	}
+	return ok("it takes what the hub writes")
 }
 
 // askStatus asks how the fleet is.
