@@ -191,11 +191,28 @@ func (s *Store) write(dir, base string, data []byte) error {
 		return err
 	}
 	temp := name + "." + rand.Text() + temporary
-	if err := s.root.WriteFile(temp, data, 0o600); err != nil {
+	if err := s.settle(temp, data); err != nil {
 		_ = s.root.Remove(temp)
 		return err
 	}
-	return s.root.Rename(temp, name)
+	if err := s.root.Rename(temp, name); err != nil {
+		return err
+	}
+	folder, err := s.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// settle writes a file that is on the disk when it returns: one that was renamed before may be empty after a power cut.
+func (s *Store) settle(name string, data []byte) error {
+	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // list is empty for a folder that nothing was written to yet.

@@ -64,6 +64,7 @@ type world struct {
 	freed   int
 	agent   channel.ClusterClient
 	now     time.Time // zero: the time
+	looks   int       // how often somebody was looked at again
 }
 
 func newWorld(t testing.TB, cluster http.Handler, change ...func(*kubeapi.Options)) *world {
@@ -184,6 +185,7 @@ func (w *world) person(r *http.Request, _ string) (person.Person, error) {
 func (w *world) again(p person.Person) (person.Person, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.looks++
 	for _, is := range w.people {
 		if is.Credential == p.Credential {
 			return is, nil

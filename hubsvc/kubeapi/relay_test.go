@@ -412,11 +412,12 @@ func TestConnectionWithAnUnreadBodyIsNotUsedAgain(t *testing.T) {
 }
 
 func TestRequestOutlivesTheServersDeadlines(t *testing.T) {
+	const deadline = 2 * time.Second // within which a busy machine shakes hands
 	versions(t, func(t *testing.T, version int) {
 		w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for range 5 {
 				select {
-				case <-time.After(50 * time.Millisecond):
+				case <-time.After(deadline / 4):
 				case <-r.Context().Done():
 					return
 				}
@@ -426,7 +427,7 @@ func TestRequestOutlivesTheServersDeadlines(t *testing.T) {
 		}))
 		strict := httptest.NewUnstartedServer(w.Proxy)
 		strict.EnableHTTP2 = true
-		strict.Config.ReadTimeout, strict.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+		strict.Config.ReadTimeout, strict.Config.WriteTimeout = deadline, deadline
 		strict.StartTLS()
 		t.Cleanup(strict.Close)
 		w.server = strict
