@@ -24,6 +24,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/templates"
 )
 
 // examples are the command lines of all commands' help and of the pages, each with where it is first found. Those of the guide run
@@ -129,6 +130,29 @@ func TestEveryExampleRuns(t *testing.T) {
 	}
 	if notRun > mostNotRun {
 		t.Errorf("%d lines are listed as not run, where there were %d: they only become fewer", notRun, mostNotRun)
+	}
+}
+
+// TestExamplesTakePackagesThatTheirReaderHas keeps help from naming packages that no catalog of a new fleet has: all but web, which
+// is what plural package new makes on every page that speaks of it.
+func TestExamplesTakePackagesThatTheirReaderHas(t *testing.T) {
+	builtin, err := fs.Glob(templates.Catalog(), "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for line, from := range examples(t) {
+		words := strings.Fields(line)
+		if len(words) < 4 || words[1] != "package" || !slices.Contains([]string{"add", "show"}, words[2]) {
+			continue
+		}
+		looked++
+		if name, _, _ := strings.Cut(words[3], "@"); name != "web" && !slices.Contains(builtin, name) {
+			t.Errorf("%s: %s: a new fleet's catalog has %v, and no %s", from, line, builtin, name)
+		}
+	}
+	if looked < 3 {
+		t.Errorf("%d examples were looked at", looked)
 	}
 }
 

@@ -42,9 +42,9 @@ between their entries, maps as KEY=VALUE. Secrets are answered in a file (--answ
 allows that; they are never given as flags, where everybody on the machine could
 read them.`,
 		Example: cmdutil.Example(
-			"plural package add cert-manager",
-			"plural package add ingress-nginx@^4 --set replicas=3 --clusters edge-1,edge-2",
-			"plural package add redis --as sessions --answers answers.yaml --yes"),
+			"plural package add cluster-aws --set region=eu-central-1",
+			"plural package add agent@^0.1 --as agent-edge-1 --set memory=256Mi --clusters edge-1",
+			"plural package add web --as shop --answers answers.yaml --yes"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &ui.Err{Msg: "NAME is missing", Fix: cmd.UseLine()}

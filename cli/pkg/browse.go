@@ -115,7 +115,7 @@ func newCmdShow(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show NAME[@VERSION]",
 		Short:   "Show what a package is, needs, asks and does",
-		Example: cmdutil.Example("plural package show hub", "plural package show cert-manager@1.4.2 -o yaml"),
+		Example: cmdutil.Example("plural package show hub", "plural package show agent@0.1.0 -o yaml"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return show(cmd.Context(), f, args[0], from)

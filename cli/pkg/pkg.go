@@ -41,8 +41,8 @@ What a fleet has of packages lies in the installation repo: plural.lock pins the
 versions, packages/NAME holds answers, the package's files, and the Services that
 they become. Adding or upgrading one is a commit; plural deploy carries it out.`,
 		Example: cmdutil.Example(
-			"plural package search ingress",
-			"plural package add ingress-nginx@^4 --set replicas=3",
+			"plural package search cluster",
+			"plural package add agent@^0.1 --as agent-edge-1 --clusters edge-1",
 			"plural package outdated",
 			"plural package upgrade"),
 	}, newCmdSearch(f), newCmdShow(f), newCmdList(f), newCmdGet(f), newCmdGraph(f), newCmdOutdated(f),

@@ -78,12 +78,12 @@ func (o *setOptions) run(ctx context.Context) error {
 	return o.carryOut(ctx, t, before, after, "Change a value of "+t.path)
 }
 
-// before is the file's text; a file that is missing is made when the person says so.
+// before is the file's text. A file that is missing is made; who types on a terminal is asked first, for the name may be a slip.
 func (o *setOptions) before(ctx context.Context, t *target) ([]byte, error) {
 	if t.content != nil {
 		return t.text()
 	}
-	if o.f.Yes || o.dryRun {
+	if o.f.Yes || o.dryRun || !o.f.Prompter().Able() {
 		return nil, nil
 	}
 	yes, err := o.f.Prompter().Confirm(ctx, fmt.Sprintf("%s does not exist. Make it?", t.path), "--yes")
