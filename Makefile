@@ -38,6 +38,16 @@ TERRAFORM := .tools/tofu
 export PLURAL_TERRAFORM := $(CURDIR)/$(TERRAFORM)
 endif
 
+# Tests that read manifests of others take them from the folder that PLURAL_CORPUS names, or from what make corpus brought. In CI, where
+# no test is skipped, that is brought first.
+CORPUS :=
+ifeq ($(PLURAL_CORPUS),)
+ifneq ($(or $(CI),$(wildcard .tools/corpus)),)
+CORPUS := .tools/corpus
+export PLURAL_CORPUS := $(CURDIR)/$(CORPUS)
+endif
+endif
+
 GENERATORS := .tools/protoc-gen-go .tools/protoc-gen-go-grpc
 PROTOS     := api/plural.proto api/channel/channel.proto
 PROTOC     := protoc $(GENERATORS:%=--plugin=%) --go_opt=module=$(MODULE) --go-grpc_opt=module=$(MODULE)
@@ -77,13 +87,19 @@ test: build test-root test-localkube test-pictures ## Run every test, race-enabl
 # goes however the tests end. Its name is short, for sockets lie in it, and stays the same in a clone: results are kept by it.
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 .PHONY: test-root
-test-root: plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
+test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
 	go vet ./...
 	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
 		go test -race -vet=off -p 4 -timeout 25m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
 	go test -vet=off -p 4 -timeout 25m ./test/...
+
+.PHONY: corpus
+corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.
+
+.tools/corpus: .ci/corpus .ci/corpus.pins
+	.ci/corpus $@
 
 .PHONY: test-localkube
 test-localkube: bin/localkube

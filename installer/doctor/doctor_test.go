@@ -270,12 +270,12 @@ func TestPackagesAreComparedWithTheLock(t *testing.T) {
 
 func TestTheToolsOfInstalledPackagesAreLookedFor(t *testing.T) {
 	h := newHome(t)
-	step := "  steps:\n    - name: net\n      terraform: {path: terraform, product: terraform, version: %q}\n"
+	step := "  steps:\n    - name: net\n      terraform: {path: terraform, product: any, version: %q}\n"
 	h.install("net", fmt.Sprintf(step, ">=99"))
-	t.Setenv("PLURAL_TERRAFORM", needs.Program(t, "terraform", "terraform"))
+	t.Setenv("PLURAL_TERRAFORM", needs.Terraform(t))
 	is(t, h.found(), "repo/terraform", Fail, ">=99", "net", "PLURAL_TERRAFORM")
 	h.install("net", fmt.Sprintf(step, ">=1"))
-	is(t, h.found(), "repo/terraform", OK, "terraform 1.")
+	is(t, h.found(), "repo/terraform", OK, " 1.")
 	t.Setenv("PLURAL_TERRAFORM", filepath.Join(t.TempDir(), "none"))
 	is(t, h.found(), "repo/terraform", Fail, "PLURAL_TERRAFORM")
 }

@@ -56,6 +56,8 @@ func Child(tb testing.TB, role string) []string {
 	return []string{self, role}
 }
 
+const noCorpus = "PLURAL_CORPUS does not name the folder of manifests that others wrote: make corpus brings it, and make test then names it"
+
 // Corpus is the folder of manifests that others wrote, which PLURAL_CORPUS names. Where it names none the test is skipped, or
 // fails, as with a program.
 func Corpus(tb testing.TB) string {
@@ -63,9 +65,9 @@ func Corpus(tb testing.TB) string {
 	dir := os.Getenv("PLURAL_CORPUS")
 	switch {
 	case dir == "" && os.Getenv("CI") != "":
-		tb.Fatal("PLURAL_CORPUS does not name the folder of manifests that others wrote")
+		tb.Fatal(noCorpus)
 	case dir == "":
-		tb.Skip("SKIPPED, NOT TESTED: PLURAL_CORPUS does not name the folder of manifests that others wrote")
+		tb.Skip("SKIPPED, NOT TESTED: " + noCorpus)
 	}
 	return dir
 }
