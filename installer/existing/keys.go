@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/pluralsh/plural/agent/identity"
+	"github.com/pluralsh/plural/crypto/gitcmd"
+	"github.com/pluralsh/plural/crypto/gitsetup"
 	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/installer/register"
@@ -156,6 +158,19 @@ func (u *up) hub(ctx context.Context) (string, error) {
 	if _, err := plan.Apply(ctx, ""); err != nil {
 		return "", err
 	}
+	if err := u.guard(ctx); err != nil {
+		return "", err
+	}
 	_, err = u.repo.Push(ctx)
 	return text + ", group " + fleet.HubGroup + " shared with it", err
+}
+
+// guard tells this clone's git of the files that are sealed for the hub now.
+func (u *up) guard(ctx context.Context) error {
+	git, err := gitcmd.Find(ctx, u.repo.Root())
+	if err != nil {
+		return err
+	}
+	_, err = gitsetup.Refresh(ctx, git)
+	return err
 }
