@@ -1,13 +1,15 @@
-// Package guide owns what is checked of the guide: that its pages, followed to the letter, lead where they say.
+// Package guide owns what is checked of the README and the guide: that their pages, followed to the letter, lead where they say.
 //
 // Every command of every page runs, in the page's order, in a fresh home, on real programs, clusters, git hosts and registries;
-// what the page shows of a command's output has to be in what it prints. Names that a page takes from its reader's world
-// (contexts, git.example.com, ...) stand for what the test has made: each page's table of them is in the test's log. A command that
-// is not run is on a list, with the reason.
+// what the page shows of a command's output has to be in what it prints. The home is empty: whatever else a reader needs, such as
+// a name for their commits, the pages say. Names that a page takes from its reader's world (contexts, git.example.com, ...) stand for
+// what the test has made: each page's table of them is in the test's log. A block that is not run has a comment with the reason,
+// which readers do not see; the log lists them.
 package guide
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,118 +19,110 @@ import (
 	"time"
 )
 
-// pages are the pages of docs/guide, with what has to be there before the reader begins, and the commands that do not run.
-var pages = map[string]struct {
-	world   func(s *shell)
-	skipped map[string]string
-}{
-	"README.md": {world: func(*shell) {}},
-	"local.md":  {world: func(s *shell) { s.downAfterwards("fleet") }},
-	"existing.md": {world: func(s *shell) {
+// root is where the pages are.
+var root = filepath.Join("..", "..")
+
+const (
+	readme = "README.md"
+	// beginning is what readers of the guide do first: their shell is ready for any other page after it.
+	beginning = "docs/guide/README.md"
+)
+
+// pages are README.md and the pages of docs/guide, with what has to be there before the reader begins.
+var pages = map[string]func(s *shell){
+	readme: func(s *shell) {
+		s.clusters("https://hub.example.com", "prod", "edge")
+		s.gitHost("fleet")
+		s.registry("registry.example.com")
+		s.downAfterwards("plural-demo")
+		s.oneself()
+	},
+	beginning:             func(*shell) {},
+	"docs/guide/local.md": func(s *shell) { s.downAfterwards("fleet") },
+	"docs/guide/existing.md": func(s *shell) {
 		s.clusters("https://hub.example.com", "prod", "edge", "far")
 		s.gitHost("fleet", "public:packages")
 		s.fast()
-	}},
-	"kind.md": {
-		world: func(s *shell) {
-			s.clusters("http://192.0.2.10:30080", "kind-home", "kind-edge")
-			s.gitHost("fleet")
-			s.stands("--interval=10s", "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s")
-		},
-		skipped: map[string]string{
-			"kind create cluster --name home --config kind.yaml":               noDocker,
-			"kind create cluster --name edge":                                  noDocker,
-			"kind load docker-image ghcr.io/pluralsh/plural:0.1.0 --name home": noDocker,
-			"kind delete cluster --name edge":                                  noDocker,
-			"kind delete cluster --name home":                                  noDocker,
-		},
 	},
-	"ci.md": {world: func(s *shell) {
+	"docs/guide/high-availability.md": func(s *shell) {
 		s.clusters("https://hub.example.com", "prod")
 		s.gitHost("fleet")
-	}},
-	"packages.md": {
-		world: func(s *shell) {
-			s.registry()
-			s.downAfterwards("fleet")
-		},
-		skipped: map[string]string{"docker run -d -p 5000:5000 registry:3": noDocker},
+		s.fast()
 	},
-	"moving.md": {
-		world:   func(*shell) {},
-		skipped: map[string]string{"make compare REPO=$HOME/src/fleet": "it builds programs in this clone; cmd/rendercompare has its tests"},
+	"docs/guide/install.md": func(s *shell) { s.release("0.1.0") },
+	"docs/guide/kind.md": func(s *shell) {
+		s.clusters("http://192.0.2.10:30080", "kind-home", "kind-edge")
+		s.gitHost("fleet")
+		s.stands("--interval=10s", hurry)
 	},
-	"upgrades.md": {world: func(s *shell) {
+	"docs/guide/ci.md": func(s *shell) {
+		s.clusters("https://hub.example.com", "prod")
+		s.gitHost("fleet")
+	},
+	"docs/guide/packages.md": func(s *shell) {
+		s.registry("localhost:5000")
+		s.downAfterwards("fleet")
+	},
+	"docs/guide/moving.md": func(*shell) {},
+	"docs/guide/upgrades.md": func(s *shell) {
 		s.gitHost("public:packages")
 		s.downAfterwards("fleet")
-	}},
+	},
 }
 
-const noDocker = "tests have no Docker, and something else in its place"
+// continued are pages that begin where another ends: in its reader's shell.
+var continued = map[string]string{"docs/guide/existing.md": "docs/guide/uninstall.md"}
 
-// folder is where the pages are.
-var folder = filepath.Join("..", "..", "docs", "guide")
-
-func TestEveryPageOfTheGuideLeadsWhereItSays(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+func TestEveryPageLeadsWhereItSays(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
+	next := slices.Collect(maps.Values(continued))
 	for _, file := range files {
-		name := filepath.Base(file)
+		name := "docs/guide/" + filepath.Base(file)
+		if _, known := pages[name]; !known && !slices.Contains(next, name) {
+			t.Errorf("%s is in no list of this test", file)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		t.Run(strings.TrimSuffix(name, ".md"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := readPage(string(text))
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			about, known := pages[name]
-			if !known {
-				t.Fatalf("%s is in no list of this test", file)
-			}
-			for _, fault := range unaccounted(p, about.skipped) {
-				t.Error(fault)
-			}
+			t.Parallel() // most of a page is waiting
 			s := newShell(t)
-			about.world(s)
+			pages[name](s)
 			for _, r := range s.replacements {
 				t.Logf("%s: %q stands for %q", name, r[0], r[1])
 			}
-			for i := range p.steps {
-				follow(t, s, name, &p.steps[i], about.skipped)
+			if name != readme && name != beginning {
+				followAll(t, s, beginning, read(t, beginning))
+			}
+			for page := name; page != ""; page = continued[page] {
+				followAll(t, s, page, read(t, page))
 			}
 		})
 	}
-	for name := range pages {
-		if !slices.Contains(files, filepath.Join(folder, name)) {
-			t.Errorf("%s is no page", name)
-		}
-	}
 }
 
-// readme is where strangers begin: nobody asks tests, and what is built is there.
-var readme = filepath.Join("..", "..", "README.md")
-
-func TestTheReadmesFirstMinuteLeadsWhereItSays(t *testing.T) {
-	text, err := os.ReadFile(readme)
+func read(t *testing.T, name string) *page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := readPage(string(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	if len(p.steps) == 0 {
-		t.Fatal("nothing of it runs")
+	for _, fault := range unaccounted(p) {
+		t.Errorf("%s: %s", name, fault)
 	}
-	s := newShell(t)
-	s.replacements = [][2]string{{"make demo", "plural up --local ~/plural-demo"}, {"plural undo", "plural undo --yes"}}
-	s.downAfterwards("plural-demo")
+	return p
+}
+
+func followAll(t *testing.T, s *shell, name string, p *page) {
+	t.Helper()
 	for i := range p.steps {
-		follow(t, s, "README.md", &p.steps[i], nil)
+		follow(t, s, name, &p.steps[i])
 	}
 }
 
@@ -137,15 +131,10 @@ var typed = regexp.MustCompile(`^\s*(?:- )?(?:run: )?((?:plural|kubectl|kind|git
 
 // unaccounted finds commands in blocks that are not run, unless a command that is run is the same: such as a
 // CI's configuration, whose commands the page runs too.
-func unaccounted(p *page, skipped map[string]string) (faults []string) {
+func unaccounted(p *page) (faults []string) {
 	has := map[string]bool{}
 	for i := range p.steps {
 		has[p.steps[i].command] = true
-	}
-	for command := range skipped {
-		if !has[command] {
-			faults = append(faults, fmt.Sprintf("the page does not have the command %q, which is listed as not run", command))
-		}
 	}
 	for _, line := range p.others {
 		if m := typed.FindStringSubmatch(line); m != nil && !has[m[1]] {
@@ -156,17 +145,17 @@ func unaccounted(p *page, skipped map[string]string) (faults []string) {
 }
 
 // looks are commands that change nothing, so they are repeated until they print what is shown.
-var looks = regexp.MustCompile(`^(plural (status|cluster (list|get)|service (list|get)|source (list|get)|why|package outdated|kubectl \S+ get) ?|kubectl .*get |git pull|git log|curl )`)
+var looks = regexp.MustCompile(`^(plural (status|cluster (list|get)|service (list|get)|source (list|get)|why|package outdated|kubectl \S+ get|auth login) ?|kubectl .*get |git pull|git log|curl )`)
 
 // follow does one step of a page.
-func follow(t *testing.T, s *shell, name string, do *step, skipped map[string]string) {
+func follow(t *testing.T, s *shell, name string, do *step) {
 	t.Helper()
 	if do.file != "" {
 		s.write(filepath.Join(s.folder(), do.file), s.here(do.content))
 		return
 	}
-	if reason, ok := skipped[do.command]; ok {
-		t.Logf("%s:%d: NOT RUN: %s: %s", name, do.line, do.command, reason)
+	if do.notRun != "" {
+		t.Logf("%s:%d: NOT RUN: %s: %s", name, do.line, do.command, do.notRun)
 		return
 	}
 	shown := make([]string, len(do.shown))

@@ -19,6 +19,8 @@ type step struct {
 	line    int
 	command string
 	shown   []string
+	// notRun is why a test cannot type the command; empty when it does.
+	notRun  string
 	file    string
 	content string
 }
@@ -37,10 +39,10 @@ var fileComment = regexp.MustCompile(`^# ([A-Za-z0-9_./-]+\.[a-z]+|[A-Za-z0-9_.-
 
 // readPage finds the steps of a page. A block of the language console has commands, each after "$ ", and below each what it
 // prints; "> " continues the command of a line that ends in a backslash. Any other block with the comment "# FILE" as its first
-// line is that file.
+// line is that file. A block below the comment "<!-- not run: REASON -->", which readers do not see, is not typed.
 func readPage(text string) (*page, error) {
 	p := &page{}
-	language, open := "", false
+	language, reason, open := "", "", false
 	var block []string
 	for i, line := range strings.Split(text, "\n") {
 		fence, isFence := strings.CutPrefix(line, "```")
@@ -49,23 +51,38 @@ func readPage(text string) (*page, error) {
 			language, open, block = fence, true, nil
 		case isFence:
 			open = false
-			if err := p.add(language, block, i+1-len(block)); err != nil {
+			if err := p.add(language, reason, block, i+1-len(block)); err != nil {
 				return nil, err
 			}
+			reason = ""
 		case open:
 			block = append(block, line)
+		case reason != "" && line != "":
+			return nil, fmt.Errorf("line %d: what is not run is the block right below the comment that says so", i+1)
+		default:
+			if m := notRunComment.FindStringSubmatch(line); m != nil {
+				reason = m[1]
+			}
 		}
 	}
-	if open {
-		return nil, fmt.Errorf("a block of %s is never closed", language)
+	if open || reason != "" {
+		return nil, fmt.Errorf("a block of %q is never closed, or %q says it of none", language, reason)
 	}
 	return p, nil
 }
 
-// add takes a block that begins at a line.
-func (p *page) add(language string, block []string, at int) error {
+var notRunComment = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
+
+// add takes a block that begins at a line, with the reason why it is not run.
+func (p *page) add(language, reason string, block []string, at int) error {
 	if language == "console" {
-		return p.console(block, at)
+		return p.console(reason, block, at)
+	}
+	if reason != "" {
+		for i, line := range block {
+			p.steps = append(p.steps, step{line: at + i, command: strings.TrimSpace(line), notRun: reason})
+		}
+		return nil
 	}
 	if len(block) > 0 {
 		if m := fileComment.FindStringSubmatch(block[0]); m != nil {
@@ -76,7 +93,7 @@ func (p *page) add(language string, block []string, at int) error {
 	return nil
 }
 
-func (p *page) console(block []string, at int) error {
+func (p *page) console(reason string, block []string, at int) error {
 	var now *step
 	continued := false
 	for i, line := range block {
@@ -90,7 +107,7 @@ func (p *page) console(block []string, at int) error {
 			now.command += "\n" + rest
 			continued = strings.HasSuffix(rest, `\`)
 		case isCommand:
-			p.steps = append(p.steps, step{line: at + i, command: command})
+			p.steps = append(p.steps, step{line: at + i, command: command, notRun: reason})
 			now = &p.steps[len(p.steps)-1]
 			continued = strings.HasSuffix(command, `\`)
 		case now == nil:

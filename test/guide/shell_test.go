@@ -30,7 +30,7 @@ const (
 	coming = 2 * time.Minute
 )
 
-// newShell makes a home in which git knows its person, and the programs are on PATH.
+// newShell makes an empty home, in which git knows nobody; the programs are on PATH.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	for _, name := range []string{"git", "kubectl", "age-keygen"} { // what pages have their reader run besides
@@ -41,14 +41,13 @@ func newShell(t *testing.T) *shell {
 	s.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "PLURAL_") && name != "PLURAL_TERRAFORM" || strings.HasPrefix(name, "XDG_") ||
-			slices.Contains([]string{"HOME", "PATH", "KUBECONFIG", "GIT_DIR"}, name)
+			strings.HasPrefix(name, "GIT_") || name == "EMAIL" ||
+			slices.Contains([]string{"HOME", "PATH", "KUBECONFIG"}, name)
 	}),
 		"HOME="+s.home, "PATH="+filepath.Dir(program(t, "plural"))+":"+os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1",
 		"CI=1", "NO_COLOR=1", "GH_FORCE_TTY=140", // tables as terminals have them, and nobody who could be asked
 		"KUBECONFIG="+filepath.Join(s.home, ".kube", "config"),
 	)
-	s.write(".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n[credential]\n\thelper = store\n"+
-		"[advice]\n\tmergeConflict = false\n")
 	return s
 }
 

@@ -1,7 +1,13 @@
 package guide
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -68,15 +74,50 @@ func (s *shell) gitHost(repositories ...string) {
 	}))
 	s.t.Cleanup(server.Close)
 	s.stands("https://git.example.com", server.URL)
+	s.write(".gitconfig", "[credential]\n\thelper = store\n") // the page's reader has a git that may push
 	s.write(".git-credentials", strings.Replace(server.URL, "http://", "http://ada:"+pushToken+"@", 1)+"\n")
 	s.env = append(s.env, "READ_TOKEN="+readToken, "PUSH_TOKEN="+pushToken)
 }
 
-// registry has localhost:5000, which wants no log-in.
-func (s *shell) registry() {
+// registry has one under a name of the pages, which wants no log-in.
+func (s *shell) registry(name string) {
 	server := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
 	s.t.Cleanup(server.Close)
-	s.stands("localhost:5000", strings.TrimPrefix(server.URL, "http://"))
+	s.stands(name, strings.TrimPrefix(server.URL, "http://"))
+}
+
+// release has the releases of the project, of which one is of the programs of this tree, in an archive for this machine.
+func (s *shell) release(version string) {
+	s.t.Helper()
+	archive := fmt.Sprintf("plural_%s_linux_amd64.tar.gz", version)
+	var packed bytes.Buffer
+	zipped, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	tarred := tar.NewWriter(zipped)
+	for _, name := range []string{"plural", "localkube"} {
+		content, err := os.ReadFile(program(s.t, name))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := tarred.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}); err != nil {
+			s.t.Fatal(err)
+		}
+		if _, err := tarred.Write(content); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := errors.Join(tarred.Close(), zipped.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	sums := fmt.Sprintf("%x  %s\n%x  plural_%s_darwin_arm64.tar.gz\n", sha256.Sum256(packed.Bytes()), archive, sha256.Sum256(nil), version)
+	releases := http.NewServeMux()
+	releases.HandleFunc("GET /v"+version+"/"+archive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) })
+	releases.HandleFunc("GET /v"+version+"/checksums.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, sums) })
+	server := httptest.NewServer(releases)
+	s.t.Cleanup(server.Close)
+	s.stands("https://github.com/pluralsh/plural/releases/download", server.URL)
 }
 
 // clusters are real API servers in the reader's kubeconfig, each under the name of its context; pods of hub and agent run as
@@ -107,9 +148,37 @@ func (s *shell) clusters(hubURL string, contexts ...string) {
 	}
 }
 
-// fast has the hub of plural up look every second, where one in use waits for webhooks or some minutes.
+// hurry has a hub look every second, where one in use waits for webhooks or some minutes. Git hosts of tests are on this machine.
+const hurry = "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s"
+
+// oneself answers what a person on a terminal is asked, and has what GitHub would be.
+func (s *shell) oneself() {
+	s.write("reads/username", "fleet-hub")
+	s.write("reads/password", readToken)
+	s.write("pushes/username", "fleet-hub")
+	s.write("pushes/password", pushToken)
+	if out, err := s.run("age-keygen -o bob.key && age-keygen -y bob.key > bob.pub"); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	for _, r := range [][2]string{
+		{"make demo", "plural up --local ~/plural-demo"},
+		{"plural undo", "plural undo --yes"},
+		{"--github acme/fleet", "--repo-url https://git.example.com/acme/fleet.git --repo-credentials ~/reads --edit-credentials ~/pushes " +
+			"--set hub.edits=true --set hub.ingress=true --set hub.host=hub.example.com --set hub.flags=" + hurry + " --yes"},
+		{"--tag env=prod", "--tag env=prod --yes"},
+		{"plural deploy", "plural deploy --yes"},
+		{"plural package publish", "plural package publish --plain-http"},
+		{"gh:bob", "~/bob.pub --yes"},
+		{"plural auth token create ada", "plural auth token create ada > ~/ada.token"},
+		{"plural auth login", "plural auth login --with-token < ~/ada.token"},
+	} {
+		s.replacements = append([][2]string{r}, s.replacements...) // for these speak of what others stand for
+	}
+}
+
+// fast has the hub of plural up hurry.
 func (s *shell) fast() {
-	s.stands("--set hub.edits=true", "--set hub.edits=true --set hub.flags=--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s")
+	s.stands("--set hub.edits=true", "--set hub.edits=true --set hub.flags="+hurry)
 }
 
 // downAfterwards ends the local fleets that a page leaves behind when it fails.
