@@ -233,10 +233,9 @@ web      edge-2   failed  1/3      image \x1b[31mnot found
 
 sources that cannot be fetched
   podinfo (last fetched 10m ago): connection refused
-
-next  plural validate, mend it, commit, push
 `
-	if diff := cmp.Diff(result{ui.ExitOK, want, ""}, got, cmp.AllowUnexported(result{})); diff != "" {
+	const next = "next  plural validate, mend it, commit, push\n"
+	if diff := cmp.Diff(result{ui.ExitOK, want, next}, got, cmp.AllowUnexported(result{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -294,12 +293,14 @@ func TestListHasThreeFaces(t *testing.T) {
 		args, want string
 	}{
 		{true, "service list --color never", "SERVICE  PHASE   CLUSTERS  SOURCE     COMMIT  REASON\nweb      failed  1/2       this repo  -       -\n"},
-		{false, "service list", "web\tfailed\t1/2\tthis repo\t-\t-\n"},
+		{false, "service list", "SERVICE\tPHASE\tCLUSTERS\tSOURCE\tCOMMIT\tREASON\nweb\tfailed\t1/2\tthis repo\t-\t-\n"},
+		{false, "service list --no-headers", "web\tfailed\t1/2\tthis repo\t-\t-\n"},
+		{true, "service list --color never --no-headers", "web  failed  1/2  this repo  -  -\n"},
 		{false, "service list -o name", "service/web\n"},
 		{false, "service list --jq .items[].phase", "failed\n"},
 		{false, "cluster list -o jsonpath={.items[*].name}", "edge-1 edge-2\n"},
 		{false, "cluster list -o template={{range.items}}{{.name}};{{end}}", "edge-1;edge-2;"},
-		{false, "cl list -o wide", "edge-1\thealthy\t2/2\tv1.35.4\t2s ago\tyes\t-\t-\nedge-2\tdegraded\t1/2\t-\tnever\t-\t-\t-\n"},
+		{false, "cl list -o wide --no-headers", "edge-1\thealthy\t2/2\tv1.35.4\t2s ago\tyes\t-\t-\nedge-2\tdegraded\t1/2\t-\tnever\t-\t-\t-\n"},
 		{false, "cl list --jq .items[]|[.name,.connected]|tojson", "[\"edge-1\",true]\n[\"edge-2\",null]\n"},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,41 @@ func TestEveryListAndGetSpeaksEveryFormat(t *testing.T) {
 			err := json.Unmarshal([]byte(got.errOut), &told)
 			if got.code == ui.ExitOK || got.out != "" || err != nil || told.Error.Msg == "" {
 				t.Errorf("an error: %d, %q, %q", got.code, got.out, got.errOut)
+			}
+		})
+	}
+}
+
+// TestAPipeGetsTheResultAloneWithTheHeaderOfATerminal runs the same commands for both: what --quiet leaves out is never on stdout.
+func TestAPipeGetsTheResultAloneWithTheHeaderOfATerminal(t *testing.T) {
+	desk := newDesk(t)
+	header, port := regexp.MustCompile(`^[A-Z]{3,}`), regexp.MustCompile(`127\.0\.0\.1:\d+`) // each run has a hub of its own
+	for command, how := range shown {
+		t.Run(command, func(t *testing.T) {
+			args := strings.Fields(command + " " + how.args)[1:]
+			desk.terminal = true
+			terminal := desk.plural(t, args...)
+			desk.terminal = false
+			piped := desk.plural(t, args...)
+			first, _, _ := strings.Cut(terminal.out, "\n")
+			if got, _, _ := strings.Cut(piped.out, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(first)) {
+				t.Errorf("a pipe begins with %q, a terminal with %q", got, first)
+			}
+			bare := desk.plural(t, append(args, "--no-headers")...)
+			for line := range strings.Lines(bare.out) {
+				if header.MatchString(line) {
+					t.Errorf("--no-headers leaves %q", line)
+				}
+			}
+			if header.MatchString(piped.out) && strings.Count(bare.out, "\n") >= strings.Count(piped.out, "\n") {
+				t.Errorf("--no-headers leaves as much as there was: %q", bare.out)
+			}
+			quiet := desk.plural(t, append(args, "--quiet")...)
+			if port.ReplaceAllString(quiet.out, "") != port.ReplaceAllString(piped.out, "") || quiet.errOut != "" {
+				t.Errorf("--quiet: %q and %q, without it %q", quiet.out, quiet.errOut, piped.out)
+			}
+			if strings.Contains(piped.out, "\nnext  ") {
+				t.Errorf("what to do next is on stdout: %q", piped.out)
 			}
 		})
 	}

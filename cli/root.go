@@ -186,6 +186,7 @@ func prepare(f *cmdutil.Factory, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	colored.NoHeaders = f.NoHeaders
 	f.IO = colored
 	f.IO.Pager = f.Pager()
 	if f.LogFormat != "text" && f.LogFormat != "json" {
@@ -296,6 +297,7 @@ func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
 	flags.StringVar(&f.Hub, "hub", "", "the hub's `URL`")
 	flags.StringVarP(&f.Output, "output", "o", "", "`FORMAT`: table, wide, json, yaml, name, jsonpath=…, template=…")
 	flags.StringVar(&f.JQ, "jq", "", "print the JSON as this jq `EXPRESSION` picks it")
+	flags.BoolVar(&f.NoHeaders, "no-headers", false, "print tables without the names of their columns")
 	flags.BoolVarP(&f.Quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "tell more of what happens, and of what fails")
 	flags.StringVar(&f.Color, "color", "auto", "auto, always or never")

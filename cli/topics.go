@@ -94,9 +94,15 @@ plural config has, and that over the default.
 Plugins, programs plural-NAME on PATH, are given PLURAL_HUB, PLURAL_REPO and
 PLURAL_PROGRAM, the path of this program.`
 
-const formattingTopic = `Output. People get tables on a terminal, cut to its width. Piped, the same
-rows come whole, separated by tabs and without a header. Results are on stdout,
-all else is on stderr.
+const formattingTopic = `Output. Results are on stdout. Progress, hints and the command to run next are
+on stderr, and --quiet leaves them out; so are errors, and then nothing is on
+stdout.
+
+People get tables on a terminal, aligned and cut to its width. A pipe gets the
+same header and the same rows, whole: those of lists separated by tabs, those of
+screens such as status and get aligned. A list without rows has no header.
+
+  --no-headers       leaves the header out, everywhere
 
   -o table           what people read; wide has more columns
   -o json, yaml      the types of the hub's API: docs/api/openapi.json.
@@ -106,8 +112,8 @@ all else is on stderr.
   -o template=TEXT   a Go template: template={{range .items}}{{.name}} {{end}}
   --jq EXPRESSION    the JSON as jq picks it: --jq '.items[].name'
 
-With --watch a terminal shows the newest state in one place. A pipe gets rows as
-they change, with "gone" at the end of one that is no more; with -o json a line
+With --watch a terminal shows the newest state in one place. A pipe gets the
+header once and rows as they change, with "gone" at the end of one that is no more; with -o json a line
 each time: the list first, then {"items": [what changed], "gone": [names]}.
 
 A text higher than the terminal goes through PLURAL_PAGER, PAGER, or less;
@@ -116,6 +122,7 @@ A text higher than the terminal goes through PLURAL_PAGER, PAGER, or less;
 Colors are for terminals: --color always or never decides otherwise, and so do
 NO_COLOR and CLICOLOR_FORCE. Color never says anything that words do not.
 
+  plural service list --no-headers | cut -f 1
   plural service list -o json
   plural cluster list --jq '.items[] | select(.phase != "healthy") | .name'
   plural service get podinfo -o jsonpath={.phase}`

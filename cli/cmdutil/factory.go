@@ -34,6 +34,8 @@ type Globals struct {
 	Hub string
 	// Output and JQ choose the format of what is printed.
 	Output, JQ string
+	// NoHeaders leaves the names of columns out of tables.
+	NoHeaders bool
 	// Quiet leaves out what is not the result; Verbose adds details of what happens.
 	Quiet, Verbose bool
 	// Color is auto, always or never.

@@ -57,9 +57,7 @@ func (f *Factory) Show(
 		if err != nil {
 			return err
 		}
-		err = printer.Print(view)
-		f.beside(printer, &view)
-		return err
+		return f.Print(printer, view)
 	}
 	live := printer.Live()
 	if w.Every == 0 && live.Screen() {
@@ -79,6 +77,13 @@ func (f *Factory) Show(
 		return errors.Join(live.Print(view), err)
 	})
 	return errors.Join(err, live.Close())
+}
+
+// Print prints a view, and says what goes beside it.
+func (f *Factory) Print(printer *ui.Printer, view ui.View) error {
+	err := printer.Print(view)
+	f.beside(printer, &view)
+	return err
 }
 
 // beside says what goes beside a view.

@@ -123,7 +123,7 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 	}
-	return printer.Print(ui.View{Value: r, Names: []string{r.Dir}, Screen: func(w io.Writer) error { return r.screen(w, opts.dir) }})
+	return opts.f.Print(printer, ui.View{Value: r, Names: []string{r.Dir}, Screen: r.screen, Note: "next  plural validate" + where(opts.dir)})
 }
 
 // seals says whether the repo is to be sealed: a new one is, unless nothing is to be committed. In a git repository that is
@@ -269,7 +269,7 @@ type report struct {
 	Identities string `json:"identities,omitempty"`
 }
 
-func (r report) screen(w io.Writer, dir string) error {
+func (r report) screen(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "installation repo %s\n", ui.Clean(r.Dir))
 	for _, part := range []struct {
@@ -291,7 +291,6 @@ func (r report) screen(w io.Writer, dir string) error {
 	if r.Identities != "" {
 		fmt.Fprintf(&b, "\nsecrets/ and *.secret.yaml are sealed in git, for you and your clusters\nyour identity is in %s; back it up: plural crypto export\n", ui.Clean(r.Identities))
 	}
-	fmt.Fprintf(&b, "\nnext  plural validate%s\n", where(dir))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

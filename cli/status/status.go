@@ -195,6 +195,7 @@ func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Prin
 	slices.SortFunc(clusters.Items, func(a, b v1.Cluster) int { return strings.Compare(a.Name, b.Name) })
 	s.view.Still = map[string]any{"status": quiet, "clusters": cmdutil.StillClusters(clusters.Items)}
 	s.view.Screen = func(w io.Writer) error { return screen{o.f.IO, o.f.Now()}.write(w, status, clusters) }
+	s.view.Note = next(status, clusters.Total)
 	return s, nil
 }
 
@@ -296,7 +297,12 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Clust
 	}
 	s.problems(w, "held: these stay as they are", status.Held)
 	s.sources(w, status.Sources)
-	fmt.Fprintf(w, "\n%s\n", s.next(status, clusters.Items))
+	switch {
+	case clusters.Total == 0:
+		fmt.Fprintln(w, "\nthere are no clusters")
+	case status.Converged():
+		fmt.Fprintf(w, "\n%s\n", s.streams.Paint(ui.Green, "everything runs"))
+	}
 	return nil
 }
 
@@ -403,15 +409,15 @@ func (s screen) sources(w io.Writer, list []v1.Source) {
 	}
 }
 
-// next says where things stand in one line, and which command to run.
-func (s screen) next(status *v1.Status, clusters []v1.Cluster) string {
+// next is the command to run next. It goes beside the screen: programs that read that are not told what to do.
+func next(status *v1.Status, clusters int) string {
 	switch {
 	case len(status.Refused) > 0:
 		return "next  plural validate, mend it, commit, push"
 	case status.Commit.ID == "":
 		return "next  plural source get ."
-	case len(clusters) == 0:
-		return "there are no clusters   next  see clusters/README.md"
+	case clusters == 0:
+		return "next  see clusters/README.md"
 	case len(status.Held) > 0:
 		return "next  plural service get " + cmdutil.OrDash(status.Held[0].Service)
 	case len(status.Unhealthy) > 0:
@@ -419,5 +425,5 @@ func (s screen) next(status *v1.Status, clusters []v1.Cluster) string {
 	case !status.Converged():
 		return "next  plural status --watch"
 	}
-	return s.streams.Paint(ui.Green, "everything runs") + "   next  plural service list"
+	return "next  plural service list"
 }

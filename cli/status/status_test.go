@@ -102,7 +102,7 @@ func ran(t *testing.T, ctx context.Context, f *fleet, args ...string) (out, errO
 
 func TestScreenBeginsWithTheFleetInFiguresAndHasItsWorstClusters(t *testing.T) {
 	f := &fleet{answers: answers, looks: 9, queries: make(chan string, 9)}
-	got, _, err := ran(t, t.Context(), f)
+	got, said, err := ran(t, t.Context(), f)
 	want := `demo  bbbbbbb
 1,204 clusters: 1,203 healthy, 1 degraded   1 service: 1 degraded
 
@@ -113,11 +113,12 @@ and 1,202 clusters more, none of them worse: plural cluster list
 
 SERVICE  CLUSTER  PHASE     OBJECTS  REASON
 web      edge-2   degraded  1/3      image \x1b[31mnot found
-
-next  plural service get web
 `
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
+	}
+	if said != "next  plural service get web\n" {
+		t.Errorf("beside it: %q", said)
 	}
 	<-f.queries
 	if got := <-f.queries; got != "clusters?limit=50&sort=-health" {
@@ -128,7 +129,7 @@ next  plural service get web
 func TestNamesAndFiltersGiveServicesClusterByCluster(t *testing.T) {
 	f := &fleet{answers: answers, looks: 9, queries: make(chan string, 9)}
 	got, _, err := ran(t, t.Context(), f, "web", "-l", "env=prod", "-o", "wide")
-	if want := "web\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\t1.2.3\n"; got != want || err != nil {
+	if want := "SERVICE\tCLUSTER\tPHASE\tOBJECTS\tREASON\tVERSION\nweb\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\t1.2.3\n"; got != want || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got := <-f.queries; got != "deployments?filter=service%3A%22web%22+tag.env%3A%22prod%22&limit=500" {
@@ -155,7 +156,7 @@ func TestWaitEndsWhenEverythingRuns(t *testing.T) {
 	for args, want := range map[string]string{
 		"--wait -o name":              "workspace/demo\n",
 		"web --wait -o name":          "edge-2/web\n",
-		"web --wait --watch":          "web\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\nweb\tedge-2\thealthy\t1/3\t-\n",
+		"web --wait --watch":          "SERVICE\tCLUSTER\tPHASE\tOBJECTS\tREASON\nweb\tedge-2\tdegraded\t1/3\timage \\x1b[31mnot found\nweb\tedge-2\thealthy\t1/3\t-\n",
 		"--exit-code --watch -o name": "workspace/demo\nworkspace/demo\n",
 	} {
 		t.Run(args, func(t *testing.T) {

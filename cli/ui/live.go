@@ -24,6 +24,8 @@ type Live struct {
 	order []string
 	// last are the rows as they were.
 	last map[string][]string
+	// headed says that the columns' names were printed.
+	headed bool
 	// still is a whole view's.
 	still string
 	shown bool
@@ -134,9 +136,12 @@ func (l *Live) rows(v View) error {
 		l.last[name] = rows[i]
 	}
 	var b bytes.Buffer
-	if err := l.p.streams.Table(&b, columns, out); err != nil {
+	streams := *l.p.streams
+	streams.NoHeaders = streams.NoHeaders || l.headed
+	if err := streams.Table(&b, columns, out); err != nil {
 		return err
 	}
+	l.headed = l.headed || len(out) > 0
 	_, err := l.p.streams.Out.Write(b.Bytes())
 	return err
 }

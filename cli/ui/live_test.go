@@ -42,7 +42,8 @@ func TestPipesGetWhatIsNewOfAViewThatIsWatched(t *testing.T) {
 		viewOf(thing{"a", "bad", 5}),
 	}
 	for format, want := range map[string]string{
-		"": `a	ok	1	-
+		"": `NAME	PHASE	SEEN	REASON
+a	ok	1	-
 b	ok	1	-
 a	bad	3	-
 c	ok	3	-
@@ -145,7 +146,7 @@ func TestListsOfWhatHappenedOnlyGrow(t *testing.T) {
 		v.Value = rows
 		views = append(views, v)
 	}
-	if got := watched(t, &Streams{}, "", views); got != "x\ny\nz\n" {
+	if got := watched(t, &Streams{}, "", views); got != "WHAT\nx\ny\nz\n" {
 		t.Errorf("%q", got)
 	}
 	if got := watched(t, &Streams{}, "json", views); got != "[\"x\",\"y\"]\n[\"z\"]\n" {

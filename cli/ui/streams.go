@@ -32,6 +32,8 @@ type Streams struct {
 	Color bool
 	// Plain says that the terminal can do nothing but print lines: TERM=dumb, or ACCESSIBLE is set.
 	Plain bool
+	// NoHeaders leaves the names of columns out of tables.
+	NoHeaders bool
 	// Pager is the command of the program that shows long texts on a terminal; empty: none does.
 	Pager string
 	// size asks the terminal; nil: it keeps its size.

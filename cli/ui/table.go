@@ -18,8 +18,7 @@ type Column struct {
 	Age bool
 }
 
-// Table writes rows under their columns' names: aligned and cut to the width on a terminal, tab-separated and without
-// a header when piped.
+// Table writes rows under their columns' names: aligned and cut to the width on a terminal, whole and tab-separated when piped.
 func (s *Streams) Table(w io.Writer, columns []Column, rows [][]string) error {
 	return s.table(tableprinter.New(w, s.OutTTY, s.Width), s.OutTTY, columns, rows)
 }
@@ -33,16 +32,23 @@ func (s *Streams) Aligned(w io.Writer, columns []Column, rows [][]string) error 
 	return s.table(tableprinter.New(w, true, width), true, columns, rows)
 }
 
-func (s *Streams) table(t tableprinter.TablePrinter, header bool, columns []Column, rows [][]string) error {
+func (s *Streams) table(t tableprinter.TablePrinter, aligned bool, columns []Column, rows [][]string) error {
 	if len(columns) == 0 || len(rows) == 0 {
 		return nil
 	}
-	if header {
+	switch {
+	case s.NoHeaders:
+	case aligned:
 		names := make([]string, len(columns))
 		for i, c := range columns {
 			names[i] = c.Name
 		}
 		t.AddHeader(names, tableprinter.WithColor(func(name string) string { return s.Paint(Bold, name) }))
+	default: // go-gh leaves headers out of what is separated by tabs
+		for _, c := range columns {
+			t.AddField(c.Name)
+		}
+		t.EndRow()
 	}
 	for _, row := range rows {
 		for i, c := range columns {

@@ -97,7 +97,7 @@ func (o *options) upExisting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return printer.Print(outcomeView(outcome{result.Repo.Root(), result.HubURL, result.Status}, o.dir))
+	return f.Print(printer, outcomeView(outcome{result.Repo.Root(), result.HubURL, result.Status}, o.dir))
 }
 
 func (o *options) explainExisting(ctx context.Context, err error) error {

@@ -209,7 +209,7 @@ func show(f *cmdutil.Factory, result *installer.Result, dir string) error {
 	if err != nil {
 		return err
 	}
-	return printer.Print(outcomeView(outcome{result.Fleet.Repo, result.HubURL, result.Status}, dir))
+	return f.Print(printer, outcomeView(outcome{result.Fleet.Repo, result.HubURL, result.Status}, dir))
 }
 
 func outcomeView(o outcome, dir string) ui.View {
@@ -217,8 +217,9 @@ func outcomeView(o outcome, dir string) ui.View {
 		Value: o,
 		Names: []string{"hub/" + o.Hub},
 		Screen: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "hub   %s\nrepo  %s\nnext  cd %s && plural status\n", o.Hub, o.Repo, dir)
+			_, err := fmt.Fprintf(w, "hub   %s\nrepo  %s\n", o.Hub, o.Repo)
 			return err
 		},
+		Note: fmt.Sprintf("next  cd %s && plural status", dir),
 	}
 }
