@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/plugin"
+	"github.com/pluralsh/plural/cli/ui"
 )
 
 func addGroups(root *cobra.Command) {
@@ -44,6 +46,43 @@ func setHelp(root *cobra.Command, f *cmdutil.Factory) {
 		writeHelp(cmd.OutOrStderr(), cmd)
 		return nil
 	})
+}
+
+// refuseUnknownWords has help, and flags that cannot be read, say of a word that is no command that it is none. Help cannot fail: its
+// error stands in mistaken once the command has run.
+func refuseUnknownWords(root *cobra.Command) (mistaken *error) {
+	mistaken = new(error)
+	show, explain := root.HelpFunc(), root.FlagErrorFunc()
+	unknown := func(cmd *cobra.Command) error {
+		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasSubCommands() {
+			return cmdutil.UnknownCommand(cmd, words)
+		}
+		return nil
+	}
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if *mistaken = unknown(cmd); *mistaken == nil {
+			show(cmd, args)
+		}
+	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cmp.Or(unknown(cmd), explain(cmd, err)) })
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.RunE = func(_ *cobra.Command, words []string) error {
+		cmd, rest, err := root.Find(words)
+		switch {
+		case err != nil:
+			return err
+		case len(rest) > 0 && cmd == root:
+			return &ui.Err{
+				Msg: fmt.Sprintf("there is no help for %q", strings.Join(words, " ")), Fix: "plural --help lists commands and topics",
+				Doc: ui.DocUsage, Code: ui.ExitDiffers, Err: &cmdutil.UnknownCommandError{Words: words},
+			}
+		case len(rest) > 0 && cmd.HasSubCommands():
+			return cmdutil.UnknownCommand(cmd, rest)
+		}
+		return cmd.Help()
+	}
+	return mistaken
 }
 
 // writeFirstScreen is the help of the program: it fits a terminal of 24 lines with 80 columns.

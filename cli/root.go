@@ -10,6 +10,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,9 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		cmd.SetContext(ctx)
 		return nil
 	}
+	mistaken := refuseUnknownWords(root)
 	err := root.ExecuteContext(ctx)
+	err = inOurWords(root, cmp.Or(err, *mistaken))
 	stop()
 	tellNews()
 	if err == nil {
@@ -242,7 +245,6 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error { return runRoot(cmd, f, args) }
 	root.SetFlagErrorFunc(cmdutil.FlagError)
-	root.SuggestionsMinimumDistance = 2
 	addGlobals(root, f)
 	addGroups(root)
 	root.AddCommand(
@@ -277,6 +279,12 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		manual.NewCmdMan(f), manual.NewCmdDocs(f),
 	)
 	root.AddCommand(topicCommands()...)
+	below(root, func(cmd *cobra.Command) {
+		cmd.SuggestionsMinimumDistance = 2
+		if cmd.Name() == "list" && !cmd.HasAlias("ls") {
+			cmd.Aliases = append(cmd.Aliases, "ls")
+		}
+	})
 	setHelp(root, f)
 	complete(root, f)
 	return root
@@ -311,7 +319,7 @@ func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
 // runRoot is plural without a command: inside a repo on a terminal the status, elsewhere the help.
 func runRoot(cmd *cobra.Command, f *cmdutil.Factory, args []string) error {
 	if len(args) > 0 {
-		return cmdutil.UnknownCommand(cmd, args[0])
+		return cmdutil.UnknownCommand(cmd, args)
 	}
 	if _, err := workspace.Find(f.WorkDir()); err != nil || !f.IO.OutTTY {
 		return cmd.Help()

@@ -45,8 +45,9 @@ const exitCodesTopic = `Exit codes.
 
   0    it worked
   1    it failed, or the command line makes no sense
-  2    differences, an unhealthy fleet, or something outdated; only with
-       --exit-code
+  2    differences, an unhealthy fleet, or something outdated, only with
+       --exit-code; or a command of kubectl, argocd, flux or helm, for which
+       the error says what it is here
   4    the hub does not know who asks
   8    --timeout ended before the work did
   130  interrupted

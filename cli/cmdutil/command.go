@@ -31,7 +31,7 @@ func Noun(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return UnknownCommand(cmd, args[0])
+			return UnknownCommand(cmd, args)
 		}
 		return cmd.Help()
 	}
@@ -39,13 +39,28 @@ func Noun(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// UnknownCommand is the error for a word that is no command below cmd, with the nearest one that is.
-func UnknownCommand(cmd *cobra.Command, word string) error {
+// UnknownCommandError has the words of a command line that names no command, those of the command before them too.
+type UnknownCommandError struct{ Words []string }
+
+// Error names them.
+func (e *UnknownCommandError) Error() string {
+	return "unknown command " + strconv.Quote(strings.Join(e.Words, " "))
+}
+
+// UnknownCommand is the error for words of which the first is no command below cmd, with the nearest one that is.
+func UnknownCommand(cmd *cobra.Command, words []string) error {
 	fix := cmd.CommandPath() + " --help"
-	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+	if near := cmd.SuggestionsFor(words[0]); len(near) > 0 {
 		fix = "did you mean: " + cmd.CommandPath() + " " + near[0]
 	}
-	return &ui.Err{Msg: fmt.Sprintf("unknown command %q for %q", word, cmd.CommandPath()), Fix: fix, Doc: ui.DocUsage}
+	var path []string
+	for c := cmd; c.HasParent(); c = c.Parent() {
+		path = append([]string{c.Name()}, path...)
+	}
+	return &ui.Err{
+		Msg: fmt.Sprintf("unknown command %q for %q", words[0], cmd.CommandPath()), Fix: fix, Doc: ui.DocUsage,
+		Err: &UnknownCommandError{append(path, words...)},
+	}
 }
 
 // FlagError is the error for flags that cannot be read, with the nearest one that can.

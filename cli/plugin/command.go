@@ -23,7 +23,6 @@ func NewCmdPlugin(f *cmdutil.Factory) *cobra.Command {
 func newCmdList(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Aliases: []string{"ls"},
 		Short:   "List the programs plural-NAME on PATH",
 		Example: cmdutil.Example("plural plugin list", "plural plugin list -o name"),
 		Args:    cmdutil.Exactly(),
