@@ -59,7 +59,7 @@ func kinds() map[string]completions.Kind {
 // ownArguments are those whose usage line does not say enough, by the command's path.
 func ownArguments(f *cmdutil.Factory) map[string]cobra.CompletionFunc {
 	deployments := map[string]completions.Kind{"svc/": completions.Services, "cl/": completions.Clusters, "": completions.Commits}
-	logs := map[string]completions.Kind{"agent/": completions.Clusters, "svc/": completions.Services}
+	logs := map[string]completions.Kind{"agent/": completions.Clusters, "svc/": completions.Services, "": completions.Services}
 	nothing := cmdutil.Complete(f)
 	return map[string]cobra.CompletionFunc{
 		"plural diff":           cmdutil.CompletePrefixed(f, deployments),

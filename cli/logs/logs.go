@@ -7,8 +7,6 @@ package logs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,20 +30,24 @@ type options struct {
 func NewCmdLogs(f *cmdutil.Factory) *cobra.Command {
 	o := &options{f: f}
 	cmd := &cobra.Command{
-		Use:     "logs hub|agent/CLUSTER|svc/NAME",
+		Use:     "logs NAME|svc/NAME|agent/CLUSTER|hub",
 		GroupID: cmdutil.GroupAccess,
 		Short:   "Read the logs of the hub, an agent, or a service's pods",
 		Long: `Read the logs of the hub, of a cluster's agent, or of a service's pods.
+
+A name alone is a service's, or, where no service is called so, the one of a
+cluster, whose agent is meant. Where there are both, neither is read.
 
 Of a service, all pods on all of its clusters are read, each line after the
 cluster and the pod that it is from. With --follow new pods come in as they
 start. Control characters are shown, not sent to the terminal.`,
 		Example: cmdutil.Example(
+			"plural logs web",
 			"plural logs svc/web -f --cluster edge-1",
 			"plural logs svc/web --previous --since 1h",
 			"plural logs agent/edge-1 --tail 50",
 			"plural logs hub -f"),
-		Args: cmdutil.Exactly("hub, agent/CLUSTER or svc/NAME"),
+		Args: cmdutil.Exactly("NAME, svc/NAME, agent/CLUSTER or hub"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.since > 0 && !cmd.Flags().Changed("tail") {
 				o.tail = -1 // a time says how far back, and nothing else does
@@ -66,17 +68,7 @@ start. Control characters are shown, not sent to the terminal.`,
 	return cmd
 }
 
-func (o *options) run(ctx context.Context, subject string) error {
-	kind, name, named := strings.Cut(subject, "/")
-	service := named && (kind == "svc" || kind == "service")
-	switch {
-	case subject == "hub", named && kind == "agent" && name != "", service && name != "":
-	default:
-		return &ui.Err{Msg: fmt.Sprintf("logs of %q?", subject), Fix: "plural logs hub, agent/CLUSTER or svc/NAME"}
-	}
-	if !service && (o.previous || o.container != "" || len(o.clusters) > 0) {
-		return &ui.Err{Msg: "--previous, --container and --cluster are for services", Fix: "plural logs svc/NAME"}
-	}
+func (o *options) run(ctx context.Context, word string) error {
 	if o.since < 0 || o.tail < -1 {
 		return &ui.Err{Msg: "--since and --tail reach back", Fix: "--since 10m --tail 100"}
 	}
@@ -84,21 +76,22 @@ func (o *options) run(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
+	of, err := subject(ctx, hub, word)
+	if err != nil {
+		return err
+	}
+	if of.Service == "" && (o.previous || o.container != "" || len(o.clusters) > 0) {
+		return &ui.Err{Msg: "--previous, --container and --cluster are for services", Fix: "plural logs svc/NAME"}
+	}
 	out := &lines{streams: o.f.IO}
 	reader := logstream.Reader{
 		Hub: hub, Now: o.f.Now, Line: out.line, Problem: o.tell,
 		Options: logstream.Options{Follow: o.follow, Previous: o.previous, Container: o.container, Since: o.since, Tail: o.tail},
 	}
-	of := logstream.Of{Hub: subject == "hub", Clusters: o.clusters}
-	switch {
-	case service:
-		of.Service = name
-	case !of.Hub:
-		of.Agent = name
-	}
+	of.Clusters = o.clusters
 	err = explain(reader.Run(ctx, of))
-	if service && err == nil && !out.written {
-		o.f.Say("%s has no lines there", ui.Clean(name))
+	if of.Service != "" && err == nil && !out.written {
+		o.f.Say("%s has no lines there", ui.Clean(of.Service))
 	}
 	return err
 }

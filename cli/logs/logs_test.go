@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,8 @@ type hub struct {
 	logs map[string]string
 	// asked are the questions for logs, without what is asked for twice.
 	asked []string
+	// services and clusters are names in the fleet's lists.
+	services, clusters []string
 	// endless logs end with the reader.
 	endless bool
 }
@@ -39,6 +42,10 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	path := strings.Split(r.URL.Path, "/")
 	switch {
+	case r.URL.Path == "/v1/services":
+		picked(w, r, h.services, func(name string) v1.Service { return v1.Service{Name: name} })
+	case r.URL.Path == "/v1/clusters":
+		picked(w, r, h.clusters, func(name string) v1.Cluster { return v1.Cluster{Name: name} })
 	case r.URL.Path == "/v1/services/web":
 		s := v1.Service{Name: "web"}
 		for cluster := range h.pods {
@@ -59,6 +66,20 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.log(w, r)
 	}
+}
+
+// picked answers with what a filter of names picks: name:"exactly" or name~"contained".
+func picked[T any](w http.ResponseWriter, r *http.Request, names []string, item func(string) T) {
+	filter := r.URL.Query().Get("filter")
+	list := v1.List[T]{Items: []T{}}
+	for _, name := range names {
+		quoted, contained := strings.CutPrefix(filter, "name~")
+		part, _ := strconv.Unquote(quoted)
+		if filter == "name:"+strconv.Quote(name) || contained && strings.Contains(name, part) {
+			list.Items = append(list.Items, item(name))
+		}
+	}
+	_ = json.NewEncoder(w).Encode(list)
 }
 
 func (h *hub) log(w http.ResponseWriter, r *http.Request) {
@@ -120,6 +141,31 @@ func run(t *testing.T, ctx context.Context, h http.Handler, out, errOut io.Write
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)
 	return cmd.ExecuteContext(ctx)
+}
+
+// TestANameAloneIsWhatIsCalledSo is plural logs web.
+func TestANameAloneIsWhatIsCalledSo(t *testing.T) {
+	h := &hub{
+		services: []string{"web", "edge-2", "shop-web-api"}, clusters: []string{"edge-1", "edge-2"}, pods: map[string][]string{"edge-1": {"web-0"}},
+		logs: map[string]string{"/v1/clusters/edge-1/pods/shop/web-0/logs": "hello\n", "/v1/clusters/edge-1/agent/logs": "synced\n"},
+	}
+	for name, want := range map[string]string{"web": "hello\n", "edge-1": "synced\n"} {
+		if out, errOut, err := logs(t, t.Context(), h, name); err != nil || out.String() != want {
+			t.Errorf("%s: %q, %v, %s", name, out, err, errOut)
+		}
+	}
+	for name, want := range map[string]ui.Err{
+		"edge-2": {Msg: `"edge-2" is a service and a cluster`, Fix: "plural logs svc/edge-2\nplural logs agent/edge-2"},
+		"api":    {Msg: `there is no service "api"`, Fix: "plural logs svc/shop-web-api"},
+		"edge":   {Msg: `there is no service "edge"`, Fix: "plural logs svc/edge-2\nplural logs agent/edge-1\nplural logs agent/edge-2"},
+		"db":     {Msg: `there is no service "db"`, Fix: "plural service list"},
+	} {
+		out, _, err := logs(t, t.Context(), h, name)
+		var told *ui.Err
+		if !errors.As(err, &told) || told.Msg != want.Msg || told.Fix != want.Fix || out.String() != "" {
+			t.Errorf("%s: %v, %q", name, err, out)
+		}
+	}
 }
 
 func TestOneLogIsPrintedLineByLine(t *testing.T) {
