@@ -316,17 +316,31 @@ func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
 	flags.StringVar(&f.LogFormat, "log-format", "text", "text or json")
 }
 
-// runRoot is plural without a command: inside a repo on a terminal the status, elsewhere the help.
+// runRoot is plural without a command: where there is a fleet, how it is; elsewhere how to begin.
 func runRoot(cmd *cobra.Command, f *cmdutil.Factory, args []string) error {
 	if len(args) > 0 {
 		return cmdutil.UnknownCommand(cmd, args)
 	}
-	if _, err := workspace.Find(f.WorkDir()); err != nil || !f.IO.OutTTY {
-		return cmd.Help()
+	if _, err := workspace.Find(f.WorkDir()); err == nil {
+		return status.Brief(cmd.Context(), f)
 	}
-	if err := status.Show(cmd.Context(), f); err != nil {
-		tell(f, err)
-		f.Say("\nnext  plural validate   ·   plural --help")
+	if _, err := f.HubAddress(); err == nil { // the person's settings name one
+		return status.Brief(cmd.Context(), f)
 	}
-	return nil
+	_, err := fmt.Fprintf(f.IO.Out, beginning, cmd.Root().Short)
+	return err
 }
+
+// beginning is what somebody is told who is in no fleet's repo.
+const beginning = `%s. There is none in this folder.
+
+To begin
+  plural up --local              a fleet of simulated clusters, here, in seconds
+  plural up --context CONTEXT    a fleet on a cluster that your kubeconfig names
+
+To join one that is there
+  git clone URL fleet && cd fleet && plural auth login
+
+All commands
+  plural --help
+`
