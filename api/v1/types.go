@@ -16,6 +16,10 @@ const (
 	PlannerStuck  = "stuck"
 )
 
+// RepositoryHeader of every answer below /v1 names the installation repo whose fleet the hub serves, by the identity that
+// plural.yaml has. It is not there where that has none, or the hub has not read it yet.
+const RepositoryHeader = "Plural-Repository"
+
 // List is the envelope of every list: items in a stable order (by name unless asked otherwise).
 type List[T any] struct {
 	Items []T `json:"items"`
@@ -313,16 +317,19 @@ type Status struct {
 	Services Counts    `json:"services"`
 	// Deployments counts (service, cluster) pairs.
 	Deployments Counts `json:"deployments"`
+	// Suspended is how many of those that are held are so because a person suspended them. They are not among Unhealthy, and make no
+	// cluster worse.
+	Suspended int `json:"suspended,omitempty"`
 	// Unhealthy lists deployments that are not healthy, worst first, at most 50.
 	Unhealthy []Deployment `json:"unhealthy,omitempty"`
 	// Sources are all, or of more than a hundred those with errors first.
 	Sources []Source `json:"sources,omitempty"`
 }
 
-// Converged says whether everything that is asked for runs, healthy, at the newest commit.
+// Converged says whether everything that is asked for runs, healthy, at the newest commit. What is suspended is not asked for.
 func (s *Status) Converged() bool {
 	return s.Head.ID != "" && s.Commit.ID == s.Head.ID && len(s.Refused) == 0 && len(s.Held) == 0 &&
-		s.Clusters.all(Healthy) && s.Deployments.all(Healthy)
+		s.Clusters.all(Healthy) && s.Deployments.Total()-s.Deployments[Healthy] == min(s.Suspended, s.Deployments[Held])
 }
 
 // Counts is how many are in each phase.

@@ -54,8 +54,8 @@ func Brief(ctx context.Context, f *cmdutil.Factory) error {
 		s.first(&lines, status)
 		s.pulse(&lines, status)
 		s.refused(&lines, status)
-		if status.Converged() {
-			fmt.Fprintln(&lines, f.IO.Paint(ui.Green, "everything runs"))
+		if stands := s.stands(status); stands != "" {
+			fmt.Fprintln(&lines, stands)
 		}
 		first := strings.TrimPrefix(next(status, status.Clusters.Total()), "next  ")
 		steps = append([]string{"plural status         all that there is to say", first}, steps...)

@@ -297,13 +297,23 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Clust
 	}
 	s.problems(w, "held: these stay as they are", status.Held)
 	s.sources(w, status.Sources)
-	switch {
-	case clusters.Total == 0:
-		fmt.Fprintln(w, "\nthere are no clusters")
-	case status.Converged():
-		fmt.Fprintf(w, "\n%s\n", s.streams.Paint(ui.Green, "everything runs"))
+	if stands := s.stands(status); stands != "" {
+		fmt.Fprintf(w, "\n%s\n", stands)
 	}
 	return nil
+}
+
+// stands says that all is as it should be, as far as it is; empty while it is not.
+func (s screen) stands(status *v1.Status) string {
+	switch {
+	case status.Clusters.Total() == 0:
+		return "there are no clusters"
+	case !status.Converged():
+		return ""
+	case status.Suspended > 0:
+		return s.streams.Paint(ui.Green, "everything runs but what is suspended") + fmt.Sprintf(" (%s)", grouped(status.Suspended))
+	}
+	return s.streams.Paint(ui.Green, "everything runs")
 }
 
 func (s screen) table(w io.Writer, columns []ui.Column, rows [][]string) error {
@@ -424,6 +434,9 @@ func next(status *v1.Status, clusters int) string {
 		return "next  plural service get " + status.Unhealthy[0].Service
 	case !status.Converged():
 		return "next  plural status --watch"
+	}
+	if status.Suspended > 0 {
+		return "next  plural status --filter suspended:true"
 	}
 	return "next  plural service list"
 }

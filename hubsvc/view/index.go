@@ -20,8 +20,9 @@ type index struct {
 	services map[string]*tally
 	names    []string
 	held     []v1.Problem
-	// clusters and deployments count phases.
+	// clusters and deployments count phases, resting those deployments that are held because somebody suspended them.
 	clusters, deployments counts
+	resting               int
 	// entries are those of all places, for readers that take their time; nil after a change.
 	entries   []*entry
 	deadlines deadlines
@@ -173,7 +174,7 @@ func (x *index) all() []*entry {
 	return x.entries
 }
 
-// worst are the first rows that are not healthy, the worst first.
+// worst are the first rows that are not healthy, the worst first, without those that a person wants as they are.
 func (x *index) worst(limit int) []cell {
 	page, err := cellTable().Start(paging.Query{Sort: "-health,service,cluster", Limit: limit})
 	if err != nil { // the columns are there
@@ -184,7 +185,7 @@ func (x *index) worst(limit int) []cell {
 			continue
 		}
 		for i := range e.rows {
-			if e.rows[i].phase != v1.Healthy {
+			if r := &e.rows[i]; r.phase != v1.Healthy && !r.rests() {
 				page.Add(cell{e, &e.rows[i]})
 			}
 		}

@@ -623,3 +623,26 @@ func TestSuspendedServiceIsHeldWhereItIsNotAsDesired(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// It kept fleets from ever counting as well, and people from seeing what else was wrong.
+func TestWhatIsSuspendedIsNotWaitedForAndMakesNothingWorse(t *testing.T) {
+	w := newTheatre(2, 1)
+	w.desired.Served, w.desired.Head = v1.Commit{ID: "c1"}, v1.Commit{ID: "c1"}
+	w.says("c00000", at("k1", api.Phase_HEALTHY, "s00000"))
+	w.says("c00001", at("k1", api.Phase_HELD, "s00000")) // as the agent says where it leaves a service alone
+	if s := w.view.Status(); s.Converged() || s.Suspended != 0 || len(s.Unhealthy) != 1 {
+		t.Errorf("held for another reason: %+v", s)
+	}
+	w = newTheatre(2, 1)
+	w.desired.Served, w.desired.Head = v1.Commit{ID: "c1"}, v1.Commit{ID: "c1"}
+	for _, d := range w.desired.Deployments["c00001"] {
+		d.Suspended = true
+	}
+	w.says("c00000", at("k1", api.Phase_HEALTHY, "s00000"))
+	w.says("c00001", at("k1", api.Phase_HELD, "s00000"))
+	s := w.view.Status()
+	if !s.Converged() || s.Suspended != 1 || len(s.Unhealthy) != 0 || !maps.Equal(s.Clusters, v1.Counts{v1.Healthy: 2}) ||
+		!maps.Equal(s.Deployments, v1.Counts{v1.Healthy: 1, v1.Held: 1}) {
+		t.Errorf("suspended: %+v", s)
+	}
+}

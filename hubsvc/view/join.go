@@ -150,7 +150,9 @@ func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *said, st
 		if e.rows[i].phase == v1.Healthy && i < e.asked {
 			e.ready++
 		}
-		e.phase = worse(e.phase, e.rows[i].phase)
+		if !e.rows[i].rests() {
+			e.phase = worse(e.phase, e.rows[i].phase)
+		}
 	}
 	switch {
 	case cluster.Spec.Agent.Auth == "":
@@ -278,6 +280,11 @@ func (r *row) objects() (all, ready int64) {
 		return 0, 0
 	}
 	return int64(r.fact.objects), int64(r.fact.ready)
+}
+
+// rests says that it is left as it is because a person asked for that: nothing is wrong with it, and nothing is waited for.
+func (r *row) rests() bool {
+	return r.phase == v1.Held && r.want != nil && r.want.Suspended && r.want.Hold == nil
 }
 
 // same says whether two rows of one service look the same to people.

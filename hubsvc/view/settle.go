@@ -175,6 +175,9 @@ func (v *View) count(p *place, e *entry, n int) {
 	for i := range e.rows {
 		r := &e.rows[i]
 		x.deployments.add(r.phase, n)
+		if r.rests() {
+			x.resting += n
+		}
 		if t := x.services[r.service()]; t != nil {
 			t.add(r, n)
 			if n > 0 {
@@ -195,7 +198,7 @@ func (v *View) plan(desired *Desired, now time.Time) {
 	}
 	old, tallies := x.byName, x.services
 	x.places, x.byName = make([]*place, 0, len(desired.Fleet.Clusters)), make(map[string]*place, len(desired.Fleet.Clusters))
-	x.clusters, x.deployments, x.held, x.entries = counts{}, counts{}, holds(desired), nil
+	x.clusters, x.deployments, x.resting, x.held, x.entries = counts{}, counts{}, 0, holds(desired), nil
 	x.tallies(desired)
 	for i := range desired.Fleet.Clusters {
 		v.settle(old[desired.Fleet.Clusters[i].Metadata.Name], &desired.Fleet.Clusters[i], now)

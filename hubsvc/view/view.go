@@ -105,6 +105,7 @@ func (v *View) figures() (*v1.Status, []cell) {
 		Workspace: desired.Fleet.Workspace.Metadata.Name, Hub: desired.Fleet.Workspace.Spec.Hub.URL, Version: v.Version,
 		Commit: desired.Served, Head: desired.Head, Refused: desired.Refused, Held: v.index.held,
 		Clusters: v.index.clusters.counts(), Services: v.index.serviceCounts(), Deployments: v.index.deployments.counts(),
+		Suspended: v.index.resting,
 	}, v.index.worst(maxUnhealthy)
 }
 
