@@ -404,3 +404,42 @@ func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) 
 	}
 	return certFile, keyFile, roots
 }
+
+// Whoever asks has to be able to tell a hub of another repository, also where it lets nobody in.
+func TestEveryAnswerToPeopleNamesTheRepository(t *testing.T) {
+	o := newOrigin(t)
+	const id = "4cyfb7qkz2nmx5w3"
+	o.push(map[string]string{
+		"plural.yaml": "apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata:\n  name: demo\n  annotations: {plural.sh/repository: " + id + "}\nspec: {}\n",
+	})
+	hub := start(t, options(t, o))
+	said := func(path, bearer string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, hub.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+bearer)
+		response, err := hub.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, response.Header.Get(v1.RepositoryHeader)
+	}
+	until(t, "its repository is read", func() bool { _, id := said("/v1/status", hub.token); return id != "" })
+	for _, tt := range []struct {
+		path, bearer string
+		status       int
+		want         string
+	}{
+		{"/v1/status", hub.token, http.StatusOK, id},
+		{"/v1/status", "another", http.StatusUnauthorized, id},
+		{"/v1/services/nothing", hub.token, http.StatusNotFound, id},
+		{"/v1/me", "another", http.StatusUnauthorized, id},
+		{"/v1/stream", "another", http.StatusUnauthorized, id},
+		{"/healthz", "", http.StatusOK, ""},
+	} {
+		if status, got := said(tt.path, tt.bearer); status != tt.status || got != tt.want {
+			t.Errorf("%s by %q: %d with %q, want %d with %q", tt.path, tt.bearer, status, got, tt.status, tt.want)
+		}
+	}
+}

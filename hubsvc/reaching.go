@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,6 +185,9 @@ func (h *hub) front(mux http.Handler) http.Handler {
 		if kube.Match(r) {
 			kube.ServeHTTP(w, r)
 			return
+		}
+		if id := h.planner.plan().desired.Fleet.Workspace.Repository(); id != "" && strings.HasPrefix(r.URL.Path, "/v1/") {
+			w.Header().Set(v1.RepositoryHeader, id)
 		}
 		rest.ServeHTTP(w, r)
 	})

@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/templates"
 )
@@ -45,6 +48,29 @@ type Result struct {
 	// Commit is the commit's id, empty when there was nothing to commit.
 	Commit string
 }
+
+// NewRepository is a fresh identity of a repo.
+func NewRepository() string { return strings.ToLower(rand.Text()) }
+
+// repositoryAt is the identity that the repo at root has; empty where it has none. A run of Init that was killed leaves one.
+func repositoryAt(root string) string {
+	text, err := os.ReadFile(filepath.Join(root, Manifest))
+	if err != nil {
+		return ""
+	}
+	var written struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := yaml.Unmarshal(text, &written); err != nil {
+		return ""
+	}
+	return written.Metadata.Annotations[repositoryAnnotation]
+}
+
+// repositoryAnnotation is that of workspace/fleet, where the file's format is.
+const repositoryAnnotation = "plural.sh/repository"
 
 // CheckName says whether name can be a workspace's.
 func CheckName(name string) error {
@@ -98,9 +124,12 @@ func (o Options) check() error {
 	return errors.Join(CheckName(o.Name), CheckHubURL(o.HubURL), CheckRepoURL(o.RepoURL), CheckBranch(o.Branch))
 }
 
-// values are what the scaffold is filled in with.
-func (o Options) values() map[string]string {
-	return map[string]string{"name": o.Name, "hubURL": o.HubURL, "repoURL": o.RepoURL, "management": o.Management, "branch": o.Branch}
+// values are what the scaffold is filled in with, where the repo is or will be at root.
+func (o Options) values(root string) map[string]string {
+	return map[string]string{
+		"name": o.Name, "hubURL": o.HubURL, "repoURL": o.RepoURL, "management": o.Management, "branch": o.Branch,
+		"repository": cmp.Or(repositoryAt(root), NewRepository()),
+	}
 }
 
 // Init makes opts.Dir an installation repo: a git repository with the scaffold and one commit. What stands there is
@@ -120,7 +149,7 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 	if opts.Branch == "" && head != nil {
 		opts.Branch = head.branch.Short()
 	}
-	files, err := templates.Render(templates.Installation, opts.values())
+	files, err := templates.Render(templates.Installation, opts.values(r.root))
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (r *Repo) UpgradeScaffold(ctx context.Context, opts Options) (*Upgraded, er
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	files, err := templates.Render(templates.Installation, opts.values())
+	files, err := templates.Render(templates.Installation, opts.values(r.root))
 	if err != nil {
 		return nil, err
 	}

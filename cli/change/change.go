@@ -225,6 +225,7 @@ func (m *Making) Observe(ctx context.Context, made Made, about observe.About) (b
 	if err != nil {
 		return false, err
 	}
+	hub.Expect(m.Factory.Repository()) // also where --hub names it: another's never serves the commit
 	err = observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
 	return err == nil, err
 }

@@ -4,7 +4,8 @@
 //
 // Each method is one question: the request carries the token, the answer is read up to a bound and decoded into the
 // types of api/v1; unknown fields are fine, so an older client reads a newer hub. Lists come whole, page by page. An
-// answer outside 2xx is an *Error, no answer at all an *Unreachable.
+// answer outside 2xx is an *Error, no answer at all an *Unreachable. An answer of a hub that says that it serves another
+// repository than the one that is expected is an *OtherRepository, whatever else it says.
 package client
 
 import (
@@ -29,6 +30,8 @@ const (
 	maxPages  = 1000
 	// timeout is for one request, from dialling to the answer's last byte.
 	timeout = 30 * time.Second
+	// SlowAfter is how long an answer may take to begin before Slow is told.
+	SlowAfter = 5 * time.Second
 )
 
 // Client asks one hub. It is safe for concurrent use.
@@ -37,6 +40,10 @@ type Client struct {
 	token     atomic.Pointer[string]
 	userAgent string
 	http      *http.Client
+	// repository is the identity of the installation repo whose hub this has to be; empty: any.
+	repository string
+	// slow is told of an answer that takes long to begin.
+	slow func()
 }
 
 // Error is a hub's answer outside 2xx.
@@ -64,6 +71,17 @@ func (e *Unreachable) Error() string { return fmt.Sprintf("reach hub %s: %v", e.
 
 // Unwrap is the network's error.
 func (e *Unreachable) Unwrap() error { return e.Err }
+
+// OtherRepository means that the hub serves another installation repo than the one that it was asked about.
+type OtherRepository struct {
+	// Hub is its address, Serves the identity of the repo that it serves, Wanted that of the one it was asked about.
+	Hub, Serves, Wanted string
+}
+
+// Error names the hub.
+func (e *OtherRepository) Error() string {
+	return fmt.Sprintf("the hub at %s serves another repository (%s), not this one (%s)", e.Hub, e.Serves, e.Wanted)
+}
 
 // New is a client of the hub at address (http or https), with token, which may be empty, for a program of that version.
 // Proxies are taken from the environment.
@@ -110,6 +128,29 @@ func (c *Client) endless() *http.Client {
 func (c *Client) As(token string) (other bool) {
 	before := c.token.Swap(&token)
 	return before == nil || *before != token
+}
+
+// Expect has answers refused of a hub that says that it serves another repository than that of this identity. A hub that does not
+// say which it serves, as those of earlier releases, is believed. It comes before the first request; empty expects nothing.
+func (c *Client) Expect(repository string) { c.repository = repository }
+
+// WhenSlow has slow called for each request that gets no answer for SlowAfter. It comes before the first request.
+func (c *Client) WhenSlow(slow func()) { c.slow = slow }
+
+// ask sends one request, and looks who answers.
+func (c *Client) ask(req *http.Request, over *http.Client) (*http.Response, error) {
+	if c.slow != nil {
+		defer time.AfterFunc(SlowAfter, c.slow).Stop()
+	}
+	resp, err := over.Do(req)
+	if err != nil {
+		return nil, c.unreachable(req.Context(), err)
+	}
+	if serves := resp.Header.Get(v1.RepositoryHeader); serves != "" && c.repository != "" && serves != c.repository {
+		_ = resp.Body.Close() // it is not read
+		return nil, &OtherRepository{Hub: c.Address(), Serves: serves, Wanted: c.repository}
+	}
+	return resp, nil
 }
 
 // identify has a request carry the token.
@@ -238,9 +279,9 @@ func (c *Client) read(ctx context.Context, method, target string) ([]byte, error
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.userAgent)
 	c.identify(req)
-	resp, err := c.http.Do(req)
+	resp, err := c.ask(req, c.http)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))

@@ -51,8 +51,8 @@ func (c *Client) Follow(ctx context.Context, f Following, each func(v1.StreamEve
 	})
 }
 
-// again reads a stream with once until ctx ends, the hub refuses it, or whoever takes the events stops. In between it pauses, the
-// longer the more often nothing came. Of what ended a stream, broken is told.
+// again reads a stream with once until ctx ends, the hub refuses it or is another repository's, or whoever takes the events stops.
+// In between it pauses, the longer the more often nothing came. Of what ended a stream, broken is told.
 func again(ctx context.Context, broken func(error), once func() (came bool, err error)) error {
 	pause := minPause
 	for {
@@ -64,7 +64,7 @@ func again(ctx context.Context, broken func(error), once func() (came bool, err 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if errors.As(err, &refused) && refusedFor(refused.Status) {
+		if errors.As(err, new(*OtherRepository)) || errors.As(err, &refused) && refusedFor(refused.Status) {
 			return err
 		}
 		broken(err)

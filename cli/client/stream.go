@@ -43,9 +43,9 @@ func (c *Client) Transport() *http.Transport {
 	return t
 }
 
-// Fingerprint tells clients apart that ask different hubs, or as different people. It does not tell the token.
+// Fingerprint tells clients apart that ask different hubs, or as different people, or about different repositories. It does not tell the token.
 func (c *Client) Fingerprint() string {
-	sum := sha256.Sum256([]byte(c.Address() + "\x00" + *c.token.Load()))
+	sum := sha256.Sum256([]byte(c.Address() + "\x00" + *c.token.Load() + "\x00" + c.repository))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -124,9 +124,9 @@ func (c *Client) send(ctx context.Context, method, target, accept string, body [
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.identify(req)
-	resp, err := over.Do(req)
+	resp, err := c.ask(req, over)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, err
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

@@ -150,7 +150,7 @@ func (f *Factory) finder() *completions.Finder {
 		kubeconfigs = []string{filepath.Join(f.Getenv("HOME"), ".kube", "config")}
 	}
 	finder := &completions.Finder{
-		Near: []completions.Lookup{completions.Machine(filepath.Join(xdg.StateHome, "plural", "local"), kubeconfigs)},
+		Near: []completions.Lookup{completions.Machine(LocalState(), kubeconfigs)},
 		Far:  f.askHub,
 	}
 	if repo, err := workspace.Find(f.WorkDir()); err == nil {
@@ -158,7 +158,7 @@ func (f *Factory) finder() *completions.Finder {
 	}
 	if address, err := f.HubAddress(); err == nil {
 		dir := cmp.Or(f.Getenv("PLURAL_CACHE_DIR"), filepath.Join(xdg.CacheHome, "plural"))
-		finder.Cache = completions.Cache{Dir: filepath.Join(dir, "completions"), Hub: address, Now: f.Now}
+		finder.Cache = completions.Cache{Dir: filepath.Join(dir, "completions"), Hub: address + "\x00" + f.Repository(), Now: f.Now}
 	}
 	return finder
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace"
@@ -41,7 +42,7 @@ func Explain(err error) error {
 		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
 	for _, explain := range []func(error) *ui.Err{
-		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubAway, clusterSays, inaccessible,
+		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubOfOthers, hubAway, clusterSays, inaccessible,
 	} {
 		if told := explain(err); told != nil {
 			return told
@@ -253,6 +254,34 @@ func hubSays(err error) *ui.Err {
 	default:
 		told.Cause, told.Doc = fmt.Sprintf("the hub answered %d", answer.Status), ui.DocHubAnswer
 		told.Fix = cmp.Or(told.Fix, "plural hub status; plural version compares the hub's with this program's")
+	}
+	return told
+}
+
+// hubOfOthers is about a hub that serves another repository. Of fleets on this machine it tells which.
+func hubOfOthers(err error) *ui.Err {
+	var other *client.OtherRepository
+	if !errors.As(err, &other) {
+		return nil
+	}
+	told := &ui.Err{
+		Msg:   fmt.Sprintf("the hub at %s serves another repository", other.Hub),
+		Cause: fmt.Sprintf("it serves the repository %s; this one is %s", other.Serves, other.Wanted),
+		Fix:   "name this repository's hub: spec.hub.url in plural.yaml; plural --hub " + other.Hub + " asks that one all the same",
+		Doc:   ui.DocOtherHub, Err: err,
+	}
+	fleets, err := local.All(LocalState())
+	if err != nil {
+		return told
+	}
+	for _, at := range fleets {
+		switch name, repository := at.Identity(); repository {
+		case "":
+		case other.Serves:
+			told.Cause = fmt.Sprintf("it serves %s, in %s", name, at.Repo)
+		case other.Wanted:
+			told.Fix = "plural up --local " + at.Repo + " brings this fleet back"
+		}
 	}
 	return told
 }

@@ -13,7 +13,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/adrg/xdg"
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/hosts"
@@ -145,7 +148,8 @@ func (f *Factory) HubClient() (*client.Client, error) {
 	return f.HubAt(address, token)
 }
 
-// HubAt asks the hub at address with a token.
+// HubAt asks the hub at address with a token. A hub that the installation repo or the environment names has to be the repo's own;
+// one that --hub names is asked whatever it serves.
 func (f *Factory) HubAt(address, token string) (*client.Client, error) {
 	hub, err := client.New(address, token, f.Version)
 	if err != nil {
@@ -158,7 +162,29 @@ func (f *Factory) HubAt(address, token string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if own, err := f.HubAddress(); err == nil && f.Hub == "" && hosts.Same(own, address) {
+		hub.Expect(f.Repository())
+	}
+	hub.WhenSlow(func() {
+		f.Say("the hub at %s has not answered for %s; waiting for it", hub.Address(), client.SlowAfter)
+	})
 	return hub, nil
+}
+
+// LocalState is where the fleets of this machine keep their data.
+func LocalState() string { return filepath.Join(xdg.StateHome, "plural", "local") }
+
+// Repository is the identity of the installation repo around WorkDir; empty where there is no repo, or it has none.
+func (f *Factory) Repository() string {
+	repo, err := workspace.Find(f.WorkDir())
+	if err != nil {
+		return ""
+	}
+	w, err := Manifest(repo)
+	if err != nil { // who needs it says what is wrong with it
+		return ""
+	}
+	return w.Repository()
 }
 
 // HubCA are the certificates, PEM, that PLURAL_CA_FILE adds to those that the system knows hubs by; nil where it is not set.

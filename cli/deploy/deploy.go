@@ -190,7 +190,7 @@ func OpenFor(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, repo
 		return nil, err
 	}
 	ways := clusters.Ways{
-		Root: repo.Root(), Config: f.ConfigDir(), Local: filepath.Join(xdg.StateHome, "plural", "local"),
+		Root: repo.Root(), Config: f.ConfigDir(), Local: cmdutil.LocalState(),
 		Kubeconfig: c.Kubeconfig, Contexts: c.Contexts,
 	}
 	return deploy.Open(ctx, deploy.Options{

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/cryptocmd"
 	"github.com/pluralsh/plural/cli/ui"
@@ -79,7 +80,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	env, err := o.env()
+	env, err := o.env(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func slug(text string) string {
 }
 
 // env is what there is to examine.
-func (o *options) env() (doctor.Env, error) {
+func (o *options) env(ctx context.Context) (doctor.Env, error) {
 	f := o.f
 	identities := sync.OnceValues(f.Identities().Load) // a passphrase is asked for once
 	env := doctor.Env{
@@ -153,10 +154,14 @@ func (o *options) env() (doctor.Env, error) {
 	if env.HubCA, env.NoHub = f.HubCA(); env.NoHub != nil {
 		return env, nil
 	}
-	if hub, err := f.HubClient(); err == nil {
+	hub, err := f.HubClient()
+	if err == nil {
+		if _, asked := hub.Me(ctx); errors.As(asked, new(*client.OtherRepository)) {
+			err = cmdutil.Explain(asked)
+		}
+	}
+	if env.NoHub = err; err == nil {
 		env.Hub = hub
-	} else {
-		env.NoHub = err
 	}
 	return env, nil
 }
@@ -171,7 +176,7 @@ func (o *options) clusters(env doctor.Env) (map[string]*rest.Config, error) {
 		return map[string]*rest.Config{}, nil
 	}
 	ways := clusters.Ways{
-		Root: env.Repo.Root(), Config: o.f.ConfigDir(), Local: filepath.Join(xdg.StateHome, "plural", "local"), Kubeconfig: o.kubeconfig,
+		Root: env.Repo.Root(), Config: o.f.ConfigDir(), Local: cmdutil.LocalState(), Kubeconfig: o.kubeconfig,
 	}
 	return ways.Reach(names)
 }

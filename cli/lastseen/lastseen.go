@@ -2,7 +2,7 @@
 //
 // It refuses to know how it was seen, and whether any of it is still so: it says when it was.
 //
-// There is one file for each workspace of each hub, that only its owner can read: lines of JSON, compressed. The first line says
+// There is one file for each repository, or each workspace of each hub, that only its owner can read: lines of JSON, compressed. The first line says
 // what it is and how the fleet was as a whole, each further one is a cluster with its services, the last counts them. Save
 // replaces the file as a whole. Load believes a file that it can read to its end, and no other.
 package lastseen
@@ -106,14 +106,19 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // Store is where it is kept.
 type Store struct{ dir, name string }
 
-// New is the store for one workspace of one hub. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means
+// New is the store for one workspace of one hub or, where the repository has an identity, for that: whichever address its hub has
+// then, and whichever other fleet may have had that address, its fleet is its own. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means
 // where the system keeps programs' state.
-func New(config, hub, workspace string) *Store {
+func New(config, hub, workspace, repository string) *Store {
 	dir := filepath.Join(xdg.StateHome, "plural", "seen")
 	if config != "" {
 		dir = filepath.Join(config, "seen")
 	}
-	sum := sha256.Sum256([]byte(strings.TrimRight(hub, "/") + "\x00" + workspace))
+	of := strings.TrimRight(hub, "/") + "\x00" + workspace
+	if repository != "" {
+		of = repository
+	}
+	sum := sha256.Sum256([]byte(of))
 	return &Store{dir, hex.EncodeToString(sum[:16]) + ".gz"}
 }
 

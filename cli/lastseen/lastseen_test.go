@@ -47,22 +47,22 @@ func save(t testing.TB, s *Store, seen *Seen) {
 
 func TestWhatWasSavedIsLoaded(t *testing.T) {
 	dir := t.TempDir()
-	s := New(dir, "https://hub.example.com/", "demo")
+	s := New(dir, "https://hub.example.com/", "demo", "")
 	if seen, err := s.Load(); seen != nil || err != nil {
 		t.Fatalf("nothing was seen, and got %v, %v", seen, err)
 	}
 	save(t, s, sample())
-	got, err := New(dir, "https://hub.example.com", "demo").Load()
+	got, err := New(dir, "https://hub.example.com", "demo", "").Load()
 	if diff := cmp.Diff(sample(), got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if other, err := New(dir, "https://hub.example.com", "prod").Load(); other != nil || err != nil {
+	if other, err := New(dir, "https://hub.example.com", "prod", "").Load(); other != nil || err != nil {
 		t.Errorf("another workspace has %v, %v", other, err)
 	}
 }
 
 func TestOnlyItsOwnerCanReadIt(t *testing.T) {
-	s := New(filepath.Join(t.TempDir(), "config"), "hub", "demo")
+	s := New(filepath.Join(t.TempDir(), "config"), "hub", "demo", "")
 	save(t, s, sample())
 	for path, want := range map[string]os.FileMode{s.Path(): 0o600, filepath.Dir(s.Path()): 0o700 | os.ModeDir} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
@@ -91,7 +91,7 @@ func TestDamagedFileIsToldAndReplaced(t *testing.T) {
 		"services disorder":  line(head, `{"name":"b","rows":[{"s":"b"},{"s":"a"}]}`, `{"end":1}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(t.TempDir(), "hub", "")
+			s := New(t.TempDir(), "hub", "", "")
 			save(t, s, sample())
 			if err := os.WriteFile(s.Path(), content, 0o600); err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func BenchmarkSave(b *testing.B) {
-	s, seen := New(b.TempDir(), "hub", ""), &Seen{Head: Head{At: at}}
+	s, seen := New(b.TempDir(), "hub", "", ""), &Seen{Head: Head{At: at}}
 	for i := range 10_000 {
 		c := Cluster{Cluster: v1.Cluster{Name: fmt.Sprintf("edge-%05d", i), Phase: v1.Healthy, LastReport: &at}}
 		for j := range 10 {
@@ -172,4 +172,19 @@ func BenchmarkSave(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Two fleets of one name took turns at one port, and what was seen of one stood in the place of what was seen of the other.
+func TestARepositoryHasItsOwnWhicheverAddressItsHubHas(t *testing.T) {
+	dir := t.TempDir()
+	ours := New(dir, "http://127.0.0.1:8080", "demo", "ours")
+	if err := ours.Save(Head{Summary: &v1.Summary{Held: 1}}, slices.Values([]Cluster(nil))); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(dir, "http://127.0.0.1:8080", "demo", "theirs").Save(Head{}, slices.Values([]Cluster(nil))); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := New(dir, "http://127.0.0.1:9000", "demo", "ours").Load(); err != nil || seen == nil || seen.Summary == nil || seen.Summary.Held != 1 {
+		t.Errorf("%+v, %v", seen, err)
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/cli/local"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/clusters"
 )
@@ -40,7 +40,7 @@ func (o *Options) Check() error {
 // Reach finds those of the named clusters that can be reached, for the installation repo at root. That none can is an error.
 func (o *Options) Reach(root string, names []string) (map[string]*rest.Config, error) {
 	found, err := clusters.Ways{
-		Root: root, Config: o.Config, Local: local.StateDir(), Kubeconfig: o.kubeconfig, Contexts: o.contexts,
+		Root: root, Config: o.Config, Local: cmdutil.LocalState(), Kubeconfig: o.kubeconfig, Contexts: o.contexts,
 	}.Reach(names)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ with that many nodes. It lives on in the background until plural local delete.`,
 }
 
 func create(ctx context.Context, f *cmdutil.Factory, name string, nodes int, dryRun bool) error {
-	at, err := installer.Alone(name, StateDir())
+	at, err := installer.Alone(name, cmdutil.LocalState())
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func remove(ctx context.Context, f *cmdutil.Factory, names []string, dryRun bool
 
 // alone is the place of a cluster that belongs to no fleet, and whether it is there.
 func alone(name string) (at installer.Fleet, ok bool, err error) {
-	if at, err = installer.Alone(name, StateDir()); err != nil {
+	if at, err = installer.Alone(name, cmdutil.LocalState()); err != nil {
 		return at, false, err
 	}
 	_, err = os.Stat(at.Dir)

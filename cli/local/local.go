@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/adrg/xdg"
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -24,9 +23,6 @@ import (
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
 )
-
-// StateDir is where local fleets keep their data.
-func StateDir() string { return filepath.Join(xdg.StateHome, "plural", "local") }
 
 // NewCmdLocal is `plural local`.
 func NewCmdLocal(f *cmdutil.Factory) *cobra.Command {
@@ -40,7 +36,7 @@ func NewCmdLocal(f *cmdutil.Factory) *cobra.Command {
 
 // Existing is the local fleet of the installation repo in dir.
 func Existing(dir string) (installer.Fleet, error) {
-	at, err := installer.At(dir, StateDir())
+	at, err := installer.At(dir, cmdutil.LocalState())
 	if err != nil {
 		return at, err
 	}
@@ -57,7 +53,7 @@ func current(f *cmdutil.Factory) (installer.Fleet, error) {
 	if repo, err := f.Repo(); err == nil {
 		return Existing(repo.Root())
 	}
-	all, err := installer.All(StateDir())
+	all, err := installer.All(cmdutil.LocalState())
 	if err != nil {
 		return installer.Fleet{}, err
 	}
@@ -148,11 +144,11 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural local list", "plural local list -o json"),
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			fleets, err := installer.All(StateDir())
+			fleets, err := installer.All(cmdutil.LocalState())
 			if err != nil {
 				return err
 			}
-			alone, err := installer.AllAlone(StateDir())
+			alone, err := installer.AllAlone(cmdutil.LocalState())
 			if err != nil {
 				return err
 			}

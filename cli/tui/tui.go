@@ -238,13 +238,16 @@ func (o *options) seen(repo *workspace.Repo) *lastseen.Store {
 	if err != nil {
 		return nil
 	}
-	name := ""
+	name, repository := "", ""
 	if repo != nil {
 		if w, err := cmdutil.Manifest(repo); err == nil {
 			name = w.Metadata.Name
+			if o.factory.Hub == "" { // which may name another's hub
+				repository = w.Repository()
+			}
 		}
 	}
-	return lastseen.New(o.factory.Getenv("PLURAL_CONFIG_DIR"), address, name)
+	return lastseen.New(o.factory.Getenv("PLURAL_CONFIG_DIR"), address, name, repository)
 }
 
 // unicode says whether the terminal shows more than ASCII, as far as the environment knows.

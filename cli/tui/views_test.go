@@ -103,7 +103,7 @@ func TestEveryViewIsDrawnAtEverySize(t *testing.T) {
 	t.Cleanup(xdg.Reload)
 	repo, commit := clone(t)
 	dir := t.TempDir()
-	seen := lastseen.New(dir, "http://hub.example.com", "acme")
+	seen := lastseen.New(dir, "http://hub.example.com", "acme", "")
 	remembered(t, seen, repo, commit)
 	for _, v := range allViews() {
 		t.Run(v.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestEveryViewIsDrawnAtEverySize(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					h := newHub(t, committed(commit))
-					p := &place{t: t, now: clock(), hub: h, repo: repo, seen: seen, none: lastseen.New(dir, "http://nowhere.example.com", "acme")}
+					p := &place{t: t, now: clock(), hub: h, repo: repo, seen: seen, none: lastseen.New(dir, "http://nowhere.example.com", "acme", "")}
 					find := v.find
 					if find == nil {
 						find = atHub

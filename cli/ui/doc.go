@@ -36,6 +36,7 @@ const (
 	DocNoHub          Doc = "no-hub"
 	DocHubUnreachable Doc = "hub-unreachable"
 	DocHubAnswer      Doc = "hub-answer"
+	DocOtherHub       Doc = "another-repositorys-hub"
 	DocLogin          Doc = "not-logged-in"
 	DocUnboundToken   Doc = "unbound-token"
 	DocForbidden      Doc = "not-allowed"

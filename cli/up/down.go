@@ -48,9 +48,6 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir = dirOf(f, args)
-			if repo, err := f.Repo(); err == nil && len(args) == 0 {
-				o.dir = repo.Root()
-			}
 			return o.run(cmd.Context())
 		},
 	}

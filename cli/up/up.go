@@ -2,10 +2,12 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -41,7 +43,8 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		Use:     "up {--local | --context CONTEXT} [DIR]",
 		Short:   "Bring up a fleet, here or on a cluster that is there",
 		GroupID: cmdutil.GroupStart,
-		Long: "Bring up a fleet, with its installation repo in DIR (default ./fleet). Run it again to go on where it was interrupted.\n\n" +
+		Long: "Bring up a fleet, with its installation repo in DIR (default: the one around the working directory, else ./fleet). Run it\n" +
+			"again to go on where it was interrupted, or to bring a fleet back that is down.\n\n" +
 			"With --local everything is on this machine: a hub, a management cluster, two more. The clusters are real Kubernetes API\n" +
 			"servers with simulated nodes: no containers run.\n\n" +
 			"With --context the hub and an agent are installed on the cluster of that context: the repo is made and pushed to where\n" +
@@ -53,6 +56,9 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir, o.chosen = dirOf(f, args), cmd.Flags().Changed("clusters")
+			if err := outside(o.dir); err != nil {
+				return err
+			}
 			if runF != nil {
 				return runF(o)
 			}
@@ -85,19 +91,46 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 	flags.StringVar(&e.answers, "answers", "",
 		"with --context: answers to packages' questions from this YAML `FILE`, PACKAGE.NAME: VALUE; - is stdin")
 	cmd.MarkFlagsMutuallyExclusive("local", "context")
-	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use")
+	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use, or another local fleet's")
 	return cmd
 }
 
-// dirOf is the folder that is meant: the argument, -C, or ./fleet.
+// dirOf is the folder that is meant: the argument, the installation repo around the working directory, -C, or ./fleet.
 func dirOf(f *cmdutil.Factory, args []string) string {
-	switch {
-	case len(args) > 0:
+	if len(args) > 0 {
 		return args[0]
-	case f.Dir != "":
-		return f.Dir
 	}
-	return "fleet"
+	if repo, err := workspace.Find(f.WorkDir()); err == nil {
+		return repo.Root()
+	}
+	return cmp.Or(f.Dir, "fleet")
+}
+
+// outside refuses a folder within an installation repo: its fleet would look like that of the repo around it.
+func outside(dir string) error {
+	at, err := installer.At(dir, cmdutil.LocalState())
+	if err != nil {
+		return err
+	}
+	around := at.Repo
+	for around != filepath.Dir(around) {
+		if _, err := os.Stat(around); err == nil {
+			break
+		}
+		around = filepath.Dir(around)
+	}
+	repo, err := workspace.Find(around)
+	if errors.Is(err, workspace.ErrNotFound) || err == nil && repo.Root() == at.Repo {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &ui.Err{
+		Msg: fmt.Sprintf("%s lies inside the installation repo %s", at.Repo, repo.Root()),
+		Fix: "plural up --local " + repo.Root() + " brings that repo's fleet back; for another fleet name a folder outside of it",
+		Doc: ui.DocLocal,
+	}
 }
 
 func run(ctx context.Context, o *options) error {
@@ -119,7 +152,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	at, err := installer.At(o.dir, local.StateDir())
+	at, err := installer.At(o.dir, cmdutil.LocalState())
 	if err != nil {
 		return err
 	}

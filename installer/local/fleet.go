@@ -68,6 +68,16 @@ func All(stateDir string) ([]Fleet, error) {
 	return fleets, nil
 }
 
+// Identity is the workspace's name with the repository's identity, as the installation repo has them now; empty where it is gone, or
+// says neither.
+func (f Fleet) Identity() (name, repository string) {
+	w, err := f.manifest()
+	if err != nil || w == nil {
+		return "", ""
+	}
+	return w.Metadata.Name, w.Repository()
+}
+
 // record is what a local fleet remembers of itself.
 type record struct {
 	Repo string `json:"repo"`

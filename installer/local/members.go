@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (b *bringUp) registerAll(ctx context.Context) (registered []string, err err
 		}
 		registered = append(registered, cluster)
 	}
-	if err := b.manage(files); err != nil {
+	if err := b.complete(files); err != nil {
 		return nil, err
 	}
 	if len(files) > 0 {
@@ -105,24 +106,33 @@ func (b *bringUp) registerAll(ctx context.Context) (registered []string, err err
 	return registered, err
 }
 
-// manage has the repo name the management cluster, where it names none: packages run there unless they say otherwise.
-func (b *bringUp) manage(files map[string][]byte) error {
-	root, err := os.OpenRoot(b.Repo)
-	if err != nil {
-		return fmt.Errorf("open installation repo: %w", err)
-	}
-	defer root.Close()
-	w, err := fleet.LoadWorkspace(root.FS())
-	if err != nil || w.Spec.Management != "" {
+// complete has the repo name what it does not: the management cluster, on which packages run unless they say otherwise, and its own
+// identity.
+func (b *bringUp) complete(files map[string][]byte) error {
+	w, err := b.manifest()
+	if err != nil || w == nil {
 		return err
 	}
-	text, err := root.ReadFile(workspace.Manifest)
+	before, err := os.ReadFile(filepath.Join(b.Repo, workspace.Manifest))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", workspace.Manifest, err)
 	}
-	files[workspace.Manifest], err = values.Set(workspace.Manifest, text, "spec.management", []byte(b.Options.Clusters[0]),
-		values.String)
-	return err
+	text := before
+	for _, field := range []struct{ has, key, value string }{
+		{w.Spec.Management, "spec.management", b.Options.Clusters[0]},
+		{w.Metadata.Annotations[fleet.RepositoryAnnotation], `metadata.annotations.plural\.sh/repository`, workspace.NewRepository()},
+	} {
+		if field.has != "" {
+			continue
+		}
+		if text, err = values.Set(workspace.Manifest, text, field.key, []byte(field.value), values.String); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(before, text) {
+		files[workspace.Manifest] = text
+	}
+	return nil
 }
 
 // isRegistered says whether the cluster knows its keys and this hub, and the repo knows the cluster. Otherwise the

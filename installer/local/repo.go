@@ -46,14 +46,35 @@ func (b *bringUp) choose(known record) error {
 		b.hubURL = known.Hub // its own port is in use
 		return nil
 	}
-	port, err = freePort(port)
-	b.hubURL = "http://127.0.0.1:" + strconv.Itoa(port)
-	return err
+	if w == nil && b.isOthers(port) {
+		port = 0
+	}
+	taken := port
+	if port, err = freePort(port); err != nil {
+		return err
+	}
+	if b.hubURL = "http://127.0.0.1:" + strconv.Itoa(port); w != nil && port != taken && taken != 0 {
+		b.moved = fmt.Sprintf("; port %d was taken", taken)
+	}
+	return nil
+}
+
+// isOthers says whether a port is that of another fleet's hub, which may be down just now.
+func (b *bringUp) isOthers(port int) bool {
+	fleets, err := All(filepath.Dir(b.Dir))
+	return err == nil && slices.ContainsFunc(fleets, func(other Fleet) bool {
+		w, err := other.manifest()
+		if err != nil || w == nil || other.Dir == b.Dir {
+			return false
+		}
+		its, err := localPort(w.Spec.Hub.URL, 0)
+		return err == nil && its == port
+	})
 }
 
 // manifest is what plural.yaml says, nil when there is none. What is wrong with other files is for the hub to say.
-func (b *bringUp) manifest() (*fleet.Workspace, error) {
-	root, err := os.OpenRoot(b.Repo)
+func (f Fleet) manifest() (*fleet.Workspace, error) {
+	root, err := os.OpenRoot(f.Repo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -79,6 +79,7 @@ type bringUp struct {
 	branch string
 	origin string
 	token  string
+	moved  string // says, when the hub moved to another port, why
 	head   string // the commit that the fleet has to converge on
 }
 
@@ -310,7 +311,7 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 	if b.Options.Token != nil {
 		err = b.Options.Token(b.hubURL, b.token)
 	}
-	return b.hubURL, err
+	return b.hubURL + b.moved, err
 }
 
 // renewToken writes another token for the hub where the one that is there expires soon, or never. A hub that runs is stopped before:

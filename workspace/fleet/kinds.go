@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"strings"
+
 	"github.com/pluralsh/plural/workspace/strict"
 )
 
@@ -42,6 +44,19 @@ type Workspace struct {
 	Position Position      `yaml:"-" json:"-"`
 	// Fields gives the line and column of fields by dotted path.
 	Fields map[string]Position `yaml:"-" json:"-"`
+}
+
+// RepositoryAnnotation of plural.yaml is the installation repo's identity, by which a hub and a clone tell that they are of one
+// repository. It is made at random with the repo, and proves nothing. An annotation, since older programs refuse unknown fields.
+const RepositoryAnnotation = "plural.sh/repository"
+
+// Repository is the repo's identity; empty where it has none, or one that no program made.
+func (w *Workspace) Repository() string {
+	id := w.Metadata.Annotations[RepositoryAnnotation]
+	if len(id) < 16 || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return ""
+	}
+	return id
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.

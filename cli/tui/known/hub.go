@@ -128,7 +128,7 @@ func (h *hub) insist(ctx context.Context, tell bool, ask func() error) error {
 // refused says that a hub understood, and will say the same again.
 func refused(err error) bool {
 	var answer *client.Error
-	return errors.As(err, &answer) && answer.Status/100 == 4 &&
+	return errors.As(err, new(*client.OtherRepository)) || errors.As(err, &answer) && answer.Status/100 == 4 &&
 		answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusRequestTimeout
 }
 

@@ -88,7 +88,7 @@ func (c *console) told() map[string]string {
 }
 
 func TestWithoutAHubTheRepoIsShownWithWhatWasSeenLast(t *testing.T) {
-	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo")
+	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo", "")
 	offline := Options{Now: time.Now}
 	c := watch(t, FromRepo(find(t, dir), store, offline))
 	c.until("all is read", func() bool { return c.Upgrades.Whole() })
@@ -164,7 +164,7 @@ func keyOf(t *testing.T, dir string) string {
 }
 
 func TestRepoWithMistakesTellsThemAndShowsWhatWasSeen(t *testing.T) {
-	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo")
+	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo", "")
 	write(t, dir, "services/web.yaml", "kind: [")
 	seen := lastseen.Cluster{Cluster: v1.Cluster{Name: "a"}, Rows: []lastseen.Row{{Service: "web", Phase: v1.Degraded}}}
 	if err := store.Save(lastseen.Head{At: start}, func(yield func(lastseen.Cluster) bool) { yield(seen) }); err != nil {
@@ -178,7 +178,7 @@ func TestRepoWithMistakesTellsThemAndShowsWhatWasSeen(t *testing.T) {
 }
 
 func TestDamagedMemoryIsToldAndTheRepoShown(t *testing.T) {
-	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo")
+	dir, store := clone(t), lastseen.New(t.TempDir(), "hub", "demo", "")
 	if err := store.Save(lastseen.Head{At: start}, func(func(lastseen.Cluster) bool) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestHubThatRefusesLeavesTheRepoOnTheScreen(t *testing.T) {
 
 func TestWhatIsLiveIsRememberedForWhenItIsNot(t *testing.T) {
 	now := start
-	f, store := New(func() time.Time { return now }), lastseen.New(t.TempDir(), "hub", "demo")
+	f, store := New(func() time.Time { return now }), lastseen.New(t.TempDir(), "hub", "demo", "")
 	if f.Remember(store) != nil {
 		t.Error("nothing is known, and would be written")
 	}
@@ -282,7 +282,7 @@ func TestWhatIsLiveIsRememberedForWhenItIsNot(t *testing.T) {
 
 func TestAHubThatWentAwayIsRememberedAsOfThen(t *testing.T) {
 	now := start
-	f, store := New(func() time.Time { return now }), lastseen.New(t.TempDir(), "hub", "demo")
+	f, store := New(func() time.Time { return now }), lastseen.New(t.TempDir(), "hub", "demo", "")
 	f.Apply(Batch{
 		State: &State{Link: Live}, Marks: marks(Mark{Begin: true}),
 		Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "a", Phase: v1.Healthy}}},

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+)
+
+// Two fleets on one machine: the one that is down lost its hub's port to the other, whose rows were shown as its own.
+func TestAnAnswerOfAnotherRepositorysHubIsRefusedWhateverItSays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		serves, wanted string
+		status         int
+		refused        bool
+	}{
+		"another's":                         {serves: "theirs", wanted: "ours", status: http.StatusOK, refused: true},
+		"another's refusal":                 {serves: "theirs", wanted: "ours", status: http.StatusUnauthorized, refused: true},
+		"another's that is out of order":    {serves: "theirs", wanted: "ours", status: http.StatusBadGateway, refused: true},
+		"the repository's own":              {serves: "ours", wanted: "ours", status: http.StatusOK},
+		"one that does not say":             {wanted: "ours", status: http.StatusOK},
+		"one of which nothing is expected":  {serves: "theirs", status: http.StatusOK},
+		"a refusal by the repository's own": {serves: "ours", wanted: "ours", status: http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, "", func(w http.ResponseWriter, _ *http.Request) {
+				if tt.serves != "" {
+					w.Header().Set(v1.RepositoryHeader, tt.serves)
+				}
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(`{}`))
+			})
+			c.Expect(tt.wanted)
+			_, listed := c.Status(t.Context())
+			_, posted := c.SyncService(t.Context(), "web", nil)
+			errs := map[string]error{"a list": listed, "an action": posted}
+			if tt.refused { // otherwise the stream is followed for ever
+				errs["a stream"] = c.Follow(t.Context(), Following{}, func(v1.StreamEvent) error { return nil })
+			}
+			for what, err := range errs {
+				var other *OtherRepository
+				if errors.As(err, &other) != tt.refused {
+					t.Errorf("%s: %v", what, err)
+				} else if tt.refused && (other.Serves != "theirs" || other.Wanted != "ours" || other.Hub != c.Address()) {
+					t.Errorf("%s names %+v", what, other)
+				}
+			}
+		})
+	}
+}
