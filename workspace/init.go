@@ -52,9 +52,10 @@ type Result struct {
 // NewRepository is a fresh identity of a repo.
 func NewRepository() string { return strings.ToLower(rand.Text()) }
 
-// repositoryAt is the identity that the repo at root has; empty where it has none. A run of Init that was killed leaves one.
-func repositoryAt(root string) string {
-	text, err := os.ReadFile(filepath.Join(root, Manifest))
+// repositoryAt is the identity that the manifest in a folder names; empty for none. It has one before the first commit: a run of Init
+// may have been killed.
+func repositoryAt(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, Manifest))
 	if err != nil {
 		return ""
 	}
@@ -128,7 +129,7 @@ func (o Options) check() error {
 func (o Options) values(root string) map[string]string {
 	return map[string]string{
 		"name": o.Name, "hubURL": o.HubURL, "repoURL": o.RepoURL, "management": o.Management, "branch": o.Branch,
-		"repository": cmp.Or(repositoryAt(root), NewRepository()),
+		"repository": cmp.Or(repositoryAt(filepath.Join(root, Scaffold)), repositoryAt(root), NewRepository()),
 	}
 }
 

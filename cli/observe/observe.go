@@ -3,14 +3,17 @@
 // It refuses to know what the commit changes and how it was made: it is told by name what has to be well, or gone.
 //
 // The hub is told that there is something to look at, and then asked again and again: first which commit it serves, then how what
-// was named is at that commit. Each change of what is seen is one line on stderr. What is refused or fails ends the wait at once;
-// what waits for a person, and what is not there when the time is over, ends it with ui.ExitPending.
+// was named is at that commit. Each change of what is seen is one line on stderr and, once it takes long, so is each change of what
+// is waited for, with the reason that the hub knows. What is refused, fails, or cannot be fetched ends the wait at once; what waits
+// for a person, and what is not there when the time is over, ends it with ui.ExitPending.
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -26,6 +29,11 @@ const (
 	Timeout = 2 * time.Minute
 	// askAfter is how many looks it takes until a hub is asked whether it has come past the commit already.
 	askAfter = 6
+	// nameAfter is when a person is told what is waited for.
+	nameAfter = 5 * time.Second
+	// fetching is how long a source that could not be fetched may take to be tried again, before nobody waits for it any more: a
+	// person who waits is told before nameAfter.
+	fetching = 4 * time.Second
 	// SecondLook is how long what is ill may take to be tried once more, before it counts as what came of a change.
 	SecondLook = 5 * time.Second
 )
@@ -54,7 +62,7 @@ var errUnsettled = errors.New("it was not observed in time")
 // error is a *ui.Err, with ExitPending when the time was over before.
 func Commit(ctx context.Context, f *cmdutil.Factory, hub Hub, commit string, about About) error {
 	_ = hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
-	w := &wait{f: f, hub: hub, commit: commit, about: about, told: map[string]string{}}
+	w := &wait{f: f, hub: hub, commit: commit, about: about, told: map[string]string{}, since: f.Now()}
 	return Until(ctx, f, w.look, w.pending)
 }
 
@@ -65,7 +73,8 @@ type wait struct {
 	commit string
 	about  About
 
-	// served says that the hub has been seen to serve it, since when what is not good may be what came of it.
+	// served says that the hub has been seen to serve it; since is when that was, or else when the wait began. What is not good
+	// may be what came of it only when it has stayed so for a while.
 	served bool
 	since  time.Time
 	// head is the newest commit that the hub was seen to have, after so many looks; ask says that ours may be among those before.
@@ -74,8 +83,9 @@ type wait struct {
 	ask   bool
 	// told is what was said last of each subject.
 	told map[string]string
-	// last is how everything was when it was looked at last.
-	last []outcome
+	// last is how everything was when it was looked at last, and status what the hub said of itself before it served the commit.
+	last   []outcome
+	status *v1.Status
 }
 
 // look is one look. It says what has changed since the one before.
@@ -133,11 +143,18 @@ func (w *wait) serves(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	w.status = status
 	if err := Refused(status, w.commit); err != nil {
 		return false, err
 	}
 	if status.Commit.ID == w.commit {
 		return true, nil
+	}
+	if fault := unfetched(status, "."); fault != "" && status.Head.ID != w.commit && w.f.Now().Sub(w.since) >= fetching {
+		return false, &ui.Err{
+			Msg:   fmt.Sprintf("the change is pushed as %s, and the hub cannot fetch the installation repo", cmdutil.ShortCommit(w.commit)),
+			Cause: fault, Fix: "mend that, then: plural source sync . && plural status --wait", Doc: ui.DocNotConverged,
+		}
 	}
 	w.looks++
 	if status.Head.ID != w.head { // somebody else may have pushed on top of it before the hub looked
@@ -149,6 +166,16 @@ func (w *wait) serves(ctx context.Context) (bool, error) {
 	}
 	w.ask = false
 	return w.contained(ctx, status)
+}
+
+// unfetched is why a source could not be fetched when that was tried last; empty where it could, or where nobody tried yet.
+func unfetched(status *v1.Status, source string) string {
+	for i := range status.Sources {
+		if status.Sources[i].Name == source {
+			return status.Sources[i].Error
+		}
+	}
+	return ""
 }
 
 // contained says whether what the hub serves has come out of the commit.
@@ -201,7 +228,7 @@ func (w *wait) problems(all bool) []ui.Problem {
 	for _, o := range w.last {
 		list = append(list, o.problems...)
 		if all && len(o.problems) == 0 && o.verdict == underWay {
-			list = append(list, ui.Problem{Where: o.subject, Message: o.told})
+			list = append(list, ui.Problem{Where: o.subject, Message: cmp.Or(o.why, o.told)})
 		}
 	}
 	return list
@@ -228,14 +255,23 @@ func (w *wait) pending() error {
 		Fix: "plural status; the change is pushed, and needs nobody to wait for it", Code: ui.ExitPending, Problems: w.problems(true), Doc: ui.DocNotConverged,
 	}
 	told.Msg = fmt.Sprintf("the change is pushed as %s, and the hub does not serve it after %s", cmdutil.ShortCommit(w.commit), Timeout)
-	if w.served {
+	switch {
+	case w.served:
 		told.Msg = fmt.Sprintf("%s is served, and still under way after %s", cmdutil.ShortCommit(w.commit), Timeout)
+	case w.status != nil:
+		told.Cause = fmt.Sprintf("the hub to serve %s: it serves %s", cmdutil.ShortCommit(w.commit), cmdutil.OrDash(cmdutil.ShortCommit(w.status.Commit.ID)))
+		if w.status.Head.ID == w.commit {
+			told.Cause += ", and has seen the commit"
+		} else if fault := unfetched(w.status, "."); fault != "" {
+			told.Cause += ", and cannot fetch the installation repo: " + fault
+		}
 	}
 	return told
 }
 
 // Until looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for.
-// When the time is over that is taken where --timeout says nothing, the error is what pending says.
+// When the time is over that is taken where --timeout says nothing, the error is what pending says, and once the wait takes long a
+// person is told each time that this changes.
 func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (done bool, err error), pending func() error) error {
 	if f.Timeout == 0 {
 		var cancel context.CancelFunc
@@ -244,6 +280,7 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 	}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
+	begun, named := f.Now(), ""
 	for {
 		done, err := look(ctx)
 		var away *client.Unreachable
@@ -255,12 +292,37 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 		case err == nil && done:
 			return nil
 		}
+		if text := waiting(pending()); f.Now().Sub(begun) >= nameAfter && text != named {
+			named = text
+			f.Say("%s", ui.Clean(text))
+		}
 		select {
 		case <-ctx.Done():
 			return ended(ctx, pending)
 		case <-ticker.C:
 		}
 	}
+}
+
+// waiting says in one line what is pending; empty where that is not known.
+func waiting(pending error) string {
+	const most = 3
+	var told *ui.Err
+	if !errors.As(pending, &told) || told.Cause == "" && len(told.Problems) == 0 {
+		return ""
+	}
+	var parts []string
+	if told.Cause != "" {
+		parts = append(parts, told.Cause)
+	}
+	for _, p := range told.Problems[:min(most, len(told.Problems))] {
+		parts = append(parts, strings.TrimPrefix(p.Where+": "+p.Message, ": "))
+	}
+	text := "waiting for " + strings.Join(parts, "; ")
+	if rest := len(told.Problems) - most; rest > 0 {
+		text += fmt.Sprintf("; and %d more", rest)
+	}
+	return text
 }
 
 // ended is why a wait ended before it was over. Where --timeout did it, what is pending goes with the reason.

@@ -254,3 +254,77 @@ func TestWhatIsPendingGoesWithAPersonsTimeLimit(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// sourced is a hub's status with a source that it cannot fetch.
+func sourced(s v1.Status, name, fault string) v1.Status {
+	s.Sources = []v1.Source{{Name: name, Error: fault}}
+	return s
+}
+
+// People waited two minutes for what the hub knew at once.
+func TestASourceThatCannotBeFetchedEndsAWaitWithinFiveSeconds(t *testing.T) {
+	held := on("a", v1.Held)
+	held.Message = "source charts has not been fetched"
+	service := web(held)
+	service.Source = "charts"
+	for name, tt := range map[string]struct {
+		answers hub
+		says    string
+	}{
+		"the installation repo": {hub{"status": {sourced(status("old", "old"), ".", "connection refused")}}, "cannot fetch the installation repo"},
+		"a service's source": {
+			hub{"status": {sourced(status(ours, ours), "charts", "connection refused")}, "services/web": {service}},
+			"web waits for its source charts, which cannot be fetched",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			var took time.Duration
+			synctest.Test(t, func(t *testing.T) {
+				f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}, Now: time.Now}
+				begun := time.Now()
+				err = observe.Commit(t.Context(), f, tt.answers, ours, observe.About{Services: []string{"web"}})
+				took = time.Since(begun)
+			})
+			var told *ui.Err
+			if !errors.As(err, &told) || ui.CodeOf(err) != ui.ExitFailed || !strings.Contains(told.Msg, tt.says) || told.Cause != "connection refused" {
+				t.Errorf("%d: %v", ui.CodeOf(err), err)
+			}
+			if took > 5*time.Second {
+				t.Errorf("after %s", took)
+			}
+		})
+	}
+}
+
+func TestALongWaitNamesWhatItWaitsForAndWhy(t *testing.T) {
+	under := on("a", v1.Progressing)
+	under.Message = "1 of 2 pods are ready"
+	resting := on("b", v1.Held)
+	resting.Suspended = true
+	long := make([]any, 0, 20) // of half a second each
+	for range 19 {
+		long = append(long, web(under, resting))
+	}
+	long = append(long, web(on("a", v1.Healthy), resting))
+	told, err := wait(t, hub{"status": {status(ours, ours)}, "services/web": long}, observe.About{Services: []string{"web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"waiting for web: 0/2 of 2 deployments well, 1 suspended; under way: a (progressing: 1 of 2 pods are ready)\n",
+		"web 1/2 of 2 deployments well, 1 suspended\n",
+	} {
+		if strings.Count(told, want) != 1 {
+			t.Errorf("no %q once in:\n%s", want, told)
+		}
+	}
+	told, _ = wait(t, hub{"status": {status("0123456789", "0123456789")}}, observe.About{})
+	if want := "waiting for the hub to serve 1111111: it serves 0123456\n"; !strings.Contains(told, want) {
+		t.Errorf("no %q in:\n%s", want, told)
+	}
+	told, _ = wait(t, hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Progressing)), web(on("a", v1.Healthy))}}, observe.About{Services: []string{"web"}})
+	if strings.Contains(told, "waiting for") {
+		t.Errorf("a short wait is explained:\n%s", told)
+	}
+}

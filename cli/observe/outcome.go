@@ -30,9 +30,9 @@ const (
 type outcome struct {
 	subject string
 	verdict verdict
-	// told is the line that says so; problems are what is not well.
-	told     string
-	problems []ui.Problem
+	// told is the line that says so, why the same with the reasons that the hub knows; problems are what is not well.
+	told, why string
+	problems  []ui.Problem
 }
 
 // service is how a service is.
@@ -51,8 +51,35 @@ func (w *wait) service(ctx context.Context, name string) (outcome, error) {
 			o.verdict, o.told = well, "is gone"
 		}
 	}
+	if err := w.unfetched(ctx, s); err != nil {
+		return o, err
+	}
 	return w.rows(o, s.Deployments, func(d *v1.Deployment) string { return d.Cluster }), nil
 }
+
+// unfetched is the error about a service that is held for its source, which cannot be fetched. A source that nobody could have fetched
+// yet is waited for.
+func (w *wait) unfetched(ctx context.Context, s *v1.Service) error {
+	if w.about.Gone || w.f.Now().Sub(w.since) < fetching || !slices.ContainsFunc(s.Deployments, func(d v1.Deployment) bool { return heldByHub(&d) }) {
+		return nil
+	}
+	status, err := w.hub.Status(ctx)
+	if err != nil {
+		return err
+	}
+	fault := unfetched(status, s.Source)
+	if fault == "" {
+		return nil
+	}
+	return &ui.Err{
+		Msg:   fmt.Sprintf("%s is served, and %s waits for its source %s, which cannot be fetched", cmdutil.ShortCommit(w.commit), s.Name, s.Source),
+		Cause: fault, Fix: "mend that, then: plural source sync " + s.Source + "; to take the change back: plural undo " + cmdutil.ShortCommit(w.commit),
+		Doc: ui.DocUnhealthy,
+	}
+}
+
+// heldByHub says that it is the hub that has nothing good to offer, and no person who has to agree to something.
+func heldByHub(d *v1.Deployment) bool { return d.Phase == v1.Held && d.Held == nil && !d.Suspended }
 
 // cluster is how a cluster is, with what is meant for it.
 func (w *wait) cluster(ctx context.Context, name string) (outcome, error) {
@@ -100,17 +127,20 @@ func absent(err error) bool {
 
 // rows judges services on clusters, each of which is told by one of the two names.
 func (w *wait) rows(o outcome, list []v1.Deployment, name func(*v1.Deployment) string) outcome {
-	worst, ready, silent := well, 0, 0
+	worst, ready, silent, suspended := well, 0, 0, 0
 	for i := range list {
 		d := &list[i]
 		v := w.row(d)
-		if v == well && d.Phase == v1.Stale {
+		switch {
+		case v == well && d.Phase == v1.Stale:
 			silent++
-		} else if v == well {
+		case v == well && d.Phase == v1.Held:
+			suspended++
+		case v == well:
 			ready++
 		}
 		if v == blocked || v == ill {
-			o.problems = append(o.problems, ui.Problem{Where: name(d), Message: reason(d)})
+			o.problems = append(o.problems, ui.Problem{Where: name(d), Message: Reason(d)})
 		}
 		worst = worse(worst, v)
 	}
@@ -125,10 +155,18 @@ func (w *wait) rows(o outcome, list []v1.Deployment, name func(*v1.Deployment) s
 	switch {
 	case len(list) == 0:
 		o.told = "runs nowhere"
-	case silent > 0:
-		o.told += fmt.Sprintf(", %d silent", silent)
+	default:
+		for _, rest := range []struct {
+			n    int
+			word string
+		}{{silent, "silent"}, {suspended, "suspended"}} {
+			if rest.n > 0 {
+				o.told += fmt.Sprintf(", %d %s", rest.n, rest.word)
+			}
+		}
 	}
 	if worst == underWay {
+		o.why = o.told + w.left(list, func(d *v1.Deployment) string { return name(d) + " (" + Reason(d) + ")" })
 		o.told += w.left(list, name)
 	}
 	return o
@@ -159,8 +197,11 @@ func (w *wait) row(d *v1.Deployment) verdict {
 		if d.Suspended {
 			return well
 		}
-		if d.Held != nil || !patient {
+		if d.Held != nil {
 			return blocked
+		}
+		if !patient {
+			return ill
 		}
 	case v1.Failed, v1.Degraded:
 		if !patient {
@@ -175,8 +216,8 @@ func (w *wait) row(d *v1.Deployment) verdict {
 	return underWay
 }
 
-// reason says what is not well.
-func reason(d *v1.Deployment) string {
+// Reason says how a service on a cluster is, and why, as far as the hub knows.
+func Reason(d *v1.Deployment) string {
 	text := d.Message
 	switch {
 	case d.Held != nil:
@@ -184,7 +225,10 @@ func reason(d *v1.Deployment) string {
 	case text == "" && len(d.Problems) > 0:
 		text = d.Problems[0].Message
 	}
-	return string(d.Phase) + ": " + cmdutil.OrDash(text)
+	if text == "" {
+		return string(d.Phase)
+	}
+	return string(d.Phase) + ": " + text
 }
 
 // worse is the verdict of several: what is under way is waited for before anything else is said, except what has failed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -132,14 +131,15 @@ func underWay(d *v1.Deployment, patient bool) bool {
 func failed(s *v1.Service) error {
 	told := &ui.Err{Fix: "plural why " + s.Name, Doc: ui.DocUnhealthy}
 	for i := range s.Deployments {
-		if d := &s.Deployments[i]; d.Phase == v1.Failed {
-			told.Problems = append(told.Problems, ui.Problem{Where: d.Cluster, Message: cmdutil.OrDash(d.Message)})
+		switch d := &s.Deployments[i]; {
+		case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Held && d.Held == nil && !d.Suspended:
+			told.Problems = append(told.Problems, ui.Problem{Where: d.Cluster, Message: observe.Reason(d)})
 		}
 	}
 	if len(told.Problems) == 0 {
 		return nil
 	}
-	told.Msg = fmt.Sprintf("%s failed on %s clusters", s.Name, cmdutil.Ratio(len(told.Problems), len(s.Deployments)))
+	told.Msg = fmt.Sprintf("%s is not well on %s clusters", s.Name, cmdutil.Ratio(len(told.Problems), len(s.Deployments)))
 	return told
 }
 
@@ -151,12 +151,10 @@ func (o *syncOptions) pending(s *v1.Service) error {
 	if s == nil {
 		return told
 	}
-	var left []string
 	for i := range s.Deployments {
-		if underWay(&s.Deployments[i], false) {
-			left = append(left, s.Deployments[i].Cluster)
+		if d := &s.Deployments[i]; underWay(d, true) {
+			told.Problems = append(told.Problems, ui.Problem{Where: s.Name + " on " + d.Cluster, Message: observe.Reason(d)})
 		}
 	}
-	told.Cause = "not done: " + strings.TrimSpace(list(left))
 	return told
 }
