@@ -41,6 +41,14 @@ import (
 	"github.com/pluralsh/plural/internal/halfopen"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+// Bounds of Options.MaxFileBytes. No file can have more than all of a bundle.
+const (
+	DefaultMaxFile = snapshot.MaxBlob
+	LeastMaxFile   = 1 << 20
+	MostMaxFile    = 128 << 20
 )
 
 // Options are what a person can set.
@@ -88,6 +96,9 @@ type Options struct {
 	DrainDelay time.Duration
 	// CacheBytes bounds the bundles on disk.
 	CacheBytes int64
+	// MaxFileBytes is how large a file of a repository may be that a service reads; larger ones are not fetched. Zero means
+	// DefaultMaxFile.
+	MaxFileBytes int64
 	// Log must be set.
 	Log *slog.Logger
 }
@@ -214,7 +225,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.nats = nats
 	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
 	agents := gitagent.SetOptions{
-		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, Log: h.Log,
+		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, MaxFile: h.MaxFileBytes, Log: h.Log,
 		Role: h.replica.role, News: h.replica.news,
 	}
 	if h.Cluster != nil {

@@ -36,6 +36,8 @@ type plan struct {
 	ids map[string]string
 	// edition is what the plan was made of.
 	edition string
+	// unread says that something could not be read: the next turn makes the plan anew.
+	unread bool
 }
 
 // blank is the plan of a hub which has seen no good commit.
@@ -122,8 +124,9 @@ func (d *draft) add(f *fleet.Fleet, c *fleet.Cluster) error {
 	if d.roots[name], err = d.encoder.Root(name, deployments, opens); err != nil {
 		return fmt.Errorf("plan cluster %s: %w", name, err)
 	}
-	for i := range deployments {
-		d.addRecipes(deployments[i])
+	for _, each := range deployments {
+		d.addRecipes(each)
+		d.unread = d.unread || each.Hold != nil && each.Hold.Unread
 	}
 	return nil
 }

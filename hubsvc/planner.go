@@ -173,7 +173,7 @@ func (p *planner) turn(ctx context.Context) bool {
 
 // adopt puts the newest edition's plan in force, if all that it names is here.
 func (p *planner) adopt(ctx context.Context, newest *edition.Published) {
-	if p.taken != nil && p.taken.ID == newest.ID {
+	if p.taken != nil && p.taken.ID == newest.ID && !p.plan().unread {
 		return
 	}
 	if p.good == nil || p.good.id() != newest.Edition.Commit {

@@ -85,6 +85,8 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Terms.PollInterval, "poll-interval", 30*time.Second, "the wait between two polls of an agent")
 	flags.DurationVar(&o.Terms.ReportInterval, "report-interval", time.Minute, "the longest silence of an agent")
 	flags.Int64Var(&o.CacheBytes, "cache-bytes", 2<<30, "how many bytes of bundles are kept on disk")
+	flags.Int64Var(&o.MaxFileBytes, "max-file-bytes", hubsvc.DefaultMaxFile,
+		"how large a file may be that a service reads; larger ones are not fetched, and a service that reads one is held")
 	flags.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long to answer on, not ready any more, after being asked to stop")
 	flags.DurationVar(&o.DrainGrace, "drain-grace", 30*time.Second, "how long sessions into clusters may go on after being asked to stop")
 	flags.BoolVar(&o.AllowFile, "allow-file-sources", false, "let repositories be folders of this machine")
@@ -120,6 +122,12 @@ func serve(ctx context.Context, o *serveOptions) error {
 		return &ui.Err{Msg: "a certificate and its key belong together", Fix: "give both --tls-cert and --tls-key, or none behind an ingress"}
 	case o.Interval <= 0 || o.Terms.PollInterval <= 0 || o.Terms.ReportInterval <= 0:
 		return &ui.Err{Msg: "intervals are longer than nothing", Fix: "for example --interval 2m"}
+	case o.MaxFileBytes < hubsvc.LeastMaxFile || o.MaxFileBytes > hubsvc.MostMaxFile:
+		return &ui.Err{
+			Msg: fmt.Sprintf("a file of %d bytes is no good limit", o.MaxFileBytes),
+			Fix: fmt.Sprintf("--max-file-bytes from %d to %d, which is what a service's files may have together",
+				int64(hubsvc.LeastMaxFile), int64(hubsvc.MostMaxFile)),
+		}
 	case o.cluster.Name == "" && (o.cluster.Listen != "" || o.cluster.NATS != "" || o.cluster.PeerListen != ""):
 		return &ui.Err{Msg: "which of the replicas is this?", Fix: "--replica NAME"}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/views"
 )
 
@@ -36,6 +37,7 @@ type summary struct {
 // NewCmdValidate is `plural validate`.
 func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 	var commit string
+	var maxFile int64
 	cmd := &cobra.Command{
 		Use:     "validate",
 		GroupID: cmdutil.GroupStart,
@@ -46,16 +48,18 @@ All mistakes are listed, each with its file and line. The hub makes the same
 check and refuses a commit that fails it. In the work tree, files that must be
 sealed may be in clear: they are sealed on their way into git. Services whose
 files, or a part of them, lie in another repository are checked as far as this
-one goes.`,
+one goes. A file that is too large to be delivered is a mistake of the service
+that reads it, and none where no service does.`,
 		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
 		Args:    cmdutil.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f, commit) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f, commit, maxFile) },
 	}
+	cmd.Flags().Int64Var(&maxFile, "max-file-bytes", snapshot.MaxBlob, "how large a file may be that a service reads, as the hub's option of that name says")
 	cmd.Flags().StringVar(&commit, "commit", "", "check this `REVISION` in the place of the work tree")
 	return cmd
 }
 
-func run(ctx context.Context, f *cmdutil.Factory, commit string) error {
+func run(ctx context.Context, f *cmdutil.Factory, commit string, maxFile int64) error {
 	printer, err := f.Printer("")
 	if err != nil {
 		return err
@@ -68,6 +72,7 @@ func run(ctx context.Context, f *cmdutil.Factory, commit string) error {
 	if err != nil {
 		return err
 	}
+	files.Taken().Limit(maxFile)
 	state, elsewhere, err := check(ctx, files)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 func TestViewsOfTheConsoleAreCheckedWithTheRest(t *testing.T) {
@@ -47,5 +48,49 @@ func TestViewsOfTheConsoleAreCheckedWithTheRest(t *testing.T) {
 	told := (*ui.Err)(nil)
 	if !errors.As(err, &told) || len(told.Problems) != 1 || told.Problems[0].Where != "views.yaml:3:42" || told.Problems[0].Fix != `did you mean "fleet"?` {
 		t.Errorf("%+v", err)
+	}
+}
+
+func TestALargeFileIsAMistakeOfTheServiceThatReadsIt(t *testing.T) {
+	const head = "apiVersion: plural.sh/v1alpha1\nkind: "
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"plural.yaml":        head + "Workspace\nmetadata: {name: acme}\nspec: {repo: {url: \"https://git.example.com/fleet.git\"}}\n",
+		"clusters/one.yaml":  head + "Cluster\nmetadata: {name: one}\nspec: {}\n",
+		"services/web.yaml":  head + "Service\nmetadata: {name: web}\nspec: {source: {path: web}, renderer: raw, clusters: {names: [one]}}\n",
+		"web/cm.yaml":        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n",
+		"web/film.mp4":       "",
+		"web/generated.yaml": "",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	validate := func(args ...string) error {
+		var out bytes.Buffer
+		cmd := NewCmdValidate(&cmdutil.Factory{
+			IO: &ui.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, Now: time.Now,
+			Getenv: func(name string) string { return map[string]string{"PLURAL_REPO": dir}[name] },
+		})
+		cmd.SetArgs(args)
+		return cmd.ExecuteContext(t.Context())
+	}
+	grow := func(name string) {
+		if err := os.Truncate(filepath.Join(dir, "web", name), snapshot.MaxBlob+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grow("film.mp4"); validate() != nil {
+		t.Errorf("a film that no service reads: %v", validate())
+	}
+	grow("generated.yaml")
+	told := (*ui.Err)(nil)
+	err := validate()
+	if !errors.As(err, &told) || len(told.Problems) != 1 || told.Problems[0].Where != "web/generated.yaml" ||
+		!strings.Contains(told.Problems[0].Message, "web") || !strings.Contains(told.Problems[0].Message, "33554432") {
+		t.Errorf("a manifest that web reads: %+v", err)
+	}
+	if err := validate("--max-file-bytes", "33554433"); err != nil {
+		t.Errorf("under the limit of another hub: %v", err)
 	}
 }

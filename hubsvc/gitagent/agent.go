@@ -68,6 +68,8 @@ type Options struct {
 	Owner, Warm mirror.Upstream
 	// Trust is the want's.
 	Trust string
+	// MaxFile is how large a file may be that is read, in bytes: larger ones are left out. Zero means snapshot.MaxBlob.
+	MaxFile int64
 	// Slots bounds how many agents fetch at a time, all together; nil bounds nothing.
 	Slots *Slots
 	// Log gets changes and failures; nil means slog.Default.
@@ -131,7 +133,7 @@ type Status struct {
 
 // New opens the upstream's mirror. It does not touch the network.
 func New(options Options) (*Agent, error) {
-	m, err := mirror.Open(options.Dir)
+	m, err := mirror.OpenLimited(options.Dir, cmp.Or(options.MaxFile, snapshot.MaxBlob))
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", options.Name, err)
 	}

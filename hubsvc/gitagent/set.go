@@ -31,6 +31,8 @@ type SetOptions struct {
 	Interval, Timeout time.Duration
 	// Patience is how long a fetch may take among those that are quick. Zero means the default.
 	Patience time.Duration
+	// MaxFile is every agent's.
+	MaxFile int64
 	// Role is this replica's to an upstream, with the name of the owner where it follows; nil means that it owns all.
 	Role func(id string) (role Role, owner string)
 	// Owner is where a follower fetches an upstream from, and Warm where a new owner does first; nil when Role is.
@@ -237,7 +239,7 @@ func disagreeing(a, b Want) Want {
 func (s *Set) open(want union) *member {
 	options := Options{
 		Name: want.Name, Dir: filepath.Join(s.options.Dir, cmp.Or(want.Dir, want.ID)), Interval: s.options.Interval,
-		Timeout: s.options.Timeout, Trust: want.Trust, Slots: s.slots, Log: s.options.Log,
+		Timeout: s.options.Timeout, MaxFile: s.options.MaxFile, Trust: want.Trust, Slots: s.slots, Log: s.options.Log,
 	}
 	if want.First {
 		options.Slots = nil

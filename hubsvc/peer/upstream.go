@@ -157,6 +157,9 @@ func (u *upstream) copy(ctx context.Context, addr string, tips map[string]mirror
 		lacking = append(lacking, tip.Commit)
 	}
 	slices.Sort(lacking)
+	if err := into.LeaveOut(u.known.Manifest.LeftOut, u.known.Manifest.MaxFile); err != nil {
+		return err
+	}
 	lacking = slices.DeleteFunc(slices.Compact(lacking), into.Complete)
 	for _, pack := range u.known.Manifest.Packs {
 		if len(lacking) == 0 {

@@ -212,8 +212,19 @@ func (s *Source) fetchPack(ctx context.Context, j *job, wants []string) error {
 	return s.fetchV0(ctx, j, wants)
 }
 
+// fetchV2 leaves out the files that nobody reads for their size, where the server can. One that says it can and then refuses is
+// not asked for that again.
 func (s *Source) fetchV2(ctx context.Context, j *job, wants []string) error {
-	return s.askV2(ctx, j, j.requestV2(wants), wants)
+	if s.unfiltered || !j.server.has("fetch", "filter") {
+		return s.askV2(ctx, j, j.requestV2(wants, ""), wants)
+	}
+	j.into.Unsent()
+	err := s.askV2(ctx, j, j.requestV2(wants, fmt.Sprintf("filter blob:limit=%d", j.into.MaxFile()+1)), wants)
+	if remote := new(RemoteError); errors.As(err, &remote) && strings.Contains(remote.Text, "filter") {
+		s.unfiltered = true
+		return s.askV2(ctx, j, j.requestV2(wants, ""), wants)
+	}
+	return err
 }
 
 func (s *Source) askV2(ctx context.Context, j *job, request string, wants []string) error {
@@ -247,7 +258,7 @@ func (j *job) deepen() string {
 	return "deepen 1"
 }
 
-func (j *job) requestV2(wants []string) string {
+func (j *job) requestV2(wants []string, filter string) string {
 	q := j.server.command("fetch")
 	q.line("no-progress")
 	q.line("ofs-delta")
@@ -260,6 +271,9 @@ func (j *job) requestV2(wants []string) string {
 			q.line("have %s", have)
 		}
 		q.line("%s", j.deepen())
+	}
+	if filter != "" {
+		q.line("%s", filter)
 	}
 	q.line("done")
 	q.WriteString(flushPacket)

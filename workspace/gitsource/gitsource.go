@@ -69,13 +69,15 @@ type Source struct {
 	hinted  atomic.Bool
 
 	// What follows belongs to Fetch. All of it may be lost.
-	server   *greeting // of a server that speaks version 2 over HTTP: its greeting is not asked for again
-	tried    map[string]error
-	verdicts map[verdict]error
-	proofs   map[descent]bool
-	absent   map[string]string // commits that an old server did not have, by its fingerprint then
-	tracks   map[string]*track
-	modules  map[string]*Source
+	server *greeting // of a server that speaks version 2 over HTTP: its greeting is not asked for again
+	// unfiltered says that the server sends files of any size, or nothing.
+	unfiltered bool
+	tried      map[string]error
+	verdicts   map[verdict]error
+	proofs     map[descent]bool
+	absent     map[string]string // commits that an old server did not have, by its fingerprint then
+	tracks     map[string]*track
+	modules    map[string]*Source
 }
 
 // New makes the upstream, a *Source. It does not touch the network.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -226,16 +228,12 @@ func TestATipBeyondTheLimitsIsRefusedOnceAndHoldsUpNoOther(t *testing.T) {
 	m := follow(t, r.serve().options())
 	m.fetch("main")
 	r.git("checkout", "-q", "-b", "big")
-	file, err := os.Create(filepath.Join(r.dir, "zero"))
-	must(t, err)
-	must(t, errors.Join(file.Truncate(40<<20), file.Close()))
-	r.git("-c", "core.bigFileThreshold=1m", "add", "zero")
-	r.git("commit", "-q", "-m", "zero")
+	r.run(strings.Repeat("words\n", snapshot.MaxBlob/5), "commit", "-q", "--allow-empty", "-F", "-")
 	r.git("checkout", "-q", "main")
 	r.commit("a", "2")
 	var start, end runtime.MemStats
 	runtime.ReadMemStats(&start)
-	_, err = m.try("main", "big")
+	_, err := m.try("main", "big")
 	runtime.ReadMemStats(&end)
 	var limit *snapshot.LimitError
 	if !errors.As(err, &limit) || limit.Max != snapshot.MaxBlob {
@@ -255,6 +253,52 @@ func TestATipBeyondTheLimitsIsRefusedOnceAndHoldsUpNoOther(t *testing.T) {
 	r.git("branch", "-f", "big", "main")
 	m.fetch("main", "big")
 	m.want("big", "a", "2")
+}
+
+func TestAHugeFileHoldsUpNothing(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a", "1")
+	noise := make([]byte, snapshot.MaxBlob+1)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	must(t, os.WriteFile(filepath.Join(r.dir, "noise"), noise, 0o600))
+	r.git("-c", "core.bigFileThreshold=1m", "add", "noise")
+	r.git("commit", "-q", "-m", "noise")
+	served := r.serve()
+	for name, c := range map[string]struct {
+		options          Options
+		filters, refuses bool // what the server says that it can, and what it does then
+		behave           func(http.ResponseWriter, *http.Request, http.Handler)
+		sends            bool // the huge file, too
+	}{
+		"a server that leaves it out":       {served.options(), true, false, nil, false},
+		"one that cannot":                   {served.options(), false, false, nil, true},
+		"one that says it can, and refuses": {served.options(), true, true, nil, true},
+		"git's first protocol":              {served.options(), true, false, old, true},
+		"this machine's disk":               {Options{URL: "file://" + r.dir, AllowFile: true}, false, false, nil, false},
+	} {
+		r.git("config", "uploadpack.allowFilter", strconv.FormatBool(c.filters))
+		r.git("config", "uploadpackfilter.blob:limit.allow", strconv.FormatBool(!c.refuses))
+		served.behave(c.behave)
+		m := follow(t, c.options)
+		if _, err := m.try("main"); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m.want("main", "a", "1")
+		if bytes := m.src.Traffic().Bytes; bytes > 1<<20 != c.sends {
+			t.Errorf("%s: %d bytes came", name, bytes)
+		}
+		snap, err := m.Snapshot("main")
+		must(t, err)
+		id, _, err := snap.Hash("noise")
+		must(t, err)
+		if limit := new(snapshot.LimitError); !errors.As(snap.TooLarge(id), &limit) || limit.Max != snapshot.MaxBlob {
+			t.Errorf("%s: the file is not told as too large: %v", name, snap.TooLarge(id))
+		}
+		r.commit("b", name)
+		m.fetch("main")
+		m.want("main", "b", name)
+	}
 }
 
 func TestABadTreeIsRefusedOnceAndTheLastGoodCommitStays(t *testing.T) {

@@ -111,7 +111,7 @@ func (s *stream) rest() {
 // newLocal is git over the git program of this machine, for repositories on its disk.
 func newLocal(dir string, count *outbound.Counter, stall time.Duration) *stream {
 	start := func(ctx context.Context, version int) (*process, error) {
-		cmd := gitexec.Command(ctx, "", "upload-pack", dir)
+		cmd := gitexec.Command(ctx, "", "-c", "uploadpack.allowFilter=true", "upload-pack", dir)
 		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_PROTOCOL=version=%d", version))
 		complaint := &tail{}
 		cmd.Stderr = complaint

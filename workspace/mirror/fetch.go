@@ -137,7 +137,7 @@ func (m *Mirror) unsaved(next state) bool {
 // commit makes next the state, on disk first. When r filled a new generation, that becomes the current one, and the one
 // that it replaces is dropped.
 func (m *Mirror) commit(next state, r *receiver) error {
-	next.Generation = r.generation
+	next.Generation, next.MaxFile = r.generation, m.maxFile
 	if m.unsaved(next) {
 		if err := next.save(m.dir); err != nil {
 			return err

@@ -44,6 +44,9 @@ func (f *follower) Fetch(ctx context.Context, refs []string, into Receiver) (Ans
 		}
 		answer.Tips[ref] = tip
 	}
+	if err := into.LeaveOut(manifest.LeftOut, manifest.MaxFile); err != nil {
+		return answer, err
+	}
 	for _, p := range manifest.Packs {
 		if f.complete(answer, into) {
 			break

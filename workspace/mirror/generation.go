@@ -58,12 +58,18 @@ type store struct {
 	// packs are the newest first; a list is never changed.
 	packs atomic.Pointer[[]*pack]
 	cache cache
+	left  leftFiles
 }
 
-// openStore opens all packs that are sound. The store is usable also beside an error, which tells what is not.
-func openStore(generation string) (*store, error) {
+// openStore opens all packs that are sound. The store is usable also beside an error, which tells what is not. Most is how large
+// a file may be that is read.
+func openStore(generation string, most int64) (*store, error) {
 	s := &store{dir: packDir(generation)}
 	s.packs.Store(&[]*pack{})
+	s.cache.most = most
+	if err := s.left.load(generation); err != nil {
+		return s, err
+	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return s, fmt.Errorf("list packs: %w", err)

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bufio"
+	"cmp"
 	"compress/zlib"
 	"encoding/binary"
 	"errors"
@@ -15,7 +16,13 @@ import (
 
 // inflaters lends what inflates objects: making it costs far more than most objects. Go-git's own is not used, because it
 // lets a malformed object refer to what another one left in memory.
-type inflaters struct{ pool sync.Pool }
+type inflaters struct {
+	pool sync.Pool
+	// most is how large an object may be that is held in memory; zero means snapshot.MaxBlob.
+	most int64
+}
+
+func (z *inflaters) limit() int64 { return cmp.Or(z.most, snapshot.MaxBlob) }
 
 // inflater reads the inflated bytes behind one header.
 type inflater struct {
@@ -110,6 +117,9 @@ func (in *inflater) end() error {
 
 // inflate reads the content of an object that is no delta.
 func (z *inflaters) inflate(r io.ReaderAt, h header) ([]byte, error) {
+	if h.size > z.limit() {
+		return nil, h.tooLarge(z.limit())
+	}
 	data := make([]byte, h.size)
 	_, err := z.behind(r, h, func(in *inflater) error {
 		if _, err := io.ReadFull(in.plain, data); err != nil {
@@ -136,10 +146,7 @@ func readSizes(r io.ByteReader) (base, result int64, err error) {
 		if err != nil {
 			return 0, 0, fmt.Errorf("%w: delta: %w", errMalformed, noEOF(err))
 		}
-		if n > maxObject {
-			return 0, 0, &snapshot.LimitError{What: "result of a delta", Size: int64(min(n, math.MaxInt64)), Max: maxObject}
-		}
-		sizes[i] = int64(n)
+		sizes[i] = int64(min(n, math.MaxInt64))
 	}
 	return sizes[0], sizes[1], nil
 }
@@ -153,6 +160,9 @@ func (z *inflaters) applyDelta(r io.ReaderAt, h header, base []byte) (result []b
 		}
 		if from != int64(len(base)) {
 			return fmt.Errorf("%w: a delta of something else", errMalformed)
+		}
+		if to > z.limit() {
+			return &snapshot.LimitError{What: "result of a delta", Size: to, Max: z.limit()}
 		}
 		result = make([]byte, 0, to)
 		for int64(len(result)) < to {

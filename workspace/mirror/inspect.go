@@ -20,8 +20,7 @@ import (
 
 // Bounds of one pack, in bytes where not objects.
 const (
-	maxPack   = 512 << 20
-	maxObject = snapshot.MaxBlob
+	maxPack = 512 << 20
 	// maxObjects bounds memory: receiving takes some 60 bytes for each, and reading 28.
 	maxObjects = 4 << 20
 	// maxInflated is what all objects and deltas may inflate to.
@@ -40,7 +39,22 @@ type inspection struct {
 	byPlace []placeDelta
 	byID    []idDelta
 	total   int64
+	// large are the objects over the limit: files, or deltas that have to do with such a file.
+	large []uint32
+	left  map[plumbing.Hash]int64
 }
+
+// contents are what a pack was found to hold.
+type contents struct {
+	entries []entry
+	// left are the files over the limit, with what each measures: they are in the pack, and nobody reads them.
+	left map[plumbing.Hash]int64
+	// unnamed says that there are more of those, whose ids are not known: making them would take as much memory as they do.
+	unnamed bool
+}
+
+// leftOut stands in kinds for what is not to be read.
+const leftOut = plumbing.InvalidObject
 
 type placeDelta struct{ base, i uint32 }
 
@@ -50,9 +64,10 @@ type idDelta struct {
 }
 
 // inspect measures a pack of so many bytes object by object, names each, and gives the entries of its index. Whatever is
-// asked for in memory was measured before: an object, or the number of objects. The checksum at the end is not looked at.
-func (z *inflaters) inspect(ctx context.Context, pack io.ReaderAt, size int64) ([]entry, error) {
-	in := &inspection{pack: pack, cache: z, hasher: hash.New(crypto.SHA1)}
+// asked for in memory was measured before: an object, or the number of objects. A file over the limit is named, and left out.
+// The checksum at the end is not looked at.
+func (z *inflaters) inspect(ctx context.Context, pack io.ReaderAt, size int64) (*contents, error) {
+	in := &inspection{pack: pack, cache: z, hasher: hash.New(crypto.SHA1), left: map[plumbing.Hash]int64{}}
 	if err := in.scan(ctx, size); err != nil {
 		return nil, fmt.Errorf("check pack: %w", err)
 	}
@@ -60,10 +75,36 @@ func (z *inflaters) inspect(ctx context.Context, pack io.ReaderAt, size int64) (
 	slices.SortFunc(in.byID, func(a, b idDelta) int {
 		return cmp.Or(bytes.Compare(a.base[:], b.base[:]), cmp.Compare(a.i, b.i))
 	})
+	unnamed := in.leaveOut()
 	if err := resolve(ctx, in); err != nil {
 		return nil, fmt.Errorf("check pack: %w", err)
 	}
-	return in.entries, nil
+	return &contents{in.kept(), in.left, unnamed}, nil
+}
+
+// leaveOut marks the objects over the limit, with all deltas that stand on one. It says whether a delta is among them.
+func (in *inspection) leaveOut() (unnamed bool) {
+	for todo := in.large; len(todo) > 0; {
+		i := todo[len(todo)-1]
+		todo = append(todo[:len(todo)-1], in.on(i)...)
+		unnamed = unnamed || isDelta(in.kinds[i])
+		in.kinds[i] = leftOut
+	}
+	return unnamed
+}
+
+// kept are the entries of what can be read.
+func (in *inspection) kept() []entry {
+	if len(in.large) == 0 {
+		return in.entries
+	}
+	var kept []entry
+	for i, e := range in.entries {
+		if in.kinds[i] != leftOut {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
 
 // scan inflates every object once, into nothing but a hash, and compares it with its header and the limits.
@@ -90,9 +131,6 @@ func (in *inspection) scan(ctx context.Context, size int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if in.total > maxInflated {
-			return &snapshot.LimitError{What: "pack, inflated,", Size: in.total, Max: maxInflated}
-		}
 	}
 	if at != size-sumSize {
 		return errors.New("something else than its checksum stands behind its last object")
@@ -106,6 +144,13 @@ func (in *inspection) object(at int64) (next int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	most, large := in.cache.limit(), h.size > in.cache.limit()
+	if large && !isDelta(h.kind) && h.kind != plumbing.BlobObject {
+		return 0, h.tooLarge(most)
+	}
+	if h.size > maxInflated-in.total {
+		return 0, &snapshot.LimitError{What: "pack, inflated,", Size: in.total + h.size, Max: maxInflated}
+	}
 	e, i := entry{at: uint32(at)}, uint32(len(in.entries))
 	next, err = in.cache.behind(in.pack, h, func(from *inflater) error {
 		var sink io.Writer = io.Discard
@@ -118,9 +163,14 @@ func (in *inspection) object(at int64) (next int64, err error) {
 			sink = in.start(h.kind, h.size)
 		}
 		if isDelta(h.kind) {
-			if _, _, err := readSizes(from.plain); err != nil {
+			base, result, err := readSizes(from.plain)
+			if err != nil {
 				return err
 			}
+			if result > maxInflated {
+				return &snapshot.LimitError{What: "result of a delta", Size: result, Max: maxInflated}
+			}
+			large = large || base > most || result > most
 		}
 		if _, err := io.Copy(sink, from.plain); err != nil {
 			return err
@@ -132,6 +182,12 @@ func (in *inspection) object(at int64) (next int64, err error) {
 	}
 	if !isDelta(h.kind) {
 		in.hasher.Sum(e.id[:0])
+	}
+	if large {
+		in.large = append(in.large, i)
+	}
+	if large && !isDelta(h.kind) {
+		in.left[e.id] = h.size
 	}
 	sum := crc32.NewIEEE()
 	if _, err := io.Copy(sum, io.NewSectionReader(in.pack, at, next-at)); err != nil {

@@ -13,7 +13,9 @@ import (
 func (m *Mirror) Manifest() Manifest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := Manifest{Fetched: m.state.Fetched, Tips: m.state.tips(), Packs: []Pack{}}
+	list := Manifest{
+		Fetched: m.state.Fetched, Tips: m.state.tips(), Packs: []Pack{}, MaxFile: m.store.MaxBlob(), LeftOut: m.store.left.listed(),
+	}
 	for _, tip := range m.state.Refs {
 		list.Before = append(list.Before, tip.Before...)
 	}

@@ -14,6 +14,7 @@
 package mirror
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ import (
 // it is fetched again. A mirror is safe for concurrent use, and reading never waits for a fetch.
 type Mirror struct {
 	dir     string
+	maxFile int64
 	objects *snapshot.Objects
 	// damaged is set when something cannot be read, or is not what it should be: the next fetch replaces everything.
 	damaged atomic.Bool
@@ -53,8 +55,12 @@ type Mirror struct {
 
 // Open opens the mirror in dir, or starts an empty one. It removes what an interrupted process left behind. It does not
 // touch the network, and a damaged mirror opens too: it gives what can be read, and the next fetch replaces it.
-func Open(dir string) (*Mirror, error) {
-	m := &Mirror{dir: dir, verified: snapshot.Seen{}}
+func Open(dir string) (*Mirror, error) { return OpenLimited(dir, snapshot.MaxBlob) }
+
+// OpenLimited is Open where files of up to so many bytes are read. Larger ones are left out: a commit that has some is good all the
+// same. With another limit than the mirror had before, the next fetch replaces everything if that makes a difference.
+func OpenLimited(dir string, maxFile int64) (*Mirror, error) {
+	m := &Mirror{dir: dir, maxFile: maxFile, verified: snapshot.Seen{}}
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("open mirror: %w", err)
 	}
@@ -72,12 +78,13 @@ func (m *Mirror) open() (err error) {
 		if m.state.Generation, err = newGeneration(m.dir); err != nil {
 			return err
 		}
+		m.state.MaxFile = m.maxFile
 		if err := m.state.save(m.dir); err != nil {
 			return err
 		}
 	}
 	m.saved = m.state.clone()
-	if m.store, err = openStore(m.generation()); err != nil {
+	if m.store, err = openStore(m.generation(), m.maxFile); err != nil {
 		m.damaged.Store(true)
 	}
 	m.objects = snapshot.NewObjects(m.store, func(err error) {
@@ -88,6 +95,12 @@ func (m *Mirror) open() (err error) {
 		}
 	})
 	return m.sweep()
+}
+
+// otherLimit says whether the generation was filled under another limit, by which it lacks files or has too large ones.
+func (m *Mirror) otherLimit() bool {
+	was := cmp.Or(m.state.MaxFile, snapshot.MaxBlob)
+	return m.maxFile < was || m.maxFile > was && len(m.store.left.all()) > 0
 }
 
 // generation is the folder that holds the objects now.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -33,10 +34,16 @@ func newStore(t testing.TB) *store {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.MkdirAll(packDir(dir), 0o755))
-	s, err := openStore(dir)
+	s, err := openStore(dir, 0)
 	must(t, err)
 	t.Cleanup(s.close)
 	return s
+}
+
+// take has a store receive a pack.
+func take(t testing.TB, s *store, from io.Reader) error {
+	_, err := s.receive(t.Context(), from)
+	return err
 }
 
 func TestAPackReadsAsGitReadsIt(t *testing.T) {
@@ -56,7 +63,7 @@ func TestAPackReadsAsGitReadsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			pack := r.packOf(ids, args...)
-			must(t, s.receive(t.Context(), bytes.NewReader(pack)))
+			must(t, take(t, s, bytes.NewReader(pack)))
 			for i, id := range ids {
 				want, hash := sizes[i], plumbing.NewHash(id)
 				size, err := s.Size(hash)
@@ -149,7 +156,7 @@ func TestPacksThatLieAreRefusedWithoutATrace(t *testing.T) {
 	for name, pack := range packs {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
-			if err := s.receive(t.Context(), bytes.NewReader(pack)); err == nil {
+			if err := take(t, s, bytes.NewReader(pack)); err == nil {
 				t.Error("taken in")
 			} else if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < 0x20 }) {
 				t.Errorf("error %q", err)
@@ -159,7 +166,7 @@ func TestPacksThatLieAreRefusedWithoutATrace(t *testing.T) {
 			}
 		})
 	}
-	must(t, newStore(t).receive(t.Context(), bytes.NewReader(good)))
+	must(t, take(t, newStore(t), bytes.NewReader(good)))
 }
 
 // chain is a pack of deltas on each other, the last one first: whoever follows them recursively holds them all.
@@ -181,7 +188,7 @@ func chain(depth, size int) []byte {
 func TestAChainOfHugeDeltasTakesLittleMemory(t *testing.T) {
 	pack := chain(8, 8<<20)
 	s := newStore(t)
-	peak := watch(t, func() { must(t, s.receive(t.Context(), bytes.NewReader(pack))) })
+	peak := watch(t, func() { must(t, take(t, s, bytes.NewReader(pack))) })
 	if peak > 40<<20 { // a body, the one made of it, and what is not collected yet
 		t.Errorf("receiving took %d MiB", peak>>20)
 	}
@@ -197,7 +204,7 @@ func TestManySmallObjectsTakeLittleMemory(t *testing.T) {
 	}
 	must(t, w.finish())
 	p, to := (*from.packs.Load())[0], newStore(t)
-	peak := watch(t, func() { must(t, to.receive(t.Context(), io.NewSectionReader(p.file, 0, p.size))) })
+	peak := watch(t, func() { must(t, take(t, to, io.NewSectionReader(p.file, 0, p.size))) })
 	if peak/count > 1000 {
 		t.Errorf("receiving took %d bytes an object", peak/count)
 	}
@@ -205,10 +212,10 @@ func TestManySmallObjectsTakeLittleMemory(t *testing.T) {
 
 func TestAChainOfTooManyDeltasIsRefused(t *testing.T) {
 	var limit *snapshot.LimitError
-	if err := newStore(t).receive(t.Context(), bytes.NewReader(chain(maxChain+5, 16))); !errors.As(err, &limit) {
+	if err := take(t, newStore(t), bytes.NewReader(chain(maxChain+5, 16))); !errors.As(err, &limit) {
 		t.Errorf("receive: %v, want a LimitError", err)
 	}
-	must(t, newStore(t).receive(t.Context(), bytes.NewReader(chain(maxChain-5, 16))))
+	must(t, take(t, newStore(t), bytes.NewReader(chain(maxChain-5, 16))))
 }
 
 // watch gives how much the live heap grew at most while something ran.
@@ -240,26 +247,112 @@ func watch(t testing.TB, run func()) (peak int64) {
 	return peak
 }
 
-func TestHugeBlobIsRefusedWithoutTakingMemory(t *testing.T) {
+// zeros writes a file of so many zero bytes and commits it.
+func (r *repo) zeros(name string, size int64) {
+	r.t.Helper()
+	file, err := os.Create(filepath.Join(r.dir, name))
+	must(r.t, err)
+	must(r.t, errors.Join(file.Truncate(size), file.Close()))
+	r.git("-c", "core.bigFileThreshold=1m", "add", name)
+	r.git("commit", "-q", "-m", name)
+}
+
+func TestAHugeFileIsLeftOutWithoutTakingMemory(t *testing.T) {
 	o := newOrigin(t)
 	o.commit("ok", "1")
 	m := openMirror(t, t.TempDir())
 	fetch(t, m, o, "main")
-	file, err := os.Create(filepath.Join(o.dir, "zero"))
-	must(t, err)
-	must(t, errors.Join(file.Truncate(maxObject+1), file.Close()))
-	o.git("-c", "core.bigFileThreshold=1m", "add", "zero")
-	o.git("commit", "-q", "-m", "zero")
+	o.zeros("zero", snapshot.MaxBlob+1)
+	o.write("ok", "2")
+	o.git("commit", "-q", "-a", "-m", "2")
+	var err error
 	peak := watch(t, func() { _, err = m.Fetch(t.Context(), o, []string{"main"}) })
-	var limit *snapshot.LimitError
-	if !errors.As(err, &limit) || limit.Max != maxObject {
-		t.Errorf("Fetch: %v, want a LimitError", err)
-	}
+	must(t, err)
 	if peak > 32<<20 {
 		t.Errorf("took %d MiB", peak>>20)
 	}
-	if got := content(t, m, "main", "ok"); got != "1" {
+	if got := content(t, m, "main", "ok"); got != "2" {
 		t.Errorf("content = %q", got)
+	}
+	wantLeftOut(t, m, "main", "zero", snapshot.MaxBlob+1)
+	fetch(t, openMirror(t, m.dir), o, "main")
+}
+
+// wantLeftOut wants a file of a ref to be told as too large by all who ask.
+func wantLeftOut(t *testing.T, m *Mirror, ref, name string, size int64) {
+	t.Helper()
+	snap, err := m.Snapshot(ref)
+	must(t, err)
+	id, _, err := snap.Hash(name)
+	must(t, err)
+	_, read := fs.ReadFile(snap.FS(), name)
+	for _, err := range []error{snap.TooLarge(id), read} {
+		if limit := new(snapshot.LimitError); !errors.As(err, &limit) || limit.Size != size || limit.Max != m.maxFile {
+			t.Errorf("%s: %v, want a LimitError of %d", name, err, size)
+		}
+	}
+}
+
+func TestAFileThatIsMadeOfAHugeOneIsLeftOutToo(t *testing.T) {
+	o := newOrigin(t)
+	noise := make([]byte, 3<<20)
+	fill(noise, 1)
+	o.write("one", string(noise))
+	o.commit("two", string(noise[:2<<20])+"x"+string(noise[2<<20:]))
+	pack := o.packOf(o.objects([]string{o.git("rev-parse", "HEAD")}), "--delta-base-offset", "--window=50")
+	m, err := OpenLimited(t.TempDir(), 1<<20)
+	must(t, err)
+	if len(pack) > 4<<20 {
+		t.Fatalf("the pack has %d bytes: no file in it is made of the other", len(pack))
+	}
+	fetch(t, m, o, "main")
+	for _, name := range []string{"one", "two"} {
+		snap, err := m.Snapshot("main")
+		must(t, err)
+		id, _, err := snap.Hash(name)
+		must(t, err)
+		if limit := new(snapshot.LimitError); !errors.As(snap.TooLarge(id), &limit) {
+			t.Errorf("%s: %v, want a LimitError", name, snap.TooLarge(id))
+		}
+	}
+}
+
+func TestWhatIsLeftOutStaysSoOverCompactionDamageAndRestart(t *testing.T) {
+	o := newOrigin(t)
+	o.zeros("zero", snapshot.MaxBlob+1)
+	m := openMirror(t, t.TempDir())
+	fetch(t, m, o, "main")
+	must(t, m.compact(t.Context()))
+	wantLeftOut(t, m, "main", "zero", snapshot.MaxBlob+1)
+	m = openMirror(t, m.dir)
+	m.suspect.Store(true) // somebody missed something
+	o.commit("a", "1")
+	fetch(t, m, o, "main")
+	wantLeftOut(t, m, "main", "zero", snapshot.MaxBlob+1)
+	follows := openMirror(t, t.TempDir())
+	fetch(t, follows, &follower{owner: m}, "main")
+	wantLeftOut(t, follows, "main", "zero", snapshot.MaxBlob+1)
+	if m.damaged.Load() {
+		t.Error("it counts as damage")
+	}
+}
+
+func TestAnotherLimitBringsWhatWasLeftOut(t *testing.T) {
+	o := newOrigin(t)
+	o.commit("large", strings.Repeat("x", 2<<20))
+	for _, most := range []int64{1 << 20, 3 << 20} {
+		dir := t.TempDir()
+		m, err := OpenLimited(dir, 4<<20-most)
+		must(t, err)
+		fetch(t, m, o, "main")
+		m, err = OpenLimited(dir, most)
+		must(t, err)
+		fetch(t, m, o, "main")
+		if most < 2<<20 {
+			wantLeftOut(t, m, "main", "large", 2<<20)
+		} else if got := content(t, m, "main", "large"); len(got) != 2<<20 {
+			t.Errorf("%d bytes", len(got))
+		}
 	}
 }
 
@@ -320,7 +413,7 @@ func TestACompactedMirrorOfManyBytesIsSplitIntoPacksThatCanBeReceived(t *testing
 		t.Errorf("%d packs", n)
 	}
 	for _, p := range *s.packs.Load() {
-		must(t, to.receive(t.Context(), io.NewSectionReader(p.file, 0, p.size)))
+		must(t, take(t, to, io.NewSectionReader(p.file, 0, p.size)))
 	}
 	for _, id := range ids {
 		if kind, body, err := to.Read(id); err != nil || plumbing.ComputeHash(kind, body) != id {
@@ -339,7 +432,7 @@ func FuzzReceive(f *testing.F) {
 		pack := append([]byte("PACK\x00\x00\x00\x02"), append(count, body...)...)
 		sum := sha1.Sum(pack)
 		s := newStore(t)
-		if err := s.receive(t.Context(), bytes.NewReader(append(pack, sum[:]...))); err != nil {
+		if err := take(t, s, bytes.NewReader(append(pack, sum[:]...))); err != nil {
 			return
 		}
 		for _, p := range *s.packs.Load() {

@@ -144,10 +144,12 @@ func readHeader(r io.ReaderAt, at int64) (header, error) {
 		return h, fmt.Errorf("%w: unknown kind %d at offset %d", errMalformed, h.kind, at)
 	}
 	h.body = at + int64(used)
-	if h.size > maxObject {
-		return h, &snapshot.LimitError{What: fmt.Sprintf("object at offset %d of the pack", at), Size: h.size, Max: maxObject}
-	}
 	return h, nil
+}
+
+// tooLarge is the error of who would hold all of the object.
+func (h header) tooLarge(most int64) error {
+	return &snapshot.LimitError{What: fmt.Sprintf("object at offset %d of the pack", h.at), Size: h.size, Max: most}
 }
 
 // distance reads the number by which a delta points back; the number of bytes it takes is zero when it is malformed.

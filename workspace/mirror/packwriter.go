@@ -29,10 +29,14 @@ type packWriter struct {
 	entries []entry
 	// most is how large a pack grows before the next is begun; zero means that there is one, of at most maxPack.
 	most int64
+	// left are files over the limit that belong to what is written.
+	left map[plumbing.Hash]int64
 }
 
 func newPackWriter(s *store, most int64) *packWriter {
-	return &packWriter{store: s, out: bufio.NewWriterSize(nil, 1<<16), deflate: zlib.NewWriter(nil), most: most}
+	return &packWriter{
+		store: s, out: bufio.NewWriterSize(nil, 1<<16), deflate: zlib.NewWriter(nil), most: most, left: map[plumbing.Hash]int64{},
+	}
 }
 
 // add writes one object.
@@ -78,6 +82,9 @@ func (w *packWriter) begin() (err error) {
 
 // finish completes the pack that was begun, if there is one, and puts it into the store.
 func (w *packWriter) finish() error {
+	if err := w.store.leave(w.left); err != nil {
+		return err
+	}
 	if w.file == nil {
 		return nil
 	}
@@ -119,7 +126,7 @@ func (w *packWriter) copyTree(ctx context.Context, from *snapshot.Objects, commi
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		body, err := from.Read(id, kind, maxObject)
+		body, err := from.Read(id, kind, w.store.MaxBlob())
 		if err != nil {
 			return err
 		}
@@ -129,7 +136,15 @@ func (w *packWriter) copyTree(ctx context.Context, from *snapshot.Objects, commi
 	if err != nil {
 		return err
 	}
-	if err := from.Walk(root, seen, take); err != nil {
+	leave := func(id snapshot.Hash) error {
+		size, left := from.LeftOut(id)
+		if !left {
+			return plumbing.ErrObjectNotFound
+		}
+		w.left[plumbing.NewHash(string(id))] = size
+		return nil
+	}
+	if err := from.WalkLacking(root, seen, take, leave); err != nil {
 		return err
 	}
 	seen[plumbing.NewHash(commit)] = plumbing.CommitObject

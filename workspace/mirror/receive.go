@@ -16,11 +16,12 @@ import (
 )
 
 // receive brings a pack from a stranger into the store. It is written beside, measured object by object, and indexed,
-// before it gets its name: an interrupted process leaves a temporary file and nothing else.
-func (s *store) receive(ctx context.Context, from io.Reader) (err error) {
+// before it gets its name: an interrupted process leaves a temporary file and nothing else. Unnamed says that files over the
+// limit are in it whose ids are not known.
+func (s *store) receive(ctx context.Context, from io.Reader) (unnamed bool, err error) {
 	tmp, err := os.CreateTemp(s.dir, tempPrefix)
 	if err != nil {
-		return fmt.Errorf("receive pack: %w", err)
+		return false, fmt.Errorf("receive pack: %w", err)
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
@@ -28,17 +29,20 @@ func (s *store) receive(ctx context.Context, from io.Reader) (err error) {
 	n, err := io.Copy(io.MultiWriter(tmp, sum), &contextReader{ctx, io.LimitReader(from, maxPack+1)})
 	switch {
 	case err != nil:
-		return fmt.Errorf("receive pack: %w", err)
+		return false, fmt.Errorf("receive pack: %w", err)
 	case n > maxPack:
-		return &snapshot.LimitError{What: "pack", Size: n, Max: maxPack}
+		return false, &snapshot.LimitError{What: "pack", Size: n, Max: maxPack}
 	case n < shortestPack || !sum.matches():
-		return errors.New("receive pack: it ends early, or was changed on the way: its checksum does not match")
+		return false, errors.New("receive pack: it ends early, or was changed on the way: its checksum does not match")
 	}
-	entries, err := s.cache.inspect(ctx, tmp, n)
+	found, err := s.cache.inspect(ctx, tmp, n)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.install(tmp, entries, sum.last)
+	if err := s.leave(found.left); err != nil {
+		return false, err
+	}
+	return found.unnamed, s.install(tmp, found.entries, sum.last)
 }
 
 // install gives a pack its index and its name. The index is named first, because a pack without one counts as damage.

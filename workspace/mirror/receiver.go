@@ -27,8 +27,10 @@ type receiver struct {
 	generation string
 	store      *store
 	// objects reads from the generation that is being filled. What is missing in it is no damage.
-	objects  *snapshot.Objects
-	damaged  atomic.Bool
+	objects *snapshot.Objects
+	damaged atomic.Bool
+	// lacking says that files over the limit may be missing in what came.
+	lacking  bool
 	verified snapshot.Seen
 }
 
@@ -37,7 +39,7 @@ func (m *Mirror) receiver(ctx context.Context) (*receiver, error) {
 	if m.store.lost() || m.suspect.Swap(false) && m.lacking(ctx) {
 		m.damaged.Store(true)
 	}
-	if m.damaged.Load() {
+	if m.damaged.Load() || m.otherLimit() {
 		return m.freshReceiver(ctx)
 	}
 	if len(m.verified) > maxVerified {
@@ -80,7 +82,7 @@ func (m *Mirror) freshReceiver(ctx context.Context) (*receiver, error) {
 		return nil, err
 	}
 	r := &receiver{m: m, ctx: ctx, known: m.current(), generation: generation, verified: snapshot.Seen{}}
-	if r.store, err = openStore(filepath.Join(m.dir, generation)); err != nil {
+	if r.store, err = openStore(filepath.Join(m.dir, generation), m.maxFile); err != nil {
 		return nil, err
 	}
 	r.objects = snapshot.NewObjects(r.store, r.failed)
@@ -135,11 +137,19 @@ func (r *receiver) accept(commit string) error {
 	if err != nil {
 		return err
 	}
-	err = r.objects.Walk(root, r.verified, func(snapshot.Hash, plumbing.ObjectType) error { return r.ctx.Err() })
+	left := map[plumbing.Hash]int64{}
+	visit := func(snapshot.Hash, plumbing.ObjectType) error { return r.ctx.Err() }
+	err = r.objects.WalkLacking(root, r.verified, visit, func(id snapshot.Hash) error {
+		if _, known := r.objects.LeftOut(id); !known && !r.lacking {
+			return plumbing.ErrObjectNotFound
+		}
+		left[plumbing.NewHash(string(id))] = 0
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("commit %s: %w", commit, err)
 	}
-	return nil
+	return r.store.leave(left)
 }
 
 // Commits implements Receiver.
@@ -172,9 +182,24 @@ func (r *receiver) At(commit string) (*snapshot.Snapshot, error) {
 // HasPack implements Receiver.
 func (r *receiver) HasPack(name string) bool { return r.store.has(name) }
 
+// MaxFile implements Receiver.
+func (r *receiver) MaxFile() int64 { return r.store.MaxBlob() }
+
+// Unsent implements Receiver.
+func (r *receiver) Unsent() { r.lacking = true }
+
+// LeaveOut implements Receiver.
+func (r *receiver) LeaveOut(left map[string]int64, most int64) error {
+	if most < r.store.MaxBlob() {
+		return nil
+	}
+	return r.store.leave(hashes(left))
+}
+
 // Pack implements Receiver.
 func (r *receiver) Pack(ctx context.Context, from io.Reader) error {
-	err := r.store.receive(ctx, from)
+	unnamed, err := r.store.receive(ctx, from)
+	r.lacking = r.lacking || unnamed
 	if ctx.Err() != nil && err != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}

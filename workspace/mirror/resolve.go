@@ -45,7 +45,7 @@ func resolve(ctx context.Context, in *inspection) error {
 		return nil
 	}
 	for i := range in.entries {
-		if isDelta(in.kinds[i]) {
+		if isDelta(in.kinds[i]) || in.kinds[i] == leftOut {
 			continue
 		}
 		if err := r.from(uint32(i)); err != nil {

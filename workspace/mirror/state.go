@@ -20,6 +20,8 @@ const stateFile = "state.json"
 type state struct {
 	// Generation is the folder that holds the objects.
 	Generation string `json:"generation"`
+	// MaxFile is how large a file may be in it; zero means snapshot.MaxBlob.
+	MaxFile int64 `json:"maxFile,omitempty"`
 	// Fetched is when the upstream last answered.
 	Fetched time.Time         `json:"fetched"`
 	Refs    map[string]refTip `json:"refs"`

@@ -118,12 +118,13 @@ func (t *treeMaker) file(name string) (fs.FileMode, snapshot.Hash, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	body, err := io.ReadAll(io.LimitReader(f, maxObject+1))
+	most := t.pack.store.MaxBlob()
+	body, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return 0, "", fmt.Errorf("read %q: %w", name, err)
 	}
-	if len(body) > maxObject {
-		return 0, "", &snapshot.LimitError{What: fmt.Sprintf("file %q", name), Size: max(info.Size(), int64(len(body))), Max: maxObject}
+	if int64(len(body)) > most {
+		return 0, "", &snapshot.LimitError{What: fmt.Sprintf("file %q", name), Size: max(info.Size(), int64(len(body))), Max: most}
 	}
 	mode := fs.FileMode(0o644)
 	if info.Mode()&0o100 != 0 {

@@ -78,7 +78,7 @@ func TestFilesThatATreeShouldNotHoldAreRefused(t *testing.T) {
 		"windows":  {`a\b`: {Data: []byte("x")}},
 		"long":     {strings.Repeat("x", 256): {Data: []byte("x")}},
 		"deep":     {deep: {Data: []byte("x")}},
-		"large":    {"a": {Data: make([]byte, maxObject+1)}},
+		"large":    {"a": {Data: make([]byte, snapshot.MaxBlob+1)}},
 		"nothing":  {},
 		"no files": {"a/b": {Mode: fs.ModeDir | 0o755}},
 	}

@@ -57,6 +57,13 @@ type Receiver interface {
 	Object(id string) (kind string, body []byte, err error)
 	// Pack takes a git pack in: bounded, verified, indexed.
 	Pack(ctx context.Context, r io.Reader) error
+	// MaxFile is how large a file may be that is read, in bytes: larger ones need not be sent.
+	MaxFile() int64
+	// Unsent says that files larger than MaxFile may be missing in the packs that come.
+	Unsent()
+	// LeaveOut says which files larger than a limit are missing in the packs that come, with what each measures, zero where that
+	// is not known. A lower limit than MaxFile counts for nothing.
+	LeaveOut(left map[string]int64, most int64) error
 	// HasPack says whether a pack of that name is here.
 	HasPack(name string) bool
 	// Tree makes one commit without parents of files. The same files and About give the same id on every machine.
@@ -92,6 +99,10 @@ type Manifest struct {
 	Before []string       `json:"before,omitempty"`
 	// Packs are the newest first.
 	Packs []Pack `json:"packs"`
+	// MaxFile is how large a file may be that is read; LeftOut are larger ones, as in Receiver. Replicas of earlier releases know
+	// neither, and take no commit that has such a file.
+	MaxFile int64            `json:"maxFile,omitempty"`
+	LeftOut map[string]int64 `json:"leftOut,omitempty"`
 }
 
 // Pack is one file of a mirror.

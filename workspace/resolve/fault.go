@@ -48,7 +48,8 @@ func (f *fault) problem(s *fleet.Service) *Problem {
 	if f.own {
 		source = ""
 	}
-	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix, Outside: f.outside}
+	p := &Problem{Service: s.Metadata.Name, Source: source, Position: s.Place(f.field), Message: f.message, Fix: f.fix}
+	p.Outside, p.Unread = f.outside, f.unread
 	if f.awaits != "" {
 		p.Source = f.awaits
 	}
@@ -104,5 +105,18 @@ func tooMany(name string) *fault {
 	return &fault{
 		field: "spec.source.path", fix: "split the service or narrow its inputs",
 		message: fmt.Sprintf("more than %d files and folders, counted at %q", bundle.DefaultLimits().Entries, name),
+	}
+}
+
+// tooLarge names a file that the service reads and nobody delivers.
+func tooLarge(name string, limit *snapshot.LimitError) *fault {
+	has := "has more"
+	if limit.Size > 0 {
+		has = fmt.Sprintf("has %d bytes", limit.Size)
+	}
+	return &fault{
+		field: "spec.source.path", file: name, unread: true, // under another limit it may be brought
+		message: fmt.Sprintf("%q %s, and a file that a service reads may have %d", name, has, limit.Max),
+		fix:     "keep it where the service does not read it, leave it out by spec.exclude, or raise the hub's --max-file-bytes",
 	}
 }

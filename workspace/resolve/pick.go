@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -204,6 +205,9 @@ func (p *picker) entry(name string, at snapshot.Target, selected *selection, fil
 		f.file = name
 		return entry, f
 	}
+	if large := p.r.scan(p.snap, at.Path, at.Hash, at.Mode).large; large != nil {
+		return entry, large.under(at.Path)
+	}
 	if filtered {
 		if f := p.r.checkPointer(p.snap, at.Path); f != nil {
 			return entry, f
@@ -225,8 +229,8 @@ func (p *picker) entry(name string, at snapshot.Target, selected *selection, fil
 func (p *picker) folder(name string, at snapshot.Target, selected *selection, filtered bool) (snapshot.Hash, *fault) {
 	if selected.all && p.reading.whole(name) {
 		scan := p.r.scan(p.snap, at.Path, at.Hash, at.Mode)
-		if scan.fault != nil {
-			return "", scan.fault.under(at.Path)
+		if bad := cmp.Or(scan.fault, scan.large); bad != nil {
+			return "", bad.under(at.Path)
 		}
 		if !scan.links {
 			return at.Hash, p.whole(name, at, scan)

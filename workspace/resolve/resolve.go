@@ -115,6 +115,8 @@ type Problem struct {
 	Source string
 	// Outside is set when the cause is a reference out of the repository.
 	Outside bool
+	// Unread is set when the cause lies in reading, which may succeed the next time although no commit is another.
+	Unread bool
 	fleet.Position
 	Message, Fix string
 }

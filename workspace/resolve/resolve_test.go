@@ -324,3 +324,51 @@ func TestBundleKeyIsWhatTheReceiverRecomputes(t *testing.T) {
 		t.Errorf("the receiver finds %q, %v; want %q", key, err, d.Bundle)
 	}
 }
+
+func TestAFileThatIsTooLargeHoldsTheServicesThatReadItAndNoOther(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"plural.yaml":           workspaceYAML,
+		"clusters/one.yaml":     cluster("one", "{}"),
+		"services/reads.yaml":   service("reads", "{source: {path: apps}, renderer: raw, clusters: {names: [one]}}"),
+		"services/mounts.yaml":  service("mounts", "{source: {path: web}, renderer: raw, clusters: {names: [one]}, mounts: [{source: {path: apps/images}, at: x}]}"),
+		"services/leaves.yaml":  service("leaves", "{source: {path: apps}, renderer: raw, clusters: {names: [one]}, exclude: [\"*.img\"]}"),
+		"services/aside.yaml":   service("aside", "{source: {path: web}, renderer: raw, clusters: {names: [one]}}"),
+		"apps/a.yaml":           "a: 1\n",
+		"web/a.yaml":            "a: 1\n",
+		"apps/images/disk.yaml": "",
+		"apps/images/disk.img":  "",
+	})
+	for _, name := range []string{"disk.yaml", "disk.img"} {
+		if err := os.Truncate(filepath.Join(dir, "apps", "images", name), snapshot.MaxBlob+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := func() string {
+		snap := open(t, dir)
+		list, err := For(load(t, snap), "one", repos{"": snap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for i := range list {
+			if p := list[i].Hold; p != nil {
+				told = append(told, fmt.Sprintf("%s: %s: %s", p.Service, p.Position, p.Message))
+			}
+		}
+		return strings.Join(told, "\n")
+	}
+	const size = ` has 33554433 bytes, and a file that a service reads may have 33554432`
+	want := `leaves: apps/images/disk.yaml: "apps/images/disk.yaml"` + size + `
+mounts: apps/images/disk.img: "apps/images/disk.img"` + size + `
+reads: apps/images/disk.yaml: "apps/images/disk.yaml"` + size
+	if got := held(); got != want {
+		t.Errorf("held:\n%s\nwant:\n%s", got, want)
+	}
+	if err := os.Truncate(filepath.Join(dir, "apps", "images", "disk.yaml"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := held(); strings.Contains(got, "reads:") || strings.Contains(got, "leaves:") || !strings.Contains(got, "mounts:") {
+		t.Errorf("raw services read no image; held:\n%s", got)
+	}
+}

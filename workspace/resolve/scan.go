@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -18,6 +19,8 @@ type treeScan struct {
 	// links says that there are symbolic links in it.
 	links bool
 	fault *scanFault
+	// large is the first file that is larger than will be read.
+	large *scanFault
 }
 
 // scanFault is the first entry that no bundle can hold.
@@ -27,8 +30,19 @@ type scanFault struct {
 	err  error
 }
 
+// in is the fault as it is seen from a folder above; nil for none.
+func (f *scanFault) in(name string) *scanFault {
+	if f == nil {
+		return nil
+	}
+	return &scanFault{path: path.Join(name, f.path), mode: f.mode, err: f.err}
+}
+
 func (f *scanFault) under(dir string) *fault {
 	name := path.Join(dir, f.path)
+	if limit := new(snapshot.LimitError); f.mode.IsRegular() && errors.As(f.err, &limit) {
+		return tooLarge(name, limit)
+	}
 	if f.err != nil {
 		return unreadable(fmt.Errorf("read %q: %w", name, f.err))
 	}
@@ -37,11 +51,15 @@ func (f *scanFault) under(dir string) *fault {
 	return out
 }
 
-// scan looks through a tree for submodules and symbolic links, and counts its entries.
+// scan looks through a tree for submodules, symbolic links and files that are too large, and counts its entries.
 func (r *Resolver) scan(snap *snapshot.Snapshot, name string, id snapshot.Hash, mode fs.FileMode) treeScan {
 	switch {
 	case mode.IsRegular():
-		return treeScan{entries: 1}
+		found := treeScan{entries: 1}
+		if err := snap.TooLarge(id); err != nil {
+			found.large = &scanFault{mode: mode, err: err}
+		}
+		return found
 	case mode.Type() == fs.ModeSymlink:
 		return treeScan{entries: 1, links: true}
 	case !mode.IsDir():
@@ -50,15 +68,18 @@ func (r *Resolver) scan(snap *snapshot.Snapshot, name string, id snapshot.Hash, 
 	if known, ok := r.trees.get(id); ok {
 		return known
 	}
-	found := r.scanFolder(snap, name)
-	if found.fault == nil {
+	found := r.scanFolder(snap, name, id)
+	if found.fault == nil && found.large == nil {
 		r.trees.set(id, found)
 	}
 	return found
 }
 
-func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
-	entries, err := fs.ReadDir(snap.FS(), name)
+func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string, id snapshot.Hash) treeScan {
+	if depth := strings.Count(name, "/"); depth > bundle.DefaultLimits().PathDepth {
+		return treeScan{fault: &scanFault{err: fmt.Errorf("nested more than %d folders deep", bundle.DefaultLimits().PathDepth)}}
+	}
+	entries, err := snap.Tree(id)
 	if err != nil {
 		return treeScan{fault: &scanFault{err: err}}
 	}
@@ -67,18 +88,15 @@ func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
 		return treeScan{fault: &scanFault{err: err}}
 	}
 	for _, e := range entries {
-		child := path.Join(name, e.Name())
-		var scan treeScan
-		if e.IsDir() {
-			scan = r.scanChild(snap, child)
-		} else {
-			scan = r.scan(snap, child, "", e.Type())
-		}
+		scan := r.scan(snap, path.Join(name, e.Name), e.Hash, e.Mode)
 		total.entries += scan.entries
 		total.filtered = total.filtered || scan.filtered
 		total.links = total.links || scan.links
+		if total.large == nil {
+			total.large = scan.large.in(e.Name)
+		}
 		if scan.fault != nil {
-			total.fault = &scanFault{path: path.Join(e.Name(), scan.fault.path), mode: scan.fault.mode, err: scan.fault.err}
+			total.fault = scan.fault.in(e.Name)
 			return total
 		}
 		if total.entries > bundle.DefaultLimits().Entries {
@@ -86,15 +104,4 @@ func (r *Resolver) scanFolder(snap *snapshot.Snapshot, name string) treeScan {
 		}
 	}
 	return total
-}
-
-func (r *Resolver) scanChild(snap *snapshot.Snapshot, name string) treeScan {
-	if depth := strings.Count(name, "/"); depth > bundle.DefaultLimits().PathDepth {
-		return treeScan{fault: &scanFault{err: fmt.Errorf("nested more than %d folders deep", bundle.DefaultLimits().PathDepth)}}
-	}
-	id, mode, err := snap.Hash(name)
-	if err != nil {
-		return treeScan{fault: &scanFault{err: err}}
-	}
-	return r.scan(snap, name, id, mode)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// What one object may measure, inflated, in bytes.
+// What one object may measure, inflated, in bytes. A [Limited] store has a limit of its own for blobs.
 const (
 	MaxBlob   = 32 << 20
 	MaxTree   = 4 << 20
@@ -27,10 +27,20 @@ type Store interface {
 	Read(id plumbing.Hash) (plumbing.ObjectType, []byte, error)
 }
 
+// Limited is a store that lacks the blobs over a limit, and knows which.
+type Limited interface {
+	Store
+	// MaxBlob is that limit, in bytes.
+	MaxBlob() int64
+	// LeftOut says whether a blob is over it, and what it measures, zero where that is not known.
+	LeftOut(id plumbing.Hash) (size int64, ok bool)
+}
+
 // Objects reads the objects of a store: bounded, and each compared with its id. It is safe for concurrent use.
 type Objects struct {
 	mu     sync.RWMutex
 	store  Store // guarded by mu
+	most   int64 // what a blob may measure where the store has no limit of its own; guarded by mu
 	failed func(error)
 	trees  recentTrees
 }
@@ -41,7 +51,7 @@ func NewObjects(store Store, failed func(error)) *Objects {
 	if failed == nil {
 		failed = func(error) {}
 	}
-	return &Objects{store: store, failed: failed}
+	return &Objects{store: store, most: MaxBlob, failed: failed}
 }
 
 // Use makes snapshots that were taken earlier read from another store. When it returns, nobody reads from the old one,
@@ -81,7 +91,51 @@ func (r *recentTrees) put(id Hash, list []Entry) {
 	r.known[id] = list
 }
 
-func (o *Objects) blob(id Hash) ([]byte, error) { return o.Read(id, plumbing.BlobObject, MaxBlob) }
+func (o *Objects) blob(id Hash) ([]byte, error) {
+	o.mu.RLock()
+	most := o.maxBlob()
+	o.mu.RUnlock()
+	return o.Read(id, plumbing.BlobObject, most)
+}
+
+// maxBlob must be called with mu held.
+func (o *Objects) maxBlob() int64 {
+	if store, ok := o.store.(Limited); ok {
+		return store.MaxBlob()
+	}
+	return o.most
+}
+
+func (o *Objects) limit(most int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.most = most
+}
+
+func (o *Objects) tooLarge(id Hash) error {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if size, left := o.leftOut(id); left {
+		return &LimitError{What: "blob " + string(id), Size: size, Max: o.maxBlob()}
+	}
+	if _, ok := o.store.(Limited); ok {
+		return nil
+	}
+	size, err := o.store.Size(plumbing.NewHash(string(id)))
+	if err == nil && size > o.most {
+		return &LimitError{What: "blob " + string(id), Size: size, Max: o.most}
+	}
+	return nil // who reads it learns what is wrong with it
+}
+
+// leftOut must be called with mu held.
+func (o *Objects) leftOut(id Hash) (size int64, ok bool) {
+	store, ok := o.store.(Limited)
+	if !ok {
+		return 0, false
+	}
+	return store.LeftOut(plumbing.NewHash(string(id)))
+}
 
 // Tree gives a tree's entries in git's order, which the caller must not change. A tree that git's own tools would not
 // have written is a *TreeError.
@@ -103,11 +157,10 @@ func (o *Objects) Tree(id Hash) ([]Entry, error) {
 func (o *Objects) blobSize(id Hash) (int64, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	n, err := o.size(plumbing.BlobObject, id)
-	if err != nil {
-		return 0, err
+	if n, left := o.leftOut(id); left {
+		return max(n, o.maxBlob()+1), nil
 	}
-	return n, nil
+	return o.size(plumbing.BlobObject, id)
 }
 
 // size must be called with mu held.
@@ -117,6 +170,13 @@ func (o *Objects) size(kind plumbing.ObjectType, id Hash) (int64, error) {
 		return 0, o.fail(fmt.Errorf("find %s %s: %w", kind, id, err))
 	}
 	return n, nil
+}
+
+// LeftOut says whether the store lacks a blob for its size, and what that is, zero where it is not known.
+func (o *Objects) LeftOut(id Hash) (size int64, ok bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.leftOut(id)
 }
 
 // Has says whether the object is there, without reading it.
@@ -131,6 +191,9 @@ func (o *Objects) Has(id Hash) bool {
 func (o *Objects) Read(id Hash, kind plumbing.ObjectType, most int64) ([]byte, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
+	if size, left := o.leftOut(id); left {
+		return nil, &LimitError{What: fmt.Sprintf("%s %s", kind, id), Size: size, Max: o.maxBlob()}
+	}
 	size, err := o.size(kind, id)
 	if err != nil {
 		return nil, err

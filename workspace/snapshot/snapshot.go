@@ -32,11 +32,14 @@ var ErrNotFetched = errors.New("not fetched yet")
 type LimitError struct {
 	// What is "blob", "tree", "pack" or another noun, with the id or path where that is known.
 	What string
-	// Size is what was found and Max the bound, in bytes unless What says otherwise.
+	// Size is what was found, zero where that is not known, and Max the bound, in bytes unless What says otherwise.
 	Size, Max int64
 }
 
 func (e *LimitError) Error() string {
+	if e.Size == 0 {
+		return fmt.Sprintf("%s is too large: it exceeds the limit of %d", e.What, e.Max)
+	}
 	return fmt.Sprintf("%s is too large: %d exceeds the limit of %d", e.What, e.Size, e.Max)
 }
 
@@ -65,6 +68,10 @@ type source interface {
 	blobSize(Hash) (int64, error)
 	// blob's result belongs to the caller.
 	blob(Hash) ([]byte, error)
+	// tooLarge is the error of blob for one that is larger than will be read, and nil for any other.
+	tooLarge(Hash) error
+	// limit replaces MaxBlob, where the source has no limit of its own.
+	limit(int64)
 }
 
 // Commit tells which commit this is.
@@ -79,6 +86,13 @@ func (s *Snapshot) Hash(name string) (Hash, fs.FileMode, error) {
 	}
 	return e.Hash, e.Mode, nil
 }
+
+// TooLarge says why a file's content will not be read, by its id: it is a *LimitError, and nil for a file within the limit. It
+// costs no read of the file.
+func (s *Snapshot) TooLarge(id Hash) error { return s.src.tooLarge(id) }
+
+// Limit replaces MaxBlob for a snapshot that was just taken of what is on this disk.
+func (s *Snapshot) Limit(maxBlob int64) { s.src.limit(maxBlob) }
 
 func (s *Snapshot) find(op, name string) (Entry, error) {
 	at := Entry{Name: ".", Mode: fs.ModeDir | 0o755, Hash: s.root}

@@ -203,10 +203,16 @@ func refused(t *testing.T, r *repo, body, name string) {
 func TestBlobBeyondTheLimitIsNotInflated(t *testing.T) {
 	r := newRepo(t)
 	r.commit("big", strings.Repeat("\x00", MaxBlob+1))
-	_, err := fs.ReadFile(open(t, r, "HEAD").FS(), "big")
-	var limit *LimitError
-	if !errors.As(err, &limit) || limit.Max != MaxBlob {
-		t.Fatalf("ReadFile: %v, want a LimitError", err)
+	s := open(t, r, "HEAD")
+	id, _, err := s.Hash("big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, read := fs.ReadFile(s.FS(), "big")
+	for _, err := range []error{read, s.TooLarge(id)} {
+		if limit := new(LimitError); !errors.As(err, &limit) || limit.Max != MaxBlob {
+			t.Fatalf("got %v, want a LimitError", err)
+		}
 	}
 }
 

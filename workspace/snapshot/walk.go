@@ -16,9 +16,20 @@ type Seen map[plumbing.Hash]plumbing.ObjectType
 
 // Walk visits a tree and everything below it that is not in seen, once each, and adds it all to seen when all of it was
 // visited, and nothing otherwise. A missing object, a malformed tree and a tree beyond the limits are errors. Trees that
-// hold themselves many times over cost no more than their number. Submodules' commits are passed over.
+// hold themselves many times over cost no more than their number. Submodules' commits are passed over, and so are files that
+// the store has left out for their size.
 func (o *Objects) Walk(root Hash, seen Seen, visit func(Hash, plumbing.ObjectType) error) error {
-	w := walk{o: o, seen: seen, visit: visit, todo: []folder{{root, ".", 0}}}
+	return o.WalkLacking(root, seen, visit, func(id Hash) error {
+		if _, left := o.LeftOut(id); left {
+			return nil
+		}
+		return plumbing.ErrObjectNotFound
+	})
+}
+
+// WalkLacking is Walk that asks absent about each file which is not here: its error ends the walk.
+func (o *Objects) WalkLacking(root Hash, seen Seen, visit func(Hash, plumbing.ObjectType) error, absent func(Hash) error) error {
+	w := walk{o: o, seen: seen, visit: visit, absent: absent, todo: []folder{{root, ".", 0}}}
 	for len(w.todo) > 0 {
 		at := w.todo[len(w.todo)-1]
 		w.todo = w.todo[:len(w.todo)-1]
@@ -33,11 +44,12 @@ func (o *Objects) Walk(root Hash, seen Seen, visit func(Hash, plumbing.ObjectTyp
 }
 
 type walk struct {
-	o     *Objects
-	seen  Seen
-	fresh []plumbing.Hash // what this walk has added to seen
-	visit func(Hash, plumbing.ObjectType) error
-	todo  []folder
+	o      *Objects
+	seen   Seen
+	fresh  []plumbing.Hash // what this walk has added to seen
+	visit  func(Hash, plumbing.ObjectType) error
+	absent func(Hash) error
+	todo   []folder
 }
 
 // first says whether an object is visited for the first time.
@@ -91,8 +103,11 @@ func (w *walk) file(at folder, e Entry) error {
 	if first, err := w.first(e.Hash, plumbing.BlobObject); !first {
 		return err
 	}
-	if !w.o.Has(e.Hash) {
-		return fmt.Errorf("file %q in folder %q: %w", e.Name, at.path, plumbing.ErrObjectNotFound)
+	if w.o.Has(e.Hash) {
+		return w.visit(e.Hash, plumbing.BlobObject)
 	}
-	return w.visit(e.Hash, plumbing.BlobObject)
+	if err := w.absent(e.Hash); err != nil {
+		return fmt.Errorf("file %q in folder %q: %w", e.Name, at.path, err)
+	}
+	return nil
 }

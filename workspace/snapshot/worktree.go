@@ -57,6 +57,7 @@ type worktree struct {
 
 	trees map[Hash][]Entry
 	blobs map[Hash]workFile
+	most  int64 // what a file may measure that is read
 }
 
 type workFile struct {
@@ -72,7 +73,7 @@ func openWorktree(dir string) (*worktree, error) {
 	}
 	w := &worktree{
 		dir: dir, root: root, tracked: map[string]filemode.FileMode{}, links: map[string]Hash{}, folders: map[string]bool{},
-		trees: map[Hash][]Entry{}, blobs: map[Hash]workFile{},
+		trees: map[Hash][]Entry{}, blobs: map[Hash]workFile{}, most: MaxBlob,
 	}
 	return w, w.readIndex()
 }
@@ -260,9 +261,6 @@ func (w *worktree) addFile(name string) (fs.FileMode, Hash, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	if info.Size() > MaxBlob {
-		return 0, "", &LimitError{What: fmt.Sprintf("file %q", name), Size: info.Size(), Max: MaxBlob}
-	}
 	hasher := plumbing.NewHasher(plumbing.BlobObject, info.Size())
 	if n, err := io.Copy(hasher, io.LimitReader(f, info.Size()+1)); err != nil || n != info.Size() {
 		return 0, "", errors.Join(errChanged, err)
@@ -303,6 +301,9 @@ func (w *worktree) blob(id Hash) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("find blob %s: %w", id, plumbing.ErrObjectNotFound)
 	}
+	if err := w.tooLarge(id); err != nil {
+		return nil, err
+	}
 	data, err := w.content(f)
 	if err != nil {
 		return nil, err
@@ -312,6 +313,15 @@ func (w *worktree) blob(id Hash) ([]byte, error) {
 	}
 	return data, nil
 }
+
+func (w *worktree) tooLarge(id Hash) error {
+	if f := w.blobs[id]; f.size > w.most {
+		return &LimitError{What: fmt.Sprintf("file %q", f.path), Size: f.size, Max: w.most}
+	}
+	return nil
+}
+
+func (w *worktree) limit(most int64) { w.most = most }
 
 func (w *worktree) content(f workFile) ([]byte, error) {
 	if f.link {

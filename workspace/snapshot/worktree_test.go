@@ -123,20 +123,35 @@ func TestWorktreeRefusesAFileThatChangedSince(t *testing.T) {
 	}
 }
 
-func TestAFileLargerThanAnyBlobIsRefusedByItsPath(t *testing.T) {
+func TestAFileLargerThanAnyBlobIsRefusedByItsPathWhenItIsRead(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "images", "disk.img")
 	if err := errors.Join(os.Mkdir(filepath.Dir(large), 0o755), os.WriteFile(large, nil, 0o644), os.Truncate(large, MaxBlob+1)); err != nil {
 		t.Fatal(err)
 	}
-	var limit *LimitError
-	if _, err := Worktree(dir); !errors.As(err, &limit) || limit.What != `file "images/disk.img"` || limit.Size != MaxBlob+1 {
-		t.Errorf("got %v", err)
+	read := func() (read, told error) {
+		t.Helper()
+		s, err := Worktree(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _, err := s.Hash("images/disk.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, read = fs.ReadFile(s.FS(), "images/disk.img")
+		return read, s.TooLarge(id)
+	}
+	refused, told := read()
+	for _, err := range []error{refused, told} {
+		if limit := new(LimitError); !errors.As(err, &limit) || limit.What != `file "images/disk.img"` || limit.Size != MaxBlob+1 {
+			t.Errorf("got %v", err)
+		}
 	}
 	if err := os.Truncate(large, MaxBlob); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Worktree(dir); err != nil {
-		t.Error(err)
+	if refused, told := read(); refused != nil || told != nil {
+		t.Errorf("at the limit: %v, %v", refused, told)
 	}
 }
