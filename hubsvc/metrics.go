@@ -66,7 +66,7 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 // upstreamMetrics are the figures of each source, as this replica itself has seen them.
 type upstreamMetrics struct {
 	hub                                        *hub
-	fetches, failures, requests, received, age *prometheus.Desc
+	fetches, failures, requests, received, age, failing *prometheus.Desc
 }
 
 func newUpstreamMetrics(h *hub) *upstreamMetrics {
@@ -79,13 +79,15 @@ func newUpstreamMetrics(h *hub) *upstreamMetrics {
 		failures: desc("failures_total", "Times that the upstream did not bring what was asked for."),
 		requests: desc("requests_total", "Requests to the upstream."),
 		received: desc("received_bytes_total", "Bytes that the upstream answered."),
-		age:      desc("age_seconds", "How long ago the upstream last answered, whichever replica had asked."),
+		age: desc("age_seconds",
+			"How long ago the upstream last brought all that was asked for, whichever replica had asked; absent before it ever did."),
+		failing: desc("failing_seconds", "How long the upstream has brought nothing, or not all; 0 when the last attempt did."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *upstreamMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.fetches, m.failures, m.requests, m.received, m.age} {
+	for _, desc := range []*prometheus.Desc{m.fetches, m.failures, m.requests, m.received, m.age, m.failing} {
 		to <- desc
 	}
 }
@@ -111,7 +113,12 @@ func (m *upstreamMetrics) collect(to chan<- prometheus.Metric, source, id string
 	count(m.failures, s.Failures)
 	count(m.requests, s.Requests)
 	count(m.received, s.Bytes)
-	if !s.LastFetch.IsZero() {
-		to <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, agent.Status().Age.Seconds(), source)
+	status, failing := agent.Status(), 0.0
+	if !status.FailingSince.IsZero() {
+		failing = time.Since(status.FailingSince).Seconds()
+	}
+	to <- prometheus.MustNewConstMetric(m.failing, prometheus.GaugeValue, failing, source)
+	if !status.LastFetch.IsZero() {
+		to <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, status.Age.Seconds(), source)
 	}
 }

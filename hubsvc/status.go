@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -34,7 +35,10 @@ func (h *hub) source(name, kind, id, ref string) v1.Source {
 	out := v1.Source{
 		Name: name, Kind: kind, URL: status.Name, Ref: ref, Commit: status.Tips[ref].Commit, Age: status.Age.Seconds(),
 		Fetches: status.Attempts, Failures: status.Failures, Requests: status.Requests, ReceivedBytes: status.Bytes,
-		Error: status.LastError,
+		Error: status.LastError, LastFetch: moment(status.LastFetch), FailingSince: moment(status.FailingSince), InARow: status.InARow,
+	}
+	if out.InARow > 0 {
+		out.NextAttempt = moment(status.NextAttempt)
 	}
 	for ref, tip := range status.Tips {
 		out.Refs = append(out.Refs, v1.SourceRef{Ref: ref, Commit: tip.Commit, Revision: tip.Revision, Rewound: tip.Rewound})
@@ -44,11 +48,16 @@ func (h *hub) source(name, kind, id, ref string) v1.Source {
 		owner, _ := h.replica.shard.Owner(id)
 		out.Owner = owner.ID
 	}
-	if !status.LastFetch.IsZero() {
-		at := status.LastFetch.UTC()
-		out.LastFetch = &at
-	}
 	return out
+}
+
+// moment is nil for a time that never was.
+func moment(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
 }
 
 // status is the hub itself.

@@ -216,7 +216,7 @@ type Source struct {
 	Commit string `json:"commit,omitempty"`
 	// Refs are all that services read of it.
 	Refs []SourceRef `json:"refs,omitempty"`
-	// LastFetch is when the upstream last answered; Age is how old what is served is, in seconds.
+	// LastFetch is when the upstream last brought all that was asked for; Age is how long ago that was, in seconds.
 	LastFetch *time.Time `json:"lastFetch,omitempty"`
 	Age       float64    `json:"ageSeconds"`
 	// Fetches and Failures count what was asked of the upstream since its owner started; Requests and ReceivedBytes are what
@@ -225,7 +225,12 @@ type Source struct {
 	Failures      int64  `json:"failures"`
 	Requests      int64  `json:"requests"`
 	ReceivedBytes int64  `json:"receivedBytes"`
-	Error         string `json:"error,omitempty"`
+	// Error is why the last attempt failed. FailingSince is when the first of the attempts did that have all failed since, InARow
+	// how many these are, NextAttempt when the next is due.
+	Error        string     `json:"error,omitempty"`
+	FailingSince *time.Time `json:"failingSince,omitempty"`
+	InARow       int64      `json:"failuresInARow,omitempty"`
+	NextAttempt  *time.Time `json:"nextAttempt,omitempty"`
 	// Owner is the replica that fetches it; empty when there is but one.
 	Owner string `json:"owner,omitempty"`
 }

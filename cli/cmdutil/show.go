@@ -20,6 +20,21 @@ func Ago(now time.Time, t *time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(*t))) + " ago"
 }
 
+// Failing says since when a source cannot be fetched, and when the hub tries again. Hubs of earlier releases do not say.
+func Failing(now time.Time, s *v1.Source) string {
+	if s.FailingSince == nil {
+		return "failing"
+	}
+	text := "failing for " + duration.HumanDuration(max(0, now.Sub(*s.FailingSince)))
+	if s.InARow > 1 {
+		text += fmt.Sprintf(", %d times in a row", s.InARow)
+	}
+	if s.NextAttempt != nil {
+		text += ", next attempt in " + duration.HumanDuration(max(0, s.NextAttempt.Sub(now)))
+	}
+	return text
+}
+
 // ShortCommit is the part of a commit's id that people read; "-" when there is none.
 func ShortCommit(id string) string {
 	if id == "" {
@@ -137,6 +152,7 @@ func StillSources(list []v1.Source) []v1.Source {
 	for i := range out {
 		s := &out[i]
 		s.LastFetch, s.Age, s.Fetches, s.Requests, s.ReceivedBytes = nil, 0, 0, 0, 0
+		s.InARow, s.NextAttempt = 0, nil
 	}
 	return out
 }

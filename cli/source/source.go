@@ -104,6 +104,9 @@ func screen(f *cmdutil.Factory, w io.Writer, s *v1.Source) error {
 		{"traffic", fmt.Sprintf("%d requests, %d bytes received", s.Requests, s.ReceivedBytes)},
 		{"error", cmdutil.OrDash(s.Error)},
 	}
+	if s.FailingSince != nil {
+		rows = append(rows, []string{"failing", cmdutil.Failing(f.Now(), s)})
+	}
 	if s.Owner != "" {
 		rows = append(rows, []string{"owner", s.Owner})
 	}

@@ -6,6 +6,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -297,6 +298,7 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Clust
 	}
 	s.problems(w, "held: these stay as they are", status.Held)
 	s.sources(w, status.Sources)
+	s.rewound(w, status.Sources)
 	if stands := s.stands(status); stands != "" {
 		fmt.Fprintf(w, "\n%s\n", stands)
 	}
@@ -310,6 +312,8 @@ func (s screen) stands(status *v1.Status) string {
 		return "there are no clusters"
 	case !status.Converged():
 		return ""
+	case len(unfetched(status.Sources)) > 0:
+		return s.streams.Paint(ui.Yellow, "what was fetched runs, and may be old")
 	case status.Suspended > 0:
 		return s.streams.Paint(ui.Green, "everything runs but what is suspended") + fmt.Sprintf(" (%s)", grouped(status.Suspended))
 	}
@@ -408,15 +412,42 @@ func (s screen) problems(w io.Writer, title string, list []v1.Problem) {
 
 // sources tells of those that cannot be fetched.
 func (s screen) sources(w io.Writer, list []v1.Source) {
-	title := "\nsources that cannot be fetched\n"
-	for _, source := range list {
-		if source.Error == "" {
-			continue
-		}
-		fmt.Fprint(w, title)
-		title = ""
-		fmt.Fprintf(w, "  %s (last fetched %s): %s\n", ui.Clean(source.Name), cmdutil.Ago(s.now, source.LastFetch), ui.Clean(source.Error))
+	failing := unfetched(list)
+	if len(failing) > 0 {
+		fmt.Fprintf(w, "\n%s\n", s.streams.Paint(ui.Red, "sources that cannot be fetched: what was fetched of them before is served"))
 	}
+	for i := range failing {
+		fmt.Fprintf(w, "  %s: %s; last fetched %s, %s is served\n", ui.Clean(failing[i].Name), cmdutil.Failing(s.now, &failing[i]),
+			cmdutil.Ago(s.now, failing[i].LastFetch), served(&failing[i]))
+		fmt.Fprintf(w, "    cause  %s\n", ui.Clean(failing[i].Error))
+	}
+}
+
+// rewound tells of refs whose newest commit did not come out of the one before.
+func (s screen) rewound(w io.Writer, list []v1.Source) {
+	title := "\n" + s.streams.Paint(ui.Yellow, "sources that left their history: somebody force-pushed, or put a backup in their place") + "\n"
+	for i := range list {
+		for _, ref := range list[i].Refs {
+			if ref.Rewound == "" {
+				continue
+			}
+			fmt.Fprintf(w, "%s  %s %s: %s is served; it %s\n", title, ui.Clean(list[i].Name), ui.Clean(ref.Ref), cmdutil.ShortCommit(ref.Commit),
+				ui.Clean(ref.Rewound))
+			title = ""
+		}
+	}
+}
+
+// served is what still runs of a source.
+func served(source *v1.Source) string {
+	if source.Commit == "" && len(source.Refs) == 0 {
+		return "nothing"
+	}
+	return cmdutil.ShortCommit(cmp.Or(source.Commit, append(source.Refs, v1.SourceRef{})[0].Commit))
+}
+
+func unfetched(list []v1.Source) []v1.Source {
+	return slices.DeleteFunc(slices.Clone(list), func(s v1.Source) bool { return s.Error == "" })
 }
 
 // next is the command to run next. It goes beside the screen: programs that read that are not told what to do.
@@ -434,6 +465,9 @@ func next(status *v1.Status, clusters int) string {
 		return "next  plural service get " + status.Unhealthy[0].Service
 	case !status.Converged():
 		return "next  plural status --watch"
+	}
+	if failing := unfetched(status.Sources); len(failing) > 0 {
+		return "next  plural source get " + failing[0].Name
 	}
 	if status.Suspended > 0 {
 		return "next  plural status --filter suspended:true"

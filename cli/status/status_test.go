@@ -201,3 +201,37 @@ func TestWhatIsOldIsWaitedForThoughItIsHealthy(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
+	at := func(ago time.Duration) *time.Time { when := now().Add(-ago); return &when }
+	f := &fleet{answers: func(bool) map[string]any {
+		all := answers(true)
+		status := all["status"].(v1.Status)
+		status.Sources = []v1.Source{
+			{Name: ".", Commit: "bbbbbbbbbb", LastFetch: at(time.Second)},
+			{
+				Name: "podinfo", Commit: "aaaaaaaaaa", LastFetch: at(6 * time.Minute), Error: "fetch https://x: no\x00 route",
+				FailingSince: at(5 * time.Minute), InARow: 58, NextAttempt: at(-30 * time.Second),
+			},
+			{Name: "rewound", Refs: []v1.SourceRef{{Ref: "main", Commit: "cccccccccc", Rewound: "was ddd, which is not among the ancestors of ccc"}}},
+		}
+		all["status"] = status
+		return all
+	}}
+	out, _, err := ran(t, t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  podinfo: failing for 5m, 58 times in a row, next attempt in 30s; last fetched 6m ago, aaaaaaa is served\n    cause  fetch https://x: no",
+		"  rewound main: ccccccc is served; it was ddd, which is not among the ancestors of ccc\n",
+		"plural source get podinfo",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "everything runs") || strings.Contains(out, "\x00") {
+		t.Errorf("it says:\n%s", out)
+	}
+}

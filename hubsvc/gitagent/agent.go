@@ -108,13 +108,19 @@ type Agent struct {
 type Status struct {
 	// Name is its URL without credentials.
 	Name string `json:"name"`
-	// LastFetch is when the upstream last answered, also before a restart; LastAttempt when it was last asked. Zero is never.
+	// LastFetch is when the upstream last brought all that was asked for, also before a restart; LastAttempt when it was last asked.
+	// Zero is never.
 	LastFetch   time.Time `json:"lastFetch"`
 	LastAttempt time.Time `json:"lastAttempt"`
 	// Age is how long ago LastFetch was; zero if it never was.
 	Age time.Duration `json:"-"`
 	// LastError is why the last attempt brought not all that was asked for; empty when it did.
 	LastError string `json:"lastError,omitempty"`
+	// FailingSince is when the first of the attempts failed that have all failed since; zero while the last one did not. InARow is
+	// how many these are, NextAttempt when the next is due.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	InARow       int64     `json:"inARow,omitempty"`
+	NextAttempt  time.Time `json:"nextAttempt,omitzero"`
 	// Attempts and Failures count since the start, when they end; in Changes a ref got a new commit.
 	Attempts int64 `json:"attempts"`
 	Failures int64 `json:"failures"`
@@ -172,9 +178,19 @@ func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, a.options.Int
 func (a *Agent) run(ctx context.Context, interval time.Duration) error {
 	loop := poll.Loop{
 		Interval: interval, Jitter: jitter,
-		MinBackoff: min(interval, minBackoff), MaxBackoff: min(maxBackoff, backoffIntervals*interval),
+		MinBackoff: min(interval, minBackoff), MaxBackoff: min(maxBackoff, backoffIntervals*interval), Due: a.due,
 	}
 	return loop.Run(ctx, a.wake, a.fetch)
+}
+
+// due takes down when the upstream is asked next, which may have asked to be left alone for longer.
+func (a *Agent) due(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status.NextAttempt = at
+	if a.quiet.After(at) {
+		a.status.NextAttempt = a.quiet
+	}
 }
 
 // Hint makes the next fetch due now, and tells the upstream that somebody insists. Many hints in a row are one.
@@ -286,7 +302,7 @@ func (a *Agent) Status() Status {
 	a.mu.Unlock()
 	s.Name, s.Tips = a.options.Name, a.mirror.Tips()
 	if s.LastFetch.IsZero() {
-		s.LastFetch = a.mirror.Fetched()
+		s.LastFetch = a.mirror.Brought()
 	}
 	if !s.LastFetch.IsZero() {
 		s.Age = max(0, time.Since(s.LastFetch))
@@ -299,7 +315,7 @@ func (a *Agent) OwnStatus() Status {
 	a.mu.Lock()
 	s := a.own()
 	a.mu.Unlock()
-	s.Name, s.LastFetch = a.options.Name, a.mirror.Fetched()
+	s.Name, s.LastFetch = a.options.Name, a.mirror.Brought()
 	return s
 }
 

@@ -132,10 +132,7 @@ func (a *Agent) finish(changed []string, err error, answered, following bool) {
 	a.status.LastError = text
 	a.status.Changes += int64(len(changed))
 	if !following {
-		a.status.Attempts++
-	}
-	if err != nil && !following {
-		a.status.Failures++
+		a.status.count(err, time.Now())
 	}
 	if retry := new(mirror.RetryError); errors.As(err, &retry) {
 		a.quiet = time.Now().Add(min(retry.After, mostPatience))
@@ -145,6 +142,19 @@ func (a *Agent) finish(changed []string, err error, answered, following bool) {
 	a.report(changed, news, following, err)
 	if news || len(changed) > 0 {
 		a.changed()
+	}
+}
+
+// count takes down how an attempt ended.
+func (s *Status) count(err error, now time.Time) {
+	s.Attempts++
+	if err == nil {
+		s.FailingSince, s.InARow = time.Time{}, 0
+		return
+	}
+	s.Failures++
+	if s.InARow++; s.InARow == 1 {
+		s.FailingSince = now
 	}
 }
 
@@ -176,6 +186,7 @@ func (a *Agent) setRole(role Role, owner string) bool {
 	}
 	a.owner = owner
 	a.role, a.status.LastError, a.problems, a.owners, a.synced, a.warmed = role, "", nil, nil, false, false
+	a.status.FailingSince, a.status.InARow = time.Time{}, 0
 	a.enough = time.Time{}
 	return true
 }

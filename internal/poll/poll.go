@@ -24,6 +24,8 @@ type Loop struct {
 	MinBackoff time.Duration
 	// MaxBackoff bounds the wait after failures; zero means DefaultMaxBackoff. It is never less than Interval.
 	MaxBackoff time.Duration
+	// Due is told when the next call is due unless somebody wakes the loop; nil is not told.
+	Due func(time.Time)
 }
 
 // Run calls fn at once and then again until ctx ends, whose error it returns. A value on wake makes the next call due:
@@ -47,7 +49,11 @@ func (l Loop) Run(ctx context.Context, wake <-chan struct{}, fn func(context.Con
 
 // pause waits until the next call is due, and says whether there is to be one.
 func (l Loop) pause(ctx context.Context, wake <-chan struct{}, failures int) bool {
-	due := time.NewTimer(l.jittered(l.wait(failures)))
+	wait := l.jittered(l.wait(failures))
+	if l.Due != nil {
+		l.Due(time.Now().Add(wait))
+	}
+	due := time.NewTimer(wait)
 	defer due.Stop()
 	if failures > 0 {
 		floor := time.NewTimer(min(l.minBackoff(), l.wait(failures)))

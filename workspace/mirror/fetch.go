@@ -56,6 +56,9 @@ func (m *Mirror) fetch(ctx context.Context, from Upstream, refs []string) ([]str
 		answer.Fetched = now
 	}
 	next.touch(refs, answer.Fetched, now)
+	if len(problems) == 0 {
+		next.Brought = &answer.Fetched
+	}
 	slices.Sort(changed)
 	return changed, errors.Join(append(problems, m.commit(next, r))...)
 }
@@ -130,7 +133,7 @@ const saveEvery = time.Minute
 // unsaved says whether next must be written: a poll that found nothing new is worth no write a second.
 func (m *Mirror) unsaved(next state) bool {
 	age := next.Fetched.Sub(m.saved.Fetched)
-	return next.Generation != m.saved.Generation || age >= saveEvery || age < 0 ||
+	return next.Generation != m.saved.Generation || next.Brought.Equal(next.Fetched) != m.saved.Brought.Equal(m.saved.Fetched) || age >= saveEvery || age < 0 ||
 		!maps.EqualFunc(next.Refs, m.saved.Refs, refTip.equal)
 }
 

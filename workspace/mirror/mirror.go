@@ -161,6 +161,14 @@ func (m *Mirror) Fetched() time.Time {
 	return m.state.Fetched
 }
 
+// Brought is when the upstream last brought all that was asked for, also across restarts; zero if it never did. It is no later than
+// Fetched.
+func (m *Mirror) Brought() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *m.state.Brought
+}
+
 // isCommit says whether a ref is a commit's 40 lower-case hex digits.
 func isCommit(ref string) bool {
 	return plumbing.NewHash(ref).String() == ref && ref != plumbing.ZeroHash.String()

@@ -23,7 +23,9 @@ type state struct {
 	// MaxFile is how large a file may be in it; zero means snapshot.MaxBlob.
 	MaxFile int64 `json:"maxFile,omitempty"`
 	// Fetched is when the upstream last answered.
-	Fetched time.Time         `json:"fetched"`
+	Fetched time.Time `json:"fetched"`
+	// Brought is when it last brought all that was asked for; nil in a file of an earlier release, which did not tell the two apart.
+	Brought *time.Time        `json:"brought"`
 	Refs    map[string]refTip `json:"refs"`
 }
 
@@ -104,7 +106,7 @@ func loadState(dir string) (state, error) {
 	if s, ok := parseState(data); ok {
 		return s, nil
 	}
-	return state{Refs: map[string]refTip{}}, nil
+	return state{Brought: new(time.Time), Refs: map[string]refTip{}}, nil
 }
 
 func parseState(data []byte) (state, bool) {
@@ -124,6 +126,9 @@ func parseState(data []byte) (state, bool) {
 		}
 		tip.First = ""
 		s.Refs[ref] = tip
+	}
+	if s.Brought == nil {
+		s.Brought = &s.Fetched
 	}
 	return s, true
 }

@@ -333,6 +333,7 @@ func (d *described) writeSource(f *facts) {
 	f.fact("requests", fmt.Sprintf("%d, %d bytes came", s.Requests, s.ReceivedBytes))
 	f.fact("owner", s.Owner)
 	f.styled("error", paint.Bad, s.Error)
+	f.ago("failing since", s.FailingSince)
 	d.writeOrigin(f)
 	if len(s.Refs) > 0 {
 		f.head("refs")
