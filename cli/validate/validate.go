@@ -1,18 +1,22 @@
 // Package validate owns the check of an installation repo.
 //
-// It refuses to know what a mistake is: fleet, resolve, sealed and views say so. The command collects what they say, offline.
+// It refuses to know what a mistake is: fleet, resolve, sealed and views say so of files, installer/inspect of what services render
+// to. The command collects what they say, offline.
 package validate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
@@ -28,65 +32,111 @@ type summary struct {
 	Clusters  int    `json:"clusters"`
 	Sources   int    `json:"sources"`
 	Services  int    `json:"services"`
-	// Unchecked are services whose files, or a part of them, lie in another repository.
+	// Renditions are the different outcomes of services, Objects what they hold, Kubernetes the versions that they were checked against.
+	Renditions int      `json:"renditions"`
+	Objects    int      `json:"objects"`
+	Kubernetes []string `json:"kubernetes,omitempty"`
+	// Unchecked are services that cannot be rendered on this machine, each with the reason.
 	Unchecked []string `json:"unchecked,omitempty"`
-	// Warnings say what services' files leave out.
+	// Warnings say what may surprise.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notices say what the commit does that may not be meant.
+	Notices []string `json:"notices,omitempty"`
+
+	fleet *fleet.Fleet
+	seen  *lastseen.Seen
+}
+
+type options struct {
+	f      *cmdutil.Factory
+	commit string
+	// maxFile is how large a file may be that a service reads, in bytes.
+	maxFile int64
+	strict  bool
 }
 
 // NewCmdValidate is `plural validate`.
 func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
-	var commit string
-	var maxFile int64
+	o := options{f: f}
 	cmd := &cobra.Command{
 		Use:     "validate",
 		GroupID: cmdutil.GroupStart,
-		Short:   "Check every file of the installation repo, offline",
-		Long: `Check every file of the installation repo, offline.
+		Short:   "Check every file of the installation repo and what its services render to, offline",
+		Long: `Check every file of the installation repo and what its services render to, offline.
 
-All mistakes are listed, each with its file and line. The hub makes the same
-check and refuses a commit that fails it. In the work tree, files that must be
-sealed may be in clear: they are sealed on their way into git. Services whose
-files, or a part of them, lie in another repository are checked as far as this
-one goes. A file that is too large to be delivered is a mistake of the service
-that reads it, and none where no service does.`,
-		Example: cmdutil.Example("plural validate", "plural validate --commit HEAD~1"),
+All mistakes are listed, each with its file and line. Every service is rendered
+for every set of parameters that clusters give it, and each object is checked as
+an API server would check it: unknown and missing fields, wrong types, versions
+of APIs that Kubernetes removed. The versions of Kubernetes are those that
+plural tui saw clusters have; where it saw none, the newest that this program
+knows. Objects of other kinds are checked against the CustomResourceDefinitions
+that services bring to the same clusters.
+
+Warnings are about what may be meant so: kinds that nothing in the fleet defines,
+parameters and Helm values that nothing reads. They fail only with --strict.
+
+The hub checks files in the same way and refuses a commit that fails it. In the
+work tree, files that must be sealed may be in clear: they are sealed on their
+way into git. Services whose sources are not on this machine, or that are sealed
+for others, are named and checked as far as this repository goes. A file that is
+too large to be delivered is a mistake of the service that reads it, and none
+where no service does.`,
+		Example: cmdutil.Example("plural validate", "plural validate --strict", "plural validate --commit HEAD~1"),
 		Args:    cmdutil.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f, commit, maxFile) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().Int64Var(&maxFile, "max-file-bytes", snapshot.MaxBlob, "how large a file may be that a service reads, as the hub's option of that name says")
-	cmd.Flags().StringVar(&commit, "commit", "", "check this `REVISION` in the place of the work tree")
+	cmd.Flags().StringVar(&o.commit, "commit", "", "check this `REVISION` in the place of the work tree")
+	cmd.Flags().Int64Var(&o.maxFile, "max-file-bytes", snapshot.MaxBlob, "how large a file may be that a service reads, as the hub's option of that name says")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "let warnings fail too")
 	return cmd
 }
 
-func run(ctx context.Context, f *cmdutil.Factory, commit string, maxFile int64) error {
-	printer, err := f.Printer("")
+func (o options) run(ctx context.Context) error {
+	printer, err := o.f.Printer("")
 	if err != nil {
 		return err
 	}
-	repo, err := f.Repo()
+	repo, err := o.f.Repo()
 	if err != nil {
 		return err
 	}
-	files, err := offline.Read(repo, commit)
+	files, err := offline.Read(repo, o.commit)
 	if err != nil {
 		return err
 	}
-	files.Taken().Limit(maxFile)
-	state, elsewhere, err := check(ctx, files)
+	files.Taken().Limit(o.maxFile)
+	s, problems, err := o.check(ctx, files)
 	if err != nil {
 		return err
 	}
-	s := summary{
-		Workspace: state.Fleet.Workspace.Metadata.Name,
-		Clusters:  len(state.Fleet.Clusters), Sources: len(state.Fleet.Sources), Services: len(state.Fleet.Services),
-		Unchecked: elsewhere, Warnings: state.Warnings(),
+	if told := cmdutil.Problems("the installation repo", problems); told != nil {
+		return told
 	}
-	return printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen})
+	before, err := offline.Open(repo, cmp.Or(o.commit, "HEAD")+o.parent())
+	if err == nil {
+		s.Notices = going(s.fleet, before.Fleet, s.seen)
+	} else { // there is no commit before, or it makes no sense
+		s.Notices = going(s.fleet, nil, s.seen)
+	}
+	if err := printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen}); err != nil {
+		return err
+	}
+	if o.strict && len(s.Warnings) > 0 {
+		return ui.Silent(ui.ExitFailed)
+	}
+	return nil
 }
 
-// check is the sound fleet, with the services that it cannot look into; or all that is wrong.
-func check(ctx context.Context, files *offline.Files) (state *offline.State, elsewhere []string, err error) {
+// parent leads from the commit that is checked to the one before; the work tree's is HEAD itself.
+func (o options) parent() string {
+	if o.commit == "" {
+		return ""
+	}
+	return "~1"
+}
+
+// check is what is told of a sound fleet, or all that is wrong. Where some files make no sense, the services of others are looked at.
+func (o options) check(ctx context.Context, files *offline.Files) (*summary, []ui.Problem, error) {
 	unsealed, err := files.Unsealed(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -98,37 +148,68 @@ func check(ctx context.Context, files *offline.Files) (state *offline.State, els
 	} else if err != nil {
 		return nil, nil, err
 	}
-	state, err = files.Fleet()
-	switch {
-	case errors.As(err, &mistakes):
-		problems = append(problems, cmdutil.FleetProblems(mistakes)...)
-	case err != nil:
+	state, err := files.Fleet()
+	if errors.As(err, &mistakes) {
+		return nil, append(problems, cmdutil.FleetProblems(mistakes)...), nil
+	} else if err != nil {
 		return nil, nil, err
-	default:
-		var found []resolve.Problem
-		if found, elsewhere, err = state.Problems(ctx); err != nil {
-			return nil, nil, err
-		}
-		problems = append(problems, tell(found)...)
 	}
-	if told := cmdutil.Problems("the installation repo", problems); told != nil {
-		return nil, nil, told
+	resolver := resolve.New()
+	found, elsewhere, err := state.Problems(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	return state, elsewhere, nil
+	problems = append(problems, tell(found)...)
+	seen := lastSeen(o.f, state.Fleet.Workspace.Metadata.Name)
+	report, err := render(ctx, o.f, state, resolver, seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &summary{
+		Workspace: state.Fleet.Workspace.Metadata.Name,
+		Clusters:  len(state.Fleet.Clusters), Sources: len(state.Fleet.Sources), Services: len(state.Fleet.Services),
+		Renditions: report.Renditions, Objects: report.Objects, Kubernetes: versions(report.Minors),
+		Unchecked: unchecked(report, elsewhere, state.Fleet),
+		Warnings:  slices.Concat(state.Warnings(), sentences(report.Warnings)),
+		fleet:     state.Fleet, seen: seen,
+	}, append(problems, told(report)...), nil
+}
+
+// verdict is the first line.
+func (s summary) verdict() string {
+	switch {
+	case s.Services == 0:
+		return "has no services yet"
+	case len(s.Warnings) > 0:
+		return "has " + count(len(s.Warnings), "warning")
+	}
+	return "is sound"
 }
 
 func (s summary) screen(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s is sound: %s, %s, %s\n", ui.Clean(s.Workspace),
-		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))
-	if err == nil && len(s.Unchecked) > 0 {
-		_, err = fmt.Fprintf(w, "not looked into, because their files lie in another repository: %s\n", strings.Join(s.Unchecked, ", "))
+	lines := []string{fmt.Sprintf("%s %s: %s, %s, %s", ui.Clean(s.Workspace), s.verdict(),
+		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))}
+	if s.Services == 0 {
+		lines = append(lines, "add the first: plural service add NAME --path FOLDER")
+	}
+	if s.Objects > 0 {
+		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"), strings.Join(s.Kubernetes, ", ")))
+	}
+	if len(s.Unchecked) > 0 {
+		lines = append(lines, "not looked into: "+strings.Join(s.Unchecked, ", "))
 	}
 	for _, warning := range s.Warnings {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "warning: %s\n", ui.Clean(warning))
+		lines = append(lines, "warning: "+warning)
+	}
+	for _, notice := range s.Notices {
+		lines = append(lines, "notice: "+notice)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, ui.Clean(line)); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 func count(n int, noun string) string {
