@@ -18,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/agent/reserved"
+	"github.com/pluralsh/plural/internal/kubeschema"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -278,8 +279,12 @@ func (p *pass) rejectUnknown(it item) {
 		p.result.again(lastRetry)
 		return
 	}
-	p.reject(it, MissingKind, fmt.Sprintf("the cluster does not serve %s of %s", it.gvk.Kind, it.gvk.GroupVersion()),
-		"install its CustomResourceDefinition")
+	message := fmt.Sprintf("the cluster does not serve %s of %s", it.gvk.Kind, it.gvk.GroupVersion())
+	if removal, gone := kubeschema.Removed(it.gvk); gone {
+		p.reject(it, MissingKind, fmt.Sprintf("%s: Kubernetes 1.%d removed it", message, removal.Minor), removal.Fix())
+		return
+	}
+	p.reject(it, MissingKind, message, "install its CustomResourceDefinition")
 }
 
 func (p *pass) reject(it item, reason Reason, message, fix string) {

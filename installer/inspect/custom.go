@@ -51,34 +51,42 @@ func (i *inspector) judgeCustom() {
 	for n := range i.custom {
 		o := &i.custom[n]
 		missing := slices.Clone(o.clusters)
+		var reaching []definition
 		for _, d := range byKind[o.kind.GroupKind()] {
 			reached := func(cluster string) bool { return d.clusters[cluster] }
-			if !slices.ContainsFunc(o.clusters, reached) {
-				continue
+			if slices.ContainsFunc(o.clusters, reached) {
+				reaching = append(reaching, d)
+				missing = slices.DeleteFunc(missing, reached)
 			}
-			missing = slices.DeleteFunc(missing, reached)
-			i.judgeBy(d, o)
 		}
+		i.judgeBy(reaching, o)
 		i.undefined(o, missing, unseen, byKind[o.kind.GroupKind()])
 	}
 }
 
-// judgeBy judges an object by one definition.
-func (i *inspector) judgeBy(d definition, o *customObject) {
-	form, served := d.forms[o.kind]
-	if !served {
-		versions := kubeschema.Versions(d.forms)
-		fix := ""
-		if len(versions) > 0 {
-			fix = fmt.Sprintf("write apiVersion: %s/%s", o.kind.Group, versions[len(versions)-1])
+// judgeBy judges an object by the definitions that reach its clusters, if there are any: by those that serve its version.
+func (i *inspector) judgeBy(reaching []definition, o *customObject) {
+	served := false
+	for _, d := range reaching {
+		form, serves := d.forms[o.kind]
+		if !serves {
+			continue
 		}
-		i.tell(&i.report.Errors, o.finding([]string{"apiVersion"}, fmt.Sprintf("%s of service %s serves %s, and not %s",
-			d.name, d.service, cmp.Or(strings.Join(versions, ", "), "no version"), o.kind.Version), fix))
+		served = true
+		for _, fault := range form.Check(o.object.Object) {
+			i.tell(&i.report.Errors, o.fault(fault))
+		}
+	}
+	if served || len(reaching) == 0 {
 		return
 	}
-	for _, fault := range form.Check(o.object.Object) {
-		i.tell(&i.report.Errors, o.fault(fault))
+	d, fix := reaching[0], ""
+	versions := kubeschema.Versions(d.forms)
+	if len(versions) > 0 {
+		fix = fmt.Sprintf("write apiVersion: %s/%s", o.kind.Group, versions[len(versions)-1])
 	}
+	i.tell(&i.report.Errors, o.finding([]string{"apiVersion"}, fmt.Sprintf("%s of service %s serves %s, and not %s",
+		d.name, d.service, cmp.Or(strings.Join(versions, ", "), "no version"), o.kind.Version), fix))
 }
 
 // undefined warns of an object whose kind nothing in the fleet brings to clusters. Something else may, so this is no error; and a

@@ -1,0 +1,97 @@
+package inspect_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/installer/inspect"
+	"github.com/pluralsh/plural/installer/preview"
+	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/snapshot"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// own has everything that services are made of in one snapshot.
+type own struct{ files *snapshot.Snapshot }
+
+func (o own) Snapshot(string, string) (*snapshot.Snapshot, error) { return o.files, nil }
+
+// Of other people's manifests, only what an API server refuses is told. Each line was looked at: all of them are mistakes, most of
+// them made on purpose.
+func TestNothingIsWrongWithManifestsThatClustersTake(t *testing.T) {
+	t.Parallel()
+	corpus := needs.Corpus(t)
+	cases, err := filepath.Glob(filepath.Join(corpus, "argo-cd-e2e", "cases", "*"))
+	if err != nil || len(cases) == 0 {
+		t.Fatal(cases, err)
+	}
+	folders := append(cases, filepath.Join(corpus, "podinfo", "kustomize"), filepath.Join(corpus, "podinfo", "charts", "podinfo"))
+	var f fleet.Fleet
+	f.Clusters = []fleet.Cluster{{Metadata: fleet.Metadata{Name: "edge-1"}}}
+	for _, folder := range folders {
+		path, err := filepath.Rel(corpus, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Services = append(f.Services, fleet.Service{
+			Metadata: fleet.Metadata{Name: strings.ToLower(filepath.Base(folder))},
+			Spec:     fleet.ServiceSpec{Source: fleet.SourceRef{Path: filepath.ToSlash(path)}, Clusters: fleet.Selector{Names: []string{"edge-1"}}},
+		})
+	}
+	files, err := snapshot.Worktree(corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderer, err := preview.New(files, func() ([]age.Identity, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := inspect.Run(t.Context(), inspect.Inspection{
+		Fleet: &f, Sources: own{files}, Resolver: resolve.New(), Renderer: renderer, Versions: map[string]string{"edge-1": "v1.35.4"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Objects < 130 {
+		t.Errorf("only %d objects were looked at", report.Objects)
+	}
+	var got []string
+	for _, e := range report.Errors {
+		got = append(got, strings.TrimPrefix(e.Where, "argo-cd-e2e/cases/")+": "+e.Message[strings.Index(e.Message, ": ")+2:])
+	}
+	want := []string{
+		"crd-validation/deployment.yaml:21: Deployment nginx-deployment: spec.template.spec.containers[0].ports[0].containerPort: is a string, and has to be an integer",
+		"crd-version-differences/crd-v1alpha2-instance.yaml:1: Fake fake-crd-instance: fakes.argoproj.io of service crd-version-differences serves v1alpha1, and not v1alpha2",
+		"deprecated-extensions/ingress.yaml:10: Ingress extensions-ingress: spec.rules[0].http.paths[0].pathType: is missing",
+		"deprecated-extensions/ingress.yaml:11: Ingress extensions-ingress: spec.rules[0].http.paths[0].backend.serviceName: unknown field",
+		"deprecated-extensions/ingress.yaml:12: Ingress extensions-ingress: spec.rules[0].http.paths[0].backend.servicePort: unknown field",
+		"deprecated-extensions/network-policy.yaml:1: NetworkPolicy allow-default: NetworkPolicy of extensions/v1beta1 is gone since Kubernetes 1.16",
+		"deprecated-extensions/pod-security-policy.yaml:1: PodSecurityPolicy pod-security-example: PodSecurityPolicy of extensions/v1beta1 is gone since Kubernetes 1.16",
+		"networking/guestbook-ui-svc-ingress.yaml:15: Ingress guestbook-ui: spec.rules[0].http.paths[0].pathType: is missing",
+		"networking/guestbook-ui-svc-ingress.yaml:17: Ingress guestbook-ui: spec.rules[0].http.paths[0].backend.serviceName: unknown field",
+		"networking/guestbook-ui-svc-ingress.yaml:18: Ingress guestbook-ui: spec.rules[0].http.paths[0].backend.servicePort: unknown field",
+		"networking/guestbook-ui-svc-ingress.yaml:33: Ingress guestbook-ui-2: spec.rules[0].http.paths[0].pathType: is missing",
+		"networking/guestbook-ui-svc-ingress.yaml:35: Ingress guestbook-ui-2: spec.rules[0].http.paths[0].backend.serviceName: unknown field",
+		"networking/guestbook-ui-svc-ingress.yaml:36: Ingress guestbook-ui-2: spec.rules[0].http.paths[0].backend.servicePort: unknown field",
+		"ssa-revision-history/deployment.yaml:5: Deployment guestbook-ui: spec.selector: is missing",
+		"ssa-revision-history/deployment.yaml:5: Deployment guestbook-ui: spec.template: is missing",
+		"sync-options-validate-false/invalid-cm.yaml:8: ConfigMap invalid-cm: invalidKey: unknown field",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
