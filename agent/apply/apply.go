@@ -94,7 +94,7 @@ func (p *pass) carryOut(ctx context.Context, limit budget.Budget) (*Result, erro
 	if err := p.intend(ctx); err != nil {
 		return p.result, err
 	}
-	p.ensureOwnNamespace(ctx)
+	p.ensureNamespaces(ctx)
 	p.stages(ctx)
 	p.result.Objects = append(p.result.Objects, p.rejected...)
 	if err := p.contact.closing(ctx); err != nil {

@@ -92,6 +92,92 @@ func TestApplyCreatesTheServicesNamespaceAndNeverDeletesIt(t *testing.T) {
 	w.mustExist(namespace)
 }
 
+func TestApplyCreatesTheNamespacesThatManifestsNameAndNeverDeletesThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-named}}`)
+	w.removeLater(namespace)
+	there := configMap("settings", "1")
+	there.SetNamespace(namespace.GetName())
+
+	changes, err := w.engine.Diff(t.Context(), w.request(there))
+	if err != nil || len(changes) != 1 || changes[0].Action != apply.Created || changes[0].Err != nil {
+		t.Errorf("beforehand: %+v, %v", changes, err)
+	}
+	if w.exists(namespace) {
+		t.Error("to ask made the namespace")
+	}
+
+	w.expect(w.apply(there, configMap("settings", "1")), "created ConfigMap/settings", "created ConfigMap/settings")
+	w.settles(w.request(configMap("settings", "1")))
+	if w.exists(there) {
+		t.Error("what the render does not hold any more is left")
+	}
+	w.mustExist(namespace)
+}
+
+func TestTheAccountOfAServiceHasToHaveTheRightToMakeTheNamespacesThatManifestsName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	namespace := manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + w.namespace + `-named}}`)
+	w.removeLater(namespace)
+	account := manifest(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: deployer}}`)
+	role := manifest(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: ` + w.namespace + `}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create, patch, delete]}]
+`)
+	binding := manifest(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ` + w.namespace + `}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ` + w.namespace + `}
+subjects: [{kind: ServiceAccount, name: deployer, namespace: ` + w.namespace + `}]
+`)
+	for _, o := range []*unstructured.Unstructured{account, role, binding} {
+		w.create(o)
+		w.removeLater(o)
+	}
+	there := configMap("settings", "1")
+	there.SetNamespace(namespace.GetName())
+	req := w.request(there)
+	req.Account = w.namespace + "/deployer"
+
+	var refused *apply.Error
+	w.eventually("the role to be in force", func() bool {
+		refused = w.pass(req).Objects[0].Err
+		return refused != nil && refused.Reason == apply.MissingNamespace
+	})
+
+	if want := "kubectl create namespace " + namespace.GetName(); !strings.Contains(refused.Fix, want) {
+		t.Errorf("fix %q, want %s", refused.Fix, want)
+	}
+	if w.exists(namespace) {
+		t.Error("the agent made by its own rights what the account may not")
+	}
+}
+
+func TestARemovedAPIVersionNamesItsSuccessorAndAMissingDefinitionItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := manifest(`{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: web}}`)
+	_, custom := w.definition()
+
+	result := w.apply(old, custom)
+
+	w.expect(result, "MissingKind Deployment/web", "MissingKind Thing/one")
+	for i, want := range [][]string{
+		{"Kubernetes 1.16 removed it", "write apiVersion: apps/v1"}, {"does not serve Thing", "install its CustomResourceDefinition"},
+	} {
+		for _, text := range want {
+			if got := result.Objects[i].Err.Error(); !strings.Contains(got, text) {
+				t.Errorf("%q says nothing of %q", got, text)
+			}
+		}
+	}
+}
+
 func TestApplyBringsNamespaceAndDefinitionBeforeWhatNeedsThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

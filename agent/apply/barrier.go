@@ -3,6 +3,8 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,35 +22,46 @@ func definitionPoll() wait.DelayFunc {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 10, Cap: 2 * time.Second}.DelayFunc()
 }
 
-// ensureOwnNamespace creates the request's namespace when objects go there and the render does not bring it. It belongs to
-// no service, so nothing ever deletes it.
-func (p *pass) ensureOwnNamespace(ctx context.Context) {
-	id := object.ID{Kind: "Namespace", Name: p.namespace}
-	if p.rendered[id] || !p.creates(p.namespace) {
-		return
-	}
-	t := target{id: id, res: kinds.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}}
-	_, err := p.wire.get(ctx, t)
-	if apierrors.IsNotFound(err) {
-		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, p.namespace)
-		_, _, err = p.wire.apply(ctx, t, body, applying{manager: object.Manager})
-	}
-	p.contact.note(err)
-	if err != nil && !apierrors.IsForbidden(err) { // who may not look at namespaces may still write into them
-		p.blocked[id] = describe(id, err)
+// ensureNamespaces creates the namespaces that objects of the render go into and that the render does not bring: the request's
+// own, and those that manifests name. They belong to no service, so nothing ever deletes them.
+func (p *pass) ensureNamespaces(ctx context.Context) {
+	for _, name := range p.newcomers() {
+		id := object.ID{Kind: "Namespace", Name: name}
+		if p.rendered[id] || p.hooks[id] {
+			continue
+		}
+		err := p.ensureNamespace(ctx, id)
+		p.contact.note(err)
+		if err != nil && !apierrors.IsForbidden(err) { // who may not look at namespaces may still write into them
+			p.blocked[id] = describe(id, err)
+		}
 	}
 }
 
-// creates says whether an object of the render is to be made in the namespace.
-func (p *pass) creates(namespace string) bool {
+func (p *pass) ensureNamespace(ctx context.Context, id object.ID) error {
+	t := target{id: id, res: kinds.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}}
+	if id.Name != p.namespace { // the service's file names its own; what manifests name, its account has to have the right to make
+		t.account = p.req.Account
+	}
+	_, err := p.wire.get(ctx, t)
+	if apierrors.IsNotFound(err) {
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, id.Name)
+		_, _, err = p.wire.apply(ctx, t, body, applying{manager: object.Manager})
+	}
+	return err
+}
+
+// newcomers are, sorted, the namespaces in which an object of the render is to be made.
+func (p *pass) newcomers() []string {
+	names := map[string]bool{}
 	for i := range p.items {
-		if id := p.items[i].id; id.Namespace == namespace {
+		if id := p.items[i].id; id.Namespace != "" && !names[id.Namespace] {
 			if _, there := p.seen.Get(id); !there {
-				return true
+				names[id.Namespace] = true
 			}
 		}
 	}
-	return false
+	return slices.Sorted(maps.Keys(names))
 }
 
 // closeBarrier notes which namespaces and definitions of a step failed, and waits a little for the definitions that did not.

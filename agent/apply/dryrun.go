@@ -112,6 +112,9 @@ func (p *pass) try(ctx context.Context, it item) Change {
 	p.contact.note(err)
 	if err != nil {
 		c.Action, c.Err = Failed, describe(it.id, err)
+		if c.Err.Reason == MissingNamespace && (p.req.Account == "" || it.id.Namespace == p.namespace) { // which a pass makes first
+			c.Action, c.Err, c.After = Created, nil, it.obj
+		}
 		return c
 	}
 	c.After = bare(after)

@@ -92,6 +92,12 @@ func answered(err error) bool {
 func describe(id object.ID, err error) *Error {
 	out := &Error{Object: id, Message: words(id, err), cause: err}
 	out.Reason, out.Fix = classify(err)
+	switch {
+	case out.Reason == MissingNamespace:
+		out.Fix = "kubectl create namespace " + id.Namespace + ", or add the Namespace to the service"
+	case isUnknownField(err):
+		out.Fix = "write it right, or take it out: kubectl explain " + strings.ToLower(id.Kind) + " names the fields"
+	}
 	if id.IsSecret() {
 		out.cause = nil // its text may quote the secret
 	}
@@ -133,7 +139,7 @@ func classify(err error) (Reason, string) {
 
 func missing(err error) (Reason, string) {
 	if about := details(err); about != nil && about.Kind == "namespaces" {
-		return MissingNamespace, "add the Namespace to the service"
+		return MissingNamespace, ""
 	}
 	return MissingKind, ""
 }
@@ -142,7 +148,29 @@ func missing(err error) (Reason, string) {
 func isInvalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsRequestEntityTooLargeError(err) ||
-		strings.Contains(err.Error(), "failed to create typed patch object")
+		strings.Contains(err.Error(), typedPatch)
+}
+
+// What the API server says of an object that does not fit its kind's schema.
+const (
+	typedPatch   = "failed to create typed patch object"
+	unknownField = ": field not declared in schema"
+)
+
+func isUnknownField(err error) bool {
+	return strings.Contains(err.Error(), typedPatch) && strings.Contains(err.Error(), unknownField)
+}
+
+// unfit is the API server's word on an object that does not fit its kind's schema, without what names the object once more.
+func unfit(text string) string {
+	_, rest, ok := strings.Cut(text, typedPatch)
+	if !ok {
+		return text
+	}
+	if _, told, ok := strings.Cut(rest, "): "); ok {
+		text = strings.TrimPrefix(told, "errors: ")
+	}
+	return strings.ReplaceAll(text, unknownField, ": unknown field")
 }
 
 // isImmutable goes by text: the API server has no code for it, and each kind has words of its own.
@@ -215,7 +243,7 @@ func words(id object.ID, err error) string {
 	case id.IsSecret() && isAdmission(err):
 		return "an admission webhook or policy denied it, in words that may hold its values and are not repeated"
 	case !id.IsSecret() || !isInvalid(err):
-		return oneLine(err.Error())
+		return unfit(oneLine(err.Error()))
 	}
 	var fields []string
 	for _, cause := range causes(err) {

@@ -54,6 +54,18 @@ func TestDescribeNamesTheState(t *testing.T) {
 	}
 }
 
+func TestDescribeSaysWhichFieldsAreUnknownAndNotTheObjectTwice(t *testing.T) {
+	answer := apierrors.NewInternalError(errors.New(`failed to create typed patch object (web/web; apps/v1, Kind=Deployment): ` +
+		"errors:\n  .spec.replicsa: field not declared in schema\n  .spec.template.spec.containers[name=\"web\"].imagee: field not declared in schema"))
+	got := describe(object.ID{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, answer)
+	if want := `.spec.replicsa: unknown field .spec.template.spec.containers[name="web"].imagee: unknown field`; got.Message != want {
+		t.Errorf("it says %q, want %q", got.Message, want)
+	}
+	if want := "kubectl explain deployment"; !strings.Contains(got.Fix, want) {
+		t.Errorf("fix %q, want %s", got.Fix, want)
+	}
+}
+
 func TestDescribeNeverQuotesASecret(t *testing.T) {
 	id := object.ID{Kind: "Secret", Namespace: "web", Name: "db"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "db",

@@ -18,8 +18,8 @@ import (
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/agent/reserved"
-	"github.com/pluralsh/plural/internal/kubeschema"
 	"github.com/pluralsh/plural/internal/kubewatch"
+	"github.com/pluralsh/plural/internal/removedapi"
 )
 
 // item is one object of the render at one of its turns, with its place in the cluster.
@@ -279,12 +279,20 @@ func (p *pass) rejectUnknown(it item) {
 		p.result.again(lastRetry)
 		return
 	}
-	message := fmt.Sprintf("the cluster does not serve %s of %s", it.gvk.Kind, it.gvk.GroupVersion())
-	if removal, gone := kubeschema.Removed(it.gvk); gone {
-		p.reject(it, MissingKind, fmt.Sprintf("%s: Kubernetes 1.%d removed it", message, removal.Minor), removal.Fix())
-		return
+	message, fix := whyUnserved(it.gvk)
+	p.reject(it, MissingKind, message, fix)
+}
+
+// whyUnserved says of a kind why the cluster does not serve it, as far as Kubernetes' own history tells, and what to do about it.
+func whyUnserved(gvk schema.GroupVersionKind) (message, fix string) {
+	message = fmt.Sprintf("the cluster does not serve %s of %s", gvk.Kind, gvk.GroupVersion())
+	if removal, removed := removedapi.Removed(gvk); removed {
+		return fmt.Sprintf("%s: %s", message, removal), removal.Fix()
 	}
-	p.reject(it, MissingKind, message, "install its CustomResourceDefinition")
+	if removedapi.Group(gvk.Group) {
+		return message, "it is of another release of Kubernetes, or switched off in this cluster: see what it serves with kubectl api-resources"
+	}
+	return message, "install its CustomResourceDefinition, by this service or one that it depends on"
 }
 
 func (p *pass) reject(it item, reason Reason, message, fix string) {

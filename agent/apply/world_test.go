@@ -149,7 +149,7 @@ func (w *world) resource(obj *unstructured.Unstructured) dynamic.ResourceInterfa
 	gvr := obj.GroupVersionKind().GroupVersion().WithResource(resource)
 	namespace := obj.GetNamespace()
 	switch obj.GetKind() {
-	case "Namespace", "CustomResourceDefinition", "ClusterRole", "ValidatingAdmissionPolicyBinding":
+	case "Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicyBinding":
 		return w.objects.Resource(gvr)
 	case "ValidatingAdmissionPolicy":
 		return w.objects.Resource(gvr.GroupVersion().WithResource("validatingadmissionpolicies"))

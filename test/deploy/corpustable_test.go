@@ -45,7 +45,7 @@ func corpusTable() map[string]corpusCase {
 		"global-with-no-namespace":                missing("Console/cluster"),
 		"guestbook":                               {then: prunesAll},
 		"guestbook-logs":                          {},
-		"guestbook-with-namespace":                {expect: []string{"MissingNamespace Deployment/guestbook-ui", "Service/guestbook-ui: "}},
+		"guestbook-with-namespace":                {},
 		"guestbook-with-namespace-manifest":       {then: func(c *corpusScene) { c.before("guestbook-ui-with-namespace-manifest", "guestbook-ui") }},
 		"guestbook-with-plain-namespace-manifest": {none: "it is guestbook-with-namespace-manifest without annotations that Argo CD reads, and makes the same namespace"},
 		"guestbook_local":                         {},

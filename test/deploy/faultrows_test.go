@@ -313,7 +313,7 @@ func bundleRows() []row {
 		bad("an object is rendered twice", cmB, "Invalid ConfigMap/b", "twice"),
 		bad("an inventory's name", "{apiVersion: v1, kind: ConfigMap, metadata: {name: plural-inventory-x, namespace: plural-system}}", "Invalid ConfigMap/plural-inventory-x"),
 		bad("a kind that is not there", "{apiVersion: NS.example.com/v1, kind: Thing, metadata: {name: x}}", "MissingKind Thing/x"),
-		bad("a namespace that is not there", cmFor("x", ", namespace: NS-nowhere"), "MissingNamespace ConfigMap/x"),
+		bad("a namespace that cannot be made", cmFor("x", ", namespace: Not_A_Name"), "Blocked ConfigMap/x"),
 		bad("a hook's word is unknown", cmFor("x", ", annotations: {plural.sh/hook: sometimes}"), "Invalid ConfigMap/x", "sometimes"),
 		bad("a wave is no number", cmFor("x", ", annotations: {argocd.argoproj.io/sync-wave: soon}"), "Invalid ConfigMap/x"),
 		bad("a huge object", "{apiVersion: v1, kind: ConfigMap, metadata: {name: huge}, data: {value: "+strings.Repeat("x", 2<<20)+"}}", "Invalid ConfigMap/huge"),
