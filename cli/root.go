@@ -155,7 +155,7 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		}
 		err = late
 	}
-	if told := cmdutil.Explain(err); !ofMachines { // whose errors are in logs, and have nobody in front of them
+	if told := f.Remembered(context.WithoutCancel(ctx), cmdutil.Explain(err)); !ofMachines { // whose errors are in logs, and have nobody in front of them
 		err = unexpected(f, told)
 	}
 	tell(f, err)

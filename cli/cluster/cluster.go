@@ -97,7 +97,7 @@ func newCmdGet(f *cmdutil.Factory) *cobra.Command {
 func get(ctx context.Context, f *cmdutil.Factory, hub *client.Client, printer *ui.Printer, name string) (ui.View, error) {
 	c, err := hub.Cluster(ctx, name)
 	if err != nil {
-		return ui.View{}, err
+		return ui.View{}, f.Unknown(ctx, "cluster", name, err)
 	}
 	var open []v1.Connection
 	if printer.Human() {

@@ -142,8 +142,12 @@ func (o *deleteOptions) checkUnused(c *intent, path string) error {
 	if !errors.As(err, &left) {
 		return err
 	}
+	problems := cmdutil.FleetProblems(left)
+	for i := range problems {
+		problems[i].Fix = "" // a nearest name is no advice about one that is meant to go
+	}
 	return &ui.Err{
-		Msg: fmt.Sprintf("cluster %q is still named elsewhere", o.name), Problems: cmdutil.FleetProblems(left),
+		Msg: fmt.Sprintf("cluster %q is still named elsewhere", o.name), Problems: problems,
 		Fix: "take it out there first", Doc: ui.DocStillNamed, Err: err,
 	}
 }

@@ -56,7 +56,9 @@ func mistakes(err error) *ui.Err {
 	if !errors.As(err, &list) {
 		return nil
 	}
-	return Problems("the installation repo", FleetProblems(list))
+	told := Problems("the installation repo", FleetProblems(list))
+	told.Fix = "mend it there; or take back the commit that has it: plural undo"
+	return told
 }
 
 // Problems is the error about all that is wrong with something; nil when there is nothing.
@@ -74,7 +76,7 @@ func Problems(subject string, problems []ui.Problem) *ui.Err {
 func FleetProblems(list fleet.Errors) []ui.Problem {
 	problems := make([]ui.Problem, len(list))
 	for i, e := range list {
-		problems[i] = ui.Problem{Where: e.Position.String(), Message: e.Message, Fix: e.Fix}
+		problems[i] = ui.Problem{Where: e.Position.String(), Message: e.Message, Fix: e.Fix, Missing: e.Missing}
 	}
 	return problems
 }

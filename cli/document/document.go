@@ -184,8 +184,12 @@ func (c *Change) inUse(name string, err error) error {
 	if !errors.As(err, &invalid) {
 		return c.explained(err)
 	}
+	problems := cmdutil.FleetProblems(invalid.Mistakes)
+	for i := range problems {
+		problems[i].Fix = "" // a nearest name is no advice about one that is meant to go
+	}
 	return &ui.Err{
-		Msg: fmt.Sprintf("%s %q is still named elsewhere", c.noun(), name), Problems: cmdutil.FleetProblems(invalid.Mistakes),
+		Msg: fmt.Sprintf("%s %q is still named elsewhere", c.noun(), name), Problems: problems,
 		Fix: "take it out there first", Doc: ui.DocStillNamed, Err: err,
 	}
 }

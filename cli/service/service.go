@@ -85,7 +85,7 @@ func newCmdGet(f *cmdutil.Factory) *cobra.Command {
 			return f.Show(cmd.Context(), watching, func(ctx context.Context, hub *client.Client, _ *ui.Printer) (ui.View, error) {
 				s, err := hub.Service(ctx, args[0])
 				if err != nil {
-					return ui.View{}, err
+					return ui.View{}, f.Unknown(ctx, "service", args[0], err)
 				}
 				return ui.View{
 					Value: s, Names: names([]v1.Service{*s}),

@@ -454,15 +454,15 @@ func unfetched(list []v1.Source) []v1.Source {
 func next(status *v1.Status, clusters int) string {
 	switch {
 	case len(status.Refused) > 0:
-		return "next  plural validate, mend it, commit, push"
+		return "next  " + cmdutil.Mend(status.Refused[0])
 	case status.Commit.ID == "":
 		return "next  plural source get ."
 	case clusters == 0:
 		return "next  see clusters/README.md"
 	case len(status.Held) > 0:
-		return "next  plural service get " + cmdutil.OrDash(status.Held[0].Service)
+		return "next  " + held(status.Held[0])
 	case len(status.Unhealthy) > 0:
-		return "next  plural service get " + status.Unhealthy[0].Service
+		return "next  " + unhealthy(&status.Unhealthy[0])
 	case !status.Converged():
 		return "next  plural status --watch"
 	}
@@ -473,4 +473,23 @@ func next(status *v1.Status, clusters int) string {
 		return "next  plural status --filter suspended:true"
 	}
 	return "next  plural service list"
+}
+
+// held is what to do about what stays as it is.
+func held(p v1.Problem) string {
+	if p.Token != "" || p.Service == "" {
+		return cmdutil.Mend(p)
+	}
+	return "plural why " + p.Service
+}
+
+// unhealthy is what to do about a service on a cluster.
+func unhealthy(d *v1.Deployment) string {
+	switch d.Phase {
+	case v1.Held:
+		return "plural service ack " + d.Service + " agrees; plural undo takes the newest change back"
+	case v1.Failed, v1.Degraded:
+		return "plural why " + d.Service + " says what to mend; plural undo takes the newest change back"
+	}
+	return "plural why " + d.Service
 }

@@ -32,6 +32,8 @@ type Problem struct {
 	Where   string `json:"where,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
+	// Missing is what is named and does not exist, as KIND/NAME. It is not printed.
+	Missing string `json:"-"`
 }
 
 // Error is one line, for logs and for wrapping.

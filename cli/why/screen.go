@@ -114,8 +114,11 @@ func (s screen) clusters(b *strings.Builder, group []clusterAnswer) {
 		fmt.Fprintf(b, ": %s", s.f.IO.Paint(cmdutil.PhaseStyle(string(c.Phase)), ui.Clean(string(c.Phase))))
 	}
 	b.WriteByte('\n')
-	for _, reason := range c.Reasons {
+	for i, reason := range c.Reasons {
 		fmt.Fprintf(b, "  %s\n", ui.Clean(reason))
+		if i == 0 && c.Written != "" && c.broken() && !strings.Contains(reason, c.Written) {
+			fmt.Fprintf(b, "    written in %s\n", ui.Clean(c.Written))
+		}
 	}
 	for i, l := range c.Chain {
 		lead := "waits for"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -41,7 +42,16 @@ type clusterAnswer struct {
 	Reasons []string `json:"reasons,omitempty"`
 	// Chain leads from what the service waits for to the service where it begins.
 	Chain []link `json:"chain,omitempty"`
-	Next  string `json:"next,omitempty"`
+	// Written is where the first object that is not well is written, or where it cannot be rendered.
+	Written string `json:"written,omitempty"`
+	Next    string `json:"next,omitempty"`
+	// object is the first one that is not well, as plural why takes it.
+	object string
+}
+
+// broken says that the service is not well by its own fault.
+func (c *clusterAnswer) broken() bool {
+	return slices.Contains([]v1.Phase{v1.Failed, v1.Degraded, v1.Held}, c.Phase) && len(c.Chain) == 0
 }
 
 // link is a service that others wait for.
@@ -68,6 +78,9 @@ func (a *asked) service(ctx context.Context, name string) (*serviceAnswer, error
 		}
 	}
 	if err := a.askHub(ctx, answer, deployments); err != nil {
+		return nil, err
+	}
+	if err := a.locate(ctx, answer); err != nil {
 		return nil, err
 	}
 	answer.advise(len(deployments))
@@ -179,26 +192,74 @@ func (w *witness) cluster(ctx context.Context, wanted *resolve.Deployment) (clus
 		return out, nil
 	}
 	out.Phase, out.Reasons = d.Phase, reasons(d)
+	elsewhere := wanted.Hold != nil && wanted.Hold.Source != ""
+	if len(d.Problems) > 0 && d.Problems[0].Object != "" && !elsewhere {
+		out.object = objectOf(d.Problems[0])
+	}
 	if d.Phase != v1.Healthy {
 		if out.Chain, err = w.chain(ctx, service, cluster, map[string]bool{service: true}); err != nil {
 			return out, err
 		}
 	}
-	out.Next = next(d, out.Chain, wanted.Hold != nil && wanted.Hold.Source != "")
+	out.Next = next(d, out.Chain, elsewhere)
 	return out, nil
 }
 
-// reasons are what a deployment's report says.
+// locate finds where the first object that is not well is written, once for all clusters that have the same trouble.
+func (a *asked) locate(ctx context.Context, answer *serviceAnswer) error {
+	for _, group := range alike(answer.Clusters) {
+		written := placed(group[0].Reasons)
+		if at := group[0].object; written == "" && at != "" && group[0].broken() {
+			q, err := parseQuery(at, "")
+			if err != nil {
+				continue // it has a name that nobody could ask for
+			}
+			s := &search{asked: a, query: q, answer: &objectAnswer{}}
+			if err := s.renderAll(ctx, []string{answer.Service}); err != nil {
+				return err
+			}
+			if len(s.answer.Matches) > 0 {
+				written = s.answer.Matches[0].place()
+			}
+		}
+		for i := range answer.Clusters {
+			if slices.ContainsFunc(group, func(c clusterAnswer) bool { return c.Cluster == answer.Clusters[i].Cluster }) {
+				answer.Clusters[i].Written = written
+			}
+		}
+	}
+	return nil
+}
+
+// placed is the file and line with which one of the reasons begins, as those of templates and bundles do; empty where none does.
+func placed(reasons []string) string {
+	for _, reason := range reasons {
+		file, rest, _ := strings.Cut(reason, ":")
+		line, _, told := strings.Cut(rest, ":")
+		if n, err := strconv.Atoi(line); told && err == nil && n > 0 && !strings.Contains(file, " ") {
+			return file + ":" + line
+		}
+	}
+	return ""
+}
+
+// reasons are what a deployment's report says, each thing once: its message is often that of its first problem.
 func reasons(d *v1.Deployment) []string {
 	var list []string
-	if d.Message != "" {
+	repeated := d.Held != nil && strings.Contains(d.Message, d.Held.Message) ||
+		slices.ContainsFunc(d.Problems, func(p v1.Problem) bool { return p.Message != "" && strings.HasSuffix(d.Message, p.Message) })
+	if d.Message != "" && !repeated {
 		list = append(list, d.Message)
 	}
 	if d.QuarantinedKey != "" {
 		list = append(list, "what it should be failed a test, and is not applied again: key "+d.QuarantinedKey)
 	}
 	if d.Held != nil {
-		list = append(list, fmt.Sprintf("deletions that wait for a person: %d. %s", d.Held.Count, d.Held.Message))
+		text := d.Held.Message
+		if count := strconv.Itoa(d.Held.Count) + " "; !strings.HasPrefix(text, count) {
+			text = count + "deletions wait: " + text
+		}
+		list = append(list, text)
 	}
 	for _, p := range d.Problems {
 		list = append(list, cmdutil.HubProblem(p).Message)
@@ -249,7 +310,7 @@ func next(d *v1.Deployment, chain []link, elsewhere bool) string {
 		return "plural cluster get " + d.Cluster
 	case len(d.Problems) > 0 && elsewhere:
 		return "plural service tree " + d.Service + " --cluster " + d.Cluster
-	case len(d.Problems) > 0 && d.Problems[0].Object != "":
+	case len(d.Problems) > 0 && d.Problems[0].Object != "" && d.Problems[0].Reason == "": // it is there, and not well
 		return "plural why \"" + objectOf(d.Problems[0]) + "\" --cluster " + d.Cluster + " --live"
 	}
 	return ""
@@ -275,7 +336,7 @@ func (s *serviceAnswer) advise(wanted int) {
 	case len(s.Problems) > 0:
 		add("plural validate")
 	case len(s.Refused) > 0:
-		add("the newest commit is refused: plural validate, mend it, commit, push")
+		add(cmdutil.Mend(s.Refused[0]))
 	}
 	if len(s.Uncommitted) > 0 {
 		add("plural diff svc/" + s.Service + ", then commit and push")
@@ -283,12 +344,28 @@ func (s *serviceAnswer) advise(wanted int) {
 	if wanted == 0 {
 		add("it is meant for no cluster: see spec.clusters in " + s.Where)
 	}
-	for _, c := range s.Clusters {
+	for _, group := range alike(s.Clusters) { // what is said of one of them helps the others
 		if len(s.Next) < maxNext {
-			add(c.Next)
+			add(s.mend(&group[0]))
+			add(group[0].Next)
 		}
 	}
 }
 
+// mend is what to do in the repository about a service that is not well by its own fault.
+func (s *serviceAnswer) mend(c *clusterAnswer) string {
+	var ways []string
+	if !c.broken() {
+		return ""
+	}
+	if c.Written != "" {
+		ways = append(ways, "mend "+c.Written+", commit and push")
+	}
+	if s.Commit != nil {
+		ways = append(ways, "take its last change back: plural undo "+cmdutil.ShortCommit(s.Commit.ID))
+	}
+	return strings.Join(ways, "; or ")
+}
+
 // maxNext bounds the advice.
-const maxNext = 5
+const maxNext = 3

@@ -109,7 +109,7 @@ func (o options) run(ctx context.Context, subject string) error {
 	}
 	answer, err := a.object(ctx, subject)
 	if err != nil {
-		return err
+		return a.deleted(ctx, subject, err)
 	}
 	return printer.Print(ui.View{
 		Value: answer, Names: answer.names(),
@@ -129,6 +129,9 @@ func (o options) open(ctx context.Context) (*asked, error) {
 	}
 	for _, name := range o.clusters {
 		if _, ok := state.Fleet.Cluster(name); !ok {
+			if gone := o.f.Deletion(ctx, "cluster", name); gone != nil {
+				return nil, gone
+			}
 			return nil, &ui.Err{
 				Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/", Doc: ui.DocNotFound,
 			}
@@ -156,6 +159,24 @@ func (o options) open(ctx context.Context) (*asked, error) {
 		a.changed = changed
 	}
 	return a, nil
+}
+
+// deleted is err, unless what is meant is a service that a commit deleted: also of that there is a reason why it is as it is.
+func (a *asked) deleted(ctx context.Context, subject string, err error) error {
+	gone := a.f.Deletion(ctx, "service", strings.TrimPrefix(strings.TrimPrefix(subject, "svc/"), "service/"))
+	if gone == nil || a.namespace != "" {
+		return err
+	}
+	hub, unknown := a.f.HubClient()
+	if unknown != nil {
+		return gone
+	}
+	// A hub that refuses the deletion keeps the service; one that does not answer leaves the repository's word.
+	if status, err := hub.Status(ctx); err == nil && len(status.Refused) > 0 {
+		refused := status.Refused[0]
+		gone.Cause, gone.Fix = "the hub refuses that, and keeps it running: "+refused.Message, cmdutil.Mend(refused)
+	}
+	return gone
 }
 
 // serviceOf is the service that is meant, or empty.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -166,7 +167,7 @@ func TestWhatWouldHelpFollowsFromTheReason(t *testing.T) {
 		d             v1.Deployment
 		reasons, next string
 	}{
-		"deletions wait": {held, "deletions that wait for a person: 12. the budget of 50% allows 10", "plural service ack db"},
+		"deletions wait": {held, "12 deletions wait: the budget of 50% allows 10", "plural service ack db"},
 		"a test failed":  {tested, "it failed a test; what it should be failed a test, and is not applied again: key d2-1; test smoke failed: got 502", "mend what the test found, and commit"},
 		"an object":      {refused, "StatefulSet db/db: immutable", `plural why "StatefulSet.apps db/db" --cluster edge-1 --live`},
 		"nobody there":   {on("db", "edge-1", v1.Stale, "no report for 7m"), "no report for 7m", "plural cluster get edge-1"},
@@ -192,6 +193,53 @@ func TestWhatWouldHelpFollowsFromTheReason(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestOneCauseIsSaidOnceForAllClustersWithItsPlaceAndOneThingToDo(t *testing.T) {
+	var all []v1.Deployment
+	for _, cluster := range []string{"edge-1", "edge-2", "edge-3"} {
+		d := on("db", cluster, v1.Failed, "ConfigMap db: .dataa: unknown field")
+		d.Problems = []v1.Problem{{Object: "ConfigMap demo/db", Reason: "Invalid", Message: ".dataa: unknown field"}}
+		all = append(all, d)
+	}
+	got, err := run(t, repo(t, "demo"), hub(t, v1.Service{Name: "db", Deployments: all}), "", "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := strings.Cut(got, "last change  ")
+	want := `
+on 3 clusters: edge-1, edge-2, edge-3: failed
+  ConfigMap demo/db: .dataa: unknown field
+    written in apps/db/cm.yaml:1
+
+next  mend apps/db/cm.yaml:1, commit and push; or take its last change back: plural undo ` + id[:7] + "\n"
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("it says\n%s\nand not\n%s", got, want)
+	}
+}
+
+func TestAServiceThatWasDeletedIsToldWithTheCommitThatDidIt(t *testing.T) {
+	dir := repo(t, "demo")
+	commit := func(subject string, args ...string) {
+		for _, args := range [][]string{args, {"commit", "-qm", subject}} {
+			cmd := exec.Command("git", append([]string{"-c", "user.name=bob", "-c", "user.email=b@b"}, args...)...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v: %s", args, err, out)
+			}
+		}
+	}
+	commit("Drop web", "rm", "-q", "services/web.yaml")
+
+	_, err := run(t, dir, "http://127.0.0.1:1", "", "web")
+	var told *ui.Err
+	if !errors.As(err, &told) || !strings.Contains(told.Msg, `service "web" was deleted`) || !strings.Contains(told.Msg, `"Drop web" of bob`) ||
+		!strings.HasPrefix(told.Fix, "plural undo ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := run(t, dir, "http://127.0.0.1:1", "", "nosuch"); err == nil || strings.Contains(err.Error(), "deleted") {
+		t.Errorf("of one that never was it says %v", err)
 	}
 }
 

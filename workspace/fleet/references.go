@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -123,7 +124,29 @@ func refer(d placed, path, what, name string, known []string, out *strict.Faults
 	if _, ok := slices.BinarySearch(known, name); ok || name == "" {
 		return
 	}
-	out.Add(d.Place(path), strict.DidYouMean(name, known, what+"s"), "%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, strict.Quote(name))
+	near := slices.DeleteFunc(slices.Clone(known), func(other string) bool { return siblings(name, other) })
+	fix := strict.DidYouMean(name, known, what+"s")
+	if _, slip := strict.Nearest(name, near); !slip && len(near) < len(known) {
+		fix = "take it out there, or bring back what had that name"
+	}
+	out.Put(&strict.Error{
+		Position: d.Place(path), Fix: fix, Missing: what + "/" + name,
+		Message: fmt.Sprintf("%s refers to the %s %s, which does not exist", strings.TrimPrefix(path, "spec."), what, strict.Quote(name)),
+	})
+}
+
+// siblings says whether two names differ in their numbers alone, as edge-1 and edge-2 do: one is no slip for the other.
+func siblings(a, b string) bool {
+	const digits = "0123456789"
+	bare := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if strings.ContainsRune(digits, r) {
+				return -1
+			}
+			return r
+		}, name)
+	}
+	return bare(a) == bare(b) && a != b && bare(a) != a
 }
 
 // use is how a service reads a source.

@@ -27,42 +27,79 @@ type Commit struct {
 // LastChange is the newest commit at or before HEAD that changed one of the paths, which are relative to repo's root; nil when
 // no commit has any of them. Of a merge, the side is followed that has what the merge has.
 func LastChange(ctx context.Context, repo *workspace.Repo, paths []string) (*Commit, error) {
-	g, err := git.PlainOpenWithOptions(repo.Root(), &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
-	if errors.Is(err, git.ErrRepositoryNotExists) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read history: %w", err)
-	}
-	head, err := g.Head()
-	if errors.Is(err, plumbing.ErrReferenceNotFound) {
-		return nil, nil // there is no commit yet
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read history: %w", err)
-	}
-	at, err := g.CommitObject(head.Hash())
-	if err != nil {
-		return nil, fmt.Errorf("read history: %w", err)
+	g, at, err := head(repo)
+	if err != nil || at == nil {
+		return nil, err
 	}
 	state, err := stateOf(at, paths)
 	if err != nil || strings.Trim(state, "-") == "" {
 		return nil, err
 	}
+	at, cut, err := follow(ctx, g, at, paths, state)
+	if err != nil {
+		return nil, err
+	}
+	return told(at, cut), nil
+}
+
+// Deletion is the newest commit at or before HEAD that took a file away, which lies at a path relative to repo's root; nil when
+// the file is there, or never was, or the clone's history does not reach back to it.
+func Deletion(ctx context.Context, repo *workspace.Repo, path string) (*Commit, error) {
+	g, at, err := head(repo)
+	if err != nil || at == nil {
+		return nil, err
+	}
+	state, err := stateOf(at, []string{path})
+	if err != nil || state != none {
+		return nil, err
+	}
+	at, cut, err := follow(ctx, g, at, []string{path}, state)
+	if err != nil || cut || at.NumParents() == 0 {
+		return nil, err
+	}
+	return told(at, false), nil
+}
+
+// head is the newest commit, nil where there is none.
+func head(repo *workspace.Repo) (*git.Repository, *object.Commit, error) {
+	g, err := git.PlainOpenWithOptions(repo.Root(), &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read history: %w", err)
+	}
+	ref, err := g.Head()
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return g, nil, nil // there is no commit yet
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read history: %w", err)
+	}
+	at, err := g.CommitObject(ref.Hash())
+	if err != nil {
+		return nil, nil, fmt.Errorf("read history: %w", err)
+	}
+	return g, at, nil
+}
+
+// follow goes back to the commit that made the paths what they are. Cut says that a parent of it is not in this clone.
+func follow(ctx context.Context, g *git.Repository, at *object.Commit, paths []string, state string) (*object.Commit, bool, error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		}
 		before, cut, err := sameParent(g, at, paths, state)
-		if err != nil {
-			return nil, err
-		}
-		if before == nil {
-			subject, _, _ := strings.Cut(strings.TrimSpace(at.Message), "\n")
-			return &Commit{ID: at.Hash.String(), Subject: subject, Author: at.Author.Name, Time: at.Committer.When.UTC(), Oldest: cut}, nil
+		if err != nil || before == nil {
+			return at, cut, err
 		}
 		at = before
 	}
+}
+
+func told(c *object.Commit, oldest bool) *Commit {
+	subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
+	return &Commit{ID: c.Hash.String(), Subject: subject, Author: c.Author.Name, Time: c.Committer.When.UTC(), Oldest: oldest}
 }
 
 // sameParent is a parent that has the same at the paths, nil when none has. Cut says that a parent is not in this clone.
@@ -87,6 +124,9 @@ func sameParent(g *git.Repository, c *object.Commit, paths []string, state strin
 	return nil, cut, nil
 }
 
+// none is what a commit has at a path where there is nothing.
+const none = "-"
+
 // stateOf names what a commit has at the paths.
 func stateOf(c *object.Commit, paths []string) (string, error) {
 	tree, err := c.Tree()
@@ -104,7 +144,7 @@ func stateOf(c *object.Commit, paths []string) (string, error) {
 		case err == nil:
 			ids[i] = entry.Hash.String()
 		case errors.Is(err, object.ErrEntryNotFound), errors.Is(err, object.ErrDirectoryNotFound):
-			ids[i] = "-"
+			ids[i] = none
 		default:
 			return "", fmt.Errorf("read history: commit %s: %q: %w", c.Hash, path, err)
 		}

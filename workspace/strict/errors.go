@@ -17,6 +17,8 @@ type Error struct {
 	Position
 	// Message says what is wrong; Fix, where there is one, what to write instead.
 	Message, Fix string
+	// Missing is what is named and does not exist, as KIND/NAME; empty where the mistake is another.
+	Missing string
 }
 
 // Error is "file:line:column: message: fix" on one line, without control characters.

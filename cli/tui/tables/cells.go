@@ -100,7 +100,7 @@ func reason(message string, suspended bool, held int) string {
 	if suspended && !strings.HasPrefix(message, "suspended") {
 		parts = append(parts, "suspended")
 	}
-	if held > 0 {
+	if held > 0 && !strings.Contains(message, "deletions wait") {
 		parts = append(parts, strconv.Itoa(held)+" deletions wait for a yes")
 	}
 	if message != "" {
