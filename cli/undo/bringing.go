@@ -39,10 +39,11 @@ func (b Bringing) Do(ctx context.Context) error {
 	if err := b.standing(); err != nil {
 		return Explain(err)
 	}
-	before, after, err := loaded(b.Repo, b.Plan.Files)
+	before, after, broken, err := loaded(b.Repo, b.Plan.Files)
 	if err != nil {
 		return unfit(err)
 	}
+	b.sayBroken(broken, after)
 	touched := b.touched(before, after)
 	for _, line := range summary(touched, b.Plan) {
 		b.Factory.Say("%s", line)
@@ -58,6 +59,18 @@ func (b Bringing) Do(ctx context.Context) error {
 		return err
 	}
 	return b.Making.Finish(ctx, made, about(touched))
+}
+
+// sayBroken says what it means that the fleet cannot be read as it is: that nothing of it is in force.
+func (b Bringing) sayBroken(broken error, after *fleet.Fleet) {
+	var mistakes fleet.Errors
+	if !errors.As(broken, &mistakes) || len(mistakes) == 0 {
+		return
+	}
+	b.Factory.Say("the fleet cannot be read as it is, so the hub keeps what it served before: %s: %s", mistakes[0].Position, ui.Clean(mistakes[0].Message))
+	if len(after.Clusters) > 0 {
+		b.Factory.Say("with this it can be read again; what is in force changes only where it differs from what is served")
+	}
 }
 
 // standing judges what comes back sealed.

@@ -237,17 +237,36 @@ func trailer(r *history.Revision) string {
 	return text + "."
 }
 
-// loaded is the fleet as the files are, and as they will be. Where it is none now, to undo may be a step towards one.
-func loaded(repo *workspace.Repo, files map[string][]byte) (before, after *fleet.Fleet, err error) {
+// loaded is the fleet as the hub has it, and as it will be; and why the files as they are now are none, if so. Then it is the
+// newest commit before that reads as a fleet which the hub keeps serving, and from which the plan leads on.
+func loaded(repo *workspace.Repo, files map[string][]byte) (before, after *fleet.Fleet, broken, err error) {
 	now := os.DirFS(repo.Root())
-	before, broken := fleet.Load(now)
+	before, broken = fleet.Load(now)
 	if after, err = fleet.Load(overlay.New(now, files)); err != nil && broken == nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	for _, f := range []**fleet.Fleet{&before, &after} {
-		if *f == nil {
-			*f = &fleet.Fleet{}
+	if broken != nil {
+		before = lastSound(repo)
+	}
+	if after == nil {
+		after = &fleet.Fleet{}
+	}
+	return before, after, broken, nil
+}
+
+// maxBroken is how many commits in a row may be broken for the one before them to be found.
+const maxBroken = 50
+
+// lastSound is the fleet of the newest commit that reads as one, or an empty one.
+func lastSound(repo *workspace.Repo) *fleet.Fleet {
+	for n := range maxBroken {
+		state, err := offline.Open(repo, fmt.Sprintf("HEAD~%d", n))
+		if err == nil {
+			return state.Fleet
+		}
+		if !errors.As(err, new(fleet.Errors)) { // there are no more commits here
+			break
 		}
 	}
-	return before, after, nil
+	return &fleet.Fleet{}
 }

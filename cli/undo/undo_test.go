@@ -190,6 +190,24 @@ func TestWhatOthersWroteCannotSteerTheTerminalThatAsks(t *testing.T) {
 	}
 }
 
+func TestToUndoWhatCannotBeReadBringsNoAgentsBack(t *testing.T) {
+	f := newFleet(t)
+	f.write("clusters/c00.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: c00}\n"+
+		"spec: {agent: {auth: \"ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"}}\n")
+	f.commit("Let an agent in")
+	f.write("clusters/c01.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: c01}\nspec: [\n")
+	f.commit("Break it")
+
+	var told bytes.Buffer
+	err := run(t.Context(), f.dir, &told, "--dry-run")
+
+	got := told.String()
+	if err != nil || strings.Contains(got, "agents") || !strings.Contains(got, "clusters/c01.yaml:4: not YAML") ||
+		!strings.Contains(got, "it can be read again") {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
 func TestWhatIsUndoneIsShownFirst(t *testing.T) {
 	f := newFleet(t)
 	var told bytes.Buffer
