@@ -117,7 +117,7 @@ func whoIs(ctx context.Context, f *cmdutil.Factory, address, token string) (*v1.
 	var refused *client.Error
 	if errors.As(err, &refused) && refused.Status == 401 {
 		return nil, &ui.Err{
-			Msg: "the hub does not take this token", Cause: "it is not that of a user, or it has expired or been deleted, or the hub does not serve its commit yet",
+			Msg: "the hub does not take this token", Cause: refused.Message + "; a new token is good once the hub serves its commit",
 			Fix: "plural auth token create USER, and see with plural status that the hub serves the commit",
 			Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err,
 		}

@@ -160,5 +160,5 @@ func (o *deleteOptions) sayWhatStays(c *intent) {
 	}
 	files := slices.Sorted(slices.Values(c.plan.Resealed))
 	o.Factory.Say("it could read the files below, and can still read them as they are in git's history: change the values in them")
-	o.Factory.Say("  %s", ui.Clean(strings.Join(files, "\n  ")))
+	o.Factory.Say("  %s", ui.CleanText(strings.Join(files, "\n  ")))
 }

@@ -43,6 +43,7 @@ func Explain(err error) error {
 	}
 	for _, explain := range []func(error) *ui.Err{
 		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubOfOthers, hubAway, clusterSays, inaccessible,
+		network,
 	} {
 		if told := explain(err); told != nil {
 			return told
@@ -293,11 +294,16 @@ func hubAway(err error) *ui.Err {
 	if !errors.As(err, &away) {
 		return nil
 	}
-	return &ui.Err{
+	told := &ui.Err{
 		Msg: "cannot reach the hub at " + away.Hub, Cause: away.Err.Error(),
 		Fix: "see that it runs and that this is its address: --hub URL, PLURAL_HUB, or spec.hub.url in plural.yaml",
 		Doc: ui.DocHubUnreachable, Err: err,
 	}
+	// Where nothing listens, its running is what to look at first.
+	if cause, fix := unreached(away.Err); fix != "" && cause != nothingListens {
+		told.Msg, told.Fix = told.Msg+": "+cause, fix
+	}
+	return told
 }
 
 // clusterSays is about what a cluster's API server answered, or the hub in its place.

@@ -35,6 +35,7 @@ const (
 
 	DocNoHub          Doc = "no-hub"
 	DocHubUnreachable Doc = "hub-unreachable"
+	DocNetwork        Doc = "network"
 	DocHubAnswer      Doc = "hub-answer"
 	DocOtherHub       Doc = "another-repositorys-hub"
 	DocLogin          Doc = "not-logged-in"

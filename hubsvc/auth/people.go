@@ -3,6 +3,7 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -63,6 +64,10 @@ func (p *People) Person(r *http.Request) (person.Person, error) {
 	return p.byCredential(fleet.HashToken(raw))
 }
 
+// unknownFix is what to do about a token that is nobody's here.
+const unknownFix = "see that it is this hub's and was not deleted (plural auth token list), then plural auth login with one that is good; " +
+	"where PLURAL_TOKEN or PLURAL_TOKEN_FILE is set, that one counts and is to be replaced"
+
 // byCredential finds whose a credential is now. A hash is looked up as it is: how long that takes says nothing of a token.
 func (p *People) byCredential(credential string) (person.Person, error) {
 	if strings.HasPrefix(credential, hubCredential) {
@@ -72,8 +77,14 @@ func (p *People) byCredential(credential string) (person.Person, error) {
 		return person.Person{}, ErrUnauthenticated // of a token that was replaced
 	}
 	found, ok := p.users(credential)
-	if !ok || !found.Expires.IsZero() && !p.now().Before(found.Expires) {
-		return person.Person{}, ErrUnauthenticated
+	switch {
+	case !ok:
+		return person.Person{}, &person.Rejected{Message: "this hub knows no such token as was sent", Fix: unknownFix, Err: ErrUnauthenticated}
+	case !found.Expires.IsZero() && !p.now().Before(found.Expires): // whoever holds it may know that it was one
+		return person.Person{}, &person.Rejected{
+			Message: fmt.Sprintf("the token of user %q expired on %s", found.Name, found.Expires.UTC().Format(time.DateOnly)),
+			Fix:     "plural auth token create " + found.Name + ", by somebody who may push; then plural auth login", Err: ErrUnauthenticated,
+		}
 	}
 	found.Credential = credential
 	return found, nil

@@ -100,6 +100,27 @@ func TestAUserIsWhoeverShowsATokenOfTheirs(t *testing.T) {
 }
 
 // P6: what is taken out of the fleet counts no more from the next request on, on open streams too.
+func TestAnExpiredTokenIsToldFromAnUnknownOneAndFromNone(t *testing.T) {
+	d := newDoor(t)
+	d.users = map[string]person.Person{fleet.HashToken("adas"): {Name: "ada", Expires: d.now}}
+	day := d.now.UTC().Format(time.DateOnly)
+	for token, want := range map[string][2]string{
+		"":     {"not logged in to this hub", "plural auth login"},
+		"adas": {`the token of user "ada" expired on ` + day, "plural auth token create ada"},
+		"bobs": {"this hub knows no such token as was sent", "plural auth token list"},
+	} {
+		r := &http.Request{Header: http.Header{}}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		_, err := d.Person(r)
+		status, message, fix := person.Answer(err)
+		if !errors.Is(err, auth.ErrUnauthenticated) || status != http.StatusUnauthorized || message != want[0] || !strings.Contains(fix, want[1]) {
+			t.Errorf("%q: %d, %q, fix %q", token, status, message, fix)
+		}
+	}
+}
+
 func TestARemovedOrExpiredTokenIsRefusedAtOnce(t *testing.T) {
 	d, token := newDoor(t), fleet.NewToken()
 	expires := d.now.Add(time.Hour)
