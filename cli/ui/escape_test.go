@@ -57,3 +57,9 @@ func TestAProgramGetsTheTextAsItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestCleanTextStaysOnItsLineWithoutEscapesThatNobodyReads(t *testing.T) {
+	if got, want := ui.Clean("two mistakes:\n\tthe first\x1b[2J"), `two mistakes:  the first\x1b[2J`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -121,14 +121,18 @@ func (s *Streams) Difference(line string) string {
 	return s.Paint(style, CleanText(line))
 }
 
-// Clean escapes what a terminal would act on, or what would break a line or a column: control characters, direction
-// marks. Invalid UTF-8 becomes the replacement character.
+// Clean escapes what a terminal would act on: control characters, direction marks. What would break a line or a column becomes a
+// space, and invalid UTF-8 the replacement character.
 func Clean(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
+		if r == '\n' || r == '\t' { // what is meant by them is a space between words
+			b.WriteByte(' ')
+			continue
+		}
 		if unprintable(r) {
 			quoted := strconv.QuoteRune(r)
 			b.WriteString(quoted[1 : len(quoted)-1])

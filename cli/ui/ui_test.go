@@ -14,7 +14,7 @@ import (
 func TestErrorsForProgramsAreWhole(t *testing.T) {
 	var b bytes.Buffer
 	RenderJSON(&b, &Err{
-		Msg: "m", Cause: "c", Problems: []Problem{{"a", "p", "f"}, {"b", "p", "f"}, {"c", "p", "f"}, {"d", "p", "f"}},
+		Msg: "m", Cause: "c", Problems: []Problem{{Where: "a", Message: "p", Fix: "f"}, {Where: "b", Message: "p", Fix: "f"}, {Where: "c", Message: "p", Fix: "f"}, {Where: "d", Message: "p", Fix: "f"}},
 		Fix: "f", Doc: DocUsage, Code: ExitPending,
 	})
 	if strings.Count(b.String(), `"where"`) != 4 || !strings.Contains(b.String(), `docs/errors.md#usage"`) || !strings.Contains(b.String(), `"code": 8`) {
@@ -33,18 +33,18 @@ func TestRender(t *testing.T) {
   fix:   plural status
   more:  plural logs agent/prod-eu  ·  https://github.com/pluralsh/plural/blob/HEAD/docs/errors.md#agent-stale
 `},
-		{"several mistakes", &Err{Msg: "the repo has 2 errors", Problems: []Problem{{"a.yaml:1", "bad", "good"}, {"", "worse", ""}}}, `error: the repo has 2 errors
+		{"several mistakes", &Err{Msg: "the repo has 2 errors", Problems: []Problem{{Where: "a.yaml:1", Message: "bad", Fix: "good"}, {Where: "", Message: "worse", Fix: ""}}}, `error: the repo has 2 errors
   a.yaml:1: bad
     fix: good
   worse
 `},
 		{"equal mistakes", &Err{Msg: "it has not converged", Problems: []Problem{
-			{"edge-1", "no disk", "make room"},
-			{"edge-2", "no disk", "make room"},
-			{"web", "bad", ""},
-			{"edge-3", "no disk", "make room"},
-			{"edge-4", "no disk", "make room"},
-			{"edge-5", "no disk", "make room"},
+			{Where: "edge-1", Message: "no disk", Fix: "make room"},
+			{Where: "edge-2", Message: "no disk", Fix: "make room"},
+			{Where: "web", Message: "bad", Fix: ""},
+			{Where: "edge-3", Message: "no disk", Fix: "make room"},
+			{Where: "edge-4", Message: "no disk", Fix: "make room"},
+			{Where: "edge-5", Message: "no disk", Fix: "make room"},
 		}}, `error: it has not converged
   edge-1, edge-2, edge-3 and 2 more: no disk
     fix: make room
