@@ -275,12 +275,12 @@ func allViews() []view {
 			h.leave()
 			s.pass(90 * time.Second)
 		}},
-		{name: "connecting", shows: []string{"connecting"}, find: func(p *place) set {
+		{name: "hub away and never seen", shows: []string{"offline, never seen"}, find: func(p *place) set {
 			p.hub.leave()
 			return set{hub: p.hub}
 		}},
-		{name: "loading", find: func(p *place) set {
-			p.hub.set("/v1/deployments", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		{name: "connecting", shows: []string{"connecting"}, find: func(p *place) set {
+			p.hub.set("/v1/deployments", silent)
 			return set{hub: p.hub}
 		}},
 		{name: "empty fleet", find: func(p *place) set {
@@ -307,6 +307,9 @@ func allViews() []view {
 		}, shows: []string{"commit deadbee refused"}},
 	}
 }
+
+// silent never answers.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func withViews(p *place) set {
 	return set{hub: p.hub, repo: viewed(p.t, "  - {key: 1, name: sources, list: sources}\n"+

@@ -141,10 +141,17 @@ func (m *Model) state() (string, paint.Style) {
 	case known.Broken:
 		return "hub away " + duration.HumanDuration(max(0, now.Sub(state.Since))), paint.Bad
 	case known.Offline:
+		if state.AsOf.IsZero() && state.Asked {
+			break
+		}
 		if state.AsOf.IsZero() {
 			return "offline, never seen", paint.Busy
 		}
-		return "offline, seen " + duration.HumanDuration(max(0, now.Sub(state.AsOf))) + " ago", paint.Busy
+		word := "offline"
+		if state.Asked {
+			word = "connecting"
+		}
+		return word + ", seen " + duration.HumanDuration(max(0, now.Sub(state.AsOf))) + " ago", paint.Busy
 	case known.Connecting:
 	}
 	return "connecting", paint.Busy
@@ -254,10 +261,12 @@ func (m *Model) line() string {
 	return w.b.String()
 }
 
-// foremost is how many of a pane's own keys come before what can be done to what it points to.
-const foremost = 2
+// foremost is how many of the keys about what is pointed to come right behind the pane's first one: with that one, the filter and
+// the help they are what 80 cells have room for.
+const foremost = 3
 
-// footer are the keys that matter here, as many as fit: the pane's first ones, what can be done, and where to find the others.
+// footer are the keys that matter here, as many as fit: where to find the others, the pane's first one, how to look closer, and
+// then the rest.
 func (m *Model) footer() string {
 	keys := keysOf()
 	always := []key.Binding{keys.help}
@@ -275,11 +284,16 @@ func (m *Model) footer() string {
 	}
 	hints(w, always)
 	own, groups := m.top().Keys(), m.groups()
-	hints(w, own[:min(len(own), foremost)])
+	first, second := min(len(own), 1), min(len(own), 2)
+	list := own[:first:first]
+	var about []key.Binding
 	for _, g := range groups[1 : len(groups)-1] {
-		hints(w, g.Keys)
+		about = append(about, g.Keys...)
 	}
-	hints(w, own[min(len(own), foremost):])
+	list = append(list, about[:min(len(about), foremost)]...)
+	list = append(list, own[first:second]...)
+	list = append(list, about[min(len(about), foremost):]...)
+	hints(w, append(list, own[second:]...))
 	return w.b.String()
 }
 

@@ -62,9 +62,9 @@ func openers() []opener {
 	live := []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject}
 	return []opener{
 		{bind("d", "describe"), "describe", nil},
-		{bind("y", "YAML"), "yaml", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject, pane.KindSource, pane.KindPackage}},
-		{bind("D", "diff"), "diff", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindPackage, pane.KindCommit}},
 		{bind("l", "logs"), "logs", live},
+		{bind("D", "diff"), "diff", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindPackage, pane.KindCommit}},
+		{bind("y", "YAML"), "yaml", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject, pane.KindSource, pane.KindPackage}},
 		{bind("t", "tree of objects"), "tree", []pane.Kind{pane.KindService, pane.KindDeployment}},
 		{bind("h", "history"), "history", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindFleet}},
 		{bind("E", "events"), "happened", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment}},

@@ -36,7 +36,7 @@ func treeKeysOf() treeKeys {
 func newTree(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	t := &tree{page: newPage[*v1.Service](w, about, "tree"), folded: map[string]bool{}}
 	t.grid = paint.Grid{Sorted: -1, Columns: []paint.Column{
-		{Name: "OBJECT", Weight: 2, Min: 24}, {Name: "HEALTH"}, {Name: "CREATED", Rank: 2, Hide: 70}, {Name: "REASON", Weight: 2},
+		{Name: "OBJECT", Weight: 2, Min: 24}, {Name: "HEALTH"}, {Name: "CREATED", Rank: 2, Hide: 100}, {Name: "REASON", Weight: 3, Min: 24},
 	}}
 	t.write = func(*v1.Service) []line { return nil } // rows are drawn by Draw
 	hub := w.Hub
@@ -309,16 +309,7 @@ func (t *tree) Draw(width, height int) []string {
 		row := &t.rows[i]
 		cells[0].Text = row.label(look)
 		if row.object == nil {
-			glyph, style := look.Phase(row.root.phase)
-			if row.root.phase != "" {
-				cells[1] = paint.Cell{Glyph: glyph, Text: string(row.root.phase), Style: style}
-			}
-			switch {
-			case row.root.feed != nil && !row.root.ready && row.root.err == nil:
-				cells[3] = paint.Cell{Text: "asking cluster " + row.root.cluster + " ...", Style: paint.Faint}
-			case row.root.ready && len(row.root.objects) == 0:
-				cells[3] = paint.Cell{Text: "nothing of it is there", Style: paint.Faint}
-			}
+			cells[1], cells[3] = t.rootCells(row.root)
 			return
 		}
 		o := row.object
@@ -329,6 +320,27 @@ func (t *tree) Draw(width, height int) []string {
 		}
 		cells[3].Text = reasonOf(o)
 	})...)
+}
+
+// rootCells are how the service is on a cluster, and why it is not well there.
+func (t *tree) rootCells(r *root) (health, reason paint.Cell) {
+	phase, message := r.phase, ""
+	if row := t.w.Fleet.Deployments.Get(r.cluster + "/" + serviceOf(t.about)); row != nil {
+		phase, message = row.Phase, row.Message
+	}
+	if phase != "" {
+		health.Text = string(phase)
+		health.Glyph, health.Style = t.w.Look.Phase(phase)
+	}
+	switch {
+	case message != "" && phase != v1.Healthy:
+		reason.Text = message
+	case r.feed != nil && !r.ready && r.err == nil:
+		reason = paint.Cell{Text: "asking cluster " + r.cluster + " ...", Style: paint.Faint}
+	case r.ready && len(r.objects) == 0:
+		reason = paint.Cell{Text: "nothing of it is there", Style: paint.Faint}
+	}
+	return health, reason
 }
 
 // label is the name of a row below what it hangs on.

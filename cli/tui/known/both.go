@@ -11,8 +11,9 @@ import (
 	"github.com/pluralsh/plural/workspace"
 )
 
-// patience is how long a hub may be away at the start before the repo is shown.
-const patience = 2 * time.Second
+// patience is how long a hub may take to answer at the start before the repo, with what was seen last, is shown meanwhile. One that
+// cannot be reached gets none.
+const patience = 300 * time.Millisecond
 
 // both is a hub and, until that has said anything, the repo.
 type both struct {
@@ -26,8 +27,8 @@ type both struct {
 	// offline is what the repo's source said last of itself, why what keeps the hub away.
 	offline *State
 	why     string
-	// locked is closed when the hub says that the person is logged out: that is told at once, beside the repo.
-	locked    chan struct{}
+	// failed is closed when the hub cannot be asked, or says that the person is logged out: that is told at once, beside the repo.
+	failed    chan struct{}
 	once      sync.Once
 	loggedOut bool
 }
@@ -38,7 +39,7 @@ func FromBoth(c *client.Client, r *workspace.Repo, seen *lastseen.Store, o Optio
 	if c == nil {
 		return local
 	}
-	return &both{hub: FromHub(c, o), repo: local, Options: o, locked: make(chan struct{})}
+	return &both{hub: FromHub(c, o), repo: local, Options: o, failed: make(chan struct{})}
 }
 
 // Seek asks the hub.
@@ -64,7 +65,7 @@ func (b *both) Run(ctx context.Context, emit func(Batch)) error {
 	case <-offline.Done():
 		return <-ended
 	case refused = <-ended:
-	case <-b.locked:
+	case <-b.failed:
 	case <-timer.C:
 	}
 	_ = b.repo.Run(offline, b.fromRepo) // it ends when the hub is heard, and not before
@@ -84,9 +85,7 @@ func (b *both) fromHub(batch Batch, heard func()) {
 	}
 	if batch.State != nil && !b.heard {
 		b.why, b.loggedOut = batch.State.Why, batch.State.LoggedOut
-		if b.loggedOut {
-			b.once.Do(func() { close(b.locked) })
-		}
+		b.once.Do(func() { close(b.failed) })
 		if b.offline == nil {
 			batch.State.Link = Connecting
 		} else {
@@ -114,6 +113,6 @@ func (b *both) fromRepo(batch Batch) {
 
 func (b *both) explained() *State {
 	s := *b.offline
-	s.Why, s.LoggedOut = b.why, b.loggedOut
+	s.Why, s.LoggedOut, s.Asked = b.why, b.loggedOut, b.why == ""
 	return &s
 }

@@ -78,6 +78,8 @@ type State struct {
 	Why string
 	// LoggedOut says that the hub does not take the person's token: Why is what it said.
 	LoggedOut bool
+	// Asked says, for Offline, that the hub may answer yet: nothing keeps it from being live so far.
+	Asked bool
 	// AsOf is when what is shown was true, for Offline; zero: nothing was ever seen.
 	AsOf time.Time
 }

@@ -230,7 +230,9 @@ func rowOf(d *resolve.Deployment, seen []lastseen.Row) v1.Deployment {
 	out := deploymentOf(d.Cluster, &seen[i])
 	out.Key, out.Version, out.Suspended = d.Key, cmp.Or(d.Version, out.Version), d.Suspended
 	if d.Key != "" && seen[i].Applied != lastseen.FingerprintOf(d.Key) {
-		out.Message = otherKey
+		if out.Message == "" { // why it failed says more
+			out.Message = otherKey
+		}
 		if out.Phase == v1.Healthy {
 			out.Phase = v1.Progressing
 		}

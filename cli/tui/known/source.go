@@ -48,7 +48,7 @@ type Source interface {
 type Options struct {
 	// Now is the clock.
 	Now func() time.Time
-	// Patience is how long a hub may be away at the start before the repo is shown; zero: two seconds.
+	// Patience is how long a hub may take to answer at the start before the repo is shown; zero: 300 ms.
 	Patience time.Duration
 	// Token is the person's as it is kept now, for when the hub does not take that of the client any more; nil: there is no other.
 	Token func() (string, error)

@@ -28,6 +28,8 @@ type Column struct {
 	Hide int
 	// Rank is the column's turn to go when not all fit, the highest first; zero never goes.
 	Rank int
+	// Spare is the width of the screen below which the column is shown only where one of its cells in sight is not Usual.
+	Spare int
 }
 
 // Cell is what stands in one column of a row. The zero cell is empty.
@@ -35,6 +37,8 @@ type Cell struct {
 	// Glyph stands before the text, with a space.
 	Glyph, Text string
 	Style       Style
+	// Usual says that nobody misses the cell.
+	Usual bool
 }
 
 // Rows are what a grid shows.
@@ -56,10 +60,11 @@ const (
 
 // fit is how the columns stand at one width.
 type fit struct {
-	natural []int // what columns would take: the widest that was seen
-	widths  []int // what they get; 0: not shown
-	steps   int   // how far they can be scrolled
-	cut     bool  // some that could be shown have no room
+	natural []int  // what columns would take: the widest that was seen
+	telling []bool // whether some cell of the column was not usual
+	widths  []int  // what they get; 0: not shown
+	steps   int    // how far they can be scrolled
+	cut     bool   // some that could be shown have no room
 	cells   []Cell
 	line    line
 }
@@ -68,7 +73,10 @@ type fit struct {
 func (g *Grid) Scroll(by int) { g.shift = min(max(g.shift+by, 0), g.fit.steps) }
 
 // Reset forgets how wide columns have been: other rows are shown.
-func (g *Grid) Reset() { clear(g.fit.natural) }
+func (g *Grid) Reset() {
+	clear(g.fit.natural)
+	clear(g.fit.telling)
+}
 
 // Draw is the header and the rows from Top on in at most height lines of at most width cells.
 func (g *Grid) Draw(l *Look, width, height int, rows Rows) []string {
@@ -92,7 +100,7 @@ func (g *Grid) Draw(l *Look, width, height int, rows Rows) []string {
 func (g *Grid) read(l *Look, n int, rows Rows) {
 	f, columns := &g.fit, len(g.Columns)
 	if len(f.natural) != columns {
-		f.natural, f.widths = make([]int, columns), make([]int, columns)
+		f.natural, f.widths, f.telling = make([]int, columns), make([]int, columns), make([]bool, columns)
 	}
 	if cap(f.cells) < n*columns {
 		f.cells = make([]Cell, n*columns)
@@ -106,6 +114,7 @@ func (g *Grid) read(l *Look, n int, rows Rows) {
 			text := cells[c].Text
 			cells[c].Text = l.Clean(text[:min(len(text), maxText)])
 			f.natural[c] = max(f.natural[c], cells[c].width())
+			f.telling[c] = f.telling[c] || !cells[c].Usual && cells[c].Text != ""
 		}
 	}
 }
@@ -169,7 +178,7 @@ func (g *Grid) chosen(width int) []int {
 	skip := g.shift
 	g.fit.steps = -1
 	for c := range g.Columns {
-		if width < g.Columns[c].Hide {
+		if width < g.Columns[c].Hide || width < g.Columns[c].Spare && !g.fit.telling[c] {
 			continue
 		}
 		if c >= g.Pinned {

@@ -51,7 +51,7 @@ func (c *cells) age(age time.Duration, silent bool) paint.Cell {
 	case silent:
 		return paint.Cell{Text: "stale " + duration.HumanDuration(age), Style: paint.Old}
 	case c.Fleet.State.Link == known.Live:
-		return faint("now")
+		return paint.Cell{Text: "now", Style: paint.Faint, Usual: true}
 	}
 	return paint.Cell{Text: duration.HumanDuration(age), Style: paint.Old}
 }

@@ -28,7 +28,7 @@ func clusters(c *cells) kind[v1.Cluster] {
 				cell: func(row *v1.Cluster) paint.Cell { return part(row.Ready, row.Services) },
 			},
 			{
-				Column: paint.Column{Name: "AGE", Right: true}, by: "age", key: "a", down: true,
+				Column: paint.Column{Name: "AGE", Right: true, Spare: spare}, by: "age", key: "a", down: true,
 				cell: func(row *v1.Cluster) paint.Cell { return c.age(c.Fleet.ClusterAge(row), row.Phase == v1.Stale) },
 			},
 			{
@@ -48,7 +48,7 @@ func clusters(c *cells) kind[v1.Cluster] {
 				cell:   func(row *v1.Cluster) paint.Cell { return faint(tags(row.Tags)) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 3, Min: 24},
+				Column: paint.Column{Name: "REASON", Weight: 3, Min: 32},
 				cell: func(row *v1.Cluster) paint.Cell {
 					held := 0
 					if row.Held != nil {

@@ -43,7 +43,7 @@ func fleet(c *cells) kind[known.Deployment] {
 				cell: func(d *known.Deployment) paint.Cell { return text(d.Version) },
 			},
 			{
-				Column: paint.Column{Name: "AGE", Right: true}, by: "age", key: "a", down: true,
+				Column: paint.Column{Name: "AGE", Right: true, Spare: spare}, by: "age", key: "a", down: true,
 				cell: func(d *known.Deployment) paint.Cell { return c.age(c.Fleet.Age(d), d.Silent) },
 			},
 			{
@@ -55,7 +55,7 @@ func fleet(c *cells) kind[known.Deployment] {
 				cell: func(d *known.Deployment) paint.Cell { return faint(d.Source) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 5, Min: 24},
+				Column: paint.Column{Name: "REASON", Weight: 5, Min: 32},
 				cell:   func(d *known.Deployment) paint.Cell { return text(reason(d.Message, d.Suspended, int(d.Held))) },
 			},
 		},

@@ -11,7 +11,7 @@ type keymap struct {
 func keysOf(leads string) keymap {
 	return keymap{
 		enter:   bind("enter", leads),
-		faults:  bind("f", "faults only"),
+		faults:  bind("f", "faults"),
 		sort:    bind("o", "sort by"),
 		reverse: bind("O", "turn the order round"),
 		mark:    bind("space", "mark"),

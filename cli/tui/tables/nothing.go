@@ -47,7 +47,7 @@ func (t *table[T]) absence() (why, fix string) {
 	switch {
 	case there == 0 && state.LoggedOut:
 		return "the hub does not know you: " + state.Why, t.LogIn("L logs in")
-	case there == 0 && state.Link == known.Connecting:
+	case there == 0 && (state.Link == known.Connecting || state.Asked):
 		return "connecting to the hub", state.Why
 	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == known.Live):
 		return "the " + t.noun + " are on their way", ""

@@ -56,7 +56,7 @@ func services(c *cells) kind[v1.Service] {
 				cell: func(row *v1.Service) paint.Cell { return faint(row.Renderer) },
 			},
 			{
-				Column: paint.Column{Name: "REASON", Weight: 5, Min: 24},
+				Column: paint.Column{Name: "REASON", Weight: 5, Min: 32},
 				cell:   func(row *v1.Service) paint.Cell { return text(reason(row.Message, row.Suspended, 0)) },
 			},
 		},

@@ -67,6 +67,9 @@ type column[T any] struct {
 	cell func(*T) paint.Cell
 }
 
+// spare is the width of the screen below which what is as it should be makes room for reasons.
+const spare = 100
+
 func maker[T any](declare func(*cells) kind[T]) pane.Maker {
 	return func(w *pane.World, about pane.Subject, filter string) (pane.Pane, error) {
 		return newTable(w, declare(&cells{w}), about, filter)
