@@ -309,6 +309,22 @@ func TestAProgramGetsOneCluster(t *testing.T) {
 	}
 }
 
+func TestAShellSaysWhichClusterItIsIn(t *testing.T) {
+	for shell, want := range map[string]string{"bash": "prompt=(edge-2) mine> \n", "sh": "prompt=(edge-2) $ \n"} {
+		t.Run(shell, func(t *testing.T) {
+			w := newWorld(t, true)
+			w.write(filepath.Join(w.home, ".bashrc"), []byte("PS1='mine> '\n"))
+			w.env = append(w.env, "SHELL="+needs.Program(t, shell, shell))
+			cmd := w.command("plural", "kube", "shell", "edge-2")
+			cmd.Stdin = strings.NewReader("echo \"prompt=$PS1\"; grep current \"$KUBECONFIG\"; exit 3\n")
+			got := w.finish(cmd)
+			got.need(t, 3, want, "kubectl talks to cluster edge-2 in this shell")
+			got.need(t, 3, "current-context: plural/edge-2\n", "")
+			w.leavesNothing()
+		})
+	}
+}
+
 func TestAProgramsExitCodeIsPluralsOwn(t *testing.T) {
 	w := newWorld(t, false)
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -9 $$": 137} {

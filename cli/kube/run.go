@@ -61,6 +61,14 @@ func runArgs(cmd *cobra.Command, args []string) error {
 // Run runs a program, with its arguments, whose KUBECONFIG leads to a cluster. Its exit code is that of the error, a
 // *ui.Err that says nothing more.
 func Run(ctx context.Context, f *cmdutil.Factory, cluster string, command []string) error {
+	return runWith(ctx, f, cluster, command, func(string) ([]string, []string, error) { return nil, nil, nil })
+}
+
+// runWith is Run of a program that prepare gives more arguments and variables, once the cluster is known to let the person in. What it
+// writes into dir is there for as long as the program runs.
+func runWith(
+	ctx context.Context, f *cmdutil.Factory, cluster string, command []string, prepare func(dir string) (args, env []string, err error),
+) error {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return &ui.Err{
@@ -83,8 +91,13 @@ func Run(ctx context.Context, f *cmdutil.Factory, cluster string, command []stri
 	if err != nil {
 		return err
 	}
-	child := exec.Command(program, command[1:]...) //nolint:noctx // what the person asked to run; obey ends it
-	child.Env = append(withoutKube(os.Environ()), "KUBECONFIG="+file)
+	args, env, err := prepare(dir)
+	if err != nil {
+		return err
+	}
+	//nolint:noctx // what the person asked to run; obey ends it
+	child := exec.Command(program, slices.Concat(command[1:], args)...)
+	child.Env = slices.Concat(withoutKube(os.Environ()), env, []string{"KUBECONFIG=" + file})
 	if !secure(w.hub) {
 		// Tools keep what they learn of a server by its address, and this one's is another each time.
 		child.Env = append(child.Env, "KUBECACHEDIR="+filepath.Join(dir, "cache"))

@@ -172,7 +172,7 @@ func TestConsole(t *testing.T) {
 	s.keys("Escape")
 	s.sees(`1 of 3`)
 	s.keys("X")
-	s.misses(`\? help`)
+	s.sees(`kubectl talks to cluster edge-1`, `\(edge-1\) \$ $`)
 	s.types("kubectl get ns; echo code $?")
 	s.keys("Enter")
 	s.sees(`kube-system +Active`, `podinfo +Active`, `code 0`)
@@ -180,7 +180,7 @@ func TestConsole(t *testing.T) {
 	s.keys("Enter")
 	s.sees(`1 of 3`, `\? help`)
 	s.keys("@")
-	s.sees(`commands`, `plural kube run edge-1 -- /bin/sh`, `plural undo`, `plural service resume podinfo`, `plural service suspend podinfo`)
+	s.sees(`commands`, `plural kube shell edge-1`, `plural undo`, `plural service resume podinfo`, `plural service suspend podinfo`)
 	s.keys("Escape")
 
 	l.run("local", "stop", "hub")

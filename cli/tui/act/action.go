@@ -1,7 +1,6 @@
 package act
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -281,7 +280,7 @@ func (d *Desk) tools() []Action {
 			Binding: bind("X", "shell with kubectl"), Name: "shell for", Writes: true, Asks: true, Terminal: true,
 			Applies: inCluster, About: aboutCluster,
 			Commands: func(all []pane.Subject) ([][]string, error) {
-				return [][]string{{"kube", "run", cluster(all[0]), "--", cmp.Or(d.runner.getenv("SHELL"), "/bin/sh")}}, nil
+				return [][]string{{"kube", "shell", cluster(all[0])}}, nil
 			},
 		},
 	}

@@ -68,8 +68,8 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"log in":               {"L", nil, []string{"auth login"}},
 		"edit a deployment":    {"e", []pane.Subject{onCluster("web", "edge-1")}, []string{"service edit web --wait=false"}},
 		"edit a cluster":       {"e", []pane.Subject{clusterOf("edge-1")}, []string{"cluster edit edge-1 --wait=false"}},
-		"a shell at an object": {"X", []pane.Subject{pod}, []string{"kube run edge-1 -- /bin/bash"}},
-		"a shell at a cluster": {"X", []pane.Subject{clusterOf("edge-1")}, []string{"kube run edge-1 -- /bin/bash"}},
+		"a shell at an object": {"X", []pane.Subject{pod}, []string{"kube shell edge-1"}},
+		"a shell at a cluster": {"X", []pane.Subject{clusterOf("edge-1")}, []string{"kube shell edge-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newConsole(t)

@@ -4,26 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"slices"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 )
-
-// getenv reads the commands' environment.
-func (r *Runner) getenv(name string) string {
-	if r.Env == nil {
-		return os.Getenv(name)
-	}
-	for _, entry := range slices.Backward(r.Env) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
 
 // terminal is a command that has the console's terminal while it runs.
 type terminal struct {
