@@ -88,31 +88,32 @@ func (w *Watching) take(e v1.StreamEvent) error {
 	return nil
 }
 
-// maxObject bounds one live object, in bytes: API servers keep none that is larger than 3 MB or so.
-const maxObject = 8 << 20
+// maxLive bounds one answer of a cluster's API, in bytes: API servers keep no object that is larger than 3 MB or so, and lists are
+// asked for in pages.
+const maxLive = 8 << 20
 
-// LiveObject is one live object of a cluster as its API server has it, in JSON. The token is one for that cluster.
-func (c *Client) LiveObject(ctx context.Context, cluster string, token v1.KubeToken, at v1.ObjectRef) ([]byte, error) {
+// Kube is what a cluster's API server answers to a GET of a path, in the form that accept names. The token is one for that cluster.
+func (c *Client) Kube(ctx context.Context, cluster string, token v1.KubeToken, path, accept string) ([]byte, error) {
 	asked := &Client{base: c.base, userAgent: c.userAgent, http: c.http}
 	asked.As(token.Token)
-	target := c.base.String() + "/k8s/" + url.PathEscape(cluster) + objectPath(at)
-	resp, err := asked.send(ctx, http.MethodGet, target, "application/json", nil, c.http)
+	target := c.base.String() + "/k8s/" + url.PathEscape(cluster) + path
+	resp, err := asked.send(ctx, http.MethodGet, target, accept, nil, c.http)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxObject+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLive+1))
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
-	if len(body) > maxObject {
-		return nil, fmt.Errorf("read %s %s: it is larger than %d bytes", at.Resource, at.Name, maxObject)
+	if len(body) > maxLive {
+		return nil, fmt.Errorf("read %s of cluster %s: it is larger than %d bytes", path, cluster, maxLive)
 	}
 	return body, nil
 }
 
-// objectPath is where an object is at its API server.
-func objectPath(at v1.ObjectRef) string {
+// ObjectPath is where an object is at its API server; without a name, where all of its kind are.
+func ObjectPath(at v1.ObjectRef) string {
 	path := "/api"
 	if at.Group != "" {
 		path = "/apis/" + url.PathEscape(at.Group)
@@ -121,5 +122,9 @@ func objectPath(at v1.ObjectRef) string {
 	if at.Namespace != "" {
 		path += "/namespaces/" + url.PathEscape(at.Namespace)
 	}
-	return path + "/" + url.PathEscape(at.Resource) + "/" + url.PathEscape(at.Name)
+	path += "/" + url.PathEscape(at.Resource)
+	if at.Name != "" {
+		path += "/" + url.PathEscape(at.Name)
+	}
+	return path
 }

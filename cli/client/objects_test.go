@@ -77,7 +77,7 @@ func TestALiveObjectIsAskedForWithItsClustersToken(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"kind":"x"}`)
 		})
-		if got, err := c.LiveObject(t.Context(), "edge/1", v1.KubeToken{Token: "cluster"}, at); err != nil || string(got) != `{"kind":"x"}` {
+		if got, err := c.Kube(t.Context(), "edge/1", v1.KubeToken{Token: "cluster"}, ObjectPath(at), "application/json"); err != nil || string(got) != `{"kind":"x"}` {
 			t.Errorf("got %s, %v", got, err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestWhatAnAPIServerRefusesIsToldInItsWords(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"kind":"Status","message":"secrets \"x\" is forbidden","code":403}`)
 	})
-	_, err := c.LiveObject(t.Context(), "edge-1", v1.KubeToken{}, v1.ObjectRef{Resource: "secrets", Name: "x"})
+	_, err := c.Kube(t.Context(), "edge-1", v1.KubeToken{}, ObjectPath(v1.ObjectRef{Resource: "secrets", Name: "x"}), "application/json")
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Message != `secrets "x" is forbidden` {
 		t.Errorf("got %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"charm.land/bubbles/v2/key"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
@@ -72,6 +73,12 @@ type Action struct {
 	Terminal bool
 	// Outside says that its commands are programs of the person's, and not commands of this one.
 	Outside bool
+	// InCluster says that a cluster itself is changed by it, at once and past git: in production that wants to be typed too.
+	InCluster bool
+	// Background says that it goes on beside everything else, until a person ends it.
+	Background bool
+	// Heals says that agents may put back what git says, which is told first.
+	Heals bool
 	// Care is what is asked first. From Look on its commands know --dry-run.
 	Care Care
 	// Deletes says that something goes by it: in production that wants to be typed.
@@ -82,6 +89,8 @@ type Action struct {
 	About func([]pane.Subject) Targets
 	// Commands are plural's arguments, one command each. The error says why there are none.
 	Commands func([]pane.Subject) ([][]string, error)
+	// Needs, in place of Commands, is what a person has to say first about the one object, of which live is how it is now, if known.
+	Needs func(o *v1.Object, live map[string]any) need
 	// Copies is what goes to the clipboard, in place of commands.
 	Copies func([]pane.Subject) string
 }
@@ -103,7 +112,7 @@ func bind(k, text string) key.Binding { return key.NewBinding(key.WithKeys(k), k
 
 // Actions are all that there are. Of those with one key, the first that applies is meant.
 func (d *Desk) Actions() []Action {
-	return slices.Concat(d.login(), d.now(), d.written(), d.back(), d.tools(), d.copies(), d.owned())
+	return slices.Concat(d.login(), d.objects(), d.now(), d.written(), d.back(), d.tools(), d.copies(), d.owned())
 }
 
 // login is what lets a person in again.
@@ -198,7 +207,7 @@ func (d *Desk) written() []Action {
 			},
 		},
 		{
-			Binding: key.NewBinding(key.WithKeys("delete"), key.WithHelp("del", "delete")), Name: "delete",
+			Binding: deletes("delete"), Name: "delete",
 			Verb: verbEdit, Writes: true, Care: Typed,
 			Applies:  func(all []pane.Subject) bool { return len(kinds(all)) == 1 && every(all, isWritten) },
 			About:    about,

@@ -94,13 +94,17 @@ func (a *agreement) Typing() bool { return true }
 
 // Keys are those that answer.
 func (a *agreement) Keys() []key.Binding {
+	keys := scrolling()
+	if a.plan.instead != nil {
+		keys = append(keys, bind(inGit, "say it in git instead"))
+	}
 	switch {
 	case a.refused() || len(a.looks) < a.wanted:
-		return append(scrolling(), bind("esc", "leave it"))
+		return append(keys, bind("esc", "leave it"))
 	case a.care == Typed:
-		return append(scrolling(), bind("enter", "do it"), bind("esc", "leave it"))
+		return append(keys, bind("enter", "do it"), bind("esc", "leave it"))
 	}
-	return append(scrolling(), bind("y", "do it"), bind("n", "leave it"))
+	return append(keys, bind("y", "do it"), bind("n", "leave it"))
 }
 
 // Update takes an answer.
@@ -119,6 +123,8 @@ func (a *agreement) Update(msg tea.Msg) tea.Cmd {
 			return a.agree()
 		case "n", "N", "esc", "enter", "q":
 			return pane.Ask(pane.Back{})
+		case inGit:
+			return a.other()
 		default:
 			a.scroll.key(k)
 		}
@@ -135,6 +141,8 @@ func (a *agreement) typing(msg tea.KeyPressMsg) tea.Cmd {
 			return told(true, "%q is not %q: nothing was done", a.typed, a.word())
 		}
 		return a.agree()
+	case inGit:
+		return a.other()
 	case "backspace":
 		_, n := utf8.DecodeLastRuneInString(a.typed)
 		a.typed = a.typed[:len(a.typed)-n]
@@ -144,6 +152,17 @@ func (a *agreement) typing(msg tea.KeyPressMsg) tea.Cmd {
 		a.write(msg.Text)
 	}
 	return nil
+}
+
+// inGit is the key for what does the same for good.
+const inGit = "ctrl+g"
+
+// other asks about what does the same for good, if anything does.
+func (a *agreement) other() tea.Cmd {
+	if a.plan.instead == nil {
+		return nil
+	}
+	return tea.Sequence(pane.Ask(pane.Back{}), pane.Ask(pane.Push{Pane: newAgreement(a.desk, a.plan.instead, nil)}))
 }
 
 // write adds what is typed.
@@ -197,6 +216,12 @@ func (a *agreement) lines() []text {
 	var out []text
 	if n := a.plan.targets.Names; len(n) > 1 {
 		out = append(out, text{paint.Bold, fmt.Sprintf("%s: %s", a.plan.targets, strings.Join(n, ", "))}, text{})
+	}
+	for _, note := range a.plan.notes {
+		out = append(out, text{paint.Busy, note})
+	}
+	if len(a.plan.notes) > 0 {
+		out = append(out, text{})
 	}
 	for i, args := range a.plan.commands {
 		out = append(out, text{paint.Key, "$ " + a.plan.runner.Line(args)})

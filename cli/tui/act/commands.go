@@ -2,6 +2,7 @@ package act
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,19 @@ import (
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
-// commands shows the log, the newest first.
+// commands shows the log, the newest first; or of it only what goes on in the background.
 type commands struct {
 	desk *Desk
 	grid paint.Grid
+	// forwards says that only those are shown.
+	forwards bool
 	// cursor is the entry under the cursor, which moves down when others come.
 	cursor      *Entry
 	top, height int
 }
 
-func newCommands(d *Desk) *commands {
-	return &commands{desk: d, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
+func newCommands(d *Desk, forwards bool) *commands {
+	return &commands{desk: d, forwards: forwards, grid: paint.Grid{Sorted: -1, Columns: []paint.Column{
 		{Name: "WHEN", Min: 8},
 		{Name: "ENDED", Min: 9},
 		{Name: "TOOK", Right: true, Rank: 2},
@@ -37,35 +40,53 @@ func newCommands(d *Desk) *commands {
 func (c *commands) Init() tea.Cmd { return nil }
 
 // Title is its name.
-func (c *commands) Title() string { return "commands" }
+func (c *commands) Title() string {
+	if c.forwards {
+		return "forwarded ports"
+	}
+	return "commands"
+}
+
+// entries are those that are shown.
+func (c *commands) entries() []*Entry {
+	if c.forwards {
+		return c.desk.log.background()
+	}
+	all := make([]*Entry, c.desk.log.Len())
+	for i := range all {
+		all[i] = c.desk.log.At(i)
+	}
+	return all
+}
 
 // Note counts them.
 func (c *commands) Note() string {
+	if c.forwards {
+		return fmt.Sprintf("%d since the console was opened", len(c.entries()))
+	}
 	return fmt.Sprintf("%d since the console was opened", c.desk.log.Len())
 }
 
 // Keys are its own.
 func (c *commands) Keys() []key.Binding {
-	return []key.Binding{bind("enter", "what it said"), bind("c", "copy command")}
+	return []key.Binding{bind("enter", "what it said"), bind("c", "copy command"), deletes("end what is forwarded")}
+}
+
+func deletes(text string) key.Binding {
+	return key.NewBinding(key.WithKeys("delete"), key.WithHelp("del", text))
 }
 
 // at is where the cursor is.
-func (c *commands) at() int {
-	for i := range c.desk.log.Len() {
-		if c.desk.log.At(i) == c.cursor {
-			return i
-		}
-	}
-	return 0
-}
+func (c *commands) at(entries []*Entry) int { return max(slices.Index(entries, c.cursor), 0) }
 
 // Update takes a key.
 func (c *commands) Update(msg tea.Msg) tea.Cmd {
-	n := c.desk.log.Len()
+	entries := c.entries()
+	n := len(entries)
 	if n == 0 {
 		return nil
 	}
-	at := c.at()
+	at := c.at(entries)
 	switch msg := msg.(type) {
 	case tea.MouseWheelMsg:
 		if msg.Button == tea.MouseWheelDown {
@@ -88,30 +109,35 @@ func (c *commands) Update(msg tea.Msg) tea.Cmd {
 		case "end", "G":
 			at = n - 1
 		case "enter":
-			return pane.Ask(pane.Push{Pane: newOutput(c.desk, c.desk.log.At(at))})
+			return pane.Ask(pane.Push{Pane: newOutput(c.desk, entries[at])})
 		case "c", "C":
-			line := c.desk.log.At(at).Line
+			line := entries[at].Line
 			return tea.Batch(tea.SetClipboard(line), told(false, "copied %s", line))
+		case "delete":
+			return entries[at].finish()
 		}
 	}
-	c.cursor = c.desk.log.At(min(max(at, 0), n-1))
+	c.cursor = entries[min(max(at, 0), n-1)]
 	return nil
 }
 
 // Draw are the rows that fit.
 func (c *commands) Draw(width, height int) []string {
-	look, n, at := c.desk.world.Look, c.desk.log.Len(), c.at()
+	look, entries := c.desk.world.Look, c.entries()
+	n, at := len(entries), c.at(entries)
 	if n == 0 {
-		const none = "Nothing was done yet. What is done stands here, as the command for it."
+		none := "Nothing was done yet. What is done stands here, as the command for it."
+		if c.forwards {
+			none = "No port is forwarded. F on a pod, a service or a deployment in a tree does that."
+		}
 		return []string{look.Paint(paint.Faint, look.Cut(none, width))}
 	}
 	c.height = height
 	c.top = min(max(min(c.top, at), at-height+2, 0), max(n-height+1, 0))
-	return c.grid.Draw(look, width, height, paint.Rows{N: n, Top: c.top, Cursor: at, Cells: c.cells})
+	return c.grid.Draw(look, width, height, paint.Rows{N: n, Top: c.top, Cursor: at, Cells: func(i int, cells []paint.Cell) { c.cells(entries[i], cells) }})
 }
 
-func (c *commands) cells(i int, cells []paint.Cell) {
-	e := c.desk.log.At(i)
+func (c *commands) cells(e *Entry, cells []paint.Cell) {
 	glyph, style, word := c.desk.sign(e)
 	cells[0] = paint.Cell{Text: e.Began.Format(time.TimeOnly), Style: paint.Faint}
 	cells[1] = paint.Cell{Glyph: glyph, Text: word, Style: style}
@@ -119,6 +145,16 @@ func (c *commands) cells(i int, cells []paint.Cell) {
 	cells[3] = paint.Cell{Text: short(e.Commit)}
 	cells[4] = paint.Cell{Text: e.Line}
 	cells[5] = paint.Cell{Text: e.Told, Style: style}
+}
+
+// finish ends what goes on in the background.
+func (e *Entry) finish() tea.Cmd {
+	if e.stop == nil || e.Ending != Running {
+		return told(true, "only a forwarded port is ended here; ctrl+c stops what is under way")
+	}
+	e.Ending = Stopped
+	e.stop()
+	return told(false, "ended %s", e.Line)
 }
 
 // took is how long a command took, or takes so far.

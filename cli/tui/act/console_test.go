@@ -82,6 +82,12 @@ func program(args []string) int {
 		}
 		fmt.Fprintf(os.Stdout, "--- a/services/web.yaml\n+++ b/services/web.yaml\n@@ -4,3 +4,4 @@\n spec:\n   namespace: web\n%s\n", change)
 		return 0
+	case has("port-forward"):
+		fmt.Fprintln(os.Stdout, "Forwarding from 127.0.0.1:8080 -> 80")
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, syscall.SIGTERM)
+		<-stop
+		return 143
 	case has("slow"), has("stubborn"):
 		stop := make(chan os.Signal, 1)
 		if has("slow") {
@@ -127,6 +133,7 @@ type console struct {
 	desk  *act.Desk
 	stack []pane.Pane
 	told  []pane.Told
+	asked pane.Question
 	// copied is what went to the clipboard.
 	copied string
 	list   rows
@@ -213,6 +220,8 @@ func (c *console) do(cmd tea.Cmd) {
 	case pane.Ended: // whom that calls is the console's to say
 	case pane.Told:
 		c.told = append(c.told, msg)
+	case pane.Question:
+		c.asked = msg
 	default:
 		if all := reflect.ValueOf(msg); all.Kind() == reflect.Slice && all.Type().Elem() == reflect.TypeFor[tea.Cmd]() {
 			for i := range all.Len() { // tea.Batch and tea.Sequence

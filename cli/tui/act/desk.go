@@ -119,30 +119,55 @@ func (d *Desk) begin(a *Action, subjects []pane.Subject, on pane.Pointing) tea.C
 	if name, found := misnamed(subjects); found && !a.LogsIn {
 		return told(true, "%s: %q is no name of anything in a fleet", a.Binding.Help().Desc, name)
 	}
+	if a.Needs != nil {
+		return d.inspect(a, subjects[0])
+	}
 	commands, err := a.Commands(subjects)
 	if err != nil {
 		return told(true, "%s: %v", a.Binding.Help().Desc, err)
 	}
-	p := plan{action: a, targets: a.About(subjects), commands: commands, runner: d.runner}
+	p := d.plan(a, subjects, commands)
+	if a.Heals {
+		p.notes = madeAgain(subjects)
+	}
+	return d.propose(p, on)
+}
+
+// plan is what an action would do to subjects.
+func (d *Desk) plan(a *Action, subjects []pane.Subject, commands [][]string) *plan {
+	p := &plan{action: a, targets: a.About(subjects), commands: commands, runner: d.runner}
 	p.runner.Outside = a.Outside
-	if p.care = a.care(len(p.targets.Names)); a.Deletes && slices.ContainsFunc(subjects, d.world.Production) {
+	p.care = a.care(len(p.targets.Names))
+	inProduction := slices.ContainsFunc(subjects, d.world.Production)
+	if inProduction && (a.Deletes || a.InCluster && a.Care > None) {
 		p.care = Typed
 	}
+	return p
+}
+
+// propose carries a plan out, or asks first. on is where the marks are that go when it is agreed to; nil: there are none.
+func (d *Desk) propose(p *plan, on pane.Pointing) tea.Cmd {
 	switch {
-	case a.Terminal:
-		return d.handOver(&p)
+	case p.action.Terminal:
+		return d.handOver(p)
+	case p.action.Background:
+		return d.forward(p)
 	case p.care == None:
 		if on != nil {
 			on.Unmark()
 		}
-		return d.start(&p)
+		return d.start(p)
 	}
-	return pane.Ask(pane.Push{Pane: newAgreement(d, &p, on)})
+	return pane.Ask(pane.Push{Pane: newAgreement(d, p, on)})
 }
 
 // Update takes in a message about what is under way. It says false when the message is none of those.
 func (d *Desk) Update(msg tea.Msg) (tea.Cmd, bool) {
 	switch msg := msg.(type) {
+	case inspected:
+		return d.inspected(msg), true
+	case opened:
+		return d.opened(msg), true
 	case looked:
 		return msg.by.took(msg.result), true
 	case ended:
@@ -187,10 +212,11 @@ func (d *Desk) Close() {
 // Log is what was done so far.
 func (d *Desk) Log() *Log { return &d.log }
 
-// Panes are "commands", the log.
+// Panes are "commands", the log, and "forwards", what of it goes on in the background.
 func (d *Desk) Panes() map[string]pane.Maker {
 	return map[string]pane.Maker{
-		"commands": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d), nil },
+		"commands": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d, false), nil },
+		"forwards": func(*pane.World, pane.Subject, string) (pane.Pane, error) { return newCommands(d, true), nil },
 	}
 }
 

@@ -21,6 +21,9 @@ type plan struct {
 	care Care
 	// shown is what the dry runs of the first commands printed: what a person agreed to. None: nothing was shown.
 	shown []string
+	// notes are what a person should know before, instead is what would do the same for good, if anything.
+	notes   []string
+	instead *plan
 }
 
 func (p *plan) String() string { return p.action.Name + " " + p.targets.String() }

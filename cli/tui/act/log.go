@@ -50,6 +50,8 @@ type Entry struct {
 	Told string
 	// Commit is what the installation repo is at because of it.
 	Commit string
+	// stop ends it, where it goes on in the background; nil: it does not.
+	stop func()
 	// Output is what it said, cut at its beginning.
 	Output string
 }
@@ -62,6 +64,17 @@ func (l *Log) add(e *Entry) {
 	if over := len(l.entries) - maxEntries; over > 0 {
 		l.entries = append([]*Entry(nil), l.entries[over:]...)
 	}
+}
+
+// background are those that go on in the background, or did, the newest first.
+func (l *Log) background() []*Entry {
+	var out []*Entry
+	for i := range l.Len() {
+		if e := l.At(i); e.stop != nil {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Len is how many there are; At is one of them, the newest first.

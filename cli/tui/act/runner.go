@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -28,6 +29,8 @@ type Runner struct {
 	Own []string
 	// Outside has it run other programs: the first word of a command is one, and Program and Globals count for nothing.
 	Outside bool
+	// Hears is written what a command says, as it says it; nil: nobody listens.
+	Hears io.Writer
 	// Grace is how long a command has to end by itself when it is stopped; 0: ten seconds.
 	Grace time.Duration
 }
@@ -67,6 +70,9 @@ func (r *Runner) Run(ctx context.Context, args []string) Result {
 	child.WaitDelay = cmp.Or(r.Grace, 10*time.Second)
 	var out, errOut tail
 	child.Stdout, child.Stderr = &out, &errOut
+	if r.Hears != nil {
+		child.Stdout = io.MultiWriter(&out, r.Hears)
+	}
 	err := child.Run()
 	result := Result{Out: out.String(), Err: errOut.String()}
 	var exit *exec.ExitError

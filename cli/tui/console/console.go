@@ -181,6 +181,9 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 		return m.open(msg, isHome(msg))
 	case pane.Push:
 		return m.push(msg.Pane, pane.Open{})
+	case pane.Question:
+		m.question(msg)
+		return nil
 	case pane.Back:
 		return m.back()
 	case pane.Told:

@@ -245,6 +245,7 @@ func (m *Model) line() string {
 			w.add(3, paint.Key, "tab")
 			w.add(1, paint.Hint, next)
 		}
+		m.others(w)
 	case m.told.Text != "":
 		style := paint.Good
 		if m.told.Bad {
@@ -259,6 +260,22 @@ func (m *Model) line() string {
 		w.add(0, paint.Faint, m.World.Look.Cut(m.World.Fleet.State.Why, m.width))
 	}
 	return w.b.String()
+}
+
+// others are what else may be typed in the place of the last word, as far as there is room.
+func (m *Model) others(w *row) {
+	if m.told.Text != "" {
+		return
+	}
+	next := m.prompt.next()
+	for _, word := range m.prompt.offered {
+		if strings.HasSuffix(next, word) || strings.HasSuffix(m.prompt.Value(), word) {
+			continue
+		}
+		if !w.add(2, paint.Faint, word) {
+			return
+		}
+	}
 }
 
 // foremost is how many of the keys about what is pointed to come right behind the pane's first one: with that one, the filter and

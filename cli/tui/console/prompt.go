@@ -17,6 +17,10 @@ type prompt struct {
 	// pane is what is narrowed; nil: a command is typed. before is its filter as it was.
 	pane   pane.Filtered
 	before string
+	// then is given what was typed, where a question was asked.
+	then func(string) tea.Cmd
+	// offered are the words that may stand in the place of the last one.
+	offered []string
 	// past are commands that were typed, at which of them the arrow keys are.
 	past []string
 	at   int
@@ -52,6 +56,7 @@ func (p *prompt) column(width int) int {
 
 // suggest offers words in the place of the last one. Tab takes the first.
 func (p *prompt) suggest(list []string) {
+	p.offered = list
 	line := p.Value()
 	before := line[:strings.LastIndex(line, " ")+1]
 	lines := make([]string, len(list))
@@ -73,6 +78,14 @@ func (m *Model) narrow() bool {
 	return true
 }
 
+// question asks for a word.
+func (m *Model) question(q pane.Question) {
+	m.told = pane.Told{}
+	m.prompt = newPrompt(q.Mark, q.Value)
+	m.prompt.then, m.prompt.offered, m.prompt.past = q.Then, q.Words, q.Words // the arrow keys go through them
+	m.prompt.SetSuggestions(q.Words)
+}
+
 // command begins to type a command.
 func (m *Model) command() {
 	m.prompt = newPrompt(":", "")
@@ -92,6 +105,10 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 			}
 			return nil
 		case "enter":
+			if p.then != nil {
+				m.prompt = nil
+				return p.then(p.Value())
+			}
 			if p.pane == nil {
 				m.prompt = nil
 				return m.run(p.Value())
@@ -112,6 +129,9 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 	p.Model, cmd = p.Model.Update(msg)
 	text := p.Value()
 	if text == before {
+		return cmd
+	}
+	if p.then != nil {
 		return cmd
 	}
 	if p.pane == nil {

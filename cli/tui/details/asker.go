@@ -2,10 +2,8 @@ package details
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -166,27 +164,7 @@ func (a asker) live(ctx context.Context, cluster string, o *v1.Object) (map[stri
 		return nil, fmt.Errorf("where %s %s is in its cluster's API is not known", o.Kind, o.Name)
 	}
 	at := v1.ObjectRef{Group: o.Group, Version: o.Version, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
-	tokens := passage.NewTokens(a.hub, cluster, passage.TokenDir(), a.now)
-	for again := false; ; again = true {
-		token, err := tokens.Token(ctx)
-		if err != nil {
-			return nil, err
-		}
-		text, err := a.hub.LiveObject(ctx, cluster, token, at)
-		var answer *client.Error
-		if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized && !again {
-			tokens.Forget(token) // the hub withdrew it
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		var object map[string]any
-		if err := json.Unmarshal(text, &object); err != nil {
-			return nil, fmt.Errorf("read %s %s of cluster %s: %w", o.Kind, o.Name, cluster, err)
-		}
-		return object, nil
-	}
+	return passage.Object(ctx, passage.NewTokens(a.hub, cluster, passage.TokenDir(), a.now), at)
 }
 
 // written fills in where the clone says it.

@@ -104,6 +104,13 @@ type (
 	}
 	// Push puts this pane on the stack.
 	Push struct{ Pane Pane }
+	// Question asks the person for a word, in the line where filters are typed. Value stands there at first, Words are offered, and Then
+	// is given what was said; nothing comes of a question that is left.
+	Question struct {
+		Mark, Value string
+		Words       []string
+		Then        func(said string) tea.Cmd
+	}
 	// Back takes the pane off the stack.
 	Back struct{}
 	// Told is shown in the line above the footer until the next key.

@@ -65,6 +65,7 @@ func commands() []command {
 		{pane: "history", about: true},
 		{pane: "happened", about: true},
 		{pane: "commands", aliases: []string{"cmd"}, alone: true},
+		{pane: "forwards", aliases: []string{"pf", "forward"}, alone: true},
 		{pane: "help", alone: true, does: func() tea.Msg { return guide.Press{Key: "?"} }},
 		{pane: "quit", aliases: []string{"q", "q!"}, alone: true, does: tea.Quit},
 	}
