@@ -22,6 +22,7 @@ import (
 	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/tui/act"
 	"github.com/pluralsh/plural/cli/tui/console"
+	"github.com/pluralsh/plural/cli/tui/kinds"
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/paint"
@@ -88,6 +89,7 @@ func open(t *testing.T, s set) *stage {
 	if s.hub != nil {
 		st.world.Hub = s.hub.client(t)
 	}
+	st.world.Kinds = kinds.New(st.world.Hub, s.now)
 	st.world.Source = known.FromBoth(st.world.Hub, s.repo, s.seen, known.Options{Now: s.now, Token: s.token})
 	desk := act.New(st.world, act.Runner{Program: os.Args[0], Globals: s.globals, Env: append(append(os.Environ(), asProgram+"=1"), s.env...)})
 	desk.Add(s.own)

@@ -29,6 +29,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/act"
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/details"
+	"github.com/pluralsh/plural/cli/tui/kinds"
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/paint"
@@ -196,7 +197,7 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 		Look: paint.NewLook(paint.Options{
 			Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
-		Now: f.Now, ReadOnly: o.readOnly,
+		Kinds: kinds.New(hub, f.Now), Now: f.Now, ReadOnly: o.readOnly,
 	}
 	if repo != nil {
 		world.Views = func() ([]views.View, error) { return shared(repo) }

@@ -65,13 +65,14 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 			[]string{"service delete web --confirm=web --wait=false", "service delete api --confirm=api --wait=false"},
 		},
 		"delete objects": {
-			"delete", []pane.Subject{pod, object("apps", "deployments", "Deployment")},
+			"delete",
+			[]pane.Subject{pod, object("apps", "deployments", "Deployment")},
 			[]string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false", "kubectl edge-1 --namespace shop delete deployments.apps/web --wait=false"},
 		},
 		"restart an object": {
 			"R", []pane.Subject{object("apps", "deployments", "Deployment")}, []string{"kubectl edge-1 --namespace shop rollout restart deployments.apps/web"},
 		},
-		"restart a pod":   {"R", []pane.Subject{pod}, []string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false"}},
+		"restart a pod":        {"R", []pane.Subject{pod}, []string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false"}},
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
 		"undo":                 {"z", nil, []string{"undo --wait=false"}},
 		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},

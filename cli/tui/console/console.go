@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/workspace/views"
 )
 
@@ -241,6 +242,9 @@ func (m *Model) open(o pane.Open, base bool) tea.Cmd {
 	if maker == nil {
 		return m.cannot("there is no view called " + o.Pane)
 	}
+	if o.Pane == "objects" && o.Filter == "" {
+		o.Filter = m.selected()
+	}
 	made, err := maker(m.World, o.About, o.Filter)
 	if err != nil {
 		return m.cannot(err.Error())
@@ -250,6 +254,25 @@ func (m *Model) open(o pane.Open, base bool) tea.Cmd {
 	}
 	m.places.visit(o)
 	return m.push(made, o)
+}
+
+// selected is a filter for the clusters that the cursor, or marks, are on; empty: none are.
+func (m *Model) selected() string {
+	var names []string
+	if len(m.stack) > 0 {
+		for _, s := range m.subjects() {
+			if s.Cluster != "" && !slices.Contains(names, s.Cluster) {
+				names = append(names, s.Cluster)
+			}
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "@" + names[0]
+	}
+	return filter.OneOf("cluster", names)
 }
 
 // cannot tells why a pane is not there to be looked at.

@@ -39,7 +39,7 @@ func same(a, b pane.Subject) bool {
 
 // previews says whether what is on top has rows to be previewed.
 func (m *Model) previews() bool {
-	shown := []string{"fleet", "clusters", "services", "sources", "packages", "events", "history", "happened"}
+	shown := []string{"fleet", "clusters", "services", "sources", "packages", "events", "history", "happened", "objects"}
 	return slices.Contains(shown, m.stack[len(m.stack)-1].asked.Pane)
 }
 

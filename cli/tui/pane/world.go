@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/tui/kinds"
 	"github.com/pluralsh/plural/cli/tui/known"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/workspace"
@@ -26,6 +27,8 @@ type World struct {
 	Repo *workspace.Repo
 	// Views reads the views that people of this fleet share, by their keys; nil: there is no clone that has some. It takes a moment.
 	Views func() ([]views.View, error)
+	// Kinds are those that the clusters' own APIs have.
+	Kinds *kinds.Kinds
 	Look  *paint.Look
 	Now   func() time.Time
 	// ReadOnly leaves out everything that changes something.

@@ -24,6 +24,7 @@ func Panes() map[string]pane.Maker {
 		"sources":  maker(sources),
 		"packages": maker(packages),
 		"events":   maker(events),
+		"objects":  newObjects,
 	}
 }
 

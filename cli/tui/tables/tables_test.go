@@ -1,6 +1,7 @@
 package tables_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -169,7 +170,7 @@ func canned() known.Batch {
 // world is a console's that has the canned fleet.
 func world(o paint.Options, batches ...known.Batch) *pane.World {
 	clock := func() time.Time { return now }
-	w := &pane.World{Fleet: known.New(clock), Look: paint.NewLook(o), Now: clock, Source: &source{}}
+	w := &pane.World{Context: context.Background(), Fleet: known.New(clock), Look: paint.NewLook(o), Now: clock, Source: &source{}}
 	for _, b := range batches {
 		w.Fleet.Apply(b)
 	}

@@ -44,6 +44,8 @@ type command struct {
 	aliases []string
 	// about says that it is about one subject; else it is a list, and has a filter.
 	about bool
+	// kind says that a kind of Kubernetes' comes behind it.
+	kind bool
 	// alone takes nothing behind it; does is then what it asks for, unless it opens a pane.
 	alone bool
 	does  func() tea.Msg
@@ -64,6 +66,7 @@ func commands() []command {
 		{pane: "tree", about: true},
 		{pane: "history", about: true},
 		{pane: "happened", about: true},
+		{pane: "objects", aliases: []string{"get"}, kind: true},
 		{pane: "commands", aliases: []string{"cmd"}, alone: true},
 		{pane: "forwards", aliases: []string{"pf", "forward"}, alone: true},
 		{pane: "help", alone: true, does: func() tea.Msg { return guide.Press{Key: "?"} }},
@@ -94,8 +97,15 @@ func Parse(line string, w *pane.World) (tea.Msg, error) {
 	}
 	c, ok := find(strings.ToLower(name))
 	switch {
+	case !ok && isKind(name, w):
+		return objects(name, rest), nil
 	case !ok:
-		return nil, &Error{"there is no view " + quote(name), meant(":", nearest(name, all()))}
+		return nil, &Error{"there is no view " + quote(name), meant(":", nearest(name, append(all(), w.Kinds.Names()...)))}
+	case c.kind && rest == "":
+		return nil, &Error{"objects of which kind?", "name it as kubectl does: :get pods, :get certificates.cert-manager.io"}
+	case c.kind:
+		kind, filter, _ := strings.Cut(rest, " ")
+		return objects(kind, strings.TrimSpace(filter)), nil
 	case c.alone && rest != "":
 		return nil, &Error{":" + c.pane + " takes nothing behind it", ""}
 	case c.does != nil:
@@ -107,6 +117,17 @@ func Parse(line string, w *pane.World) (tea.Msg, error) {
 		rest = scopes(rest)
 	}
 	return pane.Open{Pane: c.pane, Filter: rest}, nil
+}
+
+// isKind says whether a word names a kind of objects: it is known as one, or has the name of a group behind it.
+func isKind(word string, w *pane.World) bool {
+	word = strings.ToLower(word)
+	return strings.Contains(strings.Trim(word, "."), ".") || slices.Contains(w.Kinds.Names(), word)
+}
+
+// objects asks for all objects of a kind.
+func objects(kind, filter string) pane.Open {
+	return pane.Open{Pane: "objects", About: pane.Subject{Name: strings.ToLower(kind)}, Filter: filter}
 }
 
 // scopes are names of clusters with a star as the filter has them: prod-* is @prod-*.
@@ -204,7 +225,7 @@ func Words(line string, w *pane.World) []string {
 	case strings.HasPrefix(last, "@"):
 		return begins(last, atClusters(w.Fleet))
 	case !more:
-		return begins(last, all())
+		return begins(last, append(all(), w.Kinds.Names()...))
 	}
 	c, ok := find(strings.ToLower(name))
 	switch {
@@ -212,6 +233,8 @@ func Words(line string, w *pane.World) []string {
 		return nil
 	case c.about:
 		return begins(last, names(w.Fleet))
+	case c.kind && rest == last:
+		return begins(last, w.Kinds.Names())
 	}
 	switch c.pane {
 	case "clusters":

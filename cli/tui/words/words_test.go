@@ -46,6 +46,10 @@ func TestALineIsRead(t *testing.T) {
 		"up":                  pane.Open{Pane: "packages"},
 		"@prod-*":             pane.Open{Pane: "fleet", Filter: "@prod-*"},
 		"@prod-* web":         pane.Open{Pane: "fleet", Filter: "@prod-* web"},
+		"pods":                pane.Open{Pane: "objects", About: pane.Subject{Name: "pods"}},
+		"Deploy @prod-* web":  pane.Open{Pane: "objects", About: pane.Subject{Name: "deploy"}, Filter: "@prod-* web"},
+		"get services web":    pane.Open{Pane: "objects", About: pane.Subject{Name: "services"}, Filter: "web"},
+		"widgets.example.com": pane.Open{Pane: "objects", About: pane.Subject{Name: "widgets.example.com"}},
 		"fleet @prod-* web":   pane.Open{Pane: "fleet", Filter: "@prod-* web"},
 		"history":             pane.Open{Pane: "history", About: pane.Subject{Kind: pane.KindFleet}},
 		"history web": pane.Open{
@@ -117,8 +121,11 @@ func TestWhatIsNotKnownYetIsTakenAtItsWord(t *testing.T) {
 
 func TestTheLastWordIsCompleted(t *testing.T) {
 	for line, want := range map[string][]string{
-		"s":            {"services", "sources", "svc", "service", "src", "source"},
-		"cl":           {"clusters", "cl", "cluster"},
+		"so":           {"sources", "source"},
+		"cl":           {"clusters", "cl", "cluster", "clusterroles", "clusterrolebindings"},
+		"dep":          {"deployments", "deploy", "deployment"},
+		"get po":       {"pods", "poddisruptionbudgets", "po", "pod"},
+		"get pods po":  nil,
 		"cl ":          {"edge-1", "prod-eu", "prod-us"},
 		"cl p":         {"prod-eu", "prod-us"},
 		"svc WEB":      {"web", "web-admin"},
