@@ -40,6 +40,7 @@ const (
 	Editor           Key = "editor"
 	ASCII            Key = "ascii"
 	NoUpdateNotifier Key = "noUpdateNotifier"
+	NoMouse          Key = "noMouse"
 )
 
 // Setting is what a key stands for.
@@ -63,6 +64,7 @@ func All() []Setting {
 		{Editor, "PLURAL_EDITOR", "the program that texts are edited with", "$VISUAL, $EDITOR, or vi", nil},
 		{ASCII, "PLURAL_ASCII", "whether to draw with ASCII alone", "false", []string{"true", "false"}},
 		{NoUpdateNotifier, "PLURAL_NO_UPDATE_NOTIFIER", "whether never to look for a newer release", "false", []string{"true", "false"}},
+		{NoMouse, "PLURAL_NO_MOUSE", "whether the console leaves the mouse to the terminal", "false", []string{"true", "false"}},
 	}
 }
 
@@ -112,13 +114,14 @@ type document struct {
 	Editor           string `yaml:"editor,omitempty"`
 	ASCII            bool   `yaml:"ascii,omitempty"`
 	NoUpdateNotifier bool   `yaml:"noUpdateNotifier,omitempty"`
+	NoMouse          bool   `yaml:"noMouse,omitempty"`
 }
 
 func (d *document) settings() Settings {
 	set := Settings{
 		Hub: d.Hub, Output: d.Output, Color: d.Color, Pager: d.Pager, Editor: d.Editor,
 	}
-	for key, value := range map[Key]bool{ASCII: d.ASCII, NoUpdateNotifier: d.NoUpdateNotifier} {
+	for key, value := range map[Key]bool{ASCII: d.ASCII, NoUpdateNotifier: d.NoUpdateNotifier, NoMouse: d.NoMouse} {
 		if value {
 			set[key] = strconv.FormatBool(value)
 		}

@@ -65,6 +65,7 @@ type set struct {
 	// readOnly is --read-only, globals are the flags that it was given.
 	readOnly bool
 	globals  []string
+	noMouse  bool
 	env      []string
 	// token is the one that is kept now.
 	token func() (string, error)
@@ -97,7 +98,7 @@ func open(t *testing.T, s set) *stage {
 	if s.seen != nil {
 		keep = func() func() error { return st.world.Fleet.Remember(s.seen) }
 	}
-	model, err := newModel(st.world, desk, keep, s.line, s.greeting)
+	model, err := newModel(st.world, desk, keep, s.line, s.greeting, s.noMouse)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (o *options) run(ctx context.Context, line string) error {
 	if seen != nil {
 		keep = func() func() error { return world.Fleet.Remember(seen) }
 	}
-	model, err := newModel(world, desk, keep, line, o.own(desk))
+	model, err := newModel(world, desk, keep, line, o.own(desk), f.Setting(settings.NoMouse) == "true")
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func taken() map[string]string {
 	return all
 }
 
-func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string, greeting pane.Told) (*console.Model, error) {
+func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string, greeting pane.Told, noMouse bool) (*console.Model, error) {
 	panes := map[string]pane.Maker{}
 	for _, some := range []map[string]pane.Maker{tables.Panes(), details.Panes(), desk.Panes()} {
 		maps.Copy(panes, some)
@@ -322,5 +322,5 @@ func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line 
 		}
 		home = open
 	}
-	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home, Greeting: greeting}), nil
+	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home, Greeting: greeting, NoMouse: noMouse}), nil
 }

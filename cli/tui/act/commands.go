@@ -121,6 +121,14 @@ func (c *commands) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
+// Click puts the cursor on a row.
+func (c *commands) Click(_, y int) tea.Cmd {
+	if all, at := c.entries(), c.top+y-1; y > 0 && at < len(all) {
+		c.cursor = all[at]
+	}
+	return nil
+}
+
 // Draw are the rows that fit.
 func (c *commands) Draw(width, height int) []string {
 	look, entries := c.desk.world.Look, c.entries()

@@ -195,12 +195,13 @@ func (d *Desk) Busy() string {
 
 // Stop has nothing begin any more that has not. Said again, it has what is at work end. It says false when there was nothing to
 // stop.
-func (d *Desk) Stop() bool {
-	stopped := false
+func (d *Desk) Stop() (told string, stopped bool) {
 	for _, j := range slices.Clone(d.jobs) {
-		stopped = d.stop(j) || stopped
+		if d.stop(j) {
+			told, stopped = j.remains(), true
+		}
 	}
-	return stopped
+	return told, stopped
 }
 
 // Close ends everything, and waits until it has ended.

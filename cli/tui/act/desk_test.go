@@ -300,8 +300,8 @@ func TestStoppedBetweenTwoTheRestDoesNotBegin(t *testing.T) {
 	if got := c.desk.Busy(); got != "sync 3 services: 1 of 3" {
 		t.Errorf("busy with %q", got)
 	}
-	if !c.desk.Stop() {
-		t.Error("there was nothing to stop")
+	if told, stopped := c.desk.Stop(); !stopped || told != "sync 3 services: stops after this command; again ends that too" {
+		t.Errorf("told %q", told)
 	}
 	c.do(agreed)
 	if diff := cmp.Diff([]string{"service sync web --wait=false"}, c.commands()); diff != "" {
@@ -310,7 +310,7 @@ func TestStoppedBetweenTwoTheRestDoesNotBegin(t *testing.T) {
 	if want := "sync 3 services: 1 of 3 done, 2 not begun"; c.last() != want {
 		t.Errorf("told %q", c.last())
 	}
-	if c.desk.Stop() || c.desk.Busy() != "" {
+	if _, stopped := c.desk.Stop(); stopped || c.desk.Busy() != "" {
 		t.Error("something is still under way")
 	}
 }
@@ -321,7 +321,7 @@ func TestStoppedTwiceTheCommandAtWorkEnds(t *testing.T) {
 	c.list.subjects = []pane.Subject{service("slow")}
 	cmd, _ := c.desk.Key(pressed("S"), &c.list)
 	waitFor(t.Context(), t, ready)
-	if !c.desk.Stop() {
+	if told, stopped := c.desk.Stop(); !stopped || told != "sync slow: stopped; what the cluster or the hub was asked for already goes on there" {
 		t.Error("there was nothing to stop")
 	}
 	c.do(cmd)

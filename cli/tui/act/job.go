@@ -176,6 +176,21 @@ func (d *Desk) stop(j *job) bool {
 	return true
 }
 
+// remains says what goes on although a person does not wait for it any more.
+func (j *job) remains() string {
+	switch {
+	case len(j.entries) == 0:
+		return j.String() + ": not begun, and nothing was changed"
+	case j.ctx.Err() == nil:
+		return j.String() + ": stops after this command; again ends that too"
+	case j.commits():
+		return j.String() + ": stopped; a commit that it has pushed stays, and agents go on with it: h shows it, z takes it back"
+	case j.action.Asks:
+		return j.String() + ": stopped; what the cluster or the hub was asked for already goes on there"
+	}
+	return j.String() + ": stopped"
+}
+
 // over says that nothing of it is at work, or will be.
 func (j *job) over() bool {
 	last := len(j.entries) - 1

@@ -51,9 +51,8 @@ func (p *progress) Update(msg tea.Msg) tea.Cmd {
 		case k == "b", k == "q":
 			return pane.Ask(pane.Back{})
 		case k == "esc":
-			p.desk.stop(p.job)
-			if !p.job.over() {
-				return told(false, "it stops after this command; esc ends that too")
+			if p.desk.stop(p.job) {
+				return told(false, "%s", p.job.remains())
 			}
 		}
 	}

@@ -42,8 +42,8 @@ type Actions interface {
 	Update(msg tea.Msg) (tea.Cmd, bool)
 	// Busy says what is under way; empty: nothing.
 	Busy() string
-	// Stop stops what is under way; false: nothing was.
-	Stop() bool
+	// Stop stops what is under way, and says what goes on regardless; false: nothing was.
+	Stop() (told string, stopped bool)
 }
 
 // Options are what the console is made of.
@@ -56,6 +56,8 @@ type Options struct {
 	// Home is the first pane, Greeting what is told at first.
 	Home     pane.Open
 	Greeting pane.Told
+	// NoMouse leaves the mouse to the terminal.
+	NoMouse bool
 }
 
 // level is a pane of the stack, with what was asked for to have it.
@@ -202,6 +204,8 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 		return m.viewsRead(msg)
 	case rested:
 		return m.rested(msg.turn)
+	case tea.MouseClickMsg:
+		return m.click(msg)
 	case tea.PasteMsg, tea.MouseWheelMsg:
 		if m.prompt != nil {
 			return m.typed(msg)
@@ -216,6 +220,17 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 		cmds = append(cmds, l.Update(msg))
 	}
 	return tea.Batch(cmds...)
+}
+
+// click gives a click to the pane that it is on.
+func (m *Model) click(msg tea.MouseClickMsg) tea.Cmd {
+	p, ok := m.top().(pane.Clicked)
+	y := msg.Y - headLines
+	if !ok || m.prompt != nil || msg.Button != tea.MouseLeft || y < 0 || y >= m.listHeight() || msg.X >= m.listWidth() {
+		return nil
+	}
+	m.told = pane.Told{}
+	return p.Click(msg.X, y)
 }
 
 func (m *Model) top() pane.Pane { return m.stack[len(m.stack)-1].Pane }
@@ -325,7 +340,9 @@ func (m *Model) View() tea.View {
 	}
 	view := tea.NewView(m.frame)
 	view.AltScreen = true
-	view.MouseMode = tea.MouseModeCellMotion
+	if !m.NoMouse {
+		view.MouseMode = tea.MouseModeCellMotion
+	}
 	view.WindowTitle = "plural"
 	view.ReportFocus = true
 	if m.prompt != nil {
@@ -334,8 +351,11 @@ func (m *Model) View() tea.View {
 	return view
 }
 
-// around is how many lines are the console's own.
-const around = 4
+// around is how many lines are the console's own, headLines how many of those stand above the pane.
+const (
+	around    = 4
+	headLines = 2
+)
 
 func (m *Model) draw() string {
 	lines := make([]string, 0, m.height)

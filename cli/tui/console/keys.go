@@ -18,7 +18,7 @@ func bind(keys, text string, also ...string) key.Binding {
 
 // keymap is what the console does itself.
 type keymap struct {
-	filter, command, help, log, back, quit, stop, before, after, last, preview, peek, views key.Binding
+	filter, command, help, log, back, quit, stop, before, after, last, preview, peek, views, click, drag key.Binding
 }
 
 func keysOf() keymap {
@@ -35,12 +35,14 @@ func keysOf() keymap {
 		last:    bind("-", "last view"),
 		preview: bind("p", "preview beside a list, or not"),
 		views:   bind("1", "to a view of views.yaml, 1 to 9", "2", "3", "4", "5", "6", "7", "8", "9"),
+		click:   key.NewBinding(key.WithKeys("mouse"), key.WithHelp("click", "select a row, or sort by a column")),
+		drag:    key.NewBinding(key.WithKeys("mouse"), key.WithHelp("shift+drag", "mark text for copying, as the terminal does")),
 		peek:    bind("shift+down", "scroll the preview", "shift+up"),
 	}
 }
 
 func (k keymap) all() []key.Binding {
-	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.log}
+	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.log, k.click, k.drag}
 }
 
 // Keys are what the console does itself, and which panes it opens about what the cursor is on.
@@ -89,7 +91,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	keys := keysOf()
 	switch t, typing := m.top().(pane.Typing); {
 	case key.Matches(k, keys.stop):
-		if m.Actions.Stop() {
+		if m.stop() {
 			return nil
 		}
 		return tea.Quit
@@ -153,7 +155,17 @@ func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
 	return nil, true
 }
 
-// leave takes back the last thing that narrowed the view: marks, then the filter, then the pane.
+// stop stops what is under way, and tells what goes on regardless. It says false when nothing was.
+func (m *Model) stop() bool {
+	told, stopped := m.Actions.Stop()
+	if stopped {
+		m.told = pane.Told{Text: told}
+	}
+	return stopped
+}
+
+// leave takes back the last thing that narrowed the view: marks, then the filter, then the pane; where there is none, it stops what is
+// under way.
 func (m *Model) leave() tea.Cmd {
 	if p, ok := m.top().(pane.Pointing); ok && p.Marked() > 0 {
 		p.Unmark()
@@ -161,6 +173,9 @@ func (m *Model) leave() tea.Cmd {
 	}
 	if f, ok := m.top().(pane.Filtered); ok && f.Filter() != "" {
 		_ = f.SetFilter("") // everything fits no filter
+		return nil
+	}
+	if len(m.stack) == 1 && m.stop() {
 		return nil
 	}
 	return m.back()

@@ -110,6 +110,22 @@ func (p *preview) scroll(k tea.KeyPressMsg) tea.Cmd {
 	return p.update(k)
 }
 
+// listWidth and listHeight are the cells of the pane on top, beside or above the preview.
+func (m *Model) listWidth() int {
+	if m.preview.on && m.previews() && m.width >= beside {
+		return m.width - m.width*2/5 - 3
+	}
+	return m.width
+}
+
+func (m *Model) listHeight() int {
+	height := max(m.height-around, 1)
+	if m.preview.on && m.previews() && m.width < beside && height >= below {
+		height -= height * 2 / 5
+	}
+	return height
+}
+
 // body is what stands between the console's own lines.
 func (m *Model) body(width, height int) []string {
 	side := m.preview.on && m.previews()

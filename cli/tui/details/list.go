@@ -13,7 +13,8 @@ import (
 type list struct {
 	grid        paint.Grid
 	cursor, top int
-	fits        int // rows, at the last drawing
+	// fits is how many rows had room at the last drawing, of rows, and above how many lines stood over them.
+	fits, rows, above int
 }
 
 func listKeys() []key.Binding {
@@ -59,6 +60,14 @@ func (l *list) update(msg tea.Msg, n int) bool {
 	return true
 }
 
+// Click puts the cursor on a row.
+func (l *list) Click(_, y int) tea.Cmd {
+	if at := l.top + y - l.above - 1; y > l.above && at < l.rows {
+		l.cursor = at
+	}
+	return nil
+}
+
 // rowed is a page whose answer is rows: the cursor is on one of them.
 type rowed[T any] struct {
 	*page[T]
@@ -96,13 +105,14 @@ func (r *rowed[T]) Draw(width, height int) []string {
 		return head
 	}
 	now := r.w.Now()
+	r.above = len(head)
 	return append(head, r.list.draw(r.w.Look, width, height-len(head), n, func(i int, cells []paint.Cell) {
 		r.cells(r.value, i, now, cells)
 	})...)
 }
 
 func (l *list) draw(look *paint.Look, width, height, n int, cells func(int, []paint.Cell)) []string {
-	l.fits = max(height-1, 1) // one is the header
+	l.fits, l.rows = max(height-1, 1), n // one is the header
 	l.cursor = max(0, min(l.cursor, n-1))
 	l.top = max(0, min(l.top, l.cursor, n-l.fits))
 	l.top = max(l.top, l.cursor-l.fits+1)

@@ -305,6 +305,7 @@ func (t *tree) Draw(width, height int) []string {
 		return out
 	}
 	now := t.w.Now()
+	t.above = len(out)
 	return append(out, t.list.draw(look, width, height-len(out), len(t.rows), func(i int, cells []paint.Cell) {
 		row := &t.rows[i]
 		cells[0].Text = row.label(look)

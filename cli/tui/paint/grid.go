@@ -96,6 +96,21 @@ func (g *Grid) Draw(l *Look, width, height int, rows Rows) []string {
 	return lines
 }
 
+// ColumnAt is the column that was drawn at a cell of a line, or -1.
+func (g *Grid) ColumnAt(x int) int {
+	at := gutter
+	for c, width := range g.fit.widths {
+		if width == 0 {
+			continue
+		}
+		if x >= at && x < at+width+gap {
+			return c
+		}
+		at += width + gap
+	}
+	return -1
+}
+
 // read takes the cells of n rows in, cleaned, and sees how wide they are.
 func (g *Grid) read(l *Look, n int, rows Rows) {
 	f, columns := &g.fit, len(g.Columns)

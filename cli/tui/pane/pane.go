@@ -56,6 +56,9 @@ type Noted interface{ Note() string }
 // Typing panes take every key, but for ctrl-c, while they say so.
 type Typing interface{ Typing() bool }
 
+// Clicked panes take a click of the mouse, in cells from where they are drawn.
+type Clicked interface{ Click(x, y int) tea.Cmd }
+
 // Closing panes hold something, such as a stream, until they are closed.
 type Closing interface{ Close() }
 

@@ -81,6 +81,22 @@ func (t *table[T]) moved(k tea.KeyPressMsg) {
 	t.to(at)
 }
 
+// Click puts the cursor on a row, or sorts by the column whose name was clicked.
+func (t *table[T]) Click(x, y int) tea.Cmd {
+	t.settle()
+	if y > 0 {
+		if at := t.cursor.top + y - 1; at < t.view.Len() {
+			t.to(at)
+		}
+		return nil
+	}
+	c := t.grid.ColumnAt(x)
+	if c < 0 || t.columns[c].by == "" {
+		return nil
+	}
+	return t.sortBy(&t.columns[c])
+}
+
 func (t *table[T]) wheel(button tea.MouseButton) {
 	switch button {
 	case tea.MouseWheelUp:

@@ -42,6 +42,8 @@ type objects struct {
 	wrong  map[string]error
 	more   map[string]bool
 	shaped bool
+	// above is how many lines stood above the table when it was drawn.
+	above  int
 	ctx    context.Context //nolint:containedctx // ends with the pane
 	cancel context.CancelFunc
 }
@@ -295,6 +297,14 @@ func (o *objects) stranded() []string {
 	return gone
 }
 
+// Click is the table's.
+func (o *objects) Click(x, y int) tea.Cmd {
+	if y -= o.above; y < 0 {
+		return nil
+	}
+	return o.table.Click(x, y)
+}
+
 // Note says how many there are, of how many clusters, and what is left out.
 func (o *objects) Note() string {
 	between := " " + o.Look.Glyph(paint.Between) + " "
@@ -327,6 +337,7 @@ func (o *objects) Draw(width, height int) []string {
 	case o.list.Len() == 0 && o.left > 0:
 		out = append(out, o.Look.Paint(paint.Faint, o.Look.Cut(fmt.Sprintf("asking %d clusters for %s ...", o.left, o.word), width)))
 	case o.list.Len() > 0 || len(out) == 0:
+		o.above = len(out)
 		out = append(out, o.table.Draw(width, height-len(out))...)
 	}
 	return out[:min(len(out), max(height, 0))]

@@ -26,12 +26,17 @@ func (t *table[T]) chosen(k tea.KeyPressMsg) tea.Cmd {
 		if pressed := k.String(); pressed != c.key && pressed != strconv.Itoa(number) {
 			continue
 		}
-		if by, descending := t.view.Sorted(); by == c.by {
-			return t.sort(by, !descending)
-		}
-		return t.sort(c.by, c.down)
+		return t.sortBy(c)
 	}
 	return nil
+}
+
+// sortBy sorts by a column, or turns its order round.
+func (t *table[T]) sortBy(c *column[T]) tea.Cmd {
+	if by, descending := t.view.Sorted(); by == c.by {
+		return t.sort(by, !descending)
+	}
+	return t.sort(c.by, c.down)
 }
 
 func (t *table[T]) sort(by string, descending bool) tea.Cmd {
