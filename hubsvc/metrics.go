@@ -65,7 +65,7 @@ func registerMetrics(registry prometheus.Registerer, h *hub) {
 
 // upstreamMetrics are the figures of each source, as this replica itself has seen them.
 type upstreamMetrics struct {
-	hub                                        *hub
+	hub                                                 *hub
 	fetches, failures, requests, received, age, failing *prometheus.Desc
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/hosts"
+	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
@@ -185,6 +186,24 @@ func (f *Factory) Repository() string {
 		return ""
 	}
 	return w.Repository()
+}
+
+// LastSeen is where what was seen of the fleet around WorkDir is kept; nil: nothing says which hub's it is.
+func (f *Factory) LastSeen() *lastseen.Store {
+	address, err := f.HubAddress()
+	if err != nil {
+		return nil
+	}
+	name, repository := "", ""
+	if repo, err := workspace.Find(f.WorkDir()); err == nil {
+		if w, err := Manifest(repo); err == nil {
+			name = w.Metadata.Name
+			if f.Hub == "" { // which may name another's hub
+				repository = w.Repository()
+			}
+		}
+	}
+	return lastseen.New(f.Getenv("PLURAL_CONFIG_DIR"), address, name, repository)
 }
 
 // HubCA are the certificates, PEM, that PLURAL_CA_FILE adds to those that the system knows hubs by; nil where it is not set.

@@ -87,7 +87,7 @@ func TestAHubThatIsAwayAtTheStartIsNotWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				now := clock()
-				seen := lastseen.New(t.TempDir(), "http://hub.example.com", "acme")
+				seen := lastseen.New(t.TempDir(), "http://hub.example.com", "acme", "")
 				before := open(t, set{hub: newHub(t, crashing()), now: now, look: paint.Options{}})
 				if err := before.world.Fleet.Remember(seen)(); err != nil {
 					t.Fatal(err)

@@ -191,7 +191,7 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 			return nil, nil, err
 		}
 	}
-	seen := o.seen(repo)
+	seen := f.LastSeen()
 	world := &pane.World{
 		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub)}), Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
@@ -231,24 +231,6 @@ func (o *options) tokenFrom() string {
 		}
 	}
 	return ""
-}
-
-// seen is where what was seen of this fleet is kept; nil: nothing says which hub's it is.
-func (o *options) seen(repo *workspace.Repo) *lastseen.Store {
-	address, err := o.factory.HubAddress()
-	if err != nil {
-		return nil
-	}
-	name, repository := "", ""
-	if repo != nil {
-		if w, err := cmdutil.Manifest(repo); err == nil {
-			name = w.Metadata.Name
-			if o.factory.Hub == "" { // which may name another's hub
-				repository = w.Repository()
-			}
-		}
-	}
-	return lastseen.New(o.factory.Getenv("PLURAL_CONFIG_DIR"), address, name, repository)
 }
 
 // unicode says whether the terminal shows more than ASCII, as far as the environment knows.

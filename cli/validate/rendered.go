@@ -34,19 +34,6 @@ func render(ctx context.Context, f *cmdutil.Factory, state *offline.State, resol
 	})
 }
 
-// lastSeen is what this person's tools saw last of the fleet; nil: nothing that can be read.
-func lastSeen(f *cmdutil.Factory, workspace string) *lastseen.Seen {
-	address, err := f.HubAddress()
-	if err != nil {
-		return nil
-	}
-	seen, err := lastseen.New(f.Getenv("PLURAL_CONFIG_DIR"), address, workspace).Load()
-	if err != nil {
-		return nil // the newest version will do
-	}
-	return seen
-}
-
 // told are the mistakes of a report.
 func told(r *inspect.Report) []ui.Problem {
 	var problems []ui.Problem

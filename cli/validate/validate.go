@@ -160,7 +160,12 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 		return nil, nil, err
 	}
 	problems = append(problems, tell(found)...)
-	seen := lastSeen(o.f, state.Fleet.Workspace.Metadata.Name)
+	var seen *lastseen.Seen
+	if store := o.f.LastSeen(); store != nil {
+		if seen, err = store.Load(); err != nil {
+			seen = nil // the newest version of Kubernetes will do
+		}
+	}
 	report, err := render(ctx, o.f, state, resolver, seen)
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/internal/kubeschema"
+	"github.com/pluralsh/plural/internal/removedapi"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -62,7 +63,7 @@ func (i *inspector) judge(r *rendition, at *place) error {
 		for _, fault := range form.Check(at.object.Object) {
 			i.tell(list, at.fault(fault))
 		}
-		if removal, goes := kubeschema.Removed(kind); goes {
+		if removal, goes := removedapi.Removed(kind); goes {
 			i.tell(&i.report.Warnings, at.finding([]string{"apiVersion"},
 				fmt.Sprintf("Kubernetes 1.%d has no %s any more", removal.Minor, kind.GroupVersion()), removal.Fix()))
 		}
@@ -93,7 +94,7 @@ func (i *inspector) unserved(version *kubeschema.Version, minor int, kind schema
 		f := at.finding([]string{"apiVersion"}, message, fix)
 		return &f
 	}
-	removal, removed := kubeschema.Removed(kind)
+	removal, removed := removedapi.Removed(kind)
 	since := i.builtin.Since(kind)
 	switch {
 	case removed && removal.Minor <= minor:

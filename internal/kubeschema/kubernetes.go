@@ -25,6 +25,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/pluralsh/plural/internal/removedapi"
 )
 
 //go:generate go run ../../tools/kubeschemas kubernetes.json.gz
@@ -137,7 +139,7 @@ func (v *Version) Has(kind schema.GroupVersionKind) bool {
 
 // OwnsGroup says whether an API group is one of Kubernetes' own, in any version.
 func (b *Builtin) OwnsGroup(group string) bool {
-	if removedGroup(group) {
+	if removedapi.Group(group) {
 		return true
 	}
 	for kind := range b.kinds {

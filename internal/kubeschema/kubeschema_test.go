@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/internal/kubeschema"
+	"github.com/pluralsh/plural/internal/removedapi"
 )
 
 func load(t testing.TB) *kubeschema.Builtin {
@@ -221,13 +222,13 @@ func TestAllThatKubernetesRemovedIsKnown(t *testing.T) {
 			continue
 		}
 		_, minor := lives.APILifecycleRemoved()
-		removal, known := kubeschema.Removed(gvk)
+		removal, known := removedapi.Removed(gvk)
 		if gone := minor <= b.Last; gone != known || gone && removal.Minor != minor {
 			t.Errorf("%s: told %v %v, and its own type says 1.%d", gvk, known, removal, minor)
 		}
 	}
 	for gvk, minor := range b.Gone() {
-		if removal, known := kubeschema.Removed(gvk); !known || removal.Minor != minor {
+		if removal, known := removedapi.Removed(gvk); !known || removal.Minor != minor {
 			t.Errorf("%s: told %v %v, and 1.%d has it no more", gvk, known, removal, minor)
 		}
 	}
@@ -236,12 +237,12 @@ func TestAllThatKubernetesRemovedIsKnown(t *testing.T) {
 		"resource.k8s.io/v1alpha2 ResourceClaim", "certificates.k8s.io/v1alpha1 ClusterTrustBundle", "scheduling.k8s.io/v1alpha2 PodGroup",
 	} {
 		version, kind, _ := strings.Cut(text, " ")
-		removal, ok := kubeschema.Removed(schema.FromAPIVersionAndKind(version, kind))
+		removal, ok := removedapi.Removed(schema.FromAPIVersionAndKind(version, kind))
 		if !ok || !last.Has(schema.FromAPIVersionAndKind(removal.Successor, kind)) {
 			t.Errorf("%s is followed by %q, which 1.%d does not serve", text, removal.Successor, b.Last)
 		}
 	}
-	if removal, ok := kubeschema.Removed(schema.FromAPIVersionAndKind("policy/v1beta1", "PodSecurityPolicy")); !ok ||
+	if removal, ok := removedapi.Removed(schema.FromAPIVersionAndKind("policy/v1beta1", "PodSecurityPolicy")); !ok ||
 		fmt.Sprint(removal, "; ", removal.Fix()) != "Kubernetes 1.25 removed it; nothing took its place: remove the object" {
 		t.Error(removal, ok)
 	}

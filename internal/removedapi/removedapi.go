@@ -43,7 +43,7 @@ func Removed(kind schema.GroupVersionKind) (Removal, bool) {
 	return Removal{}, false
 }
 
-// Group says whether Kubernetes itself has the API group, rather than a CustomResourceDefinition.
+// Group says whether Kubernetes itself has, or had, the API group: groups of CustomResourceDefinitions have a dot in their names.
 func Group(group string) bool {
 	return !strings.Contains(group, ".") || slices.ContainsFunc(removals(), func(row removal) bool {
 		return strings.HasPrefix(row.version, group+"/")
@@ -58,7 +58,8 @@ type removal struct {
 	successor string
 }
 
-// removals are all of which Kubernetes' deprecation guide tells, and those that came after it.
+// removals are all of which Kubernetes' deprecation guide tells, and those that came after it. Tests of kubeschema hold them to the
+// life cycles in Kubernetes' own types, and to the versions that are built in.
 func removals() []removal {
 	return []removal{
 		{"extensions/v1beta1", []string{"DaemonSet", "Deployment", "ReplicaSet"}, 16, "apps/v1"},
