@@ -167,6 +167,8 @@ type Choice struct {
 	Stop            <-chan struct{}
 	Kubeconfig      string
 	Contexts        []string
+	// Gone are installations that their cluster has lost.
+	Gone []string
 	// Down takes down what was deployed, installations in First before all others.
 	Down  bool
 	First []string
@@ -198,7 +200,7 @@ func OpenFor(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, repo
 		Environment: f.OwnEnvironment(),
 		Reach:       ways.Reach, Hub: hub, NoInput: f.NoInput || !f.IO.InTTY,
 		Only: c.Only, AllowDestroy: c.AllowDestroy, TerraformUnlock: c.TerraformUnlock, Parallel: c.Parallel,
-		Reporter: reporter, Stop: c.Stop, Down: c.Down, First: c.First,
+		Reporter: reporter, Stop: c.Stop, Gone: c.Gone, Down: c.Down, First: c.First,
 	})
 }
 

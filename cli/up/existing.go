@@ -66,8 +66,8 @@ func (o *options) upExisting(ctx context.Context) error {
 	wanted.Packages = func(ctx context.Context, repo *workspace.Repo) error {
 		return pkg.Ensure(ctx, f, repo, []packs.Wanted{pkg.Hub(), pkg.Agent()}, o.existing.set, o.existing.answers)
 	}
-	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo) error {
-		return o.deploy(ctx, repo, reporter, stop)
+	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo, gone []string) error {
+		return o.deploy(ctx, repo, gone, reporter, stop)
 	}
 	if err := o.checkHub(wanted); err != nil {
 		return err
@@ -234,7 +234,9 @@ func readFolder(name string) (map[string]string, error) {
 }
 
 // deploy puts the repo's packages into place, on the cluster of the context.
-func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter progress.Reporter, stop <-chan struct{}) error {
+func (o *options) deploy(
+	ctx context.Context, repo *workspace.Repo, gone []string, reporter progress.Reporter, stop <-chan struct{},
+) error {
 	w, err := cmdutil.Manifest(repo)
 	if err != nil {
 		return err
@@ -244,7 +246,7 @@ func (o *options) deploy(ctx context.Context, repo *workspace.Repo, reporter pro
 		o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, w.Spec.Management)
 	}
 	d, err := deploy.OpenFor(ctx, o.factory, repo, reporter, deploy.Choice{
-		Stop: stop, Kubeconfig: o.existing.kubeconfig, Contexts: []string{w.Spec.Management + "=" + o.existing.context},
+		Stop: stop, Gone: gone, Kubeconfig: o.existing.kubeconfig, Contexts: []string{w.Spec.Management + "=" + o.existing.context},
 	})
 	if err != nil {
 		return err

@@ -52,6 +52,8 @@ type Options struct {
 	NoInput bool
 	// Only are the installations that are meant, with all that they need; empty means all.
 	Only []string
+	// Gone are installations whose steps are taken though the record has them: their cluster lost what they put there.
+	Gone []string
 	// Down plans to take everything down that the record has, but what is protected; installations in First go before all
 	// others.
 	Down  bool
@@ -213,7 +215,9 @@ func (d *Deploy) replan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := plan.Of(composed, d.record, plan.Facts{Tools: d.findTools(ctx, composed), Clusters: d.world.targets(composed)})
+	made, err := plan.Of(composed, d.record, plan.Facts{
+		Tools: d.findTools(ctx, composed), Clusters: d.world.targets(composed), Gone: d.Gone,
+	})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -64,8 +66,8 @@ type Options struct {
 	Seal func(ctx context.Context, repo *workspace.Repo) error
 	// Packages sees to it that the repo has the packages of hub and agent, committed.
 	Packages func(ctx context.Context, repo *workspace.Repo) error
-	// Deploy puts the repo's packages into place.
-	Deploy func(ctx context.Context, repo *workspace.Repo) error
+	// Deploy puts the repo's packages into place. Those that are gone are not in the cluster, whatever is recorded of them.
+	Deploy func(ctx context.Context, repo *workspace.Repo, gone []string) error
 	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
 	Token func(hubURL, token string) error
 	// Status asks the hub how the fleet is.
@@ -263,7 +265,29 @@ func (u *up) packages(ctx context.Context) (string, error) {
 	return "", err
 }
 
-func (u *up) deploy(ctx context.Context) (string, error) { return "", u.Deploy(ctx, u.repo) }
+func (u *up) deploy(ctx context.Context) (string, error) {
+	gone, err := u.gone(ctx)
+	if err != nil {
+		return "", err
+	}
+	return "", u.Deploy(ctx, u.repo, gone)
+}
+
+// gone are the packages of hub and agent that are not in the cluster: it is new, or somebody deleted them. Of others the hub and the
+// agents take care once they are there.
+func (u *up) gone(ctx context.Context) (packages []string, err error) {
+	for _, its := range []struct{ pkg, resource, name string }{{"hub", "statefulsets", "plural-hub"}, {"agent", "deployments", "plural-agent"}} {
+		kind := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: its.resource}
+		_, err := u.kube.Resource(kind).Namespace(hubkeys.Namespace).Get(ctx, its.name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			packages = append(packages, its.pkg)
+		case err != nil:
+			return nil, fmt.Errorf("look for %s %s/%s: %w", its.resource, hubkeys.Namespace, its.name, err)
+		}
+	}
+	return packages, nil
+}
 
 const (
 	// looking is the wait between two questions to the hub.

@@ -91,6 +91,8 @@ type Facts struct {
 	Tools map[ID]string
 	// Clusters are those that a step's services are for.
 	Clusters map[ID][]string
+	// Gone are installations of which the record says that they are there, and the cluster that they are not.
+	Gone []string
 }
 
 // Changes says whether there is anything to do.
@@ -260,6 +262,8 @@ func (m *making) decide(c *compose.Composed, s *Step) {
 		s.Action, s.Reason = Run, "the outputs of "+string(s.Waiting[0])+" are not there"
 	case was.Digest != s.Digest:
 		s.Action, s.Reason = Run, m.reason(c, s, was)
+	case slices.Contains(m.facts.Gone, c.Name):
+		s.Action, s.Reason = Run, "it is gone from its cluster"
 	default:
 		s.Action = Unchanged
 	}

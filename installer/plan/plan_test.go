@@ -103,6 +103,25 @@ func lines(p *plan.Plan) []string {
 	return out
 }
 
+func TestWhatItsClusterLostIsPutThereAgainWithWhatComesAfterIt(t *testing.T) {
+	all := diamond()
+	done := carriedOut(of(t, all, empty()), all, empty())
+	p, err := plan.Of(all, done, plan.Facts{Gone: []string{"left"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[plan.ID]string{}
+	for _, s := range p.Steps {
+		if s.Action == plan.Run {
+			got[s.ID] = s.Reason
+		}
+	}
+	want := map[plan.ID]string{"left/chart": "it is gone from its cluster", "top/app": "after left/chart"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps to run (-want +got):\n%s", diff)
+	}
+}
+
 func TestAFirstDeployRunsEverythingInTheOrderOfDependencies(t *testing.T) {
 	p := of(t, diamond(), empty())
 	want := []string{

@@ -148,8 +148,9 @@ func (s *shell) clusters(hubURL string, contexts ...string) {
 	}
 }
 
-// hurry has a hub look every second, where one in use waits for webhooks or some minutes. Git hosts of tests are on this machine.
-const hurry = "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s"
+// hurry has a hub look every second, where one in use waits for webhooks or some minutes, and go without waiting for those who leave it.
+// Git hosts of tests are on this machine.
+const hurry = "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s,--drain-delay=0s,--drain-grace=1s"
 
 // oneself answers what a person on a terminal is asked, and has what GitHub would be.
 func (s *shell) oneself() {
