@@ -133,8 +133,8 @@ func TestEveryExampleRuns(t *testing.T) {
 	}
 }
 
-// TestExamplesTakePackagesThatTheirReaderHas keeps help from naming packages that no catalog of a new fleet has: all but web, which
-// is what plural package new makes on every page that speaks of it.
+// TestExamplesTakePackagesThatTheirReaderHas keeps help from naming packages that no catalog of a new fleet has: all but web,
+// which is what plural package new makes on every page that speaks of it.
 func TestExamplesTakePackagesThatTheirReaderHas(t *testing.T) {
 	builtin, err := fs.Glob(templates.Catalog(), "*")
 	if err != nil {

@@ -273,10 +273,13 @@ func (u *up) deploy(ctx context.Context) (string, error) {
 	return "", u.Deploy(ctx, u.repo, gone)
 }
 
-// gone are the packages of hub and agent that are not in the cluster: it is new, or somebody deleted them. Of others the hub and the
-// agents take care once they are there.
+// gone are the packages of hub and agent that are not in the cluster: it is new, or somebody deleted them. Of others the hub and
+// the agents take care once they are there.
 func (u *up) gone(ctx context.Context) (packages []string, err error) {
-	for _, its := range []struct{ pkg, resource, name string }{{"hub", "statefulsets", "plural-hub"}, {"agent", "deployments", "plural-agent"}} {
+	for _, its := range []struct{ pkg, resource, name string }{
+		{"hub", "statefulsets", "plural-hub"},
+		{"agent", "deployments", "plural-agent"},
+	} {
 		kind := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: its.resource}
 		_, err := u.kube.Resource(kind).Namespace(hubkeys.Namespace).Get(ctx, its.name, metav1.GetOptions{})
 		switch {

@@ -78,7 +78,8 @@ func list(t *testing.T, dir string) (files []string) {
 
 func TestTheCorpusIsWhatItsPinsNameAndNothingElse(t *testing.T) {
 	origin, commit := others(t, map[string]string{
-		"LICENSE": "free", "main.go": "package main", "data/cases/one/a.yaml": "a: 1", "data/cases/cmp-x/b.yaml": "b: 1", "charts/web/Chart.yaml": "name: web",
+		"LICENSE": "free", "main.go": "package main", "charts/web/Chart.yaml": "name: web",
+		"data/cases/one/a.yaml": "a: 1", "data/cases/cmp-x/b.yaml": "b: 1",
 	})
 	write(t, filepath.Join(origin, "charts", "web", "later.yaml"), "c: 1")
 	git(t, origin, "add", ".")

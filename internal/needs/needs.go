@@ -56,7 +56,8 @@ func Child(tb testing.TB, role string) []string {
 	return []string{self, role}
 }
 
-const noCorpus = "PLURAL_CORPUS does not name the folder of manifests that others wrote: make corpus brings it, and make test then names it"
+const noCorpus = "PLURAL_CORPUS does not name the folder of manifests that others wrote: " +
+	"make corpus brings it, and make test then names it"
 
 // Corpus is the folder of manifests that others wrote, which PLURAL_CORPUS names. Where it names none the test is skipped, or
 // fails, as with a program.

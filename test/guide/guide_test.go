@@ -2,9 +2,9 @@
 //
 // Every command of every page runs, in the page's order, in a fresh home, on real programs, clusters, git hosts and registries;
 // what the page shows of a command's output has to be in what it prints. The home is empty: whatever else a reader needs, such as
-// a name for their commits, the pages say. Names that a page takes from its reader's world (contexts, git.example.com, ...) stand for
-// what the test has made: each page's table of them is in the test's log. A block that is not run has a comment with the reason,
-// which readers do not see; the log lists them.
+// a name for their commits, the pages say. Names that a page takes from its reader's world (contexts, git.example.com, ...) stand
+// for what the test has made: each page's table of them is in the test's log. A block that is not run has a comment with the
+// reason, which readers do not see; the log lists them.
 package guide
 
 import (

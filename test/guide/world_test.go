@@ -111,10 +111,12 @@ func (s *shell) release(version string) {
 	if err := errors.Join(tarred.Close(), zipped.Close()); err != nil {
 		s.t.Fatal(err)
 	}
-	sums := fmt.Sprintf("%x  %s\n%x  plural_%s_darwin_arm64.tar.gz\n", sha256.Sum256(packed.Bytes()), archive, sha256.Sum256(nil), version)
+	sums := fmt.Sprintf("%x  %s\n%x  plural_%s_darwin_arm64.tar.gz\n",
+		sha256.Sum256(packed.Bytes()), archive, sha256.Sum256(nil), version)
 	releases := http.NewServeMux()
-	releases.HandleFunc("GET /v"+version+"/"+archive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) })
-	releases.HandleFunc("GET /v"+version+"/checksums.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, sums) })
+	for name, content := range map[string][]byte{archive: packed.Bytes(), "checksums.txt": []byte(sums)} {
+		releases.HandleFunc("GET /v"+version+"/"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+	}
 	server := httptest.NewServer(releases)
 	s.t.Cleanup(server.Close)
 	s.stands("https://github.com/pluralsh/plural/releases/download", server.URL)
@@ -148,8 +150,8 @@ func (s *shell) clusters(hubURL string, contexts ...string) {
 	}
 }
 
-// hurry has a hub look every second, where one in use waits for webhooks or some minutes, and go without waiting for those who leave it.
-// Git hosts of tests are on this machine.
+// hurry has a hub look every second, where one in use waits for webhooks or some minutes, and go without waiting for those who
+// leave it. Git hosts of tests are on this machine.
 const hurry = "--allow-loopback,--interval=1s,--poll-interval=1s,--report-interval=2s,--drain-delay=0s,--drain-grace=1s"
 
 // oneself answers what a person on a terminal is asked, and has what GitHub would be.
@@ -164,8 +166,8 @@ func (s *shell) oneself() {
 	for _, r := range [][2]string{
 		{"make demo", "plural up --local ~/plural-demo"},
 		{"plural undo", "plural undo --yes"},
-		{"--github acme/fleet", "--repo-url https://git.example.com/acme/fleet.git --repo-credentials ~/reads --edit-credentials ~/pushes " +
-			"--set hub.edits=true --set hub.ingress=true --set hub.host=hub.example.com --set hub.flags=" + hurry + " --yes"},
+		{"--github acme/fleet", "--repo-url https://git.example.com/acme/fleet.git " +
+			"--repo-credentials ~/reads --edit-credentials ~/pushes --set hub.edits=true --set hub.ingress=true --set hub.host=hub.example.com --set hub.flags=" + hurry + " --yes"},
 		{"--tag env=prod", "--tag env=prod --yes"},
 		{"plural deploy", "plural deploy --yes"},
 		{"plural package publish", "plural package publish --plain-http"},
