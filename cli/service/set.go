@@ -6,7 +6,9 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
@@ -24,7 +26,8 @@ and -l say anew where it runs.
 
 Only these fields of its file change. All of the repo is checked with the change
 before it is shown, committed and pushed: a mistake is told with its line, and
-nothing is changed.`,
+nothing is changed. A parameter or value that no template of the service reads is
+warned of; at a terminal you are asked.`,
 		Example: cmdutil.Example(
 			"plural service set podinfo replicas=3",
 			"plural service set web --value image.tag=1.10 --value ingress.hosts='[web.example.org]'",
@@ -44,8 +47,14 @@ nothing is changed.`,
 		if err != nil {
 			return err
 		}
-		c.Check = hasFolder(args[0], committing(cmd))
 		fields = append(append(fields, values...), w.fields(cmd.Flags())...)
+		folder, unread := hasFolder(args[0], committing(cmd)), warnUnread(cmd.Context(), f, args[0], fields)
+		c.Check = func(repo *workspace.Repo, after *fleet.Fleet) error {
+			if err := folder(repo, after); err != nil {
+				return err
+			}
+			return unread(repo, after)
+		}
 		return c.Set(cmd.Context(), args[0], "plural service set "+args[0]+" PARAMETER=VALUE, or a flag: --help", fields)
 	}
 	return cmd

@@ -17,8 +17,8 @@ import (
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
-// render renders the fleet and judges what it renders to.
-func render(ctx context.Context, f *cmdutil.Factory, state *offline.State, resolver *resolve.Resolver, seen *lastseen.Seen) (*inspect.Report, error) {
+// inspectFleet renders the fleet and judges what it renders to.
+func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State, resolver *resolve.Resolver, seen *lastseen.Seen) (*inspect.Report, error) {
 	renderer, err := preview.New(state.Taken(), f.Identities().Load)
 	if err != nil {
 		return nil, err

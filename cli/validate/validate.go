@@ -166,7 +166,7 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 			seen = nil // the newest version of Kubernetes will do
 		}
 	}
-	report, err := render(ctx, o.f, state, resolver, seen)
+	report, err := inspectFleet(ctx, o.f, state, resolver, seen)
 	if err != nil {
 		return nil, nil, err
 	}

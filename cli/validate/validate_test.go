@@ -6,15 +6,76 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pluralsh/plural/agent/render"
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T) {
+	dir, config := t.TempDir(), t.TempDir()
+	write := func(name, text string) {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const head = "apiVersion: plural.sh/v1alpha1\nkind: "
+	write("plural.yaml", head+"Workspace\nmetadata: {name: acme}\nspec: {hub: {url: \"https://hub.example.com\"}}\n")
+	write("clusters/all.yaml", head+"Cluster\nmetadata: {name: old}\n---\n"+head+"Cluster\nmetadata: {name: new}\n")
+	write("services/web.yaml", head+"Service\nmetadata: {name: web}\nspec: {source: {path: web}, clusters: {names: [old, new]}}\n")
+	write("web/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i, restartPolicyRules: []}]}\n")
+	validate := func() (string, error) {
+		var out bytes.Buffer
+		cmd := NewCmdValidate(&cmdutil.Factory{
+			IO: &ui.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, Now: time.Now,
+			Getenv: func(name string) string {
+				return map[string]string{"PLURAL_REPO": dir, "PLURAL_CONFIG_DIR": config}[name]
+			},
+		})
+		cmd.SetArgs(nil)
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37") {
+		t.Errorf("before anything was seen: %v: %s", err, out)
+	}
+	var seen []lastseen.Cluster
+	for name, version := range map[string]string{"old": "v1.33.2", "new": "v1.34.1+k3s1"} {
+		seen = append(seen, lastseen.Cluster{Cluster: v1.Cluster{Name: name, KubernetesVersion: version}, Rows: []lastseen.Row{{Service: "api"}}})
+	}
+	slices.SortFunc(seen, func(a, b lastseen.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	if err := lastseen.New(config, "https://hub.example.com", "acme").Save(lastseen.Head{}, slices.Values(seen)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := validate()
+	told := (*ui.Err)(nil)
+	if !errors.As(err, &told) || len(told.Problems) != 1 || !strings.Contains(told.Problems[0].Message, "restartPolicyRules: unknown field") {
+		t.Fatalf("%+v", err)
+	}
+	write("web/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i}]}\n")
+	out, err := validate()
+	for _, want := range []string{"2 objects, for Kubernetes 1.33, 1.34", "notice: service api leaves new, old: "} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v: %s: want %s", err, out, want)
+		}
+	}
+}
 
 func TestViewsOfTheConsoleAreCheckedWithTheRest(t *testing.T) {
 	const head = "apiVersion: plural.sh/v1alpha1\nkind: "

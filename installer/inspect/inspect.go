@@ -106,6 +106,7 @@ func Run(ctx context.Context, what Inspection) (*Report, error) {
 		return nil, context.Cause(ctx)
 	}
 	i.judgeCustom()
+	i.unreadByClusters()
 	for n := range i.report.Failed {
 		f := &i.report.Failed[n]
 		f.Everywhere = len(f.Clusters) == i.reached[f.Service]

@@ -28,7 +28,7 @@ func (i *inspector) renditions() ([]*rendition, error) {
 		minor           int
 	}
 	var inputs preview.Inputs
-	known := map[key]*rendition{}
+	known, looked := map[key]*rendition{}, map[string]bool{}
 	var list []*rendition
 	for _, c := range i.Fleet.Clusters {
 		name := c.Metadata.Name
@@ -47,6 +47,10 @@ func (i *inspector) renditions() ([]*rendition, error) {
 					i.report.Unchecked[d.Service] = "source " + d.Hold.Source + " is not on this machine"
 				}
 				continue
+			}
+			if !looked[d.Service] {
+				looked[d.Service] = true
+				i.unread(&d)
 			}
 			k := key{d.Service, inputs.Of(&d), minor}
 			r := known[k]
