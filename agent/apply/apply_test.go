@@ -209,28 +209,6 @@ func TestApplyGoesOnWithoutAKindThatIsMissingAndFindsItLater(t *testing.T) {
 	w.mustExist(custom)
 }
 
-func TestAVersionThatKubernetesRemovedIsToldApartFromAMissingDefinition(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	old := manifest(`{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: one}}`)
-	_, custom := w.definition()
-
-	result := w.apply(old, custom)
-
-	told := map[string]string{}
-	for _, o := range result.Objects {
-		if o.Err != nil {
-			told[o.ID().Kind] = o.Err.Message + "; " + o.Err.Fix
-		}
-	}
-	if want := "the cluster does not serve Deployment of apps/v1beta1: Kubernetes 1.16 removed it; write apiVersion: apps/v1"; told["Deployment"] != want {
-		t.Errorf("%q, want %q", told["Deployment"], want)
-	}
-	if got := told["Thing"]; !strings.HasSuffix(got, "; install its CustomResourceDefinition") {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestApplyBlocksOnlyWhatNeedsAFailedBarrier(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

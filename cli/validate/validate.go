@@ -110,6 +110,11 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	if told := cmdutil.Problems("the installation repo", problems); told != nil {
+		if s != nil {
+			for _, warning := range s.Warnings {
+				o.f.Say("warning: %s", ui.Clean(warning))
+			}
+		}
 		return told
 	}
 	before, err := offline.Open(repo, cmp.Or(o.commit, "HEAD")+o.parent())

@@ -1,5 +1,5 @@
 // Package kubeschema owns what kinds of Kubernetes objects look like: those of Kubernetes itself, in the minor versions that are
-// built in, and those that CustomResourceDefinitions define; and which versions of APIs Kubernetes removed.
+// built in, and those that CustomResourceDefinitions define.
 //
 // It refuses to know files and clusters: an object is judged alone, against a version that somebody names.
 //
