@@ -61,8 +61,8 @@ func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "validate",
 		GroupID: cmdutil.GroupStart,
-		Short:   "Check every file of the installation repo and what its services render to, offline",
-		Long: `Check every file of the installation repo and what its services render to, offline.
+		Short:   "Check the installation repo and what it renders to, offline",
+		Long: `Check the installation repo and what it renders to, offline.
 
 All mistakes are listed, each with its file and line. Every service is rendered
 for every set of parameters that clusters give it, and each object is checked as
