@@ -1,10 +1,13 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/ledger"
+	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -65,8 +69,19 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 func (o *downOptions) run(ctx context.Context) error {
 	at, err := local.Existing(o.dir)
 	if err == nil {
-		if err := at.Down(ctx, o.keep); err != nil {
+		if o.f.Timeout == 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, downPatience, fmt.Errorf("not down after %s", downPatience))
+			defer cancel()
+		}
+		defer time.AfterFunc(downNamed, func() { o.f.Say("waiting for %s", running(at)) }).Stop()
+		if err := at.Down(ctx, o.keep); errors.Is(err, context.Canceled) {
 			return err
+		} else if err != nil {
+			return &ui.Err{
+				Msg: "the fleet is not down", Cause: err.Error() + "; still there: " + running(at),
+				Fix: "plural down " + o.dir + " goes on; plural local list -o wide names their logs", Doc: ui.DocLocal, Err: err,
+			}
 		}
 		o.f.Say("the fleet is down; the repo stays in %s", at.Repo)
 		return nil
@@ -77,6 +92,27 @@ func (o *downOptions) run(ctx context.Context) error {
 	}
 	repo.UseKeys(o.f.Keys())
 	return o.takeDown(ctx, repo)
+}
+
+const (
+	// downPatience is how long a fleet's processes may take to end where --timeout says nothing, downNamed when those are told that do.
+	downPatience = 2 * time.Minute
+	downNamed    = 5 * time.Second
+)
+
+// running are the processes of a local fleet that still run.
+func running(at installer.Fleet) string {
+	parts, err := at.Parts()
+	if err != nil {
+		return err.Error()
+	}
+	var names []string
+	for _, p := range parts {
+		if p.PID != 0 {
+			names = append(names, p.Name)
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "the supervisor")
 }
 
 func (o *downOptions) takeDown(ctx context.Context, repo *workspace.Repo) error {

@@ -44,7 +44,8 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		Short:   "Bring up a fleet, here or on a cluster that is there",
 		GroupID: cmdutil.GroupStart,
 		Long: "Bring up a fleet, with its installation repo in DIR (default: the one around the working directory, else ./fleet). Run it\n" +
-			"again to go on where it was interrupted, or to bring a fleet back that is down.\n\n" +
+			"again to go on where it was interrupted, or to bring a fleet back that is down. It waits until everything runs, but what is\n" +
+			"suspended, ends when something fails, and gives up after --timeout (default 10m).\n\n" +
 			"With --local everything is on this machine: a hub, a management cluster, two more. The clusters are real Kubernetes API\n" +
 			"servers with simulated nodes: no containers run.\n\n" +
 			"With --context the hub and an agent are installed on the cluster of that context: the repo is made and pushed to where\n" +
@@ -164,8 +165,11 @@ func run(ctx context.Context, o *options) error {
 	if o.name == "" {
 		o.name = filepath.Base(at.Repo)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not up after %v", patience))
-	defer cancel()
+	if f.Timeout == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("not up after %v", patience))
+		defer cancel()
+	}
 	reporter := progress.New(f.IO, f.LogFormat, f.Now)
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
@@ -181,6 +185,9 @@ func run(ctx context.Context, o *options) error {
 			if err != nil {
 				return nil, err
 			}
+			_, repository := at.Identity()
+			c.Expect(repository)
+			c.WhenSlow(func() { reporter.Detail("converged", fmt.Sprintf("the hub has not answered for %s", client.SlowAfter)) })
 			return c.Status(ctx)
 		},
 	})
@@ -212,7 +219,7 @@ func identityOfHub(f *cmdutil.Factory) (text, file string, err error) {
 	return "", "", nil
 }
 
-// patience is how long a fleet may take to come up before it is said to hang. Slow machines take a few minutes.
+// patience is how long a fleet may take to come up before it is said to hang, where --timeout says nothing. Slow machines take a few minutes.
 const patience = 10 * time.Minute
 
 func explain(ctx context.Context, err error, dir string) error {
@@ -222,6 +229,22 @@ func explain(ctx context.Context, err error, dir string) error {
 			Doc:  ui.DocInterrupted,
 			Code: ui.ExitInterrupted, Err: err,
 		}
+	}
+	var unwell *installer.UnwellError
+	if errors.As(err, &unwell) {
+		told := &ui.Err{
+			Msg: "the fleet is up, and not everything is well on it", Fix: "cd " + dir + " && plural status", Doc: ui.DocUnhealthy, Err: err,
+		}
+		if unwell.Err != nil {
+			told.Msg, told.Doc, told.Code = "the fleet is up, and not everything on it was well in time", ui.DocNotConverged, ui.ExitPending
+		}
+		for _, p := range unwell.Problems {
+			if p.Fix == "" && p.Service != "" {
+				p.Fix = "plural why " + p.Service
+			}
+			told.Problems = append(told.Problems, ui.Problem{Message: installer.Say(p), Fix: p.Fix})
+		}
+		return told
 	}
 	return &ui.Err{
 		Msg: "the fleet did not come up", Cause: err.Error(),

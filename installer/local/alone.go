@@ -63,7 +63,7 @@ func (f Fleet) Create(ctx context.Context, o AloneOptions) error {
 		Clusters: []string{o.Name}, Plural: o.Plural, Localkube: o.Localkube, Reporter: o.Reporter,
 	}}
 	dir := f.clusterDir(o.Name)
-	return b.step(ctx, "control plane", func(string) (string, error) {
+	return b.step(ctx, "control plane", func(step string) (string, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("make folder of cluster %s: %w", o.Name, err)
 		}
@@ -79,7 +79,7 @@ func (f Fleet) Create(ctx context.Context, o AloneOptions) error {
 		}); err != nil {
 			return "", err
 		}
-		if err := b.await(ctx, ClusterPart+o.Name, func() bool { return b.serves(ctx, o.Name) }); err != nil {
+		if err := b.await(ctx, step, ClusterPart+o.Name, func() bool { return b.serves(ctx, o.Name) }); err != nil {
 			return "", err
 		}
 		return count(o.Nodes, "node") + ", simulated: no containers run", nil

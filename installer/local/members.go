@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +29,7 @@ import (
 
 // startAgents registers the clusters that are not, commits them with what the fleet is to run at first, and starts
 // their agents.
-func (b *bringUp) startAgents(ctx context.Context) (string, error) {
+func (b *bringUp) startAgents(ctx context.Context, step string) (string, error) {
 	registered, err := b.registerAll(ctx)
 	if err != nil {
 		return "", err
@@ -41,7 +42,7 @@ func (b *bringUp) startAgents(ctx context.Context) (string, error) {
 	if b.head, err = b.repo.Push(ctx); err != nil {
 		return "", err
 	}
-	if err := b.seen(ctx); err != nil {
+	if err := b.seen(ctx, step); err != nil {
 		return "", err
 	}
 	for _, cluster := range b.Options.Clusters {
@@ -56,10 +57,22 @@ func (b *bringUp) startAgents(ctx context.Context) (string, error) {
 }
 
 // seen waits until the hub has looked at what was pushed: an agent that it turns away comes back much later.
-func (b *bringUp) seen(ctx context.Context) error {
+func (b *bringUp) seen(ctx context.Context, step string) error {
+	begun := time.Now()
 	return b.until(ctx, func() (bool, error) {
 		status, err := b.Options.Status(ctx, b.hubURL, b.token)
-		return err == nil && status.Head.ID == b.head, err
+		if err != nil || status.Head.ID == b.head {
+			return err == nil, err
+		}
+		if time.Since(begun) >= nameAfter {
+			b.Reporter.Detail(step, fmt.Sprintf("waiting for the hub to fetch %.7s from %s", b.head, b.origin))
+		}
+		for _, source := range status.Sources {
+			if source.Name == "." && source.Error != "" {
+				err = errors.New("the hub cannot fetch the installation repo: " + source.Error)
+			}
+		}
+		return false, err
 	})
 }
 

@@ -98,12 +98,12 @@ func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 		if err := b.step(groupCtx, "repo", func(string) (string, error) { return b.initRepo(groupCtx) }); err != nil {
 			return err
 		}
-		return b.step(groupCtx, "hub", func(string) (string, error) { return b.startHub(groupCtx) })
+		return b.step(groupCtx, "hub", func(step string) (string, error) { return b.startHub(groupCtx, step) })
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	if err := b.step(ctx, "agents", func(string) (string, error) { return b.startAgents(ctx) }); err != nil {
+	if err := b.step(ctx, "agents", func(step string) (string, error) { return b.startAgents(ctx, step) }); err != nil {
 		return nil, err
 	}
 	result := &Result{Fleet: f, HubURL: b.hubURL}
@@ -154,6 +154,9 @@ func (b *bringUp) preflight(ctx context.Context) (string, error) {
 	if err := b.keep(record{Repo: b.Repo, Hub: b.hubURL, Clusters: b.Options.Clusters}); err != nil {
 		return "", err
 	}
+	if err := b.logIn(); err != nil { // whatever fails from here on, people can ask the hub why
+		return "", err
+	}
 	if err := b.processes().Start(ctx, b.Plural, "local", "supervise", b.Dir); err != nil {
 		return "", err
 	}
@@ -195,7 +198,7 @@ func (b *bringUp) startClusters(ctx context.Context, step string) (string, error
 	}
 	for i, cluster := range b.Options.Clusters {
 		b.Reporter.Detail(step, fmt.Sprintf("%d of %d ready", i, len(b.Options.Clusters)))
-		if err := b.await(ctx, ClusterPart+cluster, func() bool { return b.serves(ctx, cluster) }); err != nil {
+		if err := b.await(ctx, step, ClusterPart+cluster, func() bool { return b.serves(ctx, cluster) }); err != nil {
 			return "", err
 		}
 	}
@@ -255,7 +258,11 @@ func (b *bringUp) until(ctx context.Context, ask func() (bool, error)) error {
 const tries = 5
 
 // await waits for a process; one that ends again and again will not come.
-func (b *bringUp) await(ctx context.Context, process string, ready func() bool) error {
+func (b *bringUp) await(ctx context.Context, step, process string, ready func() bool) error {
+	named := time.AfterFunc(nameAfter, func() {
+		b.Reporter.Detail(step, "waiting for "+process+" to answer; its output is in "+b.Log(process))
+	})
+	defer named.Stop()
 	states, err := b.processes().Status()
 	if err != nil {
 		return err
@@ -277,7 +284,7 @@ func (b *bringUp) await(ctx context.Context, process string, ready func() bool) 
 	return nil
 }
 
-func (b *bringUp) startHub(ctx context.Context) (string, error) {
+func (b *bringUp) startHub(ctx context.Context, step string) (string, error) {
 	command := []string{
 		b.Plural, "hub", "serve", "--data", b.hubDir(), "--listen", strings.TrimPrefix(b.hubURL, "http://"), "--url", b.hubURL,
 		"--repo", b.origin, "--branch", b.branch, "--allow-file-sources", "--allow-loopback", "--edits", "--with-parent",
@@ -297,21 +304,29 @@ func (b *bringUp) startHub(ctx context.Context) (string, error) {
 		return "", err
 	}
 	client := &http.Client{}
-	if err := b.await(ctx, hubProcess, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
+	if err := b.await(ctx, step, hubProcess, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
 		return "", err
 	}
 	if err := b.dropIdentity(identity); err != nil {
 		return "", err
 	}
+	return b.hubURL + b.moved, b.logIn()
+}
+
+// logIn has the person know the token that opens the hub, and makes one before the hub's first start.
+func (b *bringUp) logIn() error {
 	token, err := os.ReadFile(b.TokenFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		token = []byte(fleet.NewOperatorToken(time.Now().Add(fleet.OperatorLifetime)) + "\n")
+		err = replaceFile(b.TokenFile(), token, 0o600)
+	}
 	if err != nil {
-		return "", fmt.Errorf("read hub token: %w", err)
+		return fmt.Errorf("make hub token: %w", err)
 	}
-	b.token = strings.TrimSpace(string(token))
-	if b.Options.Token != nil {
-		err = b.Options.Token(b.hubURL, b.token)
+	if b.token = strings.TrimSpace(string(token)); b.Options.Token == nil {
+		return nil
 	}
-	return b.hubURL + b.moved, err
+	return b.Options.Token(b.hubURL, b.token)
 }
 
 // renewToken writes another token for the hub where the one that is there expires soon, or never. A hub that runs is stopped before:
@@ -411,32 +426,6 @@ func (b *bringUp) stopHub(ctx context.Context) error {
 		return err
 	}
 	return b.Stop(ctx, hubProcess, true)
-}
-
-// converge waits until every cluster runs what the newest commit asks for.
-func (b *bringUp) converge(ctx context.Context, step string) (*v1.Status, string, error) {
-	var status *v1.Status
-	err := b.until(ctx, func() (bool, error) {
-		var err error
-		if status, err = b.Options.Status(ctx, b.hubURL, b.token); err != nil {
-			b.Reporter.Detail(step, "the hub does not answer")
-			return false, err
-		}
-		b.Reporter.Detail(step, fmt.Sprintf("%d of %d deployments healthy", status.Deployments[v1.Healthy], status.Deployments.Total()))
-		if status.Head.ID == b.head && len(status.Refused) > 0 {
-			return true, nil
-		}
-		return status.Converged() && status.Commit.ID == b.head && status.Clusters.Total() >= len(b.Options.Clusters), nil
-	})
-	if err != nil {
-		return status, "", err
-	}
-	if len(status.Refused) > 0 {
-		p := status.Refused[0]
-		return status, "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", b.head, p.File, p.Line, p.Message)
-	}
-	return status, fmt.Sprintf("%s, %s at %.7s", count(status.Clusters.Total(), "cluster"),
-		count(status.Services.Total(), "service"), b.head), nil
 }
 
 func count(n int, noun string) string {
