@@ -139,7 +139,7 @@ func (c *Client) WhenSlow(slow func()) { c.slow = slow }
 
 // ask sends one request, and looks who answers.
 func (c *Client) ask(req *http.Request, over *http.Client) (*http.Response, error) {
-	if c.slow != nil {
+	if c.slow != nil && over == c.http { // a stream may begin with what comes later
 		defer time.AfterFunc(SlowAfter, c.slow).Stop()
 	}
 	resp, err := over.Do(req)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 )
@@ -47,5 +48,31 @@ func TestAnAnswerOfAnotherRepositorysHubIsRefusedWhateverItSays(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A hub that was frozen kept people before an empty screen for half a minute.
+func TestAHubThatDoesNotAnswerIsToldAfterFiveSeconds(t *testing.T) {
+	slow := make(chan time.Time, 1)
+	c := newClient(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/status" {
+			select {
+			case at := <-slow:
+				slow <- at
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = w.Write([]byte(`{}`))
+	})
+	c.WhenSlow(func() { slow <- time.Now() })
+	if _, err := c.Hub(t.Context()); err != nil || len(slow) != 0 {
+		t.Errorf("a hub that answers: %v, told %d times", err, len(slow))
+	}
+	begun := time.Now()
+	if _, err := c.Status(t.Context()); err != nil || len(slow) != 1 {
+		t.Fatalf("%v, told %d times", err, len(slow))
+	}
+	if after := (<-slow).Sub(begun); after < SlowAfter || after > 2*SlowAfter {
+		t.Errorf("after %s", after)
 	}
 }

@@ -37,6 +37,8 @@ func hubOf(f *cmdutil.Factory) (deploy.Hub, error) {
 const (
 	// asking is how long the hub may take to say whether it hears from a cluster, before it counts as one that is not there.
 	asking = 5 * time.Second
+	// failing is how long a service may have failed, or be held by the hub, before nobody waits for it any more: agents try again.
+	failing = 15 * time.Second
 	// looking is the wait between two looks at what is awaited.
 	looking = time.Second
 )
@@ -62,7 +64,7 @@ func (h *hub) Hears(ctx context.Context, cluster string) (bool, error) {
 // Healthy implements deploy.Hub.
 func (h *hub) Healthy(ctx context.Context, w deploy.Wanted, told func(string)) error {
 	_ = h.client.Sync(ctx, v1.OwnSource) // it only shortens the wait
-	last := "the hub has not looked yet"
+	last, ill := "the hub has not looked yet", time.Time{}
 	return poll(ctx, func(ctx context.Context) (bool, error) {
 		status, err := h.client.Status(ctx)
 		if err != nil {
@@ -93,6 +95,17 @@ func (h *hub) Healthy(ctx context.Context, w deploy.Wanted, told func(string)) e
 			last += ": " + ui.Clean(d.Message)
 		}
 		told(fmt.Sprintf("%s is %s, %d of %d ready", w.Service, last, d.Ready, d.Objects))
+		held := d.Phase == v1.Held && d.Held == nil
+		switch {
+		case held && d.Suspended:
+			return true, nil // a person wants it as it is
+		case d.Phase != v1.Failed && !held:
+			ill = time.Time{}
+		case ill.IsZero():
+			ill = h.now()
+		case h.now().Sub(ill) >= failing:
+			return false, &deploy.NotHealthyError{Service: w.Service, Cluster: w.Cluster, Last: last}
+		}
 		return d.Phase == v1.Healthy && d.AppliedKey == d.Key, nil
 	}, func() error { return &deploy.NotHealthyError{Service: w.Service, Cluster: w.Cluster, Last: last} })
 }

@@ -190,6 +190,7 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 		if hub, err = f.HubClient(); err != nil {
 			return nil, nil, err
 		}
+		hub.WhenSlow(nil) // it would be written across the screen
 	}
 	seen := f.LastSeen()
 	world := &pane.World{

@@ -9,6 +9,7 @@
 package existing
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -345,6 +346,10 @@ func said(s *v1.Status, head string) error {
 	healthy := fmt.Sprintf("%d of %d deployments are healthy", s.Deployments[v1.Healthy], s.Deployments.Total())
 	if s.Commit.ID != head {
 		return fmt.Errorf("%s, at commit %.7s where %.7s is the newest", healthy, s.Commit.ID, head)
+	}
+	if len(s.Unhealthy) > 0 { // the worst
+		d := &s.Unhealthy[0]
+		return fmt.Errorf("%s; %s on %s is %s: %s", healthy, d.Service, d.Cluster, d.Phase, cmp.Or(d.Message, "its agent says no more"))
 	}
 	return errors.New(healthy)
 }

@@ -386,7 +386,7 @@ func TestAnUpThatFailsLeavesTheHubTheIdentityThatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &bringUp{Fleet: f, Options: Options{IdentityFile: own(t)}, hubURL: "http://127.0.0.1:8080"}
-	if _, err := b.startHub(t.Context()); err == nil {
+	if _, err := b.startHub(t.Context(), "hub"); err == nil {
 		t.Fatal("the hub is up without a token")
 	}
 	if _, err := os.Stat(f.identityFile()); err != nil {
@@ -457,7 +457,7 @@ func TestTheSampleIsForFleetsThatAreNewAlone(t *testing.T) {
 
 func TestWaitingForAFleetThatIsTakenDownEnds(t *testing.T) {
 	b := &bringUp{Fleet: Fleet{Dir: t.TempDir()}}
-	if err := b.await(t.Context(), hubProcess, func() bool { return false }); !errors.Is(err, errTakenDown) {
+	if err := b.await(t.Context(), "hub", hubProcess, func() bool { return false }); !errors.Is(err, errTakenDown) {
 		t.Errorf("await = %v", err)
 	}
 }
