@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +32,7 @@ func TestTwoFleetsOnOneMachineAreToldApart(t *testing.T) {
 		cmd := l.command(plural, args...)
 		cmd.Dir = filepath.Join(first, "services")
 		out, err := cmd.CombinedOutput()
-		if _, failed := err.(*exec.ExitError); !failed {
+		if failed := new(exec.ExitError); !errors.As(err, &failed) {
 			t.Errorf("plural %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		return string(out)
