@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -37,7 +38,9 @@ func TestAnAnswerOfAnotherRepositorysHubIsRefusedWhateverItSays(t *testing.T) {
 			_, posted := c.SyncService(t.Context(), "web", nil)
 			errs := map[string]error{"a list": listed, "an action": posted}
 			if tt.refused { // otherwise the stream is followed for ever
-				errs["a stream"] = c.Follow(t.Context(), Following{}, func(v1.StreamEvent) error { return nil })
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				errs["a stream"] = c.Follow(ctx, Following{}, func(v1.StreamEvent) error { return nil })
 			}
 			for what, err := range errs {
 				var other *OtherRepository
