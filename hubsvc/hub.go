@@ -117,6 +117,8 @@ type hub struct {
 	// kubeKeys sign tokens for single clusters.
 	kubeKeys *signing.Ring
 	agents   *auth.Agents
+	refusals *refusals
+	notices  notices
 	reaching reaching
 	upgrades *upgrading
 	nats     *natsd.Server
@@ -226,7 +228,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
 	agents := gitagent.SetOptions{
 		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, MaxFile: h.MaxFileBytes, Log: h.Log,
-		Role: h.replica.role, News: h.replica.news,
+		Role: h.replica.role, News: h.replica.news, Damaged: h.mirrorDamaged,
 	}
 	if h.Cluster != nil {
 		h.join(nats)
@@ -263,16 +265,20 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: h.tell,
 		Connected: func(cluster string) bool { return h.reaching.presence.Connected(cluster) }, // nothing is asked before reach
 		Upgrades:  func() []v1.Upgrade { return h.upgrades.all() },
+		Notices:   func() []v1.Notice { return h.notices.newest(time.Now()) },
 	})
 	h.upgrades = h.newUpgrading(nats)
 	h.kubeKeys = signing.New(signing.Options{
 		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: "kube", Lifetime: auth.KubeValidity, Now: time.Now, Log: h.Log,
 	})
-	h.people, err = auth.NewPeople(auth.Options{File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now, Log: h.Log})
+	h.people, err = auth.NewPeople(auth.Options{
+		File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now, Replaced: h.tokenReplaced, Log: h.Log,
+	})
 	if err != nil {
 		return err
 	}
 	h.agents = auth.NewAgents(h.planner.url, h.planner.key, time.Now)
+	h.refusals = newRefusals(h.registry)
 	if err := h.reach(); err != nil {
 		return err
 	}
@@ -379,7 +385,7 @@ func (h *hub) drain(ctx context.Context, server *http.Server) error {
 func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: h.agents.Cluster, Root: h.planner.root, Edition: h.planner.edition,
+		Cluster: h.agentOf, Root: h.planner.root, Edition: h.planner.edition,
 		Report: h.takeReport, Excess: h.exceeded, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		Open: func(ctx context.Context, key string) (io.ReadSeekCloser, error) {
 			return seekable(h.bundles.Open(ctx, key))

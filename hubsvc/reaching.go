@@ -63,7 +63,7 @@ func (h *hub) reach() (err error) {
 		Changed: func(cluster string) { h.view.Reported(cluster, false) },
 	})
 	r.channels = tunnel.New(tunnel.Options{
-		Self: h.replica.name(), Cluster: h.agents.Cluster, URL: h.planner.url, Key: h.planner.key, Conn: h.replica.conn,
+		Self: h.replica.name(), Cluster: h.agentOf, URL: h.planner.url, Key: h.planner.key, Conn: h.replica.conn,
 		Address: h.replica.address(), Peer: h.replica.peer, PeerTLS: h.replica.tls,
 		Replicas: h.replica.count, Event: h.heard, Found: h.happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})

@@ -33,6 +33,51 @@ const (
 // ErrInvalid is returned for every token that is not good, so that a caller cannot tell why.
 var ErrInvalid = errors.New("agent token is not valid")
 
+// Refusal is an ErrInvalid with its reason, which is for those who run the hub: who shows the token is not told.
+type Refusal struct {
+	Reason Reason
+	// Cluster is what the token says of itself, whoever made it.
+	Cluster string
+}
+
+// Reason is one of the constants below.
+type Reason string
+
+// Why a token is not good.
+const (
+	Malformed Reason = "malformed"
+	// NoKey: no such cluster has an agent now; it was removed, or never registered.
+	NoKey Reason = "unknown cluster"
+	// OtherKey: it was signed by another key than the cluster's file names.
+	OtherKey Reason = "other key"
+	// OtherHub: it was made for a hub of another URL.
+	OtherHub Reason = "other hub"
+	// Clock: it is from the future, or its time is over.
+	Clock Reason = "clock"
+)
+
+// Error is that of ErrInvalid.
+func (r *Refusal) Error() string { return ErrInvalid.Error() }
+
+// Unwrap gives ErrInvalid.
+func (r *Refusal) Unwrap() error { return ErrInvalid }
+
+// refusal finds the reason in what the parser says.
+func refusal(err error, cluster string) *Refusal {
+	reason := Malformed
+	switch {
+	case errors.Is(err, ErrInvalid):
+		reason = NoKey
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		reason = OtherKey
+	case errors.Is(err, jwt.ErrTokenInvalidAudience):
+		reason = OtherHub
+	case errors.Is(err, jwt.ErrTokenExpired), errors.Is(err, jwt.ErrTokenUsedBeforeIssued), errors.Is(err, jwt.ErrTokenNotValidYet):
+		reason = Clock
+	}
+	return &Refusal{reason, cluster}
+}
+
 // ErrElsewhere says that a token, good in itself, is bound to another TLS connection: it was taken from there, or something
 // between agent and hub ends TLS.
 var ErrElsewhere = errors.New("agent token is bound to another TLS connection")
@@ -121,11 +166,11 @@ func (s Statement) On(state *tls.ConnectionState) error {
 	return nil
 }
 
-// Verify returns what raw states. Whether it is good on the connection on which it was shown, Statement.On says. keyOf gives a
+// Verify returns what raw states, or a *Refusal. Whether it is good on the connection on which it was shown, Statement.On says. keyOf gives a
 // cluster's public key, or nil when it has none.
 func Verify(raw, hubURL string, now time.Time, keyOf func(cluster string) ed25519.PublicKey) (Statement, error) {
 	if len(raw) > MaxBytes {
-		return Statement{}, ErrInvalid
+		return Statement{}, &Refusal{Reason: Malformed}
 	}
 	var said claims
 	_, err := jwt.ParseWithClaims(raw, &said, func(*jwt.Token) (any, error) {
@@ -138,8 +183,11 @@ func Verify(raw, hubURL string, now time.Time, keyOf func(cluster string) ed2551
 		jwt.WithAudience(Audience(hubURL)),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
 		jwt.WithLeeway(Leeway), jwt.WithTimeFunc(func() time.Time { return now }))
-	if err != nil || said.IssuedAt == nil || said.ExpiresAt.Sub(said.IssuedAt.Time) > Lifetime {
-		return Statement{}, ErrInvalid
+	if err != nil {
+		return Statement{}, refusal(err, said.Subject)
+	}
+	if said.IssuedAt == nil || said.ExpiresAt.Sub(said.IssuedAt.Time) > Lifetime {
+		return Statement{}, &Refusal{Malformed, said.Subject}
 	}
 	return Statement{Cluster: said.Subject, Until: said.ExpiresAt.Add(Leeway), binding: said.Binding}, nil
 }

@@ -221,10 +221,10 @@ type Source struct {
 	Age       float64    `json:"ageSeconds"`
 	// Fetches and Failures count what was asked of the upstream since its owner started; Requests and ReceivedBytes are what
 	// went over the wire.
-	Fetches       int64  `json:"fetches"`
-	Failures      int64  `json:"failures"`
-	Requests      int64  `json:"requests"`
-	ReceivedBytes int64  `json:"receivedBytes"`
+	Fetches       int64 `json:"fetches"`
+	Failures      int64 `json:"failures"`
+	Requests      int64 `json:"requests"`
+	ReceivedBytes int64 `json:"receivedBytes"`
 	// Error is why the last attempt failed. FailingSince is when the first of the attempts did that have all failed since, InARow
 	// how many these are, NextAttempt when the next is due.
 	Error        string     `json:"error,omitempty"`
@@ -329,6 +329,17 @@ type Status struct {
 	Unhealthy []Deployment `json:"unhealthy,omitempty"`
 	// Sources are all, or of more than a hundred those with errors first.
 	Sources []Source `json:"sources,omitempty"`
+	// Notices are what the replica that answers has noticed lately, the newest first.
+	Notices []Notice `json:"notices,omitempty"`
+}
+
+// Notice is something that somebody should look at, and that is about no deployment.
+type Notice struct {
+	// Time is when it was seen last.
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Fix     string    `json:"fix,omitempty"`
 }
 
 // Converged says whether everything that is asked for runs, healthy, at the newest commit. What is suspended is not asked for.

@@ -299,6 +299,7 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Clust
 	s.problems(w, "held: these stay as they are", status.Held)
 	s.sources(w, status.Sources)
 	s.rewound(w, status.Sources)
+	s.notices(w, status.Notices)
 	if stands := s.stands(status); stands != "" {
 		fmt.Fprintf(w, "\n%s\n", stands)
 	}
@@ -434,6 +435,19 @@ func (s screen) rewound(w io.Writer, list []v1.Source) {
 			fmt.Fprintf(w, "%s  %s %s: %s is served; it %s\n", title, ui.Clean(list[i].Name), ui.Clean(ref.Ref), cmdutil.ShortCommit(ref.Commit),
 				ui.Clean(ref.Rewound))
 			title = ""
+		}
+	}
+}
+
+// notices are what the hub has noticed lately besides.
+func (s screen) notices(w io.Writer, list []v1.Notice) {
+	if len(list) > 0 {
+		fmt.Fprintf(w, "\n%s\n", s.streams.Paint(ui.Yellow, "the hub noticed"))
+	}
+	for i := range list {
+		fmt.Fprintf(w, "  %s, %s\n", ui.Clean(list[i].Message), cmdutil.Ago(s.now, &list[i].Time))
+		if list[i].Fix != "" {
+			fmt.Fprintf(w, "    fix    %s\n", ui.Clean(list[i].Fix))
 		}
 	}
 }

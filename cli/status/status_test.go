@@ -215,6 +215,7 @@ func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
 			},
 			{Name: "rewound", Refs: []v1.SourceRef{{Ref: "main", Commit: "cccccccccc", Rewound: "was ddd, which is not among the ancestors of ccc"}}},
 		}
+		status.Notices = []v1.Notice{{Time: now().Add(-time.Minute), Message: "an agent\x1b is refused", Fix: "register it"}}
 		all["status"] = status
 		return all
 	}}
@@ -225,6 +226,7 @@ func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
 	for _, want := range []string{
 		"  podinfo: failing for 5m, 58 times in a row, next attempt in 30s; last fetched 6m ago, aaaaaaa is served\n    cause  fetch https://x: no",
 		"  rewound main: ccccccc is served; it was ddd, which is not among the ancestors of ccc\n",
+		"the hub noticed\n  an agent\\x1b is refused, 60s ago\n    fix    register it\n",
 		"plural source get podinfo",
 	} {
 		if !strings.Contains(out, want) {

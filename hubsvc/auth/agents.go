@@ -3,6 +3,7 @@ package auth
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,7 +24,7 @@ func NewAgents(hubURL func() string, key func(cluster string) ed25519.PublicKey,
 	return &Agents{hubURL: hubURL, key: key, now: now}
 }
 
-// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated; or token.ErrElsewhere, when a token was shown on another
+// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated, with a *token.Refusal where a token was shown; or token.ErrElsewhere, when a token was shown on another
 // TLS connection than the one it is bound to. Checking a signature costs ten times the rest of a poll, and an agent sends one
 // token again and again; so what was verified is remembered for as long as nothing that it was verified against has changed.
 func (a *Agents) Cluster(r *http.Request) (string, error) {
@@ -36,7 +37,7 @@ func (a *Agents) Cluster(r *http.Request) (string, error) {
 	if !ok || !known.holds(hub, now, a.key(known.Cluster)) {
 		var err error
 		if known, err = verify(raw, hub, now, a.key); err != nil {
-			return "", ErrUnauthenticated
+			return "", fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 		}
 		a.verified.keep(sum, known)
 	}

@@ -66,9 +66,10 @@ func (t *hubToken) warning(now time.Time) string {
 
 // tokenFile follows the file of the hub's own token.
 type tokenFile struct {
-	path string
-	now  func() time.Time
-	log  *slog.Logger
+	path     string
+	now      func() time.Time
+	replaced func()
+	log      *slog.Logger
 
 	mu sync.Mutex // guards what follows
 	// token is what the file had when it was good last, looked when that was, and fault why it is not now.
@@ -79,7 +80,10 @@ type tokenFile struct {
 
 // openToken reads the file, which is made when it is not there.
 func openToken(o *Options) (*tokenFile, error) {
-	f := &tokenFile{path: o.File, now: o.Now, log: o.Log, looked: o.Now()}
+	f := &tokenFile{path: o.File, now: o.Now, replaced: o.Replaced, log: o.Log, looked: o.Now()}
+	if f.replaced == nil {
+		f.replaced = func() {}
+	}
 	var err error
 	if f.token, err = readToken(f.path); errors.Is(err, fs.ErrNotExist) {
 		if err = makeToken(f.path, f.now()); err == nil {
@@ -111,9 +115,17 @@ func (f *tokenFile) current() hubToken {
 	}
 	if read.hash != f.token.hash {
 		f.log.Info("the hub's own token was replaced", "expires", read.expires)
+		f.replaced()
 	}
 	f.token, f.fault = read, ""
 	return f.token
+}
+
+// unusable is what is wrong with the file; empty: nothing.
+func (f *tokenFile) unusable() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault
 }
 
 func readToken(file string) (hubToken, error) {
@@ -177,6 +189,9 @@ func (p *People) Run(ctx context.Context) error {
 // TokenWarning is what somebody should do about the hub's own token; empty: nothing.
 func (p *People) TokenWarning() string {
 	t := p.hubs.current()
+	if fault := p.hubs.unusable(); fault != "" {
+		return "the file of the hub's own token cannot be used, and the former token stays: " + fault
+	}
 	return t.warning(p.now())
 }
 

@@ -37,7 +37,9 @@ type Options struct {
 	// Keys sign the tokens for single clusters.
 	Keys Keys
 	Now  func() time.Time
-	Log  *slog.Logger
+	// Replaced is called after the hub's own token has been replaced by another one; nil is not.
+	Replaced func()
+	Log      *slog.Logger
 }
 
 // NewPeople reads the hub's token from the file, which is made with a fresh token, readable by its owner alone, when it is not

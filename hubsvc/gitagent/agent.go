@@ -68,6 +68,8 @@ type Options struct {
 	Owner, Warm mirror.Upstream
 	// Trust is the want's.
 	Trust string
+	// Damaged is told that the mirror on disk is damaged, or was and has been fetched anew; nil is not told.
+	Damaged func(mended bool)
 	// MaxFile is how large a file may be that is read, in bytes: larger ones are left out. Zero means snapshot.MaxBlob.
 	MaxFile int64
 	// Slots bounds how many agents fetch at a time, all together; nil bounds nothing.

@@ -40,6 +40,8 @@ func (a *Agent) fetch(ctx context.Context) error {
 	defer cancel()
 	a.warm(limited, refs)
 	before := a.mirror.Fetched()
+	_, mended := a.mirror.Damage()
+	defer func() { a.tellDamage(mended) }()
 	changed, err := a.mirror.Fetch(limited, from, refs)
 	if following && errors.Is(err, ErrOtherTrust) { // nor is it waited for, which may be replaced only after this one
 		if from, err = a.ask(); errors.Is(err, errEnough) {
@@ -59,6 +61,18 @@ func (a *Agent) fetch(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// tellDamage says that the mirror is damaged, or no more since it was mended so many times.
+func (a *Agent) tellDamage(before int64) {
+	damaged, mended := a.mirror.Damage()
+	if !damaged && mended == before {
+		return
+	}
+	a.log.Warn("the mirror on disk was damaged", "fetched anew", !damaged)
+	if a.options.Damaged != nil {
+		a.options.Damaged(!damaged)
+	}
 }
 
 // warm takes what another replica has, so that a new owner asks the upstream for the difference only. What cannot be had

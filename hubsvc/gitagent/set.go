@@ -39,6 +39,8 @@ type SetOptions struct {
 	Owner, Warm func(id string) mirror.Upstream
 	// News is called after the mirror of an upstream changed that this replica owns, or its troubles; it may be nil.
 	News func(id string)
+	// Damaged is told of an upstream, by its name, that its mirror on disk is damaged, or was and has been fetched anew; it may be nil.
+	Damaged func(name string, mended bool)
 	// Log gets changes and failures; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -243,6 +245,9 @@ func (s *Set) open(want union) *member {
 	}
 	if want.First {
 		options.Slots = nil
+	}
+	if s.options.Damaged != nil {
+		options.Damaged = func(mended bool) { s.options.Damaged(want.Name, mended) }
 	}
 	if s.options.Owner != nil {
 		options.Owner, options.Warm = s.options.Owner(want.ID), s.options.Warm(want.ID)

@@ -24,6 +24,8 @@ const (
 	EventsLimited = "EventsLimited"
 	// ReportsLimited tells of a cluster that reports more often than the hub takes.
 	ReportsLimited = "ReportsLimited"
+	// AgentRefused tells of an agent whose token is not good.
+	AgentRefused = "AgentRefused"
 )
 
 // differ notes what is different between what stands in a place and what will.
@@ -218,7 +220,7 @@ const (
 // HubsOwn says whether only the hub can know what has this reason: what an agent says of it is nothing.
 func HubsOwn(reason string) bool {
 	switch reason {
-	case Silent, Back, Served, Refused, EventsLimited, ReportsLimited, "AgentsCompete", "AgentUnproven":
+	case Silent, Back, Served, Refused, EventsLimited, ReportsLimited, "AgentsCompete", "AgentUnproven", AgentRefused:
 		return true
 	}
 	return strings.HasPrefix(reason, "Upgrade")

@@ -42,6 +42,8 @@ type Options struct {
 	// Connected says whether a cluster's agent holds a way open by which people reach it. Nil: nobody knows. Who finds that it
 	// is otherwise than before says so by Reported. It may not ask the view.
 	Connected func(cluster string) bool
+	// Notices are what the hub has noticed lately; nil: it notices nothing.
+	Notices func() []v1.Notice
 	// Upgrades are where installations stand, sorted.
 	Upgrades func() []v1.Upgrade
 	Now      func() time.Time
@@ -72,6 +74,9 @@ func New(o Options) *View {
 	if o.Upgrades == nil {
 		o.Upgrades = func() []v1.Upgrade { return nil }
 	}
+	if o.Notices == nil {
+		o.Notices = func() []v1.Notice { return nil }
+	}
 	return &View{
 		Options: o, reader: reader{maphash.MakeSeed()}, news: newNews(), changes: newChanges(),
 		events: events{paces: map[pacedBy]*pace{}},
@@ -92,6 +97,7 @@ func (v *View) Status() *v1.Status {
 	s.Refused, refused = within(s.Refused, maxDetails/3)
 	s.Held, held = within(s.Held, maxDetails/4)
 	s.Sources, sources = within(fewSources(v.Sources()), maxDetails/4)
+	s.Notices = v.Notices()
 	s.Unhealthy, _ = v.detailed(worst, maxDetails-refused-held-sources)
 	return s
 }

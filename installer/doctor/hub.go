@@ -42,6 +42,8 @@ func (x *exam) hubs() []Check {
 		{Group: "hub", Name: "hub's disk", Run: x.hubDisk},
 		{Group: "hub", Name: "version", Run: x.hubVersion},
 		{Group: "hub", Name: "commit", Run: x.served},
+		{Group: "hub", Name: "sources", Run: x.sources},
+		{Group: "hub", Name: "notices", Run: x.notices},
 		{Group: "hub", Name: "agents", Run: x.agents},
 	}
 }
@@ -336,6 +338,49 @@ func (x *exam) served(ctx context.Context) Result {
 		return fail("plural logs hub", "the hub has no commit to serve")
 	}
 	return ok("the hub serves commit %.7s", s.Commit.ID)
+}
+
+// sources tells of repositories that the hub cannot fetch, or that left their history.
+func (x *exam) sources(ctx context.Context) Result {
+	s, why := x.told(ctx)
+	if s == nil {
+		return why
+	}
+	var failing, rewound []string
+	cause := ""
+	for _, source := range s.Sources {
+		if source.Error != "" {
+			failing, cause = append(failing, source.Name), source.Error
+		}
+		for _, ref := range source.Refs {
+			if ref.Rewound != "" {
+				rewound = append(rewound, source.Name+" "+ref.Ref)
+			}
+		}
+	}
+	switch {
+	case len(failing) > 0:
+		r := warn("plural source get "+failing[0], "the hub cannot fetch %s: what was fetched before is served", strings.Join(failing, ", "))
+		r.Cause = cause
+		return r
+	case len(rewound) > 0:
+		return warn("find out who force-pushed, or put a backup in its place", "left its history: %s", strings.Join(rewound, ", "))
+	}
+	return ok("the hub fetches all of them")
+}
+
+// notices are what the hub has noticed besides.
+func (x *exam) notices(ctx context.Context) Result {
+	s, why := x.told(ctx)
+	switch {
+	case s == nil:
+		return why
+	case len(s.Notices) == 1:
+		return warn(s.Notices[0].Fix, "%s", s.Notices[0].Message)
+	case len(s.Notices) > 1:
+		return warn(s.Notices[0].Fix, "%s; and %d more: plural status", s.Notices[0].Message, len(s.Notices)-1)
+	}
+	return ok("the hub noticed nothing else lately")
 }
 
 // agents goes by what the hub heard of them.

@@ -205,6 +205,21 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 			"hub/operator's token", Warn,
 			[]string{"expires on 2027-01-01", "plural up"},
 		},
+		"source that cannot be fetched": {
+			fleetOf{status: &v1.Status{Sources: []v1.Source{{Name: "up", Error: "no route"}}}},
+			"hub/sources", Warn,
+			[]string{"cannot fetch up", "no route", "plural source get up"},
+		},
+		"source that was rewound": {
+			fleetOf{status: &v1.Status{Sources: []v1.Source{{Name: "up", Refs: []v1.SourceRef{{Ref: "main", Rewound: "was 1"}}}}}},
+			"hub/sources", Warn,
+			[]string{"left its history: up main"},
+		},
+		"agent that is refused": {
+			fleetOf{status: &v1.Status{Notices: []v1.Notice{{Message: "an agent is refused", Fix: "register it"}}}},
+			"hub/notices", Warn,
+			[]string{"an agent is refused", "register it"},
+		},
 		"refused commit": {
 			fleetOf{status: &v1.Status{
 				Commit: good, Head: v1.Commit{ID: "baad000000"},

@@ -158,7 +158,9 @@ func (m *Mirror) commit(next state, r *receiver) error {
 		return nil
 	}
 	r.m, m.verified = nil, r.verified
-	m.damaged.Store(false)
+	if m.damaged.Swap(false) {
+		m.replaced.Add(1)
+	}
 	old.close()
 	return m.sweep()
 }

@@ -40,6 +40,9 @@ type Mirror struct {
 	// all is here that should be.
 	suspect atomic.Bool
 
+	// replaced counts the times that everything was replaced because of damage.
+	replaced atomic.Int64
+
 	// fetching is held by the one fetch that may run. It guards what follows.
 	fetching sync.Mutex
 	// saved is the state on disk.
@@ -168,6 +171,10 @@ func (m *Mirror) Brought() time.Time {
 	defer m.mu.Unlock()
 	return *m.state.Brought
 }
+
+// Damage says whether something cannot be read now, and how often everything was fetched anew because of that since the mirror was
+// opened.
+func (m *Mirror) Damage() (now bool, mended int64) { return m.damaged.Load(), m.replaced.Load() }
 
 // isCommit says whether a ref is a commit's 40 lower-case hex digits.
 func isCommit(ref string) bool {
