@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pluralsh/plural/internal/plaintext"
 	"github.com/pluralsh/plural/workspace/mirror"
 )
 
@@ -135,7 +136,7 @@ func (a *Agent) finish(changed []string, err error, answered, following bool) {
 	}
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = plaintext.Of(err.Error())
 	}
 	a.mu.Lock()
 	news := text != a.status.LastError || answered && !a.synced

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pluralsh/plural/internal/plaintext"
 )
 
 const (
@@ -189,9 +191,9 @@ func (c *Complaint) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String is what was kept.
+// String is what was kept, without what is no text: git quotes damaged files as they are.
 func (c *Complaint) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return strings.TrimSpace(c.text.String())
+	return strings.TrimSpace(plaintext.Of(c.text.String()))
 }

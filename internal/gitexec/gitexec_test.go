@@ -120,3 +120,13 @@ func TestGitEndsWithItsContextAndComplainsWithinBounds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestWhatGitComplainsOfHoldsNoNUL(t *testing.T) {
+	var said gitexec.Complaint
+	if _, err := said.Write([]byte("fatal: bad ref \x00\x00\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := said.String(); got != "fatal: bad ref \uFFFD\uFFFD" {
+		t.Errorf("it says %q", got)
+	}
+}
