@@ -110,13 +110,13 @@ func tooMany(name string) *fault {
 
 // tooLarge names a file that the service reads and nobody delivers.
 func tooLarge(name string, limit *snapshot.LimitError) *fault {
-	has := "has more"
+	message := fmt.Sprintf("%q has more than the %d bytes that a file may have which a service reads", name, limit.Max)
 	if limit.Size > 0 {
-		has = fmt.Sprintf("has %d bytes", limit.Size)
+		message = fmt.Sprintf("%q has %d bytes, and a file that a service reads may have %d", name, limit.Size, limit.Max)
 	}
 	return &fault{
 		field: "spec.source.path", file: name, unread: true, // under another limit it may be brought
-		message: fmt.Sprintf("%q %s, and a file that a service reads may have %d", name, has, limit.Max),
+		message: message,
 		fix:     "keep it where the service does not read it, leave it out by spec.exclude, or raise the hub's --max-file-bytes",
 	}
 }
