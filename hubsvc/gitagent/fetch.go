@@ -70,7 +70,7 @@ func (a *Agent) tellDamage(before int64) {
 	if !damaged && mended == before {
 		return
 	}
-	a.log.Warn("the mirror on disk was damaged", "fetched anew", !damaged)
+	a.log.Warn("the mirror on disk was damaged", "mended", !damaged)
 	if a.options.Damaged != nil {
 		a.options.Damaged(!damaged)
 	}
