@@ -421,6 +421,9 @@ func (d *described) writeStatus(f *facts) {
 	for i := range s.Refused {
 		f.problem(&s.Refused[i])
 	}
+	if len(s.Refused) > 0 {
+		f.fact("next", cmdutil.Mend(s.Refused[0]))
+	}
 	if len(s.Held) > 0 {
 		f.head("nothing good to offer")
 	}
