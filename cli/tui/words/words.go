@@ -142,7 +142,7 @@ func scopes(rest string) string {
 // service, a cluster or a source, whatever there is of that name.
 func subject(view, name string, f *known.Fleet) (pane.Subject, error) {
 	switch {
-	case name == "" && view == "history":
+	case name == "" && (view == "history" || view == "describe"):
 		return pane.Subject{Kind: pane.KindFleet}, nil
 	case name == "":
 		return pane.Subject{}, &Error{view + " of what?", "name a service, a cluster, or CLUSTER/SERVICE: :" + view + " web"}

@@ -95,7 +95,7 @@ func TestALineThatSaysNothingNamesTheNearestWord(t *testing.T) {
 		"clutsers":              `there is no view "clutsers"; perhaps :clusters`,
 		"svcs":                  `there is no view "svcs"; perhaps :svc`,
 		"zzzzzz":                `there is no view "zzzzzz"`,
-		"describe":              "describe of what?; name a service, a cluster, or CLUSTER/SERVICE: :describe web",
+		"yaml":                  "yaml of what?; name a service, a cluster, or CLUSTER/SERVICE: :yaml web",
 		"describe web api":      "one name at a time",
 		"describe wen":          `there is no service or cluster "wen"; perhaps :describe web`,
 		"tree prod-us/web":      `there is no deployment "prod-us/web"`,
