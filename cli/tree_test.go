@@ -60,7 +60,7 @@ func TestVerbsAreFew(t *testing.T) {
 		"local":   {"kubeconfig", "stop", "start"},
 		"package": {"search", "show", "add", "remove", "outdated", "graph", "new", "lint", "publish"},
 		"service": {"tree", "suspend", "resume", "ack", "history", "rollback", "restart", "render", "diff"},
-		"sim":     {"init", "replay"},
+		"sim":     {"run", "init", "replay"},
 		"source":  {"add"},
 	}
 	_, all := commands()

@@ -43,26 +43,50 @@ type options struct {
 
 // NewCmdSim is `plural sim`.
 func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
-	o := &options{factory: f}
+	var fleet stage.Fleet
+	var poll time.Duration
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Load a hub with a simulated fleet, to size it",
-		Long: "Load a hub with a simulated fleet, to size it.\n\n" +
-			"Makes up an installation repo, starts a hub on it as a process of its own, and lets simulated agents poll,\n" +
-			"download, verify and report over TLS as real ones do; no Kubernetes is involved. The figures of the hub are its\n" +
-			"process's own. With --hub and --repo the agents ask a hub that runs already, on a repo made by `plural sim init`.\n\n" +
-			"In the scenario changes, services fall ill and recover, each on the next cluster, --changes of them a second, and are\n" +
-			"reported at once: what a console shows then is alive. Agents by the number of --channels keep the reverse channel\n" +
-			"open besides; there is no API server behind it. With --step nothing is played before enter is pressed, and the fleet\n" +
-			"stays at work meanwhile.\n\n" +
-			"Scenarios: " + strings.Join(scenarioNames(), ", ") + ".",
+		Short: "Foresee how large a fleet this machine carries",
+		Long: "Foresee how large a fleet the hub on this machine carries.\n\n" +
+			"Measures for some 8 seconds what a poll and a bundle cost here, and says in words how many clusters that allows for, " +
+			"what ends first, and what the hub of a fleet of --clusters has to be given. Memory is reckoned by docs/sizing.md. " +
+			"plural sim run plays such a fleet against a real hub, for minutes.",
 		GroupID: cmdutil.GroupTool,
 		Example: cmdutil.Example(
-			"plural sim --clusters 1100",
-			"plural sim --clusters 1000 --scenario steady,commit,storm --for 5m -o json",
-			"plural sim --clusters 500 --channels 500 --scenario changes --changes 100 --for 10m",
-			"plural sim init ./sim --clusters 500",
-			"plural sim --repo ./sim/fleet --clusters 500 --hub https://hub.example.com"),
+			"plural sim",
+			"plural sim --clusters 1500 --services 40 --poll-interval 10s",
+			"plural sim run --clusters 1500 --services 40"),
+		Args: cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return foresee(cmd.Context(), f, fleet, poll) },
+	}
+	fleetFlags(cmd, &fleet)
+	cmd.Flags().DurationVar(&poll, "poll-interval", 30*time.Second, "the wait between two polls of an agent")
+	cmd.AddCommand(newCmdRun(f), newCmdInit(f), newCmdReplay(f))
+	return cmd
+}
+
+// newCmdRun is `plural sim run`.
+func newCmdRun(f *cmdutil.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Load a hub with a simulated fleet, to size it",
+		Long: "Load a hub with a simulated fleet, to size it.\n\n" +
+			"Makes up an installation repo, starts a hub on it as a process of its own, and lets simulated agents poll, " +
+			"download, verify and report over TLS as real ones do; no Kubernetes is involved. The figures of the hub are its " +
+			"process's own. With --hub and --repo the agents ask a hub that runs already, on a repo made by plural sim init. " +
+			"By default it takes some three minutes.\n\n" +
+			"In the scenario changes, services fall ill and recover, each on the next cluster, --changes of them a second, and are " +
+			"reported at once: what a console shows then is alive. Agents by the number of --channels keep the reverse channel " +
+			"open besides; there is no API server behind it. With --step nothing is played before enter is pressed, and the fleet " +
+			"stays at work meanwhile.\n\n" +
+			"Scenarios: " + strings.Join(scenarioNames(), ", ") + ".",
+		Example: cmdutil.Example(
+			"plural sim run --clusters 1100",
+			"plural sim run --clusters 1000 --scenario steady,commit,storm --for 5m -o json",
+			"plural sim run --clusters 500 --channels 500 --scenario changes --for 10m",
+			"plural sim run --repo ./sim/fleet --clusters 500 --hub https://hub.example.com"),
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
@@ -79,10 +103,9 @@ func NewCmdSim(f *cmdutil.Factory) *cobra.Command {
 	flags.StringVar(&o.keep, "keep", "", "the `FOLDER` for repo, hub data and log, which are kept (default a temporary one)")
 	flags.StringVar(&o.program, "program", "", "the plural program whose hub is measured (default this one)")
 	flags.StringArrayVar(&o.hubArgs, "hub-arg", nil, "a further `ARGUMENT` for plural hub serve; may be repeated")
-	flags.StringVar(&o.bench, "bench", "", "print lines `bench NAME_… VALUE UNIT` in place of the table, with this beginning of names")
+	flags.StringVar(&o.bench, "bench", "", "print lines for benchmarks in place of the table, whose names begin with this `NAME`")
 	flags.StringVar(&o.repo, "repo", "", "the work tree of a fleet made by plural sim init, for --hub")
 	flags.StringVar(&o.ca, "ca", "", "the `FILE` of PEM certificates to trust, for --hub")
-	cmd.AddCommand(newCmdInit(f), newCmdReplay(f))
 	return cmd
 }
 
@@ -128,12 +151,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scene, leave, err := o.scene(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	rows, err := scene.play(ctx, o.scenarios)
+	rows, err := o.play(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,6 +159,16 @@ func (o *options) run(ctx context.Context) error {
 		return printBench(o.factory.IO.Out, o.bench, rows)
 	}
 	return printer.Print(show(rows))
+}
+
+// play sets up what is played on, plays, and removes it.
+func (o *options) play(ctx context.Context) ([]row, error) {
+	scene, leave, err := o.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return scene.play(ctx, o.scenarios)
 }
 
 // scene sets up what is played on; leave ends and removes it.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,9 +36,30 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 // quick are the flags of a simulation that is over soon.
 func quick(t *testing.T, more ...string) []string {
 	return append([]string{
-		"sim", "--clusters", "12", "--services", "3", "--ramp", "100ms", "--for", "300ms", "--poll-interval", "300ms",
+		"sim", "run", "--clusters", "12", "--services", "3", "--ramp", "100ms", "--for", "300ms", "--poll-interval", "300ms",
 		"--report-interval", "300ms", "--bundle-bytes", "512", "--keep", t.TempDir(),
 	}, more...)
+}
+
+// TestBareItForeseesInWordsWhatTheMachineCarries is plural sim.
+func TestBareItForeseesInWordsWhatTheMachineCarries(t *testing.T) {
+	began := time.Now()
+	out, errOut, code := run(t, "sim", "--clusters", "700", "--services", "10")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, errOut)
+	}
+	for _, want := range []string{
+		" carries a hub of about\n", " clusters with 10 services each", "What ends first is ", "A fleet of 700 clusters with 10 services each takes ",
+		"Give its hub ", "docs/sizing.md",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	const most = time.Minute // ten seconds, on a machine that has nothing else to do
+	if took := time.Since(began); took > most || !strings.Contains(errOut, "next  plural sim run --clusters 700") {
+		t.Errorf("after %s: %s", took, errOut)
+	}
 }
 
 type row struct {
@@ -126,12 +148,13 @@ func TestAFleetForAnotherHubIsWritten(t *testing.T) {
 
 func TestWhatCannotBePlayedIsRefusedBeforeAnythingStarts(t *testing.T) {
 	for want, args := range map[string][]string{
-		"unknown scenario":   {"--scenario", "steady,flood"},
-		"belong together":    {"--hub", "https://hub.example.com"},
-		"longer than":        {"--poll-interval", "0s"},
+		"unknown scenario":   {"run", "--scenario", "steady,flood"},
+		"belong together":    {"run", "--hub", "https://hub.example.com"},
+		"longer than":        {"run", "--poll-interval", "0s"},
 		"at most 99999":      {"--clusters", "0"},
-		"--changes is at":    {"--changes", "0"},
-		"--channels at":      {"--channels", "-1"},
+		"of this machine":    {"--hub", "https://hub.example.com"},
+		"--changes is at":    {"run", "--changes", "0"},
+		"--channels at":      {"run", "--channels", "-1"},
 		"unexpected":         {"word"},
 		"--range FROM..TO":   {"replay"},
 		"which hub will the": {"init", "dir"},

@@ -84,7 +84,7 @@ func newSimulated(b *testing.B) *simulated {
 	f.token = strings.TrimSpace(string(token))
 
 	f.sim = exec.Command(program, append([]string{
-		"sim", "--repo", filepath.Join(f.dir, "fleet"), "--ca", f.cert, "--poll-interval", fleetRest.String(), "--ramp", "60s",
+		"sim", "run", "--repo", filepath.Join(f.dir, "fleet"), "--ca", f.cert, "--poll-interval", fleetRest.String(), "--ramp", "60s",
 		"--scenario", "changes", "--changes", strconv.Itoa(consoleUpdates), "--for", changesLast.String(), "--step", "-o", "json",
 	}, fleet...)...)
 	f.sim.Env = append(os.Environ(), "PLURAL_TOKEN="+f.token)

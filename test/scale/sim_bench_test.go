@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// played is what `plural sim -o json` shows of one scenario.
+// played is what `plural sim run -o json` shows of one scenario.
 type played struct {
 	Scenario string   `json:"scenario"`
 	Cores    float64  `json:"hubCores"`
@@ -75,7 +75,7 @@ func play(b *testing.B, args ...string) map[string]played {
 	if _, err := os.Stat(program); err != nil {
 		b.Skipf("SKIPPED: bin/plural is not built: run make plural first: %v", err)
 	}
-	sim := exec.CommandContext(b.Context(), program, append([]string{"sim", "--services", "20", "--seed", "1", "-o", "json"}, args...)...)
+	sim := exec.CommandContext(b.Context(), program, append([]string{"sim", "run", "--services", "20", "--seed", "1", "-o", "json"}, args...)...)
 	var out bytes.Buffer
 	sim.Stdout, sim.Stderr = &out, os.Stderr
 	if err := sim.Run(); err != nil {
