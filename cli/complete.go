@@ -59,11 +59,13 @@ func kinds() map[string]completions.Kind {
 // ownArguments are those whose usage line does not say enough, by the command's path.
 func ownArguments(f *cmdutil.Factory) map[string]cobra.CompletionFunc {
 	deployments := map[string]completions.Kind{"svc/": completions.Services, "cl/": completions.Clusters, "": completions.Commits}
+	targets := map[string]completions.Kind{"service/": completions.Services, "cluster/": completions.Clusters}
 	logs := map[string]completions.Kind{"agent/": completions.Clusters, "svc/": completions.Services, "": completions.Services}
 	nothing := cmdutil.Complete(f)
 	return map[string]cobra.CompletionFunc{
 		"plural diff":           cmdutil.CompletePrefixed(f, deployments),
 		"plural logs":           one(either(cobra.FixedCompletions([]cobra.Completion{"hub"}, cobra.ShellCompDirectiveNoFileComp), cmdutil.CompletePrefixed(f, logs))),
+		"plural wait":           cmdutil.CompletePrefixed(f, targets),
 		"plural why":            cmdutil.Complete(f, completions.Services),
 		"plural kube run":       thenFiles(cmdutil.Complete(f, completions.Clusters)),
 		"plural kubectl":        thenFiles(cmdutil.Complete(f, completions.Clusters)),

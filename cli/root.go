@@ -53,6 +53,7 @@ import (
 	"github.com/pluralsh/plural/cli/undo"
 	"github.com/pluralsh/plural/cli/up"
 	"github.com/pluralsh/plural/cli/validate"
+	"github.com/pluralsh/plural/cli/wait"
 	"github.com/pluralsh/plural/cli/why"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/internal/privacy"
@@ -264,6 +265,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		logs.NewCmdLogs(f),
 		diff.NewCmdDiff(f),
 		why.NewCmdWhy(f),
+		wait.NewCmdWait(f),
 		doctor.NewCmdDoctor(f),
 		tui.NewCmdTUI(f),
 		undo.NewCmdUndo(f),

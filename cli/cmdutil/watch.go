@@ -103,12 +103,17 @@ func (f *Factory) told(err error) string { return Explain(err).Error() }
 // it; changes that come close together are shown as one. A hub that is away is told once and waited for. Watch ends with ctx, with
 // any other error of show's, and without one when that is ErrEnough.
 func (f *Factory) Watch(ctx context.Context, kinds []v1.ChangeKind, filter string, show func(context.Context) error) error {
+	return f.WatchAs(ctx, Watching{Kinds: kinds, Filter: filter}, show)
+}
+
+// WatchAs is Watch for what w says, which may be to look from time to time although nothing has changed.
+func (f *Factory) WatchAs(ctx context.Context, w Watching, show func(context.Context) error) error {
 	hub, err := f.HubClient()
 	if err != nil {
 		return err
 	}
 	away := func(err error) { ui.Render(f.IO.ErrOut, Explain(err)) }
-	return watcher{hub, Watching{Kinds: kinds, Filter: filter}, away}.run(ctx, show)
+	return watcher{hub, w, away}.run(ctx, show)
 }
 
 // watcher looks again and again.

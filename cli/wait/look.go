@@ -1,0 +1,242 @@
+package wait
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/observe"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// target is what is waited for: kind is service or cluster; the zero value is all that the selection picks.
+type target struct{ kind, name string }
+
+func (t target) String() string {
+	if t.kind == "" {
+		return "all that fits"
+	}
+	return t.kind + "/" + t.name
+}
+
+// look is what there is to see of the targets.
+type look struct {
+	f         *cmdutil.Factory
+	hub       *client.Client
+	selection *cmdutil.Selection
+	targets   []target
+	condition string
+	// commit is the one of the condition commit=SHA; served says that the hub was seen to serve it.
+	commit string
+	served bool
+	// ill is since when a service on a cluster has failed.
+	ill map[string]time.Time
+	// missing is what is not so yet.
+	missing []string
+}
+
+// once looks at all targets. Its error says what failed, or waits for a person.
+func (l *look) once(ctx context.Context) error {
+	l.missing = nil
+	if l.condition != "deleted" {
+		if err := l.newest(ctx); err != nil {
+			return err
+		}
+	}
+	for _, t := range l.targets {
+		if err := l.at(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest says what keeps the hub from serving the commit that is meant, else the newest one.
+func (l *look) newest(ctx context.Context) error {
+	status, err := l.hub.Status(ctx)
+	if err != nil {
+		return err
+	}
+	head := status.Head.ID
+	switch {
+	case l.commit == "":
+		l.served = head != "" && head == status.Commit.ID
+	case !l.served:
+		if l.served, err = l.serves(ctx, status); err != nil {
+			return err
+		}
+		head = l.commit
+	}
+	if l.served {
+		return nil
+	}
+	if l.commit == "" || strings.HasPrefix(status.Head.ID, l.commit) {
+		if err := observe.Refused(status, status.Head.ID); err != nil {
+			return err
+		}
+	}
+	l.missing = append(l.missing, "commit "+cmdutil.ShortCommit(head)+" is not served yet")
+	return nil
+}
+
+// serves says whether the hub serves the commit, or one that came out of it.
+func (l *look) serves(ctx context.Context, status *v1.Status) (bool, error) {
+	if strings.HasPrefix(status.Commit.ID, l.commit) {
+		return true, nil
+	}
+	r, err := l.hub.Revision(ctx, l.commit)
+	if absent(err) {
+		return false, nil
+	}
+	return err == nil && (r.Result == v1.ResultCurrent || r.Result == v1.ResultServed), err
+}
+
+// at looks at one target.
+func (l *look) at(ctx context.Context, t target) error {
+	there, err := l.there(ctx, t)
+	if err != nil {
+		return err
+	}
+	var names []string
+	if t.kind != "" {
+		names = []string{t.name}
+	}
+	q, err := l.selection.Query(t.kind, names)
+	if err != nil {
+		return err
+	}
+	rows, err := cmdutil.Pick(ctx, l.selection, q, l.hub.DeploymentsPage)
+	if err != nil {
+		return err
+	}
+	switch {
+	case l.condition == "deleted" && (there || len(rows.Items) > 0):
+		l.missing = append(l.missing, fmt.Sprintf("%s is still there, with %d services on clusters", t, len(rows.Items)))
+		return nil
+	case l.condition == "deleted":
+		return nil
+	case !there:
+		l.missing = append(l.missing, fmt.Sprintf("there is no %s", t))
+		return nil
+	case len(rows.Items) == 0 && t.kind != "cluster":
+		l.missing = append(l.missing, fmt.Sprintf("%s is on no cluster", t))
+		return nil
+	}
+	var failed, blocked []ui.Problem
+	for i := range rows.Items {
+		d := &rows.Items[i]
+		switch problem := (ui.Problem{Where: d.Service + " on " + d.Cluster, Message: reason(d)}); l.judge(d) {
+		case ill:
+			failed = append(failed, problem)
+		case waits:
+			problem.Fix = "plural service ack " + d.Service
+			blocked = append(blocked, problem)
+		case underWay:
+			l.missing = append(l.missing, fmt.Sprintf("%s on %s is %s", d.Service, d.Cluster, reason(d)))
+		case well:
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Problems: failed, Fix: "plural why " + failed[0].Where[:strings.Index(failed[0].Where, " ")],
+			Doc: ui.DocUnhealthy,
+		}
+	case len(blocked) > 0:
+		return &ui.Err{Msg: fmt.Sprintf("%s waits for a person", t), Problems: blocked, Fix: blocked[0].Fix, Doc: ui.DocHeld, Code: ui.ExitPending}
+	}
+	return nil
+}
+
+// there says whether the fleet has the target, and of a cluster that waits for more than its services, what.
+func (l *look) there(ctx context.Context, t target) (bool, error) {
+	switch t.kind {
+	case "service":
+		_, err := l.hub.Service(ctx, t.name)
+		if absent(err) {
+			return false, nil
+		}
+		return err == nil, err
+	case "cluster":
+		c, err := l.hub.Cluster(ctx, t.name)
+		if absent(err) {
+			return false, nil
+		}
+		if err == nil && l.condition == "healthy" && slices.Contains([]v1.Phase{v1.Unregistered, v1.Stale, v1.Pending}, c.Phase) {
+			l.missing = append(l.missing, fmt.Sprintf("%s is %s", t, c.Phase))
+		}
+		return err == nil, err
+	}
+	return l.condition != "deleted", nil
+}
+
+// verdict is what can be said of a service on a cluster.
+type verdict int
+
+const (
+	underWay verdict = iota
+	well
+	waits
+	ill
+)
+
+// judge says how a service on a cluster is. What failed is given a moment: it may be tried once more.
+func (l *look) judge(d *v1.Deployment) verdict {
+	at := d.Cluster + "/" + d.Service
+	failed := d.Phase == v1.Failed || d.Phase == v1.Degraded && l.condition == "healthy"
+	if !failed {
+		delete(l.ill, at)
+	}
+	switch {
+	case d.Suspended:
+		return well
+	case d.Held != nil:
+		return waits
+	case failed:
+		if _, known := l.ill[at]; !known {
+			l.ill[at] = l.f.Now()
+		}
+		if l.served && l.f.Now().Sub(l.ill[at]) >= observe.SecondLook {
+			return ill
+		}
+	case d.AppliedKey == d.Key && (d.Phase == v1.Healthy || l.condition != "healthy"):
+		return well
+	}
+	return underWay
+}
+
+// reason is how a service on a cluster is, in a line.
+func reason(d *v1.Deployment) string {
+	text := string(d.Phase)
+	switch {
+	case d.Message != "":
+		text += ": " + d.Message
+	case len(d.Problems) > 0:
+		text += ": " + d.Problems[0].Message
+	}
+	return text
+}
+
+// met is what programs get.
+type met struct {
+	Target string `json:"target"`
+	For    string `json:"for"`
+}
+
+// view says that all of it is so.
+func (l *look) view() ui.View {
+	v := ui.View{Columns: []ui.Column{{Name: "TARGET"}, {Name: "FOR"}}}
+	var items []met
+	for _, t := range l.targets {
+		items = append(items, met{t.String(), l.condition})
+		v.Rows = append(v.Rows, []string{t.String(), l.condition})
+		v.Names = append(v.Names, t.String())
+	}
+	v.Value = map[string]any{"items": items}
+	return v
+}
