@@ -52,7 +52,7 @@ func kinds() map[string]completions.Kind {
 		"GROUP": completions.Groups, "MEMBER": completions.Members, "WHO": completions.Members, "USER": completions.Users,
 		"COMMIT": completions.Commits, "REVISION": completions.Commits, "CONTEXT": completions.Contexts,
 		"FILE": completions.Files, "FILES": completions.Files, "DIR": completions.Folders, "FOLDER": completions.Folders,
-		"KEY": completions.Nothing, "VALUE": completions.Nothing, "WORD": completions.Nothing,
+		"KEY": completions.Nothing, "VALUE": completions.Nothing, "WORD": completions.Nothing, "LINE": completions.Nothing,
 	}
 }
 

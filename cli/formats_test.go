@@ -52,6 +52,7 @@ var shown = map[string]struct{ args, schema string }{
 	"plural config list":         {"", ""},
 	"plural config get":          {"output", ""},
 	"plural plugin list":         {"", ""},
+	"plural alias list":          {"", ""},
 	"plural service history":     {"web", "RevisionList"},
 	"plural secret list":         {"secrets/db.yaml", ""},
 	"plural secret get":          {"secrets/db.yaml password", ""},

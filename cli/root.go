@@ -103,7 +103,11 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	if name != root.Name() {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	}
-	if err := runPlugin(f, root, args); err != nil {
+	args, err := expanded(f, root, args)
+	if err == nil {
+		err = runPlugin(f, root, args)
+	}
+	if err != nil {
 		tell(f, err)
 		return int(ui.CodeOf(err))
 	}
@@ -136,7 +140,7 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		return nil
 	}
 	mistaken := refuseUnknownWords(root)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	err = inOurWords(root, cmp.Or(err, *mistaken))
 	stop()
 	tellNews()
@@ -208,7 +212,7 @@ func isOfTheProgram(cmd *cobra.Command) bool {
 		cmd = cmd.Parent()
 	}
 	switch cmd.Name() {
-	case "config", "version", "help", "completion", "man", "docs", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "config", "alias", "version", "help", "completion", "man", "docs", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	}
 	return false
@@ -276,7 +280,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		agentCommands(f),
 		simcmd.NewCmdSim(f),
 		configcmd.NewCmdConfig(f),
-		plugin.NewCmdPlugin(f),
+		plugin.NewCmdPlugin(f), configcmd.NewCmdAlias(f, isTaken(f)),
 		newCmdVersion(f),
 		manual.NewCmdMan(f), manual.NewCmdDocs(f),
 	)

@@ -115,6 +115,8 @@ type document struct {
 	ASCII            bool   `yaml:"ascii,omitempty"`
 	NoUpdateNotifier bool   `yaml:"noUpdateNotifier,omitempty"`
 	NoMouse          bool   `yaml:"noMouse,omitempty"`
+	// Aliases are command lines by the name that stands for them.
+	Aliases map[string]string `yaml:"aliases,omitempty"`
 }
 
 func (d *document) settings() Settings {
@@ -125,6 +127,9 @@ func (d *document) settings() Settings {
 		if value {
 			set[key] = strconv.FormatBool(value)
 		}
+	}
+	for name, line := range d.Aliases {
+		set[alias(name)] = line
 	}
 	for key, value := range set {
 		if value == "" {
