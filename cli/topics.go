@@ -82,6 +82,8 @@ plural config has, and that over the default.
   PLURAL_EDITOR, VISUAL, EDITOR   the editor of plural service edit and others
   PLURAL_ASCII                set: no lines and marks beyond ASCII
   PLURAL_NO_UPDATE_NOTIFIER   set: never look for a newer release
+  PLURAL_NO_MOUSE             true: the console leaves the mouse to the terminal
+  PLURAL_SKIN                 the console's colors: dark, light, high-contrast, none, or a file in skins/
 
   PLURAL_IDENTITY       the age identity that opens sealed files, and no other
   PLURAL_IDENTITY_FILE  a file that holds it

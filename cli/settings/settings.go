@@ -41,6 +41,7 @@ const (
 	ASCII            Key = "ascii"
 	NoUpdateNotifier Key = "noUpdateNotifier"
 	NoMouse          Key = "noMouse"
+	Skin             Key = "skin"
 )
 
 // Setting is what a key stands for.
@@ -65,6 +66,7 @@ func All() []Setting {
 		{ASCII, "PLURAL_ASCII", "whether to draw with ASCII alone", "false", []string{"true", "false"}},
 		{NoUpdateNotifier, "PLURAL_NO_UPDATE_NOTIFIER", "whether never to look for a newer release", "false", []string{"true", "false"}},
 		{NoMouse, "PLURAL_NO_MOUSE", "whether the console leaves the mouse to the terminal", "false", []string{"true", "false"}},
+		{Skin, "PLURAL_SKIN", "the console's colors: auto, dark, light, high-contrast, none, or a file in skins/", "auto", nil},
 	}
 }
 
@@ -115,13 +117,14 @@ type document struct {
 	ASCII            bool   `yaml:"ascii,omitempty"`
 	NoUpdateNotifier bool   `yaml:"noUpdateNotifier,omitempty"`
 	NoMouse          bool   `yaml:"noMouse,omitempty"`
+	Skin             string `yaml:"skin,omitempty"`
 	// Aliases are command lines by the name that stands for them.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
 }
 
 func (d *document) settings() Settings {
 	set := Settings{
-		Hub: d.Hub, Output: d.Output, Color: d.Color, Pager: d.Pager, Editor: d.Editor,
+		Hub: d.Hub, Output: d.Output, Color: d.Color, Pager: d.Pager, Editor: d.Editor, Skin: d.Skin,
 	}
 	for key, value := range map[Key]bool{ASCII: d.ASCII, NoUpdateNotifier: d.NoUpdateNotifier, NoMouse: d.NoMouse} {
 		if value {

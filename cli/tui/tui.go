@@ -34,6 +34,7 @@ import (
 	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/skins"
 	"github.com/pluralsh/plural/cli/tui/tables"
 	"github.com/pluralsh/plural/cli/tui/words"
 	"github.com/pluralsh/plural/cli/ui"
@@ -88,7 +89,8 @@ func (o *options) run(ctx context.Context, line string) error {
 	command := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	world, seen, err := o.world(ctx)
+	skin, misread := skins.Load(f.ConfigDir(), f.Setting(settings.Skin))
+	world, seen, err := o.world(ctx, skin)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,11 @@ func (o *options) run(ctx context.Context, line string) error {
 	if seen != nil {
 		keep = func() func() error { return world.Fleet.Remember(seen) }
 	}
-	model, err := newModel(world, desk, keep, line, o.own(desk), f.Setting(settings.NoMouse) == "true")
+	greeting := o.own(desk)
+	if misread != nil {
+		greeting = mistaken(misread)
+	}
+	model, err := newModel(world, desk, keep, line, greeting, f.Setting(settings.NoMouse) == "true")
 	if err != nil {
 		return err
 	}
@@ -179,7 +185,7 @@ func (o *options) program(ctx context.Context) []tea.ProgramOption {
 }
 
 // world is what panes are given, with where to keep what was seen; that is nil where nothing can be kept.
-func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, error) {
+func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *lastseen.Store, error) {
 	f := o.factory
 	repo, err := f.Repo()
 	if err != nil && !errors.Is(err, workspace.ErrNotFound) {
@@ -196,7 +202,7 @@ func (o *options) world(ctx context.Context) (*pane.World, *lastseen.Store, erro
 	world := &pane.World{
 		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub)}), Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
-			Color: f.IO.Color, Dark: true, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
+			Color: f.IO.Color, Dark: true, Skin: skin, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
 		Kinds: kinds.New(hub, f.Now), Now: f.Now, ReadOnly: o.readOnly,
 	}
@@ -264,14 +270,19 @@ func (o *options) desk(world *pane.World) (*act.Desk, error) {
 func (o *options) own(desk *act.Desk) pane.Told {
 	list, err := own.Load(o.factory.ConfigDir(), taken())
 	desk.Add(list)
-	var mistakes strict.Errors
-	switch {
-	case errors.As(err, &mistakes) && len(mistakes) > 1:
-		return pane.Told{Text: fmt.Sprintf("%v (and %d more)", mistakes[0], len(mistakes)-1), Bad: true}
-	case err != nil:
-		return pane.Told{Text: err.Error(), Bad: true}
+	if err == nil {
+		return pane.Told{}
 	}
-	return pane.Told{}
+	return mistaken(err)
+}
+
+// mistaken tells the first of what is wrong in a file of the person's.
+func mistaken(err error) pane.Told {
+	var mistakes strict.Errors
+	if errors.As(err, &mistakes) && len(mistakes) > 1 {
+		return pane.Told{Text: fmt.Sprintf("%v (and %d more)", mistakes[0], len(mistakes)-1), Bad: true}
+	}
+	return pane.Told{Text: err.Error(), Bad: true}
 }
 
 // taken says what keys do already, anywhere in the console.

@@ -8,10 +8,24 @@ const off = "\x1b[m"
 
 // NewLook makes a look.
 func NewLook(o Options) *Look {
+	base, dark := Auto, o.Dark
+	if o.Skin != nil {
+		base = o.Skin.Base
+	}
+	switch base {
+	case Dark, Light:
+		dark = base == Dark
+	case NoColors:
+		o.Color = false
+	}
 	l := &Look{options: o, glyphs: signs(o.ASCII)}
 	if o.Color {
-		l.sgr, l.under = theme(o.Dark)
+		l.sgr, l.under = theme(dark)
 	}
+	if base == HighContrast {
+		l.contrasting()
+	}
+	l.wear(o.Skin)
 	return l
 }
 

@@ -90,6 +90,8 @@ type Options struct {
 	Color bool
 	// Dark says that the terminal's background is dark.
 	Dark bool
+	// Skin is what the person wants; nil: what fits the terminal.
+	Skin *Skin
 	// ASCII leaves out all characters but those.
 	ASCII bool
 }
