@@ -17,19 +17,19 @@ func TestTheMouseSelectsSortsAndScrolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, set{hub: newHub(t, reaching(9)), now: clock(), line: "clusters"})
 		s.resize(120, 40)
-		s.click(10, 5) // the line of the third row
+		s.click(10, 8) // the line of the third row, below the menu of keys
 		if line := lineOf(t, s.screen(120, 40), "▸"); !strings.Contains(line, "c02") {
 			t.Errorf("the cursor is on %q", line)
 		}
-		s.click(5, 2) // the name of the first column
+		s.click(5, 5) // the name of the first column
 		lineOf(t, s.screen(120, 40), "CLUSTER ↑")
-		s.click(5, 2)
+		s.click(5, 5)
 		screen := s.screen(120, 40)
 		lineOf(t, screen, "CLUSTER ↓")
-		if line := strings.Split(screen, "\n")[3]; !strings.Contains(line, "c08") {
+		if line := strings.Split(screen, "\n")[6]; !strings.Contains(line, "c08") {
 			t.Errorf("the first row is %q", line)
 		}
-		for _, nowhere := range [][2]int{{10, 0}, {10, 30}, {10, 39}, {119, 2}} {
+		for _, nowhere := range [][2]int{{10, 0}, {10, 30}, {10, 39}, {119, 5}} {
 			s.click(nowhere[0], nowhere[1])
 		}
 		if line := lineOf(t, s.screen(120, 40), "▸"); !strings.Contains(line, "c02") {
@@ -47,8 +47,8 @@ func TestTheMouseSelectsInATree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, set{hub: newHub(t, fleet()), now: clock(), line: "tree edge-us-05/payments"})
 		s.resize(120, 40)
-		s.click(10, 5)
-		if line, want := lineOf(t, s.screen(120, 40), "▸  "), strings.Split(s.screen(120, 40), "\n")[5]; line != want {
+		s.click(10, 8)
+		if line, want := lineOf(t, s.screen(120, 40), "▸  "), strings.Split(s.screen(120, 40), "\n")[8]; line != want {
 			t.Errorf("the cursor is on %q, and %q was clicked", line, want)
 		}
 	})
@@ -64,4 +64,21 @@ func TestTheMouseIsLeftToTheTerminalWhereAPersonWantsThat(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheMenuOfKeysIsThereWhereThereIsRoomAndGoesByAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, set{hub: newHub(t, crashing()), now: clock()})
+		for size, want := range map[[2]int]bool{{80, 24}: false, {99, 40}: false, {120, 23}: false, {100, 24}: true, {200, 60}: true} {
+			if got := strings.Contains(s.screen(size[0], size[1]), "enter  objects"); got != want {
+				t.Errorf("at %v: %v", size, got)
+			}
+		}
+		s.press("<ctrl+e>")
+		if screen := s.screen(120, 40); strings.Contains(screen, "enter  objects") {
+			t.Errorf("it stays:\n%s", screen)
+		}
+		s.press("<ctrl+e>")
+		s.shows("enter  objects", "ctrl+e menu, or not")
+	})
 }

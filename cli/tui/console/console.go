@@ -76,6 +76,8 @@ type Model struct {
 	shared []views.View
 	prompt *prompt
 	told   pane.Told
+	// bare says that no menu of keys is wanted.
+	bare bool
 	// elsewhere says that the terminal is not the one that the person looks at.
 	elsewhere     bool
 	width, height int
@@ -225,7 +227,7 @@ func (m *Model) act(msg tea.Msg) tea.Cmd {
 // click gives a click to the pane that it is on.
 func (m *Model) click(msg tea.MouseClickMsg) tea.Cmd {
 	p, ok := m.top().(pane.Clicked)
-	y := msg.Y - headLines
+	y := msg.Y - headLines - m.menuLines()
 	if !ok || m.prompt != nil || msg.Button != tea.MouseLeft || y < 0 || y >= m.listHeight() || msg.X >= m.listWidth() {
 		return nil
 	}
@@ -351,17 +353,22 @@ func (m *Model) View() tea.View {
 	return view
 }
 
-// around is how many lines are the console's own, headLines how many of those stand above the pane.
+// around is how many lines are the console's own beside the menu of keys, headLines how many of those stand above the pane.
 const (
 	around    = 4
 	headLines = 2
 )
 
+// room is how many lines the pane has.
+func (m *Model) room() int { return max(m.height-around-m.menuLines(), 1) }
+
 func (m *Model) draw() string {
 	lines := make([]string, 0, m.height)
-	lines = append(lines, m.pulse(), m.crumbs())
-	body := m.body(m.width, max(m.height-around, 1))
-	lines = append(lines, body[:min(len(body), max(m.height-around, 1))]...)
+	lines = append(append(lines, m.pulse()), m.menu()...)
+	lines = append(lines, m.crumbs())
+	room := m.room()
+	body := m.body(m.width, room)
+	lines = append(lines, body[:min(len(body), room)]...)
 	for len(lines) < m.height-2 {
 		lines = append(lines, "")
 	}

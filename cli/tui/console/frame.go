@@ -300,6 +300,12 @@ func (m *Model) footer() string {
 		return w.b.String()
 	}
 	hints(w, always)
+	hints(w, m.useful())
+	return w.b.String()
+}
+
+// useful are the keys that do something here, the most useful first.
+func (m *Model) useful() []key.Binding {
 	own, groups := m.top().Keys(), m.groups()
 	first, second := min(len(own), 1), min(len(own), 2)
 	list := own[:first:first]
@@ -310,8 +316,7 @@ func (m *Model) footer() string {
 	list = append(list, about[:min(len(about), foremost)]...)
 	list = append(list, own[first:second]...)
 	list = append(list, about[min(len(about), foremost):]...)
-	hints(w, append(list, own[second:]...))
-	return w.b.String()
+	return append(list, own[second:]...)
 }
 
 // hints adds keys for as long as they fit.

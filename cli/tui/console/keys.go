@@ -18,7 +18,7 @@ func bind(keys, text string, also ...string) key.Binding {
 
 // keymap is what the console does itself.
 type keymap struct {
-	filter, command, help, log, back, quit, stop, before, after, last, preview, peek, views, click, drag key.Binding
+	filter, command, help, log, back, quit, stop, before, after, last, preview, peek, views, menu, click, drag key.Binding
 }
 
 func keysOf() keymap {
@@ -35,6 +35,7 @@ func keysOf() keymap {
 		last:    bind("-", "last view"),
 		preview: bind("p", "preview beside a list, or not"),
 		views:   bind("1", "to a view of views.yaml, 1 to 9", "2", "3", "4", "5", "6", "7", "8", "9"),
+		menu:    bind("ctrl+e", "menu, or not"),
 		click:   key.NewBinding(key.WithKeys("mouse"), key.WithHelp("click", "select a row, or sort by a column")),
 		drag:    key.NewBinding(key.WithKeys("mouse"), key.WithHelp("shift+drag", "mark text for copying, as the terminal does")),
 		peek:    bind("shift+down", "scroll the preview", "shift+up"),
@@ -42,7 +43,7 @@ func keysOf() keymap {
 }
 
 func (k keymap) all() []key.Binding {
-	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.log, k.click, k.drag}
+	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.menu, k.log, k.click, k.drag}
 }
 
 // Keys are what the console does itself, and which panes it opens about what the cursor is on.
@@ -145,6 +146,8 @@ func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
 		return m.visit(m.places.last()), true
 	case key.Matches(k, keys.views):
 		return m.readViews(int(k.Code - '0')), true
+	case key.Matches(k, keys.menu):
+		m.bare = !m.bare
 	case key.Matches(k, keys.preview) && m.previews():
 		m.toggle()
 	case key.Matches(k, keys.peek) && m.preview.on && m.previews():

@@ -119,7 +119,7 @@ func (m *Model) listWidth() int {
 }
 
 func (m *Model) listHeight() int {
-	height := max(m.height-around, 1)
+	height := m.room()
 	if m.preview.on && m.previews() && m.width < beside && height >= below {
 		height -= height * 2 / 5
 	}
