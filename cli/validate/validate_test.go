@@ -60,7 +60,7 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 		seen = append(seen, lastseen.Cluster{Cluster: v1.Cluster{Name: name, KubernetesVersion: version}, Rows: []lastseen.Row{{Service: "api"}}})
 	}
 	slices.SortFunc(seen, func(a, b lastseen.Cluster) int { return strings.Compare(a.Name, b.Name) })
-	if err := lastseen.New(config, "https://hub.example.com", "acme").Save(lastseen.Head{}, slices.Values(seen)); err != nil {
+	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(lastseen.Head{}, slices.Values(seen)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := validate()
