@@ -32,7 +32,7 @@ func TestTheProgramAloneSaysHowTheFleetIsAndWhatToDoNext(t *testing.T) {
 
 func TestTheProgramAloneSendsToWhatIsIll(t *testing.T) {
 	got := plural(t, t.Context(), troubled(), false)
-	if !strings.Contains(got.out, "commit 77aa001 is refused; 3f2c91a keeps running") || !strings.Contains(got.errOut, "plural validate") {
+	if !strings.Contains(got.out, "commit 77aa001 is refused; 3f2c91a keeps running") || !strings.Contains(got.errOut, "mend services/web.yaml:7, commit and push; or plural undo") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -231,10 +231,11 @@ edge-2   degraded  1/2       -           never
 SERVICE  CLUSTER  PHASE   OBJECTS  REASON
 web      edge-2   failed  1/3      image \x1b[31mnot found
 
-sources that cannot be fetched
-  podinfo (last fetched 10m ago): connection refused
+sources that cannot be fetched: what was fetched of them before is served
+  podinfo: failing; last fetched 10m ago, nothing is served
+    cause  connection refused
 `
-	const next = "next  plural validate, mend it, commit, push\n"
+	const next = "next  mend services/web.yaml:7, commit and push; or plural undo\n"
 	if diff := cmp.Diff(result{ui.ExitOK, want, next}, got, cmp.AllowUnexported(result{})); diff != "" {
 		t.Error(diff)
 	}

@@ -56,7 +56,7 @@ func TestVerbsAreFew(t *testing.T) {
 		},
 		"groups":  {"confirm"},
 		"hub":     {"serve", "hint", "install", "open"},
-		"kube":    {"run", "proxy"},
+		"kube":    {"run", "proxy", "shell"},
 		"local":   {"kubeconfig", "stop", "start"},
 		"package": {"search", "show", "add", "remove", "outdated", "graph", "new", "lint", "publish"},
 		"service": {"tree", "suspend", "resume", "ack", "history", "rollback", "restart", "render", "diff"},

@@ -29,7 +29,7 @@ func TestTheScreenTellsCauseAndFixBelowWhatIsNotAsItShouldBe(t *testing.T) {
 	want := `git
   ✓ version  git 2.39.5
   ✗ remote   it cannot be asked
-      cause: fatal:\x1b[31m no\nsuch host
+      cause: fatal:\x1b[31m no such host
       fix:   git ls-remote origin
 hub
   ! clock    it is 3s ahead

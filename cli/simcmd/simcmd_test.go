@@ -11,13 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/needs"
 )
 
-// TestMain is the whole program when it is started as the hub.
+// TestMain is the whole program when it is started as the hub, or to render.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(render.ChildMain(os.Stdin, os.Stdout))
+	}
 	if len(os.Args) > 1 && os.Args[1] == "hub" {
 		os.Exit(cli.Main(os.Args[1:], ui.System()))
 	}

@@ -54,7 +54,7 @@ func Brief(ctx context.Context, f *cmdutil.Factory) error {
 		s.first(&lines, status)
 		s.pulse(&lines, status)
 		s.refused(&lines, status)
-		if stands := s.stands(status); stands != "" {
+		if stands := s.stands(status, status.Clusters.Total()); stands != "" {
 			fmt.Fprintln(&lines, stands)
 		}
 		first := strings.TrimPrefix(next(status, status.Clusters.Total()), "next  ")

@@ -300,16 +300,16 @@ func (s screen) write(w io.Writer, status *v1.Status, clusters *v1.List[v1.Clust
 	s.sources(w, status.Sources)
 	s.rewound(w, status.Sources)
 	s.notices(w, status.Notices)
-	if stands := s.stands(status); stands != "" {
+	if stands := s.stands(status, clusters.Total); stands != "" {
 		fmt.Fprintf(w, "\n%s\n", stands)
 	}
 	return nil
 }
 
 // stands says that all is as it should be, as far as it is; empty while it is not.
-func (s screen) stands(status *v1.Status) string {
+func (s screen) stands(status *v1.Status, clusters int) string {
 	switch {
-	case status.Clusters.Total() == 0:
+	case clusters == 0:
 		return "there are no clusters"
 	case !status.Converged():
 		return ""

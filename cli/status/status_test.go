@@ -117,7 +117,7 @@ web      edge-2   degraded  1/3      image \x1b[31mnot found
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if said != "next  plural service get web\n" {
+	if said != "next  plural why web says what to mend; plural undo takes the newest change back\n" {
 		t.Errorf("beside it: %q", said)
 	}
 	<-f.queries
@@ -219,15 +219,17 @@ func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
 		all["status"] = status
 		return all
 	}}
-	out, _, err := ran(t, t.Context(), f)
+	out, said, err := ran(t, t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if said != "next  plural source get podinfo\n" {
+		t.Errorf("beside it: %q", said)
 	}
 	for _, want := range []string{
 		"  podinfo: failing for 5m, 58 times in a row, next attempt in 30s; last fetched 6m ago, aaaaaaa is served\n    cause  fetch https://x: no",
 		"  rewound main: ccccccc is served; it was ddd, which is not among the ancestors of ccc\n",
 		"the hub noticed\n  an agent\\x1b is refused, 60s ago\n    fix    register it\n",
-		"plural source get podinfo",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)

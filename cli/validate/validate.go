@@ -61,7 +61,7 @@ func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "validate",
 		GroupID: cmdutil.GroupStart,
-		Short:   "Check the installation repo and what it renders to, offline",
+		Short:   "Check the repo and what it renders to, offline",
 		Long: `Check the installation repo and what it renders to, offline.
 
 All mistakes are listed, each with its file and line. Every service is rendered

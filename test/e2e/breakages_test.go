@@ -63,8 +63,10 @@ func breakages() map[string]breakage {
 			says:  same([]string{`services/web\.yaml:9`, `not YAML`, `check the indentation|` + undo}, "validate", "diff", "status", "why", "console"),
 		},
 		"cycle": {
-			files: map[string]string{"services/web.yaml": depends("web", "podinfo"), "services/other.yaml": depends("other", "web"),
-				"apps/other/page.yaml": webPage, "services/podinfo.yaml": depends("podinfo", "other")},
+			files: map[string]string{
+				"services/web.yaml": depends("web", "podinfo"), "services/other.yaml": depends("other", "web"),
+				"apps/other/page.yaml": webPage, "services/podinfo.yaml": depends("podinfo", "other"),
+			},
 			says: same([]string{`services/\w+\.yaml:9`, `dependency cycle: `, `remove one of these dependencies`}, "validate", "diff", "status", "why", "console"),
 		},
 		"field": {
@@ -246,8 +248,14 @@ func (l *local) check(name, place, shown string, texts []string) {
 // steady is a text without ids of commits, ages and versions, which are others each time.
 func steady(text string) string {
 	for _, one := range [][2]string{
-		{`\b[0-9a-f]{40}\b`, "COMMIT"}, {`\b[0-9a-f]{7}\b`, "COMMIT"}, {`\b\d+[smh](\d+s)?( ago)?\b`, "AGO"}, {`\bnow\b`, "AGO"},
-		{`v1\.\d+\.\d+`, "VERSION"}, {` +\n`, "\n"}, {`  +`, "  "}, {`\n\n+`, "\n"},
+		{`\b[0-9a-f]{40}\b`, "COMMIT"},
+		{`\b[0-9a-f]{7}\b`, "COMMIT"},
+		{`\b\d+[smh](\d+s)?( ago)?\b`, "AGO"},
+		{`\bnow\b`, "AGO"},
+		{`v1\.\d+\.\d+`, "VERSION"},
+		{` +\n`, "\n"},
+		{`  +`, "  "},
+		{`\n\n+`, "\n"},
 	} {
 		text = regexp.MustCompile(one[0]).ReplaceAllString(text, one[1])
 	}

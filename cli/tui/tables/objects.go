@@ -62,7 +62,7 @@ func newObjects(w *pane.World, about pane.Subject, text string) (pane.Pane, erro
 	if err := o.shape(w, nil, text); err != nil {
 		return nil, err
 	}
-	o.ctx, o.cancel = context.WithCancel(w.Context) //nolint:gosec // Close calls it
+	o.ctx, o.cancel = context.WithCancel(w.Context)
 	return o, nil
 }
 
