@@ -127,7 +127,10 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	if o.strict && len(s.Warnings) > 0 {
-		return ui.Silent(ui.ExitFailed)
+		return &ui.Err{
+			Msg: fmt.Sprintf("there are warnings (%d), and --strict takes none", len(s.Warnings)), Fix: "mend what they name, or leave out --strict",
+			Doc: ui.DocMistakes,
+		}
 	}
 	return nil
 }

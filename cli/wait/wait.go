@@ -66,9 +66,7 @@ It ends with 0 when all of it is so, with 1 when something failed, with 8 when
 something waits for a person, or when --timeout is over (default 5m).`,
 		Example: cmdutil.Example(
 			"plural wait service/web --timeout 2m",
-			"plural wait service/web service/api --for synced -l env=prod",
-			"plural wait cluster/edge-1 --for deleted",
-			"plural wait -A --for commit=3f2c91a"),
+			"plural wait service/web service/api --for synced -l env=prod"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
