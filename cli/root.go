@@ -32,6 +32,7 @@ import (
 	"github.com/pluralsh/plural/cli/deploy"
 	"github.com/pluralsh/plural/cli/diff"
 	"github.com/pluralsh/plural/cli/doctor"
+	"github.com/pluralsh/plural/cli/explain"
 	"github.com/pluralsh/plural/cli/hub"
 	"github.com/pluralsh/plural/cli/initcmd"
 	"github.com/pluralsh/plural/cli/kube"
@@ -271,6 +272,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		why.NewCmdWhy(f),
 		wait.NewCmdWait(f),
 		doctor.NewCmdDoctor(f),
+		explain.NewCmdExplain(f),
 		tui.NewCmdTUI(f),
 		undo.NewCmdUndo(f),
 		up.NewCmdUp(f, nil),

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // Options say what Init makes.
@@ -156,6 +157,9 @@ func Init(ctx context.Context, opts Options) (*Result, error) {
 	}
 	result := &Result{Repo: r}
 	edits, err := result.write(files)
+	if err == nil {
+		edits, err = result.writeSchemas(edits)
+	}
 	if err != nil || opts.NoCommit {
 		return result, err
 	}
@@ -271,6 +275,30 @@ func addOrigin(g *git.Repository, url, branch string) error {
 		return fmt.Errorf("track remote branch: %w", err)
 	}
 	return nil
+}
+
+// writeSchemas puts the schemas of what people write on disk, where they are missing, and returns the edits with theirs.
+func (result *Result) writeSchemas(edits []edit) ([]edit, error) {
+	schemas, err := schema.Files()
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(result.Repo.root)
+	if err != nil {
+		return nil, fmt.Errorf("open installation repo: %w", err)
+	}
+	defer root.Close()
+	for name, content := range schemas {
+		e := provide(name, content)
+		done, err := e.write(root)
+		if err != nil {
+			return nil, err
+		}
+		if done != foreign {
+			edits = append(edits, e)
+		}
+	}
+	return edits, nil
 }
 
 // write puts the scaffold on disk, notes what that did, and returns the edits that may be committed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pluralsh/plural/templates"
 	"github.com/pluralsh/plural/workspace/merge"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // Scaffold is the folder in which a repo keeps the files of its scaffold as they were given to it. They are the base on which
@@ -78,8 +79,30 @@ func (r *Repo) mergeScaffold(files []templates.File, u *Upgraded) (map[string][]
 	if err := dropped(root, given, u, changes); err != nil {
 		return nil, err
 	}
+	if err := renewSchemas(root, u, changes); err != nil {
+		return nil, err
+	}
 	slices.Sort(u.Changed)
 	return changes, nil
+}
+
+// renewSchemas has the repo keep this program's schemas. They are nobody's to change, so nothing is merged.
+func renewSchemas(root *os.Root, u *Upgraded, changes map[string][]byte) error {
+	schemas, err := schema.Files()
+	if err != nil {
+		return err
+	}
+	for name, content := range schemas {
+		old, _, err := readFile(root, name)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(old, content) {
+			changes[name] = content
+			u.Changed = append(u.Changed, name)
+		}
+	}
+	return nil
 }
 
 // mergeFile merges one file of the scaffold.

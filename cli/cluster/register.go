@@ -129,7 +129,7 @@ func (o *registerOptions) run(ctx context.Context) error {
 }
 
 func (o *registerOptions) request(c *intent) (register.Request, error) {
-	request := register.Request{Cluster: o.name, Tags: o.tags}
+	request := register.Request{Cluster: o.name, Tags: o.tags, Repo: os.DirFS(c.repo.Root())}
 	var err error
 	if request.HubURL, err = o.factory.HubAddress(); err != nil {
 		return request, err

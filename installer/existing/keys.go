@@ -28,7 +28,7 @@ func (u *up) register(ctx context.Context) (string, error) {
 	if err != nil || registered {
 		return u.Cluster + " as it was", err
 	}
-	request := register.Request{Cluster: u.Cluster, HubURL: u.HubURL, HubCA: u.HubCA}
+	request := register.Request{Cluster: u.Cluster, HubURL: u.HubURL, HubCA: u.HubCA, Repo: os.DirFS(u.repo.Root())}
 	if u.editor != nil {
 		request.Repository = u.editor.Vault().Policy().Repository
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/schema"
 	"github.com/pluralsh/plural/workspace/solve"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -196,7 +197,8 @@ func (p *Proposal) describe(solution *solve.Solution, wanted []Wanted) ([]string
 		if err != nil {
 			return nil, err
 		}
-		p.files[document(pick.As)] = text
+		file := document(pick.As)
+		p.files[file] = append(schema.Line(p.shelf.World.Repo, file, schema.Installation), text...)
 	}
 	return asked, nil
 }

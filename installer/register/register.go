@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // Request says which cluster, and where its hub is.
@@ -40,6 +42,8 @@ type Request struct {
 	// Repository is the id of the installation repo, to which the agent then holds what it opens; empty when nothing is
 	// sealed there.
 	Repository string
+	// Repo is the installation repo, whose schema a new file names; nil: it names none.
+	Repo fs.FS
 }
 
 // Registration is a cluster's fresh keys, which nobody knows yet.
@@ -176,11 +180,15 @@ func Owns(cluster string, file []byte) error {
 }
 
 func newFile(r Request) ([]byte, error) {
-	return encode(&fleet.Cluster{
+	text, err := encode(&fleet.Cluster{
 		TypeMeta: fleet.TypeMeta{APIVersion: fleet.APIVersion, Kind: "Cluster"},
 		Metadata: fleet.Metadata{Name: r.Cluster},
 		Spec:     fleet.ClusterSpec{Tags: r.Tags},
 	})
+	if r.Repo == nil || err != nil {
+		return text, err
+	}
+	return append(schema.Line(r.Repo, Path(r.Cluster), schema.Cluster), text...), nil
 }
 
 // own is the document of a cluster's file.

@@ -29,14 +29,15 @@ type Request struct {
 
 // Rule allows requests, as a rule of a Kubernetes Role does. "*" stands for everything.
 type Rule struct {
+	// Verbs are get, list, watch, create, update, patch, delete, deletecollection; or those of HTTP for NonResourceURLs.
 	Verbs []string `json:"verbs" yaml:"verbs"`
-	// APIGroups: none means all.
+	// APIGroups are those of the resources, "" for that of pods. None means all.
 	APIGroups []string `json:"apiGroups,omitempty" yaml:"apiGroups,omitempty"`
 	// Resources are "pods", "pods/log", "pods/*" (pods and all that belongs to them), "*/scale", "*/*" (everything), or "*",
 	// which leaves out the subresources that have to be named: exec, attach, portforward, proxy, ephemeralcontainers, token,
 	// eviction.
 	Resources []string `json:"resources,omitempty" yaml:"resources,omitempty"`
-	// Namespaces: none means all, and what has no namespace.
+	// Namespaces are those of the resources. None means all, and what has no namespace.
 	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty"`
 	// NonResourceURLs are paths, "/metrics", or their beginnings, "/metrics/*".
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty" yaml:"nonResourceURLs,omitempty"`

@@ -15,10 +15,12 @@ const (
 
 // Requirement is one condition on a tag.
 type Requirement struct {
+	// Key is the tag's.
 	Key string `yaml:"key" json:"key"`
 	// Operator is In, NotIn, Exists or DoesNotExist.
-	Operator string   `yaml:"operator" json:"operator"`
-	Values   []string `yaml:"values,omitempty" json:"values,omitempty"`
+	Operator string `yaml:"operator" json:"operator" enum:"In,NotIn,Exists,DoesNotExist"`
+	// Values are what In and NotIn compare with; the others take none.
+	Values []string `yaml:"values,omitempty" json:"values,omitempty"`
 }
 
 // Conditions must all hold, those of them that are given.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // The kinds of documents that Set, Create and Delete change.
@@ -107,6 +108,9 @@ func Create(repo fs.FS, object any) (*Change, error) {
 	text, err := encode(object)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", d, err)
+	}
+	if c.After == nil {
+		c.After = schema.Line(repo, c.File, d.noun())
 	}
 	c.After = append(c.After, text...)
 	after, err := c.valid(repo)
@@ -319,6 +323,9 @@ func without(text []byte, d Document) []byte {
 			}
 		}
 		out = append(out, c.text...)
+	}
+	if named := schema.Named(text); !bytes.HasPrefix(out, named) { // it is about what stays too
+		out = append(named, out...)
 	}
 	return out
 }

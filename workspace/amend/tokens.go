@@ -11,6 +11,7 @@ import (
 	"github.com/pluralsh/plural/crypto/values"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // Tokens plans that a user has exactly these tokens. A user who is not there yet is added, in these groups.
@@ -127,6 +128,9 @@ func (c *Change) addUser(repo fs.FS, user string, groups []string, tokens []flee
 			return err
 		}
 		c.After = append(bytes.TrimRight(bytes.Clone(c.Before), "\n"), "\n---\n"...)
+	}
+	if c.After == nil {
+		c.After = schema.Line(repo, c.File, schema.Access)
 	}
 	out := "apiVersion: " + fleet.APIVersion + "\nkind: User\nmetadata: {name: " + strconv.Quote(user) + "}\nspec:\n"
 	if len(groups) > 0 {

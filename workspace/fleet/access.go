@@ -30,7 +30,9 @@ func (u *User) Place(field string) Position { return strict.Place(u.Fields, fiel
 
 // UserSpec is what is known of a person, or of a program that acts like one.
 type UserSpec struct {
-	Groups []string    `yaml:"groups,omitempty" json:"groups,omitempty"`
+	// Groups are those that the user belongs to, for role bindings and for sealed files.
+	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
+	// Tokens are the user's credentials: plural auth token create adds one.
 	Tokens []UserToken `yaml:"tokens,omitempty" json:"tokens,omitempty"`
 }
 
@@ -38,7 +40,7 @@ type UserSpec struct {
 type UserToken struct {
 	// Name is the user's own for it, such as that of a machine.
 	Name string `yaml:"name" json:"name"`
-	// Hash is HashToken of the token.
+	// Hash is "sha256:" and the hash of the token.
 	Hash string `yaml:"hash" json:"hash"`
 	// Expires is in RFC 3339. Empty: never.
 	Expires string `yaml:"expires,omitempty" json:"expires,omitempty"`
@@ -64,15 +66,16 @@ func (r *Role) Place(field string) Position { return strict.Place(r.Fields, fiel
 
 // RoleSpec allows things; what it does not name is not allowed by it.
 type RoleSpec struct {
-	// Fleet are FleetVerbs, each of which stands for those before it too, and ToolVerbs.
-	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty"`
+	// Fleet is what may be done by way of the hub: view, sync, edit and admin, each of which stands for those before it too,
+	// and for tools metrics and hint.
+	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty" enum:"view,sync,edit,admin,metrics,hint"`
 	// Kubernetes are what may be asked of clusters' API servers, where the clusters' own rules still count.
 	Kubernetes []KubernetesRule `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
 }
 
 // KubernetesRule allows requests to the API servers of some clusters.
 type KubernetesRule struct {
-	// Clusters is nil for all.
+	// Clusters are those that the rule is about. Left out: all.
 	Clusters        *Selector `yaml:"clusters,omitempty" json:"clusters,omitempty"`
 	kubeaccess.Rule `yaml:",inline"`
 }
@@ -98,8 +101,11 @@ func (b *RoleBinding) Place(field string) Position { return strict.Place(b.Field
 
 // RoleBindingSpec names a Role, and who has it.
 type RoleBindingSpec struct {
-	Role   string   `yaml:"role" json:"role"`
-	Users  []string `yaml:"users,omitempty" json:"users,omitempty"`
+	// Role is the name of a Role.
+	Role string `yaml:"role" json:"role"`
+	// Users are names of Users.
+	Users []string `yaml:"users,omitempty" json:"users,omitempty"`
+	// Groups are those of users, and of whoever signs in through an identity provider.
 	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
@@ -195,12 +201,6 @@ func (d *document) checkRole(r *Role) {
 	d.checkName("metadata.name", r.Metadata.Name)
 	if len(r.Spec.Fleet)+len(r.Spec.Kubernetes) == 0 {
 		d.Fault("spec", "add fleet: [view] or kubernetes: [...]", "role that allows nothing")
-	}
-	known := slices.Concat(FleetVerbs(), ToolVerbs())
-	for i, verb := range r.Spec.Fleet {
-		if !slices.Contains(known, verb) {
-			d.Fault(index("spec.fleet", i), strict.DidYouMean(verb, known, "verbs"), "unknown verb %s", strict.Quote(verb))
-		}
 	}
 	d.checkCount("spec.kubernetes", "rules", len(r.Spec.Kubernetes), maxRules)
 	for i := range r.Spec.Kubernetes {

@@ -214,10 +214,6 @@ func (d *document) checkRequirement(path string, r Requirement) {
 		if len(r.Values) > 0 {
 			d.Fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
 		}
-	case "": // missing, and reported as such
-	default:
-		operators := []string{tags.In, tags.NotIn, tags.Exists, tags.DoesNotExist}
-		d.Fault(path+".operator", strict.DidYouMean(r.Operator, operators, "operators"), "unknown operator %s", strict.Quote(r.Operator))
 	}
 }
 

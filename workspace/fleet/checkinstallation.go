@@ -129,8 +129,6 @@ func (d *document) checkVersions(field string, list []string) {
 
 func (d *document) checkUpgrade(u *Upgrade) {
 	const at = "spec.upgrade"
-	d.checkWord(at+".policy", u.Policy, UpgradeManual, UpgradePatch, UpgradeMinor)
-	d.checkWord(at+".propose", u.Propose, ProposeCommit, ProposePullRequest)
 	d.checkCount(at+".windows", "windows", len(u.Windows), maxWindows)
 	for n := range u.Windows {
 		d.checkWindow(index(at+".windows", n), &u.Windows[n])
@@ -142,11 +140,6 @@ func (d *document) checkUpgrade(u *Upgrade) {
 }
 
 func (d *document) checkWindow(at string, w *Window) {
-	for n, day := range w.Days {
-		if !slices.Contains(dayNames(), day) {
-			d.Fault(index(at+".days", n), strict.DidYouMean(day, dayNames(), "days"), "unknown day %s", strict.Quote(day))
-		}
-	}
 	from, fromOK := clock(w.From)
 	to, toOK := clock(w.To)
 	switch {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -54,18 +53,6 @@ const kindFix = `write KIND, or KIND.GROUP such as "Certificate.cert-manager.io"
 func (d *document) checkKind(path, kind string) {
 	if kind != "" && !kindGroup().MatchString(kind) {
 		d.Fault(path, kindFix, "bad kind %s", strict.Quote(kind))
-	}
-}
-
-// checkWord wants one of a few words, or none.
-func (d *document) checkWord(path, value string, words ...string) {
-	for _, word := range words {
-		if value == word {
-			return
-		}
-	}
-	if value != "" {
-		d.Fault(path, strict.DidYouMean(value, words, "words"), "unknown word %s in %s", strict.Quote(value), path)
 	}
 }
 
@@ -138,7 +125,6 @@ func (d *document) checkDependsOn(list []Dependency) {
 	d.checkCount("spec.dependsOn", "dependencies", len(list), maxDependencies)
 	for i, dep := range list {
 		at := index("spec.dependsOn", i)
-		d.checkWord(at+".condition", dep.Condition, "healthy", "applied")
 		if dep.Version != "" && !isRange(dep.Version) {
 			d.Fault(at+".version", `write a range of versions such as ">=1.14 <2"`, "bad version range %s", strict.Quote(dep.Version))
 		}
@@ -147,8 +133,6 @@ func (d *document) checkDependsOn(list []Dependency) {
 
 func (d *document) checkSync(path string, s Sync) {
 	d.checkBudget(path+".deletionBudget", s.DeletionBudget)
-	d.checkWord(path+".onDelete", s.OnDelete, "delete", "orphan")
-	d.checkWord(path+".conflicts", s.Conflicts, "own", "yield", "fail")
 	d.checkCount(path+".fields", "policies of fields", len(s.Fields), maxFieldRules)
 	for i, f := range s.Fields {
 		d.checkField(index(path+".fields", i), f)
@@ -164,7 +148,6 @@ func (d *document) checkField(at string, f FieldRule) {
 	d.checkKind(at+".kind", f.Kind)
 	d.checkName(at+".namespace", f.Namespace)
 	d.checkText(at+".name", f.Name, maxText)
-	d.checkWord(at+".policy", f.Policy, "own", "yield", "fail", "ignore")
 	switch {
 	case f.Pointer == "": // missing, and reported as such
 	case len(f.Pointer) > maxText || !pointer.MatchString(f.Pointer):
@@ -282,9 +265,6 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {
 		d.Fault(at+".path", "begin it with a slash", "bad path %s", strict.Quote(t.Path))
 	}
-	d.checkWord(at+".method", t.Method, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions)
-	d.checkWord(at+".scheme", t.Scheme, "http", "https")
-	d.checkWord(at+".by", t.By, "proxy", "cluster")
 	if len(t.Headers) > maxHeaders {
 		d.Fault(at+".headers", "take some out", "more than %d headers", maxHeaders)
 	}

@@ -13,6 +13,7 @@ import (
 
 // CatalogRef is a catalog that packages are found in: a folder of a git Source, or a Source of OCI.
 type CatalogRef struct {
+	// Name is how installations call the catalog.
 	Name string `yaml:"name" json:"name"`
 	// Source is the name of a Source of git or OCI.
 	Source string `yaml:"source" json:"source"`
@@ -65,7 +66,7 @@ type InstallationSpec struct {
 // Upgrade is a policy of moving to newer versions.
 type Upgrade struct {
 	// Policy is manual, patch or minor: the largest step that is taken unasked. Empty means manual.
-	Policy string `yaml:"policy,omitempty" json:"policy,omitempty"`
+	Policy string `yaml:"policy,omitempty" json:"policy,omitempty" enum:"manual,patch,minor" default:"manual"`
 	// Windows are the times at which an upgrade may begin. None: any time.
 	Windows []Window `yaml:"windows,omitempty" json:"windows,omitempty"`
 	// After are installations that are upgraded before this one, and healthy: canaries.
@@ -73,11 +74,11 @@ type Upgrade struct {
 	// Soak is how long those must have been healthy at it: "1h". Empty means not at all.
 	Soak string `yaml:"soak,omitempty" json:"soak,omitempty"`
 	// Deadline is how long an upgrade may take to become healthy before it is taken back: "30m". Empty means fifteen minutes.
-	Deadline string `yaml:"deadline,omitempty" json:"deadline,omitempty"`
+	Deadline string `yaml:"deadline,omitempty" json:"deadline,omitempty" default:"15m"`
 	// Skip are versions that are never proposed.
 	Skip []string `yaml:"skip,omitempty" json:"skip,omitempty" scalar:"number"`
 	// Propose is commit or pullRequest. Empty means commit.
-	Propose string `yaml:"propose,omitempty" json:"propose,omitempty"`
+	Propose string `yaml:"propose,omitempty" json:"propose,omitempty" enum:"commit,pullRequest" default:"commit"`
 }
 
 // Policies of Upgrade.
@@ -96,12 +97,13 @@ const (
 // Window is a time of the week.
 type Window struct {
 	// Days are names such as Mon. Empty means every day.
-	Days []string `yaml:"days,omitempty" json:"days,omitempty"`
-	// From and To are times of the day: "22:00". A window whose To is not after its From ends on the next day.
+	Days []string `yaml:"days,omitempty" json:"days,omitempty" enum:"Sun,Mon,Tue,Wed,Thu,Fri,Sat"`
+	// From is the time of the day at which it opens: "22:00".
 	From string `yaml:"from" json:"from"`
-	To   string `yaml:"to" json:"to"`
+	// To is when it closes. A window whose To is not after its From ends on the next day.
+	To string `yaml:"to" json:"to"`
 	// Zone is a name of the IANA time zone database, such as Europe/Berlin. Empty means UTC.
-	Zone string `yaml:"zone,omitempty" json:"zone,omitempty"`
+	Zone string `yaml:"zone,omitempty" json:"zone,omitempty" default:"UTC"`
 }
 
 // Contains says whether a moment lies in the window.
@@ -129,14 +131,6 @@ func (w *Window) on(day time.Weekday) bool {
 
 // dayName is how a window calls a day: its first three letters.
 func dayName(day time.Weekday) string { return day.String()[:3] }
-
-func dayNames() []string {
-	var all []string
-	for day := time.Sunday; day <= time.Saturday; day++ {
-		all = append(all, dayName(day))
-	}
-	return all
-}
 
 // clock reads a time of the day; 24:00 is the end of one.
 func clock(text string) (time.Duration, bool) {

@@ -9,9 +9,9 @@ import (
 	"github.com/pluralsh/plural/workspace/strict"
 )
 
-// Join lets one agent register itself as a cluster, once. Whoever takes it up takes it out of the file.
+// Join lets one agent register itself as a cluster, once. It is taken out of the file when it is used.
 type Join struct {
-	// Hash is HashToken of the join token.
+	// Hash is "sha256:" and the hash of the join token.
 	Hash string `yaml:"hash" json:"hash"`
 	// Expires is when the token stops being good, in RFC 3339.
 	Expires string `yaml:"expires" json:"expires"`

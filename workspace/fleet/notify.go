@@ -23,22 +23,26 @@ func (s *Sink) Place(field string) Position { return strict.Place(s.Fields, fiel
 
 // SinkSpec holds exactly one kind of sink.
 type SinkSpec struct {
+	// Webhook is a URL that is sent JSON.
 	Webhook *WebhookSink `yaml:"webhook,omitempty" json:"webhook,omitempty"`
-	Slack   *SlackSink   `yaml:"slack,omitempty" json:"slack,omitempty"`
-	File    *FileSink    `yaml:"file,omitempty" json:"file,omitempty"`
+	// Slack is an incoming webhook of Slack.
+	Slack *SlackSink `yaml:"slack,omitempty" json:"slack,omitempty"`
+	// File is a file of the hub's.
+	File *FileSink `yaml:"file,omitempty" json:"file,omitempty"`
 }
 
 // WebhookSink is a URL that is sent JSON.
 type WebhookSink struct {
+	// URL is https; http is for a server on the hub's own machine alone.
 	URL string `yaml:"url" json:"url"`
-	// Secret is a file of the installation repo, sealed for the group HubGroup: the key that every message is signed with.
+	// Secret is a file of the installation repo, sealed for the group hub: the key that every message is signed with.
 	// Empty: messages are not signed.
 	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
 }
 
 // SlackSink is an incoming webhook of Slack.
 type SlackSink struct {
-	// Secret is a file of the installation repo, sealed for the group HubGroup: the webhook's URL.
+	// Secret is a file of the installation repo, sealed for the group hub: the webhook's URL.
 	Secret string `yaml:"secret" json:"secret"`
 }
 
@@ -62,17 +66,18 @@ func (r *Route) Place(field string) Position { return strict.Place(r.Fields, fie
 
 // RouteSpec names a sink. All conditions given must hold.
 type RouteSpec struct {
+	// Sink is the name of a Sink.
 	Sink string `yaml:"sink" json:"sink"`
 	// Reasons are those of events, such as Failed. Empty: any.
 	Reasons []string `yaml:"reasons,omitempty" json:"reasons,omitempty"`
-	// Services picks by name and by labels of the Service. Nil: all, and what is of no service.
+	// Services picks by name and by labels of the Service. Left out: all, and what is of no service.
 	Services *Selector `yaml:"services,omitempty" json:"services,omitempty"`
-	// Clusters is nil for all.
+	// Clusters are those that the events are about. Left out: all.
 	Clusters *Selector `yaml:"clusters,omitempty" json:"clusters,omitempty"`
 	// MinSeverity is warning or normal. Empty means warning.
-	MinSeverity string `yaml:"minSeverity,omitempty" json:"minSeverity,omitempty"`
+	MinSeverity string `yaml:"minSeverity,omitempty" json:"minSeverity,omitempty" enum:"normal,warning" default:"warning"`
 	// Every is how often one and the same may be said again: "5m". Empty means five minutes.
-	Every string `yaml:"every,omitempty" json:"every,omitempty"`
+	Every string `yaml:"every,omitempty" json:"every,omitempty" default:"5m"`
 }
 
 // Severities of events.
@@ -152,7 +157,6 @@ func (d *document) checkRoute(r *Route) {
 	if r.Spec.Clusters != nil {
 		d.checkSelector("spec.clusters", r.Spec.Clusters, "clusters")
 	}
-	d.checkWord("spec.minSeverity", r.Spec.MinSeverity, SeverityNormal, SeverityWarning)
 	if r.Spec.Every == "" {
 		return
 	}

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Types are the types of questions.
@@ -26,8 +24,7 @@ func (c *checker) questions() {
 		c.variable(field+".name", q.Name)
 		c.once(seen, field+".name", "question", q.Name)
 		if q.Type != "" && !slices.Contains(Types(), q.Type) {
-			c.Fault(field+".type", strict.DidYouMean(q.Type, Types(), "types"), "unknown type %s", strict.Quote(q.Type))
-			continue
+			continue // reported by the decoder
 		}
 		c.line(field+".prompt", q.Prompt)
 		c.rules(field, q)

@@ -113,10 +113,6 @@ func (c *checker) serviceName(field, name string) {
 }
 
 func (c *checker) terraform(field string, t *Terraform) {
-	products := []string{ProductAny, ProductTerraform, ProductTofu}
-	if t.Product != "" && !slices.Contains(products, t.Product) {
-		c.Fault(field+".product", strict.DidYouMean(t.Product, products, "products"), "unknown product %s", strict.Quote(t.Product))
-	}
 	c.rangeOf(field+".version", t.Version)
 	for _, name := range slices.Sorted(maps.Keys(t.Inputs)) {
 		if !isHCLName(name) {

@@ -7,7 +7,7 @@ import (
 )
 
 // The structs below are the format: a field without omitempty must be written, and not empty; any other field is
-// unknown. The strict decoder reads both from the yaml tags, and Schema reads the doc comments besides. Every text below a
+// unknown. The strict decoder reads both from the yaml tags, and the schema has the doc comments besides. Every text below a
 // step, and every default, may hold expressions (workspace/expr).
 
 // File is the document at the root of every package.
@@ -130,7 +130,7 @@ type Question struct {
 	// letters, digits and _.
 	Name string `yaml:"name" json:"name"`
 	// Type is string, int, number, bool, enum, list (of texts), map (of texts) or secret.
-	Type string `yaml:"type" json:"type"`
+	Type string `yaml:"type" json:"type" enum:"string,int,number,bool,enum,list,map,secret"`
 	// Prompt is what a person is asked. Empty means the name.
 	Prompt string `yaml:"prompt,omitempty" json:"prompt,omitempty"`
 	// Help explains the question.
@@ -156,7 +156,7 @@ type Question struct {
 // Generate says how a secret is made up.
 type Generate struct {
 	// Length is how many characters it has, of letters and digits. 0 means 32.
-	Length int `yaml:"length,omitempty" json:"length,omitempty"`
+	Length int `yaml:"length,omitempty" json:"length,omitempty" default:"32"`
 }
 
 // Step is one thing that is done. Exactly one of Terraform, Helm, Manifests, Service and Wait is there.
@@ -220,7 +220,7 @@ type Terraform struct {
 	// Path is the module's folder in the package.
 	Path string `yaml:"path" json:"path"`
 	// Product is terraform, tofu or any. Empty means any.
-	Product string `yaml:"product,omitempty" json:"product,omitempty"`
+	Product string `yaml:"product,omitempty" json:"product,omitempty" enum:"any,terraform,tofu" default:"any"`
 	// Version is the range of the product's versions that will do. Empty means any.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Inputs are the module's variables.
@@ -289,7 +289,7 @@ type Service struct {
 // Wait waits until all that it names is so.
 type Wait struct {
 	// Timeout is how long: "5m". Empty means five minutes.
-	Timeout string `yaml:"timeout,omitempty" json:"timeout,omitempty"`
+	Timeout string `yaml:"timeout,omitempty" json:"timeout,omitempty" default:"5m"`
 	// HTTP is an address that answers.
 	HTTP *WaitHTTP `yaml:"http,omitempty" json:"http,omitempty"`
 	// Object is an object of the cluster that is as a condition says.
@@ -308,8 +308,10 @@ type WaitHTTP struct {
 
 // WaitObject is an object of the cluster.
 type WaitObject struct {
+	// APIVersion is the object's: GROUP/VERSION, or v1.
 	APIVersion string `yaml:"apiVersion" json:"apiVersion"`
-	Kind       string `yaml:"kind" json:"kind"`
+	// Kind is the object's.
+	Kind string `yaml:"kind" json:"kind"`
 	// Namespace is the object's; empty for one outside of namespaces.
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// Name is the object's.

@@ -6,11 +6,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pluralsh/plural/docs"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
-
-// SchemaURL is where editors find the JSON Schema of package.yaml.
-const SchemaURL = "https://raw.githubusercontent.com/pluralsh/plural/main/docs/schema/package.json"
 
 // Scaffold is a package to begin with, by path: a question, and a step that takes its answer to a chart. The name is one
 // that a package can have.
@@ -30,7 +28,7 @@ func Scaffold(name string) (map[string][]byte, error) {
 			}},
 		},
 	}
-	document, err := encode("# yaml-language-server: $schema="+SchemaURL+"\n", p)
+	document, err := encode("# yaml-language-server: $schema="+docs.SchemaURL+"package.json\n", p)
 	if err != nil {
 		return nil, err
 	}

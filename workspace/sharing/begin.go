@@ -13,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/schema"
 )
 
 // Beginning is what a repository's sealing starts with: one group for one person and every cluster.
@@ -42,9 +43,11 @@ func Begin(ctx context.Context, repo *workspace.Repo, keys workspace.Keys, confi
 	if err != nil {
 		return nil, err
 	}
-	if changes[policy.File], err = policy.New(nil, nil); err != nil {
+	seal, err := policy.New(nil, nil)
+	if err != nil {
 		return nil, err
 	}
+	changes[policy.File] = append(schema.Line(root, policy.File, schema.Seal), seal...)
 	files := overlay.New(root, changes)
 	p, err := policy.Load(files)
 	if err != nil {

@@ -3,15 +3,17 @@
 // It refuses to know what the structs mean. The YAML is a subset on purpose, so that nothing in it can mean two things; what is
 // not read is a mistake, and each mistake has its place, its cause and what to write instead. Read checks bounds and gives
 // documents; Decode fills a struct by its yaml tags: a field without omitempty must be written, and not empty; any other field
-// is unknown. A scalar:"number" tag lets a string be written as a bare number. Duplicate keys, merge keys (<<), custom tags and,
-// in values of free shape, the words that YAML 1.1 takes for booleans (yes, off, ...) are mistakes. Anchors and aliases work
-// within MaxAliases; an alias inside the value that it stands for is refused.
+// is unknown. A scalar:"number" tag lets a string be written as a bare number, an enum:"a,b" tag wants one of these words of a
+// text, or of each in a list. Duplicate keys, merge keys (<<), custom tags and, in values of free shape, the words that YAML 1.1
+// takes for booleans (yes, off, ...) are mistakes. Anchors and aliases work within MaxAliases; an alias inside the value that it
+// stands for is refused.
 package strict
 
 import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,7 +33,7 @@ type Document struct {
 
 // Decode fills *into, a struct, from the whole document. What it cannot read stays zero and is a fault.
 func (d *Document) Decode(into any) {
-	d.value(d.Root, reflect.ValueOf(into).Elem(), "", "")
+	d.value(d.Root, reflect.ValueOf(into).Elem(), "", tags{})
 }
 
 // Position is where the document begins.
@@ -58,8 +60,8 @@ func Place(fields map[string]Position, path string, otherwise Position) Position
 	return otherwise
 }
 
-// value decodes n into v by v's type. scalar is the field's tag of that name.
-func (d *Document) value(n *yaml.Node, v reflect.Value, path, scalar string) {
+// value decodes n into v by v's type, and by the tags of its field.
+func (d *Document) value(n *yaml.Node, v reflect.Value, path string, by tags) {
 	n = target(n)
 	d.record(path, n)
 	if isNull(n) {
@@ -68,15 +70,15 @@ func (d *Document) value(n *yaml.Node, v reflect.Value, path, scalar string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(n, v.Elem(), path, scalar)
+		d.value(n, v.Elem(), path, by)
 	case reflect.Struct:
 		d.structure(n, v, path)
 	case reflect.Slice:
-		d.list(n, v, path, scalar)
+		d.list(n, v, path, by)
 	case reflect.Map:
 		d.dictionary(n, v, path)
 	case reflect.String:
-		d.text(n, v, path, scalar)
+		d.text(n, v, path, by)
 	case reflect.Bool:
 		d.truth(n, v, path)
 	case reflect.Int:
@@ -99,11 +101,27 @@ func (d *Document) record(path string, n *yaml.Node) {
 	}
 }
 
+// tags say which values of its type a field takes.
+type tags struct {
+	// number has text be written as a bare number too.
+	number bool
+	// words are the only ones that a text may be; none: any.
+	words []string
+}
+
+func tagsOf(tag reflect.StructTag) tags {
+	by := tags{number: tag.Get("scalar") == "number"}
+	if words := tag.Get("enum"); words != "" {
+		by.words = strings.Split(words, ",")
+	}
+	return by
+}
+
 // field is one field of a kind.
 type field struct {
 	name     string
 	required bool
-	scalar   string
+	by       tags
 	value    reflect.Value
 }
 
@@ -118,7 +136,7 @@ func fieldsOf(v reflect.Value) []field {
 		case options == "inline":
 			all = append(all, fieldsOf(v.Field(i))...)
 		default:
-			all = append(all, field{name, options != "omitempty", sf.Tag.Get("scalar"), v.Field(i)})
+			all = append(all, field{name, options != "omitempty", tagsOf(sf.Tag), v.Field(i)})
 		}
 	}
 	return all
@@ -133,7 +151,7 @@ func (d *Document) structure(n *yaml.Node, v reflect.Value, path string) {
 	d.pairs(n, path, func(key, val *yaml.Node) {
 		for _, f := range fields {
 			if f.name == key.Value {
-				d.value(val, f.value, join(path, f.name), f.scalar)
+				d.value(val, f.value, join(path, f.name), f.by)
 				return
 			}
 		}
@@ -183,7 +201,7 @@ func (d *Document) pairs(n *yaml.Node, path string, each func(key, val *yaml.Nod
 	}
 }
 
-func (d *Document) list(n *yaml.Node, v reflect.Value, path, scalar string) {
+func (d *Document) list(n *yaml.Node, v reflect.Value, path string, by tags) {
 	if n.Kind != yaml.SequenceNode {
 		d.WrongType(n, path, "a list", `begin each entry with "- "`)
 		return
@@ -194,7 +212,7 @@ func (d *Document) list(n *yaml.Node, v reflect.Value, path, scalar string) {
 		if isNull(target(item)) {
 			d.Faults.Add(d.At(target(item)), "remove it or fill it in", "empty entry%s", in(path))
 		}
-		d.value(item, v.Index(i), at, scalar)
+		d.value(item, v.Index(i), at, by)
 	}
 }
 
@@ -218,7 +236,7 @@ func (d *Document) structures(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Content)/2))
 	d.pairs(n, path, func(key, val *yaml.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
-		d.value(val, item, join(path, key.Value), "")
+		d.value(val, item, join(path, key.Value), tags{})
 		v.SetMapIndex(reflect.ValueOf(key.Value), item)
 	})
 }
@@ -230,18 +248,21 @@ func (d *Document) texts(n *yaml.Node, path string) map[string]string {
 		if isNull(target(val)) {
 			d.WrongType(target(val), at, "text", `for empty text write ""`)
 		}
-		d.value(val, reflect.ValueOf(&item).Elem(), at, "")
+		d.value(val, reflect.ValueOf(&item).Elem(), at, tags{})
 		m[key.Value] = item
 	})
 	return m
 }
 
-func (d *Document) text(n *yaml.Node, v reflect.Value, path, scalar string) {
+func (d *Document) text(n *yaml.Node, v reflect.Value, path string, by tags) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
 		d.WrongType(n, path, "text", "write one value")
-	case n.ShortTag() == "!!str", n.ShortTag() == "!!int" && scalar == "number":
+	case n.ShortTag() == "!!str", n.ShortTag() == "!!int" && by.number:
 		v.SetString(n.Value)
+		if by.words != nil && n.Value != "" && !slices.Contains(by.words, n.Value) {
+			d.Faults.Add(d.At(n), DidYouMean(n.Value, by.words, "words"), "unknown word %s%s", Quote(n.Value), in(path))
+		}
 	default:
 		d.WrongType(n, path, "text", "put it in quotes: "+Quote(n.Value))
 	}

@@ -28,9 +28,6 @@ const File = "views.yaml"
 // Kind is what that document says of itself.
 const Kind = "Views"
 
-// SchemaURL is where editors find the schema of views.yaml.
-const SchemaURL = "https://raw.githubusercontent.com/pluralsh/plural/main/docs/schema/views.json"
-
 // Bounds of the file and of what is in it.
 const (
 	maxFile = 64 << 10
@@ -58,7 +55,7 @@ type View struct {
 	// Name says what is seen there, on one line.
 	Name string `yaml:"name" json:"name"`
 	// List is what is listed.
-	List string `yaml:"list" json:"list"`
+	List string `yaml:"list" json:"list" enum:"fleet,clusters,services,sources,packages,events"`
 	// Filter picks rows, as after / in the console, and as --filter does.
 	Filter string `yaml:"filter,omitempty" json:"filter,omitempty"`
 }
@@ -139,9 +136,6 @@ func check(d *strict.Document, v *Views) {
 		}
 		if len(view.Name) > maxName {
 			d.Fault(at+".name", "say it in fewer words", "name is longer than %d bytes", maxName)
-		}
-		if view.List != "" && !slices.Contains(Lists(), view.List) {
-			d.Fault(at+".list", strict.DidYouMean(view.List, Lists(), "lists"), "there is no list %s", strict.Quote(view.List))
 		}
 		checkFilter(d, at+".filter", view.Filter)
 	}
