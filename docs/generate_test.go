@@ -18,6 +18,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/tui/own"
+	"github.com/pluralsh/plural/cli/tui/skins"
 	"github.com/pluralsh/plural/docs"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
@@ -55,6 +56,7 @@ func kinds() map[string][]kind {
 		"views":    {{views.Kind, views.File, "", reflect.TypeFor[views.Views]()}},
 		"seal":     {{"Seal", ".plural/seal.yaml", "crypto.md", reflect.TypeFor[seal]()}},
 		"commands": {{own.Kind, own.File + " of your configuration", "", reflect.TypeFor[commands]()}},
+		"skin":     {{skins.Kind, "skins/*.yaml of your configuration", "", reflect.TypeFor[skin]()}},
 	}
 }
 
@@ -156,6 +158,20 @@ type commands struct {
 type commandsSpec struct {
 	// Commands are the commands, each with its key.
 	Commands []own.Command `yaml:"commands"`
+}
+
+// skin is skins/NAME.yaml, which says what a person's console looks like.
+type skin struct {
+	fleet.TypeMeta `yaml:",inline"`
+	Spec           skinSpec `yaml:"spec"`
+}
+
+// skinSpec is everything that the file says.
+type skinSpec struct {
+	// Base is the skin that is built in of which this one is another.
+	Base string `yaml:"base,omitempty"`
+	// Styles are what roles look like.
+	Styles map[string]string `yaml:"styles,omitempty"`
 }
 
 type writer struct {

@@ -74,6 +74,9 @@ func TestInitKeepsWhatIsChangedStagedAndUntracked(t *testing.T) {
 	want := []string{
 		".gitattributes", ".gitignore",
 		".plural/scaffold/clusters/README.md", ".plural/scaffold/plural.yaml", ".plural/scaffold/services/README.md", ".plural/scaffold/sources/README.md",
+		".plural/schema/access.json", ".plural/schema/cluster.json", ".plural/schema/installation.json", ".plural/schema/notify.json",
+		".plural/schema/package.json", ".plural/schema/seal.json", ".plural/schema/service.json", ".plural/schema/source.json",
+		".plural/schema/views.json", ".plural/schema/workspace.json",
 		"clusters/README.md", "plural.yaml", "services/README.md", "sources/README.md",
 	}
 	if diff := cmp.Diff(want, committed); diff != "" {
