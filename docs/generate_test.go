@@ -109,7 +109,7 @@ func settingsSchema(t *testing.T) []byte {
 	})
 }
 
-// seal is .plural/seal.yaml, which crypto/policy reads by hand.
+// seal is .plural/seal.yaml, which says who can open what.
 type seal struct {
 	fleet.TypeMeta `yaml:",inline"`
 	// Metadata may be left out.

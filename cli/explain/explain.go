@@ -70,17 +70,17 @@ reads; editors have the same from .plural/schema in the installation repo.`,
 
 // field is one place in a kind, as programs read it.
 type field struct {
-	Path        string   `json:"path"`
-	Kind        string   `json:"kind,omitempty"`
-	Files       string   `json:"files,omitempty"`
-	Type        string   `json:"type"`
-	Required    bool     `json:"required,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Enum        []string `json:"enum,omitempty"`
-	Default     any      `json:"default,omitempty"`
-	Fields      []field  `json:"fields,omitempty"`
-	Example     string   `json:"example,omitempty"`
-	Page        string   `json:"page,omitempty"`
+	Path        string  `json:"path"`
+	Kind        string  `json:"kind,omitempty"`
+	Files       string  `json:"files,omitempty"`
+	Type        string  `json:"type"`
+	Required    bool    `json:"required,omitempty"`
+	Description string  `json:"description,omitempty"`
+	Enum        []any   `json:"enum,omitempty"`
+	Default     any     `json:"default,omitempty"`
+	Fields      []field `json:"fields,omitempty"`
+	Example     string  `json:"example,omitempty"`
+	Page        string  `json:"page,omitempty"`
 }
 
 func list(printer *ui.Printer) error {
@@ -163,8 +163,8 @@ func (k kind) describe(path string, s *schema, required bool) field {
 	if s.Items != nil {
 		e.Enum = s.Items.Enum
 	}
-	if s.Const != "" {
-		e.Enum = []string{s.Const}
+	if s.Const != nil {
+		e.Enum = []any{s.Const}
 	}
 	return e
 }
@@ -244,7 +244,11 @@ func (e *field) mark() string {
 // limits says which words there are, and what counts without the field.
 func (e *field) limits(b *strings.Builder, indent string) {
 	if len(e.Enum) > 0 {
-		paragraph(b, indent, "one of: "+strings.Join(e.Enum, ", "))
+		words := make([]string, len(e.Enum))
+		for i, word := range e.Enum {
+			words[i] = fmt.Sprint(word)
+		}
+		paragraph(b, indent, "one of: "+strings.Join(words, ", "))
 	}
 	if e.Default != nil {
 		fmt.Fprintf(b, "%sdefault: %v\n", indent, e.Default)

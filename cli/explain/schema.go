@@ -18,8 +18,8 @@ type schema struct {
 	Title       string             `json:"title"`
 	Description string             `json:"description"`
 	Type        words              `json:"type"`
-	Enum        []string           `json:"enum"`
-	Const       string             `json:"const"`
+	Enum        []any              `json:"enum"`
+	Const       any                `json:"const"`
 	Default     any                `json:"default"`
 	Properties  map[string]*schema `json:"properties"`
 	Required    []string           `json:"required"`

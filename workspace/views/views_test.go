@@ -4,7 +4,6 @@ import (
 	"flag"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -75,9 +74,6 @@ func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-// published is where editors find the schema.
-const published = "../../docs/schema/views.json"
-
 func FuzzViews(f *testing.F) {
 	f.Add([]byte(head + "spec:\n  views:\n  - {key: 1, name: a, list: fleet, filter: 'x:y'}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -88,16 +84,6 @@ func FuzzViews(f *testing.F) {
 			}
 		}
 	})
-}
-
-func write(t *testing.T, name string, text []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestViewsThatAreADeviceAreNotOpened(t *testing.T) {
