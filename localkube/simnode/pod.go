@@ -17,8 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -33,6 +36,7 @@ type kubelet struct {
 	pods   corelisters.PodLister
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	given  *podAddresses
+	events record.EventRecorder
 }
 
 // runPods looks after the pods of all nodes until ctx ends.
@@ -42,12 +46,17 @@ func (s *Simulator) runPods(ctx context.Context) error {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
+	// Events that repeat are counted in one, as a kubelet has it.
+	told := record.NewBroadcaster(record.WithContext(ctx))
+	defer told.Shutdown()
+	told.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: s.Client.CoreV1().Events("")})
 	k := &kubelet{
 		client: s.Client,
 		nodes:  make(map[string]netip.Addr, s.Nodes),
 		pods:   factory.Core().V1().Pods().Lister(),
 		queue:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 		given:  &podAddresses{},
+		events: told.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet"}),
 	}
 	for i := range s.Nodes {
 		k.nodes[nodeName(i)] = nodeAddress(i)
@@ -144,11 +153,17 @@ func (k *kubelet) settle(ctx context.Context, key types.NamespacedName) (time.Du
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
 		return 0, nil
 	}
-	status, again := desiredStatus(pod, addresses{host: host, pod: k.addressOf(pod, host)}, metav1.Now())
-	if settled(pod.Status, status) {
-		return again, nil
+	wanted := desiredStatus(pod, addresses{host: host, pod: k.addressOf(pod, host)}, metav1.Now())
+	if settled(pod.Status, wanted.status) {
+		return wanted.again, nil
 	}
-	return again, k.patchStatus(ctx, pod, status)
+	if err := k.patchStatus(ctx, pod, wanted.status); err != nil {
+		return 0, err
+	}
+	for _, e := range wanted.events {
+		k.events.Event(pod, e.kind, e.reason, e.message)
+	}
+	return wanted.again, nil
 }
 
 // addressOf keeps the address a pod has.

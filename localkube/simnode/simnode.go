@@ -2,12 +2,13 @@
 //
 // It refuses to know about images, volumes, networks or processes: a pod bound to
 // one of its nodes becomes Running and Ready at once, a pod of a Job succeeds a
-// second later, and a pod to be deleted is deleted. Whatever it touches says that it
+// second later, and a pod to be deleted is deleted. The tag of an image may ask for
+// a failure, which its containers then simulate. Whatever it touches says that it
 // is simulated: a label and an annotation on nodes, a condition and a message on pods.
 //
 // Data passes through like this: an informer tells which pods of these nodes
 // changed; desiredStatus computes from the pod alone what its status should be, so that pods
-// from before a restart need no memory of them; a difference is patched in.
+// from before a restart need no memory of them; a difference is patched in, and told as events.
 package simnode
 
 import (

@@ -1,10 +1,14 @@
 package simnode
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,34 +18,41 @@ const jobDuration = 1500 * time.Millisecond
 // addresses of a pod; both are made up.
 type addresses struct{ host, pod netip.Addr }
 
-// desiredStatus is the status a pod bound to a simulated node should have now, and
-// after how long to ask again (0: only when the pod changes). Fields that belong to
+// desire is the status a pod should have now.
+type desire struct {
+	status corev1.PodStatus
+	events []event       // of containers whose status changes
+	again  time.Duration // after how long to ask again (0: only when the pod changes)
+}
+
+// desiredStatus is what a pod bound to a simulated node should be now. Fields that belong to
 // others, such as the QoS class or their conditions, are left out.
-func desiredStatus(pod *corev1.Pod, at addresses, now metav1.Time) (corev1.PodStatus, time.Duration) {
+func desiredStatus(pod *corev1.Pod, at addresses, now metav1.Time) desire {
 	started := now
 	if pod.Status.StartTime != nil {
 		started = *pod.Status.StartTime
 	}
-	phase, again := corev1.PodRunning, time.Duration(0)
+	run := simulatedRun{pod: pod, started: started, now: now}
+	var wanted desire
 	if ofJob(pod) {
-		if again = jobDuration - now.Sub(started.Time); again <= 0 {
-			phase, again = corev1.PodSucceeded, 0
-		}
+		wanted.again = max(0, jobDuration-now.Sub(started.Time))
+		run.succeeded = wanted.again == 0
 	}
-	run := simulatedRun{pod: pod, started: started, now: now, succeeded: phase == corev1.PodSucceeded}
-	return corev1.PodStatus{
+	run.containers(&wanted)
+	wanted.status = corev1.PodStatus{
 		ObservedGeneration:    pod.Generation,
-		Phase:                 phase,
+		Phase:                 run.phase(wanted.status.ContainerStatuses),
 		Message:               Explanation,
 		StartTime:             &started,
 		HostIP:                at.host.String(),
 		HostIPs:               []corev1.HostIP{{IP: at.host.String()}},
 		PodIP:                 at.pod.String(),
 		PodIPs:                []corev1.PodIP{{IP: at.pod.String()}},
-		Conditions:            run.conditions(),
 		InitContainerStatuses: run.initContainers(),
-		ContainerStatuses:     run.containers(),
-	}, again
+		ContainerStatuses:     wanted.status.ContainerStatuses,
+	}
+	wanted.status.Conditions = run.conditions(wanted.status)
+	return wanted
 }
 
 func ofJob(pod *corev1.Pod) bool {
@@ -54,7 +65,7 @@ type simulatedRun struct {
 	pod       *corev1.Pod
 	started   metav1.Time
 	now       metav1.Time
-	succeeded bool
+	succeeded bool // as containers of a Job do that do not fail
 }
 
 // initContainers have all completed, apart from sidecars, which live as long as the pod.
@@ -72,21 +83,59 @@ func (r simulatedRun) initContainers() []corev1.ContainerStatus {
 	return statuses
 }
 
-func (r simulatedRun) containers() []corev1.ContainerStatus {
-	var statuses []corev1.ContainerStatus
+// containers adds the containers of the pod, with what is told of those that fail.
+func (r simulatedRun) containers(wanted *desire) {
 	for _, c := range r.pod.Spec.Containers {
-		statuses = append(statuses, r.container(c))
+		failure := failureOf(c.Image)
+		if failure == "" || r.succeeded && (failure == flap || strings.HasPrefix(failure, slowPrefix)) {
+			wanted.status.ContainerStatuses = append(wanted.status.ContainerStatuses, r.container(c))
+			continue
+		}
+		now := r.failing(c, failure)
+		wanted.status.ContainerStatuses = append(wanted.status.ContainerStatuses, now.status)
+		if now.lasts > 0 && (wanted.again == 0 || now.lasts < wanted.again) {
+			wanted.again = now.lasts
+		}
+		same := func(present corev1.ContainerStatus) bool { return equality.Semantic.DeepEqual(present, now.status) }
+		if !slices.ContainsFunc(r.pod.Status.ContainerStatuses, same) {
+			wanted.events = append(wanted.events, now.events...)
+		}
 	}
-	return statuses
+}
+
+// phase is what the containers make of the pod, as a kubelet has it.
+func (r simulatedRun) phase(statuses []corev1.ContainerStatus) corev1.PodPhase {
+	ended, failed := 0, false
+	for i := range statuses {
+		switch s := &statuses[i]; {
+		case s.State.Waiting != nil && s.LastTerminationState.Terminated == nil:
+			return corev1.PodPending
+		case s.State.Terminated != nil:
+			ended++
+			failed = failed || s.State.Terminated.ExitCode != 0
+		}
+	}
+	switch {
+	case ended < len(statuses), failed && r.pod.Spec.RestartPolicy != corev1.RestartPolicyNever:
+		return corev1.PodRunning
+	case failed:
+		return corev1.PodFailed
+	default:
+		return corev1.PodSucceeded
+	}
 }
 
 func (r simulatedRun) container(c corev1.Container) corev1.ContainerStatus {
 	if r.succeeded {
-		return r.completed(c, r.now)
+		return r.completed(c, metav1.NewTime(r.started.Add(jobDuration).Truncate(time.Second)))
 	}
+	return r.runningSince(c, r.started, true)
+}
+
+func (r simulatedRun) runningSince(c corev1.Container, began metav1.Time, ready bool) corev1.ContainerStatus {
 	status := r.identity(c)
-	status.Ready, status.Started = true, new(true)
-	status.State.Running = &corev1.ContainerStateRunning{StartedAt: r.started}
+	status.Ready, status.Started = ready, new(true)
+	status.State.Running = &corev1.ContainerStateRunning{StartedAt: began}
 	return status
 }
 
@@ -112,7 +161,7 @@ func (r simulatedRun) identity(c corev1.Container) corev1.ContainerStatus {
 }
 
 // conditions keep the time of their last change from what the pod already has.
-func (r simulatedRun) conditions() []corev1.PodCondition {
+func (r simulatedRun) conditions(status corev1.PodStatus) []corev1.PodCondition {
 	wanted := []corev1.PodCondition{
 		{Type: conditionSimulated, Status: corev1.ConditionTrue, Reason: "NoContainersRun", Message: Explanation},
 		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
@@ -120,10 +169,24 @@ func (r simulatedRun) conditions() []corev1.PodCondition {
 		{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 	}
 	containersReady, ready := &wanted[2], &wanted[3]
+	unready := func(reason, message string) {
+		for _, c := range []*corev1.PodCondition{containersReady, ready} {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		}
+	}
+	var names []string
+	for i := range status.ContainerStatuses {
+		if c := &status.ContainerStatuses[i]; !c.Ready {
+			names = append(names, c.Name)
+		}
+	}
 	switch {
-	case r.succeeded:
-		containersReady.Status, containersReady.Reason = corev1.ConditionFalse, "PodCompleted"
-		ready.Status, ready.Reason = corev1.ConditionFalse, "PodCompleted"
+	case status.Phase == corev1.PodSucceeded:
+		unready("PodCompleted", "")
+	case status.Phase == corev1.PodFailed:
+		unready("PodFailed", "")
+	case len(names) > 0:
+		unready("ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names))
 	case !r.gatesOpen():
 		ready.Status, ready.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
 	}

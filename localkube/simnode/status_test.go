@@ -43,7 +43,7 @@ func withGateOpen(pod *corev1.Pod) {
 
 // running makes a pod one that has been running since start.
 func running(pod *corev1.Pod) {
-	pod.Status, _ = desiredStatus(pod, at, start)
+	pod.Status = desiredStatus(pod, at, start).status
 }
 
 func TestDesiredStatus(t *testing.T) {
@@ -64,7 +64,8 @@ func TestDesiredStatus(t *testing.T) {
 		{"pod with an open gate is ready", newPod(withGateOpen), start, corev1.PodRunning, corev1.ConditionTrue, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			status, again := desiredStatus(test.pod, at, test.now)
+			wanted := desiredStatus(test.pod, at, test.now)
+			status, again := wanted.status, wanted.again
 			if status.Phase != test.phase || again != test.again {
 				t.Errorf("phase %s, again after %s; want %s, %s", status.Phase, again, test.phase, test.again)
 			}
@@ -110,7 +111,7 @@ func TestDesiredStatusOfContainers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pod := pod.DeepCopy()
 			pod.Status.StartTime = &start
-			status, _ := desiredStatus(pod, at, test.now)
+			status := desiredStatus(pod, at, test.now).status
 			got := states(append(status.InitContainerStatuses, status.ContainerStatuses...)...)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
@@ -124,12 +125,12 @@ func TestSettledPodIsLeftAlone(t *testing.T) {
 	pod := newPod(running)
 	pod.Status.QOSClass = corev1.PodQOSBestEffort
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
-	wanted, _ := desiredStatus(pod, at, after(time.Hour))
+	wanted := desiredStatus(pod, at, after(time.Hour)).status
 	if !settled(pod.Status, wanted) {
 		t.Errorf("is not settled:\n%s", cmp.Diff(pod.Status, wanted))
 	}
 	pod.Spec.Containers[0].Image = "web:2"
-	if wanted, _ = desiredStatus(pod, at, after(time.Hour)); settled(pod.Status, wanted) {
+	if wanted = desiredStatus(pod, at, after(time.Hour)).status; settled(pod.Status, wanted) {
 		t.Error("new image of a container goes unnoticed")
 	}
 }
