@@ -20,8 +20,8 @@ func withImage(image string) func(*corev1.Pod) {
 
 func neverRestarted(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyNever }
 
-// told is what kubectl shows of the only container of a pod: phase, state with its reason or exit code, restarts, readiness, how its last
-// run ended, and for how long that lasts.
+// told is what kubectl shows of the only container of a pod: phase, state with its reason or exit code, restarts, readiness, how
+// its last run ended, and for how long that lasts.
 func told(d desire) string {
 	c := d.status.ContainerStatuses[0]
 	line := fmt.Sprint(d.status.Phase)
@@ -43,7 +43,8 @@ func told(d desire) string {
 		line += fmt.Sprintf(", restarts %d", c.RestartCount)
 	}
 	if last := c.LastTerminationState.Terminated; last != nil {
-		line += fmt.Sprintf(", last %s %d from %s to %s", last.Reason, last.ExitCode, last.StartedAt.Sub(start.Time), last.FinishedAt.Sub(start.Time))
+		line += fmt.Sprintf(", last %s %d from %s to %s",
+			last.Reason, last.ExitCode, last.StartedAt.Sub(start.Time), last.FinishedAt.Sub(start.Time))
 	}
 	return fmt.Sprintf("%s, for %s", line, d.again)
 }
