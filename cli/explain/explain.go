@@ -27,7 +27,7 @@ func NewCmdExplain(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "explain [KIND[.FIELD]...]",
 		GroupID: cmdutil.GroupTool,
-		Short:   "Say what can be written in the files of a fleet, field by field",
+		Short:   "Say what can be written in a fleet's files, by field",
 		Long: `Say what can be written in the files of a fleet, field by field.
 
 Without a kind, all kinds are listed with the files that hold them. A path names

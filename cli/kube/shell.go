@@ -20,7 +20,7 @@ func newCmdShell(f *cmdutil.Factory) *cobra.Command {
 
 It is $SHELL, or sh, as plural kube run runs a program. The prompt of bash, zsh,
 fish and sh begins with the cluster's name.`,
-		Example: cmdutil.Example("plural kube shell prod-eu", "SHELL=/bin/bash plural kube shell prod-eu"),
+		Example: cmdutil.Example("plural kube shell prod-eu", "plural kube shell edge-1"),
 		Args:    cmdutil.Exactly("CLUSTER"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return shell(cmd.Context(), f, args[0]) },
 	}

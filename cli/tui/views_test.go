@@ -251,7 +251,7 @@ func allViews() []view {
 		{name: "view of the fleet", keys: "2", shows: []string{"/env:prod -health:healthy", "edge-us-08"}, find: withViews},
 		{name: "view that nobody wrote", keys: "7", shows: []string{"no view has the key 7"}, find: withViews},
 		{name: "views in the help", keys: "?production", shows: []string{"Views of this fleet", "what is wrong in production"}, find: withViews},
-		{name: "views with a mistake", shows: []string{`views.yaml:5:37: there is no list "flet": did you mean "fleet"?`}, find: func(p *place) set {
+		{name: "views with a mistake", shows: []string{`views.yaml:5:37: unknown word "flet" in spec.views[0].list: did you mean "fleet"?`}, find: func(p *place) set {
 			return set{hub: p.hub, repo: viewed(p.t, "  - {key: 1, name: all of it, list: flet}\n")}
 		}},
 		{name: "read only", line: "services payments", keys: "u", shows: []string{"read-only"}, find: func(p *place) set {

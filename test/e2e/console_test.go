@@ -172,7 +172,7 @@ func TestConsole(t *testing.T) {
 	s.keys("Escape")
 	s.sees(`1 of 3`)
 	s.keys("X")
-	s.sees(`kubectl talks to cluster edge-1`, `\(edge-1\) \$ $`)
+	s.sees(`kubectl talks to cluster edge-1`, `\(edge-1\) \$`)
 	s.types("kubectl get ns; echo code $?")
 	s.keys("Enter")
 	s.sees(`kube-system +Active`, `podinfo +Active`, `code 0`)
