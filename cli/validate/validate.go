@@ -203,7 +203,7 @@ func (s summary) screen(w io.Writer) error {
 	lines := []string{fmt.Sprintf("%s %s: %s, %s, %s", ui.Clean(s.Workspace), s.verdict(),
 		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))}
 	if s.Services == 0 {
-		lines = append(lines, "add the first: plural service add NAME --path FOLDER")
+		lines = append(lines, "add the first: plural service create NAME --path FOLDER --cluster CLUSTER")
 	}
 	if s.Objects > 0 {
 		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"), strings.Join(s.Kubernetes, ", ")))

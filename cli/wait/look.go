@@ -120,6 +120,11 @@ func (l *look) at(ctx context.Context, t target) error {
 		return nil
 	case l.condition == "deleted":
 		return nil
+	case !there && l.commit == "":
+		return &ui.Err{
+			Msg: fmt.Sprintf("there is no %s", t), Fix: "plural " + t.kind + " list; right after a push name its commit: --for commit=SHA",
+			Doc: ui.DocNotFound,
+		}
 	case !there:
 		l.missing = append(l.missing, fmt.Sprintf("there is no %s", t))
 		return nil
