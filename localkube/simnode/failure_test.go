@@ -112,16 +112,21 @@ func TestTagsSimulateFailures(t *testing.T) {
 			"2s: Running OOMKilled 137, restarts 1, last OOMKilled 137 from 0s to 1s, for 1s",
 			"3s: Running CrashLoopBackOff, restarts 1, last OOMKilled 137 from 1s to 2s, for 9s",
 		}, []string{"3s: Warning BackOff Back-off restarting failed container web in pod web_default(uid)"}},
-		{"a crash that nothing follows", newPod(withImage("web:1-sim.crash"), neverRestarted), time.Minute,
-			[]string{"0s: Running runs, for 1s", "1s: Failed Error 1, for 0s"}, nil},
+		{
+			"a crash that nothing follows", newPod(withImage("web:1-sim.crash"), neverRestarted), time.Minute,
+			[]string{"0s: Running runs, for 1s", "1s: Failed Error 1, for 0s"},
+			nil,
+		},
 		{"readiness that comes and goes", newPod(withImage("web:1-sim.flap")), 20 * time.Second, []string{
 			"0s: Running runs ready, for 10s",
 			"10s: Running runs, for 10s",
 			"20s: Running runs ready, for 10s",
 		}, []string{"10s: Warning Unhealthy Readiness probe failed: HTTP probe failed with statuscode: 503"}},
-		{"a slow start", newPod(withImage("web:1-sim.slow-30s")), time.Minute,
+		{
+			"a slow start", newPod(withImage("web:1-sim.slow-30s")), time.Minute,
 			[]string{"0s: Running runs, for 30s", "30s: Running runs ready, for 0s"},
-			[]string{"0s: Warning Unhealthy Readiness probe failed: connection refused"}},
+			[]string{"0s: Warning Unhealthy Readiness probe failed: connection refused"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lines, events := course(t, test.pod, test.until)
