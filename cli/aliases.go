@@ -45,7 +45,10 @@ func expanded(f *cmdutil.Factory, root *cobra.Command, args []string) ([]string,
 	if script, ok := strings.CutPrefix(line, "!"); ok {
 		shell, err := exec.LookPath("sh")
 		if err != nil {
-			return nil, &ui.Err{Msg: "there is no sh to run the alias " + flags.Arg(0), Cause: err.Error(), Fix: "install one", Doc: ui.DocProgram, Err: err}
+			return nil, &ui.Err{
+				Msg: "there is no sh to run the alias " + flags.Arg(0), Cause: err.Error(), Fix: "install one",
+				Doc: ui.DocProgram, Err: err,
+			}
 		}
 		return nil, plugin.Plugin{Path: shell}.Exec(append([]string{"-c", script, "plural"}, given...), pluginEnvironment(f))
 	}
@@ -67,7 +70,10 @@ func filled(line string, given []string) ([]string, error) {
 		}
 	}
 	if used > len(given) {
-		return nil, &ui.Err{Msg: fmt.Sprintf("the alias takes %d arguments, and there are %d", used, len(given)), Fix: "it is " + line, Doc: ui.DocUsage}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("the alias takes %d arguments, and there are %d", used, len(given)), Fix: "it is " + line,
+			Doc: ui.DocUsage,
+		}
 	}
 	for i, word := range words {
 		words[i] = strings.NewReplacer(places...).Replace(word)

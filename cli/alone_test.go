@@ -32,7 +32,8 @@ func TestTheProgramAloneSaysHowTheFleetIsAndWhatToDoNext(t *testing.T) {
 
 func TestTheProgramAloneSendsToWhatIsIll(t *testing.T) {
 	got := plural(t, t.Context(), troubled(), false)
-	if !strings.Contains(got.out, "commit 77aa001 is refused; 3f2c91a keeps running") || !strings.Contains(got.errOut, "mend services/web.yaml:7, commit and push; or plural undo") {
+	if !strings.Contains(got.out, "commit 77aa001 is refused; 3f2c91a keeps running") ||
+		!strings.Contains(got.errOut, "mend services/web.yaml:7, commit and push; or plural undo") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -48,7 +49,8 @@ func TestTheProgramAloneWaitsForNoHub(t *testing.T) {
 	if took := time.Since(began); took > most || got.code != ui.ExitOK {
 		t.Errorf("%d after %s: %s", got.code, took, got.errOut)
 	}
-	if !strings.Contains(got.out, "cannot reach the hub at "+server.URL+": it has not answered for 800ms") || !strings.Contains(got.errOut, "plural validate") {
+	if !strings.Contains(got.out, "cannot reach the hub at "+server.URL+": it has not answered for 800ms") ||
+		!strings.Contains(got.errOut, "plural validate") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -161,7 +161,8 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		}
 		err = late
 	}
-	if told := f.Remembered(context.WithoutCancel(ctx), cmdutil.Explain(err)); !ofMachines { // whose errors are in logs, and have nobody in front of them
+	if told := f.Remembered(context.WithoutCancel(ctx), cmdutil.Explain(err)); !ofMachines {
+		// of machines errors are in logs, and nobody is in front of them
 		err = unexpected(f, told)
 	}
 	tell(f, err)

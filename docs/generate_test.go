@@ -104,7 +104,8 @@ func settingsSchema(t *testing.T) []byte {
 		properties[string(s.Key)] = p
 	}
 	return encode(t, map[string]any{
-		"$schema": dialect, "$id": docs.SchemaURL + "config.json", "title": "Settings", "x-files": "config.yaml of your configuration", "type": "object",
+		"$schema": dialect, "$id": docs.SchemaURL +
+			"config.json", "title": "Settings", "x-files": "config.yaml of your configuration", "type": "object",
 		"description": "What a person has set for the program: plural config.", "additionalProperties": false, "properties": properties,
 	})
 }

@@ -18,7 +18,10 @@ func TestAgentsDoNotSayWhatTheHubAloneCanKnow(t *testing.T) {
 	h.view = view.New(view.Options{Desired: func() *view.Desired { return new(view.Desired) }, Now: time.Now})
 	table := func() *notify.Table { return new(notify.Table) }
 	h.reaching.notifier = notify.New(notify.Options{Table: table, Now: time.Now, Metrics: prometheus.NewRegistry()})
-	for _, reason := range []string{"Silent", "Back", "Served", "Refused", "ReportsLimited", "EventsLimited", "AgentsCompete", "AgentUnproven", "AgentRefused", "UpgradeBegun", "UpgradeX"} {
+	for _, reason := range []string{
+		"Silent", "Back", "Served", "Refused", "ReportsLimited", "EventsLimited", "AgentsCompete",
+		"AgentUnproven", "AgentRefused", "UpgradeBegun", "UpgradeX",
+	} {
 		h.heard("a", &channel.Event{Reason: reason})
 	}
 	h.heard("a", &channel.Event{Reason: "Failed", Service: "web"})

@@ -37,7 +37,8 @@ func TestAgesCountFromTheLastFetchThatBroughtEverything(t *testing.T) {
 			upstream, o := newOrigin(t), newOrigin(t)
 			upstream.push(map[string]string{"app/cm.yaml": configMap("app", "1"), "README.md": "x"})
 			fleet := twoServices(nil)
-			fleet["sources/up.yaml"] = header + "kind: Source\nmetadata: {name: up}\nspec: {git: {url: \"" + upstream.url() + "\", ref: main}, interval: 1s}\n"
+			fleet["sources/up.yaml"] = header + "kind: Source\nmetadata: {name: up}\nspec: {git: {url: \"" + upstream.url() +
+				"\", ref: main}, interval: 1s}\n"
 			fleet["services/app.yaml"] = service("app", "  source: {name: up, path: app}\n")
 			o.push(fleet)
 			hub := start(t, options(t, o))

@@ -62,7 +62,8 @@ func TestAgentsThatAreRefusedAreToldOfOnceEach(t *testing.T) {
 			hub := startWith(t, options(t, o), slog.NewTextHandler(said, nil))
 			hub.ready()
 			for range 20 {
-				if code, body := hub.do(http.MethodGet, api.PollPath, c.bearer, nil); code != http.StatusUnauthorized || string(body) != "unknown agent\n" {
+				if code, body := hub.do(http.MethodGet, api.PollPath, c.bearer, nil); code != http.StatusUnauthorized ||
+					string(body) != "unknown agent\n" {
 					t.Fatalf("the agent is told %d, %s", code, body)
 				}
 			}
@@ -104,7 +105,8 @@ func TestAReplacedTokenOfTheHubIsNoticed(t *testing.T) {
 	}
 	hub.token = next
 	until(t, "it is taken up", func() bool { code, _ := hub.do(http.MethodGet, "/v1/status", next, nil); return code == http.StatusOK })
-	if notices := hub.status().Notices; len(notices) != 1 || notices[0].Reason != "TokenReplaced" || strings.Contains(notices[0].Message, next) {
+	if notices := hub.status().Notices; len(notices) != 1 || notices[0].Reason != "TokenReplaced" ||
+		strings.Contains(notices[0].Message, next) {
 		t.Errorf("notices are %+v", notices)
 	}
 	if err := os.WriteFile(opts.TokenFile, []byte("short\n"), 0o600); err != nil {

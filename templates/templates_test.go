@@ -12,7 +12,10 @@ import (
 )
 
 func values() map[string]string {
-	return map[string]string{"name": "demo", "hubURL": "http://127.0.0.1:8080", "repoURL": "file:///srv/fleet.git", "branch": "main", "management": "mgmt", "repository": "4cyfb7qkz2nmx5w3"}
+	return map[string]string{
+		"name": "demo", "hubURL": "http://127.0.0.1:8080", "repoURL": "file:///srv/fleet.git", "branch": "main",
+		"management": "mgmt", "repository": "4cyfb7qkz2nmx5w3",
+	}
 }
 
 func TestRenderGivesTheInstallationsFilesInOrder(t *testing.T) {
@@ -67,7 +70,10 @@ func FuzzWorkspaceKeepsItsValues(f *testing.F) {
 		if !valid(name, url, branch) {
 			return // no input that the property speaks of
 		}
-		files, err := Render(Installation, map[string]string{"name": name, "hubURL": url, "repoURL": "", "branch": branch, "management": "", "repository": "4cyfb7qkz2nmx5w3"})
+		files, err := Render(Installation, map[string]string{
+			"name": name, "hubURL": url, "repoURL": "", "branch": branch,
+			"management": "", "repository": "4cyfb7qkz2nmx5w3",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

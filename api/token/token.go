@@ -166,8 +166,8 @@ func (s Statement) On(state *tls.ConnectionState) error {
 	return nil
 }
 
-// Verify returns what raw states, or a *Refusal. Whether it is good on the connection on which it was shown, Statement.On says. keyOf gives a
-// cluster's public key, or nil when it has none.
+// Verify returns what raw states, or a *Refusal. Whether it is good on the connection on which it was shown, Statement.On says.
+// keyOf gives a cluster's public key, or nil when it has none.
 func Verify(raw, hubURL string, now time.Time, keyOf func(cluster string) ed25519.PublicKey) (Statement, error) {
 	if len(raw) > MaxBytes {
 		return Statement{}, &Refusal{Reason: Malformed}

@@ -77,7 +77,8 @@ func TestALiveObjectIsAskedForWithItsClustersToken(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"kind":"x"}`)
 		})
-		if got, err := c.Kube(t.Context(), "edge/1", v1.KubeToken{Token: "cluster"}, ObjectPath(at), "application/json"); err != nil || string(got) != `{"kind":"x"}` {
+		if got, err := c.Kube(t.Context(), "edge/1", v1.KubeToken{Token: "cluster"}, ObjectPath(at), "application/json"); err != nil ||
+			string(got) != `{"kind":"x"}` {
 			t.Errorf("got %s, %v", got, err)
 		}
 	}

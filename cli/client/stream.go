@@ -43,7 +43,8 @@ func (c *Client) Transport() *http.Transport {
 	return t
 }
 
-// Fingerprint tells clients apart that ask different hubs, or as different people, or about different repositories. It does not tell the token.
+// Fingerprint tells clients apart that ask different hubs, or as different people, or about different repositories. It does not
+// tell the token.
 func (c *Client) Fingerprint() string {
 	sum := sha256.Sum256([]byte(c.Address() + "\x00" + *c.token.Load() + "\x00" + c.repository))
 	return hex.EncodeToString(sum[:])

@@ -41,7 +41,8 @@ func (f *Factory) Deletion(ctx context.Context, kind, name string) *ui.Err {
 		return nil
 	}
 	return &ui.Err{
-		Msg: fmt.Sprintf("%s %q was deleted %s, by commit %s %q of %s", kind, name, Ago(f.Now(), &c.Time), ShortCommit(c.ID), c.Subject, c.Author),
+		Msg: fmt.Sprintf("%s %q was deleted %s, by commit %s %q of %s", kind, name, Ago(f.Now(), &c.Time), ShortCommit(c.ID), c.Subject,
+			c.Author),
 		Fix: "plural undo " + ShortCommit(c.ID) + " brings it back", Doc: ui.DocNotFound,
 	}
 }

@@ -49,9 +49,11 @@ func unreached(err error) (cause, fix string) {
 	case errors.As(err, &op) && op.Op == "proxyconnect", strings.Contains(err.Error(), "proxyconnect"):
 		return "the proxy does not answer", "see that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name a proxy that runs; NO_PROXY=HOST goes without it"
 	case errors.As(err, &name):
-		return "nobody knows the name " + name.Name, "see that the address is written right, and that this machine resolves names: getent hosts " + name.Name
+		return "nobody knows the name " + name.Name,
+			"see that the address is written right, and that this machine resolves names: getent hosts " + name.Name
 	case errors.As(err, &unknown):
-		return "its certificate is of an authority that this machine does not trust", "name the authority's certificate: PLURAL_CA_FILE=FILE for a hub, SSL_CERT_FILE=FILE for all"
+		return "its certificate is of an authority that this machine does not trust",
+			"name the authority's certificate: PLURAL_CA_FILE=FILE for a hub, SSL_CERT_FILE=FILE for all"
 	case errors.As(err, &host):
 		return "its certificate is for another name", "use the name that the certificate has, or have one made for this name"
 	case errors.As(err, &invalid), errors.As(err, &verify):

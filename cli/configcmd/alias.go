@@ -46,7 +46,8 @@ func newCmdAliasSet(f *cmdutil.Factory, taken func(root *cobra.Command) func(nam
 				return &ui.Err{Msg: fmt.Sprintf("plural %s is a command already", name), Fix: "take another name", Doc: ui.DocExists}
 			case len(words) == 0 || !strings.HasPrefix(line, "!") && !isTaken(words[0]):
 				return &ui.Err{
-					Msg: fmt.Sprintf("%q does not begin with a command of plural", line), Fix: "plural --help lists them; before a line for sh stands an exclamation mark", Doc: ui.DocUsage,
+					Msg: fmt.Sprintf("%q does not begin with a command of plural",
+						line), Fix: "plural --help lists them; before a line for sh stands an exclamation mark", Doc: ui.DocUsage,
 				}
 			}
 			return change(f, func(text []byte) ([]byte, error) { return settings.SetAlias(text, name, line) })

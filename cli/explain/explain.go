@@ -128,7 +128,10 @@ func find(typed string) (k kind, s *schema, fields []string, required bool, err 
 	for _, f := range fields {
 		object := k.object(s)
 		if object == nil {
-			return k, nil, nil, false, &ui.Err{Msg: fmt.Sprintf("%s has no fields: it is %s", at, typeOf(s)), Fix: "plural explain " + at, Doc: ui.DocNotFound}
+			return k, nil, nil, false, &ui.Err{
+				Msg: fmt.Sprintf("%s has no fields: it is %s", at, typeOf(s)), Fix: "plural explain " + at,
+				Doc: ui.DocNotFound,
+			}
 		}
 		next, ok := object.Properties[f]
 		if !ok {

@@ -25,7 +25,8 @@ func NewCmdKube(f *cmdutil.Factory) *cobra.Command {
 		Use:     "kube",
 		GroupID: cmdutil.GroupAccess,
 		Short:   "Reach clusters with Kubernetes tools, through the hub",
-		Example: cmdutil.Example("plural kube config --all", "plural kube run prod-eu -- k9s", "plural kube shell prod-eu", "plural kube proxy prod-eu"),
+		Example: cmdutil.Example("plural kube config --all", "plural kube run prod-eu -- k9s", "plural kube shell prod-eu",
+			"plural kube proxy prod-eu"),
 	}, newCmdConfig(f), newCmdRun(f), newCmdShell(f), newCmdProxy(f), newCmdToken(f))
 }
 

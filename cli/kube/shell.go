@@ -49,7 +49,8 @@ func prompting(shell, cluster, dir string, getenv func(string) string) (args, en
 		err = os.WriteFile(filepath.Join(dir, ".zshrc"), []byte(text), 0o600)
 		env = []string{"ZDOTDIR=" + dir}
 	case "fish":
-		args = []string{"--init-command", "functions --copy fish_prompt own_prompt; function fish_prompt; printf %s " + name + "; own_prompt; end"}
+		args = []string{"--init-command", "functions --copy fish_prompt own_prompt; function fish_prompt; printf %s " + name +
+			"; own_prompt; end"}
 	case "sh", "dash", "ash", "ksh":
 		env = []string{"PS1=(" + cluster + ") $ "}
 	}

@@ -2,9 +2,9 @@
 //
 // It refuses to know how it was seen, and whether any of it is still so: it says when it was.
 //
-// There is one file for each repository, or each workspace of each hub, that only its owner can read: lines of JSON, compressed. The first line says
-// what it is and how the fleet was as a whole, each further one is a cluster with its services, the last counts them. Save
-// replaces the file as a whole. Load believes a file that it can read to its end, and no other.
+// There is one file for each repository, or each workspace of each hub, that only its owner can read: lines of JSON, compressed.
+// The first line says what it is and how the fleet was as a whole, each further one is a cluster with its services, the last
+// counts them. Save replaces the file as a whole. Load believes a file that it can read to its end, and no other.
 package lastseen
 
 import (
@@ -107,8 +107,8 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 type Store struct{ dir, name string }
 
 // New is the store for one workspace of one hub or, where the repository has an identity, for that: whichever address its hub has
-// then, and whichever other fleet may have had that address, its fleet is its own. config is the person's own folder, as PLURAL_CONFIG_DIR names it; empty means
-// where the system keeps programs' state.
+// then, and whichever other fleet may have had that address, its fleet is its own. config is the person's own folder, as
+// PLURAL_CONFIG_DIR names it; empty means where the system keeps programs' state.
 func New(config, hub, workspace, repository string) *Store {
 	dir := filepath.Join(xdg.StateHome, "plural", "seen")
 	if config != "" {

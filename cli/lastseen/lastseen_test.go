@@ -184,7 +184,8 @@ func TestARepositoryHasItsOwnWhicheverAddressItsHubHas(t *testing.T) {
 	if err := New(dir, "http://127.0.0.1:8080", "demo", "theirs").Save(Head{}, slices.Values([]Cluster(nil))); err != nil {
 		t.Fatal(err)
 	}
-	if seen, err := New(dir, "http://127.0.0.1:9000", "demo", "ours").Load(); err != nil || seen == nil || seen.Summary == nil || seen.Summary.Held != 1 {
+	if seen, err := New(dir, "http://127.0.0.1:9000", "demo", "ours").Load(); err != nil || seen == nil || seen.Summary == nil ||
+		seen.Summary.Held != 1 {
 		t.Errorf("%+v, %v", seen, err)
 	}
 }

@@ -146,7 +146,10 @@ func run(t *testing.T, ctx context.Context, h http.Handler, out, errOut io.Write
 // TestANameAloneIsWhatIsCalledSo is plural logs web.
 func TestANameAloneIsWhatIsCalledSo(t *testing.T) {
 	h := &hub{
-		services: []string{"web", "edge-2", "shop-web-api"}, clusters: []string{"edge-1", "edge-2"}, pods: map[string][]string{"edge-1": {"web-0"}},
+		services: []string{"web", "edge-2", "shop-web-api"}, clusters: []string{
+			"edge-1",
+			"edge-2",
+		}, pods: map[string][]string{"edge-1": {"web-0"}},
 		logs: map[string]string{"/v1/clusters/edge-1/pods/shop/web-0/logs": "hello\n", "/v1/clusters/edge-1/agent/logs": "synced\n"},
 	}
 	for name, want := range map[string]string{"web": "hello\n", "edge-1": "synced\n"} {

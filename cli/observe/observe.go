@@ -259,7 +259,8 @@ func (w *wait) pending() error {
 	case w.served:
 		told.Msg = fmt.Sprintf("%s is served, and still under way after %s", cmdutil.ShortCommit(w.commit), Timeout)
 	case w.status != nil:
-		told.Cause = fmt.Sprintf("the hub to serve %s: it serves %s", cmdutil.ShortCommit(w.commit), cmdutil.OrDash(cmdutil.ShortCommit(w.status.Commit.ID)))
+		told.Cause = fmt.Sprintf("the hub to serve %s: it serves %s", cmdutil.ShortCommit(w.commit),
+			cmdutil.OrDash(cmdutil.ShortCommit(w.status.Commit.ID)))
 		if w.status.Head.ID == w.commit {
 			told.Cause += ", and has seen the commit"
 		} else if fault := unfetched(w.status, "."); fault != "" {

@@ -271,7 +271,10 @@ func TestASourceThatCannotBeFetchedEndsAWaitWithinFiveSeconds(t *testing.T) {
 		answers hub
 		says    string
 	}{
-		"the installation repo": {hub{"status": {sourced(status("old", "old"), ".", "connection refused")}}, "cannot fetch the installation repo"},
+		"the installation repo": {
+			hub{"status": {sourced(status("old", "old"), ".", "connection refused")}},
+			"cannot fetch the installation repo",
+		},
 		"a service's source": {
 			hub{"status": {sourced(status(ours, ours), "charts", "connection refused")}, "services/web": {service}},
 			"web waits for its source charts, which cannot be fetched",
@@ -287,7 +290,8 @@ func TestASourceThatCannotBeFetchedEndsAWaitWithinFiveSeconds(t *testing.T) {
 				took = time.Since(begun)
 			})
 			var told *ui.Err
-			if !errors.As(err, &told) || ui.CodeOf(err) != ui.ExitFailed || !strings.Contains(told.Msg, tt.says) || told.Cause != "connection refused" {
+			if !errors.As(err, &told) || ui.CodeOf(err) != ui.ExitFailed || !strings.Contains(told.Msg, tt.says) ||
+				told.Cause != "connection refused" {
 				t.Errorf("%d: %v", ui.CodeOf(err), err)
 			}
 			if took > 5*time.Second {
@@ -323,7 +327,8 @@ func TestALongWaitNamesWhatItWaitsForAndWhy(t *testing.T) {
 	if want := "waiting for the hub to serve 1111111: it serves 0123456\n"; !strings.Contains(told, want) {
 		t.Errorf("no %q in:\n%s", want, told)
 	}
-	told, _ = wait(t, hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Progressing)), web(on("a", v1.Healthy))}}, observe.About{Services: []string{"web"}})
+	told, _ = wait(t, hub{"status": {status(ours, ours)}, "services/web": {web(on("a", v1.Progressing)), web(on("a", v1.Healthy))}},
+		observe.About{Services: []string{"web"}})
 	if strings.Contains(told, "waiting for") {
 		t.Errorf("a short wait is explained:\n%s", told)
 	}

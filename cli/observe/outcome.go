@@ -60,7 +60,8 @@ func (w *wait) service(ctx context.Context, name string) (outcome, error) {
 // unfetched is the error about a service that is held for its source, which cannot be fetched. A source that nobody could have fetched
 // yet is waited for.
 func (w *wait) unfetched(ctx context.Context, s *v1.Service) error {
-	if w.about.Gone || w.f.Now().Sub(w.since) < fetching || !slices.ContainsFunc(s.Deployments, func(d v1.Deployment) bool { return heldByHub(&d) }) {
+	if w.about.Gone || w.f.Now().Sub(w.since) < fetching ||
+		!slices.ContainsFunc(s.Deployments, func(d v1.Deployment) bool { return heldByHub(&d) }) {
 		return nil
 	}
 	status, err := w.hub.Status(ctx)
@@ -72,8 +73,10 @@ func (w *wait) unfetched(ctx context.Context, s *v1.Service) error {
 		return nil
 	}
 	return &ui.Err{
-		Msg:   fmt.Sprintf("%s is served, and %s waits for its source %s, which cannot be fetched", cmdutil.ShortCommit(w.commit), s.Name, s.Source),
-		Cause: fault, Fix: "mend that, then: plural source sync " + s.Source + "; to take the change back: plural undo " + cmdutil.ShortCommit(w.commit),
+		Msg: fmt.Sprintf("%s is served, and %s waits for its source %s, which cannot be fetched", cmdutil.ShortCommit(w.commit), s.Name,
+			s.Source),
+		Cause: fault, Fix: "mend that, then: plural source sync " + s.Source + "; to take the change back: plural undo " +
+			cmdutil.ShortCommit(w.commit),
 		Doc: ui.DocUnhealthy,
 	}
 }

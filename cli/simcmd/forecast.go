@@ -60,7 +60,8 @@ type forecast struct {
 func foresee(ctx context.Context, f *cmdutil.Factory, wanted stage.Fleet, poll time.Duration) error {
 	switch {
 	case f.Hub != "":
-		return &ui.Err{Msg: "a forecast is of this machine, not of a hub elsewhere", Fix: "plural sim run --hub " + f.Hub + " --repo FOLDER loads that one"}
+		return &ui.Err{Msg: "a forecast is of this machine, not of a hub elsewhere", Fix: "plural sim run --hub " + f.Hub +
+			" --repo FOLDER loads that one"}
 	case poll <= 0:
 		return &ui.Err{Msg: "intervals are longer than nothing", Fix: "for example --poll-interval 30s"}
 	}

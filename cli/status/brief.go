@@ -48,7 +48,8 @@ func Brief(ctx context.Context, f *cmdutil.Factory) error {
 	if err != nil {
 		told := away(err)
 		fmt.Fprintln(&lines, ui.Clean(told.Error()))
-		steps = append(strings.Split(cmp.Or(told.Fix, "plural doctor"), "\n"), "plural validate       check the repo, for which no hub is needed", steps[1])
+		steps = append(strings.Split(cmp.Or(told.Fix, "plural doctor"), "\n"),
+			"plural validate       check the repo, for which no hub is needed", steps[1])
 	} else {
 		s := screen{f.IO, f.Now()}
 		s.first(&lines, status)

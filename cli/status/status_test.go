@@ -213,7 +213,10 @@ func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
 				Name: "podinfo", Commit: "aaaaaaaaaa", LastFetch: at(6 * time.Minute), Error: "fetch https://x: no\x00 route",
 				FailingSince: at(5 * time.Minute), InARow: 58, NextAttempt: at(-30 * time.Second),
 			},
-			{Name: "rewound", Refs: []v1.SourceRef{{Ref: "main", Commit: "cccccccccc", Rewound: "was ddd, which is not among the ancestors of ccc"}}},
+			{Name: "rewound", Refs: []v1.SourceRef{{
+				Ref: "main", Commit: "cccccccccc",
+				Rewound: "was ddd, which is not among the ancestors of ccc",
+			}}},
 		}
 		status.Notices = []v1.Notice{{Time: now().Add(-time.Minute), Message: "an agent\x1b is refused", Fix: "register it"}}
 		all["status"] = status

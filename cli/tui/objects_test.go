@@ -13,7 +13,8 @@ import (
 
 const (
 	coreKinds = `{"kind": "APIGroupDiscoveryList", "items": [{"versions": [{"version": "v1", "resources": [
-		{"resource": "pods", "responseKind": {"version": "v1", "kind": "Pod"}, "scope": "Namespaced", "singularResource": "pod", "verbs": ["get", "list"], "shortNames": ["po"]},
+		{"resource": "pods", "responseKind": {"version": "v1", "kind": "Pod"}, "scope": "Namespaced", "singularResource": "pod",
+			"verbs": ["get", "list"], "shortNames": ["po"]},
 		{"resource": "bindings", "responseKind": {"version": "v1", "kind": "Binding"}, "scope": "Namespaced", "verbs": ["create"]}]}]}]}`
 	groupKinds = `{"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": "example.com"}, "versions": [{"version": "v1beta1", "resources": [
 		{"resource": "widgets", "responseKind": {"group": "example.com", "version": "v1beta1", "kind": "Widget"}, "scope": "Cluster", "singularResource": "widget", "verbs": ["list"], "shortNames": ["wd"]}]}]}]}`

@@ -69,7 +69,8 @@ func TestTheRootOfATreeSaysWhyItsServiceFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, set{hub: newHub(t, crashing()), now: clock()})
 		s.press("<enter>")
-		if line := lineOf(t, s.screen(80, 24), "▾ production-eu"); !strings.Contains(line, "✗ failed") || !strings.Contains(line, "Certificate web: the") {
+		if line := lineOf(t, s.screen(80, 24), "▾ production-eu"); !strings.Contains(line, "✗ failed") ||
+			!strings.Contains(line, "Certificate web: the") {
 			t.Errorf("got %q", line)
 		}
 	})

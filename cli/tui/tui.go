@@ -299,7 +299,9 @@ func taken() map[string]string {
 	return all
 }
 
-func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string, greeting pane.Told, noMouse bool) (*console.Model, error) {
+func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line string, greeting pane.Told,
+	noMouse bool,
+) (*console.Model, error) {
 	panes := map[string]pane.Maker{}
 	for _, some := range []map[string]pane.Maker{tables.Panes(), details.Panes(), desk.Panes()} {
 		maps.Copy(panes, some)
@@ -316,5 +318,8 @@ func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line 
 		}
 		home = open
 	}
-	return console.New(console.Options{World: world, Panes: panes, Actions: desk, Keep: keep, Home: home, Greeting: greeting, NoMouse: noMouse}), nil
+	return console.New(console.Options{
+		World: world, Panes: panes, Actions: desk, Keep: keep, Home: home, Greeting: greeting,
+		NoMouse: noMouse,
+	}), nil
 }

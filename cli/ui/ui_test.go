@@ -14,7 +14,12 @@ import (
 func TestErrorsForProgramsAreWhole(t *testing.T) {
 	var b bytes.Buffer
 	RenderJSON(&b, &Err{
-		Msg: "m", Cause: "c", Problems: []Problem{{Where: "a", Message: "p", Fix: "f"}, {Where: "b", Message: "p", Fix: "f"}, {Where: "c", Message: "p", Fix: "f"}, {Where: "d", Message: "p", Fix: "f"}},
+		Msg: "m", Cause: "c", Problems: []Problem{
+			{Where: "a", Message: "p", Fix: "f"},
+			{Where: "b", Message: "p", Fix: "f"},
+			{Where: "c", Message: "p", Fix: "f"},
+			{Where: "d", Message: "p", Fix: "f"},
+		},
 		Fix: "f", Doc: DocUsage, Code: ExitPending,
 	})
 	if strings.Count(b.String(), `"where"`) != 4 || !strings.Contains(b.String(), `docs/errors.md#usage"`) || !strings.Contains(b.String(), `"code": 8`) {

@@ -67,7 +67,8 @@ func (b Bringing) sayBroken(broken error, after *fleet.Fleet) {
 	if !errors.As(broken, &mistakes) || len(mistakes) == 0 {
 		return
 	}
-	b.Factory.Say("the fleet cannot be read as it is, so the hub keeps what it served before: %s: %s", mistakes[0].Position, ui.Clean(mistakes[0].Message))
+	b.Factory.Say("the fleet cannot be read as it is, so the hub keeps what it served before: %s: %s", mistakes[0].Position,
+		ui.Clean(mistakes[0].Message))
 	if len(after.Clusters) > 0 {
 		b.Factory.Say("with this it can be read again; what is in force changes only where it differs from what is served")
 	}

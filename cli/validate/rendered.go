@@ -18,7 +18,9 @@ import (
 )
 
 // inspectFleet renders the fleet and judges what it renders to.
-func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State, resolver *resolve.Resolver, seen *lastseen.Seen) (*inspect.Report, error) {
+func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State, resolver *resolve.Resolver,
+	seen *lastseen.Seen,
+) (*inspect.Report, error) {
 	renderer, err := preview.New(state.Taken(), f.Identities().Load)
 	if err != nil {
 		return nil, err
@@ -120,7 +122,8 @@ func going(now, before *fleet.Fleet, seen *lastseen.Seen) []string {
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan", name, someOf(clusters[name])))
+		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan",
+			name, someOf(clusters[name])))
 	}
 	return out
 }

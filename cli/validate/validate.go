@@ -86,7 +86,8 @@ where no service does.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&o.commit, "commit", "", "check this `REVISION` in the place of the work tree")
-	cmd.Flags().Int64Var(&o.maxFile, "max-file-bytes", snapshot.MaxBlob, "how large a file may be that a service reads, as the hub's option of that name says")
+	cmd.Flags().Int64Var(&o.maxFile, "max-file-bytes", snapshot.MaxBlob,
+		"how large a file may be that a service reads, as the hub's option of that name says")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "let warnings fail too")
 	return cmd
 }
@@ -206,7 +207,8 @@ func (s summary) screen(w io.Writer) error {
 		lines = append(lines, "add the first: plural service create NAME --path FOLDER --cluster CLUSTER")
 	}
 	if s.Objects > 0 {
-		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"), strings.Join(s.Kubernetes, ", ")))
+		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"),
+			strings.Join(s.Kubernetes, ", ")))
 	}
 	if len(s.Unchecked) > 0 {
 		lines = append(lines, "not looked into: "+strings.Join(s.Unchecked, ", "))

@@ -123,7 +123,8 @@ func TestALargeFileIsAMistakeOfTheServiceThatReadsIt(t *testing.T) {
 		"web/film.mp4":       "",
 		"web/generated.yaml": "",
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755),
+			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -149,11 +149,15 @@ func (l *look) at(ctx context.Context, t target) error {
 	switch {
 	case len(failed) > 0:
 		return &ui.Err{
-			Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Problems: failed, Fix: "plural why " + failed[0].Where[:strings.Index(failed[0].Where, " ")],
+			Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Problems: failed, Fix: "plural why " +
+				failed[0].Where[:strings.Index(failed[0].Where, " ")],
 			Doc: ui.DocUnhealthy,
 		}
 	case len(blocked) > 0:
-		return &ui.Err{Msg: fmt.Sprintf("%s waits for a person", t), Problems: blocked, Fix: blocked[0].Fix, Doc: ui.DocHeld, Code: ui.ExitPending}
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s waits for a person", t), Problems: blocked, Fix: blocked[0].Fix, Doc: ui.DocHeld,
+			Code: ui.ExitPending,
+		}
 	}
 	return nil
 }

@@ -89,8 +89,16 @@ func TestAWaitInVainSaysWhyAndEndsWithTheCodeForIt(t *testing.T) {
 		code ui.Code
 		says string
 	}{
-		"service/web --for healthy":    {v1.Deployment{Phase: v1.Failed, Message: "no such image"}, ui.ExitFailed, "web on edge-1 failed: no such image"},
-		"service/web --for synced":     {v1.Deployment{Phase: v1.Failed, Message: "no such kind"}, ui.ExitFailed, "web on edge-1 failed: no such kind"},
+		"service/web --for healthy": {
+			v1.Deployment{Phase: v1.Failed, Message: "no such image"},
+			ui.ExitFailed,
+			"web on edge-1 failed: no such image",
+		},
+		"service/web --for synced": {
+			v1.Deployment{Phase: v1.Failed, Message: "no such kind"},
+			ui.ExitFailed,
+			"web on edge-1 failed: no such kind",
+		},
 		"service/web":                  {v1.Deployment{Phase: v1.Held, Held: &v1.Waiting{Count: 3}}, ui.ExitPending, "plural service ack web"},
 		"service/web --for best":       {v1.Deployment{}, ui.ExitFailed, "--for healthy, synced, deleted or commit=SHA"},
 		"web":                          {v1.Deployment{}, ui.ExitFailed, "service/NAME"},

@@ -234,7 +234,8 @@ func TestAServiceThatWasDeletedIsToldWithTheCommitThatDidIt(t *testing.T) {
 
 	_, err := run(t, dir, "http://127.0.0.1:1", "", "web")
 	var told *ui.Err
-	if !errors.As(err, &told) || !strings.Contains(told.Msg, `service "web" was deleted`) || !strings.Contains(told.Msg, `"Drop web" of bob`) ||
+	if !errors.As(err, &told) || !strings.Contains(told.Msg, `service "web" was deleted`) ||
+		!strings.Contains(told.Msg, `"Drop web" of bob`) ||
 		!strings.HasPrefix(told.Fix, "plural undo ") {
 		t.Errorf("%v", err)
 	}

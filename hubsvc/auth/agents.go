@@ -24,9 +24,10 @@ func NewAgents(hubURL func() string, key func(cluster string) ed25519.PublicKey,
 	return &Agents{hubURL: hubURL, key: key, now: now}
 }
 
-// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated, with a *token.Refusal where a token was shown; or token.ErrElsewhere, when a token was shown on another
-// TLS connection than the one it is bound to. Checking a signature costs ten times the rest of a poll, and an agent sends one
-// token again and again; so what was verified is remembered for as long as nothing that it was verified against has changed.
+// Cluster returns the cluster whose agent sent r, or ErrUnauthenticated, with a *token.Refusal where a token was shown; or
+// token.ErrElsewhere, when a token was shown on another TLS connection than the one it is bound to. Checking a signature costs ten
+// times the rest of a poll, and an agent sends one token again and again; so what was verified is remembered for as long as
+// nothing that it was verified against has changed.
 func (a *Agents) Cluster(r *http.Request) (string, error) {
 	raw, ok := bearer(r)
 	if !ok {

@@ -115,7 +115,8 @@ func TestAnExpiredTokenIsToldFromAnUnknownOneAndFromNone(t *testing.T) {
 		}
 		_, err := d.Person(r)
 		status, message, fix := person.Answer(err)
-		if !errors.Is(err, auth.ErrUnauthenticated) || status != http.StatusUnauthorized || message != want[0] || !strings.Contains(fix, want[1]) {
+		if !errors.Is(err, auth.ErrUnauthenticated) || status != http.StatusUnauthorized || message != want[0] ||
+			!strings.Contains(fix, want[1]) {
 			t.Errorf("%q: %d, %q, fix %q", token, status, message, fix)
 		}
 	}

@@ -180,7 +180,10 @@ func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster
 	if management {
 		role = "management"
 	}
-	request := register.Request{Cluster: cluster, HubURL: b.hubURL, Tags: map[string]string{"env": "local", "role": role}, Repo: os.DirFS(b.Repo)}
+	request := register.Request{
+		Cluster: cluster, HubURL: b.hubURL, Tags: map[string]string{"env": "local", "role": role},
+		Repo: os.DirFS(b.Repo),
+	}
 	editor, err := b.editor()
 	if err != nil {
 		return err

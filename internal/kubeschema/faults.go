@@ -93,7 +93,10 @@ func withoutNulls(value any) any {
 func (f *Form) collect(e *jsonschema.ValidationError, list *[]Fault) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
-		*list = append(*list, Fault{Path: e.InstanceLocation, Message: "has none of the forms, or more than one, that its definition allows" + f.branches(e)})
+		*list = append(*list, Fault{
+			Path:    e.InstanceLocation,
+			Message: "has none of the forms, or more than one, that its definition allows" + f.branches(e),
+		})
 		return
 	}
 	if len(e.Causes) == 0 {

@@ -67,8 +67,11 @@ status: {}
 func TestWhatTheAPIServerWouldRefuseIsToldWithItsField(t *testing.T) {
 	b := load(t)
 	for name, c := range map[string]struct{ object, want string }{
-		"sound":         {deployment, ""},
-		"unknown field": {strings.Replace(deployment, "spec:\n  sel", "spec:\n  replcas: 3\n  sel", 1), "spec.replcas: unknown field; did you mean replicas?"},
+		"sound": {deployment, ""},
+		"unknown field": {
+			strings.Replace(deployment, "spec:\n  sel", "spec:\n  replcas: 3\n  sel", 1),
+			"spec.replcas: unknown field; did you mean replicas?",
+		},
 		"deep": {
 			strings.Replace(deployment, "image: nginx", "imag: nginx", 1),
 			"spec.template.spec.containers[0].imag: unknown field; did you mean image?",
@@ -266,7 +269,10 @@ func TestNearKindsAndVersionsAreFound(t *testing.T) {
 }
 
 func TestMinorVersionsAreRead(t *testing.T) {
-	for version, want := range map[string]int{"v1.35.4": 35, "1.29": 29, "v1.31.2-gke.100": 31, "v1.30.1+k3s1": 30, "": -1, "v2.1": -1, "latest": -1} {
+	for version, want := range map[string]int{
+		"v1.35.4": 35, "1.29": 29, "v1.31.2-gke.100": 31, "v1.30.1+k3s1": 30, "": -1, "v2.1": -1,
+		"latest": -1,
+	} {
 		got, ok := kubeschema.Minor(version)
 		if !ok {
 			got = -1

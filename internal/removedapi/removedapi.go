@@ -120,7 +120,12 @@ func removals() []removal {
 			34,
 			"admissionregistration.k8s.io/v1",
 		},
-		{"resource.k8s.io/v1alpha3", []string{"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}, 34, "resource.k8s.io/v1"},
+		{
+			"resource.k8s.io/v1alpha3",
+			[]string{"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"},
+			34,
+			"resource.k8s.io/v1",
+		},
 		{"certificates.k8s.io/v1alpha1", []string{"PodCertificateRequest"}, 35, "certificates.k8s.io/v1beta1"},
 		{"storage.k8s.io/v1alpha1", []string{"VolumeAttributesClass"}, 35, "storage.k8s.io/v1"},
 		{"storagemigration.k8s.io/v1alpha1", nil, 35, "storagemigration.k8s.io/v1beta1"},

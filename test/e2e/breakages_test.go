@@ -60,14 +60,16 @@ func breakages() map[string]breakage {
 	return map[string]breakage{
 		"yaml": {
 			files: map[string]string{"services/web.yaml": webService + "  bad: [\n"},
-			says:  same([]string{`services/web\.yaml:9`, `not YAML`, `check the indentation|` + undo}, "validate", "diff", "status", "why", "console"),
+			says: same([]string{`services/web\.yaml:9`, `not YAML`, `check the indentation|` + undo}, "validate", "diff", "status", "why",
+				"console"),
 		},
 		"cycle": {
 			files: map[string]string{
 				"services/web.yaml": depends("web", "podinfo"), "services/other.yaml": depends("other", "web"),
 				"apps/other/page.yaml": webPage, "services/podinfo.yaml": depends("podinfo", "other"),
 			},
-			says: same([]string{`services/\w+\.yaml:9`, `dependency cycle: `, `remove one of these dependencies`}, "validate", "diff", "status", "why", "console"),
+			says: same([]string{`services/\w+\.yaml:9`, `dependency cycle: `, `remove one of these dependencies`}, "validate", "diff",
+				"status", "why", "console"),
 		},
 		"field": {
 			files: deployment("replicas:", "replicsa:"), phase: v1.Failed,
@@ -100,8 +102,11 @@ func breakages() map[string]breakage {
 			files: map[string]string{"apps/web/monitor.yaml": "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: web}\nspec: {}\n"},
 			phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`added ServiceMonitor\.monitoring\.coreos\.com web`},
-				"status":  {`edge-1 +failed`, `does not serve ServiceMonitor of monitoring\.coreos\.com/v1`, `install its CustomResourceDefinition`, undo},
+				"diff": {`added ServiceMonitor\.monitoring\.coreos\.com web`},
+				"status": {
+					`edge-1 +failed`, `does not serve ServiceMonitor of monitoring\.coreos\.com/v1`,
+					`install its CustomResourceDefinition`, undo,
+				},
 				"why":     {`does not serve ServiceMonitor`, `written in apps/web/monitor\.yaml:1`, `mend apps/web/monitor\.yaml:1, .*plural undo \S+`},
 				"console": {`edge-1`, `does not serve ServiceMonitor`, `install its CustomResourceDefinition`},
 			},
@@ -129,9 +134,12 @@ func breakages() map[string]breakage {
 		"everything": {
 			files: map[string]string{"services/web.yaml": "", "services/podinfo.yaml": ""},
 			says: map[string][]string{
-				"diff":    {`deleted Deployment\.apps|deleted 2 objects`, `takes away 2 of 2 services`, `plural service ack --commit`},
-				"status":  {`is refused`, `takes away 2 of 2 services`, `next  plural undo, or agree to exactly this: plural service ack --commit`},
-				"why":     {`service "web" was deleted .* by commit`, `takes away 2 of 2 services`, `plural undo, or agree to exactly this: plural service ack --commit`},
+				"diff":   {`deleted Deployment\.apps|deleted 2 objects`, `takes away 2 of 2 services`, `plural service ack --commit`},
+				"status": {`is refused`, `takes away 2 of 2 services`, `next  plural undo, or agree to exactly this: plural service ack --commit`},
+				"why": {
+					`service "web" was deleted .* by commit`, `takes away 2 of 2 services`,
+					`plural undo, or agree to exactly this: plural service ack --commit`,
+				},
 				"console": {`refused`, `takes away 2 of 2 services`, `plural service ack --commit`},
 			},
 		},
@@ -193,7 +201,8 @@ func (l *local) arrives(commit string, phase v1.Phase) {
 		case phase == "":
 			return len(s.Refused) > 0
 		}
-		return s.Commit.ID == commit && slices.ContainsFunc(s.Unhealthy, func(d v1.Deployment) bool { return d.Service == "web" && d.Phase == phase })
+		return s.Commit.ID == commit && slices.ContainsFunc(s.Unhealthy,
+			func(d v1.Deployment) bool { return d.Service == "web" && d.Phase == phase })
 	})
 }
 

@@ -66,13 +66,20 @@ func TestTwoFleetsOnOneMachineAreToldApart(t *testing.T) {
 	})
 	l.git("add", "-A")
 	l.git("commit", "-qm", "one that cannot run, one that is suspended")
-	for _, command := range [][]string{{"status"}, {"service", "list"}, {"cluster", "list", "-o", "json"}, {"service", "set", "podinfo", "replicas=3"}} {
-		says(refused(command...), "the hub at "+others+" serves another repository", "it serves second, in "+second, "plural up --local "+first+" brings this fleet back")
+	for _, command := range [][]string{
+		{"status"},
+		{"service", "list"},
+		{"cluster", "list", "-o", "json"},
+		{"service", "set", "podinfo", "replicas=3"},
+	} {
+		says(refused(command...), "the hub at "+others+" serves another repository", "it serves second, in "+second,
+			"plural up --local "+first+" brings this fleet back")
 	}
 
 	begun := time.Now()
 	told := refused("up", "--local")
-	says(told, "port "+others[strings.LastIndex(others, ":")+1:]+" was taken", "not everything is well", "bad on mgmt is failed", "fix: plural why bad", "1 suspended")
+	says(told, "port "+others[strings.LastIndex(others, ":")+1:]+" was taken", "not everything is well", "bad on mgmt is failed",
+		"fix: plural why bad", "1 suspended")
 	if took := time.Since(begun); took > time.Minute || strings.Contains(told, "rest on") {
 		t.Errorf("after %s:\n%s", took, told)
 	}

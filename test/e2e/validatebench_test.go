@@ -78,7 +78,8 @@ data: {key: value}
 		began := time.Now()
 		out, err := cmd.CombinedOutput()
 		took := time.Since(began)
-		if err != nil || !strings.Contains(string(out), "fleet is sound: 10 clusters, 0 sources, 300 services\nrendered and checked: 1710 objects") {
+		if err != nil || !strings.Contains(string(out),
+			"fleet is sound: 10 clusters, 0 sources, 300 services\nrendered and checked: 1710 objects") {
 			b.Fatal(err, string(out))
 		}
 		b.Logf("%v of processor time", cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())

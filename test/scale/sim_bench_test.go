@@ -75,7 +75,8 @@ func play(b *testing.B, args ...string) map[string]played {
 	if _, err := os.Stat(program); err != nil {
 		b.Skipf("SKIPPED: bin/plural is not built: run make plural first: %v", err)
 	}
-	sim := exec.CommandContext(b.Context(), program, append([]string{"sim", "run", "--services", "20", "--seed", "1", "-o", "json"}, args...)...)
+	sim := exec.CommandContext(b.Context(), program,
+		append([]string{"sim", "run", "--services", "20", "--seed", "1", "-o", "json"}, args...)...)
 	var out bytes.Buffer
 	sim.Stdout, sim.Stderr = &out, os.Stderr
 	if err := sim.Run(); err != nil {

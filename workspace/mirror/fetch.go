@@ -133,7 +133,8 @@ const saveEvery = time.Minute
 // unsaved says whether next must be written: a poll that found nothing new is worth no write a second.
 func (m *Mirror) unsaved(next state) bool {
 	age := next.Fetched.Sub(m.saved.Fetched)
-	return next.Generation != m.saved.Generation || next.Brought.Equal(next.Fetched) != m.saved.Brought.Equal(m.saved.Fetched) || age >= saveEvery || age < 0 ||
+	return next.Generation != m.saved.Generation || next.Brought.Equal(next.Fetched) != m.saved.Brought.Equal(m.saved.Fetched) ||
+		age >= saveEvery || age < 0 ||
 		!maps.EqualFunc(next.Refs, m.saved.Refs, refTip.equal)
 }
 

@@ -43,15 +43,24 @@ func TestWhatNothingReadsIsFound(t *testing.T) {
 		files      map[string]string
 		spec, want string
 	}{
-		"parameter":                    {manifest, `{parameters: {replcas: "3", replicas: "1", image-tag: a}}`, "spec.parameters.replcas near replicas"},
-		"no template":                  {map[string]string{"a.yaml": "a: b"}, `{parameters: {a: b}}`, "spec.parameters.a"},
-		"read by nothing near":         {manifest, `{parameters: {color: red}}`, "spec.parameters.color"},
-		"all at once":                  {map[string]string{"a.yaml.tmpl": "{{ toYaml .parameters }}"}, `{parameters: {a: b}}`, ""},
-		"in a loop":                    {map[string]string{"a.yaml.tmpl": "{{ range $k, $v := .parameters }}{{ end }}"}, `{parameters: {a: b}}`, ""},
-		"by a value":                   {chart, `{parameters: {n: "1"}, helm: {values: {replicas: "{{ .parameters.n }}"}}}`, ""},
-		"by a test":                    {manifest, `{parameters: {n: "1"}, tests: [{name: a, http: {service: web, port: "80", path: "/{{ .parameters.n }}"}}]}`, ""},
-		"value":                        {chart, `{helm: {values: {replcas: 3}}}`, "spec.helm.values.replcas near replicas"},
-		"value deep down":              {chart, `{helm: {values: {image: {repositry: b, tag: c}}}}`, "spec.helm.values.image.repositry near repository"},
+		"parameter": {
+			manifest, `{parameters: {replcas: "3", replicas: "1", image-tag: a}}`,
+			"spec.parameters.replcas near replicas",
+		},
+		"no template":          {map[string]string{"a.yaml": "a: b"}, `{parameters: {a: b}}`, "spec.parameters.a"},
+		"read by nothing near": {manifest, `{parameters: {color: red}}`, "spec.parameters.color"},
+		"all at once":          {map[string]string{"a.yaml.tmpl": "{{ toYaml .parameters }}"}, `{parameters: {a: b}}`, ""},
+		"in a loop": {
+			map[string]string{"a.yaml.tmpl": "{{ range $k, $v := .parameters }}{{ end }}"},
+			`{parameters: {a: b}}`, "",
+		},
+		"by a value": {chart, `{parameters: {n: "1"}, helm: {values: {replicas: "{{ .parameters.n }}"}}}`, ""},
+		"by a test":  {manifest, `{parameters: {n: "1"}, tests: [{name: a, http: {service: web, port: "80", path: "/{{ .parameters.n }}"}}]}`, ""},
+		"value":      {chart, `{helm: {values: {replcas: 3}}}`, "spec.helm.values.replcas near replicas"},
+		"value deep down": {
+			chart, `{helm: {values: {image: {repositry: b, tag: c}}}}`,
+			"spec.helm.values.image.repositry near repository",
+		},
 		"value of nothing":             {chart, `{helm: {values: {imag: {tag: c, pull: d}}}}`, "spec.helm.values.imag near image"},
 		"known, or free":               {chart, `{helm: {values: {replicas: 1, labels: {a: b}, nothing: {a: b}, global: {a: b}, cache: {a: b}, fromSchema: 1}}}`, ""},
 		"read by a template":           {chart, `{helm: {values: {extra: {name: a}, pod: {annotations: {a: b}}, a-b: {c: d}}}}`, ""},
@@ -102,7 +111,10 @@ func TestWhatNothingReadsIsFound(t *testing.T) {
 
 func TestParametersOfClustersThatNoServiceReadsAreFound(t *testing.T) {
 	f := &fleet.Fleet{
-		Clusters: []fleet.Cluster{{Metadata: fleet.Metadata{Name: "edge"}, Spec: fleet.ClusterSpec{Parameters: map[string]string{"regoin": "eu", "zone": "a"}}}},
+		Clusters: []fleet.Cluster{{
+			Metadata: fleet.Metadata{Name: "edge"},
+			Spec:     fleet.ClusterSpec{Parameters: map[string]string{"regoin": "eu", "zone": "a"}},
+		}},
 		Services: []fleet.Service{{Spec: fleet.ServiceSpec{Parameters: map[string]string{
 			"a": "{{ .cluster.parameters.region }}", "b": `{{ index .cluster.parameters "zone" }}`,
 		}}}},

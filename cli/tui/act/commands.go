@@ -142,7 +142,10 @@ func (c *commands) Draw(width, height int) []string {
 	}
 	c.height = height
 	c.top = min(max(min(c.top, at), at-height+2, 0), max(n-height+1, 0))
-	return c.grid.Draw(look, width, height, paint.Rows{N: n, Top: c.top, Cursor: at, Cells: func(i int, cells []paint.Cell) { c.cells(entries[i], cells) }})
+	return c.grid.Draw(look, width, height, paint.Rows{
+		N: n, Top: c.top, Cursor: at,
+		Cells: func(i int, cells []paint.Cell) { c.cells(entries[i], cells) },
+	})
 }
 
 func (c *commands) cells(e *Entry, cells []paint.Cell) {

@@ -67,10 +67,14 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"delete objects": {
 			"delete",
 			[]pane.Subject{pod, object("apps", "deployments", "Deployment")},
-			[]string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false", "kubectl edge-1 --namespace shop delete deployments.apps/web --wait=false"},
+			[]string{
+				"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false",
+				"kubectl edge-1 --namespace shop delete deployments.apps/web --wait=false",
+			},
 		},
 		"restart an object": {
-			"R", []pane.Subject{object("apps", "deployments", "Deployment")}, []string{"kubectl edge-1 --namespace shop rollout restart deployments.apps/web"},
+			"R", []pane.Subject{object("apps", "deployments",
+				"Deployment")}, []string{"kubectl edge-1 --namespace shop rollout restart deployments.apps/web"},
 		},
 		"restart a pod":        {"R", []pane.Subject{pod}, []string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false"}},
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
@@ -321,7 +325,8 @@ func TestStoppedTwiceTheCommandAtWorkEnds(t *testing.T) {
 	c.list.subjects = []pane.Subject{service("slow")}
 	cmd, _ := c.desk.Key(pressed("S"), &c.list)
 	waitFor(t.Context(), t, ready)
-	if told, stopped := c.desk.Stop(); !stopped || told != "sync slow: stopped; what the cluster or the hub was asked for already goes on there" {
+	if told, stopped := c.desk.Stop(); !stopped ||
+		told != "sync slow: stopped; what the cluster or the hub was asked for already goes on there" {
 		t.Error("there was nothing to stop")
 	}
 	c.do(cmd)

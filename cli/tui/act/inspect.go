@@ -69,7 +69,8 @@ func (d *Desk) answered(m inspected, n need, said string) tea.Cmd {
 	all := []pane.Subject{m.subject}
 	p := d.plan(m.action, all, [][]string{args})
 	if m.action.Heals && owned(m.live, "f:spec", "f:replicas") {
-		p.notes = []string{fmt.Sprintf("How many replicas there are is written in git, for service %s: its agent puts that back.", m.subject.Service)}
+		p.notes = []string{fmt.Sprintf("How many replicas there are is written in git, for service %s: its agent puts that back.",
+			m.subject.Service)}
 		if m.parameter != "" {
 			p.instead = d.setting(m.subject.Service, m.parameter+"="+said)
 			p.notes = append(p.notes, "To keep it: ctrl+g does this instead: "+p.instead.runner.Line(p.instead.commands[0]))

@@ -121,7 +121,10 @@ func TestScalingWhatGitDoesNotSayIsDoneAfterAYes(t *testing.T) {
 func TestWhatChangesAClusterInProductionTakesTheNameTyped(t *testing.T) {
 	for key, word := range map[string]string{"s": "scale", "R": "restart", "delete": "delete"} {
 		c := atCluster(t, scaledByOthers)
-		c.world.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "edge-1", Tags: map[string]string{"env": "prod"}}}}})
+		c.world.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{
+			Name: "edge-1",
+			Tags: map[string]string{"env": "prod"},
+		}}}})
 		c.list.subjects = []pane.Subject{object("apps", "deployments", "Deployment")}
 		c.press(key)
 		if key == "s" {

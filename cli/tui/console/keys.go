@@ -43,7 +43,10 @@ func keysOf() keymap {
 }
 
 func (k keymap) all() []key.Binding {
-	return []key.Binding{k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views, k.menu, k.log, k.click, k.drag}
+	return []key.Binding{
+		k.help, k.filter, k.command, k.back, k.quit, k.stop, k.before, k.after, k.last, k.preview, k.peek, k.views,
+		k.menu, k.log, k.click, k.drag,
+	}
 }
 
 // Keys are what the console does itself, and which panes it opens about what the cursor is on.
@@ -67,7 +70,10 @@ func openers() []opener {
 		{bind("d", "describe"), "describe", nil},
 		{bind("l", "logs"), "logs", live},
 		{bind("D", "diff"), "diff", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindPackage, pane.KindCommit}},
-		{bind("y", "YAML"), "yaml", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject, pane.KindSource, pane.KindPackage}},
+		{bind("y", "YAML"), "yaml", []pane.Kind{
+			pane.KindCluster, pane.KindService, pane.KindDeployment, pane.KindObject, pane.KindSource,
+			pane.KindPackage,
+		}},
 		{bind("t", "tree of objects"), "tree", []pane.Kind{pane.KindService, pane.KindDeployment}},
 		{bind("h", "history"), "history", []pane.Kind{pane.KindService, pane.KindDeployment, pane.KindFleet}},
 		{bind("E", "events"), "happened", []pane.Kind{pane.KindCluster, pane.KindService, pane.KindDeployment}},

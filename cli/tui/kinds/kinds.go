@@ -149,7 +149,10 @@ func read(text []byte) ([]Kind, error) {
 				}
 				met[r.Resource] = true
 				names := append([]string{r.Resource, r.SingularResource, strings.ToLower(r.ResponseKind.Kind)}, r.ShortNames...)
-				all = append(all, Kind{g.Name, v.Version, r.Resource, r.ResponseKind.Kind, slices.DeleteFunc(names, func(s string) bool { return s == "" })})
+				all = append(all, Kind{
+					g.Name, v.Version, r.Resource, r.ResponseKind.Kind,
+					slices.DeleteFunc(names, func(s string) bool { return s == "" }),
+				})
 			}
 		}
 	}

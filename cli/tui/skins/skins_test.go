@@ -68,7 +68,8 @@ func TestAMistakeInASkinIsToldWithItsPlace(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"nosuch", "../own", "a/b"} {
-		if _, err := Load(t.TempDir(), name); err == nil || !strings.Contains(err.Error(), "choose one of auto, dark, light, high-contrast, none") {
+		if _, err := Load(t.TempDir(), name); err == nil ||
+			!strings.Contains(err.Error(), "choose one of auto, dark, light, high-contrast, none") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
