@@ -45,7 +45,7 @@ func badCommits(t *testing.T, l *local) {
 			"services/worse.yaml": service("worse", "apps/podinfo") + "  dependsOn: [{service: bad}]\n",
 		}, refused: "worse"},
 		"a missing path":          {files: map[string]string{"services/bad.yaml": service("bad", "apps/nowhere")}, refused: "services/bad.yaml:5"},
-		"an emptied folder":       {files: map[string]string{"apps/podinfo": ""}, refused: "services/podinfo.yaml:7"},
+		"an emptied folder":       {files: map[string]string{"apps/podinfo": ""}, refused: "services/podinfo.yaml:8"},
 		"no services at all":      {files: map[string]string{"services": ""}, refused: "deletion budget"},
 		"M1 in a service's file":  {files: map[string]string{"services/bad.yaml": "x: &x {a: *x}\n"}, refused: "services/bad.yaml"},
 		"M2 in a service's file":  {files: map[string]string{"services/bad.yaml": bomb(6)}, refused: "services/bad.yaml"},

@@ -134,9 +134,9 @@ func tokenTakenBack(t *testing.T, r *reached, p *people) {
 	watched.endsWithin(t, promise, began)
 	session.endsWithin(t, promise, began)
 	followed.endsWithin(t, promise, began)
-	p.alice.cannot("not logged in", "plural", "kubectl", "edge-1", "-n", namespace, "get", "pods")
-	p.alice.cannot("not logged in", "kubectl", "-n", namespace, "get", "pods")
-	p.alice.cannot("not logged in", "plural", "auth", "status")
+	p.alice.cannot("does not know you", "plural", "kubectl", "edge-1", "-n", namespace, "get", "pods")
+	p.alice.cannot("does not know you", "kubectl", "-n", namespace, "get", "pods")
+	p.alice.cannot("does not know you", "plural", "auth", "status")
 	if status := p.alice.asks("edge-1", "/api/v1/namespaces/demo/pods"); status != http.StatusUnauthorized {
 		t.Errorf("the token that was taken back is answered %d", status)
 	}
