@@ -53,6 +53,14 @@ type chronicle struct {
 	looked time.Time // when the repository was asked last
 	seen   string    // the newest commit that was known of then
 	failed bool      // it did not answer then
+	// refused are commits that were refused while they were the newest, the latest last.
+	refused []refusal
+}
+
+// refusal is a commit with why it was refused.
+type refusal struct {
+	commit string
+	reason v1.Problem
 }
 
 func newChronicle(dir string) *chronicle {
@@ -72,6 +80,29 @@ func (c *chronicle) known(head string, now time.Time) (steps []commits.Revision,
 		return c.steps, age < pastAhead
 	}
 	return c.steps, (c.failed || c.seen == head && len(c.steps) > 0) && age < pastEvery
+}
+
+// judged takes in what a plan says of the newest commit: one that is refused, or one that is served after all.
+func (c *chronicle) judged(head, served string, refused []v1.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = slices.DeleteFunc(c.refused, func(r refusal) bool { return r.commit == head || r.commit == served })
+	if head == served || len(refused) == 0 {
+		return
+	}
+	c.refused = append(c.refused, refusal{head, refused[0]})
+	c.refused = c.refused[max(len(c.refused)-pastCommits, 0):]
+}
+
+// refusals are the reasons of commits that were refused.
+func (c *chronicle) refusals() map[string]*v1.Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := map[string]*v1.Problem{}
+	for _, r := range c.refused {
+		by[r.commit] = &r.reason
+	}
+	return by
 }
 
 // keep takes in what was read; nil: the repository did not answer.
@@ -188,7 +219,7 @@ func (h *hub) history(ctx context.Context, service string, q paging.Query) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	steps := plan.steps(past, scope)
+	steps := plan.steps(past, scope, h.reaching.past.refusals())
 	made := func(s step) bool { return len(s.all) > 0 } // others may be of any service, also of one that never was
 	if _, known := plan.desired.Fleet.Service(service); service != "" && !known && !slices.ContainsFunc(steps, made) {
 		return nil, &api.Refused{Status: http.StatusNotFound, Message: "no service " + strconv.Quote(service), Fix: "plural service list"}
@@ -224,7 +255,7 @@ func (h *hub) revision(ctx context.Context, id string) (*v1.Revision, error) {
 		return nil, err
 	}
 	const least = 7
-	for _, s := range h.planner.plan().steps(past, commits.Scope{}) {
+	for _, s := range h.planner.plan().steps(past, commits.Scope{}, h.reaching.past.refusals()) {
 		if len(id) >= least && strings.HasPrefix(s.ID, id) {
 			return &s.Revision, nil
 		}
@@ -256,8 +287,8 @@ func (p *plan) scope(name string) commits.Scope {
 	return commits.Paths(paths...)
 }
 
-// steps are those of a history that changed something in the scope, with what became of them.
-func (p *plan) steps(past []commits.Revision, scope commits.Scope) []step {
+// steps are those of a history that changed something in the scope, with what became of them. refusals are known by commit.
+func (p *plan) steps(past []commits.Revision, scope commits.Scope, refusals map[string]*v1.Problem) []step {
 	served := slices.IndexFunc(past, func(r commits.Revision) bool { return r.ID == p.desired.Served.ID })
 	undone := commits.Undone(past)
 	var list []step
@@ -276,14 +307,14 @@ func (p *plan) steps(past []commits.Revision, scope commits.Scope) []step {
 		s := step{number: int64(i), all: files, Revision: v1.Revision{
 			Commit: v1.Commit{ID: r.ID, Subject: r.Subject, Author: r.Author, Time: &at}, Email: r.Email,
 			Files: files[:min(len(files), shownFiles)], LeftOut: max(len(files)-shownFiles, 0) + unnamed, Incomplete: incomplete,
-			Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID],
+			Merge: r.Merge, Reverts: r.Reverts, RevertedBy: undone[r.ID], Refusal: refusals[r.ID],
 		}}
 		switch {
 		case served < 0:
 		case i >= served && !current:
 			s.Result, current = v1.ResultCurrent, true
 		case i > served:
-			s.Result = v1.ResultServed
+			s.Result = v1.ResultSuperseded
 		case len(p.desired.Refused) > 0:
 			s.Result = v1.ResultRefused
 		default:
@@ -316,7 +347,7 @@ func stepSchema() filter.Schema[step] {
 		Fields: map[string]filter.Field[step]{
 			"commit": {Get: func(s step) string { return s.ID }}, "author": {Get: func(s step) string { return s.Author }}, "subject": {Get: subject},
 			"file":   {Get: func(s step) string { return strings.Join(s.all, "\n") }},
-			"result": {Get: func(s step) string { return string(s.Result) }, Words: v1.Result("").Words()},
+			"result": {Get: func(s step) string { return string(s.Outcome()) }, Words: v1.Result("").Words()},
 		},
 		Names: []func(step) string{subject},
 	}

@@ -61,11 +61,11 @@ func TestTheHubTellsWhichCommitsMadeTheFleet(t *testing.T) {
 		service, filter string
 		want            []string
 	}{
-		{"", "", []string{"apps/web/cm.yaml: current", first + "served"}},
-		{"web", "", []string{"apps/web/cm.yaml: current", first + "served"}},
+		{"", "", []string{"apps/web/cm.yaml: current", first + "superseded"}},
+		{"web", "", []string{"apps/web/cm.yaml: current", first + "superseded"}},
 		{"api", "", []string{first + "current"}},
-		{"", "result:served", []string{first + "served"}},
-		{"", "file~services/api", []string{first + "served"}},
+		{"", "result:superseded", []string{first + "superseded"}},
+		{"", "file~services/api", []string{first + "superseded"}},
 		{"", "author:ann commit:" + more, []string{"apps/web/cm.yaml: current"}},
 		{"", "author:nobody", nil},
 	} {
@@ -77,7 +77,7 @@ func TestTheHubTellsWhichCommitsMadeTheFleet(t *testing.T) {
 	if err != nil || len(page.Items) != 1 || page.Total != 2 || page.Next == "" {
 		t.Fatalf("a page of one: %+v, %v", page, err)
 	}
-	if rest := ask("", paging.Query{Limit: 1, Continue: page.Next}); len(rest) != 1 || !strings.HasSuffix(rest[0], "served") {
+	if rest := ask("", paging.Query{Limit: 1, Continue: page.Next}); len(rest) != 1 || !strings.HasSuffix(rest[0], "superseded") {
 		t.Errorf("the second page: %q", rest)
 	}
 
@@ -88,11 +88,18 @@ func TestTheHubTellsWhichCommitsMadeTheFleet(t *testing.T) {
 	if err != nil || found.Result != v1.ResultRefused || found.Email != "ann@example.com" || !slices.Equal(found.Files, []string{"services/web.yaml"}) {
 		t.Fatalf("%+v, %v", found, err)
 	}
+	if found.Refusal == nil || found.Refusal.File != "services/web.yaml" || !strings.Contains(found.Refusal.Message, "Nonsense") {
+		t.Errorf("why it is refused: %+v", found.Refusal)
+	}
 	o.git(o.work, "revert", "--no-edit", bad)
 	o.git(o.work, "push", "-q", "origin", "HEAD:main")
 	r.served(o)
-	if found, err = hub.Revision(t.Context(), bad[:12]); err != nil || found.Result != v1.ResultServed || found.RevertedBy == "" {
+	found, err = hub.Revision(t.Context(), bad[:12])
+	if err != nil || found.Result != v1.ResultSuperseded || found.RevertedBy == "" || found.Refusal == nil {
 		t.Errorf("%+v, %v", found, err)
+	}
+	if got := ask("", paging.Query{Filter: "result:refused"}); !slices.Equal(got, []string{"services/web.yaml: superseded"}) {
+		t.Errorf("what was refused: %q", got)
 	}
 	list, err := hub.ServiceHistory(t.Context(), "web", paging.Query{Limit: 1})
 	if err != nil || list.Items[0].Reverts != bad || list.Items[0].Result != v1.ResultCurrent {
@@ -185,6 +192,24 @@ func TestTheRepositoryIsNotAskedAgainAndAgainForItsHistory(t *testing.T) {
 	}
 }
 
+func TestACommitThatIsServedAfterAllIsRefusedNoMore(t *testing.T) {
+	c, reason := newChronicle(""), []v1.Problem{{Message: "it cannot be read"}, {Message: "nor this"}}
+	c.judged("b", "a", reason)
+	c.judged("c", "a", reason)
+	c.judged("c", "c", nil)
+	c.judged("c", "c", reason) // what is served, and cannot be planned just now
+	want := map[string]*v1.Problem{"b": &reason[0]}
+	if diff := cmp.Diff(want, c.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	for i := range pastCommits {
+		c.judged(strconv.Itoa(i), "c", reason)
+	}
+	if got := c.refusals(); len(got) != pastCommits || got["b"] != nil {
+		t.Errorf("%d are kept", len(got))
+	}
+}
+
 func TestAHistoryOfManyFilesIsCutShort(t *testing.T) {
 	o := newOrigin(t)
 	o.push(twoServices(nil))
@@ -215,7 +240,7 @@ func TestACommitOfMoreThanIsKnownByNameIsPartOfEveryHistory(t *testing.T) {
 		{ID: "a", Files: []string{"services/web.yaml"}},
 	}
 	got := map[string]bool{}
-	for _, s := range (&plan{}).steps(past, commits.Paths("services/web.yaml")) {
+	for _, s := range (&plan{}).steps(past, commits.Paths("services/web.yaml"), nil) {
 		got[s.ID] = s.Incomplete
 	}
 	if diff := cmp.Diff(map[string]bool{"c": true, "b": true, "a": false}, got); diff != "" {
@@ -225,7 +250,7 @@ func TestACommitOfMoreThanIsKnownByNameIsPartOfEveryHistory(t *testing.T) {
 
 func TestFilesThatAreNotKnownByNameAreCountedWhereEverythingIsTold(t *testing.T) {
 	past := []commits.Revision{{ID: "a", Files: make([]string, shownFiles+1), LeftOut: 5}, {ID: "b", LeftOut: 5}}
-	steps := (&plan{}).steps(past, commits.Scope{})
+	steps := (&plan{}).steps(past, commits.Scope{}, nil)
 	if len(steps) != 2 || steps[0].LeftOut != 6 || steps[1].LeftOut != 5 || steps[0].Incomplete || steps[1].Incomplete {
 		t.Errorf("%+v", steps)
 	}

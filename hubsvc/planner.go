@@ -254,7 +254,7 @@ func (p *planner) publish(ctx context.Context, c *candidate, newest *edition.Pub
 	next, err := p.draft(ctx, c, e)
 	if err != nil {
 		if p.good == nil || c.id() != p.good.id() {
-			p.refused = []v1.Problem{{Message: err.Error()}}
+			p.refused = p.blame([]v1.Problem{{Message: err.Error()}})
 		}
 		return true, err
 	}
@@ -290,12 +290,36 @@ func (p *planner) newest(ctx context.Context) *candidate {
 		return nil
 	}
 	next, problems := p.validator.examine(ctx, snap, p.good)
+	problems = p.blame(problems)
 	if len(problems) > 0 && (before != p.head.ID || !slices.EqualFunc(problems, p.refused, v1.Problem.Equal)) {
 		p.Log.Warn("commit refused; the last good one stays", "commit", p.head.ID, "errors", len(problems),
 			"file", problems[0].File, "line", problems[0].Line, "first", problems[0].Message)
 	}
 	p.refused = problems[:min(len(problems), maxProblems)]
 	return next
+}
+
+// blame has each problem of the newest commit name the commit that came with it: people push on while one is refused, and to take
+// back the newest does not help them. What a hub finds that knows of no commit before may be there for long.
+func (p *planner) blame(problems []v1.Problem) []v1.Problem {
+	head := &p.head
+	if p.good == nil && len(p.refused) == 0 {
+		head = nil
+	}
+	for i := range problems {
+		is := &problems[i]
+		at := slices.IndexFunc(p.refused, func(was v1.Problem) bool {
+			return was.File == is.File && was.Message == is.Message && was.Service == is.Service && was.Cluster == is.Cluster
+		})
+		switch {
+		case at >= 0:
+			is.Since = p.refused[at].Since
+		case head != nil:
+			since := *head
+			is.Since = &since
+		}
+	}
+	return problems
 }
 
 // maxProblems bounds what an edition says of a commit that is refused.

@@ -196,6 +196,28 @@ func TestBranchThatGoesBackToTheCommitBeingServedIsRefusedNoMore(t *testing.T) {
 	p.serves(good)
 }
 
+// Whoever pushes on while a commit is refused has to learn which one is to be mended or taken back.
+func TestAProblemNamesTheCommitThatCameWithIt(t *testing.T) {
+	o := newOrigin(t)
+	p := plans(t, o, t.TempDir())
+	p.serves(o.push(twoServices(nil)))
+	web := o.push(map[string]string{"services/web.yaml": service("web", path("apps/nope"))})
+	p.refuses(web)
+	api := o.push(map[string]string{"services/api.yaml": service("api", path("apps/none"))})
+	p.refuses(api)
+	newest := o.push(map[string]string{"README.md": "more"})
+	since := map[string]string{}
+	for _, problem := range p.refuses(newest) {
+		if problem.Since == nil {
+			t.Fatalf("%+v names no commit", problem)
+		}
+		since[problem.File] = problem.Since.ID
+	}
+	if since["services/web.yaml"] != web || since["services/api.yaml"] != api {
+		t.Errorf("the problems came with %v; web broke with %s, api with %s", since, web, api)
+	}
+}
+
 // Who may make tags need not be who may push to the branch.
 func TestATagOfTheBranchesNameIsNotServed(t *testing.T) {
 	o := newOrigin(t)

@@ -163,6 +163,7 @@ func (h *hub) part(ctx context.Context) {
 func (h *hub) moved(before, now *plan) {
 	h.view.Planned()
 	h.upgrades.look()
+	h.reaching.past.judged(now.desired.Head.ID, now.desired.Served.ID, now.desired.Refused)
 	if before.desired.Served.ID != now.desired.Served.ID {
 		h.reaching.channels.Recheck()
 		h.reaching.kube.Recheck()

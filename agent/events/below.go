@@ -62,6 +62,17 @@ func (b *below) of(ctx context.Context, w *warning) []string {
 	return uids
 }
 
+// told is a warning as it is told. Of containers a kubelet warns several times for one cause, and not how one that starts again
+// ended; its Pod says both at once, in the same words for all Pods that suffer the same.
+func (b *below) told(w warning) warning {
+	if child := b.known[w.about.UID]; child != nil && (w.reason == "BackOff" || w.reason == "Failed") {
+		if text := health.Containers(child); text != "" {
+			w.reason, w.text = "", text
+		}
+	}
+	return w
+}
+
 // well says whether nobody needs to hear of an object. A claim without a volume keeps nothing from being applied, yet pods wait.
 func well(child *unstructured.Unstructured) bool {
 	if child.GetKind() == "PersistentVolumeClaim" {

@@ -29,7 +29,7 @@ import (
 
 const (
 	// patience is how long an object may be on its way before anybody asks.
-	patience = 10 * time.Second
+	patience = 3 * time.Second
 	// longest is the longest pause between two questions, which begin with patience and double.
 	longest = 5 * time.Minute
 	// timeout bounds one question.
@@ -161,7 +161,7 @@ func (r *Reader) Read(ctx context.Context, objects []Object, mask func(string) s
 		b := below{objects: r.objects, catalog: catalog, roots: in[namespace], known: map[string]*unstructured.Unstructured{}}
 		for _, w := range all { // the newest first, since only so many objects are looked at
 			for _, uid := range b.of(ctx, &w) {
-				found[uid] = append(found[uid], w)
+				found[uid] = append(found[uid], b.told(w))
 			}
 		}
 	}
@@ -177,8 +177,9 @@ func (r *Reader) Read(ctx context.Context, objects []Object, mask func(string) s
 
 // warning is an Event.
 type warning struct {
-	about        Object
-	version      string // of the kind
+	about   Object
+	version string // of the kind
+	// reason is empty where text is what an object says of itself.
 	reason, text string
 	at           time.Time
 }
@@ -258,13 +259,16 @@ func newest(list []warning, uid string, mask func(string) string) []string {
 		if looked[raw] = true; len(texts) == maxWarnings || len(looked) > maxMasked {
 			break
 		}
-		text := clean(mask(w.reason)) + ": " + clip(clean(mask(w.text))) // what is changed before it is masked could no longer be told
+		text := clip(clean(mask(w.text))) // what is changed before it is masked could no longer be told
+		if w.reason != "" {
+			text = clean(mask(w.reason)) + ": " + text
+		}
 		same := w.about.ID.Kind + " " + text
 		if said[same] {
 			continue
 		}
 		said[same] = true
-		if w.about.UID != uid {
+		if w.about.UID != uid && w.reason != "" {
 			text = w.about.ID.Kind + " " + mask(w.about.ID.Name) + ": " + text
 		}
 		texts = append(texts, text)

@@ -186,6 +186,36 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: none-such, resources: {re
 	}
 }
 
+func TestAContainerThatEndsAgainAndAgainIsToldWithHowItEnded(t *testing.T) {
+	w := newWorld(t)
+	set := w.create("apps", "v1", "statefulsets", `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: none}]}}`)
+	pod := w.create("", "v1", "pods", fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: db-one, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, uid: %s}]}
+spec: {nodeName: nowhere, containers: [{name: main, image: none}]}`, set.UID))
+	status := []byte(`{"status": {"phase": "Running", "containerStatuses": [{"name": "main", "image": "none", "imageID": "", "ready": false,
+		"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s"}},
+		"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}]}}`)
+	if _, err := w.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(w.Namespace).Patch(
+		t.Context(), "db-one", "application/merge-patch+json", status, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	w.event(pod, "v1", "Warning", "BackOff", "Back-off restarting failed container main in pod db-one", 1)
+	got := w.await(set, func(texts []string) bool { return len(texts) > 0 })
+	want := []string{"container main: CrashLoopBackOff: its last run ended: OOMKilled, exit code 137"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhoMayNotReadEventsIsToldNothing(t *testing.T) {
 	w := newWorld(t)
 	config := rest.CopyConfig(w.RESTConfig)
@@ -276,7 +306,7 @@ func TestAnObjectThatStaysUnhealthyIsAskedAboutEverLessOften(t *testing.T) {
 			t.Fatalf("it asks at once: %v, again in %s", said, again)
 		}
 		begun := time.Now()
-		for range 6 {
+		for range 8 {
 			<-time.After(again)
 			said, again = reader.Of(t.Context(), "web", unhealthy, strings.Clone)
 			if diff := cmp.Diff([]string{"Failed: no such image"}, said["a"]); diff != "" {
@@ -286,7 +316,7 @@ func TestAnObjectThatStaysUnhealthyIsAskedAboutEverLessOften(t *testing.T) {
 				t.Fatalf("news of the service has it asked again in %s, not %s", sooner, again)
 			}
 		}
-		if asked := server.asked.Load(); asked != 6 || time.Since(begun) < 5*time.Minute || again != 5*time.Minute {
+		if asked := server.asked.Load(); asked != 8 || time.Since(begun) < 5*time.Minute || again != 5*time.Minute {
 			t.Errorf("asked %d times in %s, again in %s", asked, time.Since(begun), again)
 		}
 		if got := reader.Said("web", "a"); len(got) != 1 {

@@ -34,7 +34,7 @@ func TestAVerdictTakesAMomentWhateverIsMatched(t *testing.T) {
 			status := judge.Of(&unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"t": c.text},
 			}})
-			if took := time.Since(begun); took > 3*time.Second { // of which it needs a tenth
+			if took := time.Since(begun); took > 20*time.Second { // of which an idle machine needs a hundredth
 				t.Errorf("it takes %v", took)
 			}
 			if status.Phase != health.Unknown {

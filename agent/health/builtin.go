@@ -97,8 +97,11 @@ func claim(obj *unstructured.Unstructured, verdict Status) Status {
 }
 
 // pod takes back kstatus's "current" from a Pod that ended in failure, and from one that runs and is meant to end: as a hook,
-// it is not done yet.
+// it is not done yet. What keeps its containers says more than the state of the whole.
 func pod(obj *unstructured.Unstructured, verdict Status) Status {
+	if said := Containers(obj); said != "" && verdict.Phase != Healthy {
+		verdict.Message = said
+	}
 	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
 	policy, _, _ := unstructured.NestedString(obj.Object, "spec", "restartPolicy")
 	switch {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -77,13 +78,18 @@ func traceable(t *tree, root string, data []byte) []byte {
 
 // origins takes the notes off the objects.
 func (j *job) origins(objects resmap.ResMap) ([]Origin, error) {
-	all := make([]Origin, 0, objects.Size())
+	all, read := make([]Origin, 0, objects.Size()), map[string][]heading{}
 	for _, object := range objects.Resources() {
 		note, err := object.GetOrigin()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, j.noted(note))
+		at := j.noted(note)
+		if _, known := read[at.File]; !known {
+			read[at.File] = headings(j.tree.files[at.File])
+		}
+		at.Line = lineOf(read[at.File], object.GetKind(), object.GetName())
+		all = append(all, at)
 	}
 	return all, objects.RemoveOriginAnnotations()
 }
@@ -103,4 +109,75 @@ func (j *job) noted(note *resource.Origin) Origin {
 		name += templateSuffix
 	}
 	return Origin{File: name}
+}
+
+// heading is what a document of YAML calls its object, and the line where it begins; empty where it is written in an unusual way.
+type heading struct {
+	line       int
+	kind, name string
+}
+
+// headings reads no more than it needs: a parser would take as long as the render.
+func headings(data []byte) []heading {
+	var all []heading
+	for _, doc := range split(data) {
+		h := heading{}
+		inside, indent := false, 0 // of metadata
+		at := doc.line - 1
+		for line := range strings.Lines(string(doc.text)) {
+			at++
+			text := strings.TrimSpace(line)
+			if text == "" || text[0] == '#' {
+				continue
+			}
+			if h.line == 0 {
+				h.line = at
+			}
+			depth := len(line) - len(strings.TrimLeft(line, " "))
+			key, value, _ := strings.Cut(text, ":")
+			value, _, _ = strings.Cut(value, " #")
+			value = strings.Trim(value, ` "'`)
+			switch {
+			case depth == 0 && key == "kind":
+				h.kind = value
+			case depth == 0 && key == "metadata" && value != "":
+				if found := flowName.FindStringSubmatch(value); found != nil {
+					h.name = found[1]
+				}
+			case depth == 0:
+				inside, indent = key == "metadata", 0
+			case inside && (indent == 0 || depth == indent):
+				if indent = depth; key == "name" {
+					h.name = value
+				}
+			}
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// flowName is the name in metadata on one line.
+var flowName = regexp.MustCompile(`[{,]\s*"?name"?:\s*["']?([^\s"',}]+)`)
+
+// lineOf is where the document of an object begins, whose name a kustomization may have made longer; 0 where that is not certain.
+func lineOf(all []heading, kind, name string) int {
+	all = slices.DeleteFunc(slices.Clone(all), func(h heading) bool { return h.line == 0 })
+	if len(all) == 1 && all[0].kind == kind {
+		return all[0].line
+	}
+	var found []heading
+	for _, h := range all {
+		if h.kind == "" || strings.Contains(h.kind, "{{") || h.kind == kind && strings.Contains(h.name, "{{") { // it may be any
+			return 0
+		}
+		if h.kind == kind && h.name != "" && strings.Contains(name, h.name) {
+			found = append(found, h)
+		}
+	}
+	slices.SortFunc(found, func(a, b heading) int { return len(b.name) - len(a.name) })
+	if len(found) == 0 || len(found) > 1 && len(found[0].name) == len(found[1].name) {
+		return 0
+	}
+	return found[0].line
 }

@@ -25,7 +25,7 @@ func TestEveryObjectOfARawServiceHasItsFileAndLine(t *testing.T) {
 	got := origins(t, input(render.Raw, tree("-- app/a.yaml --\n# words\n"+configMap("a")+"---\n\n"+configMap("b")+
 		"-- app/l.yaml --\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: l}}\n"+
 		"-- app/t.yaml.tmpl --\n"+configMap("{{ .service.name }}"))))
-	want := map[string]string{"a": "app/a.yaml:2", "b": "app/a.yaml:7", "l": "app/l.yaml:1", "web": "app/t.yaml.tmpl"}
+	want := map[string]string{"a": "app/a.yaml:2", "b": "app/a.yaml:7", "l": "app/l.yaml:1", "web": "app/t.yaml.tmpl:1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("origins (-want +got):\n%s", diff)
 	}
@@ -65,7 +65,22 @@ metadata: {name: {{ .service.name }}}
 
 func TestEveryObjectOfAKustomizationHasItsFile(t *testing.T) {
 	got := origins(t, input(render.Kustomize, tree(overlay)))
-	want := map[string]string{"my-base": "base/cm.yaml", "my-web": "app/mine.yaml.tmpl", "my-gen": "app/kustomization.yaml"}
+	want := map[string]string{"my-base": "base/cm.yaml:1", "my-web": "app/mine.yaml.tmpl:1", "my-gen": "app/kustomization.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("origins (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnObjectOfAKustomizationHasTheLineOfItsDocumentWhereThatIsCertain(t *testing.T) {
+	const maps = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: other\n  name: "
+	got := origins(t, input(render.Kustomize, tree("-- app/kustomization.yaml --\nnamePrefix: my-\nnameSuffix: \"-1\"\nresources: [all.yaml, flow.yaml, list.yaml]\n"+
+		"-- app/all.yaml --\n# words\n\n"+maps+"\"a\" # so\n---\n"+maps+"ab\n---\n# more\n"+maps+"'other'\n"+
+		"---\napiVersion: v1\nkind: Secret\nmetadata: {labels: {name: b}, name: abc}\n"+
+		"-- app/flow.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: flow}}\n---\n"+maps+"\"o\"\n"+
+		"-- app/list.yaml --\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: item}}\n")))
+	want := map[string]string{
+		"my-a-1": "app/all.yaml:3", "my-abc-1": "app/all.yaml:25", "my-ab-1": "app/all.yaml:10", "my-other-1": "app/all.yaml:18", "my-flow-1": "app/flow.yaml", "my-o-1": "app/flow.yaml", "my-item-1": "app/list.yaml",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("origins (-want +got):\n%s", diff)
 	}

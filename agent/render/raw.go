@@ -39,9 +39,14 @@ func renderRaw(j *job) ([]manifest, error) {
 
 // written names the template where one stands in for the file, whose lines are not the ones that were read.
 func (j *job) written(found []manifest) []manifest {
+	var of []heading
 	for i := range found {
 		if m := &found[i]; j.tree.files[m.file] == nil {
-			m.origin = Origin{File: m.file + templateSuffix}
+			name := m.file + templateSuffix
+			if of == nil {
+				of = headings(j.tree.files[name])
+			}
+			m.origin = Origin{File: name, Line: lineOf(of, m.head.Kind, m.head.Metadata.Name)}
 		}
 	}
 	return found

@@ -294,7 +294,7 @@ func TestObjectsOfRemotesAndChartsSayWhereTheyWereWritten(t *testing.T) {
 	out := mustRender(t, newRenderer(t), mounting(input(render.Kustomize, tree(
 		"-- app/kustomization.yaml --\nresources: ['"+address+"//a']\nhelmCharts: [{name: c}]\n"+
 			"-- app/charts/c/Chart.yaml --\n{apiVersion: v2, name: c, version: 1.0.0}\n-- app/charts/c/values.yaml --\n-- app/charts/c/templates/y.yaml --\n"+configMap("y"))), lib))
-	want := []render.Origin{{File: lib.At + "/a/x.yaml"}, {File: "app/kustomization.yaml"}}
+	want := []render.Origin{{File: lib.At + "/a/x.yaml", Line: 1}, {File: "app/kustomization.yaml"}}
 	if diff := cmp.Diff(want, out.Origins); diff != "" {
 		t.Error(diff)
 	}

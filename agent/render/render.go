@@ -133,7 +133,7 @@ type Output struct {
 type Origin struct {
 	// File is relative to the root of Input.Files: the manifest, the chart's template, the kustomization that generates it.
 	File string `json:"file,omitempty"`
-	// Line counts from 1; 0 means unknown, as it is wherever a template stands between the file and the object.
+	// Line counts from 1; 0 means unknown, as it is in a chart's template, and wherever a document does not spell out what it is.
 	Line int `json:"line,omitempty"`
 }
 

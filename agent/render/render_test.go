@@ -438,6 +438,8 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 		{"chart among manifests", render.Raw, "-- app/sub/Chart.yaml --\nname: a\n", "app/sub/Chart.yaml: a chart is no manifest: make"},
 		{"text", render.Raw, "-- app/x.yaml --\njust words\n", "app/x.yaml:1: is not a Kubernetes object"},
 		{"missing parameter", render.Raw, "-- app/x.yaml.tmpl --\na: b\nc: {{ .parameters.nope }}\n", "app/x.yaml.tmpl:2: template: executing"},
+		{"missing parameter in a parameter", render.Raw, "-- app/x.yaml.tmpl --\nc: {{ $.parameters.nope.deep }}\n", "app/x.yaml.tmpl:1: template: executing \"app/x.yaml.tmpl\" at <$.parameters.nope.deep>: map has no entry for key \"nope\": set nope.deep in spec.parameters of service web, or take it out of the template"},
+		{"parameter of an item", render.Raw, "-- app/x.yaml.tmpl --\n{{ with .service }}{{ .parameters.nope }}{{ end }}\n", "app/x.yaml.tmpl:1: template: executing \"app/x.yaml.tmpl\" at <.parameters.nope>: map has no entry for key \"parameters\": templates have .parameters, .secrets, .service.name and .namespace; within range and with, write $ before them"},
 		{"template syntax", render.Raw, "-- app/x.yaml.tmpl --\n{{ if }}\n", "app/x.yaml.tmpl:1: template: missing value for if"},
 		{"template asks the environment", render.Raw, "-- app/x.yaml.tmpl --\n\n{{ env \"HOME\" }}\n", `app/x.yaml.tmpl:2: template: function "env" not defined`},
 		{"kustomize without kustomization", render.Kustomize, "-- app/x.yaml --\n", "app: there is no kustomization.yaml"},

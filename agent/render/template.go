@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
@@ -37,7 +38,7 @@ func (j *job) read(name string) ([]byte, error) {
 func (j *job) expand(name string, text []byte) ([]byte, error) {
 	t, err := template.New(name).Option("missingkey=error").Funcs(hermetic()).Parse(string(text))
 	if err != nil {
-		return nil, templateError(name, err)
+		return nil, j.templateError(name, err)
 	}
 	out := boundedBuffer{most: j.limits.Output}
 	if err := t.Execute(&out, map[string]any{
@@ -48,7 +49,7 @@ func (j *job) expand(name string, text []byte) ([]byte, error) {
 	}); errors.Is(err, errTooLong) {
 		return nil, place{file: name}.limit("renders to more than %d MiB", j.limits.Output>>20)
 	} else if err != nil {
-		return nil, templateError(name, err)
+		return nil, j.templateError(name, err)
 	}
 	return out.Bytes(), nil
 }
@@ -105,14 +106,33 @@ func sortedValues(dict map[string]any) []any {
 	return values
 }
 
-// templatePlace finds the place in an error of text/template, whose type does not carry it.
-var templatePlace = regexp.MustCompile(`^template: .*?:(\d+)(?::\d+)?: `)
+// templatePlace finds the place in an error of text/template, whose type does not carry it, and templateMissing what the template
+// looks for in vain.
+var (
+	templatePlace   = regexp.MustCompile(`^template: .*?:(\d+)(?::\d+)?: `)
+	templateMissing = regexp.MustCompile(`at <([^>]*)>: map has no entry for key "([^"]*)"`)
+)
 
-func templateError(name string, err error) *Error {
+func (j *job) templateError(name string, err error) *Error {
 	at, text := place{file: name}, err.Error()
 	if found := templatePlace.FindStringSubmatch(text); found != nil {
 		at.line, _ = strconv.Atoi(found[1])
 		text = text[len(found[0]):]
 	}
-	return at.invalid("template: %s", text)
+	e := at.invalid("template: %s", text)
+	e.Fix = j.templateFix(text)
+	return e
+}
+
+// templateFix is what mends a template that does not execute, or does not parse.
+func (j *job) templateFix(text string) string {
+	found := templateMissing.FindStringSubmatch(text)
+	if found == nil {
+		return "templates are Go's (pkg.go.dev/text/template), with those functions of sprig that need no clock and no chance"
+	}
+	read, key := strings.TrimPrefix(found[1], "$"), found[2]
+	if name, is := strings.CutPrefix(read, ".parameters."); is && key != "parameters" {
+		return "set " + name + " in spec.parameters of service " + j.Service + ", or take it out of the template"
+	}
+	return "templates have .parameters, .secrets, .service.name and .namespace; within range and with, write $ before them"
 }

@@ -41,7 +41,11 @@ func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Resu
 		if !worse && len(r.problems) >= maxProblems {
 			continue
 		}
-		problem := p.problem(ctx, d, o, joined(message, warnings[o.UID]))
+		said := joined(append(slices.Clip(warnings[o.UID]), message)...) // the cause first: screens are narrow
+		problem := p.problem(ctx, d, o, said)
+		if problem.GetReason() == "" && len(warnings[o.UID]) > 0 {
+			problem.Reason = "Warning"
+		}
 		if len(r.problems) < maxProblems {
 			r.problems = append(r.problems, problem)
 		}
@@ -90,15 +94,15 @@ func waiting(applied *apply.Result, warnings map[string][]string) string {
 	for i := range applied.Objects {
 		o := &applied.Objects[i]
 		if id := o.ID().String(); len(warnings[o.UID]) > 0 && (applied.Waiting == id || strings.HasPrefix(applied.Waiting, id+": ")) {
-			return joined(applied.Waiting, warnings[o.UID])
+			return joined(append([]string{applied.Waiting}, warnings[o.UID]...)...)
 		}
 	}
 	return applied.Waiting
 }
 
-// joined is a message, which may be empty, with warnings behind it.
-func joined(message string, warnings []string) string {
-	return strings.TrimPrefix(strings.Join(append([]string{message}, warnings...), "; "), "; ")
+// joined are texts, some of which may be empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }
 
 // hold says what waits for a person.

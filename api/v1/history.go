@@ -15,6 +15,17 @@ type Revision struct {
 	RevertedBy string `json:"revertedBy,omitempty"`
 	// Result is what became of it; empty where nobody knows.
 	Result Result `json:"result,omitempty"`
+	// Refusal is the first reason why it was refused while it was the newest, as far as the hub knows: it forgets it when it
+	// restarts.
+	Refusal *Problem `json:"refusal,omitempty"`
+}
+
+// Outcome is the result as people are told it: what was refused is called so, also after a newer commit is served in its place.
+func (r *Revision) Outcome() Result {
+	if r.Refusal != nil {
+		return ResultRefused
+	}
+	return r.Result
 }
 
 // Result is what became of a commit. It is one of the constants below.
@@ -24,8 +35,8 @@ type Result string
 const (
 	// ResultCurrent: it is what is served now, of what is asked about.
 	ResultCurrent Result = "current"
-	// ResultServed: what is served now came out of it.
-	ResultServed Result = "served"
+	// ResultSuperseded: what is served now came out of it. Whether it was served itself before is not known.
+	ResultSuperseded Result = "superseded"
 	// ResultRefused: it is newer than what is served, and the newest commit is refused.
 	ResultRefused Result = "refused"
 	// ResultWaiting: it is newer than what is served, and has its turn to come.
@@ -34,5 +45,5 @@ const (
 
 // Words are all results.
 func (Result) Words() []string {
-	return []string{string(ResultCurrent), string(ResultServed), string(ResultRefused), string(ResultWaiting)}
+	return []string{string(ResultCurrent), string(ResultSuperseded), string(ResultRefused), string(ResultWaiting)}
 }

@@ -377,6 +377,9 @@ type Commit struct {
 	Time    *time.Time `json:"time,omitempty"`
 }
 
+// ReasonWarning is the reason of a problem with an object of which Events of its cluster warn.
+const ReasonWarning = "Warning"
+
 // Problem is something that is wrong: where, what, and how to mend it.
 type Problem struct {
 	Cluster string `json:"cluster,omitempty"`
@@ -395,6 +398,8 @@ type Problem struct {
 	Token string `json:"token,omitempty"`
 	// Services are those whose removal, altogether or from some clusters, the token stands for: sorted, each once.
 	Services []string `json:"services,omitempty"`
+	// Since is the commit that came with it, of a problem for which a commit is refused: Head, or one before that is refused too.
+	Since *Commit `json:"since,omitempty"`
 }
 
 // Equal says whether both say the same.

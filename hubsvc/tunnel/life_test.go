@@ -292,11 +292,12 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 func TestAnOldConnectionIsReplacedBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
-	hub := f.hub(t, "hub-0", func(s *settings) { s.MaxAge = 300 * time.Millisecond })
+	// Agents have a tenth of the age, at the least, until the hub ends what is too old: on a busy machine they need a while.
+	hub := f.hub(t, "hub-0", func(s *settings) { s.MaxAge = 4 * time.Second })
 	f.agent(t, "edge", []*replica{hub})
 	hub.connected(1)
 	stop := steadily(t, "edge", hub)
-	eventually(t, "it was replaced three times", func() bool { return hub.arrived.Load() > 3 })
+	eventually(t, "it was replaced twice", func() bool { return hub.arrived.Load() > 2 })
 	if calls := stop(); calls == 0 {
 		t.Error("there were no calls")
 	}
