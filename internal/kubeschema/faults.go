@@ -159,7 +159,11 @@ func (f *Form) faults(e *jsonschema.ValidationError) []Fault {
 	case *kind.Pattern:
 		return one("", "does not match the pattern %s", k.Want)
 	case *kind.Enum:
-		return one("", "has to be one of %s", listed(k.Want))
+		fix := ""
+		if got, is := k.Got.(string); is {
+			fix = meant(got, texts(k.Want))
+		}
+		return one(fix, "has to be one of %s", listed(k.Want))
 	}
 	return one("", "%s", e.DetailedOutput().Error.String())
 }
@@ -188,13 +192,22 @@ func named(types []string) string {
 
 func listed(values []any) string {
 	const most = 12
+	out := texts(values)
+	if more := len(out) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(out[:most], ", "), more)
+	}
+	return strings.Join(out, ", ")
+}
+
+// texts are values as people write them; an empty one is the same as none.
+func texts(values []any) []string {
 	var out []string
 	for _, value := range values {
-		if value != nil && len(out) < most {
+		if value != nil && value != "" {
 			out = append(out, fmt.Sprint(value))
 		}
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // fields are the names that an object may have there.

@@ -6,7 +6,7 @@
 // Definitions come from Kubernetes' own description of its API, as JSON Schema, in which tools/kubeschemas has written them for all
 // versions into one file. Structural schemas are JSON Schema but for a few words, which custom.go replaces. A library judges; faults.go
 // puts what it found into words, which hold no text of the object. What only an API server computes (CEL rules, admission,
-// formats, enumerations of Kubernetes' own) is not judged.
+// formats) is not judged.
 package kubeschema
 
 import (

@@ -3,7 +3,8 @@
 //	kubeschemas FILE
 //
 // It reads api/openapi-spec/swagger.json of k8s.io/kubernetes, as the Go module proxy has it, and turns its definitions into JSON
-// Schema: descriptions go, an object takes no fields but its own, and equal definitions of several versions are written once.
+// Schema: descriptions go, an object takes no fields but its own, and equal definitions of several versions are written once. What
+// values a field may have is in none of the module's documents, but in the generated code that makes them.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -78,7 +80,7 @@ func generate(file string) error {
 
 // add takes in one minor version, which is newer than those before it.
 func (d *document) add(minor int, release string) error {
-	definitions, err := published(release)
+	definitions, values, err := published(release)
 	if err != nil {
 		return err
 	}
@@ -87,6 +89,7 @@ func (d *document) add(minor int, release string) error {
 			d.Kinds[kind] = name
 		}
 		schema := converted(name, written)
+		enumerate(schema, values[name])
 		runs := d.Definitions[name]
 		if len(runs) == 0 || !reflect.DeepEqual(runs[len(runs)-1].Schema, schema) {
 			d.Definitions[name] = append(runs, run{minor, schema})
@@ -100,31 +103,92 @@ func (d *document) add(minor int, release string) error {
 	return nil
 }
 
-func published(release string) (map[string]map[string]any, error) {
+// published are the definitions of a release, and the values that fields of them may have, by definition and field.
+func published(release string) (map[string]map[string]any, map[string]map[string][]any, error) {
 	cmd := exec.CommandContext(context.Background(), "go", "mod", "download", "-json", "k8s.io/kubernetes@"+release)
 	cmd.Stderr = os.Stderr
 	answer, err := cmd.Output()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var module struct{ Dir string }
 	if err := json.Unmarshal(answer, &module); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := os.ReadFile(filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var swagger struct {
 		Definitions map[string]map[string]any `json:"definitions"`
 	}
 	if err := json.Unmarshal(text, &swagger); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(swagger.Definitions) == 0 {
-		return nil, errors.New("it defines nothing")
+		return nil, nil, errors.New("it defines nothing")
 	}
-	return swagger.Definitions, nil
+	code, err := os.ReadFile(filepath.Join(module.Dir, "pkg", "generated", "openapi", "zz_generated.openapi.go"))
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := enumerations(string(code))
+	return swagger.Definitions, values, err
+}
+
+// In generated code, a function makes a definition, in which a field is a key of a map, with its values or those of its items.
+var (
+	generatedType   = regexp.MustCompile(`^func schema_k8sio_api_(\w+)\(ref`)
+	generatedOther  = regexp.MustCompile(`^func `)
+	generatedField  = regexp.MustCompile(`^\t{5}"([^"]+)": \{$`)
+	generatedValues = regexp.MustCompile(`^\t+Enum: +\[\]interface\{\}(\{.*\}),$`)
+)
+
+// enumerations reads generated code line by line.
+func enumerations(code string) (map[string]map[string][]any, error) {
+	all := map[string]map[string][]any{}
+	definition, field := "", ""
+	for line := range strings.Lines(code) {
+		line = strings.TrimRight(line, "\n")
+		if found := generatedType.FindStringSubmatch(line); found != nil {
+			definition = "io.k8s.api." + strings.ReplaceAll(found[1], "_", ".")
+		} else if generatedOther.MatchString(line) {
+			definition = ""
+		} else if found := generatedField.FindStringSubmatch(line); found != nil {
+			field = found[1]
+		} else if found := generatedValues.FindStringSubmatch(line); found != nil && definition != "" {
+			var values []any
+			if err := json.Unmarshal([]byte("["+strings.Trim(found[1], "{}")+"]"), &values); err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", field, definition, err)
+			}
+			if all[definition] == nil {
+				all[definition] = map[string][]any{}
+			}
+			all[definition][field] = values
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("it enumerates nothing")
+	}
+	return all, nil
+}
+
+// enumerate writes values into the fields of a definition, or into their items. To the API server, an empty text is none.
+func enumerate(schema map[string]any, values map[string][]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, list := range values {
+		property, _ := properties[name].(map[string]any)
+		if items, of := property["items"].(map[string]any); of {
+			property = items
+		}
+		if property["type"] != "string" {
+			continue
+		}
+		if !slices.Contains(list, any("")) {
+			list = append(list, "")
+		}
+		property["enum"] = list
+	}
 }
 
 const prefix = "#/definitions/"
