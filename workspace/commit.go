@@ -46,15 +46,28 @@ func (r *Repo) CommitOn(ctx context.Context, parent, message string, files map[s
 
 // Head is the commit that the current branch is at, empty when it has none.
 func (r *Repo) Head() (string, error) {
-	g, err := r.open()
-	if err != nil {
-		return "", err
-	}
-	h, err := readHead(g)
+	h, err := r.head()
 	if err != nil {
 		return "", err
 	}
 	return h.id(), nil
+}
+
+// Branch is the current branch's name, which is pushed to the remote's of that name.
+func (r *Repo) Branch() (string, error) {
+	h, err := r.head()
+	if err != nil {
+		return "", err
+	}
+	return h.branch.Short(), nil
+}
+
+func (r *Repo) head() (*head, error) {
+	g, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	return readHead(g)
 }
 
 // commitFiles looks, writes and commits under the lock of git's index: no other run, and no git command that changes the

@@ -252,6 +252,9 @@ func escaped(key string, i int) bool {
 	return (len(head)-len(strings.TrimRight(head, `\`)))%2 == 1
 }
 
+// Plain is a key without the backslashes that Key writes. It may be that of several places.
+func Plain(key string) string { return unescape(key) }
+
 func unescape(name string) string {
 	return strings.NewReplacer(`\\`, `\`, `\.`, ".", `\[`, "[", `\n`, "\n", `\r`, "\r").Replace(name)
 }

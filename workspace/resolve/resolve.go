@@ -174,6 +174,17 @@ func (r *Resolver) For(f *fleet.Fleet, cluster string, src Sources) ([]Deploymen
 	return list, nil
 }
 
+// One resolves one service for one cluster, as For does. False: it does not run there.
+func (r *Resolver) One(f *fleet.Fleet, service, cluster string, src Sources) (*Deployment, bool) {
+	s, known := f.Service(service)
+	c, there := f.Cluster(cluster)
+	if !known || !there || !s.Spec.Clusters.Matches(c) {
+		return nil, false
+	}
+	d := r.deployment(f, s, c, src)
+	return &d, true
+}
+
 // deployment resolves one service for one cluster.
 func (r *Resolver) deployment(f *fleet.Fleet, s *fleet.Service, c *fleet.Cluster, src Sources) Deployment {
 	d := settings(f, s)

@@ -102,7 +102,7 @@ func (e *Editor) Join(drifts []Drift) (*Plan, error) {
 	}
 	changes := map[string][]byte{}
 	var unreachable []string
-	joining := joining{keys: clusterKeys(e.repo), names: map[string]string{}}
+	joining := joining{keys: clusterKeys(e.repo, nil), names: map[string]string{}}
 	for _, d := range drifts {
 		for _, name := range d.Join {
 			added, err := e.vault.Groups().Add(e.vault.Policy().Repository, ring, d.Group, clusterMember(name), joining.key)

@@ -48,7 +48,7 @@ func (e *Editor) CreateGroup(ctx context.Context, g NewGroup) (*Plan, error) {
 
 // changes are the group's files, and seal.yaml with what it says of the group, over files.
 func (g NewGroup) changes(files fs.FS, repository string, repo *workspace.Repo) (groups.Changes, joining, error) {
-	joins := joining{keys: clusterKeys(repo), names: map[string]string{}}
+	joins := joining{keys: clusterKeys(repo, nil), names: map[string]string{}}
 	set, err := groups.Load(files)
 	if err != nil {
 		return nil, joins, err

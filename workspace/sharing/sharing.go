@@ -20,6 +20,7 @@ import (
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -126,7 +127,7 @@ func (e *Editor) Share(member groups.Member, person *Person, names []string) (*P
 	if err != nil {
 		return nil, err
 	}
-	joining := joining{keys: clusterKeys(e.repo), names: map[string]string{}}
+	joining := joining{keys: clusterKeys(e.repo, nil), names: map[string]string{}}
 	for _, name := range names {
 		added, err := set.Add(e.vault.Policy().Repository, ring, name, member, joining.key)
 		if err != nil {
@@ -200,7 +201,7 @@ func (e *Editor) rotate(
 // confirmedKey gives the key of a cluster for a group's new identity, if it is the one that the person knows: whoever can
 // push could have written another into the cluster's file.
 func (e *Editor) confirmedKey() groups.ClusterKey {
-	keys, known := clusterKeys(e.repo), e.known.Keys()
+	keys, known := clusterKeys(e.repo, nil), e.known.Keys()
 	return func(name string) (string, error) {
 		key, err := keys(name)
 		if err != nil {
@@ -229,9 +230,9 @@ func (j joining) key(name string) (string, error) {
 	return key, err
 }
 
-// clusterKeys reads the fleet once, when it is first asked for a cluster's key.
-func clusterKeys(repo *workspace.Repo) groups.ClusterKey {
-	load := sync.OnceValues(func() (*fleet.Fleet, error) { return fleet.Load(os.DirFS(repo.Root())) })
+// clusterKeys reads the fleet once, as changes will have it, when it is first asked for a cluster's key.
+func clusterKeys(repo *workspace.Repo, changes map[string][]byte) groups.ClusterKey {
+	load := sync.OnceValues(func() (*fleet.Fleet, error) { return fleet.Load(overlay.New(os.DirFS(repo.Root()), changes)) })
 	return func(name string) (string, error) {
 		f, err := load()
 		if err != nil {

@@ -320,7 +320,7 @@ func TestRotationRefusesAClusterKeyThatNobodyConfirmed(t *testing.T) {
 	if _, err := alice.edit().Rotate(t.Context(), []string{"fleet"}); !errors.As(err, new(*trust.UnconfirmedError)) {
 		t.Fatalf("a key that somebody pushed gets the group's new identity: %v", err)
 	}
-	standing, err := sharing.Stand(alice.repo, alice.confirmed)
+	standing, err := sharing.Stand(alice.repo, nil, alice.confirmed)
 	if err != nil || len(standing.Changes) != 2 {
 		t.Fatalf("to confirm are %v, %v", standing, err)
 	}
@@ -620,7 +620,7 @@ func (p *person) elsewhere() *person {
 // trusts confirms what stands in the clone.
 func (p *person) trusts() {
 	p.t.Helper()
-	now, err := sharing.Stand(p.repo, p.confirmed)
+	now, err := sharing.Stand(p.repo, nil, p.confirmed)
 	if err == nil {
 		err = now.Confirm()
 	}

@@ -18,9 +18,9 @@ type Standing struct {
 	confirmed  trust.Store
 }
 
-// Stand reads a repository. Without a policy the error is policy.ErrNone.
-func Stand(repo *workspace.Repo, confirmed trust.Store) (*Standing, error) {
-	v, err := repo.Vault(nil)
+// Stand reads a repository, as changes will have it; nil: as it is. Without a policy the error is policy.ErrNone.
+func Stand(repo *workspace.Repo, changes map[string][]byte, confirmed trust.Store) (*Standing, error) {
+	v, err := repo.Vault(changes)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func Stand(repo *workspace.Repo, confirmed trust.Store) (*Standing, error) {
 		return nil, err
 	}
 	keys := map[string]string{}
-	key := clusterKeys(repo)
+	key := clusterKeys(repo, changes)
 	for _, name := range v.Groups().Names() {
 		group, _ := v.Groups().Group(name)
 		for _, m := range group.Members {

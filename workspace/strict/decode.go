@@ -143,11 +143,11 @@ func fieldsOf(v reflect.Value) []field {
 }
 
 func (d *Document) structure(n *yaml.Node, v reflect.Value, path string) {
+	fields := fieldsOf(v)
 	if n.Kind != yaml.MappingNode {
-		d.WrongType(n, path, "fields", "write them as name: value")
+		d.WrongType(n, path, "fields", writtenOut(n, fields, path))
 		return
 	}
-	fields := fieldsOf(v)
 	d.pairs(n, path, func(key, val *yaml.Node) {
 		for _, f := range fields {
 			if f.name == key.Value {
@@ -162,6 +162,32 @@ func (d *Document) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.Faults.Add(d.At(n), "add it", "missing field %s%s", Quote(f.name), in(path))
 		}
 	}
+}
+
+// writtenOut is how a name is written that stands where fields have to: as the one field that must not be left out. What may be no
+// name is not repeated.
+func writtenOut(n *yaml.Node, fields []field, path string) string {
+	var known, required []string
+	for _, f := range fields {
+		known = append(known, f.name)
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	if n.Kind != yaml.ScalarNode || len(required) != 1 || !nameLike(n.Value) {
+		return "write fields, each with its value: " + strings.Join(known, ", ")
+	}
+	written := required[0] + ": " + n.Value
+	if strings.HasSuffix(path, "]") {
+		written = "- " + written
+	}
+	return "write " + written
+}
+
+// nameLike says whether a text may be the name of a service, a cluster or a source.
+func nameLike(text string) bool {
+	const longest = 63
+	return text != "" && len(text) <= longest && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
 func (d *Document) unknown(key *yaml.Node, fields []field, path string) {

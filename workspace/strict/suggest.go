@@ -31,16 +31,30 @@ func Nearest(word string, known []string) (string, bool) {
 	}
 	slips := 1
 	if len(word) > 3 {
-		slips = max(2, len(word)/3) // two, because swapped letters count twice
+		slips = max(2, len(word)/3)
 	}
 	best, bestDistance := "", slips+1
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if strings.EqualFold(k, word) {
 			return k, true
 		}
-		if d := levenshtein.Distance(word, k, nil); d < bestDistance {
+		d := levenshtein.Distance(word, k, nil)
+		if swapped(word, k) {
+			d = 1
+		}
+		if d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
 	return best, best != ""
+}
+
+// swapped says whether two letters that follow each other are all that differs, the other way round.
+func swapped(a, b string) bool {
+	for i := 0; i+1 < min(len(a), len(b)); i++ {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
 }

@@ -29,6 +29,8 @@ type Name struct {
 	Field string
 	// Nearest is what was probably meant; empty: nothing is near.
 	Nearest string
+	// Value says that it is a parameter, and that the chart has a value of this name.
+	Value bool
 }
 
 const (
@@ -90,7 +92,14 @@ func parameters(d *resolve.Deployment, s *fleet.Service) []Name {
 	for _, m := range d.Mounts {
 		read.files(m.Snapshot.FS(), m.Inputs, isTemplate)
 	}
-	return read.missing("spec.parameters.", slices.Sorted(maps.Keys(s.Spec.Parameters)))
+	list := read.missing("spec.parameters.", slices.Sorted(maps.Keys(s.Spec.Parameters)))
+	if len(list) > 0 && d.Renderer == "helm" && len(d.Mounts) == 0 {
+		known := readBy(d)
+		for i := range list {
+			list[i].Value = known.has(strings.Split(strings.TrimPrefix(list[i].Field, "spec.parameters."), "."))
+		}
+	}
+	return list
 }
 
 // texts is all that a service's file says.
@@ -102,15 +111,34 @@ func texts(spec fleet.ServiceSpec) []byte {
 	return text
 }
 
+// chart is which values a chart has and reads.
+type chart struct {
+	defaults map[string]any
+	read     reads
+}
+
+func readBy(d *resolve.Deployment) *chart {
+	files := d.Snapshot.FS()
+	c := &chart{defaults: object(files, path.Join(d.Path, "values.yaml")), read: reads{word: "Values"}}
+	c.read.files(files, d.Inputs, func(string) bool { return true })
+	return c
+}
+
+// has says whether a value of this path is known to be one.
+func (c *chart) has(key []string) bool {
+	depth, _ := departs(c.defaults, key)
+	return depth < 0 || slices.ContainsFunc(c.read.paths, func(chain []string) bool {
+		return len(chain) >= len(key) && slices.Equal(chain[:len(key)], key)
+	})
+}
+
 // values are those that neither the chart's own values and schema have, nor one of its templates reads.
 func values(d *resolve.Deployment, s *fleet.Service) []Name {
 	if len(d.Mounts) > 0 { // charts may lie in them
 		return nil
 	}
-	files := d.Snapshot.FS()
-	read := reads{word: "Values"}
-	read.files(files, d.Inputs, func(string) bool { return true })
-	defaults := object(files, path.Join(d.Path, "values.yaml"))
+	files, known := d.Snapshot.FS(), readBy(d)
+	read, defaults := &known.read, known.defaults
 	free := subcharts(files, d.Path)
 	schema, _ := object(files, path.Join(d.Path, "values.schema.json"))["properties"].(map[string]any)
 	for name := range schema {
@@ -121,14 +149,14 @@ func values(d *resolve.Deployment, s *fleet.Service) []Name {
 		if slices.Contains(free, key[0]) || read.reads(key) {
 			continue
 		}
-		depth, known := departs(defaults, key)
+		depth, names := departs(defaults, key)
 		if depth < 0 {
 			continue
 		}
 		for depth < len(key)-1 && len(read.under(key[:depth+1])) > 0 {
-			depth, known = depth+1, nil
+			depth, names = depth+1, nil
 		}
-		nearest, _ := strict.Nearest(key[depth], append(known, read.under(key[:depth])...))
+		nearest, _ := strict.Nearest(key[depth], append(names, read.under(key[:depth])...))
 		name := Name{Field: "spec.helm.values." + strings.Join(key[:depth+1], "."), Nearest: nearest}
 		if !slices.Contains(list, name) {
 			list = append(list, name)
@@ -305,7 +333,7 @@ func (r *reads) missing(prefix string, names []string) []Name {
 	for _, name := range names {
 		if !r.reads([]string{name}) {
 			nearest, _ := strict.Nearest(name, r.under(nil))
-			list = append(list, Name{prefix + name, nearest})
+			list = append(list, Name{Field: prefix + name, Nearest: nearest})
 		}
 	}
 	return list

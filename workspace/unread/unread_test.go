@@ -54,6 +54,11 @@ func TestWhatNothingReadsIsFound(t *testing.T) {
 			map[string]string{"a.yaml.tmpl": "{{ range $k, $v := .parameters }}{{ end }}"},
 			`{parameters: {a: b}}`, "",
 		},
+		"parameter that is a value": {
+			chart, `{parameters: {image.tag: a, replicas: "3", extra.name: b, color: red}}`,
+			"spec.parameters.color, spec.parameters.extra.name as a value, spec.parameters.image.tag as a value, " +
+				"spec.parameters.replicas as a value",
+		},
 		"by a value": {chart, `{parameters: {n: "1"}, helm: {values: {replicas: "{{ .parameters.n }}"}}}`, ""},
 		"by a test":  {manifest, `{parameters: {n: "1"}, tests: [{name: a, http: {service: web, port: "80", path: "/{{ .parameters.n }}"}}]}`, ""},
 		"value":      {chart, `{helm: {values: {replcas: 3}}}`, "spec.helm.values.replcas near replicas"},
@@ -61,6 +66,7 @@ func TestWhatNothingReadsIsFound(t *testing.T) {
 			chart, `{helm: {values: {image: {repositry: b, tag: c}}}}`,
 			"spec.helm.values.image.repositry near repository",
 		},
+		"swapped letters":              {chart, `{helm: {values: {image: {tga: c}}}}`, "spec.helm.values.image.tga near tag"},
 		"value of nothing":             {chart, `{helm: {values: {imag: {tag: c, pull: d}}}}`, "spec.helm.values.imag near image"},
 		"known, or free":               {chart, `{helm: {values: {replicas: 1, labels: {a: b}, nothing: {a: b}, global: {a: b}, cache: {a: b}, fromSchema: 1}}}`, ""},
 		"read by a template":           {chart, `{helm: {values: {extra: {name: a}, pod: {annotations: {a: b}}, a-b: {c: d}}}}`, ""},
@@ -100,6 +106,9 @@ func TestWhatNothingReadsIsFound(t *testing.T) {
 				if n.Nearest != "" {
 					line += " near " + n.Nearest
 				}
+				if n.Value {
+					line += " as a value"
+				}
 				got = append(got, line)
 			}
 			if text := strings.Join(got, ", "); text != c.want {
@@ -119,7 +128,7 @@ func TestParametersOfClustersThatNoServiceReadsAreFound(t *testing.T) {
 			"a": "{{ .cluster.parameters.region }}", "b": `{{ index .cluster.parameters "zone" }}`,
 		}}}},
 	}
-	if got := fmt.Sprint(unread.OfClusters(f)); got != "[{{spec.parameters.regoin region} [edge]}]" {
+	if got := fmt.Sprint(unread.OfClusters(f)); got != "[{{spec.parameters.regoin region false} [edge]}]" {
 		t.Error(got)
 	}
 }
