@@ -47,30 +47,22 @@ func (e *ManifestError) Fix() string {
 	return fmt.Sprintf("leave the flag out, or change %s and commit it", workspace.Manifest)
 }
 
-// LateError says that the cluster does not run what the newest commit asks for.
-type LateError struct {
+// SilentError says that the hub did not answer while it was waited for.
+type SilentError struct {
 	HubURL string
-	// Last is what the hub said last, or why it said nothing.
-	Last error
-	// Silent says that it was not the hub who said it: the hub did not answer.
-	Silent bool
+	// Why is why it is not waited for any longer, Err what came instead of its last answer.
+	Why, Err error
 }
 
 // Error says what is the matter.
-func (e *LateError) Error() string {
-	if e.Silent {
-		return fmt.Sprintf("the hub at %s did not answer within %s: %v", e.HubURL, patience, e.Last)
-	}
-	return fmt.Sprintf("it took more than %s; the hub at %s said last: %v", patience, e.HubURL, e.Last)
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("%v: the hub at %s does not answer: %v", e.Why, e.HubURL, e.Err)
 }
 
 // Fix says where to look.
-func (e *LateError) Fix() string {
-	if e.Silent {
-		return fmt.Sprintf("see that %s leads to the Service plural-system/plural-hub, and run it again", e.HubURL)
-	}
-	return "plural status and plural why SERVICE tell more; run it again to go on waiting"
+func (e *SilentError) Fix() string {
+	return fmt.Sprintf("see that %s leads to the Service plural-system/plural-hub, and run it again", e.HubURL)
 }
 
-// Unwrap is what was said last.
-func (e *LateError) Unwrap() error { return e.Last }
+// Unwrap is both.
+func (e *SilentError) Unwrap() []error { return []error{e.Why, e.Err} }

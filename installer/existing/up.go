@@ -9,7 +9,6 @@
 package existing
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +29,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/installer/converge"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -298,66 +298,47 @@ const (
 	looking = time.Second
 	// patience is how long the cluster may take to run what the newest commit asks for.
 	patience = 10 * time.Minute
+	// failing is how long something may be ill meanwhile: on a new cluster much has to be there before other things can be.
+	failing = time.Minute
 )
 
-// converge waits until the cluster runs what the newest commit asks for, as its hub says.
+// converge waits until the cluster runs what the newest commit asks for, as its hub says, or something has been ill for a while.
 func (u *up) converge(ctx context.Context) (string, error) {
 	head, err := u.repo.Head()
 	if err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not up after %v", patience))
 	defer cancel()
 	ticker := time.NewTicker(looking)
 	defer ticker.Stop()
-	late := &LateError{HubURL: u.HubURL}
+	wait := converge.Wait{Head: head, Clusters: 1, Failing: failing}
+	var silent error // why the hub did not answer when it was asked last
 	for {
-		u.status, err = u.Status(limited, u.HubURL, u.keys.Token())
+		status, err := u.Status(limited, u.HubURL, u.keys.Token())
 		switch {
-		case limited.Err() != nil && late.Last != nil: // it was cut off
-		case err != nil:
-			late.Last, late.Silent = err, true
+		case err == nil:
+			u.status, silent = status, nil
+			text, ended, err := wait.Look(status)
+			if ended {
+				return text, err
+			}
+			u.Reporter.Detail("converged", text)
+		case limited.Err() == nil: // else it was cut off
+			silent = err
 			u.Reporter.Detail("converged", "the hub does not answer at "+u.HubURL)
-		default:
-			if u.status.Head.ID == head && len(u.status.Refused) > 0 {
-				p := u.status.Refused[0]
-				return "", fmt.Errorf("the hub refuses commit %.12s: %s:%d: %s", head, p.File, p.Line, p.Message)
-			}
-			if u.status.Converged() && u.status.Commit.ID == head && u.status.Clusters.Total() > 0 {
-				clusters, services := counted(u.status.Clusters.Total(), "cluster"), counted(u.status.Services.Total(), "service")
-				return fmt.Sprintf("%s, %s at %.7s", clusters, services, head), nil
-			}
-			late.Last, late.Silent = said(u.status, head), false
-			u.Reporter.Detail("converged", late.Last.Error())
 		}
 		select {
 		case <-limited.Done():
-			if ctx.Err() != nil {
-				return "", fmt.Errorf("%w: %w", context.Cause(ctx), late.Last)
+			switch why := context.Cause(limited); {
+			case silent != nil:
+				return "", &SilentError{HubURL: u.HubURL, Why: why, Err: silent}
+			case u.status != nil:
+				return "", wait.Late(u.status, why)
+			default:
+				return "", why
 			}
-			return "", late
 		case <-ticker.C:
 		}
 	}
-}
-
-// said is how far a hub says that the cluster is.
-func said(s *v1.Status, head string) error {
-	healthy := fmt.Sprintf("%d of %d deployments are healthy", s.Deployments[v1.Healthy], s.Deployments.Total())
-	if s.Commit.ID != head {
-		return fmt.Errorf("%s, at commit %.7s where %.7s is the newest", healthy, s.Commit.ID, head)
-	}
-	if len(s.Unhealthy) > 0 { // the worst
-		d := &s.Unhealthy[0]
-		return fmt.Errorf("%s; %s on %s is %s: %s", healthy, d.Service, d.Cluster, d.Phase, cmp.Or(d.Message, "its agent says no more"))
-	}
-	return errors.New(healthy)
-}
-
-// counted is "1 cluster", "2 clusters".
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,17 +42,22 @@ func TestNothingIsWrongWithManifestsThatClustersTake(t *testing.T) {
 	}
 	folders := append(cases, filepath.Join(corpus, "podinfo", "kustomize"), filepath.Join(corpus, "podinfo", "charts", "podinfo"))
 	var f fleet.Fleet
-	f.Clusters = []fleet.Cluster{{Metadata: fleet.Metadata{Name: "edge-1"}}}
+	versions := map[string]string{}
 	for _, folder := range folders {
 		path, err := filepath.Rel(corpus, folder)
 		if err != nil {
 			t.Fatal(err)
 		}
+		name := strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(path), "argo-cd-e2e/cases/"), "/", "-")
+		// Each has a cluster of its own, for several make the same objects.
+		versions[name] = "v1.35.4"
+		f.Clusters = append(f.Clusters, fleet.Cluster{Metadata: fleet.Metadata{Name: name}})
 		f.Services = append(f.Services, fleet.Service{
-			Metadata: fleet.Metadata{Name: strings.ToLower(filepath.Base(folder))},
-			Spec:     fleet.ServiceSpec{Source: fleet.SourceRef{Path: filepath.ToSlash(path)}, Clusters: fleet.Selector{Names: []string{"edge-1"}}},
+			Metadata: fleet.Metadata{Name: name},
+			Spec:     fleet.ServiceSpec{Source: fleet.SourceRef{Path: filepath.ToSlash(path)}, Clusters: fleet.Selector{Names: []string{name}}},
 		})
 	}
+	slices.SortFunc(f.Clusters, func(a, b fleet.Cluster) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
 	files, err := snapshot.Worktree(corpus)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +67,7 @@ func TestNothingIsWrongWithManifestsThatClustersTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := inspect.Run(t.Context(), inspect.Inspection{
-		Fleet: &f, Sources: own{files}, Resolver: resolve.New(), Renderer: renderer, Versions: map[string]string{"edge-1": "v1.35.4"},
+		Fleet: &f, Sources: own{files}, Resolver: resolve.New(), Renderer: renderer, Versions: versions,
 	})
 	if err != nil {
 		t.Fatal(err)

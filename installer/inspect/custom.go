@@ -25,10 +25,15 @@ type customObject struct {
 	*rendition
 	place
 	kind schema.GroupVersionKind
+	// only are those of its clusters whose definitions are known; nil: all of them.
+	only []string
 }
 
-// define notes which kinds a definition brings.
+// define notes which kinds an object brings, if it is a definition.
 func (i *inspector) define(r *rendition, at *place) {
+	if at.object.GetKind() != "CustomResourceDefinition" {
+		return
+	}
 	kind, forms := kubeschema.Defined(at.object.Object)
 	clusters := make(map[string]bool, len(r.clusters))
 	for _, name := range r.clusters {
@@ -51,6 +56,9 @@ func (i *inspector) judgeCustom() {
 	for n := range i.custom {
 		o := &i.custom[n]
 		missing := slices.Clone(o.clusters)
+		if o.only != nil {
+			missing = slices.Clone(o.only)
+		}
 		var reaching []definition
 		for _, d := range byKind[o.kind.GroupKind()] {
 			reached := func(cluster string) bool { return d.clusters[cluster] }
@@ -60,6 +68,9 @@ func (i *inspector) judgeCustom() {
 			}
 		}
 		i.judgeBy(reaching, o)
+		if o.served[o.kind] { // by whoever had it served before the change
+			continue
+		}
 		i.undefined(o, missing, unseen, byKind[o.kind.GroupKind()])
 	}
 }

@@ -6,7 +6,9 @@
 // Data passes through in three steps. Deployments that render to the same on clusters of the same version are one rendition
 // (renditions.go), and all renditions are rendered, several at a time. Each object of a kind of Kubernetes' own is judged by the
 // version of its clusters as soon as it is there (objects.go). When all CustomResourceDefinitions are known, the other objects are
-// judged by those that reach the same clusters (custom.go).
+// judged by those that reach the same clusters (custom.go), and what two services make on one cluster is told (owners.go). Of a
+// change, what differs alone is judged: as somebody else renders it (changes.go), or for the one service that it is about
+// (service.go), of which what it makes anew is compared with what others make on its clusters (overlaps.go).
 package inspect
 
 import (
@@ -15,10 +17,12 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/internal/kubeschema"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -39,11 +43,20 @@ type Inspection struct {
 // Finding is one thing that is wrong.
 type Finding struct {
 	// Where is the file, with the line where it is known.
-	Where string
+	Where string `json:"where"`
 	// Message says what is wrong with what.
-	Message string
+	Message string `json:"message"`
 	// Fix is what mends it, if that is known.
-	Fix string
+	Fix string `json:"fix,omitempty"`
+}
+
+// Sentence is all of it on one line.
+func (f *Finding) Sentence() string {
+	text := f.Where + ": " + f.Message
+	if f.Fix != "" {
+		text += "; " + f.Fix
+	}
+	return text
 }
 
 // Report is all that was found, sorted by place.
@@ -54,12 +67,22 @@ type Report struct {
 	Failed []Failure
 	// Unchecked are services that cannot be rendered on this machine, with the reason.
 	Unchecked map[string]string
-	// Renditions and Objects count what was looked at, Minors are the minor versions of Kubernetes by which.
+	// Renditions and Objects count what was looked at, Versions say by which versions of Kubernetes.
 	Renditions, Objects int
-	Minors              []int
+	Versions            []Version
 }
 
-// Failure is why a service does not render. Err is a *render.Error when its files are to blame.
+// Version is a minor version of Kubernetes.
+type Version struct {
+	Minor int
+	// Clusters are those whose objects were judged by it, as far as they have any.
+	Clusters []string
+	// Assumed says that nobody knows what they have.
+	Assumed bool
+}
+
+// Failure is why a service does not render. Err is a *render.Error when its files are to blame, and a *resolve.Problem
+// when they were not read.
 type Failure struct {
 	Service string
 	// Clusters are those for which it does not, Everywhere says that they are all of its clusters.
@@ -79,16 +102,18 @@ type inspector struct {
 	report      Report
 	definitions []definition
 	custom      []customObject
+	claimed     map[object.ID]map[string]*claim
+	// overlapping are the clusters where a change has its service make objects that it did not make there.
+	overlapping []string
 }
 
 // Run renders and judges everything. Services that cannot be resolved are left to whoever resolves them. The error says that ctx
 // ended, or that the inspection itself failed.
 func Run(ctx context.Context, what Inspection) (*Report, error) {
-	builtin, err := kubeschema.Load()
+	i, err := newInspector(what)
 	if err != nil {
 		return nil, err
 	}
-	i := &inspector{Inspection: what, builtin: builtin, reached: map[string]int{}, report: Report{Unchecked: map[string]string{}}}
 	renditions, err := i.renditions()
 	if err != nil {
 		return nil, err
@@ -106,14 +131,45 @@ func Run(ctx context.Context, what Inspection) (*Report, error) {
 		return nil, context.Cause(ctx)
 	}
 	i.judgeCustom()
+	i.judgeOwners("")
 	i.unreadByClusters()
-	for n := range i.report.Failed {
-		f := &i.report.Failed[n]
-		f.Everywhere = len(f.Clusters) == i.reached[f.Service]
-		slices.Sort(f.Clusters)
+	for n := range i.Fleet.Services {
+		i.nowhere(&i.Fleet.Services[n])
 	}
+	i.countFailed()
 	i.report.sort()
 	return &i.report, nil
+}
+
+func newInspector(what Inspection) (*inspector, error) {
+	builtin, err := kubeschema.Load()
+	if err != nil {
+		return nil, err
+	}
+	return &inspector{
+		Inspection: what, builtin: builtin, reached: map[string]int{}, report: Report{Unchecked: map[string]string{}},
+		claimed: map[object.ID]map[string]*claim{},
+	}, nil
+}
+
+// version is a cluster's minor version, and what charts are told of it: nothing where nobody knows.
+func (i *inspector) version(cluster string) (minor int, version string) {
+	version = i.Versions[cluster]
+	minor, ok := kubeschema.Minor(version)
+	if !ok {
+		return i.builtin.Last, ""
+	}
+	return minor, version
+}
+
+// judges notes by which version a cluster's objects are judged.
+func (r *Report) judges(cluster string, minor int, assumed bool) {
+	same := func(v Version) bool { return v.Minor == minor && v.Assumed == assumed }
+	n := slices.IndexFunc(r.Versions, same)
+	if n < 0 {
+		n, r.Versions = len(r.Versions), append(r.Versions, Version{Minor: minor, Assumed: assumed})
+	}
+	r.Versions[n].Clusters = append(r.Versions[n].Clusters, cluster)
 }
 
 func (r *Report) sort() {
@@ -126,8 +182,12 @@ func (r *Report) sort() {
 	slices.SortFunc(r.Failed, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), slices.Compare(a.Clusters, b.Clusters))
 	})
-	slices.Sort(r.Minors)
-	r.Minors = slices.Compact(r.Minors)
+	for n := range r.Versions {
+		slices.Sort(r.Versions[n].Clusters)
+	}
+	slices.SortFunc(r.Versions, func(a, b Version) int {
+		return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(strings.Join(a.Clusters, " "), strings.Join(b.Clusters, " ")))
+	})
 }
 
 // tell notes a finding.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,10 +15,13 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/internal/kubeschema"
 	"github.com/pluralsh/plural/internal/removedapi"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -37,8 +41,15 @@ func (p *place) finding(field []string, message, fix string) Finding {
 	if name == "" {
 		name = p.object.GetGenerateName()
 	}
+	where, added := p.locate.where(p.origin, field, p.object.Object)
+	if added {
+		message += ", which the kustomization adds to what is written there"
+	}
+	if name, at := p.locate.parameter(where); name != "" {
+		fix = fmt.Sprintf("the template has %s there, which is set at %s: change it there, or the template", name, at)
+	}
 	return Finding{
-		Where:   p.locate.where(p.origin, field),
+		Where:   where,
 		Message: p.silent(fmt.Sprintf("service %s: %s %s: %s", p.service, p.object.GetKind(), name, message)), Fix: p.silent(fix),
 	}
 }
@@ -49,6 +60,9 @@ func (p *place) fault(f kubeschema.Fault) Finding {
 
 // judge judges an object of Kubernetes' own, and keeps others for later.
 func (i *inspector) judge(r *rendition, at *place) error {
+	if f := badNamespace(at); f != nil {
+		i.tell(&i.report.Errors, *f)
+	}
 	kind := at.object.GroupVersionKind()
 	version := i.builtin.Version(r.minor)
 	form, err := version.Form(kind)
@@ -67,9 +81,7 @@ func (i *inspector) judge(r *rendition, at *place) error {
 			i.tell(&i.report.Warnings, at.finding([]string{"apiVersion"},
 				fmt.Sprintf("Kubernetes 1.%d has no %s any more", removal.Minor, kind.GroupVersion()), removal.Fix()))
 		}
-		if kind.Kind == "CustomResourceDefinition" {
-			i.define(r, at)
-		}
+		i.define(r, at)
 		return nil
 	}
 	if f := i.unserved(version, r.minor, kind, at); f != nil {
@@ -82,10 +94,24 @@ func (i *inspector) judge(r *rendition, at *place) error {
 	}
 	if !i.builtin.OwnsGroup(kind.Group) {
 		i.mu.Lock()
-		i.custom = append(i.custom, customObject{r, *at, kind})
+		i.custom = append(i.custom, customObject{rendition: r, place: *at, kind: kind})
 		i.mu.Unlock()
 	}
 	return nil
+}
+
+// badNamespace is what is wrong with the namespace that an object is to be in, or with that which it is.
+func badNamespace(at *place) *Finding {
+	field, name := "namespace", at.object.GetNamespace()
+	if id := object.Of(at.object); id.IsNamespace() {
+		field, name = "name", id.Name
+	}
+	if name == "" || len(validation.IsDNS1123Label(name)) == 0 {
+		return nil
+	}
+	f := at.finding([]string{"metadata", field}, fmt.Sprintf("metadata.%s: no namespace can be called so", field),
+		fmt.Sprintf("write at most %d lower case letters, digits and -, the first and the last no -", validation.DNS1123LabelMaxLength))
+	return &f
 }
 
 // unserved is why Kubernetes does not serve a kind of its own; nil where the kind is somebody else's, or nobody can tell.
@@ -116,6 +142,8 @@ func (i *inspector) unserved(version *kubeschema.Version, minor int, kind schema
 // locator finds the lines of fields in the files of a deployment.
 type locator struct {
 	deployment *resolve.Deployment
+	// service is what it is a deployment of; nil where that is not known.
+	service *fleet.Service
 
 	mu    sync.Mutex // guards files
 	files map[string][]*yaml.Node
@@ -124,32 +152,101 @@ type locator struct {
 // maxLocated bounds a file whose fields are looked for, in bytes.
 const maxLocated = 1 << 20
 
-// where is the line of a field, or of what would hold it, where the file is what was written; else what is known of the object.
-func (l *locator) where(origin render.Origin, field []string) string {
+// where is the line of a field of an object, or of what would hold it, where the file is what was written; else what is known of the
+// object. Added says that the object has the field, and the file has not.
+func (l *locator) where(origin render.Origin, field []string, object any) (where string, added bool) {
 	if origin.File == "" {
-		return cmp.Or(l.deployment.Path, ".")
+		return cmp.Or(l.deployment.Path, "."), false
 	}
 	if origin.Line == 0 {
-		return origin.String()
+		return origin.String(), false
 	}
 	var document *yaml.Node
 	for _, d := range l.documents(origin.File) {
-		if d.Line <= origin.Line {
+		if d.Line == origin.Line {
 			document = d
 		}
 	}
 	if document == nil || document.Kind != yaml.MappingNode {
-		return origin.String()
+		return l.seek(origin, field).String(), false
 	}
 	at, line := document, origin.Line
 	for _, step := range field {
+		object = part(object, step)
+		if added {
+			continue
+		}
 		key, value := child(at, step)
-		if value == nil {
+		if added = value == nil || otherName(value, object); !added {
+			at, line = value, key.Line
+		}
+	}
+	return render.Origin{File: origin.File, Line: line}.String(), added && object != nil && l.deployment.Renderer == render.Kustomize
+}
+
+// seek looks for a field by its name in a template that is no YAML before it is executed, as far as that is in its document once.
+func (l *locator) seek(origin render.Origin, field []string) render.Origin {
+	if !strings.HasSuffix(origin.File, ".tmpl") || len(field) == 0 {
+		return origin
+	}
+	found := 0
+	for n, line := range l.lines(origin.File) {
+		if n+1 > origin.Line && strings.HasPrefix(line, "---") {
 			break
 		}
-		at, line = value, key.Line
+		name, _, is := strings.Cut(strings.TrimLeft(line, " -"), ":")
+		if n+1 < origin.Line || !is || strings.Trim(name, `"'`) != field[len(field)-1] {
+			continue
+		}
+		if found > 0 {
+			return origin
+		}
+		found = n + 1
 	}
-	return render.Origin{File: origin.File, Line: line}.String()
+	return render.Origin{File: origin.File, Line: cmp.Or(found, origin.Line)}
+}
+
+// lines are those of a file, as far as it can be read.
+func (l *locator) lines(name string) []string {
+	text, err := fs.ReadFile(l.deployment.Snapshot.FS(), name)
+	if err != nil || len(text) > maxLocated {
+		return nil
+	}
+	return strings.Split(string(text), "\n")
+}
+
+// Where is the line of a field of an object that a deployment of the service renders, as far as that is known; and, where a template
+// has a parameter there, the place in the service that sets it.
+func Where(s *fleet.Service, d *resolve.Deployment, origin render.Origin, field []string, object map[string]any) (where, parameter string) {
+	l := locator{deployment: d, service: s}
+	where, _ = l.where(origin, field, object)
+	_, parameter = l.parameter(where)
+	return where, parameter
+}
+
+// parameterRead is a parameter in a template.
+var parameterRead = regexp.MustCompile(`\.parameters\.(\w+(?:\.\w+)*)`)
+
+// parameter is the only one that a line of a template reads, with the place where the service sets it; nothing where there is none.
+func (l *locator) parameter(where string) (name, at string) {
+	file, number, told := strings.Cut(where, ".tmpl:")
+	line, err := strconv.Atoi(number)
+	if l.service == nil || !told || err != nil {
+		return "", ""
+	}
+	lines := l.lines(file + ".tmpl")
+	if line > len(lines) {
+		return "", ""
+	}
+	read := parameterRead.FindAllStringSubmatch(lines[line-1], -1)
+	if len(read) != 1 {
+		return "", ""
+	}
+	place, set := l.service.Fields["spec.parameters."+read[0][1]]
+	if !set {
+		return "", ""
+	}
+	return read[0][0], place.String()
 }
 
 // documents are the roots of a file's YAML documents, as far as it can be read.
@@ -194,6 +291,26 @@ func child(node *yaml.Node, step string) (key, value *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// part is the same of an object.
+func part(object any, step string) any {
+	switch of := object.(type) {
+	case map[string]any:
+		return of[step]
+	case []any:
+		if n, err := strconv.Atoi(step); err == nil && n < len(of) {
+			return of[n]
+		}
+	}
+	return nil
+}
+
+// otherName says whether what is written is another item than that of the object: a patch adds items to lists.
+func otherName(written *yaml.Node, item any) bool {
+	of, _ := item.(map[string]any)
+	_, name := child(written, "name")
+	return name != nil && name.Kind == yaml.ScalarNode && of["name"] != nil && of["name"] != name.Value
 }
 
 func listOf(names []string) string {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/unread"
@@ -33,6 +34,9 @@ func (i *inspector) unreadByClusters() {
 }
 
 func adviceFor(name unread.Name) string {
+	if value, is := strings.CutPrefix(name.Field, "spec.parameters."); is && name.Value {
+		return "the chart has a value of this name: set spec.helm.values." + value
+	}
 	if name.Nearest != "" {
 		return fmt.Sprintf("did you mean %s?", name.Nearest)
 	}

@@ -116,6 +116,12 @@ func (f Fleet) keep(r record) error {
 	return nil
 }
 
+// HubURL is the address that the hub was started with last; empty before the first Up.
+func (f Fleet) HubURL() (string, error) {
+	known, err := f.recall()
+	return known.Hub, err
+}
+
 // Members are the clusters that the last Up was for, the management cluster first; none before the first.
 func (f Fleet) Members() ([]string, error) {
 	known, err := f.recall()
@@ -134,16 +140,19 @@ func temporary(name string) string { return name + ".new" }
 
 // Names of the parts of a local fleet.
 const (
-	hubProcess = "hub"
+	// HubPart is the hub's process.
+	HubPart = "hub"
 	// ClusterPart is before a cluster's name in the name of its control plane's process.
 	ClusterPart = "cluster-"
-	agentPart   = "agent-"
+	// AgentPart is before a cluster's name in the name of its agent's process.
+	AgentPart = "agent-"
 )
 
 func (f Fleet) origin() string                   { return filepath.Join(f.Dir, "origin.git") }
 func (f Fleet) hubDir() string                   { return filepath.Join(f.Dir, "hub") }
 func (f Fleet) clusterDir(cluster string) string { return filepath.Join(f.Dir, "clusters", cluster) }
 func (f Fleet) agentDir(cluster string) string   { return filepath.Join(f.Dir, "agents", cluster) }
+func (f Fleet) keysFile(cluster string) string   { return filepath.Join(f.Dir, "keys", cluster+".json") }
 func (f Fleet) processes() supervise.Dir         { return supervise.Dir(f.Dir) }
 
 // Kubeconfig is the file through which a cluster is reached.
@@ -228,8 +237,8 @@ func (f Fleet) Stop(ctx context.Context, process string, stopped bool) error {
 	return nil
 }
 
-// Down ends every process, and keeps no identity. With keep false it deletes all of the fleet but the installation repo and its
-// origin.
+// Down ends every process, and keeps no identity of a person. With keep false it deletes all of the fleet but the installation
+// repo, its origin, and the keys that the repo knows its clusters by.
 func (f Fleet) Down(ctx context.Context, keep bool) error {
 	if err := f.processes().Shutdown(ctx); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-git/go-git/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/internal/supervise"
@@ -192,6 +193,17 @@ func TestTheRepoOfAnotherHubIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAFleetWhoseRepoIsGoneIsNotBegunAnew(t *testing.T) {
+	b := &bringUp{Fleet: Fleet{Repo: filepath.Join(t.TempDir(), "fleet"), Dir: t.TempDir()}, Options: Options{Port: 8080}}
+	if _, err := git.PlainInit(b.Fleet.origin(), true); err != nil {
+		t.Fatal(err)
+	}
+	err := b.choose(record{})
+	if err == nil || !strings.Contains(err.Error(), "git clone "+b.Fleet.origin()+" "+b.Repo) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestTheHookSurvivesAnyPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), `a'b $(touch "c") d`)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -338,7 +350,7 @@ func TestTheHubReadsThePersonsFileOnAfterAnUpFromAShellThatNamesNone(t *testing.
 	}
 	file := own(t)
 	command := []string{"plural", "hub", "serve", "--identity", file, "--with-parent"}
-	if err := f.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
+	if err := f.processes().Set(supervise.Process{Name: HubPart, Command: command}); err != nil {
 		t.Fatal(err)
 	}
 	b := &bringUp{Fleet: f}
@@ -457,7 +469,7 @@ func TestTheSampleIsForFleetsThatAreNewAlone(t *testing.T) {
 
 func TestWaitingForAFleetThatIsTakenDownEnds(t *testing.T) {
 	b := &bringUp{Fleet: Fleet{Dir: t.TempDir()}}
-	if err := b.await(t.Context(), "hub", hubProcess, func() bool { return false }); !errors.Is(err, errTakenDown) {
+	if err := b.await(t.Context(), "hub", HubPart, func() bool { return false }); !errors.Is(err, errTakenDown) {
 		t.Errorf("await = %v", err)
 	}
 }

@@ -3,8 +3,10 @@ package local
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +19,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/values"
+	"github.com/pluralsh/plural/installer/converge"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/templates"
@@ -49,7 +53,7 @@ func (b *bringUp) startAgents(ctx context.Context, step string) (string, error) 
 		command := append(slices.Clone(b.Agent),
 			"--kubeconfig", b.Kubeconfig(cluster), "--data", b.agentDir(cluster),
 			"--listen", "127.0.0.1:0", "--with-parent")
-		if err := b.processes().Set(supervise.Process{Name: agentPart + cluster, Command: command}); err != nil {
+		if err := b.processes().Set(supervise.Process{Name: AgentPart + cluster, Command: command}); err != nil {
 			return "", err
 		}
 	}
@@ -64,7 +68,7 @@ func (b *bringUp) seen(ctx context.Context, step string) error {
 		if err != nil || status.Head.ID == b.head {
 			return err == nil, err
 		}
-		if time.Since(begun) >= nameAfter {
+		if time.Since(begun) >= converge.NameAfter {
 			b.Reporter.Detail(step, fmt.Sprintf("waiting for the hub to fetch %.7s from %s", b.head, b.origin))
 		}
 		for _, source := range status.Sources {
@@ -81,8 +85,8 @@ func (f Fleet) registration(cluster string) string {
 	return filepath.Join(f.clusterDir(cluster), "registered")
 }
 
-// registerAll registers the clusters that are not. In a sealed repo each is a commit of its own, which lets the cluster
-// open what its groups can.
+// registerAll registers the clusters that are not. In a sealed repo each that has fresh keys is a commit of its own, which lets
+// the cluster open what its groups can.
 func (b *bringUp) registerAll(ctx context.Context) (registered []string, err error) {
 	if _, err := sharing.Resume(ctx, b.repo, b.Confirmed); err != nil { // an earlier up was killed
 		return nil, err
@@ -165,7 +169,8 @@ func (b *bringUp) isRegistered(cluster string) (bool, error) {
 	return false, nil
 }
 
-// register gives a cluster its keys. Its file goes to files or, in a sealed repo, into a commit with its envelopes.
+// register gives a cluster its keys. Where the repo knows those that it had before a Down, it has them again and nothing else
+// changes. Else its file goes to files or, in a sealed repo, into a commit with its envelopes.
 func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster string, management bool) error {
 	path := register.Path(cluster)
 	file, err := os.ReadFile(filepath.Join(b.Repo, path))
@@ -191,8 +196,17 @@ func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster
 	if editor != nil {
 		request.Repository = editor.Vault().Policy().Repository
 	}
+	if request.Before, err = b.keysBefore(cluster, request.Repository); err != nil {
+		return err
+	}
 	prepared, err := register.Prepare(request, file)
 	if err != nil {
+		return err
+	}
+	if prepared.Kept {
+		return prepared.Install(ctx, kube)
+	}
+	if err := b.keepKeys(cluster, request.Repository, prepared.Keys); err != nil {
 		return err
 	}
 	if editor == nil {
@@ -209,6 +223,48 @@ func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster
 	}
 	_, err = plan.Apply(ctx, "")
 	return err
+}
+
+// agentKeys are what a cluster's agent is known by, beside the cluster, whose data a Down deletes.
+type agentKeys struct {
+	Auth string `json:"auth"`
+	Age  string `json:"age"`
+	// Repository is the id of the sealed repo whose groups the cluster was let into with these keys; empty: nothing was sealed.
+	Repository string `json:"repository,omitempty"`
+}
+
+// keysBefore are the keys that a cluster was registered with last, in this repository; nil where there are none.
+func (f Fleet) keysBefore(cluster, repository string) (*crypto.AgentIdentity, error) {
+	raw, err := os.ReadFile(f.keysFile(cluster))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var keys agentKeys
+	if err == nil {
+		err = json.Unmarshal(raw, &keys)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read keys of cluster %s: %w", cluster, err)
+	}
+	if keys.Repository != repository {
+		return nil, nil
+	}
+	return crypto.ParseAgentIdentity(keys.Auth, keys.Age)
+}
+
+func (f Fleet) keepKeys(cluster, repository string, identity *crypto.AgentIdentity) error {
+	auth, age := identity.Private()
+	raw, err := json.Marshal(agentKeys{Auth: auth, Age: age, Repository: repository})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(f.keysFile(cluster)), 0o700)
+	}
+	if err == nil {
+		err = replaceFile(f.keysFile(cluster), raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep keys of cluster %s: %w", cluster, err)
+	}
+	return nil
 }
 
 // letOperatorsIn makes whoever holds the hub's token the cluster's administrator: on this machine that is who made both.

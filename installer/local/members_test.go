@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"filippo.io/age"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto/groups"
@@ -53,10 +55,68 @@ func member(t *testing.T, kube *kubetest.Cluster) *bringUp {
 	return b
 }
 
+func TestAClusterThatComesBackAfterADownIsRegisteredWithoutACommit(t *testing.T) {
+	kube := kubetest.Start(t)
+	b := member(t, kube)
+	register := func() (head string) {
+		t.Helper()
+		registered, err := b.registerAll(t.Context())
+		if err != nil || !slices.Equal(registered, []string{"mgmt"}) {
+			t.Fatalf("registered %q, %v", registered, err)
+		}
+		if head, err = b.repo.Head(); err != nil {
+			t.Fatal(err)
+		}
+		return head
+	}
+	first := register()
+	config, err := os.ReadFile(b.Kubeconfig("mgmt"))
+	if err := errors.Join(err, b.Down(t.Context(), false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(b.clusterDir("mgmt"), 0o700), os.WriteFile(b.Kubeconfig("mgmt"), config, 0o600),
+		kube.Dynamic.Resource(secrets).Namespace(identity.Namespace).Delete(t.Context(), identity.SecretName, metav1.DeleteOptions{}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if second := register(); second != first {
+		t.Error("the cluster's keys were kept, and it was registered by another commit")
+	}
+	if _, err := identity.Read(t.Context(), kube.Dynamic); err != nil {
+		t.Error(err)
+	}
+
+	// Keys that the repo does not know any more are good for nothing.
+	if _, err := b.repo.Commit(t.Context(), "Forget mgmt", map[string][]byte{"clusters/mgmt.yaml": nil}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := b.keysBefore("mgmt", b.keptFor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	register()
+	r, err := identity.Read(t.Context(), kube.Dynamic)
+	if err != nil || r.Identity.Public() == before.Public() {
+		t.Errorf("the cluster was deleted, and has its keys of before: %v", err)
+	}
+}
+
+// keptFor is the id of the sealed repo.
+func (b *bringUp) keptFor(t *testing.T) string {
+	t.Helper()
+	editor, err := b.editor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return editor.Vault().Policy().Repository
+}
+
+var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+
 func TestLocalClusterOfASealedRepoOpensWhatItsGroupsCan(t *testing.T) {
 	kube := kubetest.Start(t)
 	b := member(t, kube)
-	for range 2 { // the second time with another hub, and so with fresh keys
+	for range 2 { // the second time with another hub
 		registered, err := b.registerAll(t.Context())
 		if err != nil || !slices.Equal(registered, []string{"mgmt"}) {
 			t.Fatalf("registered %q, %v", registered, err)

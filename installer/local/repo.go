@@ -32,7 +32,12 @@ func (b *bringUp) choose(known record) error {
 	if err != nil {
 		return err
 	}
-	if w != nil {
+	if w == nil {
+		if _, err := git.PlainOpen(b.Fleet.origin()); err == nil {
+			return fmt.Errorf("the repo of this fleet is not in %s any more, and its origin is still there: git clone %s %s brings it back; "+
+				"plural down %s && rm -r %s lets a new fleet begin", b.Repo, b.Fleet.origin(), b.Repo, b.Repo, b.Dir)
+		}
+	} else {
 		b.origin, b.branch = cmp.Or(w.Spec.Repo.URL, b.origin), cmp.Or(w.Spec.Repo.Branch, b.branch)
 		if port, err = localPort(w.Spec.Hub.URL, port); err != nil {
 			return err
@@ -119,8 +124,8 @@ func (b *bringUp) hubRuns() (bool, error) {
 		return false, err
 	}
 	states, err := b.processes().Status()
-	hub, ok := wanted[hubProcess]
-	return ok && !hub.Stopped && states[hubProcess].PID != 0, err
+	hub, ok := wanted[HubPart]
+	return ok && !hub.Stopped && states[HubPart].PID != 0, err
 }
 
 // initRepo scaffolds the installation repo with a bare repository as its origin, as far as that is not done.

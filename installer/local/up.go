@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/installer/converge"
 	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
@@ -111,6 +112,31 @@ func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 		result.Status, text, err = b.converge(ctx, step)
 		return text, err
 	})
+}
+
+// failing is how long something may be ill while a fleet comes up before nobody waits for it any more: agents try again.
+const failing = 10 * time.Second
+
+// converge waits until every cluster runs what the newest commit asks for, or something has been ill for a while.
+func (b *bringUp) converge(ctx context.Context, step string) (status *v1.Status, text string, err error) {
+	wait := converge.Wait{Head: b.head, Clusters: len(b.Options.Clusters), Failing: failing}
+	var unwell error
+	err = b.until(ctx, func() (ended bool, err error) {
+		now, err := b.Options.Status(ctx, b.hubURL, b.token)
+		if err != nil {
+			b.Reporter.Detail(step, "the hub does not answer")
+			return false, err
+		}
+		status = now
+		if text, ended, unwell = wait.Look(status); !ended {
+			b.Reporter.Detail(step, text)
+		}
+		return ended, nil
+	})
+	if err != nil && status != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errTakenDown) {
+		err = wait.Late(status, context.Cause(ctx))
+	}
+	return status, text, cmp.Or(unwell, err)
 }
 
 // errStopped stands beside a step that was under way when another failed, or when somebody interrupted.
@@ -259,7 +285,7 @@ const tries = 5
 
 // await waits for a process; one that ends again and again will not come.
 func (b *bringUp) await(ctx context.Context, step, process string, ready func() bool) error {
-	named := time.AfterFunc(nameAfter, func() {
+	named := time.AfterFunc(converge.NameAfter, func() {
 		b.Reporter.Detail(step, "waiting for "+process+" to answer; its output is in "+b.Log(process))
 	})
 	defer named.Stop()
@@ -300,11 +326,11 @@ func (b *bringUp) startHub(ctx context.Context, step string) (string, error) {
 	if err := b.renewToken(ctx); err != nil {
 		return "", err
 	}
-	if err := b.processes().Set(supervise.Process{Name: hubProcess, Command: command}); err != nil {
+	if err := b.processes().Set(supervise.Process{Name: HubPart, Command: command}); err != nil {
 		return "", err
 	}
 	client := &http.Client{}
-	if err := b.await(ctx, step, hubProcess, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
+	if err := b.await(ctx, step, HubPart, func() bool { return answers(ctx, client, b.hubURL+"/healthz") }); err != nil {
 		return "", err
 	}
 	if err := b.dropIdentity(identity); err != nil {
@@ -389,7 +415,7 @@ func (b *bringUp) identityBefore() (string, error) {
 		return "", err
 	}
 	files := []string{b.identityFile()} // which an Up may have left that ended before it named it
-	command := wanted[hubProcess].Command
+	command := wanted[HubPart].Command
 	if i := slices.Index(command, identityFlag); i >= 0 && i+1 < len(command) {
 		files = slices.Insert(files, 0, command[i+1])
 	}
@@ -425,7 +451,7 @@ func (b *bringUp) stopHub(ctx context.Context) error {
 	if err != nil || !runs {
 		return err
 	}
-	return b.Stop(ctx, hubProcess, true)
+	return b.Stop(ctx, HubPart, true)
 }
 
 func count(n int, noun string) string {

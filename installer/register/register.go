@@ -44,10 +44,15 @@ type Request struct {
 	Repository string
 	// Repo is the installation repo, whose schema a new file names; nil: it names none.
 	Repo fs.FS
+	// Before are keys that the cluster had before, to be used on where its file still names them; nil: there are none.
+	Before *crypto.AgentIdentity
 }
 
-// Registration is a cluster's fresh keys, which nobody knows yet.
+// Registration is a cluster's keys: fresh ones, which nobody knows yet, unless Kept.
 type Registration struct {
+	// Keys are both halves. Kept says that they are those of before, and File as it was.
+	Keys *crypto.AgentIdentity
+	Kept bool
 	// File is the cluster's file with the public halves.
 	File []byte
 	// Tags are the cluster's, as its file says.
@@ -61,7 +66,8 @@ type Registration struct {
 // Path is a cluster's file in the installation repo.
 func Path(cluster string) string { return "clusters/" + cluster + ".yaml" }
 
-// Prepare makes fresh keys for a cluster. File is what stands in the cluster's file now, nil when there is none.
+// Prepare makes fresh keys for a cluster, or takes those of before on. File is what stands in the cluster's file now, nil when
+// there is none.
 func Prepare(r Request, file []byte) (*Registration, error) {
 	if problems := validation.IsDNS1123Label(r.Cluster); len(problems) > 0 {
 		return nil, fmt.Errorf("cluster name %q: %s", r.Cluster, strings.Join(problems, ", "))
@@ -76,14 +82,18 @@ func Prepare(r Request, file []byte) (*Registration, error) {
 		}
 	}
 	document, err := own(file, r.Cluster)
-	if err == nil {
+	kept := err == nil && r.Before != nil && named(document) == r.Before.Public()
+	switch {
+	case kept:
+		keys = r.Before
+	case err == nil:
 		file, err = withKeys(document, keys.Public())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", Path(r.Cluster), err)
 	}
 	return &Registration{
-		File: file, Tags: tags(document.Content[0]), Age: keys.Public().Age,
+		Keys: keys, Kept: kept, File: file, Tags: tags(document.Content[0]), Age: keys.Public().Age,
 		private: identity.Registration{
 			Cluster: r.Cluster, HubURL: r.HubURL, HubCA: r.HubCA, Repository: r.Repository, Identity: keys,
 		},
@@ -218,6 +228,12 @@ func withKeys(document *yaml.Node, keys crypto.AgentPublic) ([]byte, error) {
 	set(agent, "auth", keys.Auth)
 	set(agent, "age", keys.Age)
 	return encode(document)
+}
+
+// named are the keys that a cluster's document names.
+func named(document *yaml.Node) crypto.AgentPublic {
+	root := document.Content[0]
+	return crypto.AgentPublic{Auth: text(root, "spec", "agent", "auth"), Age: text(root, "spec", "agent", "age")}
 }
 
 // single is the only document of a file. A second one would be lost on the way out.

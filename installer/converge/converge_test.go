@@ -1,4 +1,4 @@
-package local
+package converge
 
 import (
 	"testing"
@@ -15,25 +15,28 @@ func TestWhatStaysIllEndsTheWaitAndWhatIsUnderWayOrMayHealDoesNot(t *testing.T) 
 	}
 	rows := []v1.Deployment{
 		row("a", v1.Failed, "no such image"), row("b", v1.Degraded, "1 of 2 ready"), row("c", v1.Progressing, ""), row("d", v1.Pending, ""),
-		row("e", v1.Stale, "its cluster is silent"), row("f", v1.Held, "source charts cannot be fetched"),
+		row("e", v1.Stale, "its cluster is silent"), row("f", v1.Held, "source charts cannot be fetched"), row("g", v1.Progressing, "cannot be pulled"),
 	}
-	now, since := time.Now(), map[string]time.Time{}
+	rows[6].Problems = []v1.Problem{{Object: "Deployment g", Reason: v1.ReasonWarning}}
+	const failing = 10 * time.Second
+	now := time.Now()
+	w := &Wait{Failing: failing, since: map[string]time.Time{}}
 	status := &v1.Status{Unhealthy: rows}
-	if list := lasting(status, since, now); len(list) != 0 {
+	if list := w.lasting(status, now); len(list) != 0 {
 		t.Errorf("at once: %v", list)
 	}
-	if list := lasting(&v1.Status{Unhealthy: rows[:1]}, since, now.Add(failing-time.Second)); len(list) != 0 {
+	if list := w.lasting(&v1.Status{Unhealthy: rows[:1]}, now.Add(failing-time.Second)); len(list) != 0 {
 		t.Errorf("before its time: %v", list)
 	}
 	var told []string
-	for _, p := range lasting(status, since, now.Add(failing)) { // b and f were well in between
+	for _, p := range w.lasting(status, now.Add(failing)) { // b and f were well in between
 		told = append(told, Say(p))
 	}
 	if diff := cmp.Diff([]string{"a on mgmt is failed: no such image"}, told); diff != "" {
 		t.Error(diff)
 	}
 	told = nil
-	for _, p := range lasting(status, since, now.Add(2*failing)) {
+	for _, p := range w.lasting(status, now.Add(2*failing)) {
 		told = append(told, Say(p))
 	}
 	want := []string{
@@ -42,8 +45,11 @@ func TestWhatStaysIllEndsTheWaitAndWhatIsUnderWayOrMayHealDoesNot(t *testing.T) 
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
 	}
+	if list := w.lasting(status, now.Add(7*failing)); len(list) != 4 || Say(list[3]) != "g on mgmt is progressing: cannot be pulled" {
+		t.Errorf("what its cluster warns of for six times as long: %v", list)
+	}
 	status.Sources = []v1.Source{{Name: "charts"}} // nobody has tried yet
-	if list := lasting(status, since, now.Add(2*failing)); len(list) != 2 {
+	if list := w.lasting(status, now.Add(7*failing)); len(list) != 3 {
 		t.Errorf("while a source is fetched for the first time: %v", list)
 	}
 }
