@@ -30,8 +30,8 @@ const (
 )
 
 // Exec plays a command. An end with another code than 0 is a utilexec.ExitError; a program that is not known cannot
-// be started, which is a plain error. Words that are understood: cat, echo, env, exit, false, head, ls, sh, size,
-// sleep, tail, tar, test, true. A program that sleeps when ctx ends is killed.
+// be started, which is a plain error. Words that are understood: cat, command -v, echo, env, exec, exit, false, head, ls, sh,
+// size, sleep, tail, tar, test, true. A program that sleeps when ctx ends is killed.
 func (c Container) Exec(ctx context.Context, command []string, streams Streams) error {
 	if len(command) == 0 {
 		return errors.New("exec: no command")
@@ -54,20 +54,21 @@ type program func(ctx context.Context, s *session, args []string) int
 
 func programs() map[string]program {
 	return map[string]program{
-		"cat":   func(_ context.Context, s *session, args []string) int { return s.cat(args) },
-		"echo":  func(_ context.Context, s *session, args []string) int { return s.print(strings.Join(args, " ") + "\n") },
-		"env":   func(_ context.Context, s *session, _ []string) int { return s.printEnv() },
-		"exit":  func(_ context.Context, s *session, args []string) int { return s.exit(args) },
-		"false": func(context.Context, *session, []string) int { return 1 },
-		"head":  func(_ context.Context, s *session, args []string) int { return s.head(args) },
-		"ls":    func(_ context.Context, s *session, args []string) int { return s.list(args) },
-		"sh":    func(ctx context.Context, s *session, args []string) int { return s.shell(ctx, args) },
-		"size":  func(_ context.Context, s *session, _ []string) int { return s.printSize() },
-		"sleep": func(ctx context.Context, s *session, args []string) int { return s.sleep(ctx, args) },
-		"tail":  func(_ context.Context, s *session, args []string) int { return s.tail(args) },
-		"tar":   func(_ context.Context, s *session, args []string) int { return s.tar(args) },
-		"test":  func(_ context.Context, s *session, args []string) int { return s.test(args) },
-		"true":  func(context.Context, *session, []string) int { return 0 },
+		"cat":     func(_ context.Context, s *session, args []string) int { return s.cat(args) },
+		"command": func(_ context.Context, s *session, args []string) int { return s.find(args) },
+		"echo":    func(_ context.Context, s *session, args []string) int { return s.print(strings.Join(args, " ") + "\n") },
+		"env":     func(_ context.Context, s *session, _ []string) int { return s.printEnv() },
+		"exit":    func(_ context.Context, s *session, args []string) int { return s.exit(args) },
+		"false":   func(context.Context, *session, []string) int { return 1 },
+		"head":    func(_ context.Context, s *session, args []string) int { return s.head(args) },
+		"ls":      func(_ context.Context, s *session, args []string) int { return s.list(args) },
+		"sh":      func(ctx context.Context, s *session, args []string) int { return s.shell(ctx, args) },
+		"size":    func(_ context.Context, s *session, _ []string) int { return s.printSize() },
+		"sleep":   func(ctx context.Context, s *session, args []string) int { return s.sleep(ctx, args) },
+		"tail":    func(_ context.Context, s *session, args []string) int { return s.tail(args) },
+		"tar":     func(_ context.Context, s *session, args []string) int { return s.tar(args) },
+		"test":    func(_ context.Context, s *session, args []string) int { return s.test(args) },
+		"true":    func(context.Context, *session, []string) int { return 0 },
 	}
 }
 
@@ -169,9 +170,13 @@ func (s *session) command(ctx context.Context, words []string) (code int, exits 
 	if len(args) == 0 {
 		return 0, false
 	}
+	exits = args[0] == "exit"
+	if args[0] == "exec" && len(args) > 1 {
+		args, exits = args[1:], true
+	}
 	play, known := programs()[path.Base(args[0])]
 	if !known {
-		return s.fail(codeNotFound, "sh: %s: not found", args[0]), false
+		return s.fail(codeNotFound, "sh: %s: not found", args[0]), exits
 	}
 	code = play(ctx, step, args[1:])
 	if file != nil {
@@ -179,7 +184,7 @@ func (s *session) command(ctx context.Context, words []string) (code int, exits 
 			return s.fail(1, "sh: %v", err), false
 		}
 	}
-	return code, args[0] == "exit"
+	return code, exits
 }
 
 // redirected is output that becomes a file.
@@ -266,6 +271,17 @@ func (s *session) exit(args []string) int {
 		return s.fail(codeUsage, "exit: %s: a number is required", args[0])
 	}
 	return code & 0xff
+}
+
+// find plays `command -v NAME`.
+func (s *session) find(args []string) int {
+	if len(args) != 2 || args[0] != "-v" {
+		return s.fail(codeUsage, "command: only command -v NAME is simulated")
+	}
+	if _, known := programs()[args[1]]; !known {
+		return codeNotFound
+	}
+	return s.print("/bin/" + args[1] + "\n")
 }
 
 func (s *session) sleep(ctx context.Context, args []string) int {
