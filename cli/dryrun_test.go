@@ -49,7 +49,7 @@ var dryRuns = map[string]struct{ args, fails string }{
 	"plural secret delete":        {args: "secrets/db.yaml password"},
 	"plural secret set":           {args: "secrets/db.yaml user"},
 	"plural service ack":          {args: "web"},
-	"plural service create":       {args: "api --path apps/web --cluster edge-1"},
+	"plural service create":       {args: "api --path apps/api --cluster edge-1"},
 	"plural service delete":       {args: "web"},
 	"plural service edit":         {args: "web", fails: "editor"},
 	"plural service resume":       {args: "web"},
@@ -131,6 +131,7 @@ func newOffice(t *testing.T) *office {
 		"services/web.yaml":      head + "Service\nmetadata: {name: web}\nspec:\n  source: {path: apps/web}\n  clusters: {names: [edge-1]}\n  parameters: {replicas: \"1\"}\n",
 		"sources/podinfo.yaml":   head + "Source\nmetadata: {name: podinfo}\nspec: {git: {url: https://example.com/podinfo, ref: 6.7.0}}\n",
 		"apps/web/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: blue}\n",
+		"apps/api/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: api}\n",
 	} {
 		path := filepath.Join(o.repo, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

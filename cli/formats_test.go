@@ -221,6 +221,23 @@ func everything() map[string]any {
 	}
 }
 
+func TestATreeSaysWhereItsPodsAreNotShown(t *testing.T) {
+	answers := everything()
+	answers["clusters/edge-1/services/web/objects"] = v1.List[v1.Object]{Items: []v1.Object{{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}}}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/clusters/edge-1/objects" {
+			(&recording{answers: answers}).ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(v1.Error{Message: "you may not list " + r.FormValue("resource") + " in " + r.FormValue("namespace")})
+	})
+	got := plural(t, t.Context(), h, false, "service", "tree", "web")
+	if got.code != ui.ExitOK || !strings.Contains(got.errOut, "edge-1: pods are not shown: the hub does not let you do this: you may not list pods in shop") {
+		t.Errorf("%d, %q, %q", got.code, got.out, got.errOut)
+	}
+}
+
 // recording answers, and keeps the queries of requests that have one.
 type recording struct {
 	answers map[string]any

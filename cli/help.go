@@ -173,7 +173,9 @@ func fill(text string) string {
 	paragraphs := strings.Split(strings.TrimSpace(text), "\n\n")
 	for i, p := range paragraphs {
 		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
-			paragraphs[i] = lipgloss.Wrap(strings.ReplaceAll(p, "\n", " "), columns, "")
+			const hyphen, unbroken = "-", "\u2011" // a flag does not end behind its first hyphen
+			p = strings.NewReplacer("\n", " ", hyphen, unbroken).Replace(p)
+			paragraphs[i] = strings.ReplaceAll(lipgloss.Wrap(p, columns, ""), unbroken, hyphen)
 		}
 	}
 	return strings.Join(paragraphs, "\n\n")

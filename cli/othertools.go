@@ -46,12 +46,17 @@ func sentences() []sentence {
 		{"rollout undo", "plural service rollback NAME"},
 		{"rollout restart", "plural service restart NAME"},
 		{"rollout", "plural service history NAME"},
-		{"scale", "plural service set NAME replicas=3"},
-		{"service scale", "plural service set NAME replicas=3"},
+		{"scale", "plural service set NAME replicas=N"},
+		{"service scale", "plural service set NAME replicas=N"},
+		{"set", "plural service set SERVICE PARAMETER=VALUE"},
 		{"service logs", "plural logs svc/NAME"},
 		{"service wait", "plural wait service/NAME"},
 		{"service exec", "plural kubectl CLUSTER exec POD"},
 		{"cluster logs", "plural logs agent/NAME"},
+		{"hub logs", "plural logs hub"},
+		{"agent logs", "plural logs agent/NAME"},
+		{"agent list", "plural cluster list"},
+		{"agent status", "plural cluster list; its log: plural logs agent/CLUSTER"},
 		{"cluster wait", "plural wait cluster/NAME"},
 		{"cluster add", "plural cluster register NAME"},
 		{"config view", "plural config list"},
@@ -62,10 +67,24 @@ func sentences() []sentence {
 		{"logout", "plural auth logout"},
 		{"account", "plural auth status"},
 		{"whoami", "plural auth status"},
+		{"auth whoami", "plural auth status"},
+		{"auth can-i", "plural auth status; on a cluster: plural kubectl CLUSTER auth can-i VERB KIND"},
+		{"secret edit", "plural crypto edit FILE"},
+		{"secret rotate", "plural secret set FILE KEY; new keys for sealed files: plural crypto rotate"},
+		{"package validate", "plural package lint"},
+		{"package info", "plural package show NAME"},
+		{"package describe", "plural package show NAME"},
 		{"bootstrap", "plural up"},
 		{"check", "plural doctor"},
 		{"trace", "plural why NAME"},
 		{"stats", "plural status"},
+		{"health", "plural status"},
+		{"ps", "plural service list; the processes of this machine's fleets: plural local list"},
+		{"pr", "plural service set SERVICE PARAMETER=VALUE --pr; each command that commits takes --pr"},
+		{"ui", "plural tui; in a browser: plural hub open"},
+		{"dashboard", "plural tui; in a browser: plural hub open"},
+		{"k9s", "plural tui; on a cluster: plural kube run CLUSTER -- k9s"},
+		{"api", "curl HUB/v1/openapi.json, which describes the hub's API; plural hub status names the hub"},
 		{"install", "plural package add NAME"},
 		{"upgrade", "plural package upgrade NAME"},
 		{"uninstall", "plural package remove NAME"},
@@ -79,7 +98,8 @@ func sentences() []sentence {
 
 // translated is what a command line of another tool is here; nothing where that is not known.
 func translated(root *cobra.Command, words []string) string {
-	words = strings.FieldsFunc(strings.Join(words, " "), func(r rune) bool { return r == ' ' || r == '/' }) // svc/web is svc web
+	typed := strings.Join(words, " ")
+	words = strings.FieldsFunc(typed, func(r rune) bool { return r == ' ' || r == '/' }) // svc/web is svc web
 	if len(words) > 0 && noun(root, words[0]) != nil {
 		words[0] = noun(root, words[0]).Name()
 	}
@@ -101,15 +121,20 @@ func translated(root *cobra.Command, words []string) string {
 	case noun(root, words[0]) != nil:
 		return does(noun(root, words[0]), words[1], words[2:])
 	case len(words) > 1 && noun(root, words[1]) != nil:
-		return does(noun(root, words[1]), words[0], words[2:])
+		if ours := does(noun(root, words[1]), words[0], words[2:]); ours != "" {
+			return ours
+		}
+	}
+	if len(words) == 2 && words[0] == "describe" { // its kind is left out, or it is one
+		return "plural service get " + words[1] + "; on a cluster: plural kubectl CLUSTER " + typed
 	}
 	if len(words) < 3 { // kubectl exec NAME; sync NAME
-		if ours := does(noun(root, "service"), words[0], words[1:]); ours != "" && words[0] != "get" && words[0] != "describe" {
+		if ours := does(noun(root, "service"), words[0], words[1:]); ours != "" && words[0] != "get" {
 			return ours
 		}
 	}
 	if slices.Contains(strings.Fields(kubectlVerbs), words[0]) {
-		return "plural kubectl CLUSTER " + strings.Join(words, " ")
+		return "plural kubectl CLUSTER " + typed
 	}
 	return ""
 }
@@ -148,6 +173,14 @@ func does(noun *cobra.Command, verb string, names []string) string {
 			if cmd.Name() != ours && !cmd.HasAlias(ours) {
 				continue
 			}
+			if cmd.HasSubCommands() {
+				if len(names) > 0 {
+					if further := does(cmd, names[0], names[1:]); further != "" {
+						return further
+					}
+				}
+				return cmd.CommandPath() + " --help"
+			}
 			if len(names) > 0 { // flux names the kind of a source between
 				names = names[len(names)-1:]
 			}
@@ -164,20 +197,20 @@ func does(noun *cobra.Command, verb string, names []string) string {
 func verbs() map[string][]string {
 	more := map[string][]string{}
 	for theirs, ours := range map[string]string{
-		"ls":                              "list",
-		"describe show info inspect view": "get show status",
-		"add new create":                  "create add register",
-		"install":                         "add create",
-		"rm remove del delete uninstall":  "delete remove",
-		"update patch change":             "set upgrade sync",
-		"refresh reconcile fetch pull":    "sync",
-		"pause":                           "suspend",
-		"unpause continue":                "resume",
-		"undo revert":                     "rollback",
-		"manifests template build export": "render",
-		"resources pods objects":          "tree",
-		"log":                             "history",
-		"status":                          "get",
+		"ls":                                    "list",
+		"describe show info inspect view":       "get show status",
+		"add new create":                        "create add register",
+		"install":                               "add create",
+		"rm remove del delete uninstall revoke": "delete remove",
+		"update patch change":                   "set upgrade sync",
+		"refresh reconcile fetch pull":          "sync",
+		"pause":                                 "suspend",
+		"unpause continue":                      "resume",
+		"undo revert":                           "rollback",
+		"manifests template build export":       "render",
+		"resources pods objects":                "tree",
+		"log":                                   "history",
+		"status":                                "get",
 	} {
 		for _, word := range strings.Fields(theirs) {
 			more[word] = strings.Fields(ours)

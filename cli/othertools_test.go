@@ -23,7 +23,30 @@ func TestACommandOfAnotherToolIsAnsweredWithOurs(t *testing.T) {
 		"create -f web.yaml":             "plural service create NAME [PARAMETER=VALUE]...",
 		"delete svc web":                 "plural service delete web",
 		"edit web":                       "plural service edit web",
-		"scale web":                      "plural service set web replicas=3",
+		"scale web":                      "plural service set web replicas=N",
+		"scale web --replicas 4":         "plural service set web replicas=N",
+		"set image deploy/web web=x:1":   "plural service set SERVICE PARAMETER=VALUE",
+		"describe web":                   "plural service get web; on a cluster: plural kubectl CLUSTER describe web",
+		"port-forward svc/web 8080:80":   "plural kubectl CLUSTER port-forward svc/web 8080:80",
+		"k9s":                            "plural tui; on a cluster: plural kube run CLUSTER -- k9s",
+		"dashboard":                      "plural tui; in a browser: plural hub open",
+		"ui":                             "plural tui; in a browser: plural hub open",
+		"health":                         "plural status",
+		"ps":                             "plural service list; the processes of this machine's fleets: plural local list",
+		"pr":                             "plural service set SERVICE PARAMETER=VALUE --pr; each command that commits takes --pr",
+		"api":                            "curl HUB/v1/openapi.json, which describes the hub's API; plural hub status names the hub",
+		"hub logs":                       "plural logs hub",
+		"agent list":                     "plural cluster list",
+		"agent status edge-1":            "plural cluster list; its log: plural logs agent/CLUSTER",
+		"agent logs edge-1":              "plural logs agent/edge-1",
+		"auth whoami":                    "plural auth status",
+		"auth can-i get pods":            "plural auth status; on a cluster: plural kubectl CLUSTER auth can-i VERB KIND",
+		"auth token revoke ada":          "plural auth token delete USER NAME",
+		"auth token ada":                 "plural auth token --help",
+		"secret edit apps/web/x.yaml":    "plural crypto edit FILE",
+		"secret rotate":                  "plural secret set FILE KEY; new keys for sealed files: plural crypto rotate",
+		"package validate .":             "plural package lint",
+		"package info agent":             "plural package show agent",
 		"rollout status deploy/web":      "plural wait service/web",
 		"rollout restart deploy/web":     "plural service restart web",
 		"exec web":                       "plural kubectl CLUSTER exec web",
@@ -86,5 +109,19 @@ func TestAListIsAlsoCalledLs(t *testing.T) {
 	list, short := plural(t, t.Context(), troubled(), false, "service", "list"), plural(t, t.Context(), troubled(), false, "service", "ls")
 	if list != short || list.code != ui.ExitOK {
 		t.Errorf("%+v, %+v", list, short)
+	}
+}
+
+func TestANameThatIsASlipIsMended(t *testing.T) {
+	for args, fix := range map[string]string{
+		"service get webb":    "did you mean web? plural service list has all",
+		"cluster get edge1":   "did you mean edge-1? plural cluster list has all",
+		"service get nothing": "",
+		"--version":           "plural version",
+	} {
+		got := plural(t, t.Context(), troubled(), false, strings.Fields(args)...)
+		if got.code != ui.ExitFailed || !strings.Contains(got.errOut, fix) || fix == "" && strings.Contains(got.errOut, "did you mean") {
+			t.Errorf("%s: %d, %s", args, got.code, got.errOut)
+		}
 	}
 }

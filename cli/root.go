@@ -158,6 +158,12 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 		var told *ui.Err
 		if errors.As(err, &told) { // what it was at
 			late.Problems = told.Problems
+			if told.Fix != "" {
+				late.Fix = told.Fix
+			}
+			if told.Fix != "" && !strings.Contains(told.Fix, "--timeout") {
+				late.Fix += "; --timeout gives it longer"
+			}
 		}
 		err = late
 	}
@@ -320,7 +326,7 @@ func addGlobals(root *cobra.Command, f *cmdutil.Factory) {
 	flags.StringVar(&f.Color, "color", "auto", "auto, always or never")
 	flags.BoolVar(&f.NoPager, "no-pager", false, "print long texts without a pager")
 	flags.BoolVar(&f.NoInput, "no-input", false, "never ask; fail with the flag to give")
-	flags.BoolVarP(&f.Yes, "yes", "y", false, "take every confirmation as given")
+	flags.BoolVarP(&f.Yes, "yes", "y", false, "take confirmations as given, but those that --confirm gives")
 	flags.DurationVar(&f.Timeout, "timeout", 0, "give up after this long, such as 90s (default: never)")
 	flags.StringVar(&f.LogFormat, "log-format", "text", "text or json")
 }

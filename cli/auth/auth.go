@@ -93,6 +93,11 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 		}
 		token = string(text)
 	} else {
+		if !f.Prompter().Able() {
+			return "", &ui.Err{
+				Msg: "nothing said what the token is, and nobody can be asked", Fix: "plural auth login --with-token < FILE", Doc: ui.DocNoInput,
+			}
+		}
 		question := ui.Question{Flag: "with-token", Title: "Token for " + address, Help: "it is not shown", Secret: true, Value: &token}
 		if err := f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
 			return "", err

@@ -16,10 +16,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/pflag"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
@@ -127,6 +130,7 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 			return Made{}, err
 		}
 	}
+	m.warn(ctx)
 	if m.Ask != nil {
 		if err := m.Ask(ctx); err != nil {
 			return Made{}, err
@@ -143,6 +147,48 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 		return m.propose(ctx, repo, files, message)
 	}
 	return m.commit(ctx, repo, files, message)
+}
+
+// asking bounds how long a hub is asked before a change is made.
+const asking = 2 * time.Second
+
+// Refusing is what the hub says where it refuses what is there already; nil where it does not, or where it does not matter since
+// nothing is pushed or waited for. A hub that does not answer is not waited for.
+func (m *Making) Refusing(ctx context.Context) *v1.Status {
+	if !m.Pushes() || !m.Wait {
+		return nil
+	}
+	hub, err := m.Factory.HubClient()
+	if err != nil {
+		return nil
+	}
+	hub.Expect(m.Factory.Repository())
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	status, err := hub.Status(ctx)
+	if err != nil || len(status.Refused) == 0 {
+		return nil
+	}
+	return status
+}
+
+// warn says that the hub refuses what is there already, and so this too, unless it is what mends that.
+func (m *Making) warn(ctx context.Context) {
+	status := m.Refusing(ctx)
+	if status == nil {
+		return
+	}
+	first, since := status.Refused[0], &status.Head
+	if first.Since != nil {
+		since = first.Since
+	}
+	if strings.Contains(m.Trailer, since.ID) { // it is what this takes back
+		return
+	}
+	p := cmdutil.HubProblem(first)
+	m.Factory.Say("warning: the hub refuses all since %s %q, and this too unless it mends that: %s", cmdutil.ShortCommit(since.ID),
+		ui.Clean(since.Subject), ui.Clean(strings.TrimPrefix(p.Where+": "+p.Message, ": ")))
+	m.Factory.Say("  fix: %s", ui.Clean(cmdutil.Mend(first)))
 }
 
 // painted is a diff for a terminal.
@@ -190,6 +236,15 @@ func (m *Making) commit(ctx context.Context, repo *workspace.Repo, files map[str
 	if err != nil {
 		return Made{Written: true}, fmt.Errorf("the change is committed as %s, and not pushed: %w", cmdutil.ShortCommit(commit), err)
 	}
+	branch, err := repo.Branch()
+	if err != nil {
+		return Made{Written: true}, err
+	}
+	if w, err := cmdutil.Manifest(repo); err == nil && w.Spec.Repo.Branch != "" && w.Spec.Repo.Branch != branch {
+		m.Factory.Say("committed and pushed as %s to branch %s; the hub follows %s: nothing changes on clusters until it is merged",
+			cmdutil.ShortCommit(pushed), ui.Clean(branch), ui.Clean(w.Spec.Repo.Branch))
+		return Made{Written: true, Branch: branch}, nil
+	}
 	m.Factory.Say("committed and pushed as %s", cmdutil.ShortCommit(pushed))
 	return Made{Written: true, Pushed: pushed}, nil
 }
@@ -227,7 +282,21 @@ func (m *Making) Observe(ctx context.Context, made Made, about observe.About) (b
 	}
 	hub.Expect(m.Factory.Repository()) // also where --hub names it: another's never serves the commit
 	err = observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
-	return err == nil, err
+	return err == nil, unseen(err, made.Pushed)
+}
+
+// unseen is why a pushed commit was not observed, with what becomes of it. What the hub says of the commit itself stays as it is.
+func unseen(err error, commit string) error {
+	var told *ui.Err
+	if err == nil || errors.As(err, &told) || !errors.As(cmdutil.Explain(err), &told) {
+		return err
+	}
+	after := *told
+	after.Msg = fmt.Sprintf("%s; the change is pushed as %s and goes on", told.Msg, cmdutil.ShortCommit(commit))
+	if errors.Is(err, context.Canceled) {
+		after.Fix = "plural status shows how it goes; plural undo takes it back"
+	}
+	return &after
 }
 
 // diff is one file's change. A file that was not there, or will not be, is /dev/null as in git.
@@ -272,7 +341,7 @@ func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) 
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read %q: %w", path, err)
 		}
-		if bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(files[path], 0) >= 0 {
+		if binary(before) || binary(files[path]) {
 			fmt.Fprintf(&b, "%s: binary\n", path)
 			continue
 		}
@@ -283,6 +352,9 @@ func show(repo *workspace.Repo, files map[string][]byte, fold func(path string) 
 	}
 	return b.String(), nil
 }
+
+// binary says whether content is not text that a terminal could show.
+func binary(content []byte) bool { return bytes.IndexByte(content, 0) >= 0 || !utf8.Valid(content) }
 
 // secrets says which files nobody is to see: those that have to be sealed now, for the work tree may hold them in clear, and those
 // that will have to be.

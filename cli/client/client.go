@@ -52,6 +52,8 @@ type Error struct {
 	Status int
 	// Message and Fix are the hub's words; Message is never empty.
 	Message, Fix string
+	// Hub is its address, Cluster the one whose live state or API was asked for; empty: none's.
+	Hub, Cluster string
 }
 
 // Error is the hub's message with the status.
@@ -61,9 +63,9 @@ func (e *Error) Error() string {
 
 // Unreachable means that no answer came.
 type Unreachable struct {
-	// Hub is its address.
-	Hub string
-	Err error
+	// Hub is its address, Wanted the identity of the repo that it was asked about; empty: any.
+	Hub, Wanted string
+	Err         error
 }
 
 // Error names the hub and why.
@@ -71,6 +73,17 @@ func (e *Unreachable) Error() string { return fmt.Sprintf("reach hub %s: %v", e.
 
 // Unwrap is the network's error.
 func (e *Unreachable) Unwrap() error { return e.Err }
+
+// NoHub means that what answers at the hub's address is none, or one of an old release that lacks what was asked for.
+type NoHub struct{ Answer *Error }
+
+// Error names the address.
+func (e *NoHub) Error() string {
+	return fmt.Sprintf("what answers at %s is no hub: it answered %d, and not as a hub does", e.Answer.Hub, e.Answer.Status)
+}
+
+// Unwrap is the answer.
+func (e *NoHub) Unwrap() error { return e.Answer }
 
 // OtherRepository means that the hub serves another installation repo than the one that it was asked about.
 type OtherRepository struct {
@@ -291,10 +304,28 @@ func (c *Client) read(ctx context.Context, method, target string) ([]byte, error
 	if len(body) > maxAnswer {
 		return nil, fmt.Errorf("read answer of hub %s: it is larger than %d bytes", c.Address(), maxAnswer)
 	}
-	if resp.StatusCode/100 != 2 {
+	switch {
+	case foreign(resp, body):
+		return nil, &NoHub{refusal(resp, body)}
+	case resp.StatusCode/100 != 2:
 		return nil, refusal(resp, body)
 	}
 	return body, nil
+}
+
+// foreign says that an answer is neither a hub's nor one of a proxy before it: a page, or that there is no such path.
+func foreign(resp *http.Response, body []byte) bool {
+	if resp.Header.Get(v1.RepositoryHeader) != "" {
+		return false
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		var told v1.Error
+		return json.Unmarshal(body, &told) != nil
+	}
+	return false
 }
 
 // unreachable is what to say when err came in an answer's place. When the caller's context ended, that is the reason.
@@ -306,7 +337,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return &Unreachable{Hub: c.Address(), Err: err}
+	return &Unreachable{Hub: c.Address(), Wanted: c.repository, Err: err}
 }
 
 // refusal reads the body of an answer outside 2xx, which need not be a hub's: a proxy may stand between.
@@ -318,5 +349,21 @@ func refusal(resp *http.Response, body []byte) *Error {
 	if told.Message == "" {
 		told.Message = "no reason given"
 	}
-	return &Error{Status: resp.StatusCode, Message: told.Message, Fix: told.Fix}
+	return &Error{
+		Status: resp.StatusCode, Message: told.Message, Fix: told.Fix,
+		Hub: resp.Request.URL.Scheme + "://" + resp.Request.URL.Host, Cluster: clusterIn(resp.Request.URL.Path),
+	}
+}
+
+// clusterIn is the cluster that a path of the hub's leads into, by its API or by what is live there.
+func clusterIn(path string) string {
+	_, below, found := strings.Cut(path, "/v1/clusters/")
+	if !found {
+		_, below, _ = strings.Cut(path, "/k8s/")
+	}
+	cluster, _, further := strings.Cut(below, "/")
+	if !further {
+		return "" // the hub answers of the cluster by itself
+	}
+	return cluster
 }

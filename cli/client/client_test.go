@@ -63,9 +63,9 @@ func TestRefusalsCarryTheHubsWords(t *testing.T) {
 		body   string
 		want   Error
 	}{
-		{401, `{"message":"token expired","fix":"log in"}`, Error{401, "token expired", "log in"}},
-		{502, `<html>bad gateway</html>`, Error{502, "bad gateway", ""}},
-		{599, ``, Error{599, "no reason given", ""}},
+		{401, `{"message":"token expired","fix":"log in"}`, Error{Status: 401, Message: "token expired", Fix: "log in"}},
+		{502, `<html>bad gateway</html>`, Error{Status: 502, Message: "bad gateway"}},
+		{599, ``, Error{Status: 599, Message: "no reason given"}},
 	}
 	for _, tt := range tests {
 		c := newClient(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -73,9 +73,42 @@ func TestRefusalsCarryTheHubsWords(t *testing.T) {
 			_, _ = w.Write([]byte(tt.body))
 		})
 		_, err := c.Status(t.Context())
+		tt.want.Hub = c.Address()
 		var got *Error
 		if !errors.As(err, &got) || *got != tt.want {
 			t.Errorf("got %v, want %v", err, tt.want)
+		}
+	}
+}
+
+func TestARefusalNamesTheClusterThatWasMeantToAnswer(t *testing.T) {
+	c := newClient(t, "", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	of := func(err error) string {
+		var refused *Error
+		if !errors.As(err, &refused) {
+			t.Fatalf("got %v", err)
+		}
+		return refused.Cluster
+	}
+	_, live := c.ServiceObjects(t.Context(), "edge-1", "web")
+	_, kube := c.Kube(t.Context(), "edge-1", v1.KubeToken{}, "/api", "application/json")
+	_, hub := c.Cluster(t.Context(), "edge-1")
+	if of(live) != "edge-1" || of(kube) != "edge-1" || of(hub) != "" {
+		t.Errorf("got %q, %q and %q", of(live), of(kube), of(hub))
+	}
+}
+
+func TestAnotherServersAnswerIsNotTakenForAHubs(t *testing.T) {
+	for status, want := range map[int]bool{200: true, 404: true, 501: true, 502: false} {
+		c := newClient(t, "", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html;charset=utf-8")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("<html>"))
+		})
+		_, asked := c.Status(t.Context())
+		_, sent := c.Restart(t.Context(), "edge-1", "web")
+		if errors.As(asked, new(*NoHub)) != want || status != 200 && errors.As(sent, new(*NoHub)) != want {
+			t.Errorf("%d: got %v and %v", status, asked, sent)
 		}
 	}
 }

@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -12,6 +15,31 @@ import (
 // ServiceObjects are a service's objects on a cluster, with all that hangs below them.
 func (c *Client) ServiceObjects(ctx context.Context, cluster, service string) (*v1.List[v1.Object], error) {
 	return list[v1.Object](ctx, c, servicePath(cluster, service)+"/objects")
+}
+
+// HiddenPods is why the person sees no pods of a service's objects on a cluster: they may not list those that there are below a
+// workload. It is nil where they may, and where this cannot be found out.
+func (c *Client) HiddenPods(ctx context.Context, cluster string, objects []v1.Object) error {
+	seen := map[string]bool{} // namespaces in which pods are shown, or were asked about
+	for i := range objects {
+		if o := &objects[i]; o.Group == "" && o.Kind == "Pod" {
+			seen[o.Namespace] = true
+		}
+	}
+	for i := range objects {
+		o := &objects[i]
+		if seen[o.Namespace] || !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"}, o.Kind) {
+			continue
+		}
+		seen[o.Namespace] = true
+		query := url.Values{"resource": {"pods"}, "namespace": {o.Namespace}, "limit": {"1"}}
+		_, err := get[v1.List[v1.Object]](ctx, c, "/v1/clusters/"+url.PathEscape(cluster)+"/objects", query)
+		var refused *Error
+		if errors.As(err, &refused) && refused.Status == http.StatusForbidden {
+			return err
+		}
+	}
+	return nil
 }
 
 // ServiceEvents are what Kubernetes says happened to them.

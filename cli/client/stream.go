@@ -137,6 +137,9 @@ func (c *Client) send(ctx context.Context, method, target, accept string, body [
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
+	if foreign(resp, told) {
+		return nil, &NoHub{refusal(resp, told)}
+	}
 	return nil, refusal(resp, told)
 }
 

@@ -80,6 +80,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			told.Fix = "did you mean: --" + near
 		}
+		if unknown.GetSpecifiedName() == "version" && !cmd.HasParent() {
+			told.Fix = "plural version"
+		}
 	}
 	return told
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/hosts"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/guard"
 	"github.com/pluralsh/plural/crypto/identities"
@@ -42,7 +43,7 @@ func Explain(err error) error {
 		return &ui.Err{Msg: "interrupted", Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err}
 	}
 	for _, explain := range []func(error) *ui.Err{
-		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, hubSays, hubOfOthers, hubAway, clusterSays, inaccessible,
+		mistakes, refusal, unfit, missing, unsealed, unsolved, mispicked, noHub, hubSays, hubOfOthers, hubAway, clusterSays, inaccessible,
 		network,
 	} {
 		if told := explain(err); told != nil {
@@ -80,6 +81,15 @@ func FleetProblems(list fleet.Errors) []ui.Problem {
 		problems[i] = ui.Problem{Where: e.Position.String(), Message: e.Message, Fix: e.Fix, Missing: e.Missing}
 	}
 	return problems
+}
+
+// FirstMistake is the first of the mistakes for which a fleet cannot be read, with its place.
+func FirstMistake(err error) string {
+	var mistakes fleet.Errors
+	if !errors.As(err, &mistakes) || len(mistakes) == 0 {
+		return ui.Clean(err.Error())
+	}
+	return mistakes[0].Position.String() + ": " + ui.Clean(mistakes[0].Message)
 }
 
 func refusal(err error) *ui.Err {
@@ -254,11 +264,76 @@ func hubSays(err error) *ui.Err {
 	case http.StatusNotFound:
 		told.Doc = ui.DocNotFound
 		told.Fix = cmp.Or(told.Fix, "plural status shows what the hub has")
+	case http.StatusServiceUnavailable:
+		if answer.Cluster != "" {
+			return clusterAway(answer)
+		}
+		fallthrough
 	default:
 		told.Cause, told.Doc = fmt.Sprintf("the hub answered %d", answer.Status), ui.DocHubAnswer
 		told.Fix = cmp.Or(told.Fix, "plural hub status; plural version compares the hub's with this program's")
 	}
 	return told
+}
+
+// clusterAway is about a cluster that the hub has no way to now.
+func clusterAway(answer *client.Error) *ui.Err {
+	told := &ui.Err{Msg: answer.Message, Fix: answer.Fix, Doc: ui.DocAgentStale, Err: answer}
+	if process := stopped(answer.Hub, "", local.AgentPart+answer.Cluster); process != "" {
+		told.Cause, told.Fix = process+" of this machine's fleet is stopped", "plural local start "+process
+	}
+	told.Fix = cmp.Or(told.Fix, "plural cluster get "+answer.Cluster+" says when its agent was heard last")
+	return told
+}
+
+// stopped is the process of that name of the fleet of this machine whose hub is at an address, and serves the wanted repository
+// where one is, if somebody stopped that process; empty otherwise.
+func stopped(hub, wanted, process string) string {
+	for _, at := range fleetsAt(hub, wanted) {
+		parts, err := at.Parts()
+		if err != nil {
+			continue
+		}
+		for i := range parts {
+			if parts[i].Name == process && parts[i].Stopped {
+				return process
+			}
+		}
+	}
+	return ""
+}
+
+// fleetsAt are the fleets of this machine whose hub is at an address, of the wanted repository where one is. What cannot be read
+// is none: that something is away is told all the same.
+func fleetsAt(hub, wanted string) []local.Fleet {
+	fleets, err := local.All(LocalState())
+	if err != nil {
+		return nil
+	}
+	var found []local.Fleet
+	for _, at := range fleets {
+		if own, err := at.HubURL(); err != nil || !hosts.Same(own, hub) {
+			continue
+		}
+		if _, repository := at.Identity(); wanted != "" && repository != wanted {
+			continue // it had the same port once
+		}
+		found = append(found, at)
+	}
+	return found
+}
+
+func noHub(err error) *ui.Err {
+	var other *client.NoHub
+	if !errors.As(err, &other) {
+		return nil
+	}
+	return &ui.Err{
+		Msg:   "what answers at " + other.Answer.Hub + " is no hub",
+		Cause: fmt.Sprintf("it answered %d, and not as a hub does", other.Answer.Status),
+		Fix:   "name the hub's address: --hub URL, PLURAL_HUB, or spec.hub.url in plural.yaml",
+		Doc:   ui.DocHubUnreachable, Err: err,
+	}
 }
 
 // hubOfOthers is about a hub that serves another repository. Of fleets on this machine it tells which.
@@ -289,10 +364,37 @@ func hubOfOthers(err error) *ui.Err {
 	return told
 }
 
+// DownFleet is the folder of the repo whose hub did not answer because its fleet, which is one of this machine, is down; empty
+// where that is not why.
+func DownFleet(err error) string {
+	var away *client.Unreachable
+	if !errors.As(err, &away) {
+		return ""
+	}
+	for _, at := range fleetsAt(away.Hub, away.Wanted) {
+		if up, err := at.Running(); err == nil && !up {
+			return at.Repo
+		}
+	}
+	return ""
+}
+
 func hubAway(err error) *ui.Err {
 	var away *client.Unreachable
 	if !errors.As(err, &away) {
 		return nil
+	}
+	if repo := DownFleet(err); repo != "" {
+		return &ui.Err{
+			Msg: "this fleet is down", Cause: "nothing of the local fleet in " + repo + " runs, and so no hub at " + away.Hub,
+			Fix: "plural up --local " + repo, Doc: ui.DocLocal, Err: err,
+		}
+	}
+	if process := stopped(away.Hub, away.Wanted, local.HubPart); process != "" {
+		return &ui.Err{
+			Msg: "the hub of this fleet is stopped", Cause: "somebody stopped that process; nothing answers at " + away.Hub,
+			Fix: "plural local start " + process, Doc: ui.DocLocal, Err: err,
+		}
 	}
 	told := &ui.Err{
 		Msg: "cannot reach the hub at " + away.Hub, Cause: away.Err.Error(),

@@ -46,7 +46,7 @@ type Globals struct {
 	Color string
 	// NoPager prints long texts as they are.
 	NoPager bool
-	// NoInput never asks; Yes takes every confirmation as given.
+	// NoInput never asks; Yes takes confirmations as given, but those that a name is typed for.
 	NoInput, Yes bool
 	// Timeout ends the command; 0 means never.
 	Timeout time.Duration

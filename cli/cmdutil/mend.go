@@ -5,25 +5,88 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Mend is what to do about a problem for which the hub refuses a commit, or holds something: in a line, the commands first.
 func Mend(p v1.Problem) string {
+	undo := "plural undo"
+	if p.Since != nil {
+		undo += " " + ShortCommit(p.Since.ID)
+	}
 	switch {
 	case p.Token != "" && p.Cluster != "":
-		return "plural undo, or agree to it: plural service ack --cluster-removals " + p.Cluster
+		return undo + ", or agree to it: plural service ack --cluster-removals " + p.Cluster
 	case p.Token != "":
-		return "plural undo, or agree to exactly this: plural service ack --commit"
+		return undo + ", or agree to exactly this: plural service ack --commit"
 	case p.File != "":
-		return "mend " + HubProblem(p).Where + ", commit and push; or plural undo"
+		return "mend " + HubProblem(p).Where + ", commit and push; or " + undo
 	}
-	return "plural validate, mend it, commit and push; or plural undo"
+	return "plural validate, mend it, commit and push; or " + undo
+}
+
+// Inherited says which commit came with what a later one is refused for; empty where that is the later one, or is not known.
+func Inherited(p v1.Problem, head string) string {
+	if p.Since == nil || p.Since.ID == head {
+		return ""
+	}
+	return fmt.Sprintf("it came with %s %q", ShortCommit(p.Since.ID), ui.Clean(p.Since.Subject))
+}
+
+// Placed is the file and line with which one of the texts begins, as those of templates and bundles do; empty where none does.
+func Placed(texts ...string) string {
+	for _, text := range texts {
+		file, rest, _ := strings.Cut(text, ":")
+		line, _, told := strings.Cut(rest, ":")
+		if n, err := strconv.Atoi(line); told && err == nil && n > 0 && !strings.Contains(file, " ") {
+			return file + ":" + line
+		}
+	}
+	return ""
+}
+
+// Undo is the command that takes back what broke something at a place of the installation repo, FILE:LINE, or at an unknown one:
+// the last change of the file, which may be older than the newest change of all, and that one.
+func (f *Factory) Undo(ctx context.Context, place, newest string) string {
+	undo := "plural undo " + ShortCommit(newest)
+	file, _, _ := strings.Cut(place, ":")
+	if file == "" {
+		return undo
+	}
+	repo, err := f.Repo()
+	if err != nil {
+		return undo
+	}
+	c, err := offline.LastChange(ctx, repo, []string{file})
+	if err != nil || c == nil || c.ID == newest {
+		return undo
+	}
+	return fmt.Sprintf("plural undo %s, which changed %s last; or %s, the newest", ShortCommit(c.ID), ui.Clean(file), undo)
+}
+
+// MendDeployment is what to do about a service that is not well on a cluster: in a line, the commands first.
+func MendDeployment(d *v1.Deployment) string {
+	warned := slices.ContainsFunc(d.Problems, func(p v1.Problem) bool { return p.Reason == v1.ReasonWarning })
+	switch {
+	case d.Phase == v1.Held && d.Suspended:
+		return "plural service resume " + d.Service
+	case d.Phase == v1.Held && d.Leftover: // its removal waits, with those of all that leaves the cluster
+		return "plural service ack --cluster-removals " + d.Cluster + " agrees; plural undo takes the newest change back"
+	case d.Phase == v1.Held:
+		return "plural service ack " + d.Service + " agrees; plural undo takes the newest change back"
+	case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Progressing && warned:
+		return "plural why " + d.Service + " says what to mend; plural service rollback " + d.Service + " takes its last change back"
+	}
+	return "plural why " + d.Service
 }
 
 // Deletion is what the history of the installation repo knows of a service or cluster that is not there any more: nil where it
@@ -57,7 +120,40 @@ func (f *Factory) Unknown(ctx context.Context, kind, name string, err error) err
 		gone.Err = err
 		return gone
 	}
+	if near := f.near(ctx, kind, name); near != "" {
+		return &ui.Err{
+			Msg: answer.Message, Fix: fmt.Sprintf("did you mean %s? plural %s list has all", near, kind), Doc: ui.DocNotFound, Err: err,
+		}
+	}
 	return err
+}
+
+// maxNames is how many names are looked through for one that was meant.
+const maxNames = 500
+
+// near is the service or cluster of which a name may be a slip; empty where the hub has none.
+func (f *Factory) near(ctx context.Context, kind, name string) string {
+	hub, err := f.HubClient()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	switch q := (paging.Query{Limit: maxNames}); kind {
+	case "service":
+		if page, err := hub.ServicesPage(ctx, q); err == nil {
+			for i := range page.Items {
+				names = append(names, page.Items[i].Name)
+			}
+		}
+	case "cluster":
+		if page, err := hub.ClustersPage(ctx, q); err == nil {
+			for i := range page.Items {
+				names = append(names, page.Items[i].Name)
+			}
+		}
+	}
+	near, _ := strict.Nearest(name, names)
+	return near
 }
 
 // Remembered is an error with what history knows of services and clusters that are named and do not exist.

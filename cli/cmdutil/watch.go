@@ -37,6 +37,8 @@ type Watching struct {
 	Filter string
 	// Every is when to look anyway; zero: never, but for ages on a screen.
 	Every time.Duration
+	// Awaits says that something is waited for: a fleet that is down, which somebody has to bring up, is an error then.
+	Awaits bool
 }
 
 // Flags declares --watch.
@@ -76,7 +78,15 @@ func (f *Factory) Show(
 		said = beside
 		return errors.Join(live.Print(view), err)
 	})
-	return errors.Join(err, live.Close())
+	return errors.Join(Watched(err), live.Close())
+}
+
+// Watched is how a watch ended that only the person ends: their interruption is its code, and no error to be told.
+func Watched(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &ui.Err{Code: ui.ExitInterrupted, Err: err}
+	}
+	return err
 }
 
 // Print prints a view, and says what goes beside it.
@@ -99,15 +109,10 @@ func (f *Factory) beside(printer *ui.Printer, view *ui.View) {
 // told is an error in one line.
 func (f *Factory) told(err error) string { return Explain(err).Error() }
 
-// Watch has show show something, and again whenever what the hub tells of these kinds, where it fits the filter, may have changed
-// it; changes that come close together are shown as one. A hub that is away is told once and waited for. Watch ends with ctx, with
-// any other error of show's, and without one when that is ErrEnough.
-func (f *Factory) Watch(ctx context.Context, kinds []v1.ChangeKind, filter string, show func(context.Context) error) error {
-	return f.WatchAs(ctx, Watching{Kinds: kinds, Filter: filter}, show)
-}
-
-// WatchAs is Watch for what w says, which may be to look from time to time although nothing has changed.
-func (f *Factory) WatchAs(ctx context.Context, w Watching, show func(context.Context) error) error {
+// Watch has show show something, and again whenever what the hub tells of the kinds of w, where it fits the filter, may have
+// changed it; changes that come close together are shown as one. A hub that is away is told once and waited for, but as Awaits
+// says. Watch ends with ctx, with any other error of show's, and without one when that is ErrEnough.
+func (f *Factory) Watch(ctx context.Context, w Watching, show func(context.Context) error) error {
 	hub, err := f.HubClient()
 	if err != nil {
 		return err
@@ -182,7 +187,7 @@ func (w watcher) looks(ctx context.Context, show func(context.Context) error, ch
 		switch {
 		case errors.Is(err, ErrEnough):
 			return nil
-		case errors.As(err, &away):
+		case errors.As(err, &away) && !(w.Awaits && DownFleet(err) != ""):
 			if told != away.Error() {
 				w.away(err)
 			}

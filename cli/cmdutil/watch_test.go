@@ -124,7 +124,7 @@ func TestWatchAsksAHubThatHasNoStreamEveryOnceInAWhile(t *testing.T) {
 	defer server.Close()
 	f, _, _ := asking(server.URL)
 	looks := 0
-	if err := f.Watch(t.Context(), []v1.ChangeKind{v1.ChangedClusters}, "", func(context.Context) error {
+	if err := f.Watch(t.Context(), Watching{Kinds: []v1.ChangeKind{v1.ChangedClusters}}, func(context.Context) error {
 		if looks++; looks == 3 {
 			return ErrEnough
 		}
@@ -141,7 +141,7 @@ func TestWatchWaitsForAHubThatIsAwayAndSaysSoOnce(t *testing.T) {
 	defer server.Close()
 	f, _, errOut := asking(server.URL)
 	looks := 0
-	if err := f.Watch(t.Context(), []v1.ChangeKind{v1.ChangedClusters}, "", func(context.Context) error {
+	if err := f.Watch(t.Context(), Watching{Kinds: []v1.ChangeKind{v1.ChangedClusters}}, func(context.Context) error {
 		if looks++; looks < 3 {
 			go func() { h.stream <- changed }()
 			return &client.Unreachable{Hub: "HUB", Err: errors.New("no route")}
@@ -160,12 +160,12 @@ func TestWatchEndsWithItsContextAndWithWhatTheHubRefuses(t *testing.T) {
 	f, _, _ := asking(server.URL)
 	var refused *client.Error
 	still := func(context.Context) error { return nil }
-	if err := f.Watch(t.Context(), []v1.ChangeKind{v1.ChangedClusters}, "", still); !errors.As(err, &refused) {
+	if err := f.Watch(t.Context(), Watching{Kinds: []v1.ChangeKind{v1.ChangedClusters}}, still); !errors.As(err, &refused) {
 		t.Errorf("%v", err)
 	}
 	late := errors.New("late")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if err := f.Watch(ctx, nil, "", func(context.Context) error { cancel(late); return nil }); !errors.Is(err, late) {
+	if err := f.Watch(ctx, Watching{}, func(context.Context) error { cancel(late); return nil }); !errors.Is(err, late) {
 		t.Errorf("%v", err)
 	}
 }

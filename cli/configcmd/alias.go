@@ -76,7 +76,10 @@ func newCmdAliasList(f *cmdutil.Factory) *cobra.Command {
 				view.Names = append(view.Names, "alias/"+name)
 				view.Rows = append(view.Rows, []string{name, lines[name]})
 			}
-			return printer.Print(view)
+			if len(lines) == 0 {
+				view.Note = "no alias; plural alias set WORD LINE makes one"
+			}
+			return f.Print(printer, view)
 		},
 	}
 }

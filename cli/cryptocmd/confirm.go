@@ -16,7 +16,7 @@ func confirm(ctx context.Context, f *cmdutil.Factory, root string) error {
 	if err != nil {
 		return err
 	}
-	now, err := sharing.Stand(repo, f.Confirmed())
+	now, err := sharing.Stand(repo, nil, f.Confirmed())
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 		Use:   "edit FILE",
 		Short: "Edit a sealed file in $EDITOR",
 		Long: "Edit a sealed file in $EDITOR.\n\n" +
-			"The editor ($VISUAL, $EDITOR, else vi) works on a private copy in memory, where the system has such a place. Only a change is written back: as git keeps it in a locked clone, in clear in an unlocked one. A copy that cannot be sealed is kept, and the error says where.",
+			"The editor ($VISUAL, $EDITOR, else vi) works on a private copy in memory, where the system has such a place. Only a change is written back: as git keeps it in a locked clone, in clear in an unlocked one. A copy that cannot be sealed is kept, and the error says where.\n\n" +
+			"The commit is left to you, for several files may belong together; plural secret set commits by itself.",
 		Example: cmdutil.Example("plural crypto edit secrets/db.yaml", "plural crypto edit apps/web/db.secret.yaml"),
 		Args:    cmdutil.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +111,7 @@ func (o *editOptions) session(ctx context.Context, repo *workspace.Repo, v *vaul
 		return &ui.Err{Msg: fmt.Sprintf("%q is not written: %v", path, err), Cause: "what you edited is in " + draft.Name(), Fix: fixOf(err), Err: err}
 	}
 	draft.Wipe()
-	o.f.Say("next  git add %s", o.file)
+	o.f.Say("next  git add %s && git commit", o.file)
 	return nil
 }
 

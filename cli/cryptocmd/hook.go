@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/pluralsh/plural/crypto/guard"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 func newCmdFilter(f *cmdutil.Factory) *cobra.Command {
@@ -102,7 +106,29 @@ func (o *hookOptions) preCommit(ctx context.Context, repo *gitcmd.Repo) error {
 	if err != nil {
 		return err
 	}
-	return o.tell(report, "commit")
+	if err := o.tell(report, "commit"); err != nil {
+		return err
+	}
+	return o.tellLarge(ctx, repo)
+}
+
+// tellLarge warns of files that a commit brings and that no service can be delivered with. Where no service reads them they are
+// good, which a hook has no time to find out.
+func (o *hookOptions) tellLarge(ctx context.Context, repo *gitcmd.Repo) error {
+	out, err := repo.Call("diff", "--cached", "--name-only", "--diff-filter=AM", "--no-renames", "-z").Run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, path := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		info, err := os.Lstat(filepath.Join(repo.Top, path))
+		if err != nil || !info.Mode().IsRegular() || info.Size() <= snapshot.MaxBlob {
+			continue // what is not in the work tree is in no service's way yet
+		}
+		o.f.Say("plural: %s has %d MiB: a service that reads files of more than %d MiB is not delivered\n"+
+			"  fix: plural validate names the services that read it; keep it elsewhere, or leave it out by their spec.exclude",
+			ui.Clean(path), info.Size()>>20, snapshot.MaxBlob>>20)
+	}
+	return nil
 }
 
 func (o *hookOptions) prePush(ctx context.Context, repo *gitcmd.Repo) error {

@@ -12,6 +12,7 @@ package diff
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,14 +23,18 @@ import (
 	"github.com/pluralsh/plural/cli/live"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/completions"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // defaultRenders is how many different inputs of a service are rendered unless more are asked for.
 const defaultRenders = 100
 
 type options struct {
-	f        *cmdutil.Factory
-	commit   string
+	f      *cmdutil.Factory
+	commit string
+	// names are arguments without svc/ or cl/: a commit, services, clusters.
+	names    []string
 	services []string
 	clusters []string
 	exitCode bool
@@ -45,7 +50,7 @@ type options struct {
 func NewCmdDiff(f *cmdutil.Factory) *cobra.Command {
 	o := options{f: f}
 	cmd := &cobra.Command{
-		Use:     "diff [COMMIT] [svc/NAME | cl/NAME]...",
+		Use:     "diff [COMMIT] [SERVICE | cl/CLUSTER]...",
 		GroupID: cmdutil.GroupStart,
 		Short:   "Show what the work tree changes, secrets masked",
 		Long: `Show what the work tree changes against a commit, by default the last one.
@@ -53,8 +58,15 @@ func NewCmdDiff(f *cmdutil.Factory) *cobra.Command {
 Both are rendered for every cluster, and the objects compared. The same change
 is told once, with all that it reaches, and what reaches most comes first. What
 is deleted, what stays all the same, and deletions that will wait for a person
-are called out. svc/NAME and cl/NAME narrow it down. Of packages, the steps are
-shown that a deploy would run for it, with why; nothing is run.
+are called out. Names of services and clusters narrow it down; svc/NAME and
+cl/NAME are never taken for a commit. Of packages, the steps are shown that a
+deploy would run for it, with why; nothing is run.
+
+Objects that come or change are checked as plural validate checks them, and what
+clusters would refuse is told at the end, each with its file and line.
+
+With -o markdown the result is a comment for a pull request, folded by service,
+of at most 60,000 bytes.
 
 With --live, clusters that can be reached from here are asked besides what an
 apply would change in them now, and whose fields it would take; nothing is
@@ -66,7 +78,9 @@ place of its value; the digits differ where the values do, and are others with
 every run. KUBECTL_EXTERNAL_DIFF, when set, is run on two folders of objects.`,
 		Example: cmdutil.Example(
 			"plural diff",
+			"plural diff web",
 			"plural diff main svc/web cl/edge-1 --unified",
+			"plural diff origin/main -o markdown > comment.md",
 			"plural diff svc/web --live --context edge-1=admin@edge-1",
 			"plural diff HEAD~3 --exit-code -o json",
 			"plural diff --files"),
@@ -129,10 +143,9 @@ func (o *options) flags(flags *pflag.FlagSet) {
 	o.live.AddFlags(flags, "ask clusters besides what an apply would change in them now")
 }
 
-// read tells a commit from services and clusters.
+// read takes the arguments apart.
 func (o *options) read(args []string) error {
 	o.commit = "HEAD"
-	commits := 0
 	for _, arg := range args {
 		kind, name, ok := strings.Cut(arg, "/")
 		switch {
@@ -141,18 +154,14 @@ func (o *options) read(args []string) error {
 		case ok && (kind == "cl" || kind == "cluster"):
 			o.clusters = append(o.clusters, name)
 		default:
-			o.commit = arg
-			commits++
+			o.names = append(o.names, arg)
 		}
-	}
-	if commits > 1 {
-		return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", o.commit), Fix: "name services and clusters as svc/NAME and cl/NAME"}
 	}
 	if o.files && o.live.On {
 		return &ui.Err{Msg: "--files compares files, and --live asks clusters", Fix: "leave out one of them"}
 	}
-	if o.files && len(o.services)+len(o.clusters) > 0 {
-		return &ui.Err{Msg: "--files compares the whole repository", Fix: "leave out svc/NAME and cl/NAME"}
+	if o.live.On && o.f.Output == "markdown" {
+		return &ui.Err{Msg: "--live does not go with -o markdown: a comment is of what the commit changes", Fix: "leave out one of them"}
 	}
 	return o.live.Check()
 }
@@ -162,8 +171,50 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.takeCommit(repo); err != nil {
+		return err
+	}
 	if o.files {
+		if len(o.names)+len(o.services)+len(o.clusters) > 0 {
+			return &ui.Err{Msg: "--files compares the whole repository with one commit", Fix: "leave out all other names"}
+		}
 		return o.runFiles(ctx, repo)
 	}
 	return o.runRendered(ctx, repo)
+}
+
+// takeCommit takes the commit out of the names. As with git, a name that is a commit's is the commit's.
+func (o *options) takeCommit(repo *workspace.Repo) error {
+	commits := 0
+	others := o.names[:0:0]
+	for _, name := range o.names {
+		var ambiguous *snapshot.AmbiguousError
+		if _, err := repo.Resolve(name); err != nil && !errors.As(err, &ambiguous) {
+			others = append(others, name)
+			continue
+		}
+		o.commit = name
+		if commits++; commits > 1 {
+			return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", name), Fix: "name one commit; and services and clusters as svc/NAME and cl/NAME"}
+		}
+	}
+	o.names = others
+	return nil
+}
+
+// takeNames takes the names that are no commit's for services and clusters of either side.
+func (o *options) takeNames(s *sides) error {
+	for _, name := range o.names {
+		switch {
+		case s.hasService(name):
+			o.services = append(o.services, name)
+		case s.hasCluster(name):
+			o.clusters = append(o.clusters, name)
+		default:
+			return &ui.Err{
+				Msg: fmt.Sprintf("%q is no commit, service or cluster of this repository", name), Fix: "git log --oneline, ls services/ clusters/", Doc: ui.DocNotFound,
+			}
+		}
+	}
+	return nil
 }

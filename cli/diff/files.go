@@ -24,7 +24,11 @@ func (o options) runFiles(ctx context.Context, repo *workspace.Repo) error {
 	if len(list) == 0 && printer.Human() {
 		o.f.Say("the work tree is what %s is", ui.Clean(o.commit))
 	}
-	view := ui.View{Value: map[string]any{"items": list}, Names: patch.Names(list), Screen: func(w io.Writer) error { return o.screen(w, list) }}
+	view := ui.View{
+		Value: map[string]any{"items": list}, Names: patch.Names(list),
+		Screen:   func(w io.Writer) error { return o.screen(w, list) },
+		Markdown: func(w io.Writer) error { return commentOnFiles(o.commit, list).write(w) },
+	}
 	if err := printer.Print(view); err != nil {
 		return err
 	}

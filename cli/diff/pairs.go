@@ -241,18 +241,28 @@ func (s *sides) input(d *resolve.Deployment) string {
 }
 
 // checkNames refuses services and clusters that neither side has.
-func (s *sides) checkNames(o options) error {
+func (s *sides) checkNames(o *options) error {
 	for _, name := range o.services {
-		_, before := s.before.Fleet.Service(name)
-		if _, after := s.after.Fleet.Service(name); !before && !after {
+		if !s.hasService(name) {
 			return &ui.Err{Msg: fmt.Sprintf("no service %q in this repository", name), Fix: "ls services/", Doc: ui.DocNotFound}
 		}
 	}
 	for _, name := range o.clusters {
-		_, before := s.before.Fleet.Cluster(name)
-		if _, after := s.after.Fleet.Cluster(name); !before && !after {
+		if !s.hasCluster(name) {
 			return &ui.Err{Msg: fmt.Sprintf("no cluster %q in this repository", name), Fix: "ls clusters/", Doc: ui.DocNotFound}
 		}
 	}
 	return nil
+}
+
+func (s *sides) hasService(name string) bool {
+	_, before := s.before.Fleet.Service(name)
+	_, after := s.after.Fleet.Service(name)
+	return before || after
+}
+
+func (s *sides) hasCluster(name string) bool {
+	_, before := s.before.Fleet.Cluster(name)
+	_, after := s.after.Fleet.Cluster(name)
+	return before || after
 }

@@ -12,10 +12,15 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/compare"
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -40,6 +45,9 @@ type report struct {
 	Held []compare.Hold `json:"held,omitempty"`
 	// Problems are what could not be compared.
 	Problems []problem `json:"problems,omitempty"`
+	// Mistakes are what clusters would refuse of the objects that differ, and Warnings what they may.
+	Mistakes []inspect.Finding `json:"mistakes,omitempty"`
+	Warnings []inspect.Finding `json:"warnings,omitempty"`
 	// Left are the clusters that leave the fleet; what runs on them stays.
 	Left []string `json:"left,omitempty"`
 	// Packages is what a deploy would do about packages.
@@ -95,7 +103,8 @@ func (o options) runRendered(ctx context.Context, repo *workspace.Repo) error {
 	}
 	view := ui.View{
 		Value: r, Names: append(objectNames(r.Items), packageNames(r.Packages)...),
-		Screen: func(w io.Writer) error { return screen{o.f.IO, o.unified}.write(w, r) },
+		Screen:   func(w io.Writer) error { return screen{o.f.IO, o.unified}.write(w, r) },
+		Markdown: func(w io.Writer) error { return commentOn(r).write(w) },
 	}
 	if err := printer.Print(view); err != nil {
 		return err
@@ -117,8 +126,8 @@ func (o options) end(r *report) error {
 	return nil
 }
 
-// open reads both sides.
-func (o options) open(repo *workspace.Repo) (*sides, error) {
+// open reads both sides, and finds what is named in them.
+func (o *options) open(repo *workspace.Repo) (*sides, error) {
 	before, err := offline.Open(repo, o.commit)
 	var mistakes fleet.Errors
 	if errors.As(err, &mistakes) {
@@ -134,6 +143,9 @@ func (o options) open(repo *workspace.Repo) (*sides, error) {
 		return nil, err
 	}
 	s := &sides{before: before, after: after, resolver: resolve.New()}
+	if err := o.takeNames(s); err != nil {
+		return nil, err
+	}
 	return s, s.checkNames(o)
 }
 
@@ -149,7 +161,15 @@ func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, 
 		renderer.KubeVersion = o.kubeVersion
 		c.renderers[i] = renderer
 	}
+	var err error
+	if c.changes, err = o.inspection(s, c.renderers[1]); err != nil {
+		return nil, err
+	}
 	if err := c.renderAll(ctx); err != nil {
+		return nil, err
+	}
+	judged, err := c.changes.Report(ctx)
+	if err != nil {
 		return nil, err
 	}
 	deltas := compare.Moves(c.deltas)
@@ -157,12 +177,30 @@ func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, 
 		Against: o.commit, Commit: s.before.Taken().Commit().ID, Clusters: found.clusters, Deployments: found.deployments,
 		Items: compare.Of(deltas), Held: slices.Concat(s.budgets(found), compare.Holds(deltas)),
 		Settings: s.settings(o, found), Problems: found.problems, Left: found.left,
+		Mistakes: judged.Errors, Warnings: judged.Warnings,
 	}
 	if r.Items == nil {
 		r.Items = []compare.Group{}
 	}
 	r.Differ = len(reached(r))
 	return r, nil
+}
+
+// inspection judges what differs as plural validate does, for the versions that clusters were last seen to have.
+func (o options) inspection(s *sides, renderer *preview.Renderer) (*inspect.Changes, error) {
+	var seen *lastseen.Seen
+	if store := o.f.LastSeen(); store != nil {
+		seen, _ = store.Load() // the newest version of Kubernetes will do
+	}
+	versions := seen.Versions()
+	if o.kubeVersion != "" {
+		for i := range s.after.Fleet.Clusters {
+			versions[s.after.Fleet.Clusters[i].Metadata.Name] = o.kubeVersion
+		}
+	}
+	return inspect.NewChanges(inspect.Inspection{
+		Fleet: s.after.Fleet, Sources: s.after, Resolver: s.resolver, Renderer: renderer, Versions: versions,
+	})
 }
 
 // reached are the clusters where something differs.
@@ -182,6 +220,7 @@ type comparison struct {
 	*pairs
 	renderers [2]*preview.Renderer
 	key       []byte
+	changes   *inspect.Changes
 
 	mu     sync.Mutex // guards what follows, and pairs.problems
 	deltas []compare.Delta
@@ -200,13 +239,15 @@ func (c *comparison) renderAll(ctx context.Context) error {
 		group.SetLimit(runtime.NumCPU())
 		for _, p := range sample {
 			group.Go(func() error {
-				if ctx.Err() == nil {
-					c.one(ctx, memo, p)
+				if ctx.Err() != nil {
+					return nil
 				}
-				return nil
+				return c.one(ctx, memo, p)
 			})
 		}
-		_ = group.Wait() // each failure is told in its place
+		if err := group.Wait(); err != nil {
+			return err
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -256,29 +297,37 @@ type memory struct {
 	made     sync.Map // key to func() (*preview.Rendition, error)
 }
 
-func (m *memory) render(ctx context.Context, d *resolve.Deployment) (compare.Side, error) {
+func (m *memory) render(ctx context.Context, d *resolve.Deployment) (*preview.Rendition, error) {
 	if d == nil {
-		return compare.Side{}, nil
+		return nil, nil
 	}
 	once := sync.OnceValues(func() (*preview.Rendition, error) { return m.renderer.Render(ctx, d) })
 	kept, _ := m.made.LoadOrStore(d.Key, once)
-	made, err := kept.(func() (*preview.Rendition, error))()
-	if err != nil {
-		return compare.Side{}, err
-	}
-	return compare.Side{Objects: made.Objects, Namespace: d.Namespace, Sealed: made.Sealed}, nil
+	return kept.(func() (*preview.Rendition, error))()
 }
 
-// one compares one pair.
-func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) {
-	before, errBefore := memo[0].render(ctx, p.before)
-	after, errAfter := memo[1].render(ctx, p.after)
+// sideOf is what was made of a deployment; nothing where there is none.
+func sideOf(d *resolve.Deployment, made *preview.Rendition) compare.Side {
+	if made == nil {
+		return compare.Side{}
+	}
+	return compare.Side{Objects: made.Objects, Namespace: d.Namespace, Sealed: made.Sealed}
+}
+
+// one compares one pair. What does not render is told in its place; the error says that nothing can be judged.
+func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) error {
+	madeBefore, errBefore := memo[0].render(ctx, p.before)
+	madeAfter, errAfter := memo[1].render(ctx, p.after)
+	before, after := sideOf(p.before, madeBefore), sideOf(p.after, madeAfter)
 	delta := compare.Delta{
 		Service: p.service, Clusters: p.clusters, Before: len(before.Objects), After: len(after.Objects), Leaves: p.after == nil,
 	}
 	after.Kept, after.Gone = whyKept(p), p.after == nil
 	if errBefore == nil && errAfter == nil {
 		delta.Changes = compare.Objects(before, after, c.key)
+		if err := c.judge(p, madeBefore, madeAfter, delta.Changes); err != nil {
+			return err
+		}
 	}
 	if p.after != nil {
 		delta.Prune, delta.Budget = p.after.Prune, p.after.DeletionBudget
@@ -288,14 +337,33 @@ func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) {
 	for i, err := range []error{errBefore, errAfter} {
 		if err != nil && (i == 1 || errAfter == nil) { // what does not render now is the news
 			var plugin *preview.PluginError
+			var locked *vault.LockedError
 			told := cmdutil.RenderProblem("", err)
 			c.note(problem{
-				Service: p.service, Side: []string{"before", "after"}[i], Elsewhere: errors.As(err, &plugin),
+				Service: p.service, Side: []string{"before", "after"}[i], Elsewhere: errors.As(err, &plugin) || errors.As(err, &locked),
 				Where: told.Where, Message: told.Message, Fix: told.Fix,
 			}, p.clusters...)
 		}
 	}
 	c.deltas = append(c.deltas, delta)
+	return nil
+}
+
+// judge judges what comes or changes.
+func (c *comparison) judge(p *pairing, before, after *preview.Rendition, changes []compare.Change) error {
+	differ := map[object.ID]bool{}
+	for i := range changes {
+		if changes[i].Action != compare.Deleted {
+			differ[changes[i].ID] = true
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return c.changes.Judge(&inspect.Change{
+		Deployment: p.after, Clusters: p.clusters, Before: before, After: after,
+		Differs: func(o *unstructured.Unstructured) bool { return differ[compare.Identify(o, p.after.Namespace)] },
+	})
 }
 
 // whyKept says why nothing of a service is deleted, whatever its render holds.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/inspect"
 )
 
 const (
@@ -48,6 +49,8 @@ func (s screen) write(w io.Writer, r *report) error {
 	if len(r.Items) > 0 {
 		fmt.Fprintf(b, "%s\n", summary(r))
 	}
+	s.findings(b, "mistake", ui.Red, r.Mistakes)
+	s.findings(b, "warning", ui.Yellow, r.Warnings)
 	if len(r.Items) > 0 && r.Packages != nil {
 		b.WriteByte('\n')
 	}
@@ -68,7 +71,16 @@ func (s screen) head(b *strings.Builder, text string, style ui.Style) {
 
 // groups prints what differs. Of changes that only set other values at the same fields of the same objects, a few are enough.
 func (s screen) groups(b *strings.Builder, groups []compare.Group) {
-	shown, more := map[string]int{}, map[string]ratio{}
+	eachShape(groups, func(g *compare.Group) { s.group(b, g) }, func(more ratio) {
+		fmt.Fprintf(b, "%s of the same fields to other values, on %s\n\n",
+			s.streams.Paint(ui.Bold, count(more.some, "more change")), count(more.all, "cluster"))
+	})
+}
+
+// eachShape calls show for the first maxSame groups of each shape, and after the last of a shape more, with how many others there
+// are on how many clusters.
+func eachShape(groups []compare.Group, show func(*compare.Group), more func(ratio)) {
+	shown, left := map[string]int{}, map[string]ratio{}
 	last := map[string]int{}
 	for i := range groups {
 		last[shape(&groups[i])] = i
@@ -77,14 +89,13 @@ func (s screen) groups(b *strings.Builder, groups []compare.Group) {
 		g := &groups[i]
 		name := shape(g)
 		if shown[name]++; shown[name] <= maxSame {
-			s.group(b, g)
+			show(g)
 		} else {
-			m := more[name]
-			more[name] = ratio{m.some + 1, m.all + len(g.Clusters)}
+			m := left[name]
+			left[name] = ratio{m.some + 1, m.all + len(g.Clusters)}
 		}
-		if m := more[name]; last[name] == i && m.some > 0 {
-			fmt.Fprintf(b, "%s of the same fields to other values, on %s\n\n",
-				s.streams.Paint(ui.Bold, count(m.some, "more change")), count(m.all, "cluster"))
+		if m := left[name]; last[name] == i && m.some > 0 {
+			more(m)
 		}
 	}
 }
@@ -307,16 +318,34 @@ func (s screen) hold(b *strings.Builder, h compare.Hold) {
 }
 
 func (s screen) problem(b *strings.Builder, p problem) {
-	title, style := "cannot be rendered", ui.Red
-	switch {
-	case p.Elsewhere:
-		title, style = "not shown", ui.Yellow
-	case p.Side == "before":
-		title, style = "could not be rendered before", ui.Yellow
-	}
+	title, style := p.title()
 	s.head(b, "service "+p.Service+" "+title, style)
 	ui.Problem{Where: p.Where, Message: p.Message, Fix: p.Fix}.Write(b)
 	fmt.Fprintf(b, "  on %s\n\n", reach(p.Clusters))
+}
+
+// maxFindings bounds the mistakes on the screen, and the warnings.
+const maxFindings = 20
+
+// findings are a line each.
+func (s screen) findings(b *strings.Builder, title string, style ui.Style, list []inspect.Finding) {
+	for _, f := range list[:min(len(list), maxFindings)] {
+		fmt.Fprintf(b, "%s: %s\n", s.streams.Paint(style, title), ui.Clean(f.Sentence()))
+	}
+	if more := len(list) - maxFindings; more > 0 {
+		fmt.Fprintf(b, "and %s: plural validate\n", count(more, "more "+title))
+	}
+}
+
+// title says what a problem keeps from being shown.
+func (p *problem) title() (string, ui.Style) {
+	switch {
+	case p.Elsewhere:
+		return "not shown", ui.Yellow
+	case p.Side == "before":
+		return "could not be rendered before", ui.Yellow
+	}
+	return "cannot be rendered", ui.Red
 }
 
 // live prints what clusters said.

@@ -109,7 +109,7 @@ func Fleet(f *cmdutil.Factory) (*fleet.Fleet, error) {
 // Typed wants a name typed, or given by flag: -y is too easily said for what cannot be taken back.
 func Typed(ctx context.Context, f *cmdutil.Factory, name, confirm, title string) error {
 	if confirm == "" {
-		question := ui.Question{Flag: "confirm", Title: title, Value: &confirm}
+		question := ui.Question{Flag: "confirm", Title: title, Value: &confirm, Wanted: name}
 		if err := f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
 			return err
 		}
@@ -223,11 +223,14 @@ func subject(name string, fields []amend.Field) string {
 	return "Change " + name
 }
 
-// label is a field as people named it.
+// label is a field as people named it: in the path of a value, a backslash is theirs.
 func label(key string) string {
-	for _, prefix := range []string{"spec.parameters.", "spec.helm.values.", "spec.source.", "spec."} {
+	if value, ok := strings.CutPrefix(key, "spec.helm.values."); ok {
+		return value
+	}
+	for _, prefix := range []string{"spec.parameters.", "spec.source.", "spec."} {
 		if rest, ok := strings.CutPrefix(key, prefix); ok {
-			return rest
+			return amend.Plain(rest)
 		}
 	}
 	return key

@@ -40,13 +40,13 @@ func TestAParameterIsSetCommittedPushedAndSeenToRun(t *testing.T) {
 
 func TestAServiceIsCreatedChangedAndDeleted(t *testing.T) {
 	w := newWorld(t)
-	w.runs("service", "create", "shop", "--path", "apps/web", "-l", "env=prod", "replicas=2", "--value", "a.b=1", "--value", "a.c=1.10")
+	w.runs("service", "create", "shop", "--path", "charts/shop", "-l", "env=prod", "replicas=2", "--value", "a.b=1", "--value", "a.c=1.10")
 	want := header + `kind: Service
 metadata:
   name: shop
 spec:
   source:
-    path: apps/web
+    path: charts/shop
   helm:
     values:
       a:
@@ -179,7 +179,7 @@ func TestADryRunLeavesTheRepoAsItWas(t *testing.T) {
 	w.editor(`echo "# more" >> "$1"`)
 	before := w.state()
 	for _, args := range [][]string{
-		{"service", "create", "shop", "--path", "apps/web", "-l", "env=prod"},
+		{"service", "create", "shop", "--path", "charts/shop", "-l", "env=prod"},
 		{"service", "set", "web", "replicas=3"},
 		{"service", "edit", "web"},
 		{"service", "delete", "web"},
@@ -264,6 +264,18 @@ func TestAnEditIsCheckedShownAndCommitted(t *testing.T) {
 	}
 }
 
+func TestAnEditKeepsTheName(t *testing.T) {
+	w := newWorld(t)
+	before := w.state()
+	w.editor(`sed -i s/web/nope/ "$1"`)
+	w.refused([]string{"service", "edit", "web"}, `services/web.yaml is without service "web"`, "plural service delete web", "what you edited is in ")
+	w.editor(`sed -i s/spare/sparse/ "$1"`)
+	w.refused([]string{"cluster", "edit", "spare"}, `is without cluster "spare"`)
+	if after := w.state(); after != before {
+		t.Error(cmp.Diff(before, after))
+	}
+}
+
 func TestAnEditDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.editor(`sed -i 's/"2"/"5"/' "$1"; echo "# theirs" >> ` + filepath.Join(w.dir, "services/web.yaml"))
@@ -316,23 +328,30 @@ func FuzzValue(f *testing.F) {
 func TestAnInterruptedCommandLeavesAConsistentRepo(t *testing.T) {
 	w := newWorld(t)
 	before := w.state()
-	interrupted := func(ctx context.Context) {
+	interrupted := func(ctx context.Context) error {
 		t.Helper()
 		err := cmdutil.Explain(w.pluralIn(ctx, "service", "set", "web", "replicas=3"))
 		if ui.CodeOf(err) != ui.ExitInterrupted {
 			t.Errorf("%v", err)
 		}
+		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	interrupted(ctx)
+	_ = interrupted(ctx)
 	if after := w.state(); after != before {
 		t.Error(cmp.Diff(before, after))
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
-	w.meanwhile = cancel
-	interrupted(ctx)
+	w.meanwhile = func() { // the hub is asked before the commit too
+		if strings.Contains(w.pushed("services/web.yaml"), `"3"`) {
+			cancel()
+		}
+	}
+	if err := interrupted(ctx); !strings.Contains(err.Error(), "interrupted; the change is pushed as ") {
+		t.Errorf("%v", err)
+	}
 	if w.git(w.dir, "status", "--porcelain") != "" || !strings.Contains(w.pushed("services/web.yaml"), `"3"`) {
 		t.Errorf("%s", w.state())
 	}

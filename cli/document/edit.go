@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/editor"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -35,7 +37,7 @@ func (c *Change) Edit(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	planned, err := c.session(ctx, repo, at.File, before, draft)
+	planned, err := c.session(ctx, repo, name, at.File, before, draft)
 	switch {
 	case err != nil:
 		return c.kept(draft, before, err)
@@ -58,7 +60,7 @@ func (c *Change) Edit(ctx context.Context, name string) error {
 // session is the editor's run, again as long as what comes of it would be a mistake and the person wants to go on. It is nil when
 // there is nothing to change.
 func (c *Change) session(
-	ctx context.Context, repo *workspace.Repo, file string, before []byte, draft *editor.Draft,
+	ctx context.Context, repo *workspace.Repo, name, file string, before []byte, draft *editor.Draft,
 ) (*amend.Change, error) {
 	for {
 		if err := draft.Edit(ctx); err != nil {
@@ -77,7 +79,10 @@ func (c *Change) session(
 				Msg: file + " was changed by somebody else meanwhile", Fix: "edit it again", Doc: ui.DocConflictPush,
 			}
 		}
-		if !errors.As(err, new(*amend.InvalidError)) {
+		if err == nil {
+			err = c.keepsName(repo, planned, name)
+		}
+		if !errors.As(err, new(*amend.InvalidError)) && !errors.Is(err, errRenamed) {
 			return planned, err
 		}
 		err = c.explained(err)
@@ -92,6 +97,36 @@ func (c *Change) session(
 		if !again {
 			return nil, err
 		}
+	}
+}
+
+// errRenamed is in errors about an edit after which its document is not there any more.
+var errRenamed = errors.New("renamed")
+
+// keepsName refuses an edit that gives the document another name, or takes it away: what runs by the old name would be deleted.
+func (c *Change) keepsName(repo *workspace.Repo, planned *amend.Change, name string) error {
+	after, err := fleet.Load(overlay.New(os.DirFS(repo.Root()), map[string][]byte{planned.File: planned.After}))
+	if errors.As(err, new(fleet.Errors)) { // told already, and there before
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stays := true
+	switch c.Kind {
+	case amend.Service:
+		_, stays = after.Service(name)
+	case amend.Source:
+		_, stays = after.Source(name)
+	case amend.Cluster:
+		_, stays = after.Cluster(name)
+	}
+	if stays {
+		return nil
+	}
+	return &ui.Err{
+		Msg: fmt.Sprintf("%s is without %s %q: an edit changes no metadata.name", planned.File, c.noun(), name), Err: errRenamed,
+		Fix: fmt.Sprintf("leave the name as it was; to take it away: plural %s delete %s", c.noun(), name), Doc: ui.DocUsage,
 	}
 }
 

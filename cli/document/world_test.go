@@ -79,9 +79,11 @@ func newWorld(t *testing.T) *world {
 		"services/web.yaml":    webFile,
 		"services/two.yaml": header + "kind: Service\nmetadata: {name: api}\nspec:\n  source: {name: upstream, path: api}\n  clusters: {names: [edge-1]}\n" +
 			"---\n" + header + "kind: Service\nmetadata: {name: db}\nspec:\n  source: {path: apps/web}\n  clusters: {}\n",
-		"sources/upstream.yaml": header + "kind: Source\nmetadata: {name: upstream}\nspec:\n  git: {url: \"https://example.com/up\", ref: main} # theirs\n",
-		"sources/spare.yaml":    header + "kind: Source\nmetadata: {name: spare}\nspec: {helm: {url: \"https://charts.example.com\"}}\n",
-		"apps/web/cm.yaml":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n",
+		"sources/upstream.yaml":       header + "kind: Source\nmetadata: {name: upstream}\nspec:\n  git: {url: \"https://example.com/up\", ref: main} # theirs\n",
+		"sources/spare.yaml":          header + "kind: Source\nmetadata: {name: spare}\nspec: {helm: {url: \"https://charts.example.com\"}}\n",
+		"charts/shop/Chart.yaml":      "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"charts/shop/templates/a.yml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\ndata: {a: \"{{ .Values.a }}\"}\n",
+		"apps/web/cm.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n",
 	})
 	w.git(w.dir, "add", "-A")
 	w.git(w.dir, "commit", "-q", "-m", "begin")

@@ -58,6 +58,21 @@ func open(ctx context.Context, f *cmdutil.Factory, cluster string) (*way, error)
 	return w, nil
 }
 
+// answers is why the cluster's API cannot be asked for anything: the hub or the cluster's agent is away, or the person has no
+// rights there at all. A tool would ask again and again, and not say why. What else goes wrong is the tool's to tell.
+func (w *way) answers(ctx context.Context) error {
+	_, err := passage.Get(ctx, w.tokens, "/api", "application/json") // as tools do first
+	var away *client.Unreachable
+	if errors.As(err, &away) {
+		return err
+	}
+	var answer *client.Error
+	if errors.As(err, &answer) && (answer.Status == http.StatusServiceUnavailable || answer.Status == http.StatusForbidden) {
+		return err
+	}
+	return nil
+}
+
 // handler is the cluster's API.
 func (w *way) handler(f *cmdutil.Factory) (http.Handler, error) {
 	return passage.New(w.hub, w.tokens, f.Logger())

@@ -280,6 +280,7 @@ func TestKubectlRunsThroughTheHub(t *testing.T) {
 				need(t, 0, "b", "")
 			w.plural("kubectl", "edge-1", "get", "configmap/none", "-n", cluster.Namespace).
 				need(t, 1, "", `configmaps "none" not found`)
+			w.plural("kubectl", "get", "pods").need(t, 1, "", "the cluster comes first: plural kubectl CLUSTER get pods")
 			w.leavesNothing()
 		})
 	}
@@ -406,6 +407,32 @@ func TestWithoutKubectlItSaysWhereToGetIt(t *testing.T) {
 		}
 	}
 	w.finish(cmd).need(t, 1, "", "https://kubernetes.io/docs/tasks/tools/")
+}
+
+func TestAProgramIsNotStartedForAClusterThatDoesNotAnswer(t *testing.T) {
+	for code, says := range map[int]string{
+		http.StatusServiceUnavailable: "plural cluster get edge-1", http.StatusForbidden: "the hub does not let you do this",
+	} {
+		w := newWorld(t, false)
+		w.mu.Lock()
+		w.api = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { answer(rw, code, map[string]any{"message": "not now"}) })
+		w.mu.Unlock()
+		got := w.plural("kube", "run", "edge-1", "--", "tool", "/x")
+		got.need(t, 1, "", "not now")
+		got.need(t, 1, "", says)
+		w.leavesNothing()
+	}
+}
+
+// TestAProgramIsNotStartedWhereTheHubIsAway has a token of before, by which no hub is asked for one.
+func TestAProgramIsNotStartedWhereTheHubIsAway(t *testing.T) {
+	w := newWorld(t, false)
+	w.plural("kube", "run", "edge-1", "--", "tool", "/x").need(t, 0, "/x", "")
+	w.hub.Close()
+	for _, args := range []string{"kube run edge-1 -- tool /x", "kube shell edge-1"} {
+		w.plural(strings.Fields(args)...).need(t, 1, "", "error: cannot reach the hub at "+w.hub.URL)
+	}
+	w.leavesNothing()
 }
 
 func TestWhoIsNotLoggedInLearnsHow(t *testing.T) {

@@ -79,6 +79,9 @@ func runWith(
 	if err != nil {
 		return err
 	}
+	if err := w.answers(ctx); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "plural-kube-")
 	if err != nil {
 		return fmt.Errorf("make a kubeconfig: %w", err)

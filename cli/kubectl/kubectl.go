@@ -4,7 +4,9 @@
 package kubectl
 
 import (
+	"errors"
 	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +41,12 @@ before it. It is short for plural kube run CLUSTER -- kubectl ARGS.`,
 					Doc: ui.DocProgram, Err: err,
 				}
 			}
-			return kube.Run(cmd.Context(), f, args[0], append([]string{"kubectl"}, args[1:]...))
+			err := kube.Run(cmd.Context(), f, args[0], append([]string{"kubectl"}, args[1:]...))
+			var told *ui.Err
+			if errors.As(err, &told) && told.Doc == ui.DocNotFound {
+				told.Fix += "; the cluster comes first: " + cmd.CommandPath() + " CLUSTER " + strings.Join(args, " ")
+			}
+			return err
 		},
 		DisableFlagsInUseLine: true,
 	}

@@ -62,6 +62,17 @@ type Cluster struct {
 	Rows []Row `json:"rows,omitempty"`
 }
 
+// Versions are the versions of Kubernetes that clusters had, by name. Of a fleet that was not seen there are none.
+func (s *Seen) Versions() map[string]string {
+	versions := map[string]string{}
+	if s != nil {
+		for i := range s.Clusters {
+			versions[s.Clusters[i].Name] = s.Clusters[i].KubernetesVersion
+		}
+	}
+	return versions
+}
+
 // Row is one service on the cluster.
 type Row struct {
 	Service   string   `json:"s"`

@@ -187,7 +187,7 @@ func show(f *cmdutil.Factory, parts []part) error {
 	if err != nil {
 		return err
 	}
-	view := ui.View{Value: parts, Columns: []ui.Column{
+	view := ui.View{Value: map[string][]part{"items": parts}, Columns: []ui.Column{
 		{Name: "NAME"}, {Name: "PHASE"}, {Name: "PID"}, {Name: "RESTARTS"}, {Name: "REPO"}, {Name: "LOG", Wide: true},
 	}}
 	for i := range parts {
@@ -195,10 +195,10 @@ func show(f *cmdutil.Factory, parts []part) error {
 		view.Names = append(view.Names, "process/"+p.Name)
 		view.Rows = append(view.Rows, []string{p.Name, p.Phase, strconv.Itoa(p.PID), strconv.Itoa(p.Restarts), cmdutil.OrDash(p.Repo), p.Log})
 	}
-	if len(parts) == 0 && printer.Human() {
-		f.Say("no local fleet; plural up --local makes one")
+	if len(parts) == 0 {
+		view.Note = "no local fleet; plural up --local makes one"
 	}
-	return printer.Print(view)
+	return f.Print(printer, view)
 }
 
 func newCmdKubeconfig(f *cmdutil.Factory) *cobra.Command {

@@ -7,10 +7,12 @@ package logs
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/logstream"
 	"github.com/pluralsh/plural/cli/ui"
@@ -90,6 +92,9 @@ func (o *options) run(ctx context.Context, word string) error {
 	}
 	of.Clusters = o.clusters
 	err = explain(reader.Run(ctx, of))
+	if o.follow {
+		return cmdutil.Watched(err)
+	}
 	if of.Service != "" && err == nil && !out.written {
 		o.f.Say("%s has no lines there", ui.Clean(of.Service))
 	}
@@ -98,6 +103,11 @@ func (o *options) run(ctx context.Context, word string) error {
 
 // tell says what cannot be read, beside the lines of what can.
 func (o *options) tell(whose string, err error) {
+	var answer *client.Error
+	if o.previous && errors.As(err, &answer) && strings.HasPrefix(answer.Message, "previous terminated container") { // a kubelet's words
+		o.f.Say("%s: no container ran before this one, or its node has not kept what it printed", ui.Clean(whose))
+		return
+	}
 	o.f.Say("%s: %s", ui.Clean(whose), ui.Clean(cmdutil.Explain(err).Error()))
 }
 

@@ -35,6 +35,8 @@ type hub struct {
 	services, clusters []string
 	// endless logs end with the reader.
 	endless bool
+	// hidden says that the person may not list pods.
+	hidden bool
 }
 
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,10 +61,19 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusServiceUnavailable, "cluster "+path[3]+" is not connected")
 			return
 		}
+		if h.hidden {
+			list.Items[0].Namespace, pods = "shop", nil
+		}
 		for _, name := range pods {
 			list.Items = append(list.Items, v1.Object{Kind: "Pod", Namespace: "shop", Name: name})
 		}
 		_ = json.NewEncoder(w).Encode(list)
+	case strings.HasSuffix(r.URL.Path, "/objects"):
+		if h.hidden {
+			refuse(w, http.StatusForbidden, `you may not list `+r.FormValue("resource")+` in namespace "`+r.FormValue("namespace")+`"`)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(v1.List[v1.Object]{Items: []v1.Object{}})
 	default:
 		h.log(w, r)
 	}
@@ -85,6 +96,10 @@ func picked[T any](w http.ResponseWriter, r *http.Request, names []string, item 
 func (h *hub) log(w http.ResponseWriter, r *http.Request) {
 	h.asked = append(h.asked, r.URL.RequestURI())
 	text, ok := h.logs[r.URL.Path]
+	if !ok && r.FormValue("previous") != "" {
+		refuse(w, http.StatusBadRequest, `previous terminated container "web" in pod "web-a" not found`)
+		return
+	}
 	if !ok {
 		refuse(w, http.StatusBadRequest, "container is waiting to start")
 		return
@@ -249,6 +264,33 @@ func TestWhatDoesNotAnswerIsToldAndTheRestIsRead(t *testing.T) {
 		if strings.Count(errOut.String(), want) != 1 {
 			t.Errorf("got %q, want %q once", errOut, want)
 		}
+	}
+}
+
+func TestPodsThatMayNotBeListedAreNotTakenForNone(t *testing.T) {
+	const why = `you may not list pods in namespace "shop"`
+	one := &hub{pods: map[string][]string{"edge-1": {"web-a"}}, hidden: true}
+	out, errOut, err := logs(t, t.Context(), one, "svc/web")
+	if err == nil || !strings.Contains(err.Error(), why) || out.String()+errOut.String() != "" {
+		t.Errorf("got %v, %q, %q", err, out, errOut)
+	}
+	two := &hub{pods: map[string][]string{"edge-1": {"web-a"}, "edge-2": {"web-b"}}, hidden: true}
+	_, errOut, err = logs(t, t.Context(), two, "svc/web")
+	if ui.CodeOf(err) != ui.ExitFailed || strings.Count(errOut.String(), why) != 2 {
+		t.Errorf("got %v, %q", err, errOut)
+	}
+	idle := &hub{pods: map[string][]string{"edge-1": {}}}
+	if _, errOut, err = logs(t, t.Context(), idle, "svc/web"); err != nil || !strings.Contains(errOut.String(), "has no lines there") {
+		t.Errorf("got %v, %q", err, errOut)
+	}
+}
+
+func TestAPodWithoutEarlierContainersIsToldAsThat(t *testing.T) {
+	h := &hub{pods: map[string][]string{"edge-1": {"web-a"}}}
+	_, errOut, err := logs(t, t.Context(), h, "svc/web", "--previous")
+	const want = "edge-1/web-a: no container ran before this one, or its node has not kept what it printed\n"
+	if ui.CodeOf(err) != ui.ExitFailed || errOut.String() != want {
+		t.Errorf("got %v, %q", err, errOut)
 	}
 }
 

@@ -317,12 +317,16 @@ func (p *pods) ofService(ctx context.Context, of Of) ([]Pod, error) {
 	for i, err := range failed {
 		if err != nil {
 			last = err
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && len(clusters) > 1 {
 				p.Problem(clusters[i], err)
 			}
 		}
 	}
-	if last != nil && !slices.Contains(failed, nil) {
+	switch {
+	case last == nil || slices.Contains(failed, nil):
+	case len(clusters) > 1:
+		return nil, ErrNone
+	default:
 		return nil, last
 	}
 	return sorted(slices.Concat(found...)), nil
@@ -363,6 +367,9 @@ func on(ctx context.Context, hub *client.Client, cluster string, of Of) ([]Pod, 
 		owners[objects.Items[i].UID] = objects.Items[i].Owner
 	}
 	var found []Pod
+	if err := hub.HiddenPods(ctx, cluster, objects.Items); err != nil {
+		return nil, err
+	}
 	for i := range objects.Items {
 		if o := &objects.Items[i]; o.Group == "" && o.Kind == "Pod" && hangsBelow(owners, o.UID, of.Below) {
 			found = append(found, Pod{cluster, o.Namespace, o.Name})

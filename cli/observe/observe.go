@@ -110,7 +110,7 @@ func (w *wait) look(ctx context.Context) (bool, error) {
 	}
 	switch worst {
 	case ill:
-		return false, w.failed()
+		return false, w.failed(ctx)
 	case blocked:
 		return false, w.blocked()
 	case underWay, well:
@@ -185,7 +185,7 @@ func (w *wait) contained(ctx context.Context, status *v1.Status) (bool, error) {
 		return false, w.unanswered(err)
 	}
 	switch r.Result {
-	case v1.ResultCurrent, v1.ResultServed:
+	case v1.ResultCurrent, v1.ResultSuperseded:
 		return true, nil
 	case v1.ResultRefused:
 		return false, Refused(status, status.Head.ID)
@@ -204,8 +204,14 @@ func (w *wait) unanswered(err error) error {
 	return err
 }
 
-// away says once that the hub does not answer.
+// away says once that the hub does not answer. One of a fleet that is down is not waited for: somebody has to bring it up.
 func (w *wait) away(err error) error {
+	if repo := cmdutil.DownFleet(err); repo != "" {
+		return &ui.Err{
+			Msg: fmt.Sprintf("the change is pushed as %s, and this fleet is down", cmdutil.ShortCommit(w.commit)),
+			Fix: "plural up --local " + repo + " brings it up, with the change", Doc: ui.DocLocal, Code: ui.ExitPending,
+		}
+	}
 	var gone *client.Unreachable
 	if errors.As(err, &gone) {
 		w.say("the hub", "cannot be reached; waiting for it")
@@ -234,10 +240,14 @@ func (w *wait) problems(all bool) []ui.Problem {
 	return list
 }
 
-func (w *wait) failed() error {
+func (w *wait) failed(ctx context.Context) error {
+	place := ""
+	for _, o := range w.last {
+		place = cmp.Or(place, o.place)
+	}
 	return &ui.Err{
 		Msg:      fmt.Sprintf("%s is served, and not everything is well with it", cmdutil.ShortCommit(w.commit)),
-		Problems: w.problems(false), Fix: "plural status; to take the change back: plural undo " + cmdutil.ShortCommit(w.commit),
+		Problems: w.problems(false), Fix: "plural status; to take the change back: " + w.f.Undo(ctx, place, w.commit),
 		Doc: ui.DocUnhealthy,
 	}
 }
@@ -270,9 +280,9 @@ func (w *wait) pending() error {
 	return told
 }
 
-// Until looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for.
-// When the time is over that is taken where --timeout says nothing, the error is what pending says, and once the wait takes long a
-// person is told each time that this changes.
+// Until looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for, but
+// not that of a fleet on this machine which is down. When the time is over that is taken where --timeout says nothing, the
+// error is what pending says, and once the wait takes long a person is told each time that this changes.
 func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (done bool, err error), pending func() error) error {
 	if f.Timeout == 0 {
 		var cancel context.CancelFunc
@@ -288,7 +298,7 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 		switch {
 		case ctx.Err() != nil:
 			return ended(ctx, pending)
-		case err != nil && !errors.As(err, &away):
+		case err != nil && (!errors.As(err, &away) || cmdutil.DownFleet(err) != ""):
 			return err
 		case err == nil && done:
 			return nil
@@ -350,7 +360,12 @@ func Refused(status *v1.Status, commit string) error {
 		problems = append(problems, cmdutil.HubProblem(p))
 	}
 	told := cmdutil.Problems("the commit "+cmdutil.ShortCommit(commit), problems)
-	told.Fix = "mend it, or plural undo " + cmdutil.ShortCommit(commit) + "; clusters keep what they have: plural status"
+	first := status.Refused[0]
+	if first.Since == nil { // a hub of before does not say
+		first.Since = &status.Head
+	}
+	told.Cause = cmdutil.Inherited(first, commit)
+	told.Fix = cmdutil.Mend(first) + "; clusters keep what they have: plural status"
 	told.Doc = ui.DocRefusedCommit
 	return told
 }

@@ -101,14 +101,14 @@ func TestACommitIsObservedWhenTheHubServesItAndAllIsWell(t *testing.T) {
 			"somebody pushed on top of it",
 			hub{
 				"status":          {status("old", "old"), status("old", newer), status(newer, newer)},
-				"history/" + ours: {v1.Revision{Result: v1.ResultWaiting}, v1.Revision{Result: v1.ResultServed}},
+				"history/" + ours: {v1.Revision{Result: v1.ResultWaiting}, v1.Revision{Result: v1.ResultSuperseded}},
 			},
 			observe.About{},
 			[]string{"the hub serves 1111111"},
 		},
 		{
 			"somebody pushed on top of it before the first look",
-			hub{"status": {status(newer, newer)}, "history/" + ours: {v1.Revision{Result: v1.ResultServed}}},
+			hub{"status": {status(newer, newer)}, "history/" + ours: {v1.Revision{Result: v1.ResultSuperseded}}},
 			observe.About{},
 			[]string{"the hub serves 1111111"},
 		},
@@ -229,6 +229,24 @@ func TestAWaitThatIsInVainSaysWhy(t *testing.T) {
 				t.Errorf("%+v", told.Problems)
 			}
 		})
+	}
+}
+
+func TestARefusedCommitNamesTheOneToTakeBack(t *testing.T) {
+	before := &v1.Commit{ID: "5555555555555555555555555555555555555555", Subject: "Break web"}
+	for _, tt := range []struct {
+		since      *v1.Commit
+		cause, fix string
+	}{
+		{before, `it came with 5555555 "Break web"`, "plural undo 5555555;"},
+		{&v1.Commit{ID: ours}, "", "plural undo 1111111;"},
+		{nil, "", "plural undo 1111111;"}, // a hub that does not say
+	} {
+		s := status("old", ours, v1.Problem{File: "a.yaml", Message: "unknown field", Since: tt.since})
+		var told *ui.Err
+		if !errors.As(observe.Refused(&s, ours), &told) || told.Cause != tt.cause || !strings.Contains(told.Fix, tt.fix) {
+			t.Errorf("since %v: %+v", tt.since, told)
+		}
 	}
 }
 

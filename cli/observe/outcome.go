@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type outcome struct {
 	// told is the line that says so, why the same with the reasons that the hub knows; problems are what is not well.
 	told, why string
 	problems  []ui.Problem
+	// place is where in the installation repo something is not well, as far as a message says.
+	place string
 }
 
 // service is how a service is.
@@ -144,6 +147,11 @@ func (w *wait) rows(o outcome, list []v1.Deployment, name func(*v1.Deployment) s
 		}
 		if v == blocked || v == ill {
 			o.problems = append(o.problems, ui.Problem{Where: name(d), Message: Reason(d)})
+			texts := []string{d.Message}
+			for _, p := range d.Problems {
+				texts = append(texts, p.Message)
+			}
+			o.place = cmp.Or(o.place, cmdutil.Placed(texts...))
 		}
 		worst = worse(worst, v)
 	}

@@ -69,6 +69,14 @@ func (o *addOptions) run(ctx context.Context, args []string) error {
 	}
 	wanted := make([]packs.Wanted, len(args))
 	for i, text := range args {
+		if folder := strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~"); folder {
+			return &ui.Err{
+				Msg: fmt.Sprintf("%s is a folder, and packages come from catalogs", text),
+				Fix: "push it to a git repository or publish it (plural package publish), name that in spec.catalogs of plural.yaml, " +
+					"then: plural package add NAME",
+				Doc: ui.DocPackage,
+			}
+		}
 		wanted[i] = packs.ParseWanted(text)
 		wanted[i].As, wanted[i].Catalog = o.as, o.from
 		wanted[i].Clusters.Names = o.clusters

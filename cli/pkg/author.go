@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -171,6 +172,12 @@ func (o *publishOptions) run(ctx context.Context, dir, url string) error {
 	printer, err := o.f.Printer("")
 	if err != nil {
 		return err
+	}
+	if !strings.HasPrefix(url, "oci://") {
+		return &ui.Err{
+			Msg: fmt.Sprintf("packages are published to registries, and %q is none", url),
+			Fix: "oci://HOST/REPOSITORY; or leave the package in a git repository that spec.catalogs of plural.yaml names", Doc: ui.DocPackage,
+		}
 	}
 	files := os.DirFS(dir)
 	if o.dryRun {

@@ -85,7 +85,7 @@ func TestWhatCannotBePublishedIsTold(t *testing.T) {
 	}{
 		"a key that is not there": {[]string{dir, "oci://127.0.0.1:1/x", "--plain-http", "--key", "nowhere.pem"}, "cannot read the key"},
 		"a registry that is away": {[]string{dir, "oci://127.0.0.1:1/x", "--plain-http"}, "connection refused"},
-		"no registry":             {[]string{dir, "https://example.org/x"}, "use oci"},
+		"no registry":             {[]string{dir, "https://example.org/x"}, "published to registries"},
 		"no package":              {[]string{t.TempDir(), "oci://127.0.0.1:1/x", "--plain-http"}, "the package has an error"},
 	} {
 		if err := cmdutil.Explain(call(newCmdPublish(f), c.args...)); err == nil || !strings.Contains(err.Error(), c.want) {

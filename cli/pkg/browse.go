@@ -81,7 +81,11 @@ func search(ctx context.Context, f *cmdutil.Factory, word string) error {
 		names[i] = "package/" + p.Name
 	}
 	columns := []ui.Column{{Name: "PACKAGE"}, {Name: "NEWEST"}, {Name: "INSTALLED"}, {Name: "CATALOG"}, {Name: "DESCRIPTION"}}
-	return printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
+	view := ui.View{Value: list, Columns: columns, Rows: rows, Names: names}
+	if len(list) == 0 {
+		view.Note = "no package fits; plural package search lists all"
+	}
+	return f.Print(printer, view)
 }
 
 func matches(p *packages.Package, word string) bool {

@@ -116,9 +116,13 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			if err := selection.Missing("package", args, names); err != nil {
 				return err
 			}
-			return printer.Print(ui.View{Value: list, Rows: rows, Names: names, Columns: []ui.Column{
+			view := ui.View{Value: list, Rows: rows, Names: names, Columns: []ui.Column{
 				{Name: "NAME"}, {Name: "PACKAGE"}, {Name: "VERSION"}, {Name: "ASKED"}, {Name: "CATALOG"}, {Name: "UPGRADES"},
-			}})
+			}}
+			if view.Note = selection.Note("packages", len(list), len(list)); view.Note == "" && len(list) == 0 {
+				view.Note = "no package is installed; plural package search lists what there is"
+			}
+			return f.Print(printer, view)
 		},
 	}
 	selection.Flags(cmd.Flags())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"charm.land/huh/v2"
 	"github.com/spf13/cobra"
@@ -52,6 +53,13 @@ stays as it is.`,
 }
 
 func (o *setOptions) run(ctx context.Context) error {
+	if key, _, assigns := strings.Cut(o.key, "="); assigns {
+		return &ui.Err{
+			Msg:   fmt.Sprintf("%q is no key: the value comes from stdin, or is asked for on a terminal", key+"=…"),
+			Cause: "what is on a command line, others on this machine can see; change the secret if it was one",
+			Fix:   fmt.Sprintf("plural secret set %s %s < FILE", o.file, key), Doc: ui.DocUsage,
+		}
+	}
 	t, err := open(o.f, o.file)
 	if err != nil {
 		return err

@@ -21,7 +21,8 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 It becomes services/NAME.yaml, which is shown, committed and pushed. What it says
 is checked with all of the repo before: a mistake is told with its line, and
 nothing is changed. Its files have to be committed already; parameters are what
-its templates (*.tmpl) see as .parameters.`,
+its templates (*.tmpl) see as .parameters. Those that nothing reads are told as
+plural service set tells them.`,
 		Example: cmdutil.Example(
 			"plural service create web --path apps/web -l env=prod replicas=3",
 			"plural service create redis --source bitnami --chart redis --ref '>=20 <21' --cluster edge-1",
@@ -42,7 +43,11 @@ its templates (*.tmpl) see as .parameters.`,
 		if err := fill(&service.Spec, args[1:], w.values); err != nil {
 			return err
 		}
-		c.Check = hasFolder(name, committing(cmd))
+		fields, err := assigned(args[1:], w.values)
+		if err != nil {
+			return err
+		}
+		c.Check = checks{f: f, name: name, change: c, fields: fields, committed: committing(cmd)}.all(cmd.Context())
 		return c.Create(cmd.Context(), name, service)
 	}
 	return cmd

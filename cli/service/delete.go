@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +65,7 @@ func (t toll) say(ctx context.Context, repo *workspace.Repo) error {
 	if !ok {
 		return nil // said already
 	}
-	stay := cmp.Or(s.Spec.Sync.OnDelete, known.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
-	if err := t.objects(ctx, stay); err != nil {
+	if err := t.objects(ctx, orphans(known, s)); err != nil {
 		return err
 	}
 	return t.budget(known, s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ func newCmdHistory(f *cmdutil.Factory) *cobra.Command {
 		Short: "List the commits that made a service what it is",
 		Long: `List the commits that made a service what it is, the newest first: those that
 changed its file, what it reads of the installation repo, or a secret that it
-names. A merge is one step. The hub says what became of each; without a hub,
-the clone is read alone.`,
+names. A merge is one step. The hub says what became of each, and why it refused
+one, as far back as it has run; without a hub, the clone is read alone.`,
 		Example: cmdutil.Example("plural service history web", "plural svc history web --limit 5 -o wide"),
 		Args:    cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,9 @@ func showHistory(ctx context.Context, f *cmdutil.Factory, name string, limit int
 	if len(list.Items) == 0 && printer.Human() {
 		f.Say("no commit made service %s what it is", ui.Clean(name))
 	}
-	return printer.Print(ui.View{Value: list, Columns: revisionColumns(), Rows: revisionRows(f, list.Items), Names: revisionNames(list.Items)})
+	return printer.Print(ui.View{
+		Value: list, Columns: revisionColumns(list.Items), Rows: revisionRows(f, list.Items), Names: revisionNames(list.Items),
+	})
 }
 
 // asked is the history as the hub knows it; nil where no hub can be asked, and the clone can.
@@ -84,7 +87,11 @@ func asked(ctx context.Context, f *cmdutil.Factory, name string, limit int) (*v1
 	for r, err := range client.All(ctx, page, paging.Query{Limit: min(limit, paging.MaxLimit)}) {
 		var away *client.Unreachable
 		if errors.As(err, &away) && homeless == nil {
-			f.Say("the hub cannot be reached: this is what the clone says")
+			if cmdutil.DownFleet(err) != "" {
+				f.Say("this fleet is down: this is what the clone says")
+			} else {
+				f.Say("the hub cannot be reached: this is what the clone says")
+			}
 			return nil, nil
 		}
 		if err != nil {
@@ -135,13 +142,16 @@ func revision(r *history.Revision, undone map[string]string) v1.Revision {
 	}
 }
 
-func revisionColumns() []ui.Column {
+// revisionColumns have the reasons of refusals beside the rest only where there are any.
+func revisionColumns(list []v1.Revision) []ui.Column {
+	refused := slices.ContainsFunc(list, func(r v1.Revision) bool { return r.Refusal != nil })
 	return []ui.Column{
 		{Name: "COMMIT"},
 		{Name: "AGE"},
 		{Name: "AUTHOR"},
 		{Name: "RESULT"},
 		{Name: "SUBJECT"},
+		{Name: "REASON", Wide: !refused},
 		{Name: "EMAIL", Wide: true},
 		{Name: "FILES", Wide: true},
 	}
@@ -151,7 +161,11 @@ func revisionRows(f *cmdutil.Factory, list []v1.Revision) [][]string {
 	rows := make([][]string, len(list))
 	for i := range list {
 		r := &list[i]
-		result := string(r.Result)
+		result, reason := string(r.Outcome()), ""
+		if r.Refusal != nil {
+			p := cmdutil.HubProblem(*r.Refusal)
+			reason, _, _ = strings.Cut(strings.TrimPrefix(p.Where+": "+p.Message, ": "), "\n")
+		}
 		if r.RevertedBy != "" {
 			result = strings.TrimPrefix(result+", undone by "+cmdutil.ShortCommit(r.RevertedBy), ", ")
 		}
@@ -164,7 +178,7 @@ func revisionRows(f *cmdutil.Factory, list []v1.Revision) [][]string {
 		}
 		rows[i] = []string{
 			cmdutil.ShortCommit(r.ID), cmdutil.Ago(f.Now(), r.Time), cmdutil.OrDash(r.Author), cmdutil.OrDash(result), r.Subject,
-			cmdutil.OrDash(r.Email), cmdutil.OrDash(files),
+			cmdutil.OrDash(reason), cmdutil.OrDash(r.Email), cmdutil.OrDash(files),
 		}
 	}
 	return rows

@@ -88,7 +88,20 @@ func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name stri
 		return ui.View{}, err
 	}
 	all, ids := []objectsOf{}, []string{}
+	hidden := make([]error, len(where))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
 	for i, cluster := range where {
+		group.Go(func() error {
+			hidden[i] = hub.HiddenPods(ctx, cluster, found[i])
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i, cluster := range where {
+		if hidden[i] != nil {
+			lacks = append(lacks, cluster+": pods are not shown: "+cmdutil.Explain(hidden[i]).Error())
+		}
 		all = append(all, objectsOf{cluster, found[i]})
 		for j := range found[i] {
 			ids = append(ids, cluster+"/"+objectName(&found[i][j]))

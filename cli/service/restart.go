@@ -119,13 +119,13 @@ func restarted(all []restartedOn) ui.View {
 	view := ui.View{Value: all, Columns: []ui.Column{{Name: "CLUSTER"}, {Name: "OBJECT"}, {Name: "RESULT"}, {Name: "NOTE"}}}
 	for _, on := range all {
 		if on.Error != "" {
-			view.Rows = append(view.Rows, []string{on.Cluster, "-", "failed", on.Error})
+			view.Rows = append(view.Rows, []string{on.Cluster, "-", "failed", "-"}) // the error says why
 		}
 		for i := range on.Objects {
 			object := &on.Objects[i]
 			result, note := "restarted", object.Note
 			if !object.Done {
-				result, note = "failed", object.Error
+				result, note = "failed", "" // as well
 			}
 			name := strings.Join([]string{object.Resource, object.Name}, "/")
 			view.Rows = append(view.Rows, []string{on.Cluster, name, result, cmdutil.OrDash(note)})

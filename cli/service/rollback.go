@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,8 @@ other services read the same files, asks, commits and pushes, and waits until
 the service is well. Secrets stay as they are.
 
 Without COMMIT it is the state before the newest change of the service, so that
-to roll back twice is to go there and back. plural service history lists them.`,
+to roll back twice is to go there and back. States that the hub refused, so that
+no cluster ever had them, are passed over. plural service history lists them.`,
 		Example: cmdutil.Example("plural service rollback web", "plural svc rollback web 4f9c2a1 --dry-run"),
 		Args:    cobra.MatchAll(cmdutil.AtMost(2), atLeastName),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -120,17 +122,61 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 	if err != nil {
 		return "", err
 	}
-	page, err := history.Of(objects).Read(ctx, history.Query{From: head, Scope: history.Service(now.Fleet, o.service, now), Limit: 1})
+	page, err := history.Of(objects).Read(ctx, history.Query{
+		From: head, Scope: history.Service(now.Fleet, o.service, now), Limit: maxPassed + 1,
+	})
 	if err != nil {
 		return "", err
 	}
-	if len(page.Items) == 0 || page.Items[0].Parent == "" {
-		return "", &ui.Err{
-			Msg: fmt.Sprintf("there is nothing before what service %q is now", o.service), Fix: "plural service history " + o.service,
-			Doc: ui.DocUndo,
+	for i, newer := range page.Items {
+		if newer.Parent == "" {
+			break
+		}
+		if i+1 == len(page.Items) {
+			return newer.Parent, nil
+		}
+		r := page.Items[i+1] // the state is that of all commits from this one to the parent of the newer
+		reason := ""
+		for _, commit := range slices.Compact([]string{newer.Parent, r.ID}) {
+			if reason, err = o.unserved(ctx, repo, commit); err != nil || reason == "" {
+				return commit, err
+			}
+		}
+		o.f.Say("passed over %s %q, which was never served: %s", cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject), ui.Clean(reason))
+	}
+	return "", &ui.Err{
+		Msg: fmt.Sprintf("there is nothing before what service %q is now", o.service), Fix: "plural service history " + o.service,
+		Doc: ui.DocUndo,
+	}
+}
+
+// maxPassed is how many states of a service may be passed over that were never served.
+const maxPassed = 20
+
+// unserved is why a commit never was in force; empty where it may have been. A hub knows which commits it refused. What it does
+// not know of is judged here: whether it reads as a fleet that has the service's files.
+func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, commit string) (string, error) {
+	if hub, err := o.f.HubClient(); err == nil {
+		if r, err := hub.Revision(ctx, commit); err == nil && r.Refusal != nil {
+			p := cmdutil.HubProblem(*r.Refusal)
+			return strings.TrimPrefix(p.Where+": "+p.Message, ": "), nil
 		}
 	}
-	return page.Items[0].Parent, nil
+	then, err := offline.At(repo, commit)
+	var mistakes fleet.Errors
+	if errors.As(err, &mistakes) {
+		return mistakes[0].Position.String() + ": " + mistakes[0].Message, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	problems, _, err := then.Problems(ctx)
+	for _, p := range problems {
+		if p.Service == o.service {
+			return p.Position.String() + ": " + p.Message, err
+		}
+	}
+	return "", err
 }
 
 // scope is what the service is made of, now and then.

@@ -47,7 +47,7 @@ func TestARollbackOfMoreFilesThanAreComparedIsLeftToGit(t *testing.T) {
 	}
 	cmd := service.NewCmdService(f)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs([]string{"rollback", "web"})
+	cmd.SetArgs([]string{"rollback", "web", large}) // without it the state is passed over, which no hub serves
 	err := cmd.ExecuteContext(t.Context())
 	var told *ui.Err
 	if !errors.As(err, &told) || told.Doc != ui.DocUndo || !strings.Contains(told.Fix, "git restore --source COMMIT FOLDER") ||

@@ -100,7 +100,7 @@ func newCmdGet(f *cmdutil.Factory) *cobra.Command {
 
 func screen(streams *ui.Streams, w io.Writer, s *v1.Service) error {
 	facts := [][]string{
-		{"phase", string(s.Phase)},
+		{"phase", phase(s)},
 		{"clusters", cmdutil.Ratio(s.Ready, s.Clusters) + " ready"},
 		{"source", origin(s)},
 		{"path", s.Path},
@@ -143,11 +143,19 @@ func rows(list []v1.Service) [][]string {
 	out := make([][]string, len(list))
 	for i, s := range list {
 		out[i] = []string{
-			s.Name, string(s.Phase), cmdutil.Ratio(s.Ready, s.Clusters), origin(&s), cmdutil.ShortCommit(s.Commit),
+			s.Name, phase(&s), cmdutil.Ratio(s.Ready, s.Clusters), origin(&s), cmdutil.ShortCommit(s.Commit),
 			s.Namespace, s.Renderer, s.Path, cmdutil.OrDash(s.Message),
 		}
 	}
 	return out
+}
+
+// phase is that of a service, for people: one that runs nowhere is not healthy for that.
+func phase(s *v1.Service) string {
+	if s.Clusters == 0 && s.Phase == v1.Healthy {
+		return "nowhere"
+	}
+	return string(s.Phase)
 }
 
 // origin is the service's source, with its ref where one is named.

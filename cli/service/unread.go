@@ -8,44 +8,60 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/amend"
-	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/unread"
 )
 
 // warnUnread warns, before anything is written, of parameters and values that are set and that nothing of the service reads. Who sits
-// at a terminal is asked.
-func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []amend.Field) func(*workspace.Repo, *fleet.Fleet) error {
-	return func(repo *workspace.Repo, after *fleet.Fleet) error {
-		files, err := offline.Read(repo, "")
-		if err != nil {
-			return err
+// at a terminal is asked; where nobody does, what was probably misspelt is refused, and --yes sets it all the same.
+func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []amend.Field, dry bool, after *offline.State) error {
+	warned, misspelt, correct := false, "", "correct the name"
+	for _, n := range unreadBy(after, name) {
+		if !sets(fields, n.Field) {
+			continue
 		}
-		warned := false
-		for _, n := range unreadBy(&offline.State{Fleet: after, Files: *files}, name) {
-			if !sets(fields, n.Field) {
-				continue
-			}
-			warned = true
-			text := fmt.Sprintf("warning: nothing in service %s reads %s", name, n.Field)
-			if n.Nearest != "" {
-				text += fmt.Sprintf("; did you mean %s?", n.Nearest)
-			}
-			f.Say("%s", ui.Clean(text))
+		warned = true
+		text := fmt.Sprintf("warning: nothing in service %s reads %s", name, n.Field)
+		switch {
+		case n.Value:
+			misspelt, correct = n.Field, asValue(fields, n)
+			text += fmt.Sprintf("; did you mean the Helm value? %s", correct)
+		case n.Nearest != "":
+			misspelt = n.Field
+			text += fmt.Sprintf("; did you mean %s?", n.Nearest)
 		}
-		prompter := f.Prompter()
-		if !warned || f.Yes || !prompter.Able() {
-			return nil
-		}
-		yes, err := prompter.Confirm(ctx, "Set it all the same?", "--yes")
-		if err == nil && !yes {
-			err = &ui.Err{Msg: "nothing was changed", Fix: "plural service get " + name + " shows what it sets", Doc: ui.DocUnconfirmed}
-		}
-		return err
+		f.Say("%s", ui.Clean(text))
 	}
+	prompter := f.Prompter()
+	switch {
+	case !warned || f.Yes:
+		return nil
+	case !prompter.Able() && (misspelt == "" || dry):
+		return nil
+	case !prompter.Able():
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s of service %s is probably misspelt: nothing was changed", misspelt, name),
+			Fix: correct + ", or set it all the same: --yes", Doc: ui.DocUnconfirmed,
+		}
+	}
+	yes, err := prompter.Confirm(ctx, "Set it all the same?", "--yes")
+	if err == nil && !yes {
+		err = &ui.Err{Msg: "nothing was changed", Fix: "plural service get " + name + " shows what it sets", Doc: ui.DocUnconfirmed}
+	}
+	return err
+}
+
+// asValue is the flag that sets a Helm value in the place of a parameter.
+func asValue(fields []amend.Field, n unread.Name) string {
+	flag := "--value " + strings.TrimPrefix(n.Field, "spec.parameters.") + "="
+	for _, f := range fields {
+		if text, ok := f.Value.(string); ok && amend.Plain(f.Key) == n.Field {
+			flag += text
+		}
+	}
+	return flag
 }
 
 // unreadBy is what nothing reads of what a service sets; nothing where it cannot be looked into here.
@@ -56,19 +72,14 @@ func unreadBy(state *offline.State, name string) []unread.Name {
 	}
 	resolver := resolve.New()
 	for i := range state.Fleet.Clusters {
-		c := &state.Fleet.Clusters[i]
-		if !s.Spec.Clusters.Matches(c) {
-			continue
+		d, runs := resolver.One(state.Fleet, name, state.Fleet.Clusters[i].Metadata.Name, state)
+		switch {
+		case !runs:
+		case d.Hold != nil: // the commit is checked by others
+			return nil
+		default:
+			return unread.Of(d, s)
 		}
-		alone := &fleet.Fleet{
-			Workspace: state.Fleet.Workspace, Clusters: []fleet.Cluster{*c}, Services: []fleet.Service{*s}, Sources: state.Fleet.Sources,
-		}
-		alone.Services[0].Spec.DependsOn = nil
-		deployments, err := resolver.For(alone, c.Metadata.Name, state)
-		if err != nil || len(deployments) == 0 || deployments[0].Hold != nil {
-			return nil // the commit is checked by others
-		}
-		return unread.Of(&deployments[0], s)
 	}
 	return nil
 }
@@ -77,6 +88,7 @@ func unreadBy(state *offline.State, name string) []unread.Name {
 func sets(fields []amend.Field, name string) bool {
 	within := func(inner, outer string) bool { return strings.HasPrefix(inner+".", outer+".") }
 	return slices.ContainsFunc(fields, func(f amend.Field) bool {
-		return f.Value != nil && (within(f.Key, name) || within(name, f.Key))
+		key := amend.Plain(f.Key)
+		return f.Value != nil && (within(key, name) || within(name, key))
 	})
 }

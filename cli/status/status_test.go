@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 )
@@ -117,7 +119,7 @@ web      edge-2   degraded  1/3      image \x1b[31mnot found
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if said != "next  plural why web says what to mend; plural undo takes the newest change back\n" {
+	if said != "next  plural why web says what to mend; plural service rollback web takes its last change back\n" {
 		t.Errorf("beside it: %q", said)
 	}
 	<-f.queries
@@ -185,6 +187,27 @@ func TestWaitThatIsOverSaysWhatItWasFor(t *testing.T) {
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestAWaitWithoutATimeoutEndsByItself(t *testing.T) {
+	server := httptest.NewServer(&fleet{answers: answers})
+	defer server.Close()
+	f := &cmdutil.Factory{
+		Globals: cmdutil.Globals{Hub: server.URL}, IO: &ui.Streams{Out: io.Discard, ErrOut: io.Discard}, Now: time.Now,
+		Getenv: func(string) string { return "" },
+	}
+	for timeout, bounded := range map[time.Duration]bool{0: true, time.Hour: false} { // the program bounds that itself
+		f.Timeout = timeout
+		err := wait(t.Context(), options{f: f}, func(ctx context.Context, _ *client.Client, _ *ui.Printer) (*sight, error) {
+			if until, is := ctx.Deadline(); is != bounded || is && time.Until(until) > limit {
+				t.Errorf("with --timeout %v it looks until %v (%v)", timeout, until, is)
+			}
+			return &sight{converged: true}, nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

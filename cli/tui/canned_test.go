@@ -243,11 +243,11 @@ func revisions() []v1.Revision {
 		},
 		{
 			Commit: v1.Commit{ID: "8f14e45fceea167a5a36dedd4bea2543aabbccdd", Subject: "Try " + hostile, Author: "Eve\x1b[2J", Time: ago(2 * time.Hour)},
-			Files:  []string{"services/payments.yaml", "services/search.yaml"}, LeftOut: 3, RevertedBy: head, Result: v1.ResultServed,
+			Files:  []string{"services/payments.yaml", "services/search.yaml"}, LeftOut: 3, RevertedBy: head, Result: v1.ResultSuperseded,
 		},
 		{
 			Commit: v1.Commit{ID: "45c48cce2e2d7fbdea1afc51c7c6ad26aabbccdd", Subject: "Add search", Author: "Grace Hopper", Time: ago(50 * time.Hour)},
-			Files:  []string{"services/search.yaml"}, Merge: true, Result: v1.ResultServed,
+			Files:  []string{"services/search.yaml"}, Merge: true, Result: v1.ResultSuperseded,
 		},
 	}
 }

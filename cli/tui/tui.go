@@ -199,8 +199,9 @@ func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *la
 		hub.WhenSlow(nil) // it would be written across the screen
 	}
 	seen := f.LastSeen()
+	source := known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub), Why: why})
 	world := &pane.World{
-		Context: ctx, Fleet: known.New(f.Now), Source: known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub)}), Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
+		Context: ctx, Fleet: known.New(f.Now), Source: source, Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
 			Color: f.IO.Color, Dark: true, Skin: skin, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
@@ -210,6 +211,14 @@ func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *la
 		world.Views = func() ([]views.View, error) { return shared(repo) }
 	}
 	return world, seen, nil
+}
+
+// why is what keeps the hub away, in one line. What was seen last of a fleet that is down is shown beside how to bring it up.
+func why(err error) string {
+	if repo := cmdutil.DownFleet(err); repo != "" {
+		return "this fleet is down: plural up --local " + repo
+	}
+	return err.Error()
 }
 
 // shared are the views of an installation repo, as its work tree has them now.

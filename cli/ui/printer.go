@@ -25,6 +25,8 @@ type View struct {
 	Names []string
 	// Screen, when set, is printed in the table's place.
 	Screen func(w io.Writer) error
+	// Markdown, of the few views that are posted as comments, is what -o markdown prints.
+	Markdown func(w io.Writer) error
 	// Note is for people, beside the view: that there is nothing, or more than is shown.
 	Note string
 	// Lacks says, a line each, why Value is not all that was asked for.
@@ -79,6 +81,8 @@ func NewPrinter(s *Streams, output, query string) (*Printer, error) {
 		return &Printer{streams: s, kind: "jq", text: query}, nil
 	case output == "":
 		return &Printer{streams: s, kind: "table"}, nil
+	case output == "markdown": // not among formats: few views have it
+		return &Printer{streams: s, kind: output}, nil
 	case !slices.Contains(formats(), kind):
 		return nil, &Err{
 			Msg: fmt.Sprintf("unknown output format %q", output), Fix: "-o " + strings.Join(formats(), "|"), Doc: DocFormat,
@@ -119,6 +123,11 @@ func (p *Printer) write(b *bytes.Buffer, v View) error {
 		return p.jsonpath(b, v.Value)
 	case "template=":
 		return p.template(b, v.Value)
+	case "markdown":
+		if v.Markdown == nil {
+			return &Err{Msg: "this command has no markdown", Fix: "-o " + strings.Join(formats(), "|"), Doc: DocFormat}
+		}
+		return v.Markdown(b)
 	}
 	if v.Screen != nil {
 		return v.Screen(b)

@@ -17,6 +17,8 @@ type Question struct {
 	Title, Help string
 	// Value holds the default and takes the answer.
 	Value *string
+	// Wanted is the only answer that will do, where it is a confirmation.
+	Wanted string
 	// Check says what is wrong with an answer; nil accepts all.
 	Check func(string) error
 	// Secret answers are not shown.
@@ -84,10 +86,15 @@ func (p *Prompter) run(ctx context.Context, fields ...huh.Field) error {
 }
 
 func missing(questions []Question) error {
-	var flags []string
+	var flags, given []string
 	for _, q := range questions {
-		if !q.Optional && *q.Value == "" {
-			flags = append(flags, "--"+q.Flag)
+		if q.Optional || *q.Value != "" {
+			continue
+		}
+		flag := "--" + q.Flag
+		flags, given = append(flags, flag), append(given, flag)
+		if q.Wanted != "" {
+			given[len(given)-1] += "=" + q.Wanted
 		}
 	}
 	if len(flags) == 0 {
@@ -95,6 +102,6 @@ func missing(questions []Question) error {
 	}
 	return &Err{
 		Msg: fmt.Sprintf("nothing said what %s should be, and nobody can be asked", strings.Join(flags, ", ")),
-		Fix: "give " + strings.Join(flags, " and "), Doc: DocNoInput,
+		Fix: "give " + strings.Join(given, " and "), Doc: DocNoInput,
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -17,7 +16,6 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/history"
@@ -50,7 +48,8 @@ touches is well.
 Without COMMIT it is the newest change of the fleet that has its effect: to undo
 twice in a row undoes the change before too, as in an editor. --redo brings back
 what was undone last, until there is a new change; and to undo an undo does the
-same for any.
+same for any. A change that registered clusters, or says where the hub is or which
+cluster manages the fleet, is taken back only by its COMMIT.
 
 Files that were changed since are merged, line by line. Where later commits
 changed the same lines nothing is done, and they are named. A sealed file comes
@@ -115,8 +114,11 @@ func (o *options) run(ctx context.Context) error {
 		Agreed:   func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
 		Foretold: func(t revert.Touched) []string { return foretold(plan, t, r) },
 	}
-	if o.redo {
+	switch {
+	case o.redo:
 		b.Question = "Redo this?"
+	case o.commit == "":
+		b.Unasked = func(before, after *fleet.Fleet) error { return joined(before, after, r) }
 	}
 	return b.Do(ctx)
 }
@@ -171,6 +173,45 @@ func (o *options) named(ctx context.Context, repo *workspace.Repo, log *history.
 	return r, err
 }
 
+// joined refuses to take back, unless it is named, what made the fleet one: that agents act for clusters, where its hub is,
+// and which cluster manages it. The program has committed that itself when the fleet was set up, so that nobody means it by
+// the newest change.
+func joined(before, after *fleet.Fleet, r *history.Revision) error {
+	id, subject := cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject)
+	fix := "plural undo " + id + " takes the commit back all the same\n" +
+		"or plural undo COMMIT takes an older one back: git log --oneline"
+	var out []string
+	for i := range before.Clusters {
+		c := &before.Clusters[i]
+		if c.Spec.Agent == (fleet.AgentKeys{}) {
+			continue
+		}
+		if then, stays := after.Cluster(c.Metadata.Name); !stays || then.Spec.Agent != c.Spec.Agent {
+			out = append(out, c.Metadata.Name)
+		}
+	}
+	if len(out) > 0 {
+		return &ui.Err{
+			Msg:   fmt.Sprintf("the newest change to undo, %s %q, registered %s; nothing was changed", id, subject, ui.Clean(few(out))),
+			Cause: "without it the hub turns away the agents that act for them",
+			Fix:   "plural cluster delete " + out[0] + " takes a cluster out of the fleet\nor " + fix, Doc: ui.DocUndo,
+		}
+	}
+	was, is := after.Workspace.Spec, before.Workspace.Spec
+	for _, field := range []struct{ name, was, is string }{
+		{"spec.hub.url", was.Hub.URL, is.Hub.URL}, {"spec.management", was.Management, is.Management},
+	} {
+		if field.was != field.is {
+			return &ui.Err{
+				Msg:   fmt.Sprintf("the newest change to undo, %s %q, set up the fleet itself; nothing was changed", id, subject),
+				Cause: fmt.Sprintf("without it %s in plural.yaml is %q, in place of %q", field.name, field.was, field.is),
+				Fix:   fix, Doc: ui.DocUndo,
+			}
+		}
+	}
+	return nil
+}
+
 // regained says what is about who can open or do what, or which agent acts for a cluster.
 func regained(plan *revert.Plan, t revert.Touched) []string {
 	var lines []string
@@ -206,7 +247,7 @@ func (o *options) trusted(ctx context.Context, plan *revert.Plan, t revert.Touch
 		}
 		question := ui.Question{
 			Flag: "confirm", Title: "Type " + id + " to let it be as it was", Value: &o.confirm,
-			Help: "whoever was taken out is in again",
+			Wanted: id, Help: "whoever was taken out is in again",
 		}
 		if err := o.f.Prompter().Ask(ctx, []ui.Question{question}); err != nil {
 			return err
@@ -235,38 +276,4 @@ func trailer(r *history.Revision) string {
 		text += ", reversing\nchanges made to " + r.Parent
 	}
 	return text + "."
-}
-
-// loaded is the fleet as the hub has it, and as it will be; and why the files as they are now are none, if so. Then it is the
-// newest commit before that reads as a fleet which the hub keeps serving, and from which the plan leads on.
-func loaded(repo *workspace.Repo, files map[string][]byte) (before, after *fleet.Fleet, broken, err error) {
-	now := os.DirFS(repo.Root())
-	before, broken = fleet.Load(now)
-	if after, err = fleet.Load(overlay.New(now, files)); err != nil && broken == nil {
-		return nil, nil, nil, err
-	}
-	if broken != nil {
-		before = lastSound(repo)
-	}
-	if after == nil {
-		after = &fleet.Fleet{}
-	}
-	return before, after, broken, nil
-}
-
-// maxBroken is how many commits in a row may be broken for the one before them to be found.
-const maxBroken = 50
-
-// lastSound is the fleet of the newest commit that reads as one, or an empty one.
-func lastSound(repo *workspace.Repo) *fleet.Fleet {
-	for n := range maxBroken {
-		state, err := offline.Open(repo, fmt.Sprintf("HEAD~%d", n))
-		if err == nil {
-			return state.Fleet
-		}
-		if !errors.As(err, new(fleet.Errors)) { // there are no more commits here
-			break
-		}
-	}
-	return &fleet.Fleet{}
 }

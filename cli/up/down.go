@@ -68,6 +68,14 @@ func NewCmdDown(f *cmdutil.Factory) *cobra.Command {
 
 func (o *downOptions) run(ctx context.Context) error {
 	at, err := local.Existing(o.dir)
+	if err == nil && o.dryRun {
+		gone := ", and delete the clusters with all that is on them"
+		if o.keep {
+			gone = ""
+		}
+		o.f.Say("it would end %s%s; the repo would stay in %s", running(at), gone, at.Repo)
+		return nil
+	}
 	if err == nil {
 		if o.f.Timeout == 0 {
 			var cancel context.CancelFunc
@@ -189,7 +197,7 @@ func (o *downOptions) agree(ctx context.Context, repo *workspace.Repo, d *instal
 	}
 	typed := ""
 	err = o.f.Prompter().Ask(ctx, []ui.Question{{
-		Flag: "confirm", Title: "Type " + name + " to take all of this down", Value: &typed,
+		Flag: "confirm", Title: "Type " + name + " to take all of this down", Value: &typed, Wanted: name,
 		Check: func(answer string) error {
 			if answer != name {
 				return errors.New("that is not the workspace's name")

@@ -107,6 +107,9 @@ func (o *options) explainExisting(ctx context.Context, err error) error {
 			Msg: "interrupted; what is done stays done", Fix: again, Doc: ui.DocInterrupted, Code: ui.ExitInterrupted, Err: err,
 		}
 	}
+	if told := unwell(err, o.dir); told != nil {
+		return told
+	}
 	explained := cmdutil.Explain(deploy.Explain(err))
 	var told *ui.Err
 	if errors.As(explained, &told) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"github.com/pluralsh/plural/cli/progress"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/identities"
+	"github.com/pluralsh/plural/installer/converge"
 	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -33,6 +35,7 @@ type options struct {
 	clusters []string
 	chosen   bool // clusters were named, and are not the default
 	port     int
+	ported   bool // so was the port
 	existing existingOptions
 }
 
@@ -56,7 +59,7 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 			"plural up --context prod --hub-url https://hub.example.com --repo-url https://git.example.com/fleet.git --repo-credentials ./credentials --set hub.replicas=3 --no-input --yes"),
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.dir, o.chosen = dirOf(f, args), cmd.Flags().Changed("clusters")
+			o.dir, o.chosen, o.ported = dirOf(f, args), cmd.Flags().Changed("clusters"), cmd.Flags().Changed("port")
 			if err := outside(o.dir); err != nil {
 				return err
 			}
@@ -170,6 +173,10 @@ func run(ctx context.Context, o *options) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("not up after %v", patience))
 		defer cancel()
 	}
+	before, err := at.HubURL()
+	if err != nil {
+		return err
+	}
 	reporter := progress.New(f.IO, f.LogFormat, f.Now)
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
@@ -194,6 +201,9 @@ func run(ctx context.Context, o *options) error {
 	reporter.Close()
 	if err != nil {
 		return explain(ctx, err, o.dir)
+	}
+	if o.ported && before != "" && !strings.HasSuffix(result.HubURL, fmt.Sprintf(":%d", o.port)) {
+		f.Say("the hub stays at %s: --port is for a new fleet; spec.hub.url of plural.yaml says where this one's is", result.HubURL)
 	}
 	return show(f, result, o.dir)
 }
@@ -230,27 +240,43 @@ func explain(ctx context.Context, err error, dir string) error {
 			Code: ui.ExitInterrupted, Err: err,
 		}
 	}
-	var unwell *installer.UnwellError
-	if errors.As(err, &unwell) {
-		told := &ui.Err{
-			Msg: "the fleet is up, and not everything is well on it", Fix: "cd " + dir + " && plural status", Doc: ui.DocUnhealthy, Err: err,
-		}
-		if unwell.Err != nil {
-			told.Msg, told.Doc, told.Code = "the fleet is up, and not everything on it was well in time", ui.DocNotConverged, ui.ExitPending
-		}
-		for _, p := range unwell.Problems {
-			if p.Fix == "" && p.Service != "" {
-				p.Fix = "plural why " + p.Service
-			}
-			told.Problems = append(told.Problems, ui.Problem{Message: installer.Say(p), Fix: p.Fix})
-		}
+	if told := unwell(err, dir); told != nil {
 		return told
 	}
-	return &ui.Err{
+	told := &ui.Err{
 		Msg: "the fleet did not come up", Cause: err.Error(),
 		Fix: "mend that and run plural up --local " + dir + " again; plural down " + dir + " ends it",
 		Doc: ui.DocFleetNotUp, Err: err,
 	}
+	var known interface {
+		error
+		Fix() string
+	}
+	if errors.As(err, &known) {
+		told.Fix = known.Fix() + "\nthen run plural up --local " + dir + " again; plural down " + dir + " ends it"
+	}
+	return told
+}
+
+// unwell is the error where a fleet is up, and not everything is well on it; nil for all others.
+func unwell(err error, dir string) error {
+	var unwell *converge.UnwellError
+	if !errors.As(err, &unwell) {
+		return nil
+	}
+	told := &ui.Err{
+		Msg: "the fleet is up, and not everything is well on it", Fix: "cd " + dir + " && plural status", Doc: ui.DocUnhealthy, Err: err,
+	}
+	if unwell.Err != nil {
+		told.Msg, told.Doc, told.Code = "the fleet is up, and not everything on it was well in time", ui.DocNotConverged, ui.ExitPending
+	}
+	for _, p := range unwell.Problems {
+		if p.Fix == "" && p.Service != "" {
+			p.Fix = "plural why " + p.Service
+		}
+		told.Problems = append(told.Problems, ui.Problem{Message: converge.Say(p), Fix: p.Fix})
+	}
+	return told
 }
 
 // outcome is what up prints for programs.

@@ -3,6 +3,7 @@ package validate
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -25,14 +26,8 @@ func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State,
 	if err != nil {
 		return nil, err
 	}
-	versions := map[string]string{}
-	if seen != nil {
-		for i := range seen.Clusters {
-			versions[seen.Clusters[i].Name] = seen.Clusters[i].KubernetesVersion
-		}
-	}
 	return inspect.Run(ctx, inspect.Inspection{
-		Fleet: state.Fleet, Sources: state, Resolver: resolver, Renderer: renderer, Versions: versions,
+		Fleet: state.Fleet, Sources: state, Resolver: resolver, Renderer: renderer, Versions: seen.Versions(),
 	})
 }
 
@@ -56,11 +51,7 @@ func told(r *inspect.Report) []ui.Problem {
 func sentences(list []inspect.Finding) []string {
 	var out []string
 	for _, f := range list {
-		text := f.Where + ": " + f.Message
-		if f.Fix != "" {
-			text += "; " + f.Fix
-		}
-		out = append(out, text)
+		out = append(out, f.Sentence())
 	}
 	return out
 }
@@ -84,18 +75,47 @@ func unchecked(r *inspect.Report, elsewhere []string, f *fleet.Fleet) []string {
 }
 
 // versions are minor versions as people call them.
-func versions(minors []int) []string {
+func versions(list []inspect.Version) []string {
 	var out []string
-	for _, minor := range minors {
-		out = append(out, fmt.Sprintf("1.%d", minor))
+	for _, v := range list {
+		out = append(out, fmt.Sprintf("1.%d", v.Minor))
 	}
-	return out
+	return slices.Compact(out)
+}
+
+// whose says of each version which clusters have it. What was seen of them depends on who looks, so it says when that was too.
+func (o options) whose(list []inspect.Version, seen *lastseen.Seen) string {
+	var parts []string
+	for _, v := range list {
+		switch {
+		case !v.Assumed:
+			parts = append(parts, fmt.Sprintf("1.%d of %s (seen %s)", v.Minor, someOf(v.Clusters), cmdutil.Ago(o.f.Now(), &seen.At)))
+		case len(list) == 1:
+			parts = append(parts, fmt.Sprintf("1.%d, the newest known: no cluster's version was seen yet (plural tui sees them)", v.Minor))
+		default:
+			parts = append(parts, fmt.Sprintf("1.%d, the newest known, for %s, whose version was not seen", v.Minor, someOf(v.Clusters)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// departure is a service that clusters lose.
+type departure struct {
+	clusters []string
+	// files are those that say so; none where the commit before does not have it either.
+	files []string
 }
 
 // going are the services that the commit before has, or that the hub was last seen to have, and the fleet has no more: agents delete
-// what they are made of.
-func going(now, before *fleet.Fleet, seen *lastseen.Seen) []string {
-	clusters := map[string][]string{}
+// what they are made of. Files are those of the fleet.
+func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.FS) []string {
+	services := map[string]*departure{}
+	of := func(name string) *departure {
+		if services[name] == nil {
+			services[name] = &departure{}
+		}
+		return services[name]
+	}
 	if before != nil {
 		for i := range before.Services {
 			s := &before.Services[i]
@@ -103,9 +123,17 @@ func going(now, before *fleet.Fleet, seen *lastseen.Seen) []string {
 			for c := range before.Clusters {
 				name := before.Clusters[c].Metadata.Name
 				still, there := now.Cluster(name)
-				if there && s.Spec.Clusters.Matches(&before.Clusters[c]) && !(stays && after.Spec.Clusters.Matches(still)) {
-					clusters[s.Metadata.Name] = append(clusters[s.Metadata.Name], name)
+				if !there || !s.Spec.Clusters.Matches(&before.Clusters[c]) || stays && after.Spec.Clusters.Matches(still) {
+					continue
 				}
+				file := s.Position.File
+				if stays && s.Spec.Clusters.Matches(still) { // it is asked for less
+					file = after.Position.File
+				} else if stays { // the cluster is no more what the service asks for
+					file = still.Position.File
+				}
+				d := of(s.Metadata.Name)
+				d.clusters, d.files = append(d.clusters, name), append(d.files, file)
 			}
 		}
 	}
@@ -114,18 +142,39 @@ func going(now, before *fleet.Fleet, seen *lastseen.Seen) []string {
 			at, there := now.Cluster(seen.Clusters[i].Name)
 			for _, row := range seen.Clusters[i].Rows {
 				s, stays := now.Service(row.Service)
-				if there && !(stays && s.Spec.Clusters.Matches(at)) && !slices.Contains(clusters[row.Service], at.Metadata.Name) {
-					clusters[row.Service] = append(clusters[row.Service], at.Metadata.Name)
+				if there && !(stays && s.Spec.Clusters.Matches(at)) && !slices.Contains(of(row.Service).clusters, at.Metadata.Name) {
+					of(row.Service).clusters = append(of(row.Service).clusters, at.Metadata.Name)
 				}
 			}
 		}
 	}
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan",
-			name, someOf(clusters[name])))
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		d := services[name]
+		if len(d.clusters) == 0 {
+			continue
+		}
+		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan; "+
+			"if that is not meant: %s", name, someOf(d.clusters), o.back(name, d.files, files)))
 	}
 	return out
+}
+
+// back is the command that brings a service back which left by these files.
+func (o options) back(service string, from []string, files fs.FS) string {
+	switch {
+	case len(from) == 0: // an older commit took it away
+		return "plural why " + service
+	case o.commit != "":
+		return "plural undo " + o.commit
+	}
+	slices.Sort(from)
+	from = slices.Compact(from)
+	command := "git checkout HEAD -- "
+	if slices.ContainsFunc(from, func(name string) bool { _, err := fs.Stat(files, name); return err == nil }) {
+		command = "git restore -p --source=HEAD " // asks change by change: others in the same file may be meant
+	}
+	return command + strings.Join(from, " ")
 }
 
 func someOf(names []string) string {

@@ -45,6 +45,8 @@ type summary struct {
 
 	fleet *fleet.Fleet
 	seen  *lastseen.Seen
+	// against is Kubernetes, with whose versions they are.
+	against string
 }
 
 type options struct {
@@ -66,18 +68,22 @@ func NewCmdValidate(f *cmdutil.Factory) *cobra.Command {
 
 All mistakes are listed, each with its file and line. Every service is rendered
 for every set of parameters that clusters give it, and each object is checked as
-an API server would check it: unknown and missing fields, wrong types, versions
-of APIs that Kubernetes removed. The versions of Kubernetes are those that
-plural tui saw clusters have; where it saw none, the newest that this program
-knows. Objects of other kinds are checked against the CustomResourceDefinitions
-that services bring to the same clusters.
+an API server would check it: unknown and missing fields, wrong types, values
+that a field does not take, versions of APIs that Kubernetes removed. The
+versions of Kubernetes are those that plural tui saw clusters have, which the
+result names with when that was; where it saw none, it is the newest that this
+program knows. Objects of other kinds are checked against the
+CustomResourceDefinitions that services bring to the same clusters. An object
+that two services make on the same cluster is a mistake of both.
 
 Warnings are about what may be meant so: kinds that nothing in the fleet defines,
-parameters and Helm values that nothing reads. They fail only with --strict.
+parameters and Helm values that nothing reads, services that no cluster fits.
+They fail only with --strict.
 
-The hub checks files in the same way and refuses a commit that fails it. In the
-work tree, files that must be sealed may be in clear: they are sealed on their
-way into git. Services whose sources are not on this machine, or that are sealed
+The hub refuses a commit with a mistake in the files of the fleet itself, such as
+plural.yaml and services/. What does not render, or what a cluster does not take,
+fails there, and keeps what it has. In the work tree, files that must be sealed
+may be in clear: they are sealed on their way into git. Services whose sources are not on this machine, or that are sealed
 for others, are named and checked as far as this repository goes. A file that is
 too large to be delivered is a mistake of the service that reads it, and none
 where no service does.`,
@@ -119,11 +125,11 @@ func (o options) run(ctx context.Context) error {
 		return told
 	}
 	before, err := offline.Open(repo, cmp.Or(o.commit, "HEAD")+o.parent())
+	var earlier *fleet.Fleet // none where there is no commit before, or it makes no sense
 	if err == nil {
-		s.Notices = going(s.fleet, before.Fleet, s.seen)
-	} else { // there is no commit before, or it makes no sense
-		s.Notices = going(s.fleet, nil, s.seen)
+		earlier = before.Fleet
 	}
+	s.Notices = o.going(s.fleet, earlier, s.seen, files.Taken().FS())
 	if err := printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen}); err != nil {
 		return err
 	}
@@ -182,10 +188,10 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 	return &summary{
 		Workspace: state.Fleet.Workspace.Metadata.Name,
 		Clusters:  len(state.Fleet.Clusters), Sources: len(state.Fleet.Sources), Services: len(state.Fleet.Services),
-		Renditions: report.Renditions, Objects: report.Objects, Kubernetes: versions(report.Minors),
+		Renditions: report.Renditions, Objects: report.Objects, Kubernetes: versions(report.Versions),
 		Unchecked: unchecked(report, elsewhere, state.Fleet),
 		Warnings:  slices.Concat(state.Warnings(), sentences(report.Warnings)),
-		fleet:     state.Fleet, seen: seen,
+		fleet:     state.Fleet, seen: seen, against: o.whose(report.Versions, seen),
 	}, append(problems, told(report)...), nil
 }
 
@@ -207,8 +213,7 @@ func (s summary) screen(w io.Writer) error {
 		lines = append(lines, "add the first: plural service create NAME --path FOLDER --cluster CLUSTER")
 	}
 	if s.Objects > 0 {
-		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"),
-			strings.Join(s.Kubernetes, ", ")))
+		lines = append(lines, fmt.Sprintf("rendered and checked: %s, for Kubernetes %s", count(s.Objects, "object"), s.against))
 	}
 	if len(s.Unchecked) > 0 {
 		lines = append(lines, "not looked into: "+strings.Join(s.Unchecked, ", "))

@@ -52,7 +52,7 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 		err := cmd.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37") {
+	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37, the newest known: no cluster's version was seen yet (plural tui sees them)\n") {
 		t.Errorf("before anything was seen: %v: %s", err, out)
 	}
 	var seen []lastseen.Cluster
@@ -60,7 +60,7 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 		seen = append(seen, lastseen.Cluster{Cluster: v1.Cluster{Name: name, KubernetesVersion: version}, Rows: []lastseen.Row{{Service: "api"}}})
 	}
 	slices.SortFunc(seen, func(a, b lastseen.Cluster) int { return strings.Compare(a.Name, b.Name) })
-	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(lastseen.Head{}, slices.Values(seen)); err != nil {
+	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(lastseen.Head{At: time.Now().Add(-50 * time.Hour)}, slices.Values(seen)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := validate()
@@ -70,10 +70,16 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 	}
 	write("web/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i}]}\n")
 	out, err := validate()
-	for _, want := range []string{"2 objects, for Kubernetes 1.33, 1.34", "notice: service api leaves new, old: "} {
+	for _, want := range []string{"2 objects, for Kubernetes 1.33 of old (seen 2d2h ago); 1.34 of new (seen 2d2h ago)", "notice: service api leaves new, old: "} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v: %s: want %s", err, out, want)
 		}
+	}
+	write("clusters/all.yaml", head+"Cluster\nmetadata: {name: old}\n---\n"+head+"Cluster\nmetadata: {name: unheard}\n")
+	write("services/web.yaml", head+"Service\nmetadata: {name: web}\nspec: {source: {path: web}, clusters: {names: [old, unheard]}}\n")
+	if out, err := validate(); err != nil ||
+		!strings.Contains(out, "for Kubernetes 1.33 of old (seen 2d2h ago); 1.37, the newest known, for unheard, whose version was not seen\n") {
+		t.Errorf("where one was not seen: %v: %s", err, out)
 	}
 }
 

@@ -93,7 +93,7 @@ func (l *look) serves(ctx context.Context, status *v1.Status) (bool, error) {
 	if absent(err) {
 		return false, nil
 	}
-	return err == nil && (r.Result == v1.ResultCurrent || r.Result == v1.ResultServed), err
+	return err == nil && (r.Result == v1.ResultCurrent || r.Result == v1.ResultSuperseded), err
 }
 
 // at looks at one target.

@@ -46,7 +46,7 @@ type options struct {
 func NewCmdWait(f *cmdutil.Factory) *cobra.Command {
 	o := &options{f: f}
 	cmd := &cobra.Command{
-		Use:     "wait [service/NAME|cluster/NAME]...",
+		Use:     "wait [NAME|service/NAME|cluster/NAME]...",
 		GroupID: cmdutil.GroupTool,
 		Short:   "Wait until services or clusters are as they should be",
 		Long: `Wait until services or clusters are as they should be.
@@ -57,10 +57,11 @@ func NewCmdWait(f *cmdutil.Factory) *cobra.Command {
   --for commit=SHA   the hub serves this commit, or one made of it, and
                      everything there is applied
 
--l, --filter and -A name services on clusters: those that fit, or all. Together
-with names they narrow these down. What is suspended is not waited for. After
-five seconds it says what it waits for. Right after a push the hub may not have
-seen the commit yet: name it, --for commit=SHA.
+A name alone is a service's. -l, --filter and -A name services on clusters:
+those that fit, or all. Together with names they narrow these down. What is
+suspended is not waited for. After five seconds it says what it waits for. Right
+after a push the hub may not have seen the commit yet: name it, --for
+commit=SHA.
 
 It ends with 0 when all of it is so, with 1 when something failed, with 8 when
 something waits for a person, or when --timeout is over (default 5m).`,
@@ -98,7 +99,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	began, told := o.f.Now(), ""
 	kinds := []v1.ChangeKind{v1.ChangedDeployments, v1.ChangedClusters, v1.ChangedServices, v1.ChangedSummary}
-	err = o.f.WatchAs(ctx, cmdutil.Watching{Kinds: kinds, Every: again}, func(ctx context.Context) error {
+	err = o.f.Watch(ctx, cmdutil.Watching{Kinds: kinds, Every: again, Awaits: true}, func(ctx context.Context) error {
 		if err := l.once(ctx); err != nil {
 			return err
 		}
@@ -143,7 +144,10 @@ func (o *options) look(args []string) (*look, error) {
 		}
 	}
 	for _, arg := range args {
-		kind, name, _ := strings.Cut(arg, "/")
+		kind, name, named := strings.Cut(arg, "/")
+		if !named {
+			kind, name = "service", arg
+		}
 		switch kind {
 		case "service", "svc":
 			kind = "service"

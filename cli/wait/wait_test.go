@@ -63,6 +63,7 @@ func TestAWaitEndsWhenItIsSo(t *testing.T) {
 	t.Parallel()
 	for line, row := range map[string]v1.Deployment{
 		"service/web --for healthy":              {Phase: v1.Healthy, AppliedKey: "k"},
+		"web --for synced":                       {Phase: v1.Degraded, AppliedKey: "k"},
 		"svc/web --for synced":                   {Phase: v1.Degraded, AppliedKey: "k"},
 		"service/web --for commit=3f2c91a":       {Phase: v1.Progressing, AppliedKey: "k"},
 		"-l env=prod":                            {Phase: v1.Healthy, AppliedKey: "k"},
@@ -101,7 +102,7 @@ func TestAWaitInVainSaysWhyAndEndsWithTheCodeForIt(t *testing.T) {
 		},
 		"service/web":                  {v1.Deployment{Phase: v1.Held, Held: &v1.Waiting{Count: 3}}, ui.ExitPending, "plural service ack web"},
 		"service/web --for best":       {v1.Deployment{}, ui.ExitFailed, "--for healthy, synced, deleted or commit=SHA"},
-		"web":                          {v1.Deployment{}, ui.ExitFailed, "service/NAME"},
+		"job/web":                      {v1.Deployment{}, ui.ExitFailed, "service/NAME"},
 		"":                             {v1.Deployment{}, ui.ExitFailed, "-A"},
 		"service/web -A":               {v1.Deployment{}, ui.ExitFailed, "leave out -A"},
 		"service/web --for commit=abc": {v1.Deployment{}, ui.ExitFailed, "commit=SHA"},

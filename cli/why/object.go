@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
@@ -60,6 +61,9 @@ type match struct {
 	// Uncommitted are files of it that are not as they were committed.
 	Uncommitted []string `json:"uncommitted,omitempty"`
 	id          object.ID
+	// made is the object on the first of the clusters, and deployment what it is made of.
+	made       *unstructured.Unstructured
+	deployment *resolve.Deployment
 }
 
 // unseen is a service that could not be looked into.
@@ -202,7 +206,7 @@ func (s *search) render(ctx context.Context, renderer *preview.Renderer, v *vari
 		if i < len(made.Origins) {
 			at = made.Origins[i]
 		}
-		s.found(id, v, at)
+		s.found(id, v, at, o)
 	}
 }
 
@@ -222,7 +226,7 @@ func (s *search) near(id object.ID) {
 // maxNames bounds what is remembered to be offered.
 const maxNames = 2000
 
-func (s *search) found(id object.ID, v *variant, at render.Origin) {
+func (s *search) found(id object.ID, v *variant, at render.Origin, made *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.answer.Matches {
@@ -235,6 +239,7 @@ func (s *search) found(id object.ID, v *variant, at render.Origin) {
 	}
 	s.answer.Matches = append(s.answer.Matches, match{
 		Object: id.String(), Service: v.deployment.Service, File: at.File, Line: at.Line, Clusters: slices.Clone(v.clusters), id: id,
+		made: made, deployment: v.deployment,
 	})
 }
 

@@ -117,7 +117,11 @@ func (s screen) clusters(b *strings.Builder, group []clusterAnswer) {
 	for i, reason := range c.Reasons {
 		fmt.Fprintf(b, "  %s\n", ui.Clean(reason))
 		if i == 0 && c.Written != "" && c.broken() && !strings.Contains(reason, c.Written) {
-			fmt.Fprintf(b, "    written in %s\n", ui.Clean(c.Written))
+			fmt.Fprintf(b, "    written in %s", ui.Clean(c.Written))
+			if c.Parameter != "" {
+				fmt.Fprintf(b, ", with a parameter that is set at %s", ui.Clean(c.Parameter))
+			}
+			b.WriteByte('\n')
 		}
 	}
 	for i, l := range c.Chain {

@@ -46,3 +46,26 @@ not looked into
 		t.Error(err, diff)
 	}
 }
+
+func TestAFieldIsFoundInWhatAClusterSaysOfIt(t *testing.T) {
+	object := map[string]any{"spec": map[string]any{
+		"replicas": "two", "containers": []any{map[string]any{"name": "a"}, map[string]any{"name": "web", "image": 1}},
+	}}
+	for reason, want := range map[string]string{
+		`Deployment web/web: .spec.replicas: expected numeric, got string`:           "spec replicas",
+		`Deployment.apps "web" is invalid: spec.replicas: Invalid value: "two"`:      "spec replicas",
+		`Pod web: .spec.containers[name="web"].image: expected string`:               "spec containers 1 image",
+		`Pod web: spec.containers[1].image: Required value`:                          "spec containers 1 image",
+		`Pod web: .spec.containers[name="gone"].image: expected string`:              "spec containers",
+		`Pod web: container web: CrashLoopBackOff; Updated: 1/2`:                     "spec containers 1 image",
+		`Pod web: container gone: CrashLoopBackOff`:                                  "",
+		`Deployment web: MinimumReplicasUnavailable: 0 of 1 replicas are available.`: "",
+	} {
+		if got := strings.Join(fieldIn([]string{reason}, object), " "); got != want {
+			t.Errorf("%s: %q, not %q", reason, got, want)
+		}
+	}
+	if got := fieldIn(nil, object); got != nil {
+		t.Errorf("without a reason: %q", got)
+	}
+}

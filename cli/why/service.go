@@ -1,16 +1,22 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pluralsh/plural/agent/render"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -44,14 +50,23 @@ type clusterAnswer struct {
 	Chain []link `json:"chain,omitempty"`
 	// Written is where the first object that is not well is written, or where it cannot be rendered.
 	Written string `json:"written,omitempty"`
-	Next    string `json:"next,omitempty"`
-	// object is the first one that is not well, as plural why takes it.
+	// Parameter is where the service sets the parameter that its template has there.
+	Parameter string `json:"parameter,omitempty"`
+	Next      string `json:"next,omitempty"`
+	// object is the first one that is not well, as plural why takes it; warned says that its cluster warns of it.
 	object string
+	warned bool
+	// suspended says that it is as it is since its agent leaves it alone, and not by what its files say.
+	suspended bool
+	// undo is the command that takes back what broke it.
+	undo string
 }
 
-// broken says that the service is not well by its own fault.
+// broken says that the service is not well by its own fault. Of one on its way that is so where its cluster warns: an image that
+// cannot be pulled is tried for ten minutes before its Deployment has failed.
 func (c *clusterAnswer) broken() bool {
-	return slices.Contains([]v1.Phase{v1.Failed, v1.Degraded, v1.Held}, c.Phase) && len(c.Chain) == 0
+	fault := slices.Contains([]v1.Phase{v1.Failed, v1.Degraded, v1.Held}, c.Phase) || c.Phase == v1.Progressing && c.warned
+	return fault && !c.suspended && len(c.Chain) == 0
 }
 
 // link is a service that others wait for.
@@ -192,23 +207,26 @@ func (w *witness) cluster(ctx context.Context, wanted *resolve.Deployment) (clus
 		return out, nil
 	}
 	out.Phase, out.Reasons = d.Phase, reasons(d)
+	out.suspended = d.Suspended && d.Phase == v1.Held && wanted.Hold == nil
 	elsewhere := wanted.Hold != nil && wanted.Hold.Source != ""
 	if len(d.Problems) > 0 && d.Problems[0].Object != "" && !elsewhere {
-		out.object = objectOf(d.Problems[0])
+		out.object, out.warned = objectOf(d.Problems[0]), d.Problems[0].Reason == v1.ReasonWarning
 	}
-	if d.Phase != v1.Healthy {
+	if d.Phase != v1.Healthy && !out.suspended {
 		if out.Chain, err = w.chain(ctx, service, cluster, map[string]bool{service: true}); err != nil {
 			return out, err
 		}
 	}
-	out.Next = next(d, out.Chain, elsewhere)
+	if out.Next = next(d, out.Chain, elsewhere); out.suspended {
+		out.Next = "plural service resume " + service
+	}
 	return out, nil
 }
 
 // locate finds where the first object that is not well is written, once for all clusters that have the same trouble.
 func (a *asked) locate(ctx context.Context, answer *serviceAnswer) error {
 	for _, group := range alike(answer.Clusters) {
-		written := placed(group[0].Reasons)
+		written, parameter := cmdutil.Placed(group[0].Reasons...), ""
 		if at := group[0].object; written == "" && at != "" && group[0].broken() {
 			q, err := parseQuery(at, "")
 			if err != nil {
@@ -219,28 +237,82 @@ func (a *asked) locate(ctx context.Context, answer *serviceAnswer) error {
 				return err
 			}
 			if len(s.answer.Matches) > 0 {
-				written = s.answer.Matches[0].place()
+				m := &s.answer.Matches[0]
+				service, _ := a.state.Fleet.Service(answer.Service)
+				written, parameter = inspect.Where(service, m.deployment, render.Origin{File: m.File, Line: m.Line},
+					fieldIn(group[0].Reasons, m.made.Object), m.made.Object)
 			}
+		}
+		undo := ""
+		if answer.Commit != nil && group[0].broken() {
+			undo = a.f.Undo(ctx, cmp.Or(parameter, written), answer.Commit.ID)
 		}
 		for i := range answer.Clusters {
 			if slices.ContainsFunc(group, func(c clusterAnswer) bool { return c.Cluster == answer.Clusters[i].Cluster }) {
-				answer.Clusters[i].Written = written
+				at := &answer.Clusters[i]
+				at.Written, at.Parameter, at.undo = written, parameter, undo
 			}
 		}
 	}
 	return nil
 }
 
-// placed is the file and line with which one of the reasons begins, as those of templates and bundles do; empty where none does.
-func placed(reasons []string) string {
-	for _, reason := range reasons {
-		file, rest, _ := strings.Cut(reason, ":")
-		line, _, told := strings.Cut(rest, ":")
-		if n, err := strconv.Atoi(line); told && err == nil && n > 0 && !strings.Contains(file, " ") {
-			return file + ":" + line
+// fieldNamed is a field as API servers name it: spec.replicas, .spec.containers[name="web"].image, spec.containers[0].image.
+var fieldNamed = regexp.MustCompile(`(?:^|[ :])\.?((?:data|metadata|spec)(?:\.[A-Za-z][\w-]*|\[[^\]]*\])+):`)
+
+// containerNamed is a container as agents name one that does not get on.
+var containerNamed = regexp.MustCompile(`(?:^|[ ;:])container ([a-z0-9-]+): `)
+
+// imageOf is the field of the image of a container, in an object that has Pods, or is one; nothing where there is none.
+func imageOf(container string, object map[string]any) []string {
+	for _, pod := range [][]string{{"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}, {"spec"}} {
+		for _, kind := range []string{"containers", "initContainers"} {
+			field, _, _ := unstructured.NestedFieldNoCopy(object, slices.Concat(pod, []string{kind})...)
+			list, _ := field.([]any)
+			n := slices.IndexFunc(list, func(one any) bool { c, _ := one.(map[string]any); return c["name"] == container })
+			if n >= 0 {
+				return slices.Concat(pod, []string{kind, strconv.Itoa(n), "image"})
+			}
 		}
 	}
-	return ""
+	return nil
+}
+
+// fieldIn is the field of an object that the first reason names, as far as the object has it; nothing where it names none. Of a
+// container that does not get on, which is said of no field, that is its image.
+func fieldIn(reasons []string, object any) []string {
+	reason := slices.Concat(reasons, []string{""})[0]
+	found := fieldNamed.FindStringSubmatch(reason)
+	if found == nil {
+		found = containerNamed.FindStringSubmatch(reason)
+		of, _ := object.(map[string]any)
+		if found == nil {
+			return nil
+		}
+		return imageOf(found[1], of)
+	}
+	var field []string
+	for _, step := range strings.FieldsFunc(found[1], func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		if list, is := object.([]any); is {
+			n, err := strconv.Atoi(step)
+			key, value, named := strings.Cut(step, "=")
+			if named {
+				n = slices.IndexFunc(list, func(item any) bool {
+					of, _ := item.(map[string]any)
+					return fmt.Sprint(of[key]) == strings.Trim(value, `"`)
+				})
+			}
+			if !named && err != nil || n < 0 || n >= len(list) {
+				return field
+			}
+			step, object = strconv.Itoa(n), list[n]
+		} else {
+			of, _ := object.(map[string]any)
+			object = of[step]
+		}
+		field = append(field, step)
+	}
+	return field
 }
 
 // reasons are what a deployment's report says, each thing once: its message is often that of its first problem.
@@ -310,7 +382,8 @@ func next(d *v1.Deployment, chain []link, elsewhere bool) string {
 		return "plural cluster get " + d.Cluster
 	case len(d.Problems) > 0 && elsewhere:
 		return "plural service tree " + d.Service + " --cluster " + d.Cluster
-	case len(d.Problems) > 0 && d.Problems[0].Object != "" && d.Problems[0].Reason == "": // it is there, and not well
+	case len(d.Problems) > 0 && d.Problems[0].Object != "" && slices.Contains([]string{"", v1.ReasonWarning}, d.Problems[0].Reason):
+		// it is there, and not well
 		return "plural why \"" + objectOf(d.Problems[0]) + "\" --cluster " + d.Cluster + " --live"
 	}
 	return ""
@@ -358,11 +431,14 @@ func (s *serviceAnswer) mend(c *clusterAnswer) string {
 	if !c.broken() {
 		return ""
 	}
-	if c.Written != "" {
+	switch {
+	case c.Parameter != "":
+		ways = append(ways, "mend "+c.Parameter+" or "+c.Written+", commit and push")
+	case c.Written != "":
 		ways = append(ways, "mend "+c.Written+", commit and push")
 	}
-	if s.Commit != nil {
-		ways = append(ways, "take its last change back: plural undo "+cmdutil.ShortCommit(s.Commit.ID))
+	if c.undo != "" {
+		ways = append(ways, "take its last change back: "+c.undo)
 	}
 	return strings.Join(ways, "; or ")
 }

@@ -44,7 +44,8 @@ func NewCmdWhy(f *cmdutil.Factory) *cobra.Command {
 
 Of a service: what it waits for or why it fails, on each cluster, down to the
 service where that begins; which commit changed last what it is made of; and
-what would help. Without a hub the repository alone is asked.
+what would help. Without a hub the repository alone is asked. While another
+file has a mistake, the answer is from the newest commit that can be read.
 
 Of an object, named as kubectl does ("Deployment.apps web/nginx", deploy/nginx
 with -n): which service makes it, from which file, on which clusters, and which
@@ -83,6 +84,9 @@ type asked struct {
 	deployments map[string][]resolve.Deployment
 	// changed are the files that are not as they were committed.
 	changed []string
+	// unreadable is why the files as they are cannot be read as a fleet, if so; then state is that of the commit readAt.
+	unreadable error
+	readAt     *offline.Commit
 }
 
 func (o options) run(ctx context.Context, subject string) error {
@@ -90,7 +94,7 @@ func (o options) run(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	a, err := o.open(ctx)
+	a, err := o.open(ctx, subject)
 	if err != nil {
 		return err
 	}
@@ -102,30 +106,38 @@ func (o options) run(ctx context.Context, subject string) error {
 		if err != nil {
 			return err
 		}
+		a.sayReadAt()
 		return printer.Print(ui.View{
 			Value: answer, Names: []string{"service/" + name},
 			Screen: func(w io.Writer) error { return screen{o.f}.service(w, answer) },
 		})
 	}
 	answer, err := a.object(ctx, subject)
+	if err != nil && a.unreadable != nil {
+		return a.unreadable
+	}
 	if err != nil {
 		return a.deleted(ctx, subject, err)
 	}
+	a.sayReadAt()
 	return printer.Print(ui.View{
 		Value: answer, Names: answer.names(),
 		Screen: func(w io.Writer) error { return screen{o.f}.object(w, answer) },
 	})
 }
 
-// open resolves the work tree.
-func (o options) open(ctx context.Context) (*asked, error) {
+// open resolves the work tree, or the newest readable commit where other files than the subject's have mistakes.
+func (o options) open(ctx context.Context, subject string) (*asked, error) {
 	repo, err := o.f.Repo()
 	if err != nil {
 		return nil, err
 	}
-	state, err := offline.Open(repo, "")
-	if err != nil {
-		return nil, err
+	var readAt *offline.Commit
+	state, unreadable := offline.Open(repo, "")
+	if unreadable != nil {
+		if state, readAt, err = o.readable(repo, subject, unreadable); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range o.clusters {
 		if _, ok := state.Fleet.Cluster(name); !ok {
@@ -137,7 +149,9 @@ func (o options) open(ctx context.Context) (*asked, error) {
 			}
 		}
 	}
-	a := &asked{options: o, repo: repo, state: state, deployments: map[string][]resolve.Deployment{}}
+	a := &asked{
+		options: o, repo: repo, state: state, unreadable: unreadable, readAt: readAt, deployments: map[string][]resolve.Deployment{},
+	}
 	resolver := resolve.New()
 	for i := range state.Fleet.Clusters {
 		name := state.Fleet.Clusters[i].Metadata.Name
@@ -181,15 +195,21 @@ func (a *asked) deleted(ctx context.Context, subject string, err error) error {
 
 // serviceOf is the service that is meant, or empty.
 func (a *asked) serviceOf(subject string) string {
-	for _, prefix := range []string{"svc/", "service/"} {
-		if name, ok := strings.CutPrefix(subject, prefix); ok && a.namespace == "" {
-			subject = name
-		}
-	}
-	if _, ok := a.state.Fleet.Service(subject); ok {
-		return subject
+	name := a.nameOf(subject)
+	if _, ok := a.state.Fleet.Service(name); ok {
+		return name
 	}
 	return ""
+}
+
+// nameOf is the subject as the name of a service.
+func (o options) nameOf(subject string) string {
+	for _, prefix := range []string{"svc/", "service/"} {
+		if name, ok := strings.CutPrefix(subject, prefix); ok && o.namespace == "" {
+			return name
+		}
+	}
+	return subject
 }
 
 // origin is where something comes from in the installation repo.
@@ -200,6 +220,8 @@ type origin struct {
 	Commit *offline.Commit `json:"commit,omitempty"`
 	// Uncommitted are those of the files, or what is below them, that are not as they were committed.
 	Uncommitted []string `json:"uncommitted,omitempty"`
+	// ReadAt is the commit that the answer is from, where the files as they are cannot be read; else it is from them.
+	ReadAt *offline.Commit `json:"readAt,omitempty"`
 }
 
 func (a *asked) origin(ctx context.Context, files []string) (origin, error) {
@@ -209,7 +231,7 @@ func (a *asked) origin(ctx context.Context, files []string) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	out := origin{Files: files, Commit: commit}
+	out := origin{Files: files, Commit: commit, ReadAt: a.readAt}
 	for _, name := range a.changed {
 		if slices.ContainsFunc(files, func(file string) bool { return file == "." || name == file || strings.HasPrefix(name, file+"/") }) {
 			out.Uncommitted = append(out.Uncommitted, name)

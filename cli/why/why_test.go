@@ -163,15 +163,18 @@ func TestWhatWouldHelpFollowsFromTheReason(t *testing.T) {
 	tested.Tests = []v1.Test{{Name: "smoke", Outcome: v1.TestFailed, Message: "got 502"}, {Name: "fine", Outcome: v1.TestPassed}}
 	refused := on("db", "edge-1", v1.Failed, "")
 	refused.Problems = []v1.Problem{{Object: "StatefulSet db/db", Group: "apps", Message: "immutable"}}
+	suspended := on("db", "edge-1", v1.Held, "suspended: what runs stays as it is")
+	suspended.Suspended = true
 	tests := map[string]struct {
 		d             v1.Deployment
 		reasons, next string
 	}{
-		"deletions wait": {held, "12 deletions wait: the budget of 50% allows 10", "plural service ack db"},
-		"a test failed":  {tested, "it failed a test; what it should be failed a test, and is not applied again: key d2-1; test smoke failed: got 502", "mend what the test found, and commit"},
-		"an object":      {refused, "StatefulSet db/db: immutable", `plural why "StatefulSet.apps db/db" --cluster edge-1 --live`},
-		"nobody there":   {on("db", "edge-1", v1.Stale, "no report for 7m"), "no report for 7m", "plural cluster get edge-1"},
-		"all is well":    {on("db", "edge-1", v1.Healthy, ""), "", ""},
+		"deletions wait":  {held, "12 deletions wait: the budget of 50% allows 10", "plural service ack db"},
+		"a test failed":   {tested, "it failed a test; what it should be failed a test, and is not applied again: key d2-1; test smoke failed: got 502", "mend what the test found, and commit"},
+		"an object":       {refused, "StatefulSet db/db: immutable", `plural why "StatefulSet.apps db/db" --cluster edge-1 --live`},
+		"it is suspended": {suspended, "suspended: what runs stays as it is", "plural service resume db"},
+		"nobody there":    {on("db", "edge-1", v1.Stale, "no report for 7m"), "no report for 7m", "plural cluster get edge-1"},
+		"all is well":     {on("db", "edge-1", v1.Healthy, ""), "", ""},
 	}
 	dir := repo(t, "demo")
 	for name, tt := range tests {
@@ -196,6 +199,16 @@ func TestWhatWouldHelpFollowsFromTheReason(t *testing.T) {
 	}
 }
 
+func TestASuspendedServiceIsResumedAndNoChangeIsTakenBack(t *testing.T) {
+	d := on("db", "edge-1", v1.Held, "suspended: what runs stays as it is")
+	d.Suspended = true
+	got, err := run(t, repo(t, "demo"), hub(t, v1.Service{Name: "db", Suspended: true, Deployments: []v1.Deployment{d}}), "", "db",
+		"--cluster", "edge-1")
+	if err != nil || !strings.HasSuffix(got, "\nnext  plural service resume db\n") || strings.Contains(got, "undo") {
+		t.Errorf("%v: %s", err, got)
+	}
+}
+
 func TestOneCauseIsSaidOnceForAllClustersWithItsPlaceAndOneThingToDo(t *testing.T) {
 	var all []v1.Deployment
 	for _, cluster := range []string{"edge-1", "edge-2", "edge-3"} {
@@ -216,6 +229,31 @@ on 3 clusters: edge-1, edge-2, edge-3: failed
 next  mend apps/db/cm.yaml:1, commit and push; or take its last change back: plural undo ` + id[:7] + "\n"
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("it says\n%s\nand not\n%s", got, want)
+	}
+}
+
+func TestWhatBrokeAtAPlaceIsTakenBackByTheLastChangeOfItsFile(t *testing.T) {
+	dir := repo(t, "demo")
+	if err := os.WriteFile(filepath.Join(dir, "apps/db/more.yaml"), []byte("# nothing\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"add", "."}, {"-c", "user.name=bob", "-c", "user.email=b@b", "commit", "-qm", "Change more of db"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	d := on("db", "edge-1", v1.Failed, "apps/db/cm.yaml:1: it cannot be read")
+	got, err := run(t, dir, hub(t, v1.Service{Name: "db", Deployments: []v1.Deployment{d}}), "", "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, _ := strings.Cut(got, "last change  ")
+	_, advice, _ := strings.Cut(got, "take its last change back: ")
+	if !strings.Contains(advice, ", which changed apps/db/cm.yaml last; or plural undo "+newest[:7]+", the newest\n") ||
+		strings.HasPrefix(advice, "plural undo "+newest[:7]) {
+		t.Errorf("it says\n%s", got)
 	}
 }
 

@@ -68,15 +68,15 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 			"delete",
 			[]pane.Subject{pod, object("apps", "deployments", "Deployment")},
 			[]string{
-				"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false",
-				"kubectl edge-1 --namespace shop delete deployments.apps/web --wait=false",
+				"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false --ignore-not-found",
+				"kubectl edge-1 --namespace shop delete deployments.apps/web --wait=false --ignore-not-found",
 			},
 		},
 		"restart an object": {
 			"R", []pane.Subject{object("apps", "deployments",
 				"Deployment")}, []string{"kubectl edge-1 --namespace shop rollout restart deployments.apps/web"},
 		},
-		"restart a pod":        {"R", []pane.Subject{pod}, []string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false"}},
+		"restart a pod":        {"R", []pane.Subject{pod}, []string{"kubectl edge-1 --namespace shop delete pods/web-1 --wait=false --ignore-not-found"}},
 		"delete packages":      {"delete", []pane.Subject{pkg}, []string{"package remove redis"}},
 		"undo":                 {"z", nil, []string{"undo --wait=false"}},
 		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},

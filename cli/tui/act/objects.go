@@ -14,7 +14,7 @@ import (
 
 // objects are actions on live objects, which kubectl carries out by way of the hub: the cluster's own rights decide.
 func (d *Desk) objects() []Action {
-	deleting := func(name string) []string { return []string{"delete", name, "--wait=false"} }
+	deleting := func(name string) []string { return []string{"delete", name, "--wait=false", "--ignore-not-found"} }
 	restarting := func(name string) []string { return []string{"rollout", "restart", name} }
 	all := []Action{
 		{Binding: bind("s", "shell in the pod"), Name: "open a shell in", Terminal: true, Applies: one("Pod"), Needs: container},

@@ -19,6 +19,8 @@ type prompt struct {
 	before string
 	// then is given what was typed, where a question was asked.
 	then func(string) tea.Cmd
+	// proposed says that the text is a proposal as yet: what is typed takes its place, and other keys change it.
+	proposed bool
 	// offered are the words that may stand in the place of the last one.
 	offered []string
 	// past are commands that were typed, at which of them the arrow keys are.
@@ -84,6 +86,7 @@ func (m *Model) question(q pane.Question) {
 	m.prompt = newPrompt(q.Mark, q.Value)
 	m.prompt.then, m.prompt.offered, m.prompt.past = q.Then, q.Words, q.Words // the arrow keys go through them
 	m.prompt.SetSuggestions(q.Words)
+	m.prompt.proposed = true
 }
 
 // command begins to type a command.
@@ -123,6 +126,14 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 			p.recall(k.String())
 			return nil
 		}
+	}
+	if p.proposed {
+		key, isKey := msg.(tea.KeyPressMsg)
+		_, pasted := msg.(tea.PasteMsg)
+		if pasted || isKey && key.Text != "" {
+			p.SetValue("")
+		}
+		p.proposed = !pasted && !isKey
 	}
 	before := p.Value()
 	var cmd tea.Cmd

@@ -44,3 +44,27 @@ func TestEscAndInterruptTellWhatGoesOnRegardlessOfWhatTheyStop(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsTypedTakesThePlaceOfAProposal(t *testing.T) {
+	five, end, back := tea.KeyPressMsg{Code: '5', Text: "5"}, tea.KeyPressMsg{Code: tea.KeyEnd}, tea.KeyPressMsg{Code: tea.KeyBackspace}
+	for name, test := range map[string]struct {
+		keys []tea.Msg
+		want string
+	}{
+		"typed":           {[]tea.Msg{five, five}, "55"},
+		"pasted":          {[]tea.Msg{tea.PasteMsg{Content: "7"}, five}, "75"},
+		"changed":         {[]tea.Msg{end, five}, "125"},
+		"taken back from": {[]tea.Msg{back, five}, "15"},
+		"taken as it is":  {nil, "12"},
+	} {
+		m, got := New(Options{World: &pane.World{Now: time.Now}, Actions: &atWork{}}), ""
+		m.stack = []level{{Pane: blank{}}}
+		m.question(pane.Question{Mark: "replicas: ", Value: "12", Then: func(said string) tea.Cmd { got = said; return nil }})
+		for _, k := range append(test.keys, tea.KeyPressMsg{Code: tea.KeyEnter}) {
+			m.typed(k)
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}

@@ -239,6 +239,9 @@ func (d *described) writeDeployment(f *facts) {
 	f.fact("cluster", p.Cluster)
 	f.phase("phase", p.Phase)
 	f.fact("reason", p.Message)
+	if p.Phase != v1.Healthy && p.Message != "" && p.Held == nil && !p.Suspended { // what is held names its own commands
+		f.fact("next", cmdutil.MendDeployment(p))
+	}
 	if p.Suspended {
 		f.fact("suspended", "its agent leaves it as it is")
 	}
@@ -379,7 +382,10 @@ func writeRevision(f *facts, r *v1.Revision) {
 	f.fact("subject", r.Subject)
 	f.fact("author", strings.TrimSpace(r.Author+" "+bracketed(r.Email)))
 	f.ago("made", r.Time)
-	f.fact("result", string(r.Result))
+	f.fact("result", string(r.Outcome()))
+	if r.Refusal != nil {
+		f.fact("refused for", cmdutil.HubProblem(*r.Refusal).Message)
+	}
 	f.fact("takes back", r.Reverts)
 	f.fact("taken back by", r.RevertedBy)
 	if len(r.Files) > 0 {

@@ -358,7 +358,7 @@ func TestHistoryOpensWhatACommitChanged(t *testing.T) {
 	w, _ := world(t, map[string]any{"/v1/services/web/history": v1.List[v1.Revision]{Items: []v1.Revision{
 		{Commit: v1.Commit{ID: "aaaaaaaaaa", Subject: "Scale web to 3", Author: "Ann", Time: ago(time.Minute)}, Files: []string{"services/web.yaml"}, Result: v1.ResultWaiting},
 		{Commit: v1.Commit{ID: "bbbbbbbbbb", Subject: "Scale web \x1b[31mdown", Author: "Bob \u202e", Time: ago(time.Hour)}, Files: []string{"services/web.yaml"}, LeftOut: 3, Result: v1.ResultCurrent},
-		{Commit: v1.Commit{ID: "cccccccccc", Subject: "Add web", Author: "Ann", Time: ago(24 * time.Hour)}, Merge: true, RevertedBy: "dd", Result: v1.ResultServed},
+		{Commit: v1.Commit{ID: "cccccccccc", Subject: "Add web", Author: "Ann", Time: ago(24 * time.Hour)}, Merge: true, RevertedBy: "dd", Result: v1.ResultSuperseded},
 	}}})
 	s := open(t, w, "history", theWeb)
 	s.play(nil)

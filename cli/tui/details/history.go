@@ -152,8 +152,8 @@ func resultOf(r *v1.Revision) (string, paint.Style) {
 		return "taken back", paint.Faint
 	case r.Result == v1.ResultCurrent:
 		return string(r.Result), paint.Good
-	case r.Result == v1.ResultRefused:
-		return string(r.Result), paint.Bad
+	case r.Outcome() == v1.ResultRefused:
+		return string(v1.ResultRefused), paint.Bad
 	case r.Result == v1.ResultWaiting:
 		return string(r.Result), paint.Busy
 	}

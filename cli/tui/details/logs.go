@@ -155,6 +155,9 @@ func (r *reader) Title() string {
 // Note says what of the lines is seen.
 func (r *reader) Note() string {
 	parts := []string{fmt.Sprintf("%d lines", len(r.entries))}
+	if len(r.entries) == 1 {
+		parts[0] = "1 line"
+	}
 	if r.filter.pattern != nil {
 		parts[0] = fmt.Sprintf("%d of %d lines", len(r.shown), len(r.entries))
 	}

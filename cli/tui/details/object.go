@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
@@ -62,8 +63,10 @@ func (d *described) writeObject(f *facts, about pane.Subject) {
 	f.fact("namespace", o.Namespace)
 	f.fact("cluster", about.Cluster)
 	f.fact("service", about.Service)
-	glyph, style := f.look.Health(o.Health)
-	f.styled("health", style, glyph+" "+string(o.Health))
+	if o.Health != v1.ObjectUnknown { // lists of one kind judge nothing
+		glyph, style := f.look.Health(o.Health)
+		f.styled("health", style, glyph+" "+string(o.Health))
+	}
 	f.fact("reason", o.Message)
 	if o.Deleting {
 		f.styled("deleting", paint.Busy, "it is being deleted")

@@ -37,6 +37,7 @@ type hub struct {
 	// first.
 	token  func() (string, error)
 	tokens atomic.Uint64
+	why    func(error) string
 
 	mu   sync.Mutex // guards what follows, and the order in which batches are given
 	emit func(Batch)
@@ -57,8 +58,11 @@ type hub struct {
 
 // FromHub is what a hub says.
 func FromHub(c *client.Client, o Options) Source {
+	if o.Why == nil {
+		o.Why = error.Error
+	}
 	return &hub{
-		client: c, now: o.Now, token: o.Token, again: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+		client: c, now: o.Now, token: o.Token, why: o.Why, again: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 		touched: map[v1.ChangeKind]map[string]uint64{}, whole: map[v1.ChangeKind]bool{}, looked: map[v1.ChangeKind]string{},
 	}
 }
@@ -137,7 +141,7 @@ func (h *hub) state(link Link, err error) {
 	defer h.mu.Unlock()
 	h.said = State{Link: link, Since: h.now()}
 	if err != nil {
-		h.said.Why, h.said.LoggedOut = err.Error(), loggedOut(err)
+		h.said.Why, h.said.LoggedOut = h.why(err), loggedOut(err)
 	}
 	h.tell()
 }

@@ -208,8 +208,11 @@ func TestHubThatComesBackIsShownInThePlaceOfTheRepo(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	})
-	c := watch(t, FromBoth(hub, find(t, clone(t)), nil, Options{Now: time.Now, Patience: time.Millisecond}))
-	c.until("the repo, with why", func() bool { return c.State.Link == Offline && c.State.Why != "" && c.Deployments.Len() == 3 })
+	down := func(error) string { return "this fleet is down" }
+	c := watch(t, FromBoth(hub, find(t, clone(t)), nil, Options{Now: time.Now, Patience: time.Millisecond, Why: down}))
+	c.until("the repo, with why", func() bool {
+		return c.State.Link == Offline && c.State.Why == "this fleet is down" && c.Deployments.Len() == 3
+	})
 	there.Store(true)
 	fewest := 9
 	c.until("the hub", func() bool {

@@ -52,6 +52,8 @@ type Options struct {
 	Patience time.Duration
 	// Token is the person's as it is kept now, for when the hub does not take that of the client any more; nil: there is no other.
 	Token func() (string, error)
+	// Why says what keeps the hub away, as a person is told it; nil: as the error says.
+	Why func(error) string
 }
 
 // listed are the kinds of which there are lists.

@@ -1,0 +1,97 @@
+package cmdutil
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/adrg/xdg"
+
+	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/ui"
+)
+
+// TestAnAbsentAgentIsToldWithWhatBringsItBack knows the stopped processes of this machine's fleets.
+func TestAnAbsentAgentIsToldWithWhatBringsItBack(t *testing.T) {
+	before := xdg.StateHome
+	t.Cleanup(func() { xdg.StateHome = before })
+	xdg.StateHome = t.TempDir()
+	for name, text := range map[string]string{
+		"fleet.json":                  `{"repo": "/fleet", "hub": "http://127.0.0.1:8080"}`,
+		"processes/agent-edge-1.json": `{"name": "agent-edge-1", "stopped": true}`,
+		"processes/agent-edge-2.json": `{"name": "agent-edge-2"}`,
+	} {
+		file := filepath.Join(LocalState(), "fleet-1", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, fix := range map[[2]string]string{
+		{"http://127.0.0.1:8080", "edge-1"}:   "plural local start agent-edge-1",
+		{"http://127.0.0.1:8080", "edge-2"}:   "plural cluster get edge-2 says when its agent was heard last",
+		{"https://hub.example.com", "edge-1"}: "plural cluster get edge-1 says when its agent was heard last",
+	} {
+		var told *ui.Err
+		err := Explain(&client.Error{Status: http.StatusServiceUnavailable, Message: "away", Hub: at[0], Cluster: at[1]})
+		if !errors.As(err, &told) || told.Msg != "away" || told.Fix != fix || told.Doc != ui.DocAgentStale {
+			t.Errorf("%v: %+v", at, told)
+		}
+	}
+}
+
+// TestAHubThatSomebodyStoppedIsToldWithWhatStartsIt is about a fleet that is up: a supervisor holds its lock.
+func TestAHubThatSomebodyStoppedIsToldWithWhatStartsIt(t *testing.T) {
+	before := xdg.StateHome
+	t.Cleanup(func() { xdg.StateHome = before })
+	xdg.StateHome = t.TempDir()
+	dir := filepath.Join(LocalState(), "fleet-1")
+	hub := filepath.Join(dir, "processes", "hub.json")
+	if err := os.MkdirAll(filepath.Dir(hub), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "fleet.json"), `{"repo": "/fleet", "hub": "http://127.0.0.1:8080"}`)
+	lock := filepath.Join(dir, "supervisor.lock")
+	write(lock, strconv.Itoa(os.Getpid()))
+	held, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	says := func(address, wanted, msg, fix string) {
+		t.Helper()
+		var told *ui.Err
+		err := Explain(&client.Unreachable{Hub: address, Wanted: wanted, Err: syscall.ECONNREFUSED})
+		if !errors.As(err, &told) || told.Msg != msg || !strings.HasPrefix(told.Fix, fix) {
+			t.Errorf("%s: %+v", address, told)
+		}
+	}
+	const elsewhere = "see that it runs and that this is its address"
+	write(hub, `{"name": "hub", "stopped": true}`)
+	says("http://127.0.0.1:8080", "", "the hub of this fleet is stopped", "plural local start hub")
+	says("http://127.0.0.1:8080", "a1", "cannot reach the hub at http://127.0.0.1:8080", elsewhere)
+	says("http://127.0.0.1:8081", "", "cannot reach the hub at http://127.0.0.1:8081", elsewhere)
+	write(hub, `{"name": "hub"}`)
+	says("http://127.0.0.1:8080", "", "cannot reach the hub at http://127.0.0.1:8080", elsewhere)
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(hub, `{"name": "hub", "stopped": true}`)
+	says("http://127.0.0.1:8080", "", "this fleet is down", "plural up --local /fleet")
+}

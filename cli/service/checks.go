@@ -1,0 +1,101 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/inspect"
+	"github.com/pluralsh/plural/installer/preview"
+	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/resolve"
+)
+
+// checks are what a change of a service is looked at for, before it is shown.
+type checks struct {
+	f      *cmdutil.Factory
+	name   string
+	change *document.Change
+	// fields are those that the command line sets.
+	fields    []amend.Field
+	committed func() bool
+	// confirm is the service's name, where the command line gives it once more.
+	confirm *string
+}
+
+func (c checks) all(ctx context.Context) func(*workspace.Repo, *fleet.Fleet) error {
+	return func(repo *workspace.Repo, after *fleet.Fleet) error {
+		if err := hasFolder(c.name, c.committed)(repo, after); err != nil {
+			return err
+		}
+		files, err := offline.Read(repo, "")
+		if err != nil {
+			return err
+		}
+		state := &offline.State{Fleet: after, Files: *files}
+		if err := warnUnread(ctx, c.f, c.name, c.fields, c.change.DryRun, state); err != nil {
+			return err
+		}
+		var before *fleet.Fleet // none where there is a mistake in it, which the change may mend
+		was, err := files.Fleet()
+		if err == nil {
+			before = was.Fleet
+		} else if !errors.As(err, new(fleet.Errors)) {
+			return err
+		}
+		if err := c.judge(ctx, before, state); err != nil {
+			return err
+		}
+		return c.leaving(ctx, before, after)
+	}
+}
+
+// judge refuses what clusters would refuse of what the change makes of the service. Nobody is asked for a passphrase: what is sealed
+// for a key that has one is left to the clusters.
+func (c checks) judge(ctx context.Context, before *fleet.Fleet, after *offline.State) error {
+	keys := c.f.Identities()
+	keys.Ask = nil
+	renderer, err := preview.New(after.Taken(), keys.Load)
+	if err != nil {
+		return err
+	}
+	what := inspect.Inspection{Fleet: after.Fleet, Sources: after, Resolver: resolve.New(), Renderer: renderer}
+	if store := c.f.LastSeen(); store != nil {
+		seen, _ := store.Load() // the newest version of Kubernetes will do
+		what.Versions = seen.Versions()
+	}
+	report, err := inspect.OfService(ctx, what, c.name, before)
+	if err != nil {
+		return err
+	}
+	for _, warning := range report.Warnings {
+		c.f.Say("warning: %s", ui.Clean(warning.Sentence()))
+	}
+	var problems []ui.Problem
+	for _, failure := range report.Failed {
+		var held *resolve.Problem
+		if errors.As(failure.Err, &held) {
+			problems = append(problems, cmdutil.HeldProblem(held))
+			continue
+		}
+		about := "service " + c.name
+		if !failure.Everywhere {
+			about += " on " + list(failure.Clusters)
+		}
+		problems = append(problems, cmdutil.RenderProblem(about+": ", failure.Err))
+	}
+	for _, e := range report.Errors {
+		problems = append(problems, ui.Problem{Where: e.Where, Message: e.Message, Fix: e.Fix})
+	}
+	told := cmdutil.Problems("service "+c.name+" as it would be", problems)
+	if told == nil {
+		return nil
+	}
+	told.Cause = "nothing was changed"
+	return told
+}
