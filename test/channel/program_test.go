@@ -155,11 +155,15 @@ spec: {containers: [{name: main, image: none}]}
 // extras are what whoami shows besides of people who came through the hub.
 var extras = regexp.MustCompile(`(?m)^Extra: .*\n`)
 
+// What kubectl's client logs, now and then and on either side, of a message for a stream that it has not
+// opened yet or has closed.
+var strayed = regexp.MustCompile(`(?m)^E\d{4} .* Unknown stream id \d, discarding message\n`)
+
 // columns are as wide as their widest line.
 var columns = regexp.MustCompile(` {2,}`)
 
 func withoutExtras(text string) string {
-	return columns.ReplaceAllString(extras.ReplaceAllString(text, ""), " ")
+	return columns.ReplaceAllString(strayed.ReplaceAllString(extras.ReplaceAllString(text, ""), ""), " ")
 }
 
 // kubectl watches, follows and forwards until it is ended.

@@ -24,6 +24,8 @@ type breakage struct {
 	says map[string][]string
 	// phase is what agents make of it; empty where the hub refuses the commit.
 	phase v1.Phase
+	// reason is in what they say of it in the end, which takes them a while where pods are tried again.
+	reason string
 }
 
 // The files of the service that is broken.
@@ -53,14 +55,17 @@ func breakages() map[string]breakage {
 			"  dependsOn: [{service: " + on + "}]\n"
 	}
 	const (
-		here  = `written in apps/web/deployment\.yaml:1`
-		undo  = `plural undo`
-		offer = `mend apps/web/deployment\.yaml:1, commit and push; or take its last change back: plural undo \S+`
+		here  = `written in apps/web/deployment\.yaml:\d+`
+		undo  = `plural (undo|service rollback web)`
+		sound = `fleet is sound` // says who cannot know: what a cluster has already, and which images there are
+		set   = `set nosuch in spec\.parameters of service web, or take it out of the template`
+		setAt = `which is set at services/web\.yaml:9:\d+: change it there, or the template`
+		offer = `mend apps/web/deployment\.yaml:\d+, commit and push; or take its last change back: plural undo \S+`
 	)
 	return map[string]breakage{
 		"yaml": {
 			files: map[string]string{"services/web.yaml": webService + "  bad: [\n"},
-			says: same([]string{`services/web\.yaml:9`, `not YAML`, `check the indentation|` + undo}, "validate", "diff", "status", "why",
+			says: same([]string{`services/web\.yaml:9`, `not YAML`, `check the indentation`}, "validate", "diff", "status", "why",
 				"console"),
 		},
 		"cycle": {
@@ -74,41 +79,71 @@ func breakages() map[string]breakage {
 		"field": {
 			files: deployment("replicas:", "replicsa:"), phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`Deployment\.apps web/web`, `spec\.replicsa: \+ 1`},
+				"validate": {`apps/web/deployment\.yaml:5`, `spec\.replicsa: unknown field`, `fix: did you mean replicas\?`},
+				"diff": {
+					`Deployment\.apps web/web`, `spec\.replicsa: \+ 1`,
+					`mistake: apps/web/deployment\.yaml:5: .*spec\.replicsa: unknown field; did you mean replicas`,
+				},
 				"status":  {`edge-1 +failed`, `Deployment web: \.spec\.replicsa: unknown field`, `kubectl explain deployment`, undo},
 				"why":     {`\.spec\.replicsa: unknown field`, here, offer},
-				"console": {`edge-1`, `\.spec\.replicsa: unknown field`, `kubectl explain`},
+				"console": {`edge-1`, `\.spec\.replicsa: unknown field`, `kubectl explain`, undo},
 			},
 		},
 		"api": {
 			files: deployment("apps/v1", "apps/v1beta1"), phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`Deployment\.apps web/web`, `apiVersion: apps/v1 → apps/v1beta1`},
+				"validate": {`apps/web/deployment\.yaml:1`, `gone since Kubernetes 1\.16`, `fix: write apiVersion: apps/v1`},
+				"diff": {
+					`Deployment\.apps web/web`, `apiVersion: apps/v1 → apps/v1beta1`,
+					`mistake: apps/web/deployment\.yaml:1: .*gone since Kubernetes 1\.16; write apiVersion: apps/v1`,
+				},
 				"status":  {`edge-1 +failed`, `Kubernetes 1\.16 removed it`, `write apiVersion: apps/v1`, undo},
 				"why":     {`Kubernetes 1\.16 removed it: write apiVersion: apps/v1`, here, offer},
-				"console": {`edge-1`, `Kubernetes 1\.16 removed it`, `write apiVersion: apps/v1`},
+				"console": {`edge-1`, `Kubernetes 1\.16 removed it`, `write apiVersion: apps/v1`, undo},
 			},
 		},
 		"immutable": {
 			files: map[string]string{"apps/web/deployment.yaml": strings.ReplaceAll(webDeployment, "app: web", "app: web2")}, phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`Deployment\.apps web/web`, `spec\.selector\.matchLabels\.app: web → web2`},
+				"validate": {sound},
+				"diff": {
+					`Deployment\.apps web/web`, `spec\.selector\.matchLabels\.app: web → web2`,
+					`warning: apps/web/deployment\.yaml:6: .*refuse to change this field; take the change back, or .*plural\.sh/recreate=allow`,
+				},
 				"status":  {`edge-1 +failed`, `spec\.selector.*field is immutable`, `plural\.sh/recreate=allow`, undo},
 				"why":     {`spec\.selector.*field is immutable`, here, offer},
-				"console": {`edge-1`, `field is immutable`, `plural\.sh/recreate=allow`},
+				"console": {`edge-1`, `field is immutable`, `plural\.sh/recreate=allow`, undo},
 			},
 		},
 		"definition": {
 			files: map[string]string{"apps/web/monitor.yaml": "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: web}\nspec: {}\n"},
 			phase: v1.Failed,
 			says: map[string][]string{
-				"diff": {`added ServiceMonitor\.monitoring\.coreos\.com web`},
+				"validate": {
+					`warning: apps/web/monitor\.yaml:1`, `nothing in this fleet defines ServiceMonitor of monitoring\.coreos\.com/v1`,
+					`add a service that brings its CustomResourceDefinition`,
+				},
+				"diff": {
+					`added ServiceMonitor\.monitoring\.coreos\.com web`,
+					`warning: apps/web/monitor\.yaml:1: .*nothing in this fleet defines .*; add a service that brings its CustomResourceDefinition`,
+				},
 				"status": {
 					`edge-1 +failed`, `does not serve ServiceMonitor of monitoring\.coreos\.com/v1`,
 					`install its CustomResourceDefinition`, undo,
 				},
 				"why":     {`does not serve ServiceMonitor`, `written in apps/web/monitor\.yaml:1`, `mend apps/web/monitor\.yaml:1, .*plural undo \S+`},
-				"console": {`edge-1`, `does not serve ServiceMonitor`, `install its CustomResourceDefinition`},
+				"console": {`edge-1`, `does not serve ServiceMonitor`, `install its CustomResourceDefinition`, undo},
+			},
+		},
+		// Whether an image is there, the cluster alone knows.
+		"image": {
+			files: deployment("podinfo:6.7.0", "podinfo:6.7.1-sim.pull-error"), phase: v1.Progressing, reason: "ImagePullBackOff",
+			says: map[string][]string{
+				"validate": {sound},
+				"diff":     {`Deployment\.apps web/web`, `image: ghcr\.io/stefanprodan/podinfo:6\.7\.0 → ghcr\.io/stefanprodan/podinfo:6\.7\.1-sim\.pull-error`},
+				"status":   {`edge-1 +progressing`, `ImagePullBackOff|ErrImagePull`, `podinfo:6\.7\.1-sim\.pull-error`, `next  plural why web says what to mend; plural service rollback web`},
+				"why":      {`ImagePullBackOff|ErrImagePull`, `podinfo:6\.7\.1-sim\.pull-error`, here, offer},
+				"console":  {`edge-1`, `ImagePullBackOff|ErrImagePull`, `podinfo:6\.7\.1-sim\.pull-error`, undo},
 			},
 		},
 		// A namespace that is not there is made. One that no cluster takes stays what it is: a mistake.
@@ -116,29 +151,58 @@ func breakages() map[string]breakage {
 			files: map[string]string{"apps/web/elsewhere.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: Not_A_Name}\n"},
 			phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`added ConfigMap Not_A_Name/web`},
+				"validate": {
+					`apps/web/elsewhere\.yaml:3`, `metadata\.namespace: no namespace can be called so`, `fix: write at most 63 lower case letters`,
+				},
+				"diff": {
+					`added ConfigMap Not_A_Name/web`,
+					`mistake: apps/web/elsewhere\.yaml:3: .*no namespace can be called so; write at most 63 lower case letters`,
+				},
 				"status":  {`edge-1 +failed`, `Namespace.* "?Not_A_Name"?`, undo},
-				"why":     {`Not_A_Name`, `written in apps/web/elsewhere\.yaml:1`, `mend apps/web/elsewhere\.yaml:1, .*plural undo \S+`},
-				"console": {`edge-1`, `Not_A_Name`},
+				"why":     {`Not_A_Name`, `written in apps/web/elsewhere\.yaml:3`, `mend apps/web/elsewhere\.yaml:3, .*plural undo \S+`},
+				"console": {`edge-1`, `Not_A_Name`, undo},
 			},
 		},
 		"template": {
 			files: map[string]string{"apps/web/page.yaml.tmpl": strings.Replace(webPage, "hello", "{{ .parameters.nosuch }}", 1)}, phase: v1.Failed,
 			says: map[string][]string{
-				"diff":    {`apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`},
-				"status":  {`edge-1 +failed`, `apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`, undo},
-				"why":     {`no entry for key "nosuch"`, `mend apps/web/page\.yaml\.tmpl:4, commit and push; or .*plural undo \S+`},
-				"console": {`edge-1`, `apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`},
+				"validate": {`apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`, set},
+				"diff":     {`apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`, set},
+				"status":   {`edge-1 +failed`, `apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`, set, undo},
+				"why":      {`no entry for key "nosuch"`, set, `mend apps/web/page\.yaml\.tmpl:4, commit and push; or .*plural undo \S+`},
+				"console":  {`edge-1`, `apps/web/page\.yaml\.tmpl:4`, `no entry for key "nosuch"`, set, undo},
+			},
+		},
+		// The template is as it should be, and what the service sets for it is not.
+		"parameter": {
+			files: map[string]string{
+				"services/web.yaml":       webService + "  parameters: {greeting: \"5\"}\n",
+				"apps/web/page.yaml.tmpl": strings.Replace(webPage, "hello", "{{ .parameters.greeting }}", 1),
+			},
+			phase: v1.Failed,
+			says: map[string][]string{
+				"validate": {`apps/web/page\.yaml\.tmpl:4`, `data\.web: is a number`, `fix: the template has \.parameters\.greeting there, ` + setAt},
+				"diff":     {`mistake: apps/web/page\.yaml\.tmpl:4: .*data\.web: is a number`, setAt},
+				"status":   {`edge-1 +failed`, `\.data\.web`, undo},
+				"why": {
+					`\.data\.web`, `written in apps/web/page\.yaml\.tmpl:4, with a parameter that is set at services/web\.yaml:9`,
+					`mend services/web\.yaml:9:\d+ or apps/web/page\.yaml\.tmpl:4, .*plural undo \S+`,
+				},
+				"console": {`edge-1`, `\.data\.web`, undo},
 			},
 		},
 		"everything": {
 			files: map[string]string{"services/web.yaml": "", "services/podinfo.yaml": ""},
 			says: map[string][]string{
+				"validate": {
+					`service podinfo leaves edge-1, edge-2, mgmt`, `if that is not meant: git checkout HEAD -- services/podinfo\.yaml`,
+					`service web leaves edge-1`, `if that is not meant: git checkout HEAD -- services/web\.yaml`,
+				},
 				"diff":   {`deleted Deployment\.apps|deleted 2 objects`, `takes away 2 of 2 services`, `plural service ack --commit`},
-				"status": {`is refused`, `takes away 2 of 2 services`, `next  plural undo, or agree to exactly this: plural service ack --commit`},
+				"status": {`is refused`, `takes away 2 of 2 services`, `next  plural undo \S+, or agree to exactly this: plural service ack --commit`},
 				"why": {
 					`service "web" was deleted .* by commit`, `takes away 2 of 2 services`,
-					`plural undo, or agree to exactly this: plural service ack --commit`,
+					`plural undo \S+, or agree to exactly this: plural service ack --commit`,
 				},
 				"console": {`refused`, `takes away 2 of 2 services`, `plural service ack --commit`},
 			},
@@ -171,7 +235,7 @@ func TestEveryPlaceNamesCauseAndPlaceAndWhatMendsIt(t *testing.T) {
 			own.write(b.files)
 			shown["validate"], shown["diff"] = own.look("validate"), own.look("diff")
 			commit := own.push("Break " + name)
-			own.arrives(commit, b.phase)
+			own.arrives(commit, &b)
 			shown["status"], shown["why"] = own.look("status"), own.look("why", "web")
 			shown["console"] = own.console(t, b.phase)
 			for _, place := range []string{"validate", "diff", "status", "why", "console"} {
@@ -191,18 +255,20 @@ func (l *local) look(args ...string) string {
 }
 
 // arrives waits until the hub has refused the commit, or an agent has said what comes of it.
-func (l *local) arrives(commit string, phase v1.Phase) {
+func (l *local) arrives(commit string, b *breakage) {
 	l.t.Helper()
 	l.eventually("the commit is told of", timeout, func() bool {
 		s := l.status()
 		switch {
 		case s == nil || s.Head.ID != commit:
 			return false
-		case phase == "":
+		case b.phase == "":
 			return len(s.Refused) > 0
 		}
 		return s.Commit.ID == commit && slices.ContainsFunc(s.Unhealthy,
-			func(d v1.Deployment) bool { return d.Service == "web" && d.Phase == phase })
+			func(d v1.Deployment) bool {
+				return d.Service == "web" && d.Phase == b.phase && strings.Contains(d.Message, b.reason)
+			})
 	})
 }
 
@@ -262,7 +328,10 @@ func steady(text string) string {
 		{`\b\d+[smh](\d+s)?( ago)?\b`, "AGO"},
 		{`\bnow\b`, "AGO"},
 		{`v1\.\d+\.\d+`, "VERSION"},
+		{`version( +)dev-[0-9a-f]{12}`, "version${1}dev"},
+		{`for Kubernetes 1\.\d.*`, "for Kubernetes VERSION"}, // and whose it is: it is known once a console has run
 		{` +\n`, "\n"},
+		{`\bweb-[0-9a-f]{8,10}-[a-z0-9]{5}\b`, "POD"},
 		{`  +`, "  "},
 		{`\n\n+`, "\n"},
 	} {

@@ -46,9 +46,15 @@ func nothingLeaks(t *testing.T, r *reached, p *people) {
 	}
 	h.started(t, "hub", r.hubProcess.cmd.Process.Pid)
 	h.search("plural kube run", []byte(inside))
+	keys := filepath.Join(r.dir, "keys") // agents' keys outlive the clusters, for the person alone
+	for name, want := range map[string]os.FileMode{keys: 0o700 | os.ModeDir, filepath.Join(keys, "edge-1.json"): 0o600} {
+		if info, err := os.Stat(name); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v, and not %v", name, info, err, want)
+		}
+	}
 	h.tree(t, r.dir, func(path string) bool {
 		base := filepath.Base(path)
-		return path == filepath.Join(r.dir, "clusters") || path == filepath.Join(r.data, "token") || strings.HasPrefix(base, "cluster-") && strings.HasSuffix(base, ".log")
+		return path == filepath.Join(r.dir, "clusters") || path == keys || path == filepath.Join(r.data, "token") || strings.HasPrefix(base, "cluster-") && strings.HasSuffix(base, ".log")
 	})
 	for f := range h.finds {
 		t.Errorf("%s: %s of %.20q...", f.Where, f.How, f.Canary)

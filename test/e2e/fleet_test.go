@@ -289,7 +289,7 @@ type part struct {
 
 func (l *local) parts() map[string]part {
 	l.t.Helper()
-	var list []part
+	var list struct{ Items []part }
 	out, err := l.command(filepath.Join(l.bin, "plural"), "local", "list", "-o", "json").Output()
 	if err != nil {
 		l.t.Fatal(err)
@@ -298,7 +298,7 @@ func (l *local) parts() map[string]part {
 		l.t.Fatalf("%v\n%s", err, out)
 	}
 	parts := map[string]part{}
-	for _, p := range list {
+	for _, p := range list.Items {
 		parts[p.Name] = p
 	}
 	return parts

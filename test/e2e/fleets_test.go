@@ -86,6 +86,7 @@ func TestTwoFleetsOnOneMachineAreToldApart(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(first, "services", "fleet")); err == nil {
 		t.Error("there is a fleet inside of the fleet")
 	}
+	says(l.run("down", "--dry-run"), "it would end agent-mgmt, cluster-mgmt, hub, and delete the clusters with all that is on them")
 	says(l.run("status"), "first  ", "bad") // the login is there although the command failed
 
 	l.run("down", "--yes", second)
