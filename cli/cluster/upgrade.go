@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -193,7 +192,7 @@ func newCmdUpgradeAgents(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			if len(besides) > 0 && !upgrade.DryRun() && !f.Yes {
-				question := "The same package is that of " + ui.Clean(some(besides)) + ": upgrade it there too?"
+				question := "The same package is that of " + cmdutil.Few(besides) + ": upgrade it there too?"
 				yes, err := f.Prompter().Confirm(cmd.Context(), question, "--yes")
 				if err == nil && !yes {
 					err = context.Canceled
@@ -202,7 +201,7 @@ func newCmdUpgradeAgents(f *cmdutil.Factory) *cobra.Command {
 					return err
 				}
 			} else if len(besides) > 0 {
-				f.Say("note  the same package is that of %s", ui.Clean(some(besides)))
+				f.Say("note  the same package is that of %s", cmdutil.Few(besides))
 			}
 			_, err = upgrade.Run(cmd.Context(), names)
 			return err
@@ -248,13 +247,4 @@ func agentsOf(repo *workspace.Repo, named []string) (names, besides []string, er
 		}
 	}
 	return names, besides, nil
-}
-
-// some is a list of names that may be long.
-func some(names []string) string {
-	const shown = 5
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -67,6 +68,7 @@ plural cluster register NAME.`,
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 	c := document.New(f, amend.Cluster)
+	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "set NAME [tag.KEY=VALUE | PARAMETER=VALUE | KEY-]...",
 		Short: "Change a cluster's tags and parameters",
@@ -75,7 +77,9 @@ func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 tag.KEY=VALUE sets a tag, by which services select clusters, PARAMETER=VALUE what
 services read as .cluster.parameters; with a dash at its end a key is taken away.
 Nothing else in the cluster's file changes. Where tags decide what the cluster can
-open of what is sealed, the command says what has to follow.`,
+open of what is sealed, the command says what has to follow. Where a change of tags
+takes services off the cluster you are asked, and for the last of them the cluster's
+name has to be typed.`,
 		Example: cmdutil.Example(
 			"plural cluster set edge-1 tag.env=prod tag.region=eu",
 			"plural cluster set edge-1 domain=edge-1.example.org tag.old- --dry-run"),
@@ -87,6 +91,7 @@ open of what is sealed, the command says what has to follow.`,
 		},
 		ValidArgsFunction: cmdutil.Complete(f, completions.Clusters),
 	}
+	confirmFlag(cmd, &confirm)
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fields, err := document.Assigned(args[1:], func(key string) string {
@@ -98,7 +103,7 @@ open of what is sealed, the command says what has to follow.`,
 		if err != nil {
 			return err
 		}
-		c.Check = groupsChange(f, args[0])
+		c.Check = checks(f, c, args[0], &confirm)
 		return c.Set(cmd.Context(), args[0], "plural cluster set "+args[0]+" tag.KEY=VALUE, or PARAMETER=VALUE", fields)
 	}
 	return cmd
@@ -106,6 +111,7 @@ open of what is sealed, the command says what has to follow.`,
 
 func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 	c := document.New(f, amend.Cluster)
+	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Edit a cluster's file, and wait until it runs so",
@@ -117,26 +123,23 @@ edit again. Then it is shown, committed and pushed.`,
 		Example: cmdutil.Example("plural cluster edit edge-1", "plural cl edit edge-1 --no-push"),
 		Args:    cmdutil.Exactly("NAME"),
 	}
+	confirmFlag(cmd, &confirm)
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c.Check = groupsChange(f, args[0])
+		c.Check = checks(f, c, args[0], &confirm)
 		return c.Edit(cmd.Context(), args[0])
 	}
 	return cmd
 }
 
-// groupsChange says which groups' sealed files a cluster's tags give it, or give it no more: memberships are envelopes, which no
-// change of a tag makes or takes back.
-func groupsChange(f *cmdutil.Factory, name string) func(*workspace.Repo, *fleet.Fleet) error {
+func confirmFlag(cmd *cobra.Command, confirm *string) {
+	cmd.Flags().StringVar(confirm, "confirm", "", "the cluster's `NAME` once more, where all services leave it")
+}
+
+// checks says what a change of a cluster means for what it runs, and for what it can open.
+func checks(f *cmdutil.Factory, c *document.Change, name string, confirm *string) func(*workspace.Repo, *fleet.Fleet) error {
 	return func(repo *workspace.Repo, after *fleet.Fleet) error {
 		files := os.DirFS(repo.Root())
-		p, err := policy.Load(files)
-		if errors.Is(err, policy.ErrNone) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 		before, err := fleet.Load(files)
 		if errors.As(err, new(fleet.Errors)) {
 			return nil // what its tags were is not known
@@ -144,22 +147,36 @@ func groupsChange(f *cmdutil.Factory, name string) func(*workspace.Repo, *fleet.
 		if err != nil {
 			return err
 		}
-		was, known := before.Cluster(name)
-		is, stays := after.Cluster(name)
-		if !known || !stays {
-			return nil
-		}
-		old, now := p.GroupsOf(name, was.Spec.Tags), p.GroupsOf(name, is.Spec.Tags)
-		for _, group := range now {
-			if !slices.Contains(old, group) {
-				f.Say("its tags put it into the group %s: plural crypto share cluster/%s --group %[1]s", ui.Clean(group), name)
-			}
-		}
-		for _, group := range old {
-			if !slices.Contains(now, group) {
-				f.Say("its tags put it into the group %s no more: plural crypto revoke cluster/%s --group %[1]s", ui.Clean(group), name)
-			}
-		}
+		leaving(f, c, name, confirm, before, after)
+		return groupsChange(f, files, name, before, after)
+	}
+}
+
+// groupsChange says which groups' sealed files a cluster's tags give it, or give it no more: memberships are envelopes, which no
+// change of a tag makes or takes back.
+func groupsChange(f *cmdutil.Factory, files fs.FS, name string, before, after *fleet.Fleet) error {
+	p, err := policy.Load(files)
+	if errors.Is(err, policy.ErrNone) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	was, known := before.Cluster(name)
+	is, stays := after.Cluster(name)
+	if !known || !stays {
+		return nil
+	}
+	old, now := p.GroupsOf(name, was.Spec.Tags), p.GroupsOf(name, is.Spec.Tags)
+	for _, group := range now {
+		if !slices.Contains(old, group) {
+			f.Say("its tags put it into the group %s: plural crypto share cluster/%s --group %[1]s", ui.Clean(group), name)
+		}
+	}
+	for _, group := range old {
+		if !slices.Contains(now, group) {
+			f.Say("its tags put it into the group %s no more: plural crypto revoke cluster/%s --group %[1]s", ui.Clean(group), name)
+		}
+	}
+	return nil
 }

@@ -364,30 +364,19 @@ func hubOfOthers(err error) *ui.Err {
 	return told
 }
 
-// DownFleet is the folder of the repo whose hub did not answer because its fleet, which is one of this machine, is down; empty
-// where that is not why.
-func DownFleet(err error) string {
-	var away *client.Unreachable
-	if !errors.As(err, &away) {
-		return ""
-	}
-	for _, at := range fleetsAt(away.Hub, away.Wanted) {
-		if up, err := at.Running(); err == nil && !up {
-			return at.Repo
-		}
-	}
-	return ""
-}
-
-func hubAway(err error) *ui.Err {
+// Stopped is the error about a hub of this machine that does not answer because its fleet is down, or somebody stopped the hub alone;
+// nil where that is not why. Nobody waits for such a hub: a person has to start it.
+func Stopped(err error) *ui.Err {
 	var away *client.Unreachable
 	if !errors.As(err, &away) {
 		return nil
 	}
-	if repo := DownFleet(err); repo != "" {
-		return &ui.Err{
-			Msg: "this fleet is down", Cause: "nothing of the local fleet in " + repo + " runs, and so no hub at " + away.Hub,
-			Fix: "plural up --local " + repo, Doc: ui.DocLocal, Err: err,
+	for _, at := range fleetsAt(away.Hub, away.Wanted) {
+		if up, running := at.Running(); running == nil && !up {
+			return &ui.Err{
+				Msg: "this fleet is down", Cause: "nothing of the local fleet in " + at.Repo + " runs, and so no hub at " + away.Hub,
+				Fix: "plural up --local " + at.Repo, Doc: ui.DocLocal, Err: err,
+			}
 		}
 	}
 	if process := stopped(away.Hub, away.Wanted, local.HubPart); process != "" {
@@ -395,6 +384,17 @@ func hubAway(err error) *ui.Err {
 			Msg: "the hub of this fleet is stopped", Cause: "somebody stopped that process; nothing answers at " + away.Hub,
 			Fix: "plural local start " + process, Doc: ui.DocLocal, Err: err,
 		}
+	}
+	return nil
+}
+
+func hubAway(err error) *ui.Err {
+	var away *client.Unreachable
+	if !errors.As(err, &away) {
+		return nil
+	}
+	if told := Stopped(err); told != nil {
+		return told
 	}
 	told := &ui.Err{
 		Msg: "cannot reach the hub at " + away.Hub, Cause: away.Err.Error(),

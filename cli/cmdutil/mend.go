@@ -55,22 +55,41 @@ func Placed(texts ...string) string {
 }
 
 // Undo is the command that takes back what broke something at a place of the installation repo, FILE:LINE, or at an unknown one:
-// the last change of the file, which may be older than the newest change of all, and that one.
+// the last change of the file, which may be older than the newest change of all, and that one. A commit that is an undo itself is not
+// named, since to take it back brings back what was undone; where that leaves none, it is empty.
 func (f *Factory) Undo(ctx context.Context, place, newest string) string {
 	undo := "plural undo " + ShortCommit(newest)
-	file, _, _ := strings.Cut(place, ":")
-	if file == "" {
-		return undo
-	}
 	repo, err := f.Repo()
 	if err != nil {
 		return undo
 	}
-	c, err := offline.LastChange(ctx, repo, []string{file})
-	if err != nil || c == nil || c.ID == newest {
-		return undo
+	var ways []string
+	file, _, _ := strings.Cut(place, ":")
+	if file != "" {
+		c, err := offline.LastChange(ctx, repo, []string{file})
+		if err == nil && c != nil && c.ID != newest && offline.Reverts(repo, c.ID) == "" {
+			ways = append(ways, fmt.Sprintf("plural undo %s, which changed %s last", ShortCommit(c.ID), ui.Clean(file)))
+			undo += ", the newest"
+		}
 	}
-	return fmt.Sprintf("plural undo %s, which changed %s last; or %s, the newest", ShortCommit(c.ID), ui.Clean(file), undo)
+	if offline.Reverts(repo, newest) == "" {
+		ways = append(ways, undo)
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// AwaitsPerson says that deletions of a service on a cluster, or its removal from there, wait for somebody to agree.
+func AwaitsPerson(d *v1.Deployment) bool { return d.Phase == v1.Held && (d.Held != nil || d.Leftover) }
+
+// Ack is the command that agrees to what AwaitsPerson says.
+func Ack(d *v1.Deployment) string {
+	switch {
+	case d.Leftover: // with those of all that leaves the cluster
+		return "plural service ack --cluster-removals " + d.Cluster
+	case d.Held != nil && d.Held.Unchecked: // the hub cannot tell one cluster's agreement from another's
+		return "plural service ack " + d.Service + " --cluster " + d.Cluster
+	}
+	return "plural service ack " + d.Service
 }
 
 // MendDeployment is what to do about a service that is not well on a cluster: in a line, the commands first.
@@ -79,14 +98,22 @@ func MendDeployment(d *v1.Deployment) string {
 	switch {
 	case d.Phase == v1.Held && d.Suspended:
 		return "plural service resume " + d.Service
-	case d.Phase == v1.Held && d.Leftover: // its removal waits, with those of all that leaves the cluster
-		return "plural service ack --cluster-removals " + d.Cluster + " agrees; plural undo takes the newest change back"
-	case d.Phase == v1.Held:
-		return "plural service ack " + d.Service + " agrees; plural undo takes the newest change back"
+	case AwaitsPerson(d):
+		return Ack(d) + " agrees; plural undo takes the newest change back"
 	case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Progressing && warned:
 		return "plural why " + d.Service + " says what to mend; plural service rollback " + d.Service + " takes its last change back"
 	}
 	return "plural why " + d.Service
+}
+
+// Unfetched is why a source could not be fetched when that was tried last; empty where it could, or where nobody tried yet.
+func Unfetched(status *v1.Status, source string) string {
+	for i := range status.Sources {
+		if status.Sources[i].Name == source {
+			return status.Sources[i].Error
+		}
+	}
+	return ""
 }
 
 // Deletion is what the history of the installation repo knows of a service or cluster that is not there any more: nil where it

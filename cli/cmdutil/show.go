@@ -46,6 +46,16 @@ func ShortCommit(id string) string {
 // Ratio is "ready/all".
 func Ratio(ready, all int) string { return fmt.Sprintf("%d/%d", ready, all) }
 
+// Few names some of many, in a line.
+func Few(names []string) string {
+	const most = 5
+	text := ui.Clean(strings.Join(names[:min(most, len(names))], ", "))
+	if rest := len(names) - most; rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
+
 // OrDash is s, or "-" in the place of nothing.
 func OrDash(s string) string {
 	if s == "" {

@@ -37,7 +37,7 @@ type Watching struct {
 	Filter string
 	// Every is when to look anyway; zero: never, but for ages on a screen.
 	Every time.Duration
-	// Awaits says that something is waited for: a fleet that is down, which somebody has to bring up, is an error then.
+	// Awaits says that something is waited for: a hub that somebody stopped, and has to start, is an error then.
 	Awaits bool
 }
 
@@ -187,7 +187,7 @@ func (w watcher) looks(ctx context.Context, show func(context.Context) error, ch
 		switch {
 		case errors.Is(err, ErrEnough):
 			return nil
-		case errors.As(err, &away) && !(w.Awaits && DownFleet(err) != ""):
+		case errors.As(err, &away) && !(w.Awaits && Stopped(err) != nil):
 			if told != away.Error() {
 				w.away(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/agent/compare"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/patch"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
@@ -88,7 +89,7 @@ func commentOn(r *report) *comment {
 		c.head += "nothing renders differently, on " + count(r.Clusters, "cluster")
 	}
 	if len(r.Left) > 0 {
-		c.note("leaving the fleet", code(some(r.Left))+": what runs there stays", "")
+		c.note("leaving the fleet", code(cmdutil.Few(r.Left))+": what runs there stays", "")
 	}
 	for _, h := range r.Held {
 		about := code(h.Message)
@@ -137,7 +138,7 @@ func (c *comment) services(r *report) {
 		title := strings.Join(names, ", ")
 		f := known[title]
 		if f == nil {
-			f = &fold{title: "<code>" + html.EscapeString(some(names)) + "</code>", rest: "plural diff svc/" + strings.Join(names[:min(len(names), maxNames)], " svc/")}
+			f = &fold{title: "<code>" + html.EscapeString(cmdutil.Few(names)) + "</code>", rest: "plural diff svc/" + strings.Join(names[:min(len(names), maxNames)], " svc/")}
 			known[title] = f
 			c.folds = append(c.folds, f)
 		}
@@ -228,7 +229,7 @@ func onClusters(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return " on " + count(len(names), "cluster") + ": " + code(some(names))
+	return " on " + count(len(names), "cluster") + ": " + code(cmdutil.Few(names))
 }
 
 // code is a text as code on one line, whatever it holds.

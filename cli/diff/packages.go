@@ -107,7 +107,7 @@ func (s screen) packages(b *strings.Builder, p *packages) {
 		c := &p.Items[i]
 		s.head(b, "package "+c.Name+versionsOf(c), "")
 		if len(c.Files) > 0 && c.Before != "" && c.After != "" { // else they are all of them
-			fmt.Fprintf(b, "  files: %s\n", some(c.Files))
+			fmt.Fprintf(b, "  files: %s\n", cmdutil.Few(c.Files))
 		}
 		if c.Protected != nil {
 			text := "protected no longer"

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/compare"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
 )
@@ -38,7 +39,7 @@ func (s screen) write(w io.Writer, r *report) error {
 	}
 	if len(r.Left) > 0 {
 		s.head(b, count(len(r.Left), "cluster")+" leaving the fleet", ui.Yellow)
-		fmt.Fprintf(b, "  %s: what runs there stays\n\n", some(r.Left))
+		fmt.Fprintf(b, "  %s: what runs there stays\n\n", cmdutil.Few(r.Left))
 	}
 	for _, hold := range r.Held {
 		s.hold(b, hold)
@@ -179,7 +180,7 @@ func about(g *compare.Group) string {
 	if len(names) == 1 {
 		return "service " + ui.Clean(names[0])
 	}
-	return "services " + some(names)
+	return "services " + cmdutil.Few(names)
 }
 
 func servicesOf(g *compare.Group) []string {
@@ -193,16 +194,7 @@ func servicesOf(g *compare.Group) []string {
 
 // reach is "2 clusters: edge-1, edge-2".
 func reach(clusters []string) string {
-	return count(len(clusters), "cluster") + ": " + some(clusters)
-}
-
-// some are the first names.
-func some(names []string) string {
-	text := ui.Clean(strings.Join(names[:min(len(names), maxNames)], ", "))
-	if more := len(names) - maxNames; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return count(len(clusters), "cluster") + ": " + cmdutil.Few(clusters)
 }
 
 func (s screen) fields(b *strings.Builder, fields []compare.Field) {

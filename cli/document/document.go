@@ -122,6 +122,30 @@ func Typed(ctx context.Context, f *cmdutil.Factory, name, confirm, title string)
 	return nil
 }
 
+// Losing has the person agree, once the change is shown, to what it takes away: by typing the document's name where that is all there
+// is, else by a yes. confirm is the name, where the command line gives it.
+func (c *Change) Losing(name string, confirm *string, all bool, question string) {
+	if all {
+		if c.DryRun {
+			c.Factory.Say("%s", ui.ToConfirm+name)
+		}
+		c.Ask = func(ctx context.Context) error {
+			return Typed(ctx, c.Factory, name, *confirm, "Type "+name+" to agree: "+question)
+		}
+		return
+	}
+	c.Ask = func(ctx context.Context) error {
+		if c.Factory.Yes || *confirm == name {
+			return nil
+		}
+		yes, err := c.Factory.Prompter().Confirm(ctx, question, "--yes")
+		if err == nil && !yes {
+			err = &ui.Err{Msg: "nothing was changed", Fix: "plural " + c.noun() + " get " + name + " shows what runs", Doc: ui.DocUnconfirmed}
+		}
+		return err
+	}
+}
+
 // carryOut makes the change, as far as is wanted, and waits until it is observed.
 func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string, planned *amend.Change, message string) error {
 	about, err := c.about(repo, name, planned)

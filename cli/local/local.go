@@ -187,7 +187,7 @@ func show(f *cmdutil.Factory, parts []part) error {
 	if err != nil {
 		return err
 	}
-	view := ui.View{Value: map[string][]part{"items": parts}, Columns: []ui.Column{
+	view := ui.View{Value: parts, Columns: []ui.Column{
 		{Name: "NAME"}, {Name: "PHASE"}, {Name: "PID"}, {Name: "RESTARTS"}, {Name: "REPO"}, {Name: "LOG", Wide: true},
 	}}
 	for i := range parts {

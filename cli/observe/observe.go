@@ -150,7 +150,7 @@ func (w *wait) serves(ctx context.Context) (bool, error) {
 	if status.Commit.ID == w.commit {
 		return true, nil
 	}
-	if fault := unfetched(status, "."); fault != "" && status.Head.ID != w.commit && w.f.Now().Sub(w.since) >= fetching {
+	if fault := cmdutil.Unfetched(status, "."); fault != "" && status.Head.ID != w.commit && w.f.Now().Sub(w.since) >= fetching {
 		return false, &ui.Err{
 			Msg:   fmt.Sprintf("the change is pushed as %s, and the hub cannot fetch the installation repo", cmdutil.ShortCommit(w.commit)),
 			Cause: fault, Fix: "mend that, then: plural source sync . && plural status --wait", Doc: ui.DocNotConverged,
@@ -166,16 +166,6 @@ func (w *wait) serves(ctx context.Context) (bool, error) {
 	}
 	w.ask = false
 	return w.contained(ctx, status)
-}
-
-// unfetched is why a source could not be fetched when that was tried last; empty where it could, or where nobody tried yet.
-func unfetched(status *v1.Status, source string) string {
-	for i := range status.Sources {
-		if status.Sources[i].Name == source {
-			return status.Sources[i].Error
-		}
-	}
-	return ""
 }
 
 // contained says whether what the hub serves has come out of the commit.
@@ -204,12 +194,12 @@ func (w *wait) unanswered(err error) error {
 	return err
 }
 
-// away says once that the hub does not answer. One of a fleet that is down is not waited for: somebody has to bring it up.
+// away says once that the hub does not answer. One that somebody stopped is not waited for.
 func (w *wait) away(err error) error {
-	if repo := cmdutil.DownFleet(err); repo != "" {
+	if stopped := cmdutil.Stopped(err); stopped != nil {
 		return &ui.Err{
-			Msg: fmt.Sprintf("the change is pushed as %s, and this fleet is down", cmdutil.ShortCommit(w.commit)),
-			Fix: "plural up --local " + repo + " brings it up, with the change", Doc: ui.DocLocal, Code: ui.ExitPending,
+			Msg: fmt.Sprintf("the change is pushed as %s, and %s", cmdutil.ShortCommit(w.commit), stopped.Msg),
+			Fix: stopped.Fix + " brings it up, with the change", Doc: ui.DocLocal, Code: ui.ExitPending,
 		}
 	}
 	var gone *client.Unreachable
@@ -247,9 +237,16 @@ func (w *wait) failed(ctx context.Context) error {
 	}
 	return &ui.Err{
 		Msg:      fmt.Sprintf("%s is served, and not everything is well with it", cmdutil.ShortCommit(w.commit)),
-		Problems: w.problems(false), Fix: "plural status; to take the change back: " + w.f.Undo(ctx, place, w.commit),
-		Doc: ui.DocUnhealthy,
+		Problems: w.problems(false), Fix: "plural status" + w.takeBack(ctx, place), Doc: ui.DocUnhealthy,
 	}
+}
+
+// takeBack is how the change is taken back, as the end of an advice; empty where it took another back itself.
+func (w *wait) takeBack(ctx context.Context, place string) string {
+	if undo := w.f.Undo(ctx, place, w.commit); undo != "" {
+		return "; to take the change back: " + undo
+	}
+	return ""
 }
 
 func (w *wait) blocked() error {
@@ -273,7 +270,7 @@ func (w *wait) pending() error {
 			cmdutil.OrDash(cmdutil.ShortCommit(w.status.Commit.ID)))
 		if w.status.Head.ID == w.commit {
 			told.Cause += ", and has seen the commit"
-		} else if fault := unfetched(w.status, "."); fault != "" {
+		} else if fault := cmdutil.Unfetched(w.status, "."); fault != "" {
 			told.Cause += ", and cannot fetch the installation repo: " + fault
 		}
 	}
@@ -281,7 +278,7 @@ func (w *wait) pending() error {
 }
 
 // Until looks at the hub until look says that there is no more to wait for. A hub that is away for a while is waited for, but
-// not that of a fleet on this machine which is down. When the time is over that is taken where --timeout says nothing, the
+// not one on this machine which somebody stopped. When the time is over that is taken where --timeout says nothing, the
 // error is what pending says, and once the wait takes long a person is told each time that this changes.
 func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (done bool, err error), pending func() error) error {
 	if f.Timeout == 0 {
@@ -298,7 +295,7 @@ func Until(ctx context.Context, f *cmdutil.Factory, look func(context.Context) (
 		switch {
 		case ctx.Err() != nil:
 			return ended(ctx, pending)
-		case err != nil && (!errors.As(err, &away) || cmdutil.DownFleet(err) != ""):
+		case err != nil && (!errors.As(err, &away) || cmdutil.Stopped(err) != nil):
 			return err
 		case err == nil && done:
 			return nil

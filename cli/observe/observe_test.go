@@ -77,7 +77,7 @@ func wait(t *testing.T, answers hub, about observe.About) (told string, err erro
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &out}, Now: time.Now}
+		f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &out}, Now: time.Now, Getenv: func(string) string { return "" }}
 		err = observe.Commit(t.Context(), f, answers, ours, about)
 		told = out.String()
 	})

@@ -71,21 +71,21 @@ func (w *wait) unfetched(ctx context.Context, s *v1.Service) error {
 	if err != nil {
 		return err
 	}
-	fault := unfetched(status, s.Source)
+	fault := cmdutil.Unfetched(status, s.Source)
 	if fault == "" {
 		return nil
 	}
 	return &ui.Err{
 		Msg: fmt.Sprintf("%s is served, and %s waits for its source %s, which cannot be fetched", cmdutil.ShortCommit(w.commit), s.Name,
 			s.Source),
-		Cause: fault, Fix: "mend that, then: plural source sync " + s.Source + "; to take the change back: plural undo " +
-			cmdutil.ShortCommit(w.commit),
-		Doc: ui.DocUnhealthy,
+		Cause: fault, Fix: "mend that, then: plural source sync " + s.Source + w.takeBack(ctx, ""), Doc: ui.DocUnhealthy,
 	}
 }
 
 // heldByHub says that it is the hub that has nothing good to offer, and no person who has to agree to something.
-func heldByHub(d *v1.Deployment) bool { return d.Phase == v1.Held && d.Held == nil && !d.Suspended }
+func heldByHub(d *v1.Deployment) bool {
+	return d.Phase == v1.Held && !d.Suspended && !cmdutil.AwaitsPerson(d)
+}
 
 // cluster is how a cluster is, with what is meant for it.
 func (w *wait) cluster(ctx context.Context, name string) (outcome, error) {
@@ -208,7 +208,7 @@ func (w *wait) row(d *v1.Deployment) verdict {
 		if d.Suspended {
 			return well
 		}
-		if d.Held != nil {
+		if cmdutil.AwaitsPerson(d) {
 			return blocked
 		}
 		if !patient {
@@ -232,7 +232,7 @@ func Reason(d *v1.Deployment) string {
 	text := d.Message
 	switch {
 	case d.Held != nil:
-		text = fmt.Sprintf("%s wait for a person: plural service ack %s", plural(d.Held.Count, "deletion"), d.Service)
+		text = fmt.Sprintf("%s wait for a person: %s", plural(d.Held.Count, "deletion"), cmdutil.Ack(d))
 	case text == "" && len(d.Problems) > 0:
 		text = d.Problems[0].Message
 	}

@@ -113,7 +113,7 @@ func (o *ackOptions) run(ctx context.Context) error {
 	case len(found.chosen) == 0 && len(found.unchecked) > 0:
 		return &ui.Err{
 			Msg: fmt.Sprintf("what waits on %s is agreed to cluster by cluster: not all names are shown, so the hub cannot check them",
-				list(found.uncheckedClusters())),
+				cmdutil.Few(found.uncheckedClusters())),
 			Fix: "plural service ack " + o.service + clusterFlags(found.uncheckedClusters()),
 			Doc: ui.DocHeld,
 		}
@@ -156,7 +156,7 @@ func (o *ackOptions) askNames(ctx context.Context, hub *client.Client, found *fi
 		switch err := m.askNames(ctx, hub, o.service); {
 		case err == nil:
 		case o.f.Yes:
-			o.f.Say("the names of what waits on %s are not known: %s", ui.Clean(list(m.clusters)), ui.Clean(err.Error()))
+			o.f.Say("the names of what waits on %s are not known: %s", cmdutil.Few(m.clusters), ui.Clean(err.Error()))
 		default:
 			return err
 		}
@@ -183,7 +183,7 @@ func (o *ackOptions) confirm(ctx context.Context, found *findings) error {
 	for i := range found.chosen {
 		if m := &found.chosen[i]; m.nameless() {
 			return &ui.Err{
-				Msg: fmt.Sprintf("agree to %s on %s: the hub shows no names of what is to be deleted", m.token, list(m.clusters)),
+				Msg: fmt.Sprintf("agree to %s on %s: the hub shows no names of what is to be deleted", m.token, cmdutil.Few(m.clusters)),
 				Fix: "run the command again when the agent has reported once more, or agree to it unseen with --yes", Doc: ui.DocHeld,
 			}
 		}
@@ -261,7 +261,7 @@ func (m *matter) title() string {
 		out = m.message
 	}
 	if len(m.clusters) > 0 {
-		out += " on " + list(m.clusters)
+		out += " on " + cmdutil.Few(m.clusters)
 	}
 	if m.unchecked {
 		out += ", by the word of its agent alone"
@@ -279,15 +279,6 @@ func (m *matter) lines() []string {
 		out = append(out, fmt.Sprintf("- and %d more", rest))
 	}
 	return out
-}
-
-// list names a few.
-func list(names []string) string {
-	const most = 8
-	if rest := len(names) - most; rest > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), rest)
-	}
-	return strings.Join(names, ", ")
 }
 
 // clusterFlags choose the clusters: all of them, so that nobody has to search for the others.

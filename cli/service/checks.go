@@ -76,23 +76,7 @@ func (c checks) judge(ctx context.Context, before *fleet.Fleet, after *offline.S
 	for _, warning := range report.Warnings {
 		c.f.Say("warning: %s", ui.Clean(warning.Sentence()))
 	}
-	var problems []ui.Problem
-	for _, failure := range report.Failed {
-		var held *resolve.Problem
-		if errors.As(failure.Err, &held) {
-			problems = append(problems, cmdutil.HeldProblem(held))
-			continue
-		}
-		about := "service " + c.name
-		if !failure.Everywhere {
-			about += " on " + list(failure.Clusters)
-		}
-		problems = append(problems, cmdutil.RenderProblem(about+": ", failure.Err))
-	}
-	for _, e := range report.Errors {
-		problems = append(problems, ui.Problem{Where: e.Where, Message: e.Message, Fix: e.Fix})
-	}
-	told := cmdutil.Problems("service "+c.name+" as it would be", problems)
+	told := cmdutil.Problems("service "+c.name+" as it would be", cmdutil.InspectProblems(report))
 	if told == nil {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (t toll) say(ctx context.Context, repo *workspace.Repo) error {
 	if !ok {
 		return nil // said already
 	}
-	if err := t.objects(ctx, orphans(known, s)); err != nil {
+	if err := t.objects(ctx, known.Orphans(s)); err != nil {
 		return err
 	}
 	return t.budget(known, s)
@@ -109,7 +109,7 @@ func (t toll) objects(ctx context.Context, stay bool) error {
 		most = "more than "
 	}
 	where := count(len(clusters)+service.LeftOut, "cluster")
-	t.f.Say("%s%s on %s %s: %s", most, count(objects, "object"), where, fate, ui.Clean(list(clusters)))
+	t.f.Say("%s%s on %s %s: %s", most, count(objects, "object"), where, fate, cmdutil.Few(clusters))
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (t toll) budget(known *fleet.Fleet, s *fleet.Service) error {
 	}
 	if len(waits) > 0 {
 		t.f.Say("on %s it is more than the deletion budget of %s: it will wait there until plural service ack --cluster-removals CLUSTER",
-			list(waits), limit)
+			cmdutil.Few(waits), limit)
 	}
 	return nil
 }

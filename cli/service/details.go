@@ -54,7 +54,7 @@ func (d details) problems(deployments []v1.Deployment) {
 		fmt.Fprint(d.w, "\nobjects\n")
 	}
 	for _, line := range order[:min(len(order), maxProblems)] {
-		fmt.Fprintf(d.w, "  %s (%s)\n", ui.Clean(line), ui.Clean(list(where[line])))
+		fmt.Fprintf(d.w, "  %s (%s)\n", ui.Clean(line), cmdutil.Few(where[line]))
 	}
 	if rest := len(order) - maxProblems; rest > 0 {
 		fmt.Fprintf(d.w, "  and %d more\n", rest)
@@ -161,6 +161,6 @@ func (d details) notes(deployments []v1.Deployment) {
 		fmt.Fprint(d.w, "\nnotes\n")
 	}
 	for _, note := range order {
-		fmt.Fprintf(d.w, "  %s (%s)\n", ui.Clean(note), ui.Clean(list(where[note])))
+		fmt.Fprintf(d.w, "  %s (%s)\n", ui.Clean(note), cmdutil.Few(where[note]))
 	}
 }

@@ -87,11 +87,11 @@ func asked(ctx context.Context, f *cmdutil.Factory, name string, limit int) (*v1
 	for r, err := range client.All(ctx, page, paging.Query{Limit: min(limit, paging.MaxLimit)}) {
 		var away *client.Unreachable
 		if errors.As(err, &away) && homeless == nil {
-			if cmdutil.DownFleet(err) != "" {
-				f.Say("this fleet is down: this is what the clone says")
-			} else {
-				f.Say("the hub cannot be reached: this is what the clone says")
+			why := "the hub cannot be reached"
+			if stopped := cmdutil.Stopped(err); stopped != nil {
+				why = stopped.Msg
 			}
+			f.Say("%s: this is what the clone says", why)
 			return nil, nil
 		}
 		if err != nil {

@@ -86,7 +86,7 @@ func (o *restartOptions) confirm(ctx context.Context, where []string) error {
 	if o.f.Yes {
 		return nil
 	}
-	question := fmt.Sprintf("Restart the pods of %s on %s?", ui.Clean(o.service), ui.Clean(list(where)))
+	question := fmt.Sprintf("Restart the pods of %s on %s?", ui.Clean(o.service), cmdutil.Few(where))
 	yes, err := o.f.Prompter().Confirm(ctx, question, "--yes")
 	if err == nil && !yes {
 		err = context.Canceled

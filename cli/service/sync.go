@@ -85,7 +85,7 @@ func (o *syncOptions) run(ctx context.Context) error {
 func (o *syncOptions) sayAbsent(told *v1.Synced) {
 	if told.Absent > 0 {
 		o.f.Say("not connected now: %d of %d clusters (%s); their agents look when they ask the hub next",
-			told.Absent, told.Asked, ui.Clean(list(told.Names)))
+			told.Absent, told.Asked, cmdutil.Few(told.Names))
 	}
 }
 

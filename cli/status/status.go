@@ -240,6 +240,19 @@ func deploymentProblem(d *v1.Deployment) ui.Problem {
 	return ui.Problem{Message: text}
 }
 
+// known is an error where a service is named that the fleet does not have; a wait is for what may come.
+func (o options) known(ctx context.Context, hub *client.Client) error {
+	for _, name := range o.names {
+		if o.wait || strings.Contains(name, "*") {
+			continue
+		}
+		if _, err := hub.Service(ctx, name); err != nil {
+			return o.f.Unknown(ctx, "service", name, err)
+		}
+	}
+	return nil
+}
+
 // rows are services on clusters.
 func (o options) rows(q paging.Query) looks {
 	return func(ctx context.Context, hub *client.Client, _ *ui.Printer) (*sight, error) {
@@ -262,6 +275,9 @@ func (o options) rows(q paging.Query) looks {
 			}
 		}
 		if list.Total == 0 {
+			if err := o.known(ctx, hub); err != nil {
+				return nil, err
+			}
 			view.Note = "nothing fits: plural service list has the services, plural cluster list the clusters"
 			s.pending = []ui.Problem{{Message: "a service on a cluster that fits"}}
 		}

@@ -213,10 +213,10 @@ func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *la
 	return world, seen, nil
 }
 
-// why is what keeps the hub away, in one line. What was seen last of a fleet that is down is shown beside how to bring it up.
+// why is what keeps the hub away, in one line. What was seen last of a fleet that somebody stopped is shown beside how to start it.
 func why(err error) string {
-	if repo := cmdutil.DownFleet(err); repo != "" {
-		return "this fleet is down: plural up --local " + repo
+	if stopped := cmdutil.Stopped(err); stopped != nil {
+		return stopped.Msg + ": " + stopped.Fix
 	}
 	return err.Error()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -106,7 +107,20 @@ func (p *Printer) Print(v View) error {
 	})
 }
 
+// listed is a value as programs get it: a list is an object that has it as items, so that there is room for more beside them.
+func listed(value any) any {
+	list := reflect.ValueOf(value)
+	if list.Kind() != reflect.Slice {
+		return value
+	}
+	if list.IsNil() {
+		value = []any{}
+	}
+	return map[string]any{"items": value}
+}
+
 func (p *Printer) write(b *bytes.Buffer, v View) error {
+	v.Value = listed(v.Value)
 	switch p.kind {
 	case "json":
 		return encodeJSON(b, v.Value)

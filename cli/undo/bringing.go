@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -67,10 +66,10 @@ func (b Bringing) Do(ctx context.Context) error {
 		b.Factory.Say("%s", line)
 	}
 	if more := without(queued.Services, touched.Services); len(more) > 0 {
-		b.Factory.Say("with it comes what the hub has refused until now, for the services: %s", ui.Clean(few(more)))
+		b.Factory.Say("with it comes what the hub has refused until now, for the services: %s", cmdutil.Few(more))
 	}
 	if gone := without(queued.Gone, touched.Gone); len(gone) > 0 {
-		b.Factory.Say("with it goes what the hub has kept until now, of the services: %s", ui.Clean(few(gone)))
+		b.Factory.Say("with it goes what the hub has kept until now, of the services: %s", cmdutil.Few(gone))
 	}
 	readers, err := b.readers(touched)
 	if err != nil {
@@ -154,7 +153,7 @@ func (b Bringing) readers(touched revert.Touched) (*sharing.Standing, error) {
 	for i, c := range after.Changes {
 		words[i] = c.String()
 	}
-	b.Factory.Say("who can open what: %s", ui.Clean(few(words)))
+	b.Factory.Say("who can open what: %s", cmdutil.Few(words))
 	return after, nil
 }
 
@@ -262,7 +261,7 @@ func summary(t revert.Touched, p *revert.Plan) []string {
 	var lines []string
 	add := func(title string, names []string) {
 		if len(names) > 0 {
-			lines = append(lines, title+ui.Clean(few(names)))
+			lines = append(lines, title+cmdutil.Few(names))
 		}
 	}
 	add("services: ", t.Services)
@@ -272,15 +271,6 @@ func summary(t revert.Touched, p *revert.Plan) []string {
 	add("comes back as it was sealed: ", p.Sealed)
 	add("stays as it is, since it is sealed: ", p.Kept)
 	return lines
-}
-
-// few names some of many.
-func few(names []string) string {
-	const most = 8
-	if rest := len(names) - most; rest > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), rest)
-	}
-	return strings.Join(names, ", ")
 }
 
 // maxWatched is how many services are waited for one by one: of more, the hub is only asked whether it serves the commit.

@@ -192,7 +192,7 @@ func joined(before, after *fleet.Fleet, r *history.Revision) error {
 	}
 	if len(out) > 0 {
 		return &ui.Err{
-			Msg:   fmt.Sprintf("the newest change to undo, %s %q, registered %s; nothing was changed", id, subject, ui.Clean(few(out))),
+			Msg:   fmt.Sprintf("the newest change to undo, %s %q, registered %s; nothing was changed", id, subject, cmdutil.Few(out)),
 			Cause: "without it the hub turns away the agents that act for them",
 			Fix:   "plural cluster delete " + out[0] + " takes a cluster out of the fleet\nor " + fix, Doc: ui.DocUndo,
 		}
@@ -219,7 +219,7 @@ func regained(plan *revert.Plan, t revert.Touched) []string {
 		lines = append(lines, "this takes back who can open or do what: "+ui.Clean(strings.Join(plan.Trust, ", ")))
 	}
 	if len(t.Agents) > 0 {
-		lines = append(lines, "this brings back agents, or tokens to join: "+ui.Clean(few(t.Agents)))
+		lines = append(lines, "this brings back agents, or tokens to join: "+cmdutil.Few(t.Agents))
 	}
 	return lines
 }

@@ -214,7 +214,7 @@ func TestWhatIsUndoneIsShownFirst(t *testing.T) {
 	if err := run(t.Context(), f.dir, &told, "--dry-run"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"Add clusters", by ada`, "changes the clusters: c00, c01, c02, c03, c04, c05, c06, c07 and 12 more", "--- a/clusters/c00.yaml"} {
+	for _, want := range []string{`"Add clusters", by ada`, "changes the clusters: c00, c01, c02, c03, c04 and 15 more", "--- a/clusters/c00.yaml"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("no %q in:\n%s", want, told.String())
 		}

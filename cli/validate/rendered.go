@@ -10,7 +10,6 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/lastseen"
-	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -29,22 +28,6 @@ func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State,
 	return inspect.Run(ctx, inspect.Inspection{
 		Fleet: state.Fleet, Sources: state, Resolver: resolver, Renderer: renderer, Versions: seen.Versions(),
 	})
-}
-
-// told are the mistakes of a report.
-func told(r *inspect.Report) []ui.Problem {
-	var problems []ui.Problem
-	for _, failure := range r.Failed {
-		about := "service " + failure.Service
-		if !failure.Everywhere {
-			about += " on " + someOf(failure.Clusters)
-		}
-		problems = append(problems, cmdutil.RenderProblem(about+": ", failure.Err))
-	}
-	for _, e := range r.Errors {
-		problems = append(problems, ui.Problem{Where: e.Where, Message: e.Message, Fix: e.Fix})
-	}
-	return problems
 }
 
 // sentences are findings, each in one.
@@ -89,11 +72,11 @@ func (o options) whose(list []inspect.Version, seen *lastseen.Seen) string {
 	for _, v := range list {
 		switch {
 		case !v.Assumed:
-			parts = append(parts, fmt.Sprintf("1.%d of %s (seen %s)", v.Minor, someOf(v.Clusters), cmdutil.Ago(o.f.Now(), &seen.At)))
+			parts = append(parts, fmt.Sprintf("1.%d of %s (seen %s)", v.Minor, cmdutil.Few(v.Clusters), cmdutil.Ago(o.f.Now(), &seen.At)))
 		case len(list) == 1:
 			parts = append(parts, fmt.Sprintf("1.%d, the newest known: no cluster's version was seen yet (plural tui sees them)", v.Minor))
 		default:
-			parts = append(parts, fmt.Sprintf("1.%d, the newest known, for %s, whose version was not seen", v.Minor, someOf(v.Clusters)))
+			parts = append(parts, fmt.Sprintf("1.%d, the newest known, for %s, whose version was not seen", v.Minor, cmdutil.Few(v.Clusters)))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -155,7 +138,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 			continue
 		}
 		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan; "+
-			"if that is not meant: %s", name, someOf(d.clusters), o.back(name, d.files, files)))
+			"if that is not meant: %s", name, cmdutil.Few(d.clusters), o.back(name, d.files, files)))
 	}
 	return out
 }
@@ -175,12 +158,4 @@ func (o options) back(service string, from []string, files fs.FS) string {
 		command = "git restore -p --source=HEAD " // asks change by change: others in the same file may be meant
 	}
 	return command + strings.Join(from, " ")
-}
-
-func someOf(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more clusters", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

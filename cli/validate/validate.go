@@ -192,7 +192,7 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 		Unchecked: unchecked(report, elsewhere, state.Fleet),
 		Warnings:  slices.Concat(state.Warnings(), sentences(report.Warnings)),
 		fleet:     state.Fleet, seen: seen, against: o.whose(report.Versions, seen),
-	}, append(problems, told(report)...), nil
+	}, append(problems, cmdutil.InspectProblems(report)...), nil
 }
 
 // verdict is the first line.

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,13 +37,15 @@ type look struct {
 	served bool
 	// ill is since when a service on a cluster has failed.
 	ill map[string]time.Time
-	// missing is what is not so yet.
-	missing []string
+	// missing is what is not so yet, and mend what may be done about the first of it; suspended is what was not waited for.
+	missing   []string
+	mend      string
+	suspended []string
 }
 
 // once looks at all targets. Its error says what failed, or waits for a person.
 func (l *look) once(ctx context.Context) error {
-	l.missing = nil
+	l.missing, l.mend, l.suspended = nil, "", nil
 	if l.condition != "deleted" {
 		if err := l.newest(ctx); err != nil {
 			return err
@@ -80,7 +83,15 @@ func (l *look) newest(ctx context.Context) error {
 			return err
 		}
 	}
-	l.missing = append(l.missing, "commit "+cmdutil.ShortCommit(head)+" is not served yet")
+	text := "commit " + cmdutil.ShortCommit(head) + " is not served yet"
+	if fault := cmdutil.Unfetched(status, "."); fault != "" {
+		text += ": the hub cannot fetch the installation repo: " + fault
+		l.mend = "mend that, then: plural source sync ."
+	} else if l.commit != "" && !strings.HasPrefix(status.Head.ID, l.commit) {
+		text += ": the newest that the hub has seen is " + cmdutil.ShortCommit(status.Head.ID)
+		l.mend = "git branch -r --contains " + l.commit + " says whether it is pushed, and to which branch"
+	}
+	l.missing = append(l.missing, text)
 	return nil
 }
 
@@ -115,11 +126,11 @@ func (l *look) at(ctx context.Context, t target) error {
 		return err
 	}
 	switch {
-	case l.condition == "deleted" && (there || len(rows.Items) > 0):
-		l.missing = append(l.missing, fmt.Sprintf("%s is still there, with %d services on clusters", t, len(rows.Items)))
+	case l.condition == "deleted" && !there && len(rows.Items) == 0:
 		return nil
 	case l.condition == "deleted":
-		return nil
+		l.missing = append(l.missing, fmt.Sprintf("%s is still there, with %d services on clusters", t, len(rows.Items)))
+		rows.Items = slices.DeleteFunc(rows.Items, func(d v1.Deployment) bool { return !d.Leftover }) // the others are not on their way out
 	case !there && l.commit == "":
 		return &ui.Err{
 			Msg: fmt.Sprintf("there is no %s", t), Fix: "plural " + t.kind + " list; right after a push name its commit: --for commit=SHA",
@@ -132,34 +143,43 @@ func (l *look) at(ctx context.Context, t target) error {
 		l.missing = append(l.missing, fmt.Sprintf("%s is on no cluster", t))
 		return nil
 	}
+	return l.rows(t, rows.Items)
+}
+
+// rows looks at services on clusters.
+func (l *look) rows(t target, list []v1.Deployment) error {
 	var failed, blocked []ui.Problem
-	for i := range rows.Items {
-		d := &rows.Items[i]
-		switch problem := (ui.Problem{Where: d.Service + " on " + d.Cluster, Message: reason(d)}); l.judge(d) {
+	for i := range list {
+		d := &list[i]
+		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d), Fix: cmdutil.MendDeployment(d)}
+		switch l.judge(d) {
 		case ill:
 			failed = append(failed, problem)
 		case waits:
-			problem.Fix = "plural service ack " + d.Service
 			blocked = append(blocked, problem)
 		case underWay:
-			l.missing = append(l.missing, fmt.Sprintf("%s on %s is %s", d.Service, d.Cluster, reason(d)))
+			l.missing = append(l.missing, problem.Where+" is "+problem.Message)
+			l.mend = cmp.Or(l.mend, problem.Fix)
+		case suspended:
+			l.suspended = append(l.suspended, problem.Where)
 		case well:
 		}
 	}
+	told := &ui.Err{Problems: failed, Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Doc: ui.DocUnhealthy}
 	switch {
 	case len(failed) > 0:
-		return &ui.Err{
-			Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Problems: failed, Fix: "plural why " +
-				failed[0].Where[:strings.Index(failed[0].Where, " ")],
-			Doc: ui.DocUnhealthy,
-		}
 	case len(blocked) > 0:
-		return &ui.Err{
-			Msg: fmt.Sprintf("%s waits for a person", t), Problems: blocked, Fix: blocked[0].Fix, Doc: ui.DocHeld,
-			Code: ui.ExitPending,
+		told = &ui.Err{Problems: blocked, Msg: fmt.Sprintf("%s waits for a person", t), Doc: ui.DocHeld, Code: ui.ExitPending}
+	default:
+		return nil
+	}
+	told.Fix = told.Problems[0].Fix
+	if len(told.Problems) == 1 || !slices.ContainsFunc(told.Problems, func(p ui.Problem) bool { return p.Fix != told.Fix }) {
+		for i := range told.Problems { // it is told once
+			told.Problems[i].Fix = ""
 		}
 	}
-	return nil
+	return told
 }
 
 // there says whether the fleet has the target, and of a cluster that waits for more than its services, what.
@@ -190,45 +210,35 @@ type verdict int
 const (
 	underWay verdict = iota
 	well
+	suspended
 	waits
 	ill
 )
 
-// judge says how a service on a cluster is. What failed is given a moment: it may be tried once more.
+// judge says how a service on a cluster is. What failed, or has the hub offer nothing for it, is given a moment: it may be tried once
+// more.
 func (l *look) judge(d *v1.Deployment) verdict {
 	at := d.Cluster + "/" + d.Service
-	failed := d.Phase == v1.Failed || d.Phase == v1.Degraded && l.condition == "healthy"
+	failed := d.Phase == v1.Failed || d.Phase == v1.Held || d.Phase == v1.Degraded && l.condition == "healthy"
 	if !failed {
 		delete(l.ill, at)
 	}
 	switch {
-	case d.Suspended:
-		return well
-	case d.Held != nil:
+	case cmdutil.AwaitsPerson(d):
 		return waits
+	case d.Suspended:
+		return suspended
 	case failed:
 		if _, known := l.ill[at]; !known {
 			l.ill[at] = l.f.Now()
 		}
-		if l.served && l.f.Now().Sub(l.ill[at]) >= observe.SecondLook {
+		if (l.served || l.condition == "deleted") && l.f.Now().Sub(l.ill[at]) >= observe.SecondLook {
 			return ill
 		}
 	case d.AppliedKey == d.Key && (d.Phase == v1.Healthy || l.condition != "healthy"):
 		return well
 	}
 	return underWay
-}
-
-// reason is how a service on a cluster is, in a line.
-func reason(d *v1.Deployment) string {
-	text := string(d.Phase)
-	switch {
-	case d.Message != "":
-		text += ": " + d.Message
-	case len(d.Problems) > 0:
-		text += ": " + d.Problems[0].Message
-	}
-	return text
 }
 
 // met is what programs get.

@@ -7,6 +7,7 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,21 +114,24 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return nil
 	})
 	if err != nil {
-		return late(ctx, err, l.missing)
+		return late(ctx, err, l)
+	}
+	if len(l.suspended) > 0 {
+		o.f.Say("not waited for, since it is suspended: %s", cmdutil.Few(l.suspended))
 	}
 	return printer.Print(l.view())
 }
 
 // late adds what was waited for to the error of a wait whose time is over.
-func late(ctx context.Context, err error, missing []string) error {
+func late(ctx context.Context, err error, l *look) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	told := &ui.Err{
-		Msg: "it did not come in time", Fix: "give it longer: --timeout 15m; plural status shows how it is", Doc: ui.DocNotConverged,
-		Code: ui.ExitPending, Err: context.Cause(ctx),
+		Msg: "it did not come in time", Fix: cmp.Or(l.mend, "plural status shows how it is") + "; give it longer: --timeout 15m",
+		Doc: ui.DocNotConverged, Code: ui.ExitPending, Err: context.Cause(ctx),
 	}
-	for _, text := range missing[:min(maxTold, len(missing))] {
+	for _, text := range l.missing[:min(maxTold, len(l.missing))] {
 		told.Problems = append(told.Problems, ui.Problem{Message: text})
 	}
 	return told

@@ -39,7 +39,7 @@ func (s screen) service(w io.Writer, a *serviceAnswer) error {
 		}
 	}
 	if a.Hub != "" {
-		fmt.Fprintf(b, "\nthe hub was not asked, so this is from the repository alone\n  %s\n", ui.Clean(a.Hub))
+		fmt.Fprintf(b, "\nthis is from the repository alone, without the hub's word\n  %s\n", ui.Clean(a.Hub))
 	}
 	for _, g := range alike(a.Clusters) {
 		s.clusters(b, g)
@@ -61,12 +61,12 @@ func (s screen) next(b *strings.Builder, list []string) {
 
 // origin says what something is made of, and who changed it.
 func (s screen) origin(b *strings.Builder, files []string, commit *offline.Commit, uncommitted []string) {
-	fmt.Fprintf(b, "  made of      %s\n", some(files))
+	fmt.Fprintf(b, "  made of      %s\n", cmdutil.Few(files))
 	if commit != nil {
 		fmt.Fprintf(b, "  last change  %s\n", s.change(commit))
 	}
 	if len(uncommitted) > 0 {
-		fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), some(uncommitted))
+		fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), cmdutil.Few(uncommitted))
 	}
 }
 
@@ -143,16 +143,7 @@ func reach(clusters []string) string {
 	if len(clusters) == 1 {
 		noun = "cluster"
 	}
-	return fmt.Sprintf("%d %s: %s", len(clusters), noun, some(clusters))
-}
-
-// some are the first names.
-func some(names []string) string {
-	text := ui.Clean(strings.Join(names[:min(len(names), maxShown)], ", "))
-	if more := len(names) - maxShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return fmt.Sprintf("%d %s: %s", len(clusters), noun, cmdutil.Few(clusters))
 }
 
 func (s screen) object(w io.Writer, a *objectAnswer) error {
@@ -171,7 +162,7 @@ func (s screen) object(w io.Writer, a *objectAnswer) error {
 			fmt.Fprintf(b, "  last change  %s\n", s.change(m.Commit))
 		}
 		if len(m.Uncommitted) > 0 {
-			fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), some(m.Uncommitted))
+			fmt.Fprintf(b, "  %s  %s\n", s.paint(ui.Yellow, "uncommitted"), cmdutil.Few(m.Uncommitted))
 		}
 	}
 	for i := range a.Live {

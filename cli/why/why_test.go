@@ -287,7 +287,7 @@ func TestAHubThatDoesNotAnswerIsNamedAndTheRepositoryTellsTheRest(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the hub was not asked, so this is from the repository alone", "cannot reach the hub at http://127.0.0.1:1", "it waits for service api"} {
+	for _, want := range []string{"this is from the repository alone, without the hub's word", "cannot reach the hub at http://127.0.0.1:1", "it waits for service api"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -115,6 +116,13 @@ func (i *inspector) judgeAll(r *rendition, made *preview.Rendition) error {
 	locate.service, _ = i.Fleet.Service(r.deployment.Service)
 	if r.differs == nil {
 		i.claimsOf(r, made, func(*unstructured.Unstructured) bool { return true })
+	}
+	if len(made.Objects) == 0 {
+		i.tell(&i.report.Warnings, Finding{
+			Where:   locate.service.Place("spec.source").String(),
+			Message: fmt.Sprintf("service %s renders to nothing on %s", r.deployment.Service, listOf(r.clusters)),
+			Fix:     "name a folder with manifests in spec.source.path, or set what its templates ask for",
+		})
 	}
 	for n, o := range made.Objects {
 		at := place{service: r.deployment.Service, object: o, locate: &locate}

@@ -75,6 +75,11 @@ func (f *Fleet) Source(name string) (*Source, bool) {
 	return find(f.Sources, name, sourceName)
 }
 
+// Orphans says whether what a service has on a cluster stays there, as nobody's, when the service goes.
+func (f *Fleet) Orphans(s *Service) bool {
+	return cmp.Or(s.Spec.Sync.OnDelete, f.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
+}
+
 // Service finds a service by name. The result is shared: do not change it.
 func (f *Fleet) Service(name string) (*Service, bool) {
 	return find(f.Services, name, serviceName)

@@ -259,7 +259,7 @@ func describe(c *object.Commit) *Revision {
 	subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	r := &Revision{
 		ID: c.Hash.String(), Author: cut(c.Author.Name), Email: cut(c.Author.Email), Subject: cut(subject),
-		Time: c.Committer.When.UTC(), Merge: len(c.ParentHashes) > 1, Reverts: reverts(c.Message),
+		Time: c.Committer.When.UTC(), Merge: len(c.ParentHashes) > 1, Reverts: Reverts(c.Message),
 	}
 	if len(c.ParentHashes) > 0 {
 		r.Parent = c.ParentHashes[0].String()
@@ -277,8 +277,8 @@ func cut(text string) string {
 // revertLine is what `git revert` writes.
 var revertLine = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40})\b`)
 
-// reverts is the commit that a message says it takes back, or empty.
-func reverts(message string) string {
+// Reverts is the commit that a message says it takes back, or empty.
+func Reverts(message string) string {
 	if found := revertLine.FindStringSubmatch(message); found != nil {
 		return found[1]
 	}
@@ -295,5 +295,5 @@ func (l *Log) mergedRevert(c *object.Commit) string {
 	if held, err := l.Holds(c.ParentHashes[0].String(), base); err != nil || !held {
 		return ""
 	}
-	return reverts(side.Message)
+	return Reverts(side.Message)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/history"
 )
 
 // Commit is a commit as people recognize it. Its texts may hold control characters.
@@ -58,6 +59,19 @@ func Deletion(ctx context.Context, repo *workspace.Repo, path string) (*Commit, 
 		return nil, err
 	}
 	return told(at, false), nil
+}
+
+// Reverts is the commit that another one takes back, as its message says; empty where it takes back none, or is not in this clone.
+func Reverts(repo *workspace.Repo, commit string) string {
+	g, at, err := head(repo)
+	if err != nil || at == nil {
+		return ""
+	}
+	c, err := g.CommitObject(plumbing.NewHash(commit))
+	if err != nil {
+		return ""
+	}
+	return history.Reverts(c.Message)
 }
 
 // head is the newest commit, nil where there is none.
