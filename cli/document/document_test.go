@@ -139,6 +139,27 @@ func TestAClusterGetsTagsAndParameters(t *testing.T) {
 	}
 }
 
+func TestAClusterIsAskedAboutBeforeServicesLeaveIt(t *testing.T) {
+	w := newWorld(t)
+	before := w.state()
+	w.runs("cluster", "set", "edge-1", "tag.env=dev", "--dry-run")
+	if got := w.errOut.String(); !strings.Contains(got, "cluster edge-1 loses web: what they have there is deleted") {
+		t.Error(got)
+	}
+	w.refused([]string{"cluster", "set", "edge-1", "tag.env=dev"}, "--yes")
+	w.editor(`sed -i 's/env: prod/env: dev/' "$1"`)
+	w.refused([]string{"cluster", "edit", "edge-1"}, "--yes")
+	if after := w.state(); after != before {
+		t.Error(cmp.Diff(before, after))
+	}
+	w.runs("service", "delete", "api", "--confirm", "api") // then web is the last
+	w.refused([]string{"cluster", "set", "edge-1", "tag.env=dev"}, "--confirm=edge-1")
+	w.runs("cluster", "set", "edge-1", "tag.env=dev", "--confirm", "edge-1")
+	if got := w.pushed("clusters/edge-1.yaml"); !strings.Contains(got, "env: dev") {
+		t.Error(got)
+	}
+}
+
 func TestWhatWouldBeAMistakeChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.write(map[string]string{"apps/new/cm.yaml": "a: b\n"})

@@ -252,7 +252,7 @@ func TestARefusedCommitNamesTheOneToTakeBack(t *testing.T) {
 
 func TestAnInterruptEndsAWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}, Now: time.Now}
+	f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}, Now: time.Now, Getenv: func(string) string { return "" }}
 	err := observe.Until(ctx, f, func(context.Context) (bool, error) { cancel(); return false, nil }, func() error { return errors.New("pending") })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -302,7 +302,7 @@ func TestASourceThatCannotBeFetchedEndsAWaitWithinFiveSeconds(t *testing.T) {
 			var err error
 			var took time.Duration
 			synctest.Test(t, func(t *testing.T) {
-				f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}, Now: time.Now}
+				f := &cmdutil.Factory{IO: &ui.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}, Now: time.Now, Getenv: func(string) string { return "" }}
 				begun := time.Now()
 				err = observe.Commit(t.Context(), f, tt.answers, ours, observe.About{Services: []string{"web"}})
 				took = time.Since(begun)

@@ -163,9 +163,34 @@ func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer
 		if err != nil {
 			return err
 		}
+		a.unfetched(status, answer.Service, &c)
 		answer.Clusters = append(answer.Clusters, c)
 	}
 	return nil
+}
+
+// unfetched adds which source the hub cannot fetch, with its address, to why it has nothing to offer for a service.
+func (a *asked) unfetched(status *v1.Status, service string, c *clusterAnswer) {
+	s, _ := a.state.Fleet.Service(service)
+	for _, used := range append([]fleet.SourceRef{s.Spec.Source}, mounted(s)...) {
+		source, known := a.state.Fleet.Source(used.Name)
+		if !known || c.Phase != v1.Held {
+			continue
+		}
+		if fault := cmdutil.Unfetched(status, used.Name); fault != "" {
+			at := source.Position.String()
+			c.Reasons = append(c.Reasons, fmt.Sprintf("the hub cannot fetch source %s (%s, written in %s): %s", used.Name, source.URL(), at, fault))
+			c.Next = "mend " + at + ", commit and push; or, where that is right: plural source sync " + used.Name
+		}
+	}
+}
+
+func mounted(s *fleet.Service) []fleet.SourceRef {
+	var list []fleet.SourceRef
+	for i := range s.Spec.Mounts {
+		list = append(list, s.Spec.Mounts[i].Source)
+	}
+	return list
 }
 
 // witness asks the hub about services, each once.

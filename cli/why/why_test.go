@@ -257,6 +257,24 @@ func TestWhatBrokeAtAPlaceIsTakenBackByTheLastChangeOfItsFile(t *testing.T) {
 	}
 }
 
+func TestAnUndoIsNotAdvisedToBeUndone(t *testing.T) {
+	dir := repo(t, "demo")
+	if err := os.WriteFile(filepath.Join(dir, "apps/db/cm.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: db}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	message := "Undo it\n\nThis reverts commit " + strings.Repeat("a", 40) + ".\n"
+	cmd := exec.Command("git", "-c", "user.name=bob", "-c", "user.email=b@b", "commit", "-qam", message)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d := on("db", "edge-1", v1.Failed, "apps/db/cm.yaml:1: it cannot be read")
+	got, err := run(t, dir, hub(t, v1.Service{Name: "db", Deployments: []v1.Deployment{d}}), "", "db")
+	if err != nil || strings.Contains(got, "plural undo") || !strings.Contains(got, "mend apps/db/cm.yaml:1") {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
 func TestAServiceThatWasDeletedIsToldWithTheCommitThatDidIt(t *testing.T) {
 	dir := repo(t, "demo")
 	commit := func(subject string, args ...string) {

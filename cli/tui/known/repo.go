@@ -229,7 +229,8 @@ func rowOf(d *resolve.Deployment, seen []lastseen.Row) v1.Deployment {
 	}
 	out := deploymentOf(d.Cluster, &seen[i])
 	out.Key, out.Version, out.Suspended = d.Key, cmp.Or(d.Version, out.Version), d.Suspended
-	if d.Key != "" && seen[i].Applied != lastseen.FingerprintOf(d.Key) {
+	clear := len(d.SecretsInputs) > 0 // as they are in the work tree, whose key is not that of what is sealed in git
+	if d.Key != "" && !clear && seen[i].Applied != lastseen.FingerprintOf(d.Key) {
 		if out.Message == "" { // why it failed says more
 			out.Message = otherKey
 		}
