@@ -303,6 +303,9 @@ func stopped(hub, wanted, process string) string {
 	return ""
 }
 
+// LocalHub says whether a hub's address is that of a fleet of this machine, of the wanted repository where one is.
+func LocalHub(address, wanted string) bool { return len(fleetsAt(address, wanted)) > 0 }
+
 // fleetsAt are the fleets of this machine whose hub is at an address, of the wanted repository where one is. What cannot be read
 // is none: that something is away is told all the same.
 func fleetsAt(hub, wanted string) []local.Fleet {

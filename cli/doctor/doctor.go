@@ -151,12 +151,14 @@ func (o *options) env(ctx context.Context) (doctor.Env, error) {
 	if env.HubURL, err = f.HubAddress(); err != nil {
 		return env, nil // the checks of the hub say that nothing tells where it is
 	}
+	env.Local = cmdutil.LocalHub(env.HubURL, f.Repository())
 	if env.HubCA, env.NoHub = f.HubCA(); env.NoHub != nil {
 		return env, nil
 	}
 	hub, err := f.HubClient()
 	if err == nil {
-		if _, asked := hub.Me(ctx); errors.As(asked, new(*client.OtherRepository)) {
+		_, asked := hub.Me(ctx)
+		if errors.As(asked, new(*client.OtherRepository)) || cmdutil.Stopped(asked) != nil {
 			err = cmdutil.Explain(asked)
 		}
 	}

@@ -173,6 +173,30 @@ func (s *Store) Save(head Head, clusters iter.Seq[Cluster]) error {
 	return nil
 }
 
+// SaveVersions keeps which version of Kubernetes clusters have, and leaves what else was seen as it is.
+func (s *Store) SaveVersions(now time.Time, clusters []v1.Cluster) error {
+	seen, _ := s.Load() // a damaged file begins anew
+	if seen == nil {
+		seen = &Seen{Head: Head{At: now}}
+	}
+	changed := false
+	for i := range clusters {
+		c := &clusters[i]
+		at, known := slices.BinarySearchFunc(seen.Clusters, c.Name, func(s Cluster, name string) int { return strings.Compare(s.Name, name) })
+		switch {
+		case c.KubernetesVersion == "" || known && seen.Clusters[at].KubernetesVersion == c.KubernetesVersion:
+			continue
+		case !known:
+			seen.Clusters = slices.Insert(seen.Clusters, at, Cluster{Cluster: *c})
+		}
+		seen.Clusters[at].KubernetesVersion, changed = c.KubernetesVersion, true
+	}
+	if !changed {
+		return nil
+	}
+	return s.Save(seen.Head, slices.Values(seen.Clusters))
+}
+
 // first is the first line, last the last one.
 type first struct {
 	Format int `json:"format"`

@@ -61,6 +61,27 @@ func TestWhatWasSavedIsLoaded(t *testing.T) {
 	}
 }
 
+func TestVersionsAreKeptBesideWhatWasSeen(t *testing.T) {
+	s := New(t.TempDir(), "https://hub.example.com", "demo", "")
+	version := func(cluster, version string) v1.Cluster { return v1.Cluster{Name: cluster, KubernetesVersion: version} }
+	keep := func(clusters ...v1.Cluster) {
+		t.Helper()
+		if err := s.SaveVersions(time.Unix(1, 0).UTC(), clusters); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(version("a", "v1.35.0"))
+	save(t, s, sample())
+	keep(version("b", "v1.36.0"), version("aa", "v1.34.0"), version("c", ""))
+	got, err := s.Load()
+	want := sample()
+	want.Clusters[1].KubernetesVersion = "v1.36.0"
+	want.Clusters = slices.Insert(want.Clusters, 1, Cluster{Cluster: version("aa", "v1.34.0")})
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
 func TestOnlyItsOwnerCanReadIt(t *testing.T) {
 	s := New(filepath.Join(t.TempDir(), "config"), "hub", "demo", "")
 	save(t, s, sample())

@@ -205,6 +205,9 @@ func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Prin
 		return nil, err
 	}
 	slices.SortFunc(clusters.Items, func(a, b v1.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	if store := o.f.LastSeen(); store != nil {
+		_ = store.SaveVersions(o.f.Now(), clusters.Items) // validate does with the newest that is known
+	}
 	s.view.Still = map[string]any{"status": quiet, "clusters": cmdutil.StillClusters(clusters.Items)}
 	s.view.Screen = func(w io.Writer) error { return screen{o.f.IO, o.f.Now()}.write(w, status, clusters) }
 	s.view.Note = next(status, clusters.Total)

@@ -74,7 +74,7 @@ func (o options) whose(list []inspect.Version, seen *lastseen.Seen) string {
 		case !v.Assumed:
 			parts = append(parts, fmt.Sprintf("1.%d of %s (seen %s)", v.Minor, cmdutil.Few(v.Clusters), cmdutil.Ago(o.f.Now(), &seen.At)))
 		case len(list) == 1:
-			parts = append(parts, fmt.Sprintf("1.%d, the newest known: no cluster's version was seen yet (plural tui sees them)", v.Minor))
+			parts = append(parts, fmt.Sprintf("1.%d, the newest known: no cluster's version was seen yet (plural status sees them)", v.Minor))
 		default:
 			parts = append(parts, fmt.Sprintf("1.%d, the newest known, for %s, whose version was not seen", v.Minor, cmdutil.Few(v.Clusters)))
 		}

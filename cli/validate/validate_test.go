@@ -52,7 +52,7 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 		err := cmd.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37, the newest known: no cluster's version was seen yet (plural tui sees them)\n") {
+	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37, the newest known: no cluster's version was seen yet (plural status sees them)\n") {
 		t.Errorf("before anything was seen: %v: %s", err, out)
 	}
 	var seen []lastseen.Cluster

@@ -124,8 +124,11 @@ func (c *cluster) ask(ctx context.Context) (*pulse, error) {
 
 func (c *cluster) reachable(ctx context.Context) Result {
 	if _, err := c.alive(ctx); err != nil {
-		return because(err, "the API server at "+c.config.Host+" cannot be reached",
-			"see that it runs, and that the context is right: kubectl cluster-info")
+		fix := "see that it runs, and that the context is right: kubectl cluster-info"
+		if c.x.Local {
+			fix = "see whether it runs: plural local list; plural up --local brings the fleet back"
+		}
+		return because(err, "the API server at "+c.config.Host+" cannot be reached", fix)
 	}
 	return ok("%s answers", c.config.Host)
 }

@@ -116,6 +116,8 @@ type Env struct {
 	HubCA  []byte
 	Hub    Hub
 	NoHub  error
+	// Local says that the fleet is one of this machine, whose processes plural local starts and stops.
+	Local bool
 	// Folders are those in which this program writes, besides the repo.
 	Folders []string
 	// Now is the clock; nil is the system's.

@@ -144,8 +144,11 @@ func (x *exam) health(ctx context.Context) Result {
 	case errors.As(err, &named):
 		return because(err, "the hub's certificate is for another name", "correct spec.hub.url, or the certificate")
 	case err != nil:
-		return because(err, "the hub at "+x.HubURL+" cannot be reached",
-			"see that it runs: kubectl -n plural-system get pods; and that this is its address")
+		fix := "see that it runs: kubectl -n plural-system get pods; and that this is its address"
+		if x.Local {
+			fix = "see whether it runs: plural local list; plural up --local brings the fleet back, plural local start hub the hub alone"
+		}
+		return because(err, "the hub at "+x.HubURL+" cannot be reached", fix)
 	case r.status != http.StatusOK:
 		fault := fail("plural logs hub", "the hub is not ready: it answers %d", r.status)
 		fault.Cause = fmt.Sprintf("%.300s", r.text)
@@ -407,8 +410,11 @@ func (x *exam) agents(ctx context.Context) Result {
 	}
 	switch {
 	case len(silent) > 0:
-		return fail("see that their agents run and reach the hub: kubectl -n plural-system logs deployment/plural-agent",
-			"agents do not report: %s", some(silent))
+		fix := "see that their agents run and reach the hub: kubectl -n plural-system logs deployment/plural-agent"
+		if x.Local {
+			fix = "see whether their agents run: plural local list; plural local start agent-CLUSTER"
+		}
+		return fail(fix, "agents do not report: %s", some(silent))
 	case len(unregistered) > 0:
 		return warn("plural cluster register "+unregistered[0], "clusters without an agent: %s", some(unregistered))
 	case len(other) > 0:
