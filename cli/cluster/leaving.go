@@ -39,6 +39,6 @@ func leaving(f *cmdutil.Factory, c *document.Change, name string, confirm *strin
 		}
 	}
 	if leaves := append(deleted, orphaned...); len(leaves) > 0 {
-		c.Losing(name, confirm, runs == 0, fmt.Sprintf("take %s off %s?", cmdutil.Few(leaves), name))
+		c.Losing(name, confirm, runs == 0, fmt.Sprintf("Take %s off %s?", cmdutil.Few(leaves), name))
 	}
 }

@@ -130,7 +130,7 @@ func (c *Change) Losing(name string, confirm *string, all bool, question string)
 			c.Factory.Say("%s", ui.ToConfirm+name)
 		}
 		c.Ask = func(ctx context.Context) error {
-			return Typed(ctx, c.Factory, name, *confirm, "Type "+name+" to agree: "+question)
+			return Typed(ctx, c.Factory, name, *confirm, question+" Type "+name+" to agree")
 		}
 		return
 	}

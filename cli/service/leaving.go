@@ -42,6 +42,6 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 			return err
 		}
 	}
-	c.change.Losing(c.name, c.confirm, runs == 0, fmt.Sprintf("take %s off %s?", c.name, cmdutil.Few(leaves)))
+	c.change.Losing(c.name, c.confirm, runs == 0, fmt.Sprintf("Take %s off %s?", c.name, cmdutil.Few(leaves)))
 	return nil
 }
