@@ -165,21 +165,31 @@ func (l *look) rows(t target, list []v1.Deployment) error {
 		case well:
 		}
 	}
-	told := &ui.Err{Problems: failed, Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Doc: ui.DocUnhealthy}
 	switch {
 	case len(failed) > 0:
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s will not be %s by itself", t, l.condition), Fix: failed[0].Fix, Problems: fixedOnce(failed),
+			Doc: ui.DocUnhealthy,
+		}
 	case len(blocked) > 0:
-		told = &ui.Err{Problems: blocked, Msg: fmt.Sprintf("%s waits for a person", t), Doc: ui.DocHeld, Code: ui.ExitPending}
-	default:
-		return nil
-	}
-	told.Fix = told.Problems[0].Fix
-	if len(told.Problems) == 1 || !slices.ContainsFunc(told.Problems, func(p ui.Problem) bool { return p.Fix != told.Fix }) {
-		for i := range told.Problems { // it is told once
-			told.Problems[i].Fix = ""
+		return &ui.Err{
+			Msg: fmt.Sprintf("%s waits for a person", t), Fix: blocked[0].Fix, Problems: fixedOnce(blocked), Doc: ui.DocHeld,
+			Code: ui.ExitPending,
 		}
 	}
-	return told
+	return nil
+}
+
+// fixedOnce are problems without their fixes where all have the same, which the error has then.
+func fixedOnce(problems []ui.Problem) []ui.Problem {
+	if slices.ContainsFunc(problems, func(p ui.Problem) bool { return p.Fix != problems[0].Fix }) {
+		return problems
+	}
+	out := slices.Clone(problems)
+	for i := range out {
+		out[i].Fix = ""
+	}
+	return out
 }
 
 // there says whether the fleet has the target, and of a cluster that waits for more than its services, what.
