@@ -40,8 +40,8 @@ func sentences() []sentence {
 		{"get pods", "plural service tree NAME; on a cluster: plural kubectl CLUSTER get pods"},
 		{"get pod", "plural service tree NAME; on a cluster: plural kubectl CLUSTER get pods"},
 		{"get po", "plural service tree NAME; on a cluster: plural kubectl CLUSTER get pods"},
-		{"get events", "plural cluster events"},
-		{"events", "plural cluster events"},
+		{"get events", "plural service events NAME; of clusters: plural cluster events"},
+		{"events", "plural service events NAME; of clusters: plural cluster events"},
 		{"rollout status", "plural wait service/NAME"},
 		{"rollout undo", "plural service rollback NAME"},
 		{"rollout restart", "plural service restart NAME"},
@@ -93,6 +93,7 @@ func sentences() []sentence {
 		{"lint", "plural validate"},
 		{"dependency", "plural package graph"},
 		{"env", "plural config list"},
+		{"ns", "plural kubectl CLUSTER get namespaces"},
 	}
 }
 

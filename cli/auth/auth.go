@@ -77,6 +77,9 @@ func login(ctx context.Context, f *cmdutil.Factory, fromInput bool) error {
 		return err
 	}
 	f.Say("logged in to %s as %s", ui.Clean(address), ui.Clean(me.Name))
+	if at := cmdutil.LocalRepo(address, ""); at != "" {
+		f.Say("note: plural up --local %s logs in as its operator again", ui.Clean(at))
+	}
 	if name := overriding(f); name != "" {
 		f.Say("note: %s is set, and counts in the place of this login", name)
 	}

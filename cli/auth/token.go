@@ -85,9 +85,23 @@ func (o *createOptions) run(ctx context.Context) error {
 		return err
 	}
 	// Its hash is written: whatever became of the push, nobody can ask for it again.
+	if !bound(f, o.user, o.groups) {
+		o.Factory.Say("warning: no RoleBinding names %s, or a group of theirs: with this token nothing may be seen", ui.Clean(o.user))
+		o.Factory.Say("  fix: bind a Role in access/: plural explain rolebinding --example, plural explain role --example")
+	}
 	o.Factory.Say("token %s of %s, shown this once:", ui.Clean(token.Name), ui.Clean(o.user))
 	_, printed := fmt.Fprintln(o.Factory.IO.Out, secret)
 	return errors.Join(err, printed)
+}
+
+// bound says whether a role is bound to a user, who is given the groups where they are new.
+func bound(f *fleet.Fleet, user string, groups []string) bool {
+	if u, known := f.User(user); known {
+		groups = u.Spec.Groups
+	}
+	return slices.ContainsFunc(f.RoleBindings, func(b fleet.RoleBinding) bool {
+		return slices.Contains(b.Spec.Users, user) || slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(b.Spec.Groups, g) })
+	})
 }
 
 // with are the user's tokens and a new one.

@@ -28,7 +28,8 @@ func (o *registerOptions) putAgent(ctx context.Context, repo *workspace.Repo) er
 		names = agentsFor(state.Fleet, c)
 	}
 	if len(names) == 0 {
-		o.factory.Say("no package puts an agent there: plural package add agent, or run it yourself: plural agent run")
+		o.factory.Say("no package puts an agent there: plural package add agent --as agent-%s --clusters %[1]s, or run it yourself: "+
+			"plural agent run --help", o.name)
 		return nil
 	}
 	contextName, err := o.contextName()

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -100,6 +102,14 @@ func (o *registerOptions) run(ctx context.Context) error {
 	prepared, err := register.Prepare(request, file)
 	if err != nil {
 		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.tags)) { // a cluster that has a file keeps what stands there
+		if tag := key + "=" + o.tags[key]; prepared.Tags[key] != o.tags[key] {
+			return &ui.Err{
+				Msg: fmt.Sprintf("cluster %s has a file already, and no tag %s: nothing was changed", o.name, tag),
+				Fix: fmt.Sprintf("plural cluster set %s tag.%s; then register it without --tag", o.name, tag), Doc: ui.DocExists,
+			}
+		}
 	}
 	if err := o.prepare(c, prepared); err != nil {
 		return err

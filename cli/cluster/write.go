@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -69,6 +71,7 @@ plural cluster register NAME.`,
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 	c := document.New(f, amend.Cluster)
 	confirm := ""
+	var tags map[string]string
 	cmd := &cobra.Command{
 		Use:   "set NAME [tag.KEY=VALUE | PARAMETER=VALUE | KEY-]...",
 		Short: "Change a cluster's tags and parameters",
@@ -91,10 +94,15 @@ name has to be typed.`,
 		},
 		ValidArgsFunction: cmdutil.Complete(f, completions.Clusters),
 	}
+	cmd.Flags().StringToStringVar(&tags, "tag", nil, "the same as tag.KEY=VALUE, `KEY=VALUE`; may be repeated")
 	confirmFlag(cmd, &confirm)
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		fields, err := document.Assigned(args[1:], func(key string) string {
+		assigned := args[1:]
+		for _, key := range slices.Sorted(maps.Keys(tags)) {
+			assigned = append(assigned, tagPrefix+key+"="+tags[key])
+		}
+		fields, err := document.Assigned(assigned, func(key string) string {
 			if tag, ok := strings.CutPrefix(key, tagPrefix); ok {
 				return amend.Key("spec", "tags", tag)
 			}
@@ -147,9 +155,32 @@ func checks(f *cmdutil.Factory, c *document.Change, name string, confirm *string
 		if err != nil {
 			return err
 		}
+		if err := mistaken(f, name, before, after); err != nil {
+			return err
+		}
 		leaving(f, c, name, confirm, before, after)
 		return groupsChange(f, files, name, before, after)
 	}
+}
+
+// mistaken refuses a new parameter that has the name of a tag: the tag was meant, more often than not.
+func mistaken(f *cmdutil.Factory, name string, before, after *fleet.Fleet) error {
+	was, known := before.Cluster(name)
+	is, stays := after.Cluster(name)
+	if !known || !stays || f.Yes {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(is.Spec.Parameters)) {
+		_, before := was.Spec.Parameters[key]
+		if _, tag := was.Spec.Tags[key]; tag && !before {
+			return &ui.Err{
+				Msg: fmt.Sprintf("%s is a tag of cluster %s, and %[1]s=%s would be a parameter: nothing was changed", key, name, is.Spec.Parameters[key]),
+				Fix: fmt.Sprintf("plural cluster set %s tag.%s=%s; or, for the parameter all the same: --yes", name, key, is.Spec.Parameters[key]),
+				Doc: ui.DocUnconfirmed,
+			}
+		}
+	}
+	return nil
 }
 
 // groupsChange says which groups' sealed files a cluster's tags give it, or give it no more: memberships are envelopes, which no

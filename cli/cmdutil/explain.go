@@ -59,7 +59,7 @@ func mistakes(err error) *ui.Err {
 		return nil
 	}
 	told := Problems("the installation repo", FleetProblems(list))
-	told.Fix = "mend it there; or take back the commit that has it: plural undo"
+	told.Fix = "mend it there; plural undo takes back the newest commit, where it came with that"
 	return told
 }
 
@@ -255,6 +255,9 @@ func hubSays(err error) *ui.Err {
 	switch answer.Status {
 	case http.StatusUnauthorized:
 		told.Msg, told.Cause, told.Code, told.Doc = "the hub does not know you", answer.Message, ui.ExitLogin, ui.DocLogin
+		if at := LocalRepo(answer.Hub, ""); at != "" {
+			told.Fix = "plural up --local " + at + " logs in as the operator of this machine's fleet; with a token: plural auth login"
+		}
 		if told.Fix == "" {
 			told.Fix = "plural auth login; in scripts set PLURAL_HUB, and PLURAL_TOKEN or PLURAL_TOKEN_FILE"
 		}
@@ -303,8 +306,14 @@ func stopped(hub, wanted, process string) string {
 	return ""
 }
 
-// LocalHub says whether a hub's address is that of a fleet of this machine, of the wanted repository where one is.
-func LocalHub(address, wanted string) bool { return len(fleetsAt(address, wanted)) > 0 }
+// LocalRepo is the folder of the repo of this machine's fleet whose hub is at an address, and serves the wanted repository where one
+// is; empty where it is no fleet of this machine.
+func LocalRepo(address, wanted string) string {
+	for _, at := range fleetsAt(address, wanted) {
+		return at.Repo
+	}
+	return ""
+}
 
 // fleetsAt are the fleets of this machine whose hub is at an address, of the wanted repository where one is. What cannot be read
 // is none: that something is away is told all the same.

@@ -99,7 +99,7 @@ func (f *Factory) HubAddress() (string, error) {
 			return address, nil
 		}
 	}
-	const fix = "give --hub URL, set PLURAL_HUB, or write spec.hub.url into plural.yaml"
+	const fix = "change into an installation repo, or name one with -C DIR; or give --hub URL, set PLURAL_HUB, or write spec.hub.url into plural.yaml"
 	repo, err := workspace.Find(f.WorkDir())
 	if address := f.Setting(settings.Hub); errors.Is(err, workspace.ErrNotFound) && address != "" {
 		return address, nil

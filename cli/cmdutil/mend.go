@@ -55,8 +55,9 @@ func Placed(texts ...string) string {
 }
 
 // Undo is the command that takes back what broke something at a place of the installation repo, FILE:LINE, or at an unknown one:
-// the last change of the file, which may be older than the newest change of all, and that one. A commit that is an undo itself is not
-// named, since to take it back brings back what was undone; where that leaves none, it is empty.
+// the newest change of all and, where an older one changed the file last, that one too. A commit that is an undo itself is not named,
+// since to take it back brings back what was undone, nor one that made the file, on which more may stand by now; where that leaves
+// none, it is empty.
 func (f *Factory) Undo(ctx context.Context, place, newest string) string {
 	undo := "plural undo " + ShortCommit(newest)
 	repo, err := f.Repo()
@@ -64,18 +65,17 @@ func (f *Factory) Undo(ctx context.Context, place, newest string) string {
 		return undo
 	}
 	var ways []string
-	file, _, _ := strings.Cut(place, ":")
-	if file != "" {
-		c, err := offline.LastChange(ctx, repo, []string{file})
-		if err == nil && c != nil && c.ID != newest && offline.Reverts(repo, c.ID) == "" {
-			ways = append(ways, fmt.Sprintf("plural undo %s, which changed %s last", ShortCommit(c.ID), ui.Clean(file)))
-			undo += ", the newest"
-		}
-	}
 	if offline.Reverts(repo, newest) == "" {
 		ways = append(ways, undo)
 	}
-	return strings.Join(ways, "; or ")
+	file, _, _ := strings.Cut(place, ":")
+	if file != "" {
+		c, err := offline.LastChange(ctx, repo, []string{file})
+		if err == nil && c != nil && c.ID != newest && offline.Reverts(repo, c.ID) == "" && !offline.Makes(repo, c.ID, file) {
+			ways = append(ways, fmt.Sprintf("plural undo %s, which changed %s last", ShortCommit(c.ID), ui.Clean(file)))
+		}
+	}
+	return strings.Join(ways, "; or, where it was broken before that: ")
 }
 
 // AwaitsPerson says that deletions of a service on a cluster, or its removal from there, wait for somebody to agree.

@@ -151,7 +151,7 @@ func (o *options) env(ctx context.Context) (doctor.Env, error) {
 	if env.HubURL, err = f.HubAddress(); err != nil {
 		return env, nil // the checks of the hub say that nothing tells where it is
 	}
-	env.Local = cmdutil.LocalHub(env.HubURL, f.Repository())
+	env.Local = cmdutil.LocalRepo(env.HubURL, f.Repository()) != ""
 	if env.HubCA, env.NoHub = f.HubCA(); env.NoHub != nil {
 		return env, nil
 	}

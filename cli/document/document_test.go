@@ -139,6 +139,24 @@ func TestAClusterGetsTagsAndParameters(t *testing.T) {
 	}
 }
 
+func TestATagThatIsWrittenAsAParameterIsAskedAbout(t *testing.T) {
+	w := newWorld(t)
+	w.refused([]string{"cluster", "set", "edge-1", "env=prod"}, "env is a tag of cluster edge-1", "plural cluster set edge-1 tag.env=prod")
+	w.runs("cluster", "set", "edge-1", "--tag", "region=eu", "other=1")
+	if got := w.pushed("clusters/edge-1.yaml"); !strings.Contains(got, "tags: {env: prod, region: eu}") || !strings.Contains(got, `other: "1"`) {
+		t.Error(got)
+	}
+}
+
+func TestFilesOfTheServiceThatAreNotCommittedAreNamed(t *testing.T) {
+	w := newWorld(t)
+	w.write(map[string]string{"apps/web/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: b}\n"})
+	w.runs("service", "set", "web", "replicas=3")
+	if got := w.errOut.String(); !strings.Contains(got, "warning: not committed, so that clusters do not get it with this change: apps/web/cm.yaml") {
+		t.Error(got)
+	}
+}
+
 func TestAClusterIsAskedAboutBeforeServicesLeaveIt(t *testing.T) {
 	w := newWorld(t)
 	before := w.state()

@@ -1,11 +1,16 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
+	"github.com/pluralsh/plural/cli/patch"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
@@ -33,6 +38,9 @@ func (c checks) all(ctx context.Context) func(*workspace.Repo, *fleet.Fleet) err
 		if err := hasFolder(c.name, c.committed)(repo, after); err != nil {
 			return err
 		}
+		if c.committed() {
+			c.uncommitted(ctx, repo, after)
+		}
 		files, err := offline.Read(repo, "")
 		if err != nil {
 			return err
@@ -52,6 +60,24 @@ func (c checks) all(ctx context.Context) func(*workspace.Repo, *fleet.Fleet) err
 			return err
 		}
 		return c.leaving(ctx, before, after)
+	}
+}
+
+// uncommitted warns of files of the service that are not as they were committed: the change is checked with them, and is pushed without.
+func (c checks) uncommitted(ctx context.Context, repo *workspace.Repo, after *fleet.Fleet) {
+	s, ok := after.Service(c.name)
+	if !ok || s.Spec.Source.Name != "" {
+		return
+	}
+	changed, err := patch.Files(ctx, repo, "HEAD")
+	if err != nil { // there may be no commit yet
+		return
+	}
+	folder := path.Clean(cmp.Or(s.Spec.Source.Path, "."))
+	changed = slices.DeleteFunc(changed, func(file string) bool { return folder != "." && !strings.HasPrefix(file, folder+"/") })
+	if len(changed) > 0 {
+		c.f.Say("warning: not committed, so that clusters do not get it with this change: %s", cmdutil.Few(changed))
+		c.f.Say("  fix: git add %s && git commit, before this", ui.Clean(folder))
 	}
 }
 

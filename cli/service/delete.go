@@ -91,19 +91,30 @@ func (t toll) objects(ctx context.Context, stay bool) error {
 		t.f.Say("what goes with it is not known: %s", ui.Clean(err.Error()))
 		return nil
 	}
-	var clusters []string
+	var clusters, partly []string
 	objects := 0
 	for i := range service.Deployments {
-		d := &service.Deployments[i]
-		clusters, objects = append(clusters, d.Cluster), objects+d.Objects
+		if d := &service.Deployments[i]; d.AppliedKey == "" {
+			partly = append(partly, d.Cluster)
+		} else {
+			clusters, objects = append(clusters, d.Cluster), objects+d.Objects
+		}
+	}
+	if len(partly) > 0 {
+		t.f.Say("on %s it never ran whole: what it made there goes, if anything, and nothing of other services", cmdutil.Few(partly))
 	}
 	if len(clusters) == 0 {
-		t.f.Say("it runs on no cluster")
+		if len(partly) == 0 {
+			t.f.Say("it runs on no cluster")
+		}
 		return nil
 	}
 	fate, most := "go", ""
+	if objects == 1 {
+		fate = "goes"
+	}
 	if stay {
-		fate = "stay, as nobody's (sync.onDelete: orphan)"
+		fate = map[string]string{"go": "stay", "goes": "stays"}[fate] + ", as nobody's (sync.onDelete: orphan)"
 	}
 	if service.LeftOut > 0 {
 		most = "more than "

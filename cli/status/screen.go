@@ -223,6 +223,8 @@ func next(status *v1.Status, clusters int) string {
 		return "next  " + held(status.Held[0])
 	case len(status.Unhealthy) > 0:
 		return "next  " + cmdutil.MendDeployment(&status.Unhealthy[0])
+	case !status.Converged() && status.Clusters[v1.Unregistered] > 0:
+		return "next  plural cluster register NAME, for the clusters that are unregistered"
 	case !status.Converged():
 		return "next  plural status --watch"
 	}

@@ -198,6 +198,8 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 // verdict is the first line.
 func (s summary) verdict() string {
 	switch {
+	case s.Services == 0 && len(s.Notices) > 0:
+		return "has no services any more"
 	case s.Services == 0:
 		return "has no services yet"
 	case len(s.Warnings) > 0:

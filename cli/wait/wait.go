@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ const (
 	// maxTold is how much is told of what is missing.
 	maxTold = 20
 )
+
+var hexadecimal = regexp.MustCompile(`^[0-9a-f]+$`)
 
 var errLimit = errors.New("the time limit of plural wait is over")
 
@@ -142,6 +145,15 @@ func (o *options) look(args []string) (*look, error) {
 	l := &look{f: o.f, selection: &o.selection, condition: o.condition, ill: map[string]time.Time{}}
 	if commit, ok := strings.CutPrefix(o.condition, "commit="); ok && len(commit) >= 4 {
 		l.commit = commit
+		if !hexadecimal.MatchString(commit) { // a branch or HEAD, as this clone has it
+			repo, err := o.f.Repo()
+			if err != nil {
+				return nil, err
+			}
+			if l.commit, err = repo.Resolve(commit); err != nil {
+				return nil, err
+			}
+		}
 	} else if !slices.Contains([]string{"healthy", "synced", "deleted"}, o.condition) {
 		return nil, &ui.Err{
 			Msg: fmt.Sprintf("nothing is ever %q", o.condition), Fix: "--for healthy, synced, deleted or commit=SHA", Doc: ui.DocUsage,

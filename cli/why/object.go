@@ -82,6 +82,9 @@ func (a *asked) object(ctx context.Context, subject string) (*objectAnswer, erro
 	services := slices.Sorted(maps.Keys(a.deployments))
 	q, err := parseQuery(subject, a.namespace)
 	if errors.Is(err, errNoName) {
+		if _, ok := a.state.Fleet.Cluster(subject); ok {
+			return nil, &ui.Err{Msg: subject + " is a cluster, and no service or object", Fix: "plural cluster get " + subject, Doc: ui.DocNotFound}
+		}
 		return nil, errNotFound(subject, nearest(subject, services)...)
 	}
 	if err != nil {

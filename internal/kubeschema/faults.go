@@ -55,6 +55,11 @@ func (f *Form) Check(object map[string]any) []Fault {
 	}
 	var list []Fault
 	f.collect(invalid, &list)
+	for i := range list {
+		if fault := &list[i]; fault.Fix == unquote && !bare(object, fault.Path) {
+			fault.Fix = ""
+		}
+	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return slices.Compare(a.Path, b.Path) })
 	return list
 }
@@ -87,6 +92,28 @@ func withoutNulls(value any) any {
 		return out
 	}
 	return value
+}
+
+// unquote is what mends a number, or true or false, that is written as a text.
+const unquote = "write it without quotes"
+
+// bare says whether the text at a path is a number, or true or false, in quotes.
+func bare(value any, path []string) bool {
+	for _, step := range path {
+		switch at := value.(type) {
+		case map[string]any:
+			value = at[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if err != nil || n >= len(at) {
+				return false
+			}
+			value = at[n]
+		}
+	}
+	text, is := value.(string)
+	_, number := strconv.ParseFloat(text, 64)
+	return is && (number == nil || text == "true" || text == "false")
 }
 
 // collect adds the faults that a verdict is about. Of several forms that a value may have, each is told in one sentence.
@@ -151,7 +178,7 @@ func (f *Form) faults(e *jsonschema.ValidationError) []Fault {
 		if slices.Contains(want, "string") && slices.Contains([]string{"number", "integer", "boolean"}, k.Got) {
 			fix = "write it in quotes"
 		} else if k.Got == "string" && (slices.Contains(want, "integer") || slices.Contains(want, "number") || slices.Contains(want, "boolean")) {
-			fix = "write it without quotes"
+			fix = unquote
 		}
 		return one(fix, "is %s, and has to be %s", named([]string{k.Got}), named(want))
 	case *kind.Format:

@@ -84,6 +84,10 @@ func TestWhatTheAPIServerWouldRefuseIsToldWithItsField(t *testing.T) {
 			strings.Replace(deployment, "spec:\n  sel", "spec:\n  replicas: \"3\"\n  sel", 1),
 			"spec.replicas: is a string, and has to be an integer; write it without quotes",
 		},
+		"a word for a number": {
+			strings.Replace(deployment, "spec:\n  sel", "spec:\n  replicas: two\n  sel", 1),
+			"spec.replicas: is a string, and has to be an integer",
+		},
 		"number for a text": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {port: 80, debug: true}",
 			"data.debug: is true or false, and has to be a string; write it in quotes\ndata.port: is a number, and has to be a string; write it in quotes",

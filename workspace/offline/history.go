@@ -74,6 +74,28 @@ func Reverts(repo *workspace.Repo, commit string) string {
 	return history.Reverts(c.Message)
 }
 
+// Makes says whether a commit brings a file, at a path relative to repo's root, that none of its parents has.
+func Makes(repo *workspace.Repo, commit, file string) bool {
+	g, at, err := head(repo)
+	if err != nil || at == nil {
+		return false
+	}
+	c, err := g.CommitObject(plumbing.NewHash(commit))
+	if err != nil {
+		return false
+	}
+	for _, hash := range c.ParentHashes {
+		parent, err := g.CommitObject(hash)
+		if err != nil { // it is not in this clone
+			return false
+		}
+		if _, err := parent.File(file); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // head is the newest commit, nil where there is none.
 func head(repo *workspace.Repo) (*git.Repository, *object.Commit, error) {
 	g, err := git.PlainOpenWithOptions(repo.Root(), &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
