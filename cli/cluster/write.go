@@ -127,12 +127,12 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
-edit again. Then it is shown, committed and pushed.`,
+edit again. Then it is shown, committed and pushed; --ask wants a yes first.`,
 		Example: cmdutil.Example("plural cluster edit edge-1", "plural cl edit edge-1 --no-push"),
 		Args:    cmdutil.Exactly("NAME"),
 	}
 	confirmFlag(cmd, &confirm)
-	c.Flags(cmd.Flags())
+	c.EditFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Check = checks(f, c, args[0], &confirm)
 		return c.Edit(cmd.Context(), args[0])

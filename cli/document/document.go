@@ -30,6 +30,8 @@ type Change struct {
 	change.Making
 	// Kind is amend.Service, amend.Source or amend.Cluster.
 	Kind string
+	// asks has an edit ask, once it is shown, whatever it changes.
+	asks bool
 	// Check refuses a change for what its fleet would not be refused for; nil checks nothing.
 	Check func(repo *workspace.Repo, after *fleet.Fleet) error
 }
@@ -151,6 +153,9 @@ func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string
 	about, err := c.about(repo, name, planned)
 	if err != nil {
 		return err
+	}
+	if c.asks && c.Ask == nil { // what takes something away is asked for already
+		c.Ask = c.committing
 	}
 	made, err := c.CarryOut(ctx, repo, planned, message)
 	if err != nil {

@@ -303,6 +303,28 @@ func TestAnEditIsCheckedShownAndCommitted(t *testing.T) {
 	}
 }
 
+func TestAnEditIsAskedAboutOnceItIsShown(t *testing.T) {
+	w := newWorld(t)
+	w.env["CI"] = ""
+	w.editor(`sed -i 's/"2"/"5"/' "$1"`)
+	before := w.state()
+	w.refused([]string{"service", "edit", "web", "--ask"}, "nobody can be asked", "--yes", "what you edited is in ")
+	w.answers = "n\n"
+	w.refused([]string{"service", "edit", "web", "--ask"}, "nothing was changed", "what you edited is in ")
+	said := w.errOut.String()
+	if shown, asked := strings.Index(said, `+    replicas: "5"`), strings.Index(said, "Make this change?"); shown < 0 || asked < shown {
+		t.Errorf("shown at %d, asked at %d:\n%s", shown, asked, said)
+	}
+	if after := w.state(); after != before {
+		t.Error(cmp.Diff(before, after))
+	}
+	w.answers = "y\n"
+	w.runs("service", "edit", "web", "--ask")
+	if !strings.Contains(w.pushed("services/web.yaml"), `replicas: "5"`) {
+		t.Error(w.pushed("services/web.yaml"))
+	}
+}
+
 func TestAnEditKeepsTheName(t *testing.T) {
 	w := newWorld(t)
 	before := w.state()

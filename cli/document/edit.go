@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/spf13/pflag"
+
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/editor"
 	"github.com/pluralsh/plural/cli/ui"
@@ -55,6 +57,24 @@ func (c *Change) Edit(ctx context.Context, name string) error {
 	}
 	draft.Wipe()
 	return nil
+}
+
+// EditFlags declares what a person may say of an edit.
+func (c *Change) EditFlags(flags *pflag.FlagSet) {
+	c.Flags(flags)
+	flags.BoolVar(&c.asks, "ask", false, "show the change, and ask before it is made")
+}
+
+// committing asks whether what was edited is to be made.
+func (c *Change) committing(ctx context.Context) error {
+	if c.Factory.Yes {
+		return nil
+	}
+	yes, err := c.Factory.Prompter().Confirm(ctx, "Make this change?", "--yes")
+	if err == nil && !yes {
+		err = &ui.Err{Msg: "nothing was changed", Fix: "edit it again", Doc: ui.DocUnconfirmed}
+	}
+	return err
 }
 
 // session is the editor's run, again as long as what comes of it would be a mistake and the person wants to go on. It is nil when

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -54,6 +55,8 @@ type world struct {
 	asked map[string]int
 	// meanwhile is called when the hub is asked something; nil does nothing.
 	meanwhile func()
+	// answers are what a person types, line by line; empty: nobody can be asked.
+	answers string
 }
 
 func newWorld(t *testing.T) *world {
@@ -133,10 +136,27 @@ func (w *world) wasAsked(path string) bool {
 
 func (w *world) factory() *cmdutil.Factory {
 	return &cmdutil.Factory{
-		Globals: cmdutil.Globals{Dir: w.dir, NoInput: true, Timeout: 20 * time.Second}, Now: time.Now,
-		IO:     &ui.Streams{In: strings.NewReader(""), Out: w.out, ErrOut: w.errOut},
+		Globals: cmdutil.Globals{Dir: w.dir, NoInput: w.answers == "", Timeout: 20 * time.Second}, Now: time.Now,
+		IO: &ui.Streams{
+			In: w.typed(), Out: w.out, ErrOut: w.errOut,
+			InTTY: w.answers != "", ErrTTY: w.answers != "", Plain: true,
+		},
 		Getenv: func(name string) string { return w.env[name] },
 	}
+}
+
+// typed is what a person types. It is a file, as a terminal is: an editor that does not read it leaves it to who asks after it.
+func (w *world) typed() io.Reader {
+	name := filepath.Join(w.t.TempDir(), "typed")
+	if err := os.WriteFile(name, []byte(w.answers), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // plural runs `plural ARGS`.

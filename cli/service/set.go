@@ -73,12 +73,12 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
-edit again. Then it is shown, committed and pushed.`,
+edit again. Then it is shown, committed and pushed; --ask wants a yes first.`,
 		Example: cmdutil.Example("plural service edit web", "EDITOR='code --wait' plural svc edit web -m 'Give web more memory'"),
 		Args:    cmdutil.Exactly("NAME"),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the service's `NAME` once more, where it leaves all its clusters")
-	c.Flags(cmd.Flags())
+	c.EditFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Check = checks{f: f, name: args[0], change: c, committed: committing(cmd), confirm: &confirm}.all(cmd.Context())
 		return c.Edit(cmd.Context(), args[0])

@@ -195,11 +195,11 @@ func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
 
 The editor ($VISUAL, $EDITOR, else vi) works on a copy. What comes of it is checked
 with all of the repo: where it would be a mistake, its line is told, and you can
-edit again. Then it is shown, committed and pushed.`,
+edit again. Then it is shown, committed and pushed; --ask wants a yes first.`,
 		Example: cmdutil.Example("plural source edit podinfo", "plural src edit podinfo --no-push"),
 		Args:    cmdutil.Exactly("NAME"),
 	}
-	c.Flags(cmd.Flags())
+	c.EditFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.Edit(cmd.Context(), args[0]) }
 	return cmd
 }

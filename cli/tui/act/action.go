@@ -266,7 +266,7 @@ func (d *Desk) tools() []Action {
 			},
 			About: func(all []pane.Subject) Targets { return Targets{"files", []string{file(all[0]).Name}} },
 			Commands: func(all []pane.Subject) ([][]string, error) {
-				return [][]string{{string(file(all[0]).Kind), "edit", file(all[0]).Name, unwatched}}, nil
+				return [][]string{{string(file(all[0]).Kind), "edit", file(all[0]).Name, "--ask", unwatched}}, nil
 			},
 		},
 		{

@@ -81,8 +81,8 @@ func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
 		"undo":                 {"z", nil, []string{"undo --wait=false"}},
 		"undo a commit":        {"z", []pane.Subject{{Kind: pane.KindCommit, Name: "3f2c91a"}}, []string{"undo 3f2c91a --wait=false"}},
 		"log in":               {"L", nil, []string{"auth login"}},
-		"edit a deployment":    {"e", []pane.Subject{onCluster("web", "edge-1")}, []string{"service edit web --wait=false"}},
-		"edit a cluster":       {"e", []pane.Subject{clusterOf("edge-1")}, []string{"cluster edit edge-1 --wait=false"}},
+		"edit a deployment":    {"e", []pane.Subject{onCluster("web", "edge-1")}, []string{"service edit web --ask --wait=false"}},
+		"edit a cluster":       {"e", []pane.Subject{clusterOf("edge-1")}, []string{"cluster edit edge-1 --ask --wait=false"}},
 		"a shell at an object": {"X", []pane.Subject{pod}, []string{"kube shell edge-1"}},
 		"a shell at a cluster": {"X", []pane.Subject{clusterOf("edge-1")}, []string{"kube shell edge-1"}},
 	} {

@@ -55,10 +55,10 @@ func hand(t *testing.T, key, typed string, subject pane.Subject) (*console, stri
 
 func TestAnEditorHasTheTerminalAndMayAsk(t *testing.T) {
 	c, _ := hand(t, "e", "", service("web"))
-	if diff := cmp.Diff([]string{"service edit web --wait=false"}, c.commands()); diff != "" {
+	if diff := cmp.Diff([]string{"service edit web --ask --wait=false"}, c.commands()); diff != "" {
 		t.Error(diff)
 	}
-	if e := c.desk.Log().At(0); e.Ending != act.Done || e.Line != "plural service edit web --wait=false" {
+	if e := c.desk.Log().At(0); e.Ending != act.Done || e.Line != "plural service edit web --ask --wait=false" {
 		t.Errorf("remembered %+v", e)
 	}
 	if len(c.told) != 0 {
