@@ -33,6 +33,9 @@ func remembered(f *known.Fleet, about pane.Subject) *described {
 			return nil
 		}
 		d.cluster = &v1.ClusterDetail{Cluster: *row}
+		if known.Reporting(row) && !d.asOf.IsZero() {
+			d.cluster.LastReport = &d.asOf
+		}
 	case pane.KindService:
 		row := f.Services.Get(cmp.Or(about.Name, about.Service))
 		if row == nil {

@@ -2,6 +2,7 @@ package known
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,8 +114,13 @@ func clusterTable() *table[v1.Cluster] {
 			"ready":      {Number: func(c *v1.Cluster) int64 { return int64(c.Ready) }},
 			"kubernetes": {Text: kubernetes},
 			"agent":      {Text: agent},
-			"reported":   {Number: func(c *v1.Cluster) int64 { return reportOf(c).UnixMilli() }},
-			"age":        {Number: func(c *v1.Cluster) int64 { return reportedAge(silent(c), reportOf(c)) }},
+			"reported": {Number: func(c *v1.Cluster) int64 {
+				if Reporting(c) {
+					return math.MaxInt64
+				}
+				return reportOf(c).UnixMilli()
+			}},
+			"age": {Number: func(c *v1.Cluster) int64 { return reportedAge(silent(c), reportOf(c)) }},
 		},
 		schema: filter.Schema[*v1.Cluster]{
 			Fields: map[string]filter.Field[*v1.Cluster]{
@@ -132,6 +138,16 @@ func clusterTable() *table[v1.Cluster] {
 
 // silent says that what is known of a cluster is as old as its last report.
 func silent(c *v1.Cluster) bool { return c.Phase == v1.Stale }
+
+// Reporting says that a cluster's agent reports as it should, so that the last report is as new as what is shown. The one that the row
+// has may be older: a hub does not send a row anew for a report in which nothing is new.
+func Reporting(c *v1.Cluster) bool {
+	switch c.Phase { //nolint:exhaustive // in all other phases it reports
+	case v1.Stale, v1.Unregistered, v1.Pending:
+		return false
+	}
+	return c.LastReport != nil
+}
 
 // reportOf is when a cluster's agent last reported; zero: never.
 func reportOf(c *v1.Cluster) time.Time {

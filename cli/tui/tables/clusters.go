@@ -33,7 +33,7 @@ func clusters(c *cells) kind[v1.Cluster] {
 			},
 			{
 				Column: paint.Column{Name: "REPORT", Right: true, Rank: 2}, by: "reported", key: "r",
-				cell: func(row *v1.Cluster) paint.Cell { return c.since(row.LastReport) },
+				cell: func(row *v1.Cluster) paint.Cell { return c.report(row) },
 			},
 			{
 				Column: paint.Column{Name: "KUBERNETES", Max: 16, Rank: 3}, by: "kubernetes", key: "k",

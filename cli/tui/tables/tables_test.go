@@ -318,3 +318,30 @@ func compare(t *testing.T, file, got string) {
 		t.Errorf("%s (-want +got; -update rewrites it):\n%s", file, diff)
 	}
 }
+
+// A hub does not send a row anew for a report in which nothing is new: the one that the row has is old, and the cluster on time.
+func TestAClusterThatReportsIsOnTimeHoweverOldItsRowIs(t *testing.T) {
+	b := known.Batch{State: &known.State{Link: known.Live, Since: now.Add(-time.Hour)}}
+	for name, phase := range map[string]v1.Phase{"well": v1.Healthy, "ill": v1.Degraded, "silent": v1.Stale} {
+		b.Clusters.Items = append(b.Clusters.Items, v1.Cluster{Name: name, Phase: phase, LastReport: ago(9 * time.Minute)})
+	}
+	b.Clusters.Items = append(b.Clusters.Items, v1.Cluster{Name: "new", Phase: v1.Unregistered})
+	w := world(paint.Options{}, b)
+	p := open(t, w, "clusters", pane.Subject{}, "")
+	press(p, "o", "r")
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, line := range p.Draw(120, 12)[1:] {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+		for i, text := range want {
+			if i >= len(got) || !strings.Contains(got[i], text) {
+				t.Errorf("%q is not in line %d of\n%s", text, i, strings.Join(got, "\n"))
+			}
+		}
+	}
+	check("new ∅ unregistered 0/0 now never", "silent ◷ stale 0/0 stale 9m 9m", "ill ! degraded 0/0 now on time", "well ✓ healthy 0/0 now on time")
+	w.Fleet.Apply(known.Batch{State: &known.State{Link: known.Broken, Since: now.Add(-4 * time.Minute)}})
+	check("new", "silent ◷ stale 0/0 stale 9m 9m", "ill ! degraded 0/0 4m 4m", "well ✓ healthy 0/0 4m 4m")
+}
