@@ -266,6 +266,9 @@ func hubSays(err error) *ui.Err {
 		told.Fix = cmp.Or(told.Fix, "plural auth status shows who you are to it; who may do what stands in access/ of the installation repo")
 	case http.StatusNotFound:
 		told.Doc = ui.DocNotFound
+		if answer.Cluster != "" { // it is the cluster that does not have it
+			told.Fix = cmp.Or(told.Fix, "see what is there: plural service tree NAME")
+		}
 		told.Fix = cmp.Or(told.Fix, "plural status shows what the hub has")
 	case http.StatusServiceUnavailable:
 		if answer.Cluster != "" {

@@ -2,10 +2,13 @@ package cmdutil
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -78,5 +81,15 @@ func TestExplainSetsARefusalsFixApart(t *testing.T) {
 	var told *ui.Err
 	if !errors.As(err, &told) || told.Msg != "HEAD is detached" || told.Fix != "git switch BRANCH" {
 		t.Errorf("got %+v", told)
+	}
+}
+
+func TestWhatAClusterDoesNotHaveIsLookedForThere(t *testing.T) {
+	for cluster, want := range map[string]string{"edge-1": "plural service tree NAME", "": "plural status"} {
+		var told *ui.Err
+		err := Explain(&client.Error{Status: http.StatusNotFound, Message: `pods "web-0" not found`, Cluster: cluster})
+		if !errors.As(err, &told) || !strings.Contains(told.Fix, want) {
+			t.Errorf("%q: got %+v", cluster, told)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +50,10 @@ func (a asker) describe(ctx context.Context, about pane.Subject, known *describe
 		err = a.ask(ctx, about, d)
 	}
 	if err != nil && about.Kind == pane.KindObject && about.Object != nil {
-		d.beside, err = append(d.beside, err), nil // what the list of objects said of it stands
+		if d.gone = errors.As(err, new(*goneError)); !d.gone && known != nil {
+			*d, d.beside = *known, nil
+		}
+		d.beside, err = append(d.beside, err), nil // what the list of objects said of it stands, unless it is gone
 	}
 	if err != nil && about.Kind == pane.KindCommit && a.repo != nil {
 		d.revision, err = a.revision(ctx, about.Name)
@@ -134,7 +139,7 @@ func (a asker) object(ctx context.Context, about pane.Subject, d *described) err
 	if about.Object == nil {
 		return errors.New("which object is meant is not known")
 	}
-	live, err := a.live(ctx, about.Cluster, about.Object)
+	live, err := a.live(ctx, about)
 	if err != nil {
 		return err
 	}
@@ -156,7 +161,8 @@ func (a asker) object(ctx context.Context, about pane.Subject, d *described) err
 }
 
 // live is an object as its cluster has it now: asked as the person, so the cluster's own rights decide.
-func (a asker) live(ctx context.Context, cluster string, o *v1.Object) (map[string]any, error) {
+func (a asker) live(ctx context.Context, about pane.Subject) (map[string]any, error) {
+	o := about.Object
 	if a.hub == nil {
 		return nil, errNoHub()
 	}
@@ -164,8 +170,26 @@ func (a asker) live(ctx context.Context, cluster string, o *v1.Object) (map[stri
 		return nil, fmt.Errorf("where %s %s is in its cluster's API is not known", o.Kind, o.Name)
 	}
 	at := v1.ObjectRef{Group: o.Group, Version: o.Version, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
-	return passage.Object(ctx, passage.NewTokens(a.hub, cluster, passage.TokenDir(), a.now), at)
+	live, err := passage.Object(ctx, passage.NewTokens(a.hub, about.Cluster, passage.TokenDir(), a.now), at)
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Status == http.StatusNotFound && strings.Contains(answer.Message, strconv.Quote(o.Name)) {
+		fix := "esc goes back to the list"
+		if about.Service != "" {
+			fix += "; plural service tree " + about.Service + " shows what is there"
+		}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%s %s is gone from cluster %s", o.Kind, o.Name, about.Cluster), Cause: answer.Message, Fix: fix,
+			Doc: ui.DocNotFound, Err: &goneError{err},
+		}
+	}
+	return live, err
 }
+
+// goneError says that a cluster does not have the object any more. Of what else it, or the hub in its place, answers so, the object may
+// be there yet.
+type goneError struct{ error }
+
+func (e *goneError) Unwrap() error { return e.error }
 
 // written fills in where the clone says it.
 func (a asker) written(ctx context.Context, about pane.Subject, d *described) error {

@@ -16,6 +16,8 @@ import (
 type asking[T any] struct {
 	turn  int
 	under bool
+	// quiet says that nobody asked for the question that is under way.
+	quiet bool
 	// value is the newest answer that was none of err; at is when it came, zero: never.
 	value T
 	at    time.Time
@@ -61,7 +63,7 @@ func (a *asking[T]) note(now time.Time) string {
 	switch {
 	case a.at.IsZero():
 		return ""
-	case a.under:
+	case a.under && !a.quiet:
 		return "asking again"
 	}
 	text := "as of " + cmdutil.Ago(now, &a.at)

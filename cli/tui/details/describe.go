@@ -110,13 +110,18 @@ type described struct {
 	status      *v1.Status
 	live        *liveObject
 	events      []v1.ObjectEvent
-	origin      *origin
-	chain       []awaited
+	// gone says that the object is not there any more.
+	gone   bool
+	origin *origin
+	chain  []awaited
 	// asOf is when it was so, where that is not now.
 	asOf time.Time
 	// beside is what could not be found out.
 	beside []error
 }
+
+// lately is how old what is shown of a live object gets before it is asked for again.
+const lately = 3 * time.Second
 
 func newDescribe(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	p := newPage[*described](w, about, "describe")
@@ -125,9 +130,16 @@ func newDescribe(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	if about.Kind == pane.KindObject || about.Kind == pane.KindDeployment {
 		p.from = "cluster " + about.Cluster
 	}
+	if about.Kind == pane.KindObject && w.Hub != nil {
+		p.every = lately // what is done to an object is seen here: nothing else tells of it
+	}
 	p.seen = func(d *described) time.Time { return d.asOf }
 	p.prepare = func() {
 		known := remembered(w.Fleet, about)
+		if about.Kind == pane.KindObject && !p.at.IsZero() {
+			known = new(*p.value)
+			known.asOf = p.at
+		}
 		p.question = func(ctx context.Context) (*described, error) { return asker.describe(ctx, about, known) }
 	}
 	p.knows = func() bool { return remembered(w.Fleet, about) != nil }

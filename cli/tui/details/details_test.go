@@ -130,6 +130,71 @@ func TestWhatTheHubDoesNotSayIsToldInItsPlace(t *testing.T) {
 	s.says("error: bad gateway", "service       web", "as of 3m ago, not answered since")
 }
 
+func TestAnObjectThatIsDeletedWhileItIsDescribedSaysSo(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	xdg.Reload()
+	t.Cleanup(xdg.Reload)
+	const path = "/k8s/edge-1/api/v1/namespaces/shop/pods/web-0"
+	live := func(changes map[string]any) map[string]any {
+		p := pod()
+		for name, value := range changes {
+			p["metadata"].(map[string]any)[name] = value
+		}
+		return p
+	}
+	refusal := func(status int, message string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(v1.Error{Message: message})
+		}
+	}
+	w, h := world(t, map[string]any{
+		"/v1/kube/token": v1.KubeToken{Token: "k", Expires: now.Add(time.Hour)}, path: live(map[string]any{"uid": "u1"}),
+		"/v1/clusters/edge-1/services/web/events": v1.List[v1.ObjectEvent]{},
+	})
+	clock := now
+	w.Now = func() time.Time { return clock }
+	about := pane.Subject{Kind: pane.KindObject, Cluster: "edge-1", Service: "web", Object: &v1.Object{
+		UID: "u1", Version: "v1", Kind: "Pod", Resource: "pods", Namespace: "shop", Name: "web-0", Health: v1.ObjectHealthy,
+	}}
+	s := open(t, w, "describe", about)
+	s.play(nil)
+	s.says("healthy", "phase         Running", "as of 0s ago")
+	later := func(answer any) string {
+		t.Helper()
+		h.set(path, answer)
+		clock = clock.Add(2 * time.Second)
+		if cmd := s.Update(pane.Tick{Now: clock}); cmd != nil {
+			t.Error("it asks again after two seconds")
+		}
+		clock = clock.Add(time.Second)
+		s.run(s.Update(pane.Tick{Now: clock}))
+		if note := s.Pane.(pane.Noted).Note(); strings.Contains(note, "asking") {
+			t.Errorf("says %q, although nobody asked", note)
+		}
+		s.play(nil)
+		return s.screen(140, 60)
+	}
+	later(live(map[string]any{"uid": "u1", "deletionTimestamp": "2026-03-04T12:00:03Z"}))
+	s.says("it is being deleted", "as of 0s ago")
+	later(refusal(http.StatusServiceUnavailable, "its agent is not connected"))
+	s.says("its agent is not connected", "phase         Running", "as of 3s ago") // what was known stays
+	const gone = `pods "web-0" not found`
+	screen := later(refusal(http.StatusNotFound, gone))
+	fix := "fix: esc goes back to the list; plural service tree web shows what is there"
+	s.says("health        deleted", "Pod web-0 is gone from cluster edge-1", gone, fix)
+	for _, old := range []string{"healthy", "Running", "ready", "plural status"} {
+		if strings.Contains(screen, old) {
+			t.Errorf("%q is in\n%s", old, screen)
+		}
+	}
+	yaml := open(t, w, "yaml", about)
+	yaml.play(nil)
+	yaml.says("error: Pod web-0 is gone from cluster edge-1", fix)
+	later(live(map[string]any{"uid": "u2", "creationTimestamp": "2026-03-04T12:00:00Z"}))
+	s.says("deleted; what follows is the one of its name that was made since", "created       12s ago", "phase         Running")
+}
+
 func TestWithoutAHubWhatWasSeenLastIsDescribed(t *testing.T) {
 	w, _ := world(t, nil)
 	w.Hub = nil

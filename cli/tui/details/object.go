@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -63,15 +64,41 @@ func (d *described) writeObject(f *facts, about pane.Subject) {
 	f.fact("namespace", o.Namespace)
 	f.fact("cluster", about.Cluster)
 	f.fact("service", about.Service)
+	switch {
+	case d.gone:
+		f.styled("health", paint.Bad, "deleted")
+		return
+	case d.replaced(o):
+		f.styled("health", paint.Busy, "deleted; what follows is the one of its name that was made since")
+		made, err := time.Parse(time.RFC3339, text(at(d.live.fields, "metadata", "creationTimestamp")))
+		if err == nil {
+			f.ago("created", &made)
+		}
+		d.writeLive(f)
+		return
+	}
 	if o.Health != v1.ObjectUnknown { // lists of one kind judge nothing
 		glyph, style := f.look.Health(o.Health)
 		f.styled("health", style, glyph+" "+string(o.Health))
 	}
 	f.fact("reason", o.Message)
-	if o.Deleting {
+	if o.Deleting || d.live != nil && at(d.live.fields, "metadata", "deletionTimestamp") != nil {
 		f.styled("deleting", paint.Busy, "it is being deleted")
 	}
 	f.ago("created", o.Created)
+	d.writeLive(f)
+}
+
+// replaced says that an object is gone, and another has its name.
+func (d *described) replaced(o *v1.Object) bool {
+	if d.live == nil || o.UID == "" {
+		return false
+	}
+	uid := text(at(d.live.fields, "metadata", "uid"))
+	return uid != "" && uid != o.UID
+}
+
+func (d *described) writeLive(f *facts) {
 	if d.live != nil {
 		d.live.write(f)
 	}

@@ -28,6 +28,9 @@ type page[T any] struct {
 	// prepare, if set, comes before each asking. knows, if set, says that there would be an answer by now without anybody to ask.
 	prepare func()
 	knows   func() bool
+	// every, if set, is after how long it is asked again by itself, and asked when it was asked last.
+	every   time.Duration
+	asked   time.Time
 	ages    bool // what is written says how old something is
 	wraps   bool // w wraps long lines
 	cancel  context.CancelFunc
@@ -45,6 +48,7 @@ func (p *page[T]) Init() tea.Cmd {
 	if p.prepare != nil {
 		p.prepare()
 	}
+	p.asked, p.quiet = p.w.Now(), false
 	cmd := p.ask(p.cancels, p.question)
 	p.rewrite()
 	return cmd
@@ -97,6 +101,11 @@ func (p *page[T]) Update(msg tea.Msg) tea.Cmd {
 	case pane.Tick:
 		if p.err != nil && p.at.IsZero() && !p.under && p.knows != nil && p.knows() {
 			return p.Init()
+		}
+		if p.every > 0 && !p.under && p.w.Now().Sub(p.asked) >= p.every {
+			cmd := p.Init()
+			p.quiet = true
+			return cmd
 		}
 		if p.ages {
 			p.rewrite()

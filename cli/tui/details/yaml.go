@@ -96,7 +96,7 @@ func (a asker) manifest(ctx context.Context, about pane.Subject) (*document, err
 	if about.Object == nil {
 		return nil, errors.New("which object is meant is not known")
 	}
-	live, err := a.live(ctx, about.Cluster, about.Object)
+	live, err := a.live(ctx, about)
 	if err != nil {
 		return nil, err
 	}
