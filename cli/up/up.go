@@ -178,6 +178,16 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	reporter := progress.New(f.IO, f.LogFormat, f.Now)
+	ask := func(hub, token string) (*client.Client, error) {
+		c, err := client.New(hub, token, f.Version)
+		if err != nil {
+			return nil, err
+		}
+		_, repository := at.Identity()
+		c.Expect(repository)
+		c.WhenSlow(func() { reporter.Detail("converged", fmt.Sprintf("the hub has not answered for %s", client.SlowAfter)) })
+		return c, nil
+	}
 	result, err := at.Up(ctx, installer.Options{
 		Name: o.name, Clusters: o.clusters, Port: o.port,
 		Plural: programs.Plural, Localkube: programs.Localkube, Agent: programs.Agent,
@@ -188,14 +198,22 @@ func run(ctx context.Context, o *options) error {
 		},
 		Token: f.Hosts().Save,
 		Status: func(ctx context.Context, hub, token string) (*v1.Status, error) {
-			c, err := client.New(hub, token, f.Version)
+			c, err := ask(hub, token)
 			if err != nil {
 				return nil, err
 			}
-			_, repository := at.Identity()
-			c.Expect(repository)
-			c.WhenSlow(func() { reporter.Detail("converged", fmt.Sprintf("the hub has not answered for %s", client.SlowAfter)) })
 			return c.Status(ctx)
+		},
+		List: func(ctx context.Context, hub, token string) ([]v1.Cluster, error) {
+			c, err := ask(hub, token)
+			if err != nil {
+				return nil, err
+			}
+			list, err := c.Clusters(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
 		},
 	})
 	reporter.Close()
@@ -205,7 +223,23 @@ func run(ctx context.Context, o *options) error {
 	if o.ported && before != "" && !strings.HasSuffix(result.HubURL, fmt.Sprintf(":%d", o.port)) {
 		f.Say("the hub stays at %s: --port is for a new fleet; spec.hub.url of plural.yaml says where this one's is", result.HubURL)
 	}
+	for _, line := range elsewhere(result.Elsewhere) {
+		f.Say("%s", line)
+	}
 	return show(f, result, o.dir)
+}
+
+// elsewhere tells of clusters of the fleet that came to it by another way, and are not well: this command brings none of them up.
+func elsewhere(list []v1.Problem) []string {
+	const most = 3
+	var lines []string
+	for _, p := range list[:min(most, len(list))] {
+		lines = append(lines, fmt.Sprintf("not waited for: %s; %s", converge.Say(v1.Problem{Message: p.Message}), p.Fix))
+	}
+	if rest := len(list) - most; rest > 0 {
+		lines = append(lines, fmt.Sprintf("not waited for: %d more clusters; plural cluster list", rest))
+	}
+	return lines
 }
 
 // identityOfHub is the identity that the environment holds, which a local hub opens credentials of sources with, or the file that

@@ -319,7 +319,7 @@ func (u *up) converge(ctx context.Context) (string, error) {
 		switch {
 		case err == nil:
 			u.status, silent = status, nil
-			text, ended, err := wait.Look(status)
+			text, ended, err := wait.Look(status, nil)
 			if ended {
 				return text, err
 			}

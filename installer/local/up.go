@@ -51,6 +51,8 @@ type Options struct {
 	Token func(hubURL, token string) error
 	// Status asks the hub how the fleet is.
 	Status func(ctx context.Context, hubURL, token string) (*v1.Status, error)
+	// List asks the hub for all of the fleet's clusters, of which Up may have brought a few up.
+	List func(ctx context.Context, hubURL, token string) ([]v1.Cluster, error)
 	// Reporter hears of each step.
 	Reporter Reporter
 }
@@ -69,6 +71,8 @@ type Result struct {
 	Fleet  Fleet
 	HubURL string
 	Status *v1.Status
+	// Elsewhere are the clusters of the fleet that Up did not bring up, and that are not well.
+	Elsewhere []v1.Problem
 }
 
 // bringUp is one Up under way.
@@ -84,7 +88,8 @@ type bringUp struct {
 	head   string // the commit that the fleet has to converge on
 }
 
-// Up brings the fleet up, or finishes what an earlier Up began. It returns once every cluster runs what the repo asks for.
+// Up brings the fleet up, or finishes what an earlier Up began. It returns once every one of its clusters runs what the repo asks
+// for; those that came to the fleet by another way run or not.
 func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 	b := &bringUp{Fleet: f, Options: o}
 	if err := b.step(ctx, "preflight", func(string) (string, error) { return b.preflight(ctx) }); err != nil {
@@ -109,7 +114,7 @@ func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 	}
 	result := &Result{Fleet: f, HubURL: b.hubURL}
 	return result, b.step(ctx, "converged", func(step string) (text string, err error) {
-		result.Status, text, err = b.converge(ctx, step)
+		text, err = b.converge(ctx, step, result)
 		return text, err
 	})
 }
@@ -117,26 +122,35 @@ func (f Fleet) Up(ctx context.Context, o Options) (*Result, error) {
 // failing is how long something may be ill while a fleet comes up before nobody waits for it any more: agents try again.
 const failing = 10 * time.Second
 
-// converge waits until every cluster runs what the newest commit asks for, or something has been ill for a while.
-func (b *bringUp) converge(ctx context.Context, step string) (status *v1.Status, text string, err error) {
-	wait := converge.Wait{Head: b.head, Clusters: len(b.Options.Clusters), Failing: failing}
+// converge waits until every cluster of its own runs what the newest commit asks for, or something has been ill for a while.
+func (b *bringUp) converge(ctx context.Context, step string, result *Result) (text string, err error) {
+	own := b.Options.Clusters
+	wait := converge.Wait{Head: b.head, Clusters: len(own), Own: own, Failing: failing}
 	var unwell error
 	err = b.until(ctx, func() (ended bool, err error) {
 		now, err := b.Options.Status(ctx, b.hubURL, b.token)
+		var clusters []v1.Cluster
+		if err == nil && !now.Converged() { // else all are well
+			clusters, err = b.Options.List(ctx, b.hubURL, b.token)
+		}
 		if err != nil {
 			b.Reporter.Detail(step, "the hub does not answer")
 			return false, err
 		}
-		status = now
-		if text, ended, unwell = wait.Look(status); !ended {
+		result.Status = now
+		if text, ended, unwell = wait.Look(now, clusters); !ended {
 			b.Reporter.Detail(step, text)
 		}
 		return ended, nil
 	})
+	status := result.Status
 	if err != nil && status != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errTakenDown) {
 		err = wait.Late(status, context.Cause(ctx))
 	}
-	return status, text, cmp.Or(unwell, err)
+	if status != nil {
+		result.Elsewhere = wait.Elsewhere(status)
+	}
+	return text, cmp.Or(unwell, err)
 }
 
 // errStopped stands beside a step that was under way when another failed, or when somebody interrupted.
