@@ -320,6 +320,10 @@ type Status struct {
 	Held     []Problem `json:"held,omitempty"`
 	Clusters Counts    `json:"clusters"`
 	Services Counts    `json:"services"`
+	// Nowhere is how many of those services ask for clusters, and none fits. They count as healthy, since nothing of them is ill;
+	// NowhereNames are those of the first, at most 50.
+	Nowhere      int      `json:"nowhere,omitempty"`
+	NowhereNames []string `json:"nowhereNames,omitempty"`
 	// Deployments counts (service, cluster) pairs.
 	Deployments Counts `json:"deployments"`
 	// Suspended is how many of those that are held are so because a person suspended them. They are not among Unhealthy, and make no

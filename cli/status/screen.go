@@ -58,10 +58,21 @@ func (s screen) stands(status *v1.Status, clusters int) string {
 		return ""
 	case len(unfetched(status.Sources)) > 0:
 		return s.streams.Paint(ui.Yellow, "what was fetched runs, and may be old")
+	case len(status.NowhereNames) > 0:
+		return s.streams.Paint(ui.Yellow, "everything runs, but "+nowhere(status))
 	case status.Suspended > 0:
 		return s.streams.Paint(ui.Green, "everything runs but what is suspended") + fmt.Sprintf(" (%s)", grouped(status.Suspended))
 	}
 	return s.streams.Paint(ui.Green, "everything runs")
+}
+
+// nowhere says which services run nowhere, of which there are some.
+func nowhere(status *v1.Status) string {
+	text, verb := ui.Clean(status.NowhereNames[0]), " runs"
+	if rest := status.Nowhere - 1; rest > 0 {
+		text, verb = fmt.Sprintf("%s and %s more", text, grouped(rest)), " run"
+	}
+	return text + verb + " nowhere: no cluster fits"
 }
 
 func (s screen) table(w io.Writer, columns []ui.Column, rows [][]string) error {
@@ -97,11 +108,12 @@ func (s screen) first(w io.Writer, status *v1.Status) {
 func (s screen) pulse(w io.Writer, status *v1.Status) {
 	var parts []string
 	for _, of := range []struct {
-		noun   string
-		counts v1.Counts
-	}{{"cluster", status.Clusters}, {"service", status.Services}} {
+		noun    string
+		counts  v1.Counts
+		nowhere int
+	}{{"cluster", status.Clusters, 0}, {"service", status.Services, status.Nowhere}} {
 		if of.counts.Total() > 0 {
-			parts = append(parts, counted(*s.streams, of.noun, of.counts))
+			parts = append(parts, counted(*s.streams, of.noun, of.counts, of.nowhere))
 		}
 	}
 	if len(parts) > 0 {
@@ -109,17 +121,24 @@ func (s screen) pulse(w io.Writer, status *v1.Status) {
 	}
 }
 
-// counted is how many of something are in each phase, the best first.
-func counted(streams ui.Streams, noun string, counts v1.Counts) string {
+// counted is how many of something are in each phase, the best first. Those that run nowhere are counted as healthy by the hub.
+func counted(streams ui.Streams, noun string, counts v1.Counts, nowhere int) string {
 	total := counts.Total()
 	if total != 1 {
 		noun += "s"
 	}
 	var parts []string
 	for _, phase := range v1.Phases() {
-		if n := counts[phase]; n > 0 {
+		n := counts[phase]
+		if phase == v1.Healthy {
+			n -= nowhere
+		}
+		if n > 0 {
 			parts = append(parts, streams.Paint(cmdutil.PhaseStyle(string(phase)), grouped(n)+" "+string(phase)))
 		}
+	}
+	if nowhere > 0 {
+		parts = append(parts, streams.Paint(ui.Yellow, grouped(nowhere)+" nowhere"))
 	}
 	return grouped(total) + " " + noun + ": " + strings.Join(parts, ", ")
 }
@@ -230,6 +249,9 @@ func next(status *v1.Status, clusters int) string {
 	}
 	if failing := unfetched(status.Sources); len(failing) > 0 {
 		return "next  plural source get " + failing[0].Name
+	}
+	if len(status.NowhereNames) > 0 {
+		return "next  plural service get " + status.NowhereNames[0]
 	}
 	if status.Suspended > 0 {
 		return "next  plural status --filter suspended:true"

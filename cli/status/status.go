@@ -230,7 +230,7 @@ func pending(status *v1.Status) []ui.Problem {
 	case status.Head.ID != status.Commit.ID:
 		list = append(list, ui.Problem{Message: "commit " + cmdutil.ShortCommit(status.Head.ID) + " is not served yet"})
 	default:
-		list = append(list, ui.Problem{Message: "the clusters: " + counted(ui.Streams{}, "cluster", status.Clusters)})
+		list = append(list, ui.Problem{Message: "the clusters: " + counted(ui.Streams{}, "cluster", status.Clusters, 0)})
 	}
 	return list
 }

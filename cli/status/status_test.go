@@ -265,3 +265,22 @@ func TestAFleetWhoseSourcesCannotBeFetchedIsNotSaidToRun(t *testing.T) {
 		t.Errorf("it says:\n%s", out)
 	}
 }
+
+func TestServicesThatRunNowhereAreNotSaidToRun(t *testing.T) {
+	f := &fleet{answers: func(bool) map[string]any {
+		all := answers(true)
+		status := all["status"].(v1.Status)
+		status.Services, status.Nowhere, status.NowhereNames = v1.Counts{v1.Healthy: 5}, 2, []string{"x1", "x2"}
+		all["status"] = status
+		return all
+	}}
+	out, said, err := ran(t, t.Context(), f)
+	if err != nil || said != "next  plural service get x1\n" {
+		t.Errorf("beside it: %q, %v", said, err)
+	}
+	for _, want := range []string{"5 services: 3 healthy, 2 nowhere\n", "\neverything runs, but x1 and 1 more run nowhere: no cluster fits\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+}

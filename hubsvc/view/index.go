@@ -69,7 +69,9 @@ func (c *counts) worst() v1.Phase {
 type tally struct {
 	name string
 	// info is what its file says, with what was found out when it was resolved.
-	info         v1.Service
+	info v1.Service
+	// choosy says that it asks for clusters; one that asks for none is meant to run nowhere.
+	choosy       bool
 	asked, ready int
 	phases       counts
 	// places are the clusters that have, or had, a row of it, by name.
@@ -161,6 +163,19 @@ func (x *index) serviceCounts() v1.Counts {
 		c.add(t.phases.worst(), 1)
 	}
 	return c.counts()
+}
+
+// nowhere names the services that ask for clusters of which there are none, in their order. A fleet without clusters waits for its
+// first.
+func (x *index) nowhere() []string {
+	var names []string
+	for _, name := range x.names {
+		t := x.services[name]
+		if len(x.places) > 0 && t.choosy && t.asked == 0 && t.phases.worst() == v1.Healthy { // what is left of it is removed first
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // all are the entries at this moment.

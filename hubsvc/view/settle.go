@@ -257,7 +257,7 @@ func (x *index) tallies(desired *Desired) {
 	x.services, x.names = make(map[string]*tally, len(desired.Fleet.Services)), nil
 	for i := range desired.Fleet.Services {
 		s := &desired.Fleet.Services[i]
-		x.services[s.Metadata.Name] = &tally{name: s.Metadata.Name, info: describe(s)}
+		x.services[s.Metadata.Name] = &tally{name: s.Metadata.Name, info: describe(s), choosy: !s.Spec.Clusters.None()}
 		x.names = append(x.names, s.Metadata.Name)
 	}
 	for i := range desired.Fleet.Clusters {

@@ -107,11 +107,12 @@ func (v *View) figures() (*v1.Status, []cell) {
 	v.settled()
 	defer v.mu.Unlock()
 	desired := v.index.desired
+	nowhere := v.index.nowhere()
 	return &v1.Status{
 		Workspace: desired.Fleet.Workspace.Metadata.Name, Hub: desired.Fleet.Workspace.Spec.Hub.URL, Version: v.Version,
 		Commit: desired.Served, Head: desired.Head, Refused: desired.Refused, Held: v.index.held,
 		Clusters: v.index.clusters.counts(), Services: v.index.serviceCounts(), Deployments: v.index.deployments.counts(),
-		Suspended: v.index.resting,
+		Suspended: v.index.resting, Nowhere: len(nowhere), NowhereNames: nowhere[:min(len(nowhere), maxUnhealthy)],
 	}, v.index.worst(maxUnhealthy)
 }
 

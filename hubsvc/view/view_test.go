@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -490,5 +491,26 @@ func TestEveryTokenThatWaitsIsKnownHoweverManyClustersThereAre(t *testing.T) {
 	}
 	if waiting := v.Waiting("nobody"); len(waiting) != 0 {
 		t.Errorf("of no service: %v", waiting)
+	}
+}
+
+func TestAServiceThatAsksForClustersAndFitsNoneRunsNowhere(t *testing.T) {
+	w := newWorld([]string{"edge-1"}, []string{"web"})
+	for name, asks := range map[string]fleet.Selector{
+		"x1": {MatchLabels: map[string]string{"env": "none"}}, "x2": {}, // which asks for none, on purpose
+	} {
+		s := fleet.Service{Metadata: fleet.Metadata{Name: name}}
+		s.Spec.Clusters = asks
+		w.desired.Fleet.Services = append(w.desired.Fleet.Services, s)
+	}
+	w.desired.Fleet.Services[0].Spec.Clusters.Names = []string{"edge-1"}
+	w.says("edge-1", time.Second, healthy("web"))
+	s := w.view().Status()
+	if s.Nowhere != 1 || !slices.Equal(s.NowhereNames, []string{"x1"}) || s.Services[v1.Healthy] != 3 || !s.Converged() {
+		t.Errorf("%+v", s)
+	}
+	w.desired.Fleet.Clusters, w.desired.Deployments = nil, nil
+	if s := w.view().Status(); s.Nowhere != 0 {
+		t.Errorf("in a fleet without clusters: %+v", s)
 	}
 }

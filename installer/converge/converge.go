@@ -47,8 +47,8 @@ func (e *UnwellError) Unwrap() error { return e.Err }
 type Wait struct {
 	Head     string
 	Clusters int
-	// Own are the clusters that are waited for, by name; none: all that the fleet has. Whoever brings a few up can do nothing about the
-	// others.
+	// Own are the clusters that are waited for, by name; none: all that the fleet has. Whoever brings a few up can do nothing about
+	// the others.
 	Own []string
 	// Failing is how long something may be ill before nobody waits for it any more: agents try again.
 	Failing time.Duration
@@ -58,8 +58,8 @@ type Wait struct {
 	clusters []v1.Cluster // as the hub listed them last
 }
 
-// Look is one look at what the hub says: how far the fleet is, and whether the wait has ended, by an error if not well. The clusters
-// are all of the fleet, listed after the status; a wait for all of them, or the status of a fleet that has converged, needs none.
+// Look is one look at what the hub says: how far the fleet is, and whether the wait has ended, by an error if not well. The
+// clusters are all of the fleet, listed after the status; a wait for all, or the status of a fleet that has converged, needs none.
 func (w *Wait) Look(s *v1.Status, clusters []v1.Cluster) (detail string, ended bool, err error) {
 	now := time.Now()
 	w.clusters = clusters

@@ -13,7 +13,7 @@ import (
 // clusters waits for its first.
 func (i *inspector) nowhere(s *fleet.Service) {
 	asks := s.Spec.Clusters
-	if len(i.Fleet.Clusters) == 0 || len(asks.Names)+len(asks.MatchLabels)+len(asks.MatchExpressions) == 0 {
+	if len(i.Fleet.Clusters) == 0 || asks.None() {
 		return
 	}
 	known := map[string]bool{}

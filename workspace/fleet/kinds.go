@@ -362,6 +362,9 @@ type Selector struct {
 	MatchExpressions []Requirement `yaml:"matchExpressions,omitempty" json:"matchExpressions,omitempty"`
 }
 
+// None says that it asks for no cluster at all.
+func (s Selector) None() bool { return len(s.Names)+len(s.MatchLabels)+len(s.MatchExpressions) == 0 }
+
 // SecretRef is one sealed file that the service's templates read as .secrets.NAME.KEY, and that becomes the Kubernetes
 // Secret NAME in the service's namespace.
 type SecretRef struct {
