@@ -28,10 +28,11 @@ func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 	}
 	r, err := e.begin(ctx, req.Service)
 	if err != nil {
-		return &Result{}, err
+		return &Result{}, unanswered(ctx, err)
 	}
 	defer r.release()
-	return e.onTop(ctx, req.Service, r, func() (*Result, error) { return e.once(ctx, req, r, limit) })
+	result, err := e.onTop(ctx, req.Service, r, func() (*Result, error) { return e.once(ctx, req, r, limit) })
+	return result, unanswered(ctx, err)
 }
 
 // once is Apply on top of one state of the inventory.

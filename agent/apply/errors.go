@@ -1,9 +1,11 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -81,6 +83,31 @@ func (e *Error) Error() string {
 
 // Unwrap returns the API server's own error, or nil.
 func (e *Error) Unwrap() error { return e.cause }
+
+// UnansweredError says that a pass broke off since the API server of the cluster gave no answer. Nothing is wrong with the service.
+type UnansweredError struct{ cause error }
+
+// Error tells why there is no answer, without the address that was asked and what for.
+func (e *UnansweredError) Error() string {
+	why := e.cause
+	var request *url.Error
+	if errors.As(e.cause, &request) {
+		why = request.Err
+	}
+	return "the cluster's API server does not answer: " + oneLine(why.Error())
+}
+
+// Unwrap returns the error of the request.
+func (e *UnansweredError) Unwrap() error { return e.cause }
+
+// unanswered is an error of a pass, which is an *UnansweredError where a request got no answer though nobody broke it off.
+func unanswered(ctx context.Context, err error) error {
+	var request *url.Error
+	if ctx.Err() != nil || answered(err) || !errors.As(err, &request) {
+		return err
+	}
+	return &UnansweredError{err}
+}
 
 // answered reports whether err is the API server's word, rather than the lack of one.
 func answered(err error) bool {

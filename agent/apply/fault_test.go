@@ -95,7 +95,7 @@ func TestAnOutageIsAnErrorAndDeletesNothing(t *testing.T) {
 	}
 	result, err := engine.Apply(t.Context(), w.request(changed[1:]...))
 
-	if err == nil || !strings.Contains(err.Error(), "the API server does not answer") {
+	if err == nil || !strings.Contains(err.Error(), "API server does not answer: no route to host") {
 		t.Errorf("error %v: want one that says what is wrong", err)
 	}
 	if got := result.Objects[0].Err; got == nil || got.Reason != apply.Unavailable {

@@ -67,10 +67,11 @@ func (e *Engine) Remove(ctx context.Context, removal Removal) (*Result, error) {
 	}
 	r, err := e.begin(ctx, removal.Service)
 	if err != nil {
-		return &Result{}, err
+		return &Result{}, unanswered(ctx, err)
 	}
 	defer r.release()
-	return e.onTop(ctx, removal.Service, r, func() (*Result, error) { return e.removeOnce(ctx, removal, r) })
+	result, err := e.onTop(ctx, removal.Service, r, func() (*Result, error) { return e.removeOnce(ctx, removal, r) })
+	return result, unanswered(ctx, err)
 }
 
 // removeOnce is Remove on top of one state of the inventory.

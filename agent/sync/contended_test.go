@@ -1,6 +1,7 @@
 package sync_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -69,5 +70,37 @@ func TestAServiceThatSomebodyElseWorksOnHasNotFailed(t *testing.T) {
 		if slices.ContainsFunc(r.GetServices(), func(s *api.ServiceReport) bool { return s.GetPhase() == api.Phase_FAILED }) {
 			t.Errorf("it was reported as failed: %v", r)
 		}
+	}
+}
+
+func TestAnAPIServerThatIsAwayIsReportedAsThatAndNotAsTheServicesFault(t *testing.T) {
+	w := newWorld(t)
+	var away atomic.Bool
+	w.config = rest.CopyConfig(w.config)
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if away.Load() && strings.Contains(r.URL.Path, "/configmaps") {
+				return nil, errors.New("connection refused")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	t.Cleanup(func() { away.Store(false) })
+	first := w.configMap("web", "one")
+	w.hub.asks("", first)
+	w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+
+	away.Store(true)
+	second := w.configMap("web", "two")
+	w.hub.asks("", second)
+	s := w.becomes(second, api.Phase_FAILED)
+	const want = "the cluster's API server does not answer: connection refused"
+	if s.GetMessage() != want || len(s.GetProblems()) != 1 || s.GetProblems()[0].GetReason() != "Unavailable" || s.GetProblems()[0].GetKind() != "" {
+		t.Errorf("status = %v", s)
+	}
+	away.Store(false)
+	if s := w.becomes(second, api.Phase_HEALTHY); len(s.GetProblems()) > 0 {
+		t.Errorf("status = %v", s)
 	}
 }

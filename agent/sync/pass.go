@@ -143,6 +143,7 @@ func (p *pass) advance(ctx context.Context) {
 	}
 	if err != nil {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_PROGRESSING), err.Error(), true
+		r.problems = unreached(err)
 		return
 	}
 	p.judge(ctx, d, applied)
@@ -206,6 +207,8 @@ func (p *pass) apply(ctx context.Context, d *api.Deployment) (*apply.Result, err
 	switch {
 	case errors.Is(err, apply.ErrContended):
 		return nil, apply.ErrContended
+	case unreached(err) != nil:
+		return nil, err
 	case err != nil:
 		return nil, errors.New(p.silence(ctx, d, err.Error()))
 	}
@@ -219,6 +222,16 @@ func stopped(err error, under api.Phase) api.Phase {
 		return under
 	}
 	return api.Phase_FAILED
+}
+
+// unreached is what is reported where the cluster's API server does not answer, which no change of the service can help: a problem
+// with no object. It is nil for every other error.
+func unreached(err error) []*api.ObjectReport {
+	var unanswered *apply.UnansweredError
+	if !errors.As(err, &unanswered) {
+		return nil
+	}
+	return []*api.ObjectReport{{Reason: string(apply.Unavailable), Message: clip(err.Error(), maxMessage)}}
 }
 
 // remove takes a service that nothing asks for out of the cluster. What its tests left goes first, while there is who
@@ -235,6 +248,7 @@ func (p *pass) remove(ctx context.Context) {
 	})
 	if err != nil {
 		r.phase, r.message, r.failed = stopped(err, api.Phase_REMOVING), p.silence(ctx, r.good, err.Error()), true
+		r.problems = unreached(err)
 		return
 	}
 	p.judge(ctx, r.good, applied)

@@ -136,11 +136,13 @@ type Deployment struct {
 	// Suspended says that its agent leaves it as it is; where that is not what is desired, its phase is held.
 	Suspended bool `json:"suspended,omitempty"`
 	// Leftover says that nothing asks for it any more: its agent still has it.
-	Leftover bool      `json:"leftover,omitempty"`
-	Objects  int       `json:"objects"`
-	Ready    int       `json:"ready"`
-	Message  string    `json:"message,omitempty"`
-	Problems []Problem `json:"problems,omitempty"`
+	Leftover bool `json:"leftover,omitempty"`
+	// Unreached says that its agent gets no answer from the API server of its cluster: no change of the service helps.
+	Unreached bool      `json:"unreached,omitempty"`
+	Objects   int       `json:"objects"`
+	Ready     int       `json:"ready"`
+	Message   string    `json:"message,omitempty"`
+	Problems  []Problem `json:"problems,omitempty"`
 	// Held are deletions that wait for a person.
 	Held  *Waiting `json:"held,omitempty"`
 	Tests []Test   `json:"tests,omitempty"`

@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -110,8 +111,22 @@ func get(ctx context.Context, f *cmdutil.Factory, hub *client.Client, printer *u
 	quiet.LastReport = nil
 	return ui.View{
 		Value: c, Names: names([]v1.Cluster{c.Cluster}), Still: quiet,
-		Screen: func(w io.Writer) error { return screen(f, w, c, open) },
+		Screen: func(w io.Writer) error { return screen(f, w, c, open) }, Note: next(c, hub.Address()),
 	}, nil
+}
+
+// next is the command that starts what somebody stopped of a cluster on this machine, where that is why it is not well.
+func next(c *v1.ClusterDetail, hub string) string {
+	start := cmdutil.StartAgent(&c.Cluster, hub)
+	for i := range c.Deployments {
+		if c.Deployments[i].Unreached {
+			start = cmp.Or(start, cmdutil.Start(&c.Deployments[i], hub))
+		}
+	}
+	if start == "" {
+		return ""
+	}
+	return "next  " + start
 }
 
 func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail, open []v1.Connection) error {

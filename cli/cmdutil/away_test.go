@@ -12,6 +12,7 @@ import (
 
 	"github.com/adrg/xdg"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
 )
@@ -22,9 +23,10 @@ func TestAnAbsentAgentIsToldWithWhatBringsItBack(t *testing.T) {
 	t.Cleanup(func() { xdg.StateHome = before })
 	xdg.StateHome = t.TempDir()
 	for name, text := range map[string]string{
-		"fleet.json":                  `{"repo": "/fleet", "hub": "http://127.0.0.1:8080"}`,
-		"processes/agent-edge-1.json": `{"name": "agent-edge-1", "stopped": true}`,
-		"processes/agent-edge-2.json": `{"name": "agent-edge-2"}`,
+		"fleet.json":                    `{"repo": "/fleet", "hub": "http://127.0.0.1:8080"}`,
+		"processes/agent-edge-1.json":   `{"name": "agent-edge-1", "stopped": true}`,
+		"processes/agent-edge-2.json":   `{"name": "agent-edge-2"}`,
+		"processes/cluster-edge-2.json": `{"name": "cluster-edge-2", "stopped": true}`,
 	} {
 		file := filepath.Join(LocalState(), "fleet-1", filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -43,6 +45,21 @@ func TestAnAbsentAgentIsToldWithWhatBringsItBack(t *testing.T) {
 		err := Explain(&client.Error{Status: http.StatusServiceUnavailable, Message: "away", Hub: at[0], Cluster: at[1]})
 		if !errors.As(err, &told) || told.Msg != "away" || told.Fix != fix || told.Doc != ui.DocAgentStale {
 			t.Errorf("%v: %+v", at, told)
+		}
+	}
+	const hub = "http://127.0.0.1:8080"
+	for _, tt := range []struct {
+		d       v1.Deployment
+		at, fix string
+	}{
+		{v1.Deployment{Cluster: "edge-1", Phase: v1.Stale}, hub, "plural local start agent-edge-1"},
+		{v1.Deployment{Cluster: "edge-1", Phase: v1.Stale}, "https://hub.example.com", "plural why web"},
+		{v1.Deployment{Cluster: "edge-2", Phase: v1.Stale}, hub, "plural why web"},
+		{v1.Deployment{Cluster: "edge-2", Phase: v1.Failed, Unreached: true}, hub, "plural local start cluster-edge-2"},
+		{v1.Deployment{Cluster: "edge-1", Phase: v1.Failed, Unreached: true}, hub, "plural cluster get edge-1"},
+	} {
+		if tt.d.Service = "web"; MendDeployment(&tt.d, tt.at) != tt.fix {
+			t.Errorf("%+v of %s: %q, want %q", tt.d, tt.at, MendDeployment(&tt.d, tt.at), tt.fix)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cmdutil
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/strict"
@@ -92,18 +94,48 @@ func Ack(d *v1.Deployment) string {
 	return "plural service ack " + d.Service
 }
 
-// MendDeployment is what to do about a service that is not well on a cluster: in a line, the commands first.
-func MendDeployment(d *v1.Deployment) string {
+// MendDeployment is what to do about a service that is not well on a cluster, as the hub at an address says: in a line, the
+// commands first.
+func MendDeployment(d *v1.Deployment, hub string) string {
 	warned := slices.ContainsFunc(d.Problems, func(p v1.Problem) bool { return p.Reason == v1.ReasonWarning })
 	switch {
 	case d.Phase == v1.Held && d.Suspended:
 		return "plural service resume " + d.Service
 	case AwaitsPerson(d):
 		return Ack(d) + " agrees; plural undo takes the newest change back"
+	case d.Unreached:
+		return cmp.Or(Start(d, hub), "plural cluster get "+d.Cluster)
+	case Start(d, hub) != "":
+		return Start(d, hub)
 	case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Progressing && warned:
 		return "plural why " + d.Service + " says what to mend; plural service rollback " + d.Service + " takes its last change back"
 	}
 	return "plural why " + d.Service
+}
+
+// Start is the command that starts what a deployment lacks of its cluster, where the hub is one of this machine's fleets and somebody
+// stopped it: the agent of a silent one, the API server of one whose agent gets no answer. It is empty otherwise.
+func Start(d *v1.Deployment, hub string) string {
+	if d.Unreached {
+		return startOf(hub, local.ClusterPart+d.Cluster)
+	}
+	return StartAgent(&v1.Cluster{Name: d.Cluster, Phase: d.Phase}, hub)
+}
+
+// StartAgent is the command that starts the agent of a cluster that the hub does not hear from, where somebody stopped it on this
+// machine; empty otherwise.
+func StartAgent(c *v1.Cluster, hub string) string {
+	if c.Phase != v1.Stale && c.Phase != v1.Pending {
+		return ""
+	}
+	return startOf(hub, local.AgentPart+c.Name)
+}
+
+func startOf(hub, process string) string {
+	if process = stopped(hub, "", process); process == "" {
+		return ""
+	}
+	return "plural local start " + process
 }
 
 // Unfetched is why a source could not be fetched when that was tried last; empty where it could, or where nobody tried yet.

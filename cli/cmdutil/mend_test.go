@@ -40,7 +40,7 @@ func TestWhatMendsADeploymentThatIsHeldIsWhatItIsHeldFor(t *testing.T) {
 		{v1.Deployment{Suspended: true, Message: "suspended: what runs stays as it is"}, "plural service resume web"},
 	} {
 		tt.d.Service, tt.d.Cluster, tt.d.Phase = "web", "edge-1", v1.Held
-		if got := cmdutil.MendDeployment(&tt.d); got != tt.want {
+		if got := cmdutil.MendDeployment(&tt.d, ""); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.d, got, tt.want)
 		}
 	}

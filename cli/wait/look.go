@@ -151,7 +151,7 @@ func (l *look) rows(t target, list []v1.Deployment) error {
 	var failed, blocked []ui.Problem
 	for i := range list {
 		d := &list[i]
-		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d), Fix: cmdutil.MendDeployment(d)}
+		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d), Fix: cmdutil.MendDeployment(d, l.hub.Address())}
 		switch l.judge(d) {
 		case ill:
 			failed = append(failed, problem)

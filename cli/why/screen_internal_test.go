@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 )
@@ -67,5 +68,16 @@ func TestAFieldIsFoundInWhatAClusterSaysOfIt(t *testing.T) {
 	}
 	if got := fieldIn(nil, object); got != nil {
 		t.Errorf("without a reason: %q", got)
+	}
+}
+
+func TestAServiceWhoseClusterDoesNotAnswerIsNotToBeTakenBack(t *testing.T) {
+	c := clusterAnswer{Cluster: "edge-2", Phase: v1.Failed, unreached: true, undo: "plural undo a4f77ad"}
+	if mend := (&serviceAnswer{}).mend(&c); mend != "" {
+		t.Errorf("mend = %q", mend)
+	}
+	d := v1.Deployment{Service: "web", Cluster: "edge-2", Phase: v1.Failed, Unreached: true, Problems: []v1.Problem{{Message: "away"}}}
+	if fix := next(&d, []link{{Service: "db"}}, false, "https://hub.example.com"); fix != "plural cluster get edge-2" {
+		t.Errorf("next = %q", fix)
 	}
 }

@@ -58,6 +58,8 @@ type clusterAnswer struct {
 	warned bool
 	// suspended says that it is as it is since its agent leaves it alone, and not by what its files say.
 	suspended bool
+	// unreached says that its cluster's API server does not answer, which nothing that is written can help.
+	unreached bool
 	// undo is the command that takes back what broke it.
 	undo string
 }
@@ -66,7 +68,7 @@ type clusterAnswer struct {
 // cannot be pulled is tried for ten minutes before its Deployment has failed.
 func (c *clusterAnswer) broken() bool {
 	fault := slices.Contains([]v1.Phase{v1.Failed, v1.Degraded, v1.Held}, c.Phase) || c.Phase == v1.Progressing && c.warned
-	return fault && !c.suspended && len(c.Chain) == 0
+	return fault && !c.suspended && !c.unreached && len(c.Chain) == 0
 }
 
 // link is a service that others wait for.
@@ -231,7 +233,7 @@ func (w *witness) cluster(ctx context.Context, wanted *resolve.Deployment) (clus
 		out.Reasons, out.Next = []string{"the hub does not know of it there"}, "commit and push it"
 		return out, nil
 	}
-	out.Phase, out.Reasons = d.Phase, reasons(d)
+	out.Phase, out.Reasons, out.unreached = d.Phase, reasons(d), d.Unreached
 	out.suspended = d.Suspended && d.Phase == v1.Held && wanted.Hold == nil
 	elsewhere := wanted.Hold != nil && wanted.Hold.Source != ""
 	if len(d.Problems) > 0 && d.Problems[0].Object != "" && !elsewhere {
@@ -242,7 +244,7 @@ func (w *witness) cluster(ctx context.Context, wanted *resolve.Deployment) (clus
 			return out, err
 		}
 	}
-	if out.Next = next(d, out.Chain, elsewhere); out.suspended {
+	if out.Next = next(d, out.Chain, elsewhere, w.client.Address()); out.suspended {
 		out.Next = "plural service resume " + service
 	}
 	return out, nil
@@ -394,9 +396,14 @@ func (w *witness) chain(ctx context.Context, service, cluster string, seen map[s
 	return nil, nil
 }
 
-// next is what would help a deployment. Of one whose files are elsewhere, in another repository, nothing is rendered here.
-func next(d *v1.Deployment, chain []link, elsewhere bool) string {
+// next is what would help a deployment, as the hub at an address says. Of one whose files are elsewhere, in another repository, nothing is rendered here.
+func next(d *v1.Deployment, chain []link, elsewhere bool, hub string) string {
+	start := cmdutil.Start(d, hub)
 	switch {
+	case start != "":
+		return start
+	case d.Unreached:
+		return "plural cluster get " + d.Cluster
 	case len(chain) > 0:
 		return "plural why " + chain[len(chain)-1].Service + " --cluster " + d.Cluster
 	case d.Held != nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -57,6 +58,7 @@ func (c cell) facts() v1.Deployment {
 	if f := r.fact; f != nil {
 		out.AppliedKey, out.AppliedVersion, out.QuarantinedKey = f.appliedKey.Value(), f.appliedVersion.Value(), f.quarantined.Value()
 		out.Objects, out.Ready, out.Held = int(f.objects), int(f.ready), f.held
+		out.Unreached = f.unreached && r.phase != v1.Stale // of a silent cluster it is not known any more
 	}
 	return out
 }
@@ -111,7 +113,7 @@ func (v *View) reported(cluster string) map[string]*api.ServiceReport {
 // detail adds what only a report says.
 func detail(out *v1.Deployment, s *api.ServiceReport) {
 	for _, p := range s.GetProblems() {
-		object := p.GetKind() + " " + p.GetName()
+		object := strings.TrimSpace(p.GetKind() + " " + p.GetName()) // none, where it is about the whole cluster
 		if p.GetNamespace() != "" {
 			object = p.GetKind() + " " + p.GetNamespace() + "/" + p.GetName()
 		}

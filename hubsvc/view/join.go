@@ -34,6 +34,8 @@ type fact struct {
 	details        uint64
 	objects, ready uint32
 	phase          v1.Phase
+	// unreached says that its agent cannot ask the API server of the cluster.
+	unreached bool
 }
 
 // reader makes facts of reports.
@@ -65,6 +67,7 @@ func (r reader) fact(s *api.ServiceReport) fact {
 		appliedVersion: word(s.GetAppliedVersion()), quarantined: word(s.GetQuarantinedKey()),
 		message: unique.Make(clip(s.GetMessage(), maxNames)), held: heldBack(s.GetHeld()),
 		objects: s.GetObjects(), ready: s.GetReady(), phase: phase(s.GetPhase()),
+		unreached: slices.ContainsFunc(s.GetProblems(), unreached),
 	}
 	if len(s.GetProblems())+len(s.GetTests())+len(s.GetNotes()) > 0 {
 		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
@@ -73,6 +76,11 @@ func (r reader) fact(s *api.ServiceReport) fact {
 		}
 	}
 	return f
+}
+
+// unreached says that a problem is with no object, but with the API server that its agent asks.
+func unreached(p *api.ObjectReport) bool {
+	return p.GetKind() == "" && p.GetName() == "" && p.GetReason() == "Unavailable"
 }
 
 // age says whether what a cluster said is too old, and the next moment at which to look again; zero: not before it reports.

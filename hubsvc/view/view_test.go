@@ -514,3 +514,22 @@ func TestAServiceThatAsksForClustersAndFitsNoneRunsNowhere(t *testing.T) {
 		t.Errorf("in a fleet without clusters: %+v", s)
 	}
 }
+
+func TestAServiceIsToldFromOneWhoseClusterDoesNotAnswerItsAgent(t *testing.T) {
+	w := newWorld([]string{"edge-1"}, []string{"db", "web"})
+	failed := func(service, kind string) *api.ServiceReport {
+		return &api.ServiceReport{
+			Service: service, Key: "k2", Phase: api.Phase_FAILED, Problems: []*api.ObjectReport{{Kind: kind, Reason: "Unavailable", Message: "away"}},
+		}
+	}
+	w.says("edge-1", time.Second, failed("db", ""), failed("web", "Secret"))
+	for _, d := range w.view().Status().Unhealthy {
+		if own := d.Service == "db"; d.Unreached != own || own && d.Problems[0].Object != "" {
+			t.Errorf("%+v", d)
+		}
+	}
+	w.says("edge-1", time.Hour, failed("db", ""))
+	if d := w.view().Status().Unhealthy[0]; d.Phase != v1.Stale || d.Unreached {
+		t.Errorf("of a silent cluster: %+v", d)
+	}
+}

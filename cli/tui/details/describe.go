@@ -252,7 +252,7 @@ func (d *described) writeDeployment(f *facts) {
 	f.phase("phase", p.Phase)
 	f.fact("reason", p.Message)
 	if p.Phase != v1.Healthy && p.Message != "" && p.Held == nil && !p.Suspended { // what is held names its own commands
-		f.fact("next", cmdutil.MendDeployment(p))
+		f.fact("next", cmdutil.MendDeployment(p, ""))
 	}
 	if p.Suspended {
 		f.fact("suspended", "its agent leaves it as it is")
