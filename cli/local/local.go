@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/supervise"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // NewCmdLocal is `plural local`.
@@ -247,9 +249,35 @@ func newCmdStop(f *cmdutil.Factory, verb string, stopped bool) *cobra.Command {
 				}
 				return told
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				if parts, listed := at.Parts(); listed == nil {
+					return unknown(args[0], parts, err)
+				}
+			}
 			return err
 		},
 	}
+}
+
+// unknown is about a process that a fleet has not, but maybe one that was meant: people know their clusters by name.
+func unknown(name string, parts []installer.Part, err error) *ui.Err {
+	told := &ui.Err{Msg: fmt.Sprintf("no process %q", name), Fix: "plural local list has all", Doc: ui.DocNotFound, Err: err}
+	var names, meant []string
+	for i := range parts {
+		names = append(names, parts[i].Name)
+	}
+	for _, part := range []string{installer.ClusterPart, installer.AgentPart} {
+		if slices.Contains(names, part+name) {
+			meant = append(meant, part+name)
+		}
+	}
+	if near, ok := strict.Nearest(name, names); ok && len(meant) == 0 {
+		meant = []string{near}
+	}
+	if len(meant) > 0 {
+		told.Fix = "did you mean " + strings.Join(meant, " or ") + "? " + told.Fix
+	}
+	return told
 }
 
 // newCmdSupervise is what up starts in the background.
