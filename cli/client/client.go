@@ -42,8 +42,8 @@ type Client struct {
 	http      *http.Client
 	// repository is the identity of the installation repo whose hub this has to be; empty: any.
 	repository string
-	// slow is told of an answer that takes long to begin.
-	slow func()
+	// slow is told of an answer that takes long to begin, and from which cluster the hub has to get it; empty: from none.
+	slow func(cluster string)
 }
 
 // Error is a hub's answer outside 2xx.
@@ -147,13 +147,14 @@ func (c *Client) As(token string) (other bool) {
 // say which it serves, as those of earlier releases, is believed. It comes before the first request; empty expects nothing.
 func (c *Client) Expect(repository string) { c.repository = repository }
 
-// WhenSlow has slow called for each request that gets no answer for SlowAfter. It comes before the first request.
-func (c *Client) WhenSlow(slow func()) { c.slow = slow }
+// WhenSlow has slow called for each request that gets no answer for SlowAfter, with the cluster that the hub asks for it; empty: the
+// hub answers by itself. It comes before the first request.
+func (c *Client) WhenSlow(slow func(cluster string)) { c.slow = slow }
 
 // ask sends one request, and looks who answers.
 func (c *Client) ask(req *http.Request, over *http.Client) (*http.Response, error) {
 	if c.slow != nil && over == c.http { // a stream may begin with what comes later
-		defer time.AfterFunc(SlowAfter, c.slow).Stop()
+		defer time.AfterFunc(SlowAfter, func() { c.slow(waitsFor(req.URL.Path)) }).Stop()
 	}
 	resp, err := over.Do(req)
 	if err != nil {
@@ -353,6 +354,15 @@ func refusal(resp *http.Response, body []byte) *Error {
 		Status: resp.StatusCode, Message: told.Message, Fix: told.Fix,
 		Hub: resp.Request.URL.Scheme + "://" + resp.Request.URL.Host, Cluster: clusterIn(resp.Request.URL.Path),
 	}
+}
+
+// waitsFor is the cluster from which the hub has to get what a path asks for; empty where it knows it by itself, as it does of the
+// connections of a cluster, and of what it has its agent look at.
+func waitsFor(path string) string {
+	if _, below, _ := strings.Cut(path, "/v1/clusters/"); strings.HasSuffix(below, "/connections") || strings.HasSuffix(below, "/sync") {
+		return ""
+	}
+	return clusterIn(path)
 }
 
 // clusterIn is the cluster that a path of the hub's leads into, by its API or by what is live there.

@@ -67,7 +67,7 @@ func TestAHubThatDoesNotAnswerIsToldAfterFiveSeconds(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{}`))
 	})
-	c.WhenSlow(func() { slow <- time.Now() })
+	c.WhenSlow(func(string) { slow <- time.Now() })
 	if _, err := c.Hub(t.Context()); err != nil || len(slow) != 0 {
 		t.Errorf("a hub that answers: %v, told %d times", err, len(slow))
 	}
@@ -77,5 +77,33 @@ func TestAHubThatDoesNotAnswerIsToldAfterFiveSeconds(t *testing.T) {
 	}
 	if after := (<-slow).Sub(begun); after < SlowAfter || after > 2*SlowAfter {
 		t.Errorf("after %s", after)
+	}
+}
+
+// The hub was blamed for a cluster whose API server was away.
+func TestWhoIsSlowIsTheClusterWhereTheHubAsksOne(t *testing.T) {
+	slow := make(chan string, 1)
+	c := newClient(t, "", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case who := <-slow:
+			slow <- who
+		case <-r.Context().Done():
+		}
+		_, _ = w.Write([]byte(`{}`))
+	})
+	c.WhenSlow(func(cluster string) { slow <- cluster })
+	if _, err := c.ServiceObjects(t.Context(), "edge-2", "web"); err != nil {
+		t.Fatal(err)
+	}
+	if who := <-slow; who != "edge-2" {
+		t.Errorf("it is %q that is waited for", who)
+	}
+	for path, want := range map[string]string{
+		"/v1/status": "", "/v1/clusters/edge-2": "", "/v1/clusters/edge-2/connections": "", "/v1/clusters/edge-2/sync": "",
+		"/v1/clusters/edge-2/objects": "edge-2", "/k8s/edge-2/api/v1/pods": "edge-2",
+	} {
+		if who := waitsFor(path); who != want {
+			t.Errorf("%s: %q, want %q", path, who, want)
+		}
 	}
 }

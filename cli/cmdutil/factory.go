@@ -166,8 +166,12 @@ func (f *Factory) HubAt(address, token string) (*client.Client, error) {
 	if own, err := f.HubAddress(); err == nil && f.Hub == "" && hosts.Same(own, address) {
 		hub.Expect(f.Repository())
 	}
-	hub.WhenSlow(func() {
-		f.Say("the hub at %s has not answered for %s; waiting for it", hub.Address(), client.SlowAfter)
+	hub.WhenSlow(func(cluster string) {
+		who := "the hub at " + hub.Address()
+		if cluster != "" { // the hub is well, as far as anybody knows
+			who = "cluster " + ui.Clean(cluster)
+		}
+		f.Say("%s has not answered for %s; waiting for it", who, client.SlowAfter)
 	})
 	return hub, nil
 }
