@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -160,6 +161,9 @@ func events(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name st
 	return view, nil
 }
 
+// hurried is how long others wait for a cluster whose API server does not even answer its own agent.
+const hurried = 2 * time.Second
+
 // onEach asks the clusters that are meant about a service, or all on which it runs. A cluster that does not answer is
 // left out, and in lacks with why; that none does is an error.
 func onEach[T any](
@@ -179,7 +183,13 @@ func onEach[T any](
 	group.SetLimit(atOnce)
 	for i := range s.Deployments {
 		group.Go(func() error {
-			list, err := ask(ctx, s.Deployments[i].Cluster, name)
+			d, ctx := &s.Deployments[i], ctx
+			if d.Unreached && len(s.Deployments) > 1 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, hurried, errors.New(d.Message))
+				defer cancel()
+			}
+			list, err := ask(ctx, d.Cluster, name)
 			if failed[i] = err; err == nil {
 				answers[i] = list.Items
 			}

@@ -1,11 +1,16 @@
 package service
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/client"
 )
 
 func draw(objects []v1.Object) string {
@@ -58,5 +63,36 @@ func TestALongChainGrowsDownNotRight(t *testing.T) {
 		if len(row[0]) > 100 {
 			t.Fatalf("a row of %d bytes", len(row[0]))
 		}
+	}
+}
+
+func TestNobodyWaitsLongForAClusterThatDoesNotAnswerItsOwnAgent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = v1.List[v1.Object]{}
+		switch {
+		case r.URL.Path == "/v1/services/web":
+			answer = v1.Service{Name: "web", Deployments: []v1.Deployment{
+				{Service: "web", Cluster: "edge-1"}, {Service: "web", Cluster: "edge-2", Unreached: true, Message: "it does not answer"},
+			}}
+		case strings.Contains(r.URL.Path, "/edge-2/"):
+			select {
+			case <-r.Context().Done():
+			case <-time.After(10 * hurried):
+			}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	hub, err := client.New(server.URL, "", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	where, _, lacks, err := onEach(t.Context(), hub, "web", nil, hub.ServiceObjects)
+	if err != nil || !slices.Equal(where, []string{"edge-1"}) || !slices.Equal(lacks, []string{"edge-2: it does not answer"}) {
+		t.Errorf("%v, %v, %v", where, lacks, err)
+	}
+	if took := time.Since(begun); took > 3*hurried {
+		t.Errorf("it took %s", took)
 	}
 }
