@@ -185,7 +185,9 @@ func run(ctx context.Context, o *options) error {
 		}
 		_, repository := at.Identity()
 		c.Expect(repository)
-		c.WhenSlow(func(string) { reporter.Detail("converged", fmt.Sprintf("the hub has not answered for %s", client.SlowAfter)) })
+		c.WhenSlow(func(string) {
+			reporter.Detail("converged", fmt.Sprintf("the hub has not answered for %s", client.SlowAfter))
+		})
 		return c, nil
 	}
 	result, err := at.Up(ctx, installer.Options{
