@@ -220,7 +220,7 @@ func allViews() []view {
 		}},
 		{name: "tree of a deployment", line: "tree edge-us-05/payments", shows: []string{"ReplicaSet/web-7d9f"}},
 		{name: "tree of a service", line: "tree svc/payments"},
-		{name: "history of the fleet", line: "history", shows: []string{"taken back"}},
+		{name: "history of the fleet", line: "history", shows: []string{"undone by"}},
 		{name: "history of a service", line: "history svc/payments"},
 		{name: "events of a deployment", line: "happened edge-us-05/payments", shows: []string{"BackOff"}},
 		{name: "events of a cluster", line: "happened cl/edge-us-05"},

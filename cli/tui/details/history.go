@@ -149,7 +149,7 @@ func drawRevision(r *v1.Revision, now time.Time, cells []paint.Cell) {
 func resultOf(r *v1.Revision) (string, paint.Style) {
 	switch {
 	case r.RevertedBy != "":
-		return "taken back", paint.Faint
+		return "undone by " + cmdutil.ShortCommit(r.RevertedBy), paint.Faint
 	case r.Result == v1.ResultCurrent:
 		return string(r.Result), paint.Good
 	case r.Outcome() == v1.ResultRefused:
