@@ -287,8 +287,8 @@ const foremost = 3
 func (m *Model) footer() string {
 	keys := keysOf()
 	always := []key.Binding{keys.help}
-	if _, ok := m.top().(pane.Filtered); ok {
-		always = append(always, keys.filter)
+	if b := m.filterKey(); b.Enabled() {
+		always = append(always, b)
 	}
 	always = append(always, keys.command)
 	if len(m.stack) > 1 {

@@ -113,7 +113,11 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	subjects := m.subjects()
 	if len(subjects) == 1 {
 		for _, o := range openers() {
-			if key.Matches(k, o.Binding) && o.applies(subjects[0]) {
+			switch {
+			case !key.Matches(k, o.Binding) || !o.applies(subjects[0]):
+			case m.shows(o.pane, subjects[0]):
+				return nil
+			default:
 				return m.open(pane.Open{Pane: o.pane, About: subjects[0]}, false)
 			}
 		}
@@ -132,9 +136,7 @@ func (m *Model) own(k tea.KeyPressMsg, keys keymap) (cmd tea.Cmd, yes bool) {
 	case key.Matches(k, keys.command):
 		m.command()
 	case key.Matches(k, keys.filter):
-		if !m.narrow() {
-			return nil, false
-		}
+		m.narrow()
 	case key.Matches(k, keys.log):
 		return m.open(pane.Open{Pane: "commands"}, false), true
 	case key.Matches(k, keys.back):
@@ -204,7 +206,7 @@ func (m *Model) groups() []guide.Group {
 	var about []key.Binding
 	if len(subjects) == 1 {
 		for _, o := range openers() {
-			if o.applies(subjects[0]) {
+			if o.applies(subjects[0]) && !m.shows(o.pane, subjects[0]) {
 				about = append(about, o.Binding)
 			}
 		}
@@ -215,7 +217,37 @@ func (m *Model) groups() []guide.Group {
 	if len(m.shared) > 0 {
 		groups = append(groups, guide.Group{Title: "Views of this fleet", Keys: m.viewKeys()})
 	}
-	return append(groups, guide.Group{Title: "Everywhere", Keys: keysOf().all()})
+	keys := keysOf()
+	keys.filter = m.filterKey()
+	return append(groups, guide.Group{Title: "Everywhere", Keys: keys.all()})
+}
+
+// filterKey is the key by which a filter is typed, with what that does here; it is disabled where it does nothing.
+func (m *Model) filterKey() key.Binding {
+	b := keysOf().filter
+	if s, ok := m.top().(pane.Searching); ok && s.Searches() {
+		b.SetHelp(b.Help().Key, "search")
+	}
+	_, ok := m.top().(pane.Filtered)
+	b.SetEnabled(ok)
+	return b
+}
+
+// shows says whether what is looked at is that pane about that subject: it is not opened on itself.
+func (m *Model) shows(name string, about pane.Subject) bool {
+	top := m.stack[len(m.stack)-1].asked
+	a := top.About
+	if top.Pane != name || a.Kind != about.Kind || a.Cluster != about.Cluster || a.Service != about.Service {
+		return false
+	}
+	if a.Kind == pane.KindDeployment { // its name is told by these
+		return true
+	}
+	if a.Object != nil && about.Object != nil {
+		x, y := a.Object, about.Object
+		return x.Group == y.Group && x.Kind == y.Kind && x.Namespace == y.Namespace && x.Name == y.Name
+	}
+	return a.Name == about.Name
 }
 
 // pressed is the key of that name, as if it had been pressed.

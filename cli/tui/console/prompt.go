@@ -17,6 +17,8 @@ type prompt struct {
 	// pane is what is narrowed; nil: a command is typed. before is its filter as it was.
 	pane   pane.Filtered
 	before string
+	// cannot says why nothing comes of what is typed: it is taken all the same, so that its letters are no commands.
+	cannot string
 	// then is given what was typed, where a question was asked.
 	then func(string) tea.Cmd
 	// proposed says that the text is a proposal as yet: what is typed takes its place, and other keys change it.
@@ -68,16 +70,18 @@ func (p *prompt) suggest(list []string) {
 	p.SetSuggestions(lines)
 }
 
-// narrow begins to type a filter, if the pane has one.
-func (m *Model) narrow() bool {
+// narrow begins to type a filter. Where the pane has none, it says so, and still takes what is typed.
+func (m *Model) narrow() {
 	f, ok := m.top().(pane.Filtered)
 	if !ok {
-		return false
+		m.prompt = newPrompt("/", "")
+		m.prompt.cannot = "nothing can be filtered here; esc goes on"
+		m.told = pane.Told{Text: m.prompt.cannot, Bad: true}
+		return
 	}
 	m.prompt = newPrompt("/", f.Filter())
 	m.prompt.pane, m.prompt.before = f, f.Filter()
 	m.prompt.suggest(f.Words(f.Filter()))
-	return true
 }
 
 // question asks for a word.
@@ -112,6 +116,10 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 				m.prompt = nil
 				return p.then(p.Value())
 			}
+			if p.cannot != "" {
+				m.prompt = nil
+				return nil
+			}
 			if p.pane == nil {
 				m.prompt = nil
 				return m.run(p.Value())
@@ -139,6 +147,10 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	p.Model, cmd = p.Model.Update(msg)
 	text := p.Value()
+	if p.cannot != "" {
+		m.told = pane.Told{Text: p.cannot, Bad: true}
+		return cmd
+	}
 	if text == before {
 		return cmd
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -33,6 +34,9 @@ func (f *facts) fact(name, value string) { f.styled(name, paint.Plain, value) }
 
 func (f *facts) styled(name string, style paint.Style, value string) {
 	if value != "" {
+		if utf8.RuneCountInString(name) >= nameWidth {
+			name += "  " // it has no room to end in
+		}
 		f.add(line{{paint.Name, fmt.Sprintf("%-*s", nameWidth, name)}, {style, value}})
 	}
 }
@@ -148,7 +152,7 @@ func newDescribe(w *pane.World, about pane.Subject) (pane.Pane, error) {
 		d.write(f, about)
 		return f.lines
 	}
-	return p, nil
+	return &searched[*described]{p}, nil
 }
 
 // write says all that there is, in the order in which a person would ask for it.
@@ -399,7 +403,7 @@ func writeRevision(f *facts, r *v1.Revision) {
 		f.fact("refused for", cmdutil.HubProblem(*r.Refusal).Message)
 	}
 	f.fact("takes back", r.Reverts)
-	f.fact("taken back by", r.RevertedBy)
+	f.fact("undone by", r.RevertedBy)
 	if len(r.Files) > 0 {
 		f.head("files")
 	}

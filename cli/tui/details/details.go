@@ -18,9 +18,9 @@ import (
 
 // Keys are those of all panes: nobody else may have them.
 func Keys() []key.Binding {
-	d, l, t := diffKeysOf(), logKeysOf(), treeKeysOf()
+	d, l, t, s := diffKeysOf(), logKeysOf(), treeKeysOf(), searchKeysOf()
 	return append(movesOf().all(), movesOf().wrap, again(), showDiff(), d.next, d.before, d.blanks, d.cluster, d.clusterBefore,
-		l.previous, l.timestamps, t.enter, t.open, t.shut)
+		l.previous, l.timestamps, s.next, s.before, t.enter, t.open, t.shut)
 }
 
 // Panes are the panes by the names that they are opened by.

@@ -63,6 +63,16 @@ func TestAClusterIsDescribed(t *testing.T) {
 	s.golden("describe-cluster")
 }
 
+func TestALongNameEndsBeforeItsValue(t *testing.T) {
+	f := &facts{}
+	for _, name := range []string{"  hub-f1e6db", "  hub-f1e6dbae", "  hub-f1e6dbae7e"} {
+		f.fact(name, "from vm")
+		if got := f.lines[len(f.lines)-1]; !strings.HasPrefix(got[0].text, name+"  ") {
+			t.Errorf("%q is followed by %q at once", got[0].text, got[1].text)
+		}
+	}
+}
+
 func TestOtherSubjectsAreDescribed(t *testing.T) {
 	object := &v1.Object{UID: "u1", Version: "v1", Kind: "Pod", Resource: "pods", Namespace: "shop", Name: "web-0", Health: v1.ObjectDegraded, Message: "crash loop", Created: ago(time.Hour)}
 	w, _ := world(t, map[string]any{
@@ -449,5 +459,36 @@ func TestEventsOfHubAndKubernetesAreOneList(t *testing.T) {
 	s.golden("events-deployment")
 	if diff := cmp.Diff("GET /v1/events?filter=cluster%3A%22edge-1%22+service%3A%22web%22+", h.asked[0]); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestATextIsLookedForInAPage(t *testing.T) {
+	w, _ := world(t, map[string]any{"/v1/deployments/edge-1/web": deployment()})
+	s := open(t, w, "yaml", onEdge)
+	s.play(nil)
+	page := s.Pane.(*searched[*document])
+	page.lines = nil
+	for i := range 100 {
+		page.lines = append(page.lines, line{{paint.Name, "image"}, {paint.Value, fmt.Sprintf(": web:%d", i)}})
+	}
+	s.screen(80, 10)
+	if err := page.SetFilter("IMAGE: web:4"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ press, top, note string }{
+		{"", "image: web:4", "found 1 of 11"}, {"n", "image: web:40", "found 2 of 11"}, {"N", "image: web:4", "found 1 of 11"},
+		{"N", "image: web:49", "found 11 of 11"}, {"n", "image: web:4", "found 1 of 11"},
+	} {
+		s.press(step.press)
+		lines := strings.Split(s.screen(80, 10), "\n")
+		if !strings.Contains(lines[0], step.note) || lines[1] != step.top {
+			t.Errorf("%q: %q\n%q", step.press, lines[0], lines[1])
+		}
+	}
+	if got, want := page.Draw(80, 2)[0], w.Look.Paint(paint.Found, "image"); !strings.Contains(got, want) {
+		t.Errorf("%q has no %q", got, want)
+	}
+	if _ = page.SetFilter("none such"); !strings.Contains(page.Note(), "not found") {
+		t.Errorf("says %q", page.Note())
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // differ is the pane of what differs, by hunks.
 type differ struct {
-	*page[*delta]
+	searched[*delta]
 	blanks bool
 	// begins are the lines where hunks do; hunk is the one that is looked at, from 1, 0 before any.
 	begins []int
@@ -43,7 +43,7 @@ func diffKeysOf() diffKeys {
 }
 
 func newDiff(w *pane.World, about pane.Subject) (pane.Pane, error) {
-	d := &differ{page: newPage[*delta](w, about, "diff"), blanks: true, cluster: about.Cluster}
+	d := &differ{searched: searched[*delta]{newPage[*delta](w, about, "diff")}, blanks: true, cluster: about.Cluster}
 	a := askerOf(w)
 	switch about.Kind {
 	case pane.KindDeployment:
@@ -202,8 +202,8 @@ func (d *differ) Title() string {
 
 // Note says how many differences there are.
 func (d *differ) Note() string {
-	note := d.page.Note()
-	if len(d.begins) == 0 {
+	note := d.searched.Note()
+	if len(d.begins) == 0 || d.pattern != nil {
 		return note
 	}
 	of := fmt.Sprintf("%d differences", len(d.begins))
@@ -219,6 +219,9 @@ func (d *differ) Note() string {
 func (d *differ) Keys() []key.Binding {
 	k := diffKeysOf()
 	keys := []key.Binding{k.next, k.before, k.blanks}
+	if d.pattern != nil {
+		keys = []key.Binding{searchKeysOf().next, searchKeysOf().before, k.blanks}
+	}
 	if d.about.Kind == pane.KindService {
 		keys = append(keys, k.cluster, k.clusterBefore)
 	}
@@ -232,6 +235,8 @@ func (d *differ) Update(msg tea.Msg) tea.Cmd {
 		return d.page.Update(msg)
 	}
 	switch k := diffKeysOf(); {
+	case d.pattern != nil && key.Matches(press, k.next, k.before): // they go on looking
+		return d.searched.Update(msg)
 	case key.Matches(press, k.next):
 		d.step(1)
 	case key.Matches(press, k.before):

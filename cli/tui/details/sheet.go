@@ -1,6 +1,7 @@
 package details
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -32,6 +33,10 @@ type sheet struct {
 	top, over int
 	// end says that the last line is to be seen, whatever comes.
 	end bool
+	// sought is what is looked for in the lines, and pattern what finds it; nil: nothing is. hit is the line that was gone to for it.
+	sought  string
+	pattern *regexp.Regexp
+	hit     int
 	// height and width are those of the last drawing.
 	height, width int
 	look          *paint.Look
@@ -172,7 +177,7 @@ func (s *sheet) draw(look *paint.Look, width, height int) []string {
 		}
 		for _, row := range rows[skip:] {
 			if len(out) < height {
-				out = append(out, painted(look, row, width))
+				out = append(out, painted(look, setOff(row, s.pattern), width))
 			}
 		}
 	}

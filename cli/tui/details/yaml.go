@@ -51,7 +51,7 @@ func newYAML(w *pane.World, about pane.Subject) (pane.Pane, error) {
 			p.jump(d.line - 1 + 1 + len(d.notes))
 		}
 	}
-	return p, nil
+	return &searched[*document]{p}, nil
 }
 
 // document is the text of a subject: as people wrote it where they did, as its cluster has it where it is live, and else as the

@@ -50,6 +50,9 @@ type Filtered interface {
 	Words(text string) []string
 }
 
+// Searching panes stay whole when they are filtered: what fits is set off in them, and gone to.
+type Searching interface{ Searches() bool }
+
 // Noted panes have something to say at the end of the breadcrumbs, such as "12 of 1,204 by health".
 type Noted interface{ Note() string }
 
