@@ -187,7 +187,7 @@ func (d *Desk) written() []Action {
 			Applies: ofServices(true), About: aboutServices, Commands: named("resume"),
 		},
 		{
-			Binding: bind("a", "agree to deletions"), Name: "agree to deletions of", Verb: verbEdit, Writes: true, Asks: true, Care: Look, Deletes: true,
+			Binding: bind("a", "agree to delete"), Name: "agree to deletions of", Verb: verbEdit, Writes: true, Asks: true, Care: Look, Deletes: true,
 			Applies: func(all []pane.Subject) bool { return slices.ContainsFunc(all, waits) },
 			About:   func(all []pane.Subject) Targets { return about(filtered(all, waits)) },
 			Commands: func(all []pane.Subject) ([][]string, error) {
@@ -235,18 +235,18 @@ func deletions(all []pane.Subject) [][]string {
 func (d *Desk) back() []Action {
 	return []Action{
 		{
-			Binding: bind("z", "undo this commit"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
+			Binding: bind("z", "undo commit"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
 			Applies: func(all []pane.Subject) bool { return len(all) == 1 && every(all, is(pane.KindCommit)) }, About: about,
 			Commands: func(all []pane.Subject) ([][]string, error) { return [][]string{{"undo", all[0].Name, unwatched}}, nil },
 		},
 		{
-			Binding: bind("z", "undo the last commit"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
+			Binding: bind("z", "undo the last"), Name: "undo", Verb: verbEdit, Writes: true, Care: Look,
 			Applies:  func(all []pane.Subject) bool { return !slices.ContainsFunc(all, is(pane.KindCommit)) },
 			About:    func([]pane.Subject) Targets { return Targets{"commits", []string{"the fleet's last commit"}} },
 			Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"undo", unwatched}}, nil },
 		},
 		{
-			Binding: bind("Z", "redo what was undone"), Name: "redo", Verb: verbEdit, Writes: true, Care: Look,
+			Binding: bind("Z", "redo"), Name: "redo", Verb: verbEdit, Writes: true, Care: Look,
 			Applies:  func([]pane.Subject) bool { return true },
 			About:    func([]pane.Subject) Targets { return Targets{"commits", []string{"what was undone last"}} },
 			Commands: func([]pane.Subject) ([][]string, error) { return [][]string{{"undo", "--redo", unwatched}}, nil },
@@ -286,7 +286,7 @@ func (d *Desk) tools() []Action {
 			},
 		},
 		{
-			Binding: bind("X", "shell with kubectl"), Name: "shell for", Writes: true, Asks: true, Terminal: true,
+			Binding: bind("X", "kubectl shell"), Name: "shell for", Writes: true, Asks: true, Terminal: true,
 			Applies: inCluster, About: aboutCluster,
 			Commands: func(all []pane.Subject) ([][]string, error) {
 				return [][]string{{"kube", "shell", cluster(all[0])}}, nil

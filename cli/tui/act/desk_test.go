@@ -446,7 +446,7 @@ func TestTheHubsOperatorMayDoAll(t *testing.T) {
 		got = append(got, b.Help().Key+" "+b.Help().Desc)
 	}
 	want := []string{
-		"S sync now", "R restart pods", "u suspend", "del delete", "z undo the last commit", "Z redo what was undone",
+		"S sync now", "R restart pods", "u suspend", "del delete", "z undo the last", "Z redo",
 		"e edit its file",
 		"c copy name", "C copy command",
 	}

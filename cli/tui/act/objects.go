@@ -17,7 +17,7 @@ func (d *Desk) objects() []Action {
 	deleting := func(name string) []string { return []string{"delete", name, "--wait=false", "--ignore-not-found"} }
 	restarting := func(name string) []string { return []string{"rollout", "restart", name} }
 	all := []Action{
-		{Binding: bind("s", "shell in the pod"), Name: "open a shell in", Terminal: true, Applies: one("Pod"), Needs: container},
+		{Binding: bind("s", "shell in pod"), Name: "open a shell in", Terminal: true, Applies: one("Pod"), Needs: container},
 		{
 			Binding: bind("s", "scale"), Name: "scale", Care: Ask, Applies: one("Deployment", "StatefulSet", "ReplicaSet"), Needs: replicas,
 			Heals: true,
@@ -30,9 +30,9 @@ func (d *Desk) objects() []Action {
 			Binding: bind("R", "restart pods"), Name: "restart the pods of", Care: Ask,
 			Applies: each("Deployment", "StatefulSet", "DaemonSet"), Commands: perObject(restarting),
 		},
-		{Binding: bind("R", "restart by deleting"), Name: "delete", Care: Ask, Applies: each("Pod"), Commands: perObject(deleting)},
+		{Binding: bind("R", "restart pod"), Name: "delete", Care: Ask, Applies: each("Pod"), Commands: perObject(deleting)},
 		{
-			Binding: deletes("delete from its cluster"), Name: "delete", Care: Ask,
+			Binding: deletes("delete object"), Name: "delete", Care: Ask,
 			Applies: func(all []pane.Subject) bool { return every(all, isObject) }, Commands: perObject(deleting), Heals: true,
 		},
 	}

@@ -155,7 +155,7 @@ func TestTheContainerOfAShellAndThePortToForwardAreAskedFor(t *testing.T) {
 		t.Errorf("asked %+v", c.asked)
 	}
 	c.do(c.asked.Then("nosuch"))
-	if c.last() != `shell in the pod: web has no container "nosuch"` || c.commands() != nil {
+	if c.last() != `shell in pod: web has no container "nosuch"` || c.commands() != nil {
 		t.Errorf("told %q, ran %q", c.last(), c.commands())
 	}
 	c = atCluster(t, deployed)

@@ -28,7 +28,7 @@ type treeKeys struct{ enter, open, shut key.Binding }
 
 func treeKeysOf() treeKeys {
 	return treeKeys{
-		enter: bind("enter", "fold, or describe", "enter"),
+		enter: bind("enter", "fold, describe", "enter"),
 		open:  bind("right", "open", "right"), shut: bind("left", "fold, or go up", "left"),
 	}
 }
