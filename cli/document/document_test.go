@@ -312,7 +312,8 @@ func TestAnEditIsAskedAboutOnceItIsShown(t *testing.T) {
 	w.answers = "n\n"
 	w.refused([]string{"service", "edit", "web", "--ask"}, "nothing was changed", "what you edited is in ")
 	said := w.errOut.String()
-	if shown, asked := strings.Index(said, `+    replicas: "5"`), strings.Index(said, "Make this change?"); shown < 0 || asked < shown {
+	shown, asked := strings.Index(said, `+    replicas: "5"`), strings.Index(said, "Make this change?")
+	if shown < 0 || asked < shown {
 		t.Errorf("shown at %d, asked at %d:\n%s", shown, asked, said)
 	}
 	if after := w.state(); after != before {

@@ -185,8 +185,8 @@ func (a asker) live(ctx context.Context, about pane.Subject) (map[string]any, er
 	return live, err
 }
 
-// goneError says that a cluster does not have the object any more. Of what else it, or the hub in its place, answers so, the object may
-// be there yet.
+// goneError says that a cluster does not have the object any more. Of what else it, or the hub in its place, answers so, the
+// object may be there yet.
 type goneError struct{ error }
 
 func (e *goneError) Unwrap() error { return e.error }

@@ -12,7 +12,8 @@ import (
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
-// searched is a page of text in which a text can be looked for, as a list is narrowed: all lines stay, and what was found is set off.
+// searched is a page of text in which a text can be looked for, as a list is narrowed: all lines stay, and what was
+// found is set off.
 type searched[T any] struct{ *page[T] }
 
 type searchKeys struct{ next, before key.Binding }
@@ -133,7 +134,8 @@ func setOff(l line, pattern *regexp.Regexp) line {
 			if cut >= until {
 				continue
 			}
-			out = append(out, span{part.style, part.text[begin-from : cut-from]}, span{paint.Found, part.text[cut-from : until-from]})
+			out = append(out, span{part.style, part.text[begin-from : cut-from]})
+			out = append(out, span{paint.Found, part.text[cut-from : until-from]})
 			begin = until
 		}
 		out = append(out, span{part.style, part.text[begin-from:]})

@@ -33,7 +33,8 @@ type sheet struct {
 	top, over int
 	// end says that the last line is to be seen, whatever comes.
 	end bool
-	// sought is what is looked for in the lines, and pattern what finds it; nil: nothing is. hit is the line that was gone to for it.
+	// sought is what is looked for in the lines, and pattern what finds it; nil: nothing is. hit is the line that was
+	// gone to for it.
 	sought  string
 	pattern *regexp.Regexp
 	hit     int

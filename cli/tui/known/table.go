@@ -139,8 +139,8 @@ func clusterTable() *table[v1.Cluster] {
 // silent says that what is known of a cluster is as old as its last report.
 func silent(c *v1.Cluster) bool { return c.Phase == v1.Stale }
 
-// Reporting says that a cluster's agent reports as it should, so that the last report is as new as what is shown. The one that the row
-// has may be older: a hub does not send a row anew for a report in which nothing is new.
+// Reporting says that a cluster's agent reports as it should, so that the last report is as new as what is shown. The one that
+// the row has may be older: a hub does not send a row anew for a report in which nothing is new.
 func Reporting(c *v1.Cluster) bool {
 	switch c.Phase { //nolint:exhaustive // in all other phases it reports
 	case v1.Stale, v1.Unregistered, v1.Pending:

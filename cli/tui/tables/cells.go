@@ -73,8 +73,8 @@ func (c *cells) since(t *time.Time) paint.Cell {
 	return faint(duration.HumanDuration(max(0, c.Now().Sub(*t))))
 }
 
-// report is how long ago a cluster reported last, where it is not on time. A live hub says when it is late, and else does not say of
-// each report that it came: a time that is counted from the last it spoke of would grow while all is well.
+// report is how long ago a cluster reported last, where it is not on time. A live hub says when it is late, and else does not say
+// of each report that it came: a time that is counted from the last it spoke of would grow while all is well.
 func (c *cells) report(row *v1.Cluster) paint.Cell {
 	if !known.Reporting(row) {
 		return c.since(row.LastReport)

@@ -341,7 +341,8 @@ func TestAClusterThatReportsIsOnTimeHoweverOldItsRowIs(t *testing.T) {
 			}
 		}
 	}
-	check("new ∅ unregistered 0/0 now never", "silent ◷ stale 0/0 stale 9m 9m", "ill ! degraded 0/0 now on time", "well ✓ healthy 0/0 now on time")
+	check("new ∅ unregistered 0/0 now never", "silent ◷ stale 0/0 stale 9m 9m",
+		"ill ! degraded 0/0 now on time", "well ✓ healthy 0/0 now on time")
 	w.Fleet.Apply(known.Batch{State: &known.State{Link: known.Broken, Since: now.Add(-4 * time.Minute)}})
 	check("new", "silent ◷ stale 0/0 stale 9m 9m", "ill ! degraded 0/0 4m 4m", "well ✓ healthy 0/0 4m 4m")
 }
