@@ -229,7 +229,8 @@ func unfetched(list []v1.Source) []v1.Source {
 	return slices.DeleteFunc(slices.Clone(list), func(s v1.Source) bool { return s.Error == "" })
 }
 
-// next is the command to run next, as the hub at an address says. It goes beside the screen: programs that read that are not told what to do.
+// next is the command to run next, as the hub at an address says. It goes beside the screen: programs that read that are not told
+// what to do.
 func next(status *v1.Status, clusters int, hub string) string {
 	switch {
 	case len(status.Refused) > 0:

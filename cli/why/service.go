@@ -396,7 +396,8 @@ func (w *witness) chain(ctx context.Context, service, cluster string, seen map[s
 	return nil, nil
 }
 
-// next is what would help a deployment, as the hub at an address says. Of one whose files are elsewhere, in another repository, nothing is rendered here.
+// next is what would help a deployment, as the hub at an address says. Of one whose files are elsewhere, in another repository,
+// nothing is rendered here.
 func next(d *v1.Deployment, chain []link, elsewhere bool, hub string) string {
 	start := cmdutil.Start(d, hub)
 	switch {

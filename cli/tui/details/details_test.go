@@ -476,8 +476,11 @@ func TestATextIsLookedForInAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ press, top, note string }{
-		{"", "image: web:4", "found 1 of 11"}, {"n", "image: web:40", "found 2 of 11"}, {"N", "image: web:4", "found 1 of 11"},
-		{"N", "image: web:49", "found 11 of 11"}, {"n", "image: web:4", "found 1 of 11"},
+		{"", "image: web:4", "found 1 of 11"},
+		{"n", "image: web:40", "found 2 of 11"},
+		{"N", "image: web:4", "found 1 of 11"},
+		{"N", "image: web:49", "found 11 of 11"},
+		{"n", "image: web:4", "found 1 of 11"},
 	} {
 		s.press(step.press)
 		lines := strings.Split(s.screen(80, 10), "\n")
