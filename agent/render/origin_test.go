@@ -79,7 +79,8 @@ func TestAnObjectOfAKustomizationHasTheLineOfItsDocumentWhereThatIsCertain(t *te
 		"-- app/flow.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: flow}}\n---\n"+maps+"\"o\"\n"+
 		"-- app/list.yaml --\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: item}}\n")))
 	want := map[string]string{
-		"my-a-1": "app/all.yaml:3", "my-abc-1": "app/all.yaml:25", "my-ab-1": "app/all.yaml:10", "my-other-1": "app/all.yaml:18", "my-flow-1": "app/flow.yaml", "my-o-1": "app/flow.yaml", "my-item-1": "app/list.yaml",
+		"my-a-1": "app/all.yaml:3", "my-abc-1": "app/all.yaml:25", "my-ab-1": "app/all.yaml:10", "my-other-1": "app/all.yaml:18",
+		"my-flow-1": "app/flow.yaml", "my-o-1": "app/flow.yaml", "my-item-1": "app/list.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("origins (-want +got):\n%s", diff)

@@ -100,7 +100,8 @@ func bound(f *fleet.Fleet, user string, groups []string) bool {
 		groups = u.Spec.Groups
 	}
 	return slices.ContainsFunc(f.RoleBindings, func(b fleet.RoleBinding) bool {
-		return slices.Contains(b.Spec.Users, user) || slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(b.Spec.Groups, g) })
+		inGroup := func(group string) bool { return slices.Contains(b.Spec.Groups, group) }
+		return slices.Contains(b.Spec.Users, user) || slices.ContainsFunc(groups, inGroup)
 	})
 }
 

@@ -185,7 +185,8 @@ func (o *rollbackOptions) scope(now, then *offline.State, to string) (history.Sc
 	if !ok {
 		return history.Scope{}, &ui.Err{
 			Msg: fmt.Sprintf("there was no service %q at %s", o.service, cmdutil.ShortCommit(to)),
-			Fix: fmt.Sprintf("plural service delete %s takes it away; plural undo COMMIT its changes: plural service history %[1]s names them", o.service),
+			Fix: fmt.Sprintf("plural service delete %s takes it away; plural undo COMMIT its changes: plural service history %[1]s names them",
+				o.service),
 			Doc: ui.DocUndo,
 		}
 	}

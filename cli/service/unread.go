@@ -32,7 +32,8 @@ func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []a
 			misspelt = n.Field
 			text += fmt.Sprintf("; did you mean %s?", n.Nearest)
 		case strings.HasPrefix(n.Field, "spec.parameters."):
-			text += fmt.Sprintf("; a file reads it as {{ .parameters.%s }} where its name ends in .tmpl", strings.TrimPrefix(n.Field, "spec.parameters."))
+			text += fmt.Sprintf("; a file reads it as {{ .parameters.%s }} where its name ends in .tmpl",
+				strings.TrimPrefix(n.Field, "spec.parameters."))
 		}
 		f.Say("%s", ui.Clean(text))
 	}

@@ -211,7 +211,7 @@ func (s summary) verdict() string {
 func (s summary) screen(w io.Writer) error {
 	lines := []string{fmt.Sprintf("%s %s: %s, %s, %s", ui.Clean(s.Workspace), s.verdict(),
 		count(s.Clusters, "cluster"), count(s.Sources, "source"), count(s.Services, "service"))}
-	if s.Services == 0 {
+	if s.Services == 0 && len(s.Notices) == 0 {
 		lines = append(lines, "add the first: plural service create NAME --path FOLDER --cluster CLUSTER")
 	}
 	if s.Objects > 0 {
