@@ -174,7 +174,7 @@ func mistaken(f *cmdutil.Factory, name string, before, after *fleet.Fleet) error
 		_, before := was.Spec.Parameters[key]
 		if _, tag := was.Spec.Tags[key]; tag && !before {
 			return &ui.Err{
-				Msg: fmt.Sprintf("%s is a tag of cluster %s, and %[1]s=%s would be a parameter: nothing was changed", key, name,
+				Msg: fmt.Sprintf("%s is a tag of cluster %s, and %[1]s=%[3]s would be a parameter: nothing was changed", key, name,
 					is.Spec.Parameters[key]),
 				Fix: fmt.Sprintf("plural cluster set %s tag.%s=%s; or, for the parameter all the same: --yes", name, key, is.Spec.Parameters[key]),
 				Doc: ui.DocUnconfirmed,

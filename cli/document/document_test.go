@@ -141,7 +141,7 @@ func TestAClusterGetsTagsAndParameters(t *testing.T) {
 
 func TestATagThatIsWrittenAsAParameterIsAskedAbout(t *testing.T) {
 	w := newWorld(t)
-	w.refused([]string{"cluster", "set", "edge-1", "env=prod"}, "env is a tag of cluster edge-1", "plural cluster set edge-1 tag.env=prod")
+	w.refused([]string{"cluster", "set", "edge-1", "env=prod"}, "env is a tag of cluster edge-1, and env=prod would be a parameter", "plural cluster set edge-1 tag.env=prod")
 	w.runs("cluster", "set", "edge-1", "--tag", "region=eu", "other=1")
 	if got := w.pushed("clusters/edge-1.yaml"); !strings.Contains(got, "tags: {env: prod, region: eu}") || !strings.Contains(got, `other: "1"`) {
 		t.Error(got)
