@@ -67,7 +67,8 @@ func TestASmallExpressionIsPlannedOnce(t *testing.T) {
 			}
 		})
 	}
-	if first, second, planned := allocations(maxCost), allocations(nearlyAll), allocations(nearlyAll-1); second > first || planned <= first {
+	// What the library keeps in pools may be collected at any time: a single allocation says nothing.
+	if first, second, planned := allocations(maxCost), allocations(nearlyAll), allocations(nearlyAll-1); second >= (first+planned)/2 {
 		t.Errorf("%v allocations alone, %v after others, %v where it has to be planned", first, second, planned)
 	}
 }
