@@ -72,26 +72,38 @@ func (o *options) upExisting(ctx context.Context) error {
 	if err := o.checkHub(wanted); err != nil {
 		return err
 	}
+	ask := func(hub, token string) (*client.Client, error) {
+		c, err := client.New(hub, token, f.Version)
+		if err == nil && wanted.HubCA != nil {
+			err = c.Trust(wanted.HubCA)
+		}
+		return c, err
+	}
 	fetches := false
 	wanted.Status = func(ctx context.Context, hub, token string) (*v1.Status, error) {
-		c, err := client.New(hub, token, f.Version)
+		c, err := ask(hub, token)
 		if err != nil {
 			return nil, err
-		}
-		if wanted.HubCA != nil {
-			if err := c.Trust(wanted.HubCA); err != nil {
-				return nil, err
-			}
 		}
 		if !fetches { // what was pushed while it came up, it would find at its interval too
 			fetches = c.Sync(ctx, v1.OwnSource) == nil
 		}
 		return c.Status(ctx)
 	}
+	wanted.List = func(ctx context.Context, hub, token string) ([]v1.Cluster, error) {
+		c, err := ask(hub, token)
+		if err != nil {
+			return nil, err
+		}
+		return listed(ctx, c)
+	}
 	result, err := existing.Up(work, *wanted)
 	reporter.Close()
 	if err != nil {
 		return o.explainExisting(work, err)
+	}
+	for _, line := range elsewhere(result.Elsewhere) {
+		f.Say("%s", line)
 	}
 	printer, err := f.Printer("table")
 	if err != nil {

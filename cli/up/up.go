@@ -211,11 +211,7 @@ func run(ctx context.Context, o *options) error {
 			if err != nil {
 				return nil, err
 			}
-			list, err := c.Clusters(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return list.Items, nil
+			return listed(ctx, c)
 		},
 	})
 	reporter.Close()
@@ -229,6 +225,15 @@ func run(ctx context.Context, o *options) error {
 		f.Say("%s", line)
 	}
 	return show(f, result, o.dir)
+}
+
+// listed are all clusters of the fleet.
+func listed(ctx context.Context, hub *client.Client) ([]v1.Cluster, error) {
+	list, err := hub.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // elsewhere tells of clusters of the fleet that came to it by another way, and are not well: this command brings none of them up.

@@ -71,8 +71,9 @@ type Options struct {
 	Deploy func(ctx context.Context, repo *workspace.Repo, gone []string) error
 	// Token takes what opens the hub from then on, before the rest is waited for: the one before may open it no more.
 	Token func(hubURL, token string) error
-	// Status asks the hub how the fleet is.
+	// Status asks the hub how the fleet is, List which clusters it has: only one is waited for.
 	Status   func(ctx context.Context, hubURL, token string) (*v1.Status, error)
+	List     func(ctx context.Context, hubURL, token string) ([]v1.Cluster, error)
 	Reporter Reporter
 }
 
@@ -90,6 +91,8 @@ type Result struct {
 	Repo   *workspace.Repo
 	HubURL string
 	Status *v1.Status
+	// Elsewhere are the fleet's other clusters that are not well, which were not waited for.
+	Elsewhere []v1.Problem
 }
 
 // up is one Up under way.
@@ -100,6 +103,8 @@ type up struct {
 	editor *sharing.Editor // nil where nothing is sealed
 	keys   *hubkeys.Keys
 	status *v1.Status
+	// elsewhere is Result.Elsewhere.
+	elsewhere []v1.Problem
 }
 
 // Up brings the fleet up, or finishes what an earlier Up began.
@@ -125,7 +130,7 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 		}
 		o.Reporter.Done(step.name, text)
 	}
-	return &Result{Repo: u.repo, HubURL: u.HubURL, Status: u.status}, nil
+	return &Result{Repo: u.repo, HubURL: u.HubURL, Status: u.status, Elsewhere: u.elsewhere}, nil
 }
 
 // answering is how long the cluster's API server may take to say what it is.
@@ -303,6 +308,7 @@ const (
 )
 
 // converge waits until the cluster runs what the newest commit asks for, as its hub says, or something has been ill for a while.
+// Of the fleet's other clusters it only says how they are: whoever brings this one up can do nothing about them.
 func (u *up) converge(ctx context.Context) (string, error) {
 	head, err := u.repo.Head()
 	if err != nil {
@@ -312,15 +318,16 @@ func (u *up) converge(ctx context.Context) (string, error) {
 	defer cancel()
 	ticker := time.NewTicker(looking)
 	defer ticker.Stop()
-	wait := converge.Wait{Head: head, Clusters: 1, Failing: failing}
+	wait := converge.Wait{Head: head, Clusters: 1, Own: []string{u.Cluster}, Failing: failing}
 	var silent error // why the hub did not answer when it was asked last
 	for {
-		status, err := u.Status(limited, u.HubURL, u.keys.Token())
+		status, clusters, err := u.ask(limited)
 		switch {
 		case err == nil:
 			u.status, silent = status, nil
-			text, ended, err := wait.Look(status, nil)
+			text, ended, err := wait.Look(status, clusters)
 			if ended {
+				u.elsewhere = wait.Elsewhere(status)
 				return text, err
 			}
 			u.Reporter.Detail("converged", text)
@@ -341,4 +348,14 @@ func (u *up) converge(ctx context.Context) (string, error) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// ask asks the hub how the fleet is, and, unless all of it is well, how each of its clusters is.
+func (u *up) ask(ctx context.Context) (*v1.Status, []v1.Cluster, error) {
+	status, err := u.Status(ctx, u.HubURL, u.keys.Token())
+	if err != nil || status.Converged() {
+		return status, nil, err
+	}
+	clusters, err := u.List(ctx, u.HubURL, u.keys.Token())
+	return status, clusters, err
 }

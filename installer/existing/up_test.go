@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -116,8 +117,9 @@ func TestWaitingForTheFleetEndsWithWhatTheHubSaidLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := &up{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
-					HubURL: "https://hub", Reporter: quiet{},
+					HubURL: "https://hub", Cluster: "mgmt", Reporter: quiet{},
 					Status: func(context.Context, string, string) (*v1.Status, error) { return test.says, test.fails },
+					List:   func(context.Context, string, string) ([]v1.Cluster, error) { return nil, nil },
 				}}
 				begin := time.Now()
 				_, err := u.converge(t.Context())
@@ -130,4 +132,30 @@ func TestWaitingForTheFleetEndsWithWhatTheHubSaidLast(t *testing.T) {
 			})
 		})
 	}
+	t.Run("another cluster", func(t *testing.T) {
+		says := &v1.Status{
+			Head: v1.Commit{ID: head}, Commit: v1.Commit{ID: head}, Clusters: v1.Counts{v1.Healthy: 1, v1.Failed: 1, v1.Stale: 1},
+			Unhealthy: []v1.Deployment{{Service: "web", Cluster: "edge-1", Phase: v1.Failed, Message: "no such image"}},
+		}
+		u := &up{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
+			Cluster: "mgmt", Reporter: quiet{},
+			Status: func(context.Context, string, string) (*v1.Status, error) { return says, nil },
+			List: func(context.Context, string, string) ([]v1.Cluster, error) {
+				return []v1.Cluster{
+					{Name: "edge-1", Phase: v1.Failed}, {Name: "edge-2", Phase: v1.Stale, Message: "no report for 3h"}, {Name: "mgmt", Phase: v1.Healthy},
+				}, nil
+			},
+		}}
+		text, err := u.converge(t.Context())
+		if want := "1 cluster, at " + head[:7]; text != want || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		want := []v1.Problem{
+			{Cluster: "edge-1", Message: "cluster edge-1 is failed: web: no such image", Fix: "plural cluster get edge-1"},
+			{Cluster: "edge-2", Message: "cluster edge-2 is stale: no report for 3h", Fix: "plural cluster get edge-2"},
+		}
+		if diff := cmp.Diff(want, u.elsewhere); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
