@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -125,6 +126,74 @@ func TestAProblemIsToldOnce(t *testing.T) {
 	}
 	if len(h.lines) != 1 {
 		t.Errorf("got %q", h.lines)
+	}
+}
+
+func TestTheLinesOfThoseThatAnswerDoNotWaitForTheOthers(t *testing.T) {
+	for _, follow := range []bool{false, true} {
+		read := make(chan struct{}) // closed when there is a line
+		h := &heard{}
+		if follow {
+			h.stop = 4
+		}
+		var first sync.Once
+		r, ctx := reader(t, Options{Tail: 5, Follow: follow}, h, func(w http.ResponseWriter, r *http.Request) {
+			wait := func(until <-chan struct{}) {
+				select {
+				case <-until:
+				case <-r.Context().Done():
+				case <-time.After(10 * hurried):
+				}
+			}
+			pod := v1.List[v1.Object]{Items: []v1.Object{{Kind: "Pod", Namespace: "shop", Name: "web-0"}}}
+			var answer any = pod
+			switch r.URL.Path {
+			case "/v1/services/web":
+				answer = v1.Service{Deployments: []v1.Deployment{
+					{Cluster: "edge-1"}, {Cluster: "edge-2"}, {Cluster: "edge-3"}, {Cluster: "edge-4", Unreached: true, Message: "its API server is silent"},
+				}}
+			case "/v1/clusters/edge-2/services/web/objects":
+				wait(read)
+			case "/v1/clusters/edge-3/services/web/objects":
+				wait(read)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				answer = v1.Error{Message: "no answer in time"}
+			case "/v1/clusters/edge-4/services/web/objects":
+				wait(nil)
+			case "/v1/clusters/edge-1/pods/shop/web-0/logs", "/v1/clusters/edge-2/pods/shop/web-0/logs":
+				fmt.Fprintln(w, "hello")
+				if follow {
+					_ = http.NewResponseController(w).Flush()
+					wait(nil)
+				}
+				return
+			}
+			_ = json.NewEncoder(w).Encode(answer)
+		})
+		line := r.Line
+		r.Line = func(l Line) error {
+			err := line(l)
+			first.Do(func() { close(read) })
+			return err
+		}
+		begun := time.Now()
+		err := r.Run(ctx, Of{Service: "web"})
+		if follow != errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(begun); took > 3*hurried {
+			t.Errorf("it took %s", took)
+		}
+		want := []string{
+			"edge-1/web-0|hello", "edge-2/web-0|hello", "problem edge-3: hub answered 503: no answer in time", "problem edge-4: its API server is silent",
+		}
+		if h.lines[0] != want[0] {
+			t.Errorf("at first: %q", h.lines)
+		}
+		slices.Sort(h.lines)
+		if diff := cmp.Diff(want, h.lines); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 )
 
@@ -25,6 +26,10 @@ const (
 	lookEvery = 5 * time.Second
 	// atOnce is how many clusters are asked at the same time.
 	atOnce = 8
+	// together is how long the clusters that answer wait for the others, so that what is read has an order.
+	together = time.Second
+	// hurried is how long a cluster among others is asked of which the hub says that its API server does not answer.
+	hurried = 2 * time.Second
 )
 
 // ErrNone means that there was something to read, and that none of it could be. Why has been told for each.
@@ -76,7 +81,9 @@ func (s source) path() string {
 // pods reads the logs of several pods.
 type pods struct {
 	*Reader
-	find func(context.Context) ([]Pod, error)
+	// find gives the pods of the clusters that answer soon, and a channel, closed at its end, of the answers of the others; nil
+	// where there are none.
+	find func(context.Context) ([]Pod, <-chan answer, error)
 	// alone says that there is but one pod, whatever comes.
 	alone bool
 
@@ -101,9 +108,9 @@ func newPods(r *Reader, of Of) *pods {
 			r.Problem(whose, err)
 		}
 	}
-	p.find = func(ctx context.Context) ([]Pod, error) { return p.ofService(ctx, of) }
+	p.find = func(ctx context.Context) ([]Pod, <-chan answer, error) { return p.ofService(ctx, of) }
 	if p.alone = of.Service == ""; p.alone {
-		p.find = func(context.Context) ([]Pod, error) { return []Pod{of.Pod}, nil }
+		p.find = func(context.Context) ([]Pod, <-chan answer, error) { return []Pod{of.Pod}, nil, nil }
 	}
 	return p
 }
@@ -119,7 +126,7 @@ func (p *pods) first(whose string, err error) bool {
 }
 
 func (p *pods) run(ctx context.Context) error {
-	found, err := p.find(ctx)
+	found, late, err := p.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,21 +134,39 @@ func (p *pods) run(ctx context.Context) error {
 		return &ManyError{Pods: len(found)}
 	}
 	if p.Follow {
-		return p.followAll(ctx, found)
+		return p.followAll(ctx, found, late)
 	}
-	failures, several := 0, len(found) > 1
+	several := len(found) > 1 || late != nil
+	failures := p.wholes(ctx, found, several)
+	all := len(found)
+	for late != nil {
+		a, more := <-late
+		if !more {
+			break
+		}
+		found = p.take(ctx, a)
+		if all += len(found); all > MaxLogs {
+			return &ManyError{Pods: all}
+		}
+		failures += p.wholes(ctx, found, several)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if failures > 0 && failures == all {
+		return ErrNone
+	}
+	return nil
+}
+
+// wholes reads the logs of pods one after the other, and counts those that could not be read.
+func (p *pods) wholes(ctx context.Context, found []Pod, several bool) (failures int) {
 	for _, pod := range found {
 		if err := p.whole(ctx, pod, several); err != nil {
 			failures++
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if failures > 0 && failures == len(found) {
-		return ErrNone
-	}
-	return nil
+	return failures
 }
 
 // whole reads a pod's log to its end: that of each container, where it has several and none is named.
@@ -159,7 +184,7 @@ func (p *pods) whole(ctx context.Context, pod Pod, several bool) (err error) {
 
 // followAll reads all logs at once, and those of pods that come, until ctx ends. A log that ends is gone on with, from there,
 // for as long as its pod is there: the container may have been started again.
-func (p *pods) followAll(ctx context.Context, found []Pod) error {
+func (p *pods) followAll(ctx context.Context, found []Pod, late <-chan answer) error {
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	ticker := time.NewTicker(cmp.Or(p.lookAgain, lookEvery))
@@ -186,10 +211,22 @@ func (p *pods) followAll(ctx context.Context, found []Pod) error {
 			return context.Cause(ctx)
 		case <-again:
 			continue
+		case a, more := <-late:
+			if !more {
+				late = nil
+			}
+			found = append(found, p.take(ctx, a)...)
+			continue
 		case <-ticker.C:
 		}
-		if now, err := p.find(ctx); err == nil {
-			found = now
+		if late != nil {
+			continue // the same would be asked once more
+		}
+		now, rest, err := p.find(ctx)
+		if err != nil {
+			continue
+		}
+		if found, late = now, rest; late == nil {
 			p.forget(found)
 		}
 	}
@@ -295,65 +332,95 @@ func named(err error) []string {
 	return nil
 }
 
-// ofService finds a service's pods on the clusters that are meant. A cluster that does not answer is told, and left out; that
-// none does is an error.
-func (p *pods) ofService(ctx context.Context, of Of) ([]Pod, error) {
-	clusters, err := where(ctx, p.Hub, of)
-	if err != nil {
-		return nil, err
-	}
-	found := make([][]Pod, len(clusters))
-	failed := make([]error, len(clusters))
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	for i, cluster := range clusters {
-		group.Go(func() error {
-			found[i], failed[i] = on(ctx, p.Hub, cluster, of)
-			return nil // the others go on
-		})
-	}
-	_ = group.Wait()
-	var last error
-	for i, err := range failed {
-		if err != nil {
-			last = err
-			if ctx.Err() == nil && len(clusters) > 1 {
-				p.Problem(clusters[i], err)
-			}
-		}
-	}
-	switch {
-	case last == nil || slices.Contains(failed, nil):
-	case len(clusters) > 1:
-		return nil, ErrNone
-	default:
-		return nil, last
-	}
-	return sorted(slices.Concat(found...)), nil
+// answer are the service's pods on one cluster, or why they are not known.
+type answer struct {
+	cluster string
+	pods    []Pod
+	err     error
 }
 
-// where are the clusters that are meant.
-func where(ctx context.Context, hub *client.Client, of Of) ([]string, error) {
+// take are the pods of an answer. That there are none since the cluster does not answer is told.
+func (p *pods) take(ctx context.Context, a answer) []Pod {
+	if a.err != nil && ctx.Err() == nil {
+		p.Problem(a.cluster, a.err)
+	}
+	return a.pods
+}
+
+// ofService finds a service's pods on the clusters that are meant. A cluster that does not answer is told, and left out; that
+// none does is an error. Whose pods are known is not kept waiting by the others, which answer late.
+func (p *pods) ofService(ctx context.Context, of Of) (found []Pod, late <-chan answer, err error) {
+	clusters, err := where(ctx, p.Hub, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	answers := p.askAll(ctx, clusters, of)
+	patience := time.After(together)
+	for failed, expired := 0, false; ; {
+		select {
+		case <-patience:
+			expired = true
+		case a, more := <-answers:
+			switch {
+			case !more && failed == len(clusters):
+				return nil, nil, ErrNone
+			case !more:
+				return sorted(found), nil, nil
+			case a.err != nil && len(clusters) == 1:
+				return nil, nil, a.err
+			case a.err != nil:
+				failed++
+			}
+			found = append(found, p.take(ctx, a)...)
+		}
+		if expired && len(found) > 0 {
+			return sorted(found), answers, nil
+		}
+	}
+}
+
+// askAll asks clusters for a service's pods. The channel is closed when all have answered.
+func (p *pods) askAll(ctx context.Context, clusters []v1.Deployment, of Of) <-chan answer {
+	answers := make(chan answer, len(clusters)) // nobody has to take them
+	go func() {
+		defer close(answers)
+		var group errgroup.Group
+		group.SetLimit(atOnce)
+		for i := range clusters {
+			group.Go(func() error {
+				ctx, d := ctx, &clusters[i]
+				if d.Unreached && len(clusters) > 1 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeoutCause(ctx, hurried, errors.New(d.Message))
+					defer cancel()
+				}
+				list, err := on(ctx, p.Hub, d.Cluster, of)
+				answers <- answer{d.Cluster, list, err}
+				return nil // the others go on
+			})
+		}
+		_ = group.Wait()
+	}()
+	return answers
+}
+
+// where is the service on the clusters that are meant.
+func where(ctx context.Context, hub *client.Client, of Of) ([]v1.Deployment, error) {
 	s, err := hub.Service(ctx, of.Service)
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for i := range s.Deployments {
-		all = append(all, s.Deployments[i].Cluster)
-	}
 	for _, name := range of.Clusters {
-		if !slices.Contains(all, name) {
+		if !slices.ContainsFunc(s.Deployments, func(d v1.Deployment) bool { return d.Cluster == name }) {
 			return nil, &ElsewhereError{of.Service, name}
 		}
 	}
-	if len(of.Clusters) > 0 {
-		return of.Clusters, nil
-	}
-	if len(all) == 0 {
+	if len(s.Deployments) == 0 {
 		return nil, &ElsewhereError{Service: of.Service}
 	}
-	return all, nil
+	return slices.DeleteFunc(s.Deployments, func(d v1.Deployment) bool {
+		return len(of.Clusters) > 0 && !slices.Contains(of.Clusters, d.Cluster)
+	}), nil
 }
 
 // on are the service's pods on one cluster.
