@@ -87,7 +87,7 @@ func (o *options) run(ctx context.Context, word string) error {
 	}
 	out := &lines{streams: o.f.IO}
 	reader := logstream.Reader{
-		Hub: hub, Now: o.f.Now, Line: out.line, Problem: o.tell,
+		Hub: hub, Now: o.f.Now, Line: out.line, Problem: func(whose string, err error) { o.tell(of, whose, err) },
 		Options: logstream.Options{Follow: o.follow, Previous: o.previous, Container: o.container, Since: o.since, Tail: o.tail},
 	}
 	of.Clusters = o.clusters
@@ -102,8 +102,13 @@ func (o *options) run(ctx context.Context, word string) error {
 }
 
 // tell says what cannot be read, beside the lines of what can.
-func (o *options) tell(whose string, err error) {
+func (o *options) tell(of logstream.Of, whose string, err error) {
 	var answer *client.Error
+	var unstarted *logstream.UnstartedError
+	if errors.As(err, &unstarted) {
+		o.f.Say("%s: %s; plural service events %s says more", ui.Clean(whose), ui.Clean(err.Error()), ui.Clean(of.Service))
+		return
+	}
 	if o.previous && errors.As(err, &answer) && strings.HasPrefix(answer.Message, "previous terminated container") { // a kubelet's words
 		o.f.Say("%s: no container ran before this one, or its node has not kept what it printed", ui.Clean(whose))
 		return

@@ -35,6 +35,8 @@ type hub struct {
 	services, clusters []string
 	// endless logs end with the reader.
 	endless bool
+	// says is what is said of pods that are not well.
+	says map[string]string
 	// hidden says that the person may not list pods.
 	hidden bool
 }
@@ -65,7 +67,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			list.Items[0].Namespace, pods = "shop", nil
 		}
 		for _, name := range pods {
-			list.Items = append(list.Items, v1.Object{Kind: "Pod", Namespace: "shop", Name: name})
+			list.Items = append(list.Items, v1.Object{Kind: "Pod", Namespace: "shop", Name: name, Message: h.says[name]})
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	case strings.HasSuffix(r.URL.Path, "/objects"):
@@ -101,7 +103,7 @@ func (h *hub) log(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !ok {
-		refuse(w, http.StatusBadRequest, "container is waiting to start")
+		refuse(w, http.StatusBadRequest, `container "web" in pod "web-a" is waiting to start: trying and failing to pull image`)
 		return
 	}
 	_, _ = io.WriteString(w, text)
@@ -260,7 +262,7 @@ func TestWhatDoesNotAnswerIsToldAndTheRestIsRead(t *testing.T) {
 	if err != nil || out.String() != "edge-1/web-a a1\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	for _, want := range []string{"edge-2: cluster edge-2 is not connected", "edge-1/web-b: container is waiting to start"} {
+	for _, want := range []string{"edge-2: cluster edge-2 is not connected", `edge-1/web-b: container "web" in pod "web-a" is waiting to start`} {
 		if strings.Count(errOut.String(), want) != 1 {
 			t.Errorf("got %q, want %q once", errOut, want)
 		}
@@ -281,6 +283,18 @@ func TestPodsThatMayNotBeListedAreNotTakenForNone(t *testing.T) {
 	}
 	idle := &hub{pods: map[string][]string{"edge-1": {}}}
 	if _, errOut, err = logs(t, t.Context(), idle, "svc/web"); err != nil || !strings.Contains(errOut.String(), "has no lines there") {
+		t.Errorf("got %v, %q", err, errOut)
+	}
+}
+
+func TestAPodThatNeverStartedIsToldWithWhyItHasNoLog(t *testing.T) {
+	h := &hub{pods: map[string][]string{"edge-1": {"web-a"}}, says: map[string]string{
+		"web-a": `container web: ImagePullBackOff: Back-off pulling image "shop/web:9"`,
+	}}
+	_, errOut, err := logs(t, t.Context(), h, "svc/web")
+	const want = `edge-1/web-a: it has no log, for it has not started: container web: ImagePullBackOff: ` +
+		`Back-off pulling image "shop/web:9"; plural service events web says more` + "\n"
+	if ui.CodeOf(err) != ui.ExitFailed || errOut.String() != want {
 		t.Errorf("got %v, %q", err, errOut)
 	}
 }

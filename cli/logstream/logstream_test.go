@@ -150,7 +150,8 @@ func TestTheLinesOfThoseThatAnswerDoNotWaitForTheOthers(t *testing.T) {
 			switch r.URL.Path {
 			case "/v1/services/web":
 				answer = v1.Service{Deployments: []v1.Deployment{
-					{Cluster: "edge-1"}, {Cluster: "edge-2"}, {Cluster: "edge-3"}, {Cluster: "edge-4", Unreached: true, Message: "its API server is silent"},
+					{Cluster: "edge-1"}, {Cluster: "edge-2"}, {Cluster: "edge-3"},
+					{Cluster: "edge-4", Unreached: true, Message: "its API server is silent"},
 				}}
 			case "/v1/clusters/edge-2/services/web/objects":
 				wait(read)
@@ -185,7 +186,8 @@ func TestTheLinesOfThoseThatAnswerDoNotWaitForTheOthers(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		want := []string{
-			"edge-1/web-0|hello", "edge-2/web-0|hello", "problem edge-3: hub answered 503: no answer in time", "problem edge-4: its API server is silent",
+			"edge-1/web-0|hello", "edge-2/web-0|hello",
+			"problem edge-3: hub answered 503: no answer in time", "problem edge-4: its API server is silent",
 		}
 		if h.lines[0] != want[0] {
 			t.Errorf("at first: %q", h.lines)

@@ -93,6 +93,8 @@ type pods struct {
 	// reading are logs that are being read, ended when that of others came to an end.
 	reading map[source]bool
 	ended   map[source]time.Time
+	// waiting is what keeps pods that are not well, as their clusters say it.
+	waiting map[Pod]string
 	// told are problems that were told.
 	told map[string]bool
 }
@@ -101,7 +103,7 @@ func newPods(r *Reader, of Of) *pods {
 	reader := *r
 	p := &pods{
 		Reader: &reader, containers: map[Pod][]string{},
-		reading: map[source]bool{}, ended: map[source]time.Time{}, told: map[string]bool{},
+		reading: map[source]bool{}, ended: map[source]time.Time{}, waiting: map[Pod]string{}, told: map[string]bool{},
 	}
 	reader.Problem = func(whose string, err error) {
 		if r.Problem != nil && p.first(whose, err) {
@@ -283,6 +285,7 @@ func (p *pods) forget(there []Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.ended, func(s source, _ time.Time) bool { return !slices.Contains(there, s.Pod) })
+	maps.DeleteFunc(p.waiting, func(pod Pod, _ string) bool { return !slices.Contains(there, pod) })
 	maps.DeleteFunc(p.containers, func(pod Pod, _ []string) bool { return !slices.Contains(there, pod) })
 }
 
@@ -310,11 +313,36 @@ func (p *pods) one(ctx context.Context, s source, several bool, query url.Values
 		return opened, &severalError{err}
 	}
 	if err != nil {
-		p.Problem(s.String(), err)
+		p.Problem(s.String(), p.unstarted(s.Pod, err))
 	} else if p.Follow && p.Ended != nil && l.lines > 0 {
 		p.Ended(whose, nil)
 	}
 	return opened, err
+}
+
+// UnstartedError says that a pod has no log, since nothing of it has started.
+type UnstartedError struct {
+	// Why is what its cluster says of the pod: an image that cannot be pulled, with its name.
+	Why string
+	// Err is the refusal of its kubelet.
+	Err error
+}
+
+// Error says why.
+func (e *UnstartedError) Error() string { return "it has no log, for it has not started: " + e.Why }
+
+// Unwrap is the refusal.
+func (e *UnstartedError) Unwrap() error { return e.Err }
+
+// unstarted is err, with why, where that is a kubelet's word that a container waits to start and more is known of its pod.
+func (p *pods) unstarted(pod Pod, err error) error {
+	var refused *client.Error
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if why := p.waiting[pod]; why != "" && errors.As(err, &refused) && strings.Contains(refused.Message, "is waiting to start") {
+		return &UnstartedError{Why: why, Err: err}
+	}
+	return err
 }
 
 // choices is how an API server says which containers there are, when it is not told which one is meant. There is no other way to
@@ -336,6 +364,8 @@ func named(err error) []string {
 type answer struct {
 	cluster string
 	pods    []Pod
+	// waiting is what is said of those that are not well.
+	waiting map[Pod]string
 	err     error
 }
 
@@ -343,6 +373,11 @@ type answer struct {
 func (p *pods) take(ctx context.Context, a answer) []Pod {
 	if a.err != nil && ctx.Err() == nil {
 		p.Problem(a.cluster, a.err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pod := range a.pods {
+		p.waiting[pod] = a.waiting[pod]
 	}
 	return a.pods
 }
@@ -394,8 +429,7 @@ func (p *pods) askAll(ctx context.Context, clusters []v1.Deployment, of Of) <-ch
 					ctx, cancel = context.WithTimeoutCause(ctx, hurried, errors.New(d.Message))
 					defer cancel()
 				}
-				list, err := on(ctx, p.Hub, d.Cluster, of)
-				answers <- answer{d.Cluster, list, err}
+				answers <- on(ctx, p.Hub, d.Cluster, of)
 				return nil // the others go on
 			})
 		}
@@ -424,25 +458,30 @@ func where(ctx context.Context, hub *client.Client, of Of) ([]v1.Deployment, err
 }
 
 // on are the service's pods on one cluster.
-func on(ctx context.Context, hub *client.Client, cluster string, of Of) ([]Pod, error) {
+func on(ctx context.Context, hub *client.Client, cluster string, of Of) answer {
+	a := answer{cluster: cluster, waiting: map[Pod]string{}}
 	objects, err := hub.ServiceObjects(ctx, cluster, of.Service)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = hub.HiddenPods(ctx, cluster, objects.Items)
+	}
+	if a.err = err; err != nil {
+		return a
 	}
 	owners := map[string]string{}
 	for i := range objects.Items {
 		owners[objects.Items[i].UID] = objects.Items[i].Owner
 	}
-	var found []Pod
-	if err := hub.HiddenPods(ctx, cluster, objects.Items); err != nil {
-		return nil, err
-	}
 	for i := range objects.Items {
-		if o := &objects.Items[i]; o.Group == "" && o.Kind == "Pod" && hangsBelow(owners, o.UID, of.Below) {
-			found = append(found, Pod{cluster, o.Namespace, o.Name})
+		o := &objects.Items[i]
+		if o.Group != "" || o.Kind != "Pod" || !hangsBelow(owners, o.UID, of.Below) {
+			continue
+		}
+		pod := Pod{cluster, o.Namespace, o.Name}
+		if a.pods = append(a.pods, pod); o.Health != v1.ObjectHealthy {
+			a.waiting[pod] = o.Message
 		}
 	}
-	return found, nil
+	return a
 }
 
 // hangsBelow says whether an object is another one, or is owned by it, through others perhaps.

@@ -42,6 +42,25 @@ func logLines(pod *corev1.Pod) int {
 	return min(max(lines, 0), simcontainer.MaxLines)
 }
 
+// unstarted is why a container has no log yet, in a kubelet's words: it waits, and never ran before. Else it is nil.
+func unstarted(pod *corev1.Pod, name string) error {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if status.Name != name || waiting == nil || status.LastTerminationState.Terminated != nil {
+			continue
+		}
+		reason := waiting.Reason
+		switch reason {
+		case "ErrImagePull":
+			reason = "image can't be pulled"
+		case "ImagePullBackOff":
+			reason = "trying and failing to pull image"
+		}
+		return fmt.Errorf("container %q in pod %q is waiting to start: %s", name, pod.Name, reason)
+	}
+	return nil
+}
+
 // namedContainer is what all kinds of containers have.
 type namedContainer struct {
 	Name string

@@ -87,6 +87,8 @@ type target struct {
 	namespace string
 	uid       types.UID
 	container simcontainer.Container
+	// unstarted is why the container has no log yet; nil where it has one.
+	unstarted error
 }
 
 // find reads the pod of a request, with the container that it names, if it names one.
@@ -105,7 +107,7 @@ func (s *Server) find(r *http.Request) (target, error) {
 	}
 	for _, c := range containers(pod) {
 		if c.Name == container {
-			found.container.Name, found.container.Env = c.Name, c.Env
+			found.container.Name, found.container.Env, found.unstarted = c.Name, c.Env, unstarted(pod, c.Name)
 			return found, nil
 		}
 	}

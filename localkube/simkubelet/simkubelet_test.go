@@ -43,3 +43,20 @@ func TestLogLinesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestAContainerThatNeverStartedHasNoLog(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "web", State: waiting}, {Name: "again", State: waiting, LastTerminationState: crashed}, {Name: "side"},
+	}}}
+	const want = `container "web" in pod "web-0" is waiting to start: trying and failing to pull image`
+	if err := unstarted(pod, "web"); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range []string{"again", "side"} {
+		if err := unstarted(pod, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -45,6 +45,10 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	if found.unstarted != nil {
+		http.Error(w, found.unstarted.Error(), http.StatusBadRequest)
+		return
+	}
 	output := &flushed{ResponseController: http.NewResponseController(w), to: w}
 	ctx := r.Context()
 	if options.Follow {
