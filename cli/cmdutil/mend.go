@@ -94,9 +94,23 @@ func Ack(d *v1.Deployment) string {
 	return "plural service ack " + d.Service
 }
 
+// Mender is MendDeployment for who may have the installation repo here: a service that is new in it has nothing to go back to.
+func (f *Factory) Mender(ctx context.Context, hub string) func(*v1.Deployment) string {
+	return func(d *v1.Deployment) string {
+		return mendDeployment(d, hub, func() bool {
+			repo, err := f.Repo()
+			return err == nil && offline.Fresh(ctx, repo, d.Service)
+		})
+	}
+}
+
 // MendDeployment is what to do about a service that is not well on a cluster, as the hub at an address says: in a line, the
 // commands first.
 func MendDeployment(d *v1.Deployment, hub string) string {
+	return mendDeployment(d, hub, func() bool { return false })
+}
+
+func mendDeployment(d *v1.Deployment, hub string, fresh func() bool) string {
 	warned := slices.ContainsFunc(d.Problems, func(p v1.Problem) bool { return p.Reason == v1.ReasonWarning })
 	switch {
 	case d.Phase == v1.Held && d.Suspended:
@@ -108,7 +122,11 @@ func MendDeployment(d *v1.Deployment, hub string) string {
 	case Start(d, hub) != "":
 		return Start(d, hub)
 	case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Progressing && warned:
-		return "plural why " + d.Service + " says what to mend; plural service rollback " + d.Service + " takes its last change back"
+		back := "plural service rollback " + d.Service + " takes its last change back"
+		if fresh() {
+			back = "it is new, and plural service delete " + d.Service + " takes it away"
+		}
+		return "plural why " + d.Service + " says what to mend; " + back
 	}
 	return "plural why " + d.Service
 }

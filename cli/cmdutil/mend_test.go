@@ -1,6 +1,9 @@
 package cmdutil_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -42,6 +45,41 @@ func TestWhatMendsADeploymentThatIsHeldIsWhatItIsHeldFor(t *testing.T) {
 		tt.d.Service, tt.d.Cluster, tt.d.Phase = "web", "edge-1", v1.Held
 		if got := cmdutil.MendDeployment(&tt.d, ""); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
+
+func TestAServiceThatIsNewIsNotRolledBack(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	commit := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", name}} {
+			cmd := exec.Command("git", args...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v: %s", args, err, out)
+			}
+		}
+	}
+	const head = "apiVersion: plural.sh/v1alpha1\n"
+	commit("plural.yaml", head+"kind: Workspace\nmetadata: {name: demo}\nspec: {}\n")
+	web := head + "kind: Service\nmetadata: {name: web}\nspec: {source: {path: apps/web}, namespace: web, clusters: {}}\n"
+	f := &cmdutil.Factory{Globals: cmdutil.Globals{Dir: dir}, Getenv: os.Getenv}
+	for _, step := range []struct{ text, want string }{
+		{web, "plural why web says what to mend; it is new, and plural service delete web takes it away"},
+		{web + "# changed\n", "plural why web says what to mend; plural service rollback web takes its last change back"},
+	} {
+		commit("services/web.yaml", step.text)
+		if got := f.Mender(t.Context(), "")(&v1.Deployment{Service: "web", Cluster: "edge-1", Phase: v1.Failed}); got != step.want {
+			t.Errorf("%q, want %q", got, step.want)
 		}
 	}
 }

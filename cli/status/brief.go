@@ -58,7 +58,7 @@ func Brief(ctx context.Context, f *cmdutil.Factory) error {
 		if stands := s.stands(status, status.Clusters.Total()); stands != "" {
 			fmt.Fprintln(&lines, stands)
 		}
-		first := strings.TrimPrefix(next(status, status.Clusters.Total(), address), "next  ")
+		first := strings.TrimPrefix(next(status, status.Clusters.Total(), f.Mender(ctx, address)), "next  ")
 		steps = append([]string{"plural status         all that there is to say", first}, steps...)
 	}
 	if _, err := fmt.Fprint(f.IO.Out, lines.String()); err != nil {

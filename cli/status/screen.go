@@ -229,9 +229,9 @@ func unfetched(list []v1.Source) []v1.Source {
 	return slices.DeleteFunc(slices.Clone(list), func(s v1.Source) bool { return s.Error == "" })
 }
 
-// next is the command to run next, as the hub at an address says. It goes beside the screen: programs that read that are not told
+// next is the command to run next; mend says what helps a deployment. It goes beside the screen: programs that read that are not told
 // what to do.
-func next(status *v1.Status, clusters int, hub string) string {
+func next(status *v1.Status, clusters int, mend func(*v1.Deployment) string) string {
 	switch {
 	case len(status.Refused) > 0:
 		return "next  " + cmdutil.Mend(status.Refused[0])
@@ -242,7 +242,7 @@ func next(status *v1.Status, clusters int, hub string) string {
 	case len(status.Held) > 0:
 		return "next  " + held(status.Held[0])
 	case len(status.Unhealthy) > 0:
-		return "next  " + cmdutil.MendDeployment(&status.Unhealthy[0], hub)
+		return "next  " + mend(&status.Unhealthy[0])
 	case !status.Converged() && status.Clusters[v1.Unregistered] > 0:
 		return "next  plural cluster register NAME, for the clusters that are unregistered"
 	case !status.Converged():

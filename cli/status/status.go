@@ -210,7 +210,7 @@ func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Prin
 	}
 	s.view.Still = map[string]any{"status": quiet, "clusters": cmdutil.StillClusters(clusters.Items)}
 	s.view.Screen = func(w io.Writer) error { return screen{o.f.IO, o.f.Now()}.write(w, status, clusters) }
-	s.view.Note = next(status, clusters.Total, hub.Address())
+	s.view.Note = next(status, clusters.Total, o.f.Mender(ctx, hub.Address()))
 	return s, nil
 }
 

@@ -37,15 +37,45 @@ type look struct {
 	served bool
 	// ill is since when a service on a cluster has failed.
 	ill map[string]time.Time
-	// missing is what is not so yet, and mend what may be done about the first of it; suspended is what was not waited for.
-	missing   []string
+	// missing is what is not so yet; mend is what may be done about it, or else lacking the first service of it; suspended is what
+	// was not waited for.
+	missing   []ui.Problem
 	mend      string
+	lacking   *v1.Deployment
 	suspended []string
+}
+
+// miss notes what is not so yet.
+func (l *look) miss(format string, args ...any) {
+	l.missing = append(l.missing, ui.Problem{Message: fmt.Sprintf(format, args...)})
+}
+
+// sentences are what is missing, each reason once, with a few of the places.
+func (l *look) sentences() []string {
+	places := map[string][]string{}
+	for _, p := range l.missing {
+		places[p.Message] = append(places[p.Message], p.Where)
+	}
+	var out []string
+	for _, p := range l.missing {
+		where, left := places[p.Message]
+		delete(places, p.Message)
+		switch {
+		case !left:
+		case p.Where == "":
+			out = append(out, p.Message)
+		case len(where) == 1:
+			out = append(out, p.Where+" is "+p.Message)
+		default:
+			out = append(out, cmdutil.Few(where)+" are "+p.Message)
+		}
+	}
+	return out
 }
 
 // once looks at all targets. Its error says what failed, or waits for a person.
 func (l *look) once(ctx context.Context) error {
-	l.missing, l.mend, l.suspended = nil, "", nil
+	l.missing, l.mend, l.lacking, l.suspended = nil, "", nil, nil
 	if l.condition != "deleted" {
 		if err := l.newest(ctx); err != nil {
 			return err
@@ -91,7 +121,7 @@ func (l *look) newest(ctx context.Context) error {
 		text += ": the newest that the hub has seen is " + cmdutil.ShortCommit(status.Head.ID)
 		l.mend = "git branch -r --contains " + l.commit + " says whether it is pushed, and to which branch"
 	}
-	l.missing = append(l.missing, text)
+	l.miss("%s", text)
 	return nil
 }
 
@@ -129,7 +159,7 @@ func (l *look) at(ctx context.Context, t target) error {
 	case l.condition == "deleted" && !there && len(rows.Items) == 0:
 		return nil
 	case l.condition == "deleted":
-		l.missing = append(l.missing, fmt.Sprintf("%s is still there, with %d services on clusters", t, len(rows.Items)))
+		l.miss("%s is still there, with %d services on clusters", t, len(rows.Items))
 		rows.Items = slices.DeleteFunc(rows.Items, func(d v1.Deployment) bool { return !d.Leftover }) // the others are not on their way out
 	case !there && l.commit == "":
 		return &ui.Err{
@@ -137,29 +167,32 @@ func (l *look) at(ctx context.Context, t target) error {
 			Doc: ui.DocNotFound,
 		}
 	case !there:
-		l.missing = append(l.missing, fmt.Sprintf("there is no %s", t))
+		l.miss("there is no %s", t)
 		return nil
 	case len(rows.Items) == 0 && t.kind != "cluster":
-		l.missing = append(l.missing, fmt.Sprintf("%s is on no cluster", t))
+		l.miss("%s is on no cluster", t)
 		return nil
 	}
-	return l.rows(t, rows.Items)
+	return l.rows(ctx, t, rows.Items)
 }
 
 // rows looks at services on clusters.
-func (l *look) rows(t target, list []v1.Deployment) error {
+func (l *look) rows(ctx context.Context, t target, list []v1.Deployment) error {
 	var failed, blocked []ui.Problem
+	mend := l.f.Mender(ctx, l.hub.Address())
 	for i := range list {
 		d := &list[i]
-		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d), Fix: cmdutil.MendDeployment(d, l.hub.Address())}
+		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d)}
 		switch l.judge(d) {
 		case ill:
+			problem.Fix = mend(d)
 			failed = append(failed, problem)
 		case waits:
+			problem.Fix = mend(d)
 			blocked = append(blocked, problem)
 		case underWay:
-			l.missing = append(l.missing, problem.Where+" is "+problem.Message)
-			l.mend = cmp.Or(l.mend, problem.Fix)
+			l.missing = append(l.missing, problem)
+			l.lacking = cmp.Or(l.lacking, d)
 		case suspended:
 			l.suspended = append(l.suspended, problem.Where)
 		case well:
@@ -207,7 +240,7 @@ func (l *look) there(ctx context.Context, t target) (bool, error) {
 			return false, nil
 		}
 		if err == nil && l.condition == "healthy" && slices.Contains([]v1.Phase{v1.Unregistered, v1.Stale, v1.Pending}, c.Phase) {
-			l.missing = append(l.missing, fmt.Sprintf("%s is %s", t, c.Phase))
+			l.miss("%s is %s", t, c.Phase)
 		}
 		return err == nil, err
 	}

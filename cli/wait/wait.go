@@ -110,7 +110,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 		if len(l.missing) == 0 {
 			return cmdutil.ErrEnough
 		}
-		if text := strings.Join(l.missing[:min(3, len(l.missing))], "; "); o.f.Now().Sub(began) >= silence && text != told {
+		sentences := l.sentences()
+		if text := strings.Join(sentences[:min(3, len(sentences))], "; "); o.f.Now().Sub(began) >= silence && text != told {
 			o.f.Say("waiting for %d: %s", len(l.missing), ui.Clean(text))
 			told = text
 		}
@@ -130,11 +131,16 @@ func late(ctx context.Context, err error, l *look) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
+	mend := l.mend
+	if mend == "" && l.lacking != nil {
+		mend = l.f.Mender(context.WithoutCancel(ctx), l.hub.Address())(l.lacking)
+	}
 	told := &ui.Err{
-		Msg: "it did not come in time", Fix: cmp.Or(l.mend, "plural status shows how it is") + "; give it longer: --timeout 15m",
+		Msg: "it did not come in time", Fix: cmp.Or(mend, "plural status shows how it is") + "; give it longer: --timeout 15m",
 		Doc: ui.DocNotConverged, Code: ui.ExitPending, Err: context.Cause(ctx),
 	}
-	for _, text := range l.missing[:min(maxTold, len(l.missing))] {
+	sentences := l.sentences()
+	for _, text := range sentences[:min(maxTold, len(sentences))] {
 		told.Problems = append(told.Problems, ui.Problem{Message: text})
 	}
 	return told

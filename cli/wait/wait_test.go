@@ -2,8 +2,10 @@ package wait_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,7 +42,7 @@ func hub(rows ...v1.Deployment) http.Handler {
 }
 
 // run runs `plural wait LINE` on a clock that moves five seconds a look.
-func run(t *testing.T, h http.Handler, line string) (out, errOut string, err error) {
+func run(t *testing.T, h http.Handler, line string, timeout ...time.Duration) (out, errOut string, err error) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	defer server.Close()
@@ -55,7 +57,14 @@ func run(t *testing.T, h http.Handler, line string) (out, errOut string, err err
 	cmd := wait.NewCmdWait(f)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(strings.Fields(line))
-	err = cmd.ExecuteContext(t.Context())
+	ctx := t.Context()
+	for _, d := range timeout {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		f.Timeout = d
+		defer cancel()
+	}
+	err = cmd.ExecuteContext(ctx)
 	return stdout.String(), stderr.String(), err
 }
 
@@ -127,5 +136,30 @@ func TestAWaitInVainSaysWhyAndEndsWithTheCodeForIt(t *testing.T) {
 				t.Errorf("no %q in %q", tt.says, text)
 			}
 		})
+	}
+}
+
+func TestAReasonOfManyClustersIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var rows []v1.Deployment
+	for i := range 8 {
+		rows = append(rows, v1.Deployment{Service: "web", Cluster: fmt.Sprint("edge-", i), Phase: v1.Progressing, Message: "no such image"})
+	}
+	rows = append(rows, v1.Deployment{Service: "db", Cluster: "edge-1", Phase: v1.Pending})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = v1.Status{Commit: v1.Commit{ID: newest}, Head: v1.Commit{ID: newest}}
+		if r.URL.Path == "/v1/deployments" {
+			answer = v1.List[v1.Deployment]{Items: rows, Total: len(rows)}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+	_, errOut, err := run(t, h, "-A", 2*time.Second)
+	const want = "web on edge-0, web on edge-1, web on edge-2, web on edge-3, web on edge-4 and 3 more are progressing: no such image"
+	if !strings.Contains(errOut, "waiting for 9: "+want+"; db on edge-1 is pending\n") {
+		t.Errorf("said %q", errOut)
+	}
+	var told *ui.Err
+	if !errors.As(err, &told) || len(told.Problems) != 2 || told.Problems[0].Message != want || !strings.HasPrefix(told.Fix, "plural why web") {
+		t.Errorf("%+v", err)
 	}
 }

@@ -96,6 +96,21 @@ func Makes(repo *workspace.Repo, commit, file string) bool {
 	return true
 }
 
+// Fresh says whether a service is as the commit made it that brought its file: there is nothing before that to go back to. It is
+// false where that cannot be known.
+func Fresh(ctx context.Context, repo *workspace.Repo, service string) bool {
+	state, err := Open(repo, "HEAD")
+	if err != nil {
+		return false
+	}
+	s, ok := state.Fleet.Service(service)
+	if !ok {
+		return false
+	}
+	c, err := LastChange(ctx, repo, history.Reads(state.Fleet, s, state))
+	return err == nil && c != nil && !c.Oldest && Makes(repo, c.ID, s.Position.File)
+}
+
 // head is the newest commit, nil where there is none.
 func head(repo *workspace.Repo) (*git.Repository, *object.Commit, error) {
 	g, err := git.PlainOpenWithOptions(repo.Root(), &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})

@@ -109,3 +109,23 @@ func TestAShallowCloneSaysThatItsHistoryEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestAServiceIsFreshUntilWhatItIsMadeOfChanges(t *testing.T) {
+	c := newClone(t)
+	c.commit("fleet", "README.md", "")
+	c.write("apps/web/a.yaml", "one: 1\n")
+	c.commit("web", "services/web.yaml", "apiVersion: plural.sh/v1alpha1\nkind: Service\nmetadata: {name: web}\n"+
+		"spec: {source: {path: apps/web}, namespace: web, clusters: {}}\n")
+	repo, err := workspace.Find(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.commit("other", "apps/other/a.yaml", "one: 1\n")
+	if !offline.Fresh(t.Context(), repo, "web") || offline.Fresh(t.Context(), repo, "other") {
+		t.Error("web alone is fresh")
+	}
+	c.commit("web again", "apps/web/a.yaml", "one: 2\n")
+	if offline.Fresh(t.Context(), repo, "web") {
+		t.Error("it is fresh after a change of what it is made of")
+	}
+}
