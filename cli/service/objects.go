@@ -99,9 +99,10 @@ func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name stri
 		})
 	}
 	_ = group.Wait()
+	var left lacking
 	for i, cluster := range where {
 		if hidden[i] != nil {
-			lacks = append(lacks, cluster+": pods are not shown: "+cmdutil.Explain(hidden[i]).Error())
+			left.add(cluster, "pods are not shown: "+cmdutil.Explain(hidden[i]).Error())
 		}
 		all = append(all, objectsOf{cluster, found[i]})
 		for j := range found[i] {
@@ -109,12 +110,13 @@ func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name stri
 		}
 	}
 	return ui.View{
-		Value: all, Names: ids, IDs: where, Lacks: lacks,
+		Value: all, Names: ids, IDs: where, Lacks: append(lacks, left.lines()...),
 		Screen: func(w io.Writer) error {
 			var rows [][]string
+			told := reasons{}
 			for _, c := range all {
 				rows = append(rows, []string{c.Cluster, "", "", ""})
-				rows = append(rows, branches(c.Objects, f.Now())...)
+				rows = append(rows, branches(c.Cluster, c.Objects, told, f.Now())...)
 			}
 			columns := []ui.Column{{Name: "OBJECT"}, {Name: "HEALTH", Style: healthStyle}, {Name: "CREATED", Age: true}, {Name: "REASON"}}
 			return f.IO.Aligned(w, columns, rows)
@@ -197,6 +199,7 @@ func onEach[T any](
 		})
 	}
 	_ = group.Wait()
+	var left lacking
 	for i := range failed {
 		cluster := s.Deployments[i].Cluster
 		if failed[i] == nil {
@@ -205,17 +208,63 @@ func onEach[T any](
 		}
 		err = failed[i]
 		if len(failed) > 1 {
-			lacks = append(lacks, cluster+": "+cmdutil.Explain(failed[i]).Error())
+			left.add(cluster, cmdutil.Explain(failed[i]).Error())
 		}
 	}
 	if len(where) > 0 {
 		err = nil
 	}
-	return where, found, lacks, err
+	return where, found, left.lines(), err
+}
+
+// reasons are why objects are not well, with the first object, and its cluster, of which each was said.
+type reasons map[string][2]string
+
+// of is the reason of an object; one that was told before is that of the object with which it was, where that is shorter.
+func (r reasons) of(cluster string, o *v1.Object) string {
+	text := reason(o)
+	first, told := r[text]
+	if !told {
+		r[text] = [2]string{cluster, o.Kind + "/" + o.Name}
+		return text
+	}
+	same := "as " + first[1]
+	if first[0] != cluster {
+		same += " on " + first[0]
+	}
+	if len(same) < len(text) {
+		return same
+	}
+	return text
+}
+
+// lacking says why clusters are left out, each reason once.
+type lacking struct {
+	reasons []string
+	// clusters are those of each reason.
+	clusters map[string][]string
+}
+
+func (l *lacking) add(cluster, reason string) {
+	if l.clusters == nil {
+		l.clusters = map[string][]string{}
+	}
+	if l.clusters[reason] == nil {
+		l.reasons = append(l.reasons, reason)
+	}
+	l.clusters[reason] = append(l.clusters[reason], cluster)
+}
+
+func (l *lacking) lines() []string {
+	var lines []string
+	for _, reason := range l.reasons {
+		lines = append(lines, cmdutil.Few(l.clusters[reason])+": "+reason)
+	}
+	return lines
 }
 
 // branches are rows for objects, each below what owns it. Those whose owner is not among them stand at the first level.
-func branches(objects []v1.Object, now time.Time) [][]string {
+func branches(cluster string, objects []v1.Object, told reasons, now time.Time) [][]string {
 	known := map[string]bool{}
 	for i := range objects {
 		known[objects[i].UID] = true
@@ -233,7 +282,7 @@ func branches(objects []v1.Object, now time.Time) [][]string {
 			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
 	}
-	b := brancher{below: below, now: now, seen: map[string]bool{}}
+	b := brancher{cluster: cluster, below: below, told: told, now: now, seen: map[string]bool{}}
 	b.grow("", "", 0)
 	for i := range objects {
 		b.grow(objects[i].Owner, "", 0) // what owns itself by a detour
@@ -246,8 +295,10 @@ const maxDepth = 12
 
 // brancher draws a tree.
 type brancher struct {
-	below map[string][]*v1.Object
-	now   time.Time
+	cluster string
+	below   map[string][]*v1.Object
+	told    reasons
+	now     time.Time
 	// seen are owners whose objects were drawn: a circle of owners ends there.
 	seen map[string]bool
 	rows [][]string
@@ -264,7 +315,7 @@ func (b *brancher) grow(owner, indent string, depth int) {
 		if i == len(b.below[owner])-1 {
 			fork, further = "└─ ", "   "
 		}
-		b.rows = append(b.rows, []string{indent + fork + objectName(o), string(o.Health), created(b.now, o.Created), reason(o)})
+		b.rows = append(b.rows, []string{indent + fork + objectName(o), string(o.Health), created(b.now, o.Created), b.told.of(b.cluster, o)})
 		if depth >= maxDepth {
 			further = ""
 		}

@@ -15,7 +15,7 @@ import (
 
 func draw(objects []v1.Object) string {
 	var b strings.Builder
-	for _, row := range branches(objects, time.Unix(0, 0)) {
+	for _, row := range branches("edge-1", objects, reasons{}, time.Unix(0, 0)) {
 		b.WriteString(row[0] + "\n")
 	}
 	return b.String()
@@ -59,10 +59,35 @@ func TestALongChainGrowsDownNotRight(t *testing.T) {
 			objects[i].Owner = objects[i-1].UID
 		}
 	}
-	for _, row := range branches(objects, time.Unix(0, 0)) {
+	for _, row := range branches("edge-1", objects, reasons{}, time.Unix(0, 0)) {
 		if len(row[0]) > 100 {
 			t.Fatalf("a row of %d bytes", len(row[0]))
 		}
+	}
+}
+
+func TestALongReasonIsToldOnceInATree(t *testing.T) {
+	const long = `container web: ImagePullBackOff: Back-off pulling image "shop/web:9"`
+	pod := func(name, message string) v1.Object {
+		return v1.Object{UID: name, Kind: "Pod", Name: name, Health: v1.ObjectDegraded, Message: message}
+	}
+	told := reasons{}
+	var got []string
+	for _, cluster := range []string{"edge-1", "edge-2"} {
+		for _, row := range branches(cluster, []v1.Object{pod("a", long), pod("b", long), pod("c", "it ended")}, told, time.Unix(0, 0)) {
+			got = append(got, row[3])
+		}
+	}
+	want := []string{long, "as Pod/a", "it ended", "as Pod/a on edge-1", "as Pod/a on edge-1", "it ended"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	var left lacking
+	left.add("edge-3", "it does not answer")
+	left.add("edge-4", "it is not connected")
+	left.add("edge-5", "it does not answer")
+	if lines := left.lines(); !slices.Equal(lines, []string{"edge-3, edge-5: it does not answer", "edge-4: it is not connected"}) {
+		t.Errorf("got %q", lines)
 	}
 }
 
