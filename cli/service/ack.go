@@ -12,11 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
+	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/amend"
 )
 
@@ -46,6 +48,8 @@ An agreement names exactly what was shown. When other objects are to go by the
 time it arrives, they wait again. One to a commit is also one to each service
 that it takes away, on every cluster that the service leaves. Agreements that
 nothing waits for any more are taken out of the file.
+
+Without a name it says what waits now, and by which commands it is agreed to.
 
 Where more waits than 50 names, or names are masked or cut, the hub cannot check
 what a token stands for. Name each cluster with --cluster then: the agreement
@@ -93,6 +97,9 @@ func (o *ackOptions) subject() (subject, error) {
 }
 
 func (o *ackOptions) run(ctx context.Context) error {
+	if o.service == "" && o.removals == "" && !o.commit && len(o.clusters) == 0 {
+		return o.offer(ctx)
+	}
 	about, err := o.subject()
 	if err != nil {
 		return err
@@ -144,6 +151,67 @@ func (o *ackOptions) run(ctx context.Context) error {
 		return err
 	}
 	return settled{f: o.f, hub: hub, about: about, agreed: found.chosen, commit: made.Pushed}.wait(ctx)
+}
+
+// offer names what waits for a person now, with the command that agrees to each.
+func (o *ackOptions) offer(ctx context.Context) error {
+	hub, err := o.f.HubClient()
+	if err != nil {
+		return err
+	}
+	_, refused, err := askFleet(ctx, hub)
+	if err != nil {
+		return err
+	}
+	var all cmdutil.Selection
+	q := paging.Query{Filter: "health:" + string(v1.Held), Limit: paging.MaxLimit}
+	rows, err := cmdutil.Pick(ctx, &all, q, hub.DeploymentsPage)
+	if err != nil {
+		return err
+	}
+	problems := offers(rows.Items)
+	if len(refused) > 0 {
+		problems = append(problems, ui.Problem{Where: "the newest commit", Message: refused[0].message, Fix: "plural service ack --commit"})
+	}
+	if len(problems) == 0 {
+		o.f.Say("nothing waits for an agreement")
+		return nil
+	}
+	return &ui.Err{
+		Msg: "nothing says what to agree to", Problems: problems, Fix: "run one of these commands; each shows what it deletes, and asks", Doc: ui.DocHeld,
+	}
+}
+
+// offers are the deletions among services on clusters that wait for a person, once for each command that agrees to some.
+func offers(rows []v1.Deployment) []ui.Problem {
+	var commands []string
+	of := map[string][]*v1.Deployment{}
+	for i := range rows {
+		if d := &rows[i]; cmdutil.AwaitsPerson(d) {
+			command := cmdutil.Ack(d)
+			if of[command] == nil {
+				commands = append(commands, command)
+			}
+			of[command] = append(of[command], d)
+		}
+	}
+	var problems []ui.Problem
+	for _, command := range commands {
+		first, count := of[command][0], 0
+		var services, clusters []string
+		for _, d := range of[command] {
+			services, clusters = append(services, d.Service), append(clusters, d.Cluster)
+			if d.Held != nil {
+				count += d.Held.Count
+			}
+		}
+		p := ui.Problem{Where: first.Service, Message: fmt.Sprintf("%d objects wait to be deleted on %s", count, cmdutil.Few(clusters)), Fix: command}
+		if first.Leftover {
+			p.Where, p.Message = first.Cluster, "these services wait to be removed: "+cmdutil.Few(services)
+		}
+		problems = append(problems, p)
+	}
+	return problems
 }
 
 // askNames asks for the names that the answer about a service has no room for. Who agrees unseen does without.
