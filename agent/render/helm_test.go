@@ -175,3 +175,18 @@ func TestHooksMayLeaveTheirNameToBeGenerated(t *testing.T) {
 		}
 	}
 }
+
+func TestAChartsTemplateThatDoesNotExecuteIsToldWithWhatMendsIt(t *testing.T) {
+	const correct = "correct app/templates/x.yaml:2"
+	for text, want := range map[string]string{
+		"a: b\nc: {{ .Values.image.tag }}":                 "plural service set web --value image.tag=VALUE, where it lacks a value; or " + correct,
+		"a: b\nc: {{ required \"give a tag\" .Values.t }}": "plural service set web --value NAME=VALUE, where it lacks a value; or " + correct,
+		"a: b\nc: {{ if }}":                                correct + ", or the values that it reads",
+	} {
+		in := chartOf(template(text))
+		in.Service = "web"
+		if got := failure(t, newRenderer(t), in); got.Fix != want {
+			t.Errorf("%q: %q, want %q", text, got.Fix, want)
+		}
+	}
+}

@@ -96,7 +96,26 @@ func chartError(j *job, err error) *Error {
 		at.file = j.chartFile(found[1])
 		at.line, _ = strconv.Atoi(found[2])
 	}
-	return at.invalid("%s", text)
+	e := at.invalid("%s", text)
+	e.Fix = j.chartFix(at, text)
+	return e
+}
+
+// chartMissing finds the value that a template reads in vain, in an error of helm's engine.
+var chartMissing = regexp.MustCompile(`at <[^>]*\.Values\.([\w.]+)[^>]*>:\s*(?:nil pointer|map has no entry)`)
+
+// chartFix is what mends a chart's template that does not execute: a value that it lacks, or the template. Values of a chart within
+// the chart have other names, and those of a chart that kustomize inflates are not the service's.
+func (j *job) chartFix(at place, text string) string {
+	correct := "correct " + at.String()
+	if j.Service == "" || j.Renderer != HelmChart || strings.HasPrefix(text, "parse error") || strings.Contains(text, "/charts/") {
+		return correct + ", or the values that it reads"
+	}
+	name := "NAME"
+	if found := chartMissing.FindStringSubmatch(text); found != nil {
+		name = found[1]
+	}
+	return "plural service set " + j.Service + " --value " + name + "=VALUE, where it lacks a value; or " + correct
 }
 
 // printedManifests reads what a template printed, as helm cuts it into documents, without the hooks of a rollback and those that
