@@ -178,7 +178,8 @@ func (o *ackOptions) offer(ctx context.Context) error {
 		return nil
 	}
 	return &ui.Err{
-		Msg: "nothing says what to agree to", Problems: problems, Fix: "run one of these commands; each shows what it deletes, and asks", Doc: ui.DocHeld,
+		Msg: "nothing says what to agree to", Problems: problems, Doc: ui.DocHeld,
+		Fix: "run one of these commands; each shows what it deletes, and asks",
 	}
 }
 
@@ -205,7 +206,8 @@ func offers(rows []v1.Deployment) []ui.Problem {
 				count += d.Held.Count
 			}
 		}
-		p := ui.Problem{Where: first.Service, Message: fmt.Sprintf("%d objects wait to be deleted on %s", count, cmdutil.Few(clusters)), Fix: command}
+		text := fmt.Sprintf("%d objects wait to be deleted on %s", count, cmdutil.Few(clusters))
+		p := ui.Problem{Where: first.Service, Message: text, Fix: command}
 		if first.Leftover {
 			p.Where, p.Message = first.Cluster, "these services wait to be removed: "+cmdutil.Few(services)
 		}

@@ -36,6 +36,7 @@ type options struct {
 	chosen   bool // clusters were named, and are not the default
 	port     int
 	ported   bool // so was the port
+	named    bool // so was the folder
 	existing existingOptions
 }
 
@@ -60,6 +61,7 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir, o.chosen, o.ported = dirOf(f, args), cmd.Flags().Changed("clusters"), cmd.Flags().Changed("port")
+			o.named = len(args) > 0 || f.Dir != ""
 			if err := outside(o.dir); err != nil {
 				return err
 			}
@@ -160,6 +162,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.awayFromHome(at.Repo); err != nil {
+		return err
+	}
+	o.tellOthers(at)
 	if known, err := at.Members(); err != nil {
 		return err
 	} else if len(known) > 0 && !o.chosen {
@@ -225,6 +231,40 @@ func run(ctx context.Context, o *options) error {
 		f.Say("%s", line)
 	}
 	return show(f, result, o.dir)
+}
+
+// awayFromHome refuses to make a repo of a person's home folder, or one in it that nobody named: who types the command in a new
+// terminal may mean a fleet that is elsewhere.
+func (o *options) awayFromHome(repo string) error {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
+	if err != nil || repo != home && (o.named || filepath.Dir(repo) != home) {
+		return nil //nolint:nilerr // who has no home folder is not in it
+	}
+	if _, err := os.Stat(filepath.Join(repo, workspace.Manifest)); err == nil {
+		return nil
+	}
+	return &ui.Err{
+		Msg: "this is your home folder, and no installation repo", Cause: "the fleet's repo would be " + repo,
+		Fix: "plural up --local DIR makes a fleet with its repo in DIR, or brings that one back; plural local list names those there are",
+		Doc: ui.DocLocal,
+	}
+}
+
+// tellOthers says which fleets run on this machine before one that does not run is brought up beside them.
+func (o *options) tellOthers(at installer.Fleet) {
+	if runs, err := at.Running(); err != nil || runs {
+		return
+	}
+	others, err := at.Others(cmdutil.LocalState())
+	if err != nil {
+		return // nothing here needs them
+	}
+	for _, other := range others {
+		o.factory.Say("another fleet runs on this machine, of %s; plural down %s ends it", ui.Clean(other.Repo), ui.Clean(other.Repo))
+	}
 }
 
 // listed are all clusters of the fleet.

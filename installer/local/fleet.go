@@ -68,6 +68,15 @@ func All(stateDir string) ([]Fleet, error) {
 	return fleets, nil
 }
 
+// Others are the fleets below stateDir that run beside this one.
+func (f Fleet) Others(stateDir string) ([]Fleet, error) {
+	all, err := All(stateDir)
+	return slices.DeleteFunc(all, func(other Fleet) bool {
+		runs, err := other.Running()
+		return other.Dir == f.Dir || err != nil || !runs
+	}), err
+}
+
 // Identity is the workspace's name with the repository's identity, as the installation repo has them now; empty where it is gone, or
 // says neither.
 func (f Fleet) Identity() (name, repository string) {

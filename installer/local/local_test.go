@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -481,5 +483,35 @@ func TestUntilSaysWhyItsContextEnded(t *testing.T) {
 	last := errors.New("still starting")
 	if err := until(ctx, func() (bool, error) { return false, last }); !errors.Is(err, late) || !errors.Is(err, last) {
 		t.Errorf("until = %v", err)
+	}
+}
+
+func TestOtherFleetsThatRunAreKnown(t *testing.T) {
+	state := t.TempDir()
+	fleets := map[string]Fleet{}
+	for _, name := range []string{"mine", "running", "down"} {
+		f := at(t, filepath.Join(t.TempDir(), name), state)
+		if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.keep(record{Repo: f.Repo}); err != nil {
+			t.Fatal(err)
+		}
+		fleets[name] = f
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var supervisors sync.WaitGroup
+	defer supervisors.Wait()
+	defer cancel()
+	for _, name := range []string{"mine", "running"} {
+		supervisors.Go(func() { _ = supervise.Run(ctx, fleets[name].processes(), slog.New(slog.DiscardHandler)) })
+		err := until(t.Context(), func() (bool, error) { return fleets[name].Running() })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	others, err := fleets["mine"].Others(state)
+	if err != nil || len(others) != 1 || others[0] != fleets["running"] {
+		t.Errorf("%v, %v", others, err)
 	}
 }
