@@ -159,7 +159,8 @@ func TestAReasonOfManyClustersIsToldOnce(t *testing.T) {
 		t.Errorf("said %q", errOut)
 	}
 	var told *ui.Err
-	if !errors.As(err, &told) || len(told.Problems) != 2 || told.Problems[0].Message != want || !strings.HasPrefix(told.Fix, "plural why web") {
+	if !errors.As(err, &told) || len(told.Problems) != 2 || told.Problems[0].Message != want ||
+		!strings.HasPrefix(told.Fix, "plural why web") {
 		t.Errorf("%+v", err)
 	}
 }
