@@ -270,7 +270,10 @@ func words(id object.ID, err error) string {
 	case id.IsSecret() && isAdmission(err):
 		return "an admission webhook or policy denied it, in words that may hold its values and are not repeated"
 	case !id.IsSecret() || !isInvalid(err):
-		return unfit(oneLine(err.Error()))
+		return unfit(oneLine(plainValues(err.Error())))
+	}
+	if told := misfitOfSecret(err.Error()); told != "" {
+		return told
 	}
 	var fields []string
 	for _, cause := range causes(err) {

@@ -66,6 +66,45 @@ func TestDescribeSaysWhichFieldsAreUnknownAndNotTheObjectTwice(t *testing.T) {
 	}
 }
 
+func TestDescribeTellsAValueThatDoesNotFitAsJSON(t *testing.T) {
+	const of = "failed to create typed patch object (web/web; apps/v1, Kind=Deployment): "
+	for name, tt := range map[string]struct{ said, want string }{
+		"a number for a text": {
+			`.spec.template.spec.containers[name="web"].image: expected string, got &value.valueUnstructured{Value:7}`,
+			`.spec.template.spec.containers[name="web"].image: expected string, got 7`,
+		},
+		"a tree for a text": {
+			`.a: expected string, got &value.valueUnstructured{Value:map[string]interface {}{"b":[]interface {}{"x\"}", true, interface {}(nil)}}}`,
+			`.a: expected string, got {"b":["x\"}", true, null]}`,
+		},
+		"several": {
+			"errors:\n  .a: expected string, got &value.valueUnstructured{Value:7}\n  .b: expected boolean, got &{yes}\n  .c: expected list, got &{map[d:1]}",
+			`.a: expected string, got 7 .b: expected boolean, got "yes" .c: expected list, got a map`,
+		},
+		"a long one": {
+			`.a: expected string, got &value.valueUnstructured{Value:[]interface {}{"` + strings.Repeat("x", 200) + `"}}`,
+			`.a: expected string, got ["` + strings.Repeat("x", maxValue-2) + "...",
+		},
+		"what nobody can read": {
+			`.a: expected string, got &value.valueUnstructured{Value:struct{ X int }{X:1}}`, `.a: expected string, got another`,
+		},
+	} {
+		got := describe(object.ID{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, apierrors.NewInternalError(errors.New(of+tt.said)))
+		if got.Message != tt.want || got.Reason != Invalid {
+			t.Errorf("%s: it says %q, want %q", name, got.Message, tt.want)
+		}
+	}
+}
+
+func TestDescribeSaysWhichFieldOfASecretDoesNotFit(t *testing.T) {
+	answer := apierrors.NewInternalError(errors.New("failed to create typed patch object (web/db; /v1, Kind=Secret): errors:\n" +
+		"  .stringData.pin: expected string, got &value.valueUnstructured{Value:4711}\n  .stringData.x: expected string, got &value.valueUnstructured{Value:4712}"))
+	got := describe(object.ID{Kind: "Secret", Namespace: "web", Name: "db"}, answer)
+	if want := ".stringData.pin: expected string, got a value that is not repeated"; got.Message != want {
+		t.Errorf("it says %q, want %q", got.Message, want)
+	}
+}
+
 func TestDescribeNeverQuotesASecret(t *testing.T) {
 	id := object.ID{Kind: "Secret", Namespace: "web", Name: "db"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "db",

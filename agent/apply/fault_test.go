@@ -171,3 +171,19 @@ func TestAKindTheAgentMayNotTouchFailsAlone(t *testing.T) {
 
 	w.expect(w.apply(account, configMap("settings", "1")), "Forbidden ServiceAccount/robot", "created ConfigMap/settings")
 }
+
+func TestAValueThatDoesNotFitIsToldAsPeopleWroteIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for text, want := range map[string]string{
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {port: {a: [80]}}": `.data.port: expected string, got {"a":[80]}`,
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {pin: 4711}":    ".stringData.pin: expected string, got a value that is not repeated",
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: c}\nautomountServiceAccountToken: \"never\"": `.automountServiceAccountToken: ` +
+			`expected boolean, got "never"`,
+	} {
+		result, err := w.engine.Apply(t.Context(), w.request(manifest(text)))
+		if err != nil || len(result.Objects) == 0 || result.Objects[0].Err == nil || result.Objects[0].Err.Message != want {
+			t.Errorf("%v, %+v, want %s", err, result.Objects, want)
+		}
+	}
+}

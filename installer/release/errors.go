@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -195,9 +194,3 @@ func advice(words, namespace string) string {
 
 // oneLine is text for one line of a screen.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// goText is what the API server quotes of its own memory, and what it says before that of the object that is named anyway.
-var goText = regexp.MustCompile(`&value\.valueUnstructured\{Value:([^{}]*)\}|^failed to create typed patch object \([^)]*\): `)
-
-// plain is what the API server said, for people.
-func plain(text string) string { return goText.ReplaceAllString(oneLine(text), "$1") }

@@ -157,7 +157,7 @@ func (r *release) notReady(ctx context.Context, s *standing, why error) error {
 	switch {
 	case len(s.open) > 0:
 		first := s.open[0]
-		e.Object, e.Reason, e.Message, e.Others = first.id.String(), first.reason, plain(first.message), len(s.open)-1
+		e.Object, e.Reason, e.Message, e.Others = first.id.String(), first.reason, oneLine(first.message), len(s.open)-1
 		if first.err != nil {
 			e.Solution, e.Err = solution(first.err), errors.Join(first.err, why)
 			break
