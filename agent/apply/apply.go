@@ -37,8 +37,11 @@ func (e *Engine) Apply(ctx context.Context, req Request) (*Result, error) {
 
 // once is Apply on top of one state of the inventory.
 func (e *Engine) once(ctx context.Context, req Request, r *record, limit budget.Budget) (*Result, error) {
-	p, err := e.newPass(ctx, req, r)
-	if err != nil {
+	p := e.blankPass(req, r)
+	if why := e.outage.why(); why != nil && p.current() { // as far as anybody has seen, which is no longer known
+		return p.result, &UnansweredError{why}
+	}
+	if err := p.open(ctx); err != nil {
 		return &Result{}, err
 	}
 	if p.current() {

@@ -56,6 +56,7 @@ type Engine struct {
 	listeners listeners
 	rules     rules
 	recall    recall
+	outage    outage
 
 	mu       sync.Mutex // guards what follows
 	services map[string]*record
@@ -120,6 +121,9 @@ func New(config *rest.Config, options Options) (*Engine, error) {
 	}
 	watching := rest.CopyConfig(config)
 	watching.Timeout = 0 // a watch has no end of its own
+	e := &Engine{claims: newClaims(), options: options, news: newNews(), services: make(map[string]*record)}
+	e.outage.changed = e.wakeAll
+	watching.Wrap(e.outage.over)
 	watcher, err := rest.HTTPClientFor(watching)
 	if err != nil {
 		return nil, fmt.Errorf("connect to API server: %w", err)
@@ -133,10 +137,7 @@ func New(config *rest.Config, options Options) (*Engine, error) {
 	if err := errors.Join(errObjects, errMetadata, errBrief, errBriefMeta, errDiscover, errWire); err != nil {
 		return nil, fmt.Errorf("connect to API server: %w", err)
 	}
-	e := &Engine{
-		wire: wire, kinds: kinds.New(discover), inventory: inventory.NewStore(brief, briefMeta), metadata: meta, brief: briefMeta,
-		claims: newClaims(), options: options, news: newNews(), services: make(map[string]*record),
-	}
+	e.wire, e.kinds, e.inventory, e.metadata, e.brief = wire, kinds.New(discover), inventory.NewStore(brief, briefMeta), meta, briefMeta
 	e.rules.scripts = options.Scripts
 	e.seen = observe.New(observe.Options{
 		Objects: objects, Metadata: meta, Judge: e.rules.judge, Ruled: e.rules.ruled, Changed: e.observed, Log: options.Log,
@@ -190,7 +191,7 @@ func (e *Engine) FollowKinds(ctx context.Context, changed func()) error {
 	})
 }
 
-// Changed is sent on when a service's objects changed. Take says which.
+// Changed is sent on when a service's objects changed, or the API server went away or came back. Take says which.
 func (e *Engine) Changed() <-chan struct{} { return e.news.signal }
 
 // Take returns the services whose objects changed since the last call.
@@ -219,6 +220,15 @@ func (e *Engine) wakeFailing() {
 		if r.failing.Load() {
 			e.news.add(name)
 		}
+	}
+}
+
+// wakeAll names every service: what is known of the API server is no longer so.
+func (e *Engine) wakeAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name := range e.services {
+		e.news.add(name)
 	}
 }
 

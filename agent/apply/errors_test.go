@@ -78,7 +78,8 @@ func TestDescribeTellsAValueThatDoesNotFitAsJSON(t *testing.T) {
 			`.a: expected string, got {"b":["x\"}", true, null]}`,
 		},
 		"several": {
-			"errors:\n  .a: expected string, got &value.valueUnstructured{Value:7}\n  .b: expected boolean, got &{yes}\n  .c: expected list, got &{map[d:1]}",
+			"errors:\n  .a: expected string, got &value.valueUnstructured{Value:7}\n  .b: expected boolean, got &{yes}\n" +
+				"  .c: expected list, got &{map[d:1]}",
 			`.a: expected string, got 7 .b: expected boolean, got "yes" .c: expected list, got a map`,
 		},
 		"a long one": {
@@ -89,7 +90,8 @@ func TestDescribeTellsAValueThatDoesNotFitAsJSON(t *testing.T) {
 			`.a: expected string, got &value.valueUnstructured{Value:struct{ X int }{X:1}}`, `.a: expected string, got another`,
 		},
 	} {
-		got := describe(object.ID{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, apierrors.NewInternalError(errors.New(of+tt.said)))
+		answer := apierrors.NewInternalError(errors.New(of + tt.said))
+		got := describe(object.ID{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, answer)
 		if got.Message != tt.want || got.Reason != Invalid {
 			t.Errorf("%s: it says %q, want %q", name, got.Message, tt.want)
 		}
@@ -98,7 +100,8 @@ func TestDescribeTellsAValueThatDoesNotFitAsJSON(t *testing.T) {
 
 func TestDescribeSaysWhichFieldOfASecretDoesNotFit(t *testing.T) {
 	answer := apierrors.NewInternalError(errors.New("failed to create typed patch object (web/db; /v1, Kind=Secret): errors:\n" +
-		"  .stringData.pin: expected string, got &value.valueUnstructured{Value:4711}\n  .stringData.x: expected string, got &value.valueUnstructured{Value:4712}"))
+		"  .stringData.pin: expected string, got &value.valueUnstructured{Value:4711}\n" +
+		"  .stringData.x: expected string, got &value.valueUnstructured{Value:4712}"))
 	got := describe(object.ID{Kind: "Secret", Namespace: "web", Name: "db"}, answer)
 	if want := ".stringData.pin: expected string, got a value that is not repeated"; got.Message != want {
 		t.Errorf("it says %q, want %q", got.Message, want)

@@ -1,12 +1,15 @@
 package sync_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,4 +106,59 @@ func TestAnAPIServerThatIsAwayIsReportedAsThatAndNotAsTheServicesFault(t *testin
 	if s := w.becomes(second, api.Phase_HEALTHY); len(s.GetProblems()) > 0 {
 		t.Errorf("status = %v", s)
 	}
+}
+
+// Nobody commits anything: the watches alone notice that the API server goes, and that it is back.
+func TestAnAPIServerThatGoesAwayIsReportedWithoutACommitAndSoIsItsReturn(t *testing.T) {
+	w := newWorld(t)
+	var away atomic.Bool
+	var mu sync.Mutex
+	var streams []context.CancelFunc
+	var asked atomic.Int32
+	w.config = rest.CopyConfig(w.config)
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			watch := r.URL.Query().Get("watch") != ""
+			if away.Load() {
+				if !watch && r.URL.Query().Get("labelSelector") == "" { // the watches may list
+					asked.Add(1)
+				}
+				return nil, syscall.ECONNREFUSED
+			}
+			if !watch {
+				return next.RoundTrip(r)
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			mu.Lock()
+			streams = append(streams, cancel)
+			mu.Unlock()
+			return next.RoundTrip(r.WithContext(ctx))
+		})
+	})
+	t.Cleanup(func() { away.Store(false) })
+	web := w.configMap("web", "one")
+	w.hub.asks("", web)
+	w.start()
+	w.becomes(web, api.Phase_HEALTHY)
+
+	away.Store(true)
+	mu.Lock()
+	for _, cancel := range streams {
+		cancel()
+	}
+	mu.Unlock()
+	s := w.becomes(web, api.Phase_FAILED)
+	const want = "the cluster's API server does not answer: connection refused"
+	if s.GetMessage() != want || len(s.GetProblems()) != 1 || s.GetProblems()[0].GetReason() != "Unavailable" {
+		t.Errorf("status = %v", s)
+	}
+	w.passes(10)
+	if n := asked.Load(); n > 0 {
+		t.Errorf("beside the watches, it was asked %d times", n)
+	}
+	away.Store(false)
+	if s := w.becomes(web, api.Phase_HEALTHY); len(s.GetProblems()) > 0 {
+		t.Errorf("status = %v", s)
+	}
+	w.healed("web", "one")
 }

@@ -71,7 +71,8 @@ type Engine interface {
 	Remove(ctx context.Context, r apply.Removal) (*apply.Result, error)
 	Services(ctx context.Context) ([]string, error)
 	SetRules(service string, rules []health.Rule) error
-	// Changed is sent on when objects of some service changed; Take names the services since the last call.
+	// Changed is sent on when objects of some service changed, or the API server went away or came back; Take names the services
+	// since the last call.
 	Changed() <-chan struct{}
 	Take() []string
 }
