@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,11 +55,12 @@ func conflictOf(cause metav1.StatusCause, manifest map[string]any) conflict {
 	return c
 }
 
-// resolve decides field by field, and returns what to send instead, and whether to insist.
-func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, force bool, err error) {
+// resolve decides field by field, and returns what to send instead, and what is taken from whom, in words: if anything is, it has
+// to be insisted on.
+func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, taking string, err error) {
 	var manifest map[string]any
 	if err := kjson.Unmarshal(body, &manifest); err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	taken, yielded := map[string][]string{}, map[string][]string{}
 	var refused []string
@@ -75,16 +77,18 @@ func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, forc
 		}
 	}
 	if len(refused) > 0 {
-		return nil, false, &conflictError{fields: refused}
+		return nil, "", &conflictError{fields: refused}
 	}
-	for manager, fields := range taken {
-		p.note("%s: %s taken from %q", it.id, enumerate(fields), manager)
+	var takings []string
+	for _, manager := range slices.Sorted(maps.Keys(taken)) {
+		takings = append(takings, fmt.Sprintf("%s taken from %q", enumerate(taken[manager]), manager))
+		p.note("%s: %s", it.id, takings[len(takings)-1])
 	}
 	for manager, fields := range yielded {
 		p.note("%s: %s left to %q", it.id, enumerate(fields), manager)
 	}
 	resolved, err = json.Marshal(manifest)
-	return resolved, len(taken) > 0, err
+	return resolved, strings.Join(takings, ", "), err
 }
 
 // policy is what is done about one field: as its own rule says, as the service says, or as is usual.

@@ -79,7 +79,7 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 			return p.leaveAlone(o, entry, facts, there)
 		}
 	}
-	live, created, err := p.bring(ctx, it, there)
+	live, created, taking, err := p.bring(ctx, it, there)
 	if err != nil {
 		return p.mend(ctx, it, entry, facts, describe(it.id, err))
 	}
@@ -87,9 +87,25 @@ func (p *pass) applyOne(ctx context.Context, it item) outcome {
 	p.record.unleave(it.id)
 	after := p.judged(it.res, it.id, live)
 	p.seen.Note(it.id, after)
+	o.result = it.result(actionOf(created, facts, there, after), after)
+	if p.healing() && entry.Trace != "" {
+		o.result.Healed = healed(o.result.Action, taking)
+	}
 	entry.UID, entry.Trace, entry.Digest, entry.Recreating = after.UID, after.Trace, it.digest, ""
-	o.entry, o.result = &entry, it.result(actionOf(created, facts, there, after), after)
+	o.entry = &entry
 	return o
+}
+
+// healed says what an apply did to an object that others had not left as it was.
+func healed(action Action, taking string) string {
+	switch action {
+	case Created:
+		return "it was deleted"
+	case Configured:
+		return cmp.Or(taking, "something of it was taken out")
+	default:
+		return ""
+	}
 }
 
 // leaveAlone is what becomes of an object that its annotations say not to touch.
@@ -257,24 +273,25 @@ func (e *Engine) present(ctx context.Context, service string) bool {
 	return err != nil || inv.Stored()
 }
 
-// bring applies an object, and resolves what it is in conflict with.
-func (p *pass) bring(ctx context.Context, it item, there bool) (live *unstructured.Unstructured, created bool, err error) {
+// bring applies an object, and resolves what it is in conflict with. Taking says what it took from whom.
+func (p *pass) bring(ctx context.Context, it item, there bool) (live *unstructured.Unstructured, created bool, taking string, err error) {
 	body, err := p.prepared(ctx, it, there)
 	if err != nil {
-		return nil, false, err
+		return nil, false, "", err
 	}
 	live, created, err = p.send(ctx, it, body, false)
 	if !isFieldConflict(err) {
 		if err == nil && created && len(p.ignored(it)) > 0 {
-			return p.letGo(ctx, it, live)
+			live, created, err = p.letGo(ctx, it, live)
 		}
-		return live, created, err
+		return live, created, "", err
 	}
-	body, force, err := p.resolve(it, body, err)
+	body, taking, err = p.resolve(it, body, err)
 	if err != nil {
-		return nil, false, err
+		return nil, false, "", err
 	}
-	return p.send(ctx, it, body, force)
+	live, created, err = p.send(ctx, it, body, taking != "")
+	return live, created, taking, err
 }
 
 // send applies one object. An apply is the same however often it arrives, so a request that got no answer is sent again

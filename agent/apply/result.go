@@ -45,6 +45,8 @@ type ObjectResult struct {
 	Err     *Error
 	Health  health.Status
 	Message string
+	// Healed says what others had done to an object of a render that was applied before, and that is put back; empty: nothing.
+	Healed string
 	// Hook is set for what runs once a revision; it is ready when it has ended well.
 	Hook bool
 }
@@ -110,7 +112,7 @@ func (r *Result) include(earlier *Result) {
 		case now == nil && did.Action == Deleted:
 			gone = append(gone, *did)
 		case now != nil && now.Action == Unchanged && (did.Action == Created || did.Action == Configured):
-			now.Action = did.Action
+			now.Action, now.Healed = did.Action, did.Healed
 		}
 	}
 	r.Objects = append(r.Objects, gone...)

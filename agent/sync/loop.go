@@ -85,6 +85,7 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 		s.verify(ctx, state)
 		s.try(ctx, state)
 		s.launch(ctx, state)
+		s.tellDrift(state, now)
 		s.publish(state, now)
 		timer.Reset(state.sleep(s.Passes))
 	}
@@ -368,6 +369,7 @@ func (s *Syncer) settle(state *loopState, r result) {
 	}
 	was, learnt := svc.status, !maps.Equal(svc.memory.Capabilities, r.asks)
 	svc.take(r)
+	svc.drift.add(r)
 	svc.compose()
 	if learnt {
 		s.save(svc)
@@ -424,6 +426,9 @@ func (state *loopState) sleep(passes int) time.Duration {
 	}
 	wall := state.barrier.wall()
 	for _, svc := range state.services {
+		if svc.drift.count > 0 {
+			next = earlier(next, svc.drift.due())
+		}
 		if svc.deferred && svc.cancel == nil {
 			next = earlier(next, wall.ends(svc.name))
 		}

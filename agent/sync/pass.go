@@ -82,6 +82,9 @@ type result struct {
 	problems []*api.ObjectReport
 	held     *api.Held
 	notes    []string
+	// healed names the first objects that were put back, healings is how many there were.
+	healed   []string
+	healings int
 }
 
 // pass is one service once through.

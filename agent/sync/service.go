@@ -35,6 +35,8 @@ type service struct {
 	found, status *api.ServiceReport
 	// told is the status that people were told of last.
 	told *api.ServiceReport
+	// drift is what they are still to be told of what was put back.
+	drift drift
 	// trial is the test under way, or nil.
 	trial *trial
 	// names are those of the outcomes of named's tests: they cost something, and are asked for often.

@@ -28,6 +28,7 @@ const (
 	Held        = "Held"        // something waits for a person
 	TestFailed  = "TestFailed"  // a test failed
 	Quarantined = "Quarantined" // a test that gates failed, and what ran before runs again
+	Healed      = "Healed"      // others had changed objects of it, which are as they were applied again
 	Removed     = "Removed"     // nothing of it is left
 	Suspended   = "Suspended"   // a person has asked for it to be left alone
 )

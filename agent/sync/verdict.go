@@ -32,6 +32,9 @@ func (p *pass) judge(ctx context.Context, d *api.Deployment, applied *apply.Resu
 			continue
 		}
 		r.objects++
+		if o.Healed != "" {
+			p.putBack(ctx, d, o)
+		}
 		phase, message := verdict(o)
 		if phase == api.Phase_HEALTHY {
 			r.ready++

@@ -258,6 +258,7 @@ type world struct {
 	plugins string
 	can     chan agentsync.Capabilities
 	log     *slog.Logger
+	event   func(agentsync.Event)
 	latest  *agentsync.Syncer // of what start started
 }
 
@@ -370,7 +371,7 @@ func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer 
 		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
 		Warnings: events.New(objects, e.Kinds(), w.log),
 		Renderer: renderer{real, &w.renders}, Plugin: real.PluginDigest, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond,
-		AgentVersion: "v1", Capabilities: agentsync.Capabilities{KubeVersion: "v1.35.0"}, NewCapabilities: w.can,
+		AgentVersion: "v1", Capabilities: agentsync.Capabilities{KubeVersion: "v1.35.0"}, NewCapabilities: w.can, Event: w.event,
 	})
 }
 
