@@ -100,7 +100,8 @@ func quoted(text string) string {
 }
 
 // secretMisfit is the first field of which the API server says what it expects there: before it in the text there is no value.
-var secretMisfit = regexp.MustCompile(`^(?:errors:\s*)?(\.[\w.-]+: expected (?:map|list|string|boolean|any scalar|numeric \(int or float\))), got `)
+var secretMisfit = regexp.MustCompile(`^(?:errors:\s*)?(\.[\w.-]+: expected ` +
+	`(?:map|list|string|boolean|any scalar|numeric \(int or float\))), got `)
 
 // misfitOfSecret is what the API server says of a Secret that does not fit its schema without the value; empty for anything else.
 func misfitOfSecret(text string) string {

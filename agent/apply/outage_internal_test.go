@@ -19,11 +19,17 @@ func TestAnOutageIsMoreThanABrokenWatch(t *testing.T) {
 		away     bool
 	}{
 		"a server that restarts": {
-			[]request{{0, 0, nil}, {time.Second, time.Second, refused}, {2 * time.Second, 2 * time.Second, nil}, {5 * time.Second, 5 * time.Second, refused}},
+			[]request{
+				{0, 0, nil}, {time.Second, time.Second, refused},
+				{2 * time.Second, 2 * time.Second, nil}, {5 * time.Second, 5 * time.Second, refused},
+			},
 			[]bool{false, false, false, false}, false,
 		},
 		"one that goes away": {
-			[]request{{0, 0, nil}, {time.Second, time.Second, refused}, {4 * time.Second, 4 * time.Second, refused}, {9 * time.Second, 9 * time.Second, refused}},
+			[]request{
+				{0, 0, nil}, {time.Second, time.Second, refused},
+				{4 * time.Second, 4 * time.Second, refused}, {9 * time.Second, 9 * time.Second, refused},
+			},
 			[]bool{false, false, true, false}, true,
 		},
 		"one that comes back": {

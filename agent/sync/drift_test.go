@@ -29,8 +29,8 @@ func TestWhatIsPutBackIsTold(t *testing.T) {
 	w.hub.asks("", web, db)
 	w.becomes(web, api.Phase_HEALTHY)
 
-	patch := []byte(`{"data":{"value":"edited"}}`)
-	if _, err := w.objects.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-edit"}); err != nil {
+	by, patch := metav1.PatchOptions{FieldManager: "kubectl-edit"}, []byte(`{"data":{"value":"edited"}}`)
+	if _, err := w.objects.Patch(t.Context(), "web", types.MergePatchType, patch, by); err != nil {
 		t.Fatal(err)
 	}
 	next := func() (e agentsync.Event) {
