@@ -361,7 +361,7 @@ func (c *comparison) judge(p *pairing, before, after *preview.Rendition, changes
 		return nil
 	}
 	return c.changes.Judge(&inspect.Change{
-		Deployment: p.after, Clusters: p.clusters, Before: before, After: after,
+		Deployment: p.after, Was: p.before, Clusters: p.clusters, Before: before, After: after,
 		Differs: func(o *unstructured.Unstructured) bool { return differ[compare.Identify(o, p.after.Namespace)] },
 	})
 }

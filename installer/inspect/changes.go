@@ -16,6 +16,8 @@ import (
 // Change is a deployment of the fleet that somebody else renders before and after a change.
 type Change struct {
 	Deployment *resolve.Deployment
+	// Was is the deployment before the change; nil where Before is.
+	Was *resolve.Deployment
 	// Clusters are those that get it.
 	Clusters []string
 	// Before is nil where the change brings the service to these clusters.
@@ -38,6 +40,7 @@ func NewChanges(what Inspection) (*Changes, error) {
 
 // Judge judges one change.
 func (c *Changes) Judge(of *Change) error {
+	c.claimNew(of)
 	served, before := map[schema.GroupVersionKind]bool{}, map[object.ID]*unstructured.Unstructured{}
 	if of.Before != nil {
 		for _, o := range of.Before.Objects {
@@ -64,6 +67,9 @@ func (c *Changes) Judge(of *Change) error {
 
 // Report is what was found. The error says that ctx ended, or that the inspection itself failed.
 func (c *Changes) Report(ctx context.Context) (*Report, error) {
+	if err := c.judgeOverlaps(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.findDefinitions(ctx); err != nil {
 		return nil, err
 	}

@@ -105,6 +105,8 @@ type inspector struct {
 	claimed     map[object.ID]map[string]*claim
 	// overlapping are the clusters where a change has its service make objects that it did not make there.
 	overlapping []string
+	// subject is the service that a change is of; empty where it may be of several.
+	subject string
 }
 
 // Run renders and judges everything. Services that cannot be resolved are left to whoever resolves them. The error says that ctx

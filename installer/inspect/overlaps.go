@@ -14,24 +14,24 @@ import (
 )
 
 // claimNew notes the objects that a change has a service make on clusters where it did not make them, and those clusters.
-func (c *Changes) claimNew(v *variant, before, after *preview.Rendition) {
+func (c *Changes) claimNew(of *Change) {
 	had := map[object.ID]bool{}
-	if before != nil {
-		old := &rendition{deployment: *v.before}
-		for _, o := range before.Objects {
+	if of.Before != nil {
+		old := &rendition{deployment: *of.Was}
+		for _, o := range of.Before.Objects {
 			if applied(o) {
 				had[c.identify(old, o)] = true
 			}
 		}
 	}
-	r := &rendition{deployment: *v.after, clusters: v.clusters}
+	r := &rendition{deployment: *of.Deployment, clusters: of.Clusters}
 	isNew := func(o *unstructured.Unstructured) bool { return !had[c.identify(r, o)] }
-	if c.claimsOf(r, after, isNew) == 0 {
+	if c.claimsOf(r, of.After, isNew) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.overlapping = append(c.overlapping, v.clusters...)
+	c.overlapping = append(c.overlapping, of.Clusters...)
 }
 
 // claimsOf notes those objects of a rendition that are wanted, and says how many they are.
@@ -58,8 +58,8 @@ func (i *inspector) claimsOf(r *rendition, made *preview.Rendition, wanted func(
 
 // judgeOverlaps tells of the objects that are new to a service, and that another service makes on the same cluster. The others are
 // rendered for it on the clusters in question alone; one that does not render is no matter of this change.
-func (c *Changes) judgeOverlaps(ctx context.Context, service string) error {
-	others, err := c.othersOn(c.overlapping, service)
+func (c *Changes) judgeOverlaps(ctx context.Context) error {
+	others, err := c.othersOn(c.overlapping, c.subject)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (c *Changes) judgeOverlaps(ctx context.Context, service string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	c.judgeOwners(service)
+	c.judgeOwners(c.subject)
 	return nil
 }
 
-// othersOn are the renditions of all services but one on some clusters.
+// othersOn are the renditions of all services but one, if that is named, on some clusters.
 func (c *Changes) othersOn(clusters []string, service string) ([]*rendition, error) {
 	var group grouping
 	for _, cluster := range slices.Compact(slices.Sorted(slices.Values(clusters))) {

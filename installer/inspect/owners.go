@@ -91,6 +91,8 @@ func (i *inspector) judgeOwners(subject string) {
 				first := owners[cluster]
 				if first == nil {
 					owners[cluster] = second
+				}
+				if first == nil || first == second { // which may have been rendered twice
 					continue
 				}
 				shared[pair{first, second}] = append(shared[pair{first, second}], cluster)
@@ -101,6 +103,7 @@ func (i *inspector) judgeOwners(subject string) {
 				continue
 			}
 			slices.Sort(clusters)
+			clusters = slices.Compact(clusters)
 			message := fmt.Sprintf("service %s: %s is made by service %s too, at %s, on %s",
 				p.second.service, id, p.first.service, p.first.where, listOf(clusters))
 			for _, sealed := range [][]string{p.first.sealed, p.second.sealed} {

@@ -35,15 +35,13 @@ func OfService(ctx context.Context, what Inspection, name string, before *fleet.
 	if err != nil {
 		return nil, err
 	}
+	c.subject = name
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
 	for _, v := range c.variants(name, before) {
 		group.Go(func() error { return c.judgeVariant(ctx, v) })
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	if err := c.judgeOverlaps(ctx, name); err != nil {
 		return nil, err
 	}
 	if s, ok := c.Fleet.Service(name); ok {
@@ -126,8 +124,9 @@ func (c *Changes) judgeVariant(ctx context.Context, v *variant) error {
 	}
 	switch {
 	case err == nil:
-		c.claimNew(v, before, after)
-		return c.Judge(&Change{Deployment: v.after, Clusters: v.clusters, Before: before, After: after, Differs: differsFrom(before)})
+		return c.Judge(&Change{
+			Deployment: v.after, Was: v.before, Clusters: v.clusters, Before: before, After: after, Differs: differsFrom(before),
+		})
 	case !errors.As(err, new(*render.Error)): // not the files are to blame, but what this machine can read
 		c.mu.Lock()
 		defer c.mu.Unlock()
