@@ -16,10 +16,11 @@ var misfit = regexp.MustCompile(`(?m), got &(value\.valueUnstructured\{Value:|\{
 func plainValues(text string) string {
 	return misfit.ReplaceAllStringFunc(text, func(said string) string {
 		parts := misfit.FindStringSubmatch(said)
-		value, read := "", true
 		if parts[1] == "{" {
-			value = loose(parts[2])
-		} else if value, read = jsonOf(parts[2]); !read {
+			return ", got " + clippedValue(loose(parts[2]))
+		}
+		value, read := jsonOf(parts[2])
+		if !read {
 			value = "another"
 		}
 		return ", got " + clippedValue(value)
@@ -49,16 +50,14 @@ func loose(printed string) string {
 	return quoted(printed)
 }
 
-// goSyntax is what Go writes around the values of maps and lists, what JSON has in its place, and how that ends.
-var goSyntax = []struct{ from, to, end string }{
-	{"map[string]interface {}{", "{", "}"},
-	{"map[interface {}]interface {}{", "{", "}"},
-	{"[]interface {}{", "[", "]"},
-	{"interface {}(nil)", "null", ""},
-}
-
 // jsonOf is a value that Go printed with its types, as JSON; read is false where that is not possible.
 func jsonOf(printed string) (value string, read bool) {
+	syntax := []struct{ from, to, end string }{
+		{"map[string]interface {}{", "{", "}"},
+		{"map[interface {}]interface {}{", "{", "}"},
+		{"[]interface {}{", "[", "]"},
+		{"interface {}(nil)", "null", ""},
+	}
 	var out strings.Builder
 	var ends []string
 next:
@@ -69,7 +68,7 @@ next:
 			printed = printed[len(text):]
 			continue
 		}
-		for _, s := range goSyntax {
+		for _, s := range syntax {
 			if rest, is := strings.CutPrefix(printed, s.from); is {
 				out.WriteString(s.to)
 				if s.end != "" {

@@ -20,21 +20,28 @@ func TestAnOutageIsMoreThanABrokenWatch(t *testing.T) {
 	}{
 		"a server that restarts": {
 			[]request{
-				{0, 0, nil}, {time.Second, time.Second, refused},
-				{2 * time.Second, 2 * time.Second, nil}, {5 * time.Second, 5 * time.Second, refused},
+				{0, 0, nil},
+				{time.Second, time.Second, refused},
+				{2 * time.Second, 2 * time.Second, nil},
+				{5 * time.Second, 5 * time.Second, refused},
 			},
-			[]bool{false, false, false, false}, false,
+			[]bool{false, false, false, false},
+			false,
 		},
 		"one that goes away": {
 			[]request{
-				{0, 0, nil}, {time.Second, time.Second, refused},
-				{4 * time.Second, 4 * time.Second, refused}, {9 * time.Second, 9 * time.Second, refused},
+				{0, 0, nil},
+				{time.Second, time.Second, refused},
+				{4 * time.Second, 4 * time.Second, refused},
+				{9 * time.Second, 9 * time.Second, refused},
 			},
-			[]bool{false, false, true, false}, true,
+			[]bool{false, false, true, false},
+			true,
 		},
 		"one that comes back": {
 			[]request{{0, time.Minute, refused}, {time.Hour, time.Hour, nil}, {time.Hour, time.Hour, nil}},
-			[]bool{true, true, false}, false,
+			[]bool{true, true, false},
+			false,
 		},
 		"a connection that is tried for long while others answer": {
 			[]request{{0, 29 * time.Second, nil}, {0, 30 * time.Second, refused}}, []bool{false, false}, false,

@@ -150,7 +150,9 @@ func TestTheLinesOfThoseThatAnswerDoNotWaitForTheOthers(t *testing.T) {
 			switch r.URL.Path {
 			case "/v1/services/web":
 				answer = v1.Service{Deployments: []v1.Deployment{
-					{Cluster: "edge-1"}, {Cluster: "edge-2"}, {Cluster: "edge-3"},
+					{Cluster: "edge-1"},
+					{Cluster: "edge-2"},
+					{Cluster: "edge-3"},
 					{Cluster: "edge-4", Unreached: true, Message: "its API server is silent"},
 				}}
 			case "/v1/clusters/edge-2/services/web/objects":
