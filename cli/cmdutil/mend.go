@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strconv"
@@ -251,4 +252,14 @@ func (f *Factory) Remembered(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// RestoreCommand is the git command that brings back what these files said at a commit. Files are those of now.
+func RestoreCommand(commit string, from []string, files fs.FS) string {
+	from = slices.Compact(slices.Sorted(slices.Values(from)))
+	command := "git checkout " + commit + " -- "
+	if slices.ContainsFunc(from, func(name string) bool { _, err := fs.Stat(files, name); return err == nil }) {
+		command = "git restore -p --source=" + commit + " " // asks change by change: others in the same file may be meant
+	}
+	return command + strings.Join(from, " ")
 }

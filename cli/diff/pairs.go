@@ -39,10 +39,16 @@ type pairs struct {
 	problems []problem
 	// clusters counts those that are looked at, deployments what is asked for on them on either side.
 	clusters, deployments int
-	// leaves counts, for each cluster, how many of how many services leave it.
-	leaves map[string]ratio
+	// leaves are, for each cluster, the services that leave it.
+	leaves map[string]departure
 	// left are the clusters that leave the fleet.
 	left []string
+}
+
+// departure are the services that leave a cluster, of how many.
+type departure struct {
+	names []string
+	all   int
 }
 
 type ratio struct{ some, all int }
@@ -82,14 +88,14 @@ func (s *sides) pair(ctx context.Context, o options) (*pairs, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	c := collector{sides: s, pairs: &pairs{clusters: len(clusters), leaves: map[string]ratio{}}, known: map[string]*pairing{}}
+	c := collector{sides: s, pairs: &pairs{clusters: len(clusters), leaves: map[string]departure{}}, known: map[string]*pairing{}}
 	for i, cluster := range clusters {
 		if _, stays := s.after.Fleet.Cluster(cluster); !stays {
 			c.left = append(c.left, cluster) // nobody deletes anything on it
 			continue
 		}
 		for _, service := range slices.Sorted(maps.Keys(each[i])) {
-			c.count(cluster, each[i][service])
+			c.count(cluster, service, each[i][service])
 			if len(o.services) == 0 || slices.Contains(o.services, service) {
 				c.add(cluster, service, each[i][service])
 			}
@@ -154,15 +160,15 @@ func (c *collector) add(cluster, service string, d two) {
 	p.clusters = append(p.clusters, cluster)
 }
 
-// count remembers how many services leave a cluster.
-func (c *collector) count(cluster string, d two) {
+// count remembers which services leave a cluster.
+func (c *collector) count(cluster, service string, d two) {
 	if d.before == nil {
 		return
 	}
 	r := c.leaves[cluster]
 	r.all++
 	if d.after == nil {
-		r.some++
+		r.names = append(r.names, service)
 	}
 	c.leaves[cluster] = r
 }

@@ -175,7 +175,7 @@ func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, 
 	deltas := compare.Moves(c.deltas)
 	r := &report{
 		Against: o.commit, Commit: s.before.Taken().Commit().ID, Clusters: found.clusters, Deployments: found.deployments,
-		Items: compare.Of(deltas), Held: slices.Concat(s.budgets(found), compare.Holds(deltas)),
+		Items: compare.Of(deltas), Held: slices.Concat(s.budgets(o, found), compare.Holds(deltas)),
 		Settings: s.settings(o, found), Problems: found.problems, Left: found.left,
 		Mistakes: judged.Errors, Warnings: judged.Warnings,
 	}

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/pluralsh/plural/agent/compare"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/internal/budget"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // setting is a change of how a service is applied.
@@ -60,34 +62,47 @@ func generic(value any) map[string]any {
 	return plain
 }
 
-// budgets are the removals of whole services that will not happen unasked: those beyond what one commit may take away from the
-// fleet, and from a cluster.
-func (s *sides) budgets(found *pairs) []compare.Hold {
-	limit, err := budget.Parse(s.after.Fleet.Workspace.Spec.DeletionBudget)
+// budgets are the removals of whole services that will not happen unasked: those for which the hub refuses the commit or, where it
+// takes it, those beyond what may leave a cluster.
+func (s *sides) budgets(o options, found *pairs) []compare.Hold {
+	losses, err := fleet.Losses(s.before.Fleet, s.after.Fleet)
 	if err != nil {
 		return nil // the fleet is refused for it
 	}
-	const fix = "raise spec.deletionBudget in plural.yaml, or agree once it is so: plural service ack "
 	var holds []compare.Hold
-	gone := 0
-	for i := range s.before.Fleet.Services {
-		if _, ok := s.after.Fleet.Service(s.before.Fleet.Services[i].Metadata.Name); !ok {
-			gone++
-		}
+	for i := range losses {
+		back := cmdutil.RestoreCommand(o.commit, losses[i].Files, s.after.Taken().FS())
+		holds = append(holds, compare.Hold{Message: losses[i].Message(), Fix: losses[i].Fix(back)})
 	}
-	if all := len(s.before.Fleet.Services); !limit.Allows(gone, all) {
-		holds = append(holds, compare.Hold{Message: fmt.Sprintf("the commit takes away %d of %d services, and the deletion budget of %s allows %d",
-			gone, all, limit, limit.Allowed(all)), Fix: fix + "--commit"})
+	if len(holds) > 0 {
+		return holds
+	}
+	return s.leaving(found)
+}
+
+// leaving are the removals that clusters will not make unasked.
+func (s *sides) leaving(found *pairs) []compare.Hold {
+	spec := &s.after.Fleet.Workspace.Spec
+	limit, err := budget.Parse(spec.DeletionBudget)
+	if err != nil {
+		return nil // the fleet is refused for it
 	}
 	over := map[string][]string{}
 	for _, cluster := range slices.Sorted(maps.Keys(found.leaves)) {
-		if r := found.leaves[cluster]; !limit.Allows(r.some, r.all) {
-			message := fmt.Sprintf("%d of %d services leave, and the deletion budget of %s allows %d", r.some, r.all, limit, limit.Allowed(r.all))
+		r := found.leaves[cluster]
+		names := budget.Unagreed(spec.Acknowledged, r.names)
+		all := r.all - len(r.names) + len(names) // what is agreed to counts on neither side, as for agents
+		if !limit.Allows(len(names), all) && !budget.Agreed(spec.Acknowledged, names) {
+			message := fmt.Sprintf("%d of %d services leave, and the deletion budget of %s allows %d", len(names), all, limit, limit.Allowed(all))
 			over[message] = append(over[message], cluster)
 		}
 	}
+	var holds []compare.Hold
 	for _, message := range slices.Sorted(maps.Keys(over)) {
-		holds = append(holds, compare.Hold{Clusters: over[message], Message: message, Fix: fix + "--cluster-removals " + over[message][0]})
+		holds = append(holds, compare.Hold{
+			Clusters: over[message], Message: message,
+			Fix: "raise spec.deletionBudget in plural.yaml, or agree once it is so: plural service ack --cluster-removals " + over[message][0],
+		})
 	}
 	return holds
 }

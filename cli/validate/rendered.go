@@ -131,7 +131,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 			}
 		}
 	}
-	var out []string
+	out := o.refused(now, before, files)
 	for _, name := range slices.Sorted(maps.Keys(services)) {
 		d := services[name]
 		if len(d.clusters) == 0 {
@@ -139,6 +139,23 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 		}
 		out = append(out, fmt.Sprintf("service %s leaves %s: what it has there is deleted, unless its spec.sync.onDelete was orphan; "+
 			"if that is not meant: %s", name, cmdutil.Few(d.clusters), o.back(name, d.files, files)))
+	}
+	return out
+}
+
+// refused is why the hub would refuse the commit for what it takes away, where it serves the one before.
+func (o options) refused(now, before *fleet.Fleet, files fs.FS) []string {
+	if before == nil {
+		return nil
+	}
+	losses, err := fleet.Losses(before, now)
+	if err != nil {
+		return nil // the fleet is refused for it
+	}
+	var out []string
+	for i := range losses {
+		lost := &losses[i]
+		out = append(out, "the hub refuses this: "+lost.Message()+"; "+lost.Fix(o.back("", lost.Files, files)))
 	}
 	return out
 }
@@ -151,11 +168,5 @@ func (o options) back(service string, from []string, files fs.FS) string {
 	case o.commit != "":
 		return "plural undo " + o.commit
 	}
-	slices.Sort(from)
-	from = slices.Compact(from)
-	command := "git checkout HEAD -- "
-	if slices.ContainsFunc(from, func(name string) bool { _, err := fs.Stat(files, name); return err == nil }) {
-		command = "git restore -p --source=HEAD " // asks change by change: others in the same file may be meant
-	}
-	return command + strings.Join(from, " ")
+	return cmdutil.RestoreCommand("HEAD", from, files)
 }

@@ -195,6 +195,7 @@ func breakages() map[string]breakage {
 			files: map[string]string{"services/web.yaml": "", "services/podinfo.yaml": ""},
 			says: map[string][]string{
 				"validate": {
+					`takes away 2 of 2 services`, `plural service ack --commit`,
 					`service podinfo leaves edge-1, edge-2, mgmt`, `if that is not meant: git checkout HEAD -- services/podinfo\.yaml`,
 					`service web leaves edge-1`, `if that is not meant: git checkout HEAD -- services/web\.yaml`,
 				},
