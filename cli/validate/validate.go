@@ -77,7 +77,8 @@ CustomResourceDefinitions that services bring to the same clusters. An object
 that two services make on the same cluster is a mistake of both.
 
 Warnings are about what may be meant so: kinds that nothing in the fleet defines,
-parameters and Helm values that nothing reads, services that no cluster fits.
+parameters and Helm values that nothing reads, services that no cluster fits,
+namespaces one typing slip from another service's.
 They fail only with --strict.
 
 The hub refuses a commit with a mistake in the files of the fleet itself, such as

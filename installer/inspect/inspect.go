@@ -137,6 +137,7 @@ func Run(ctx context.Context, what Inspection) (*Report, error) {
 	i.unreadByClusters()
 	for n := range i.Fleet.Services {
 		i.nowhere(&i.Fleet.Services[n])
+		i.misspelt(&i.Fleet.Services[n])
 	}
 	i.countFailed()
 	i.report.sort()

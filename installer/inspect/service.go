@@ -46,6 +46,7 @@ func OfService(ctx context.Context, what Inspection, name string, before *fleet.
 	}
 	if s, ok := c.Fleet.Service(name); ok {
 		c.nowhere(s)
+		c.misspelt(s)
 	}
 	report, err := c.Report(ctx)
 	c.countFailed()

@@ -49,6 +49,10 @@ func Nearest(word string, known []string) (string, bool) {
 	return best, best != ""
 }
 
+// Slip says whether one typing slip turns one word into the other: a letter that is missing, too many or another, or two that are
+// swapped.
+func Slip(a, b string) bool { return a != b && (levenshtein.Distance(a, b, nil) == 1 || swapped(a, b)) }
+
 // swapped says whether two letters that follow each other are all that differs, the other way round.
 func swapped(a, b string) bool {
 	for i := 0; i+1 < min(len(a), len(b)); i++ {
