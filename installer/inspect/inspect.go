@@ -137,8 +137,8 @@ func Run(ctx context.Context, what Inspection) (*Report, error) {
 	i.unreadByClusters()
 	for n := range i.Fleet.Services {
 		i.nowhere(&i.Fleet.Services[n])
-		i.misspelt(&i.Fleet.Services[n])
 	}
+	i.misspelt("")
 	i.countFailed()
 	i.report.sort()
 	return &i.report, nil

@@ -6,33 +6,38 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/strict"
 )
 
-// misspelt warns of a namespace that no other service uses, and that is one typing slip from one that another does: it would be made
-// without a word.
-func (i *inspector) misspelt(s *fleet.Service) {
-	own := s.Spec.Namespace
-	others := map[string]bool{}
+// maxNamespaces is in how many namespaces a slip is looked for: each is held against all others.
+const maxNamespaces = 1000
+
+// misspelt warns of namespaces that one service alone uses, and that are one typing slip from that of another: they would be made
+// without a word. Where a subject is named, it is about that service only.
+func (i *inspector) misspelt(subject string) {
+	users := map[string]int{}
 	for n := range i.Fleet.Services {
-		if other := &i.Fleet.Services[n]; other.Metadata.Name != s.Metadata.Name && other.Spec.Namespace != "" {
-			others[other.Spec.Namespace] = true
+		if name := i.Fleet.Services[n].Spec.Namespace; name != "" {
+			users[name]++
 		}
 	}
-	if own == "" || others[own] {
+	if len(users) > maxNamespaces {
 		return
 	}
-	for _, near := range slices.Sorted(maps.Keys(others)) {
-		if !slipped(own, near) {
+	names := slices.Sorted(maps.Keys(users))
+	for n := range i.Fleet.Services {
+		s := &i.Fleet.Services[n]
+		own := s.Spec.Namespace
+		if users[own] != 1 || subject != "" && s.Metadata.Name != subject {
 			continue
 		}
-		i.tell(&i.report.Warnings, Finding{
-			Where:   s.Place("spec.namespace").String(),
-			Message: fmt.Sprintf("service %s: namespace %s is used by this service alone", s.Metadata.Name, strict.Quote(own)),
-			Fix:     fmt.Sprintf("did you mean %s?", strict.Quote(near)),
-		})
-		return
+		if near := slices.IndexFunc(names, func(name string) bool { return slipped(own, name) }); near >= 0 {
+			i.tell(&i.report.Warnings, Finding{
+				Where:   s.Place("spec.namespace").String(),
+				Message: fmt.Sprintf("service %s: namespace %s is used by this service alone", s.Metadata.Name, strict.Quote(own)),
+				Fix:     fmt.Sprintf("did you mean %s?", strict.Quote(names[near])),
+			})
+		}
 	}
 }
 

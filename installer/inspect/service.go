@@ -46,8 +46,8 @@ func OfService(ctx context.Context, what Inspection, name string, before *fleet.
 	}
 	if s, ok := c.Fleet.Service(name); ok {
 		c.nowhere(s)
-		c.misspelt(s)
 	}
+	c.misspelt(name)
 	report, err := c.Report(ctx)
 	c.countFailed()
 	return report, err
