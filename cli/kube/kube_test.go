@@ -137,6 +137,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			list.Items = append(list.Items, v1.Cluster{Name: name})
 		}
 		answer(rw, http.StatusOK, list)
+	case r.URL.Path == "/v1/me":
+		answer(rw, http.StatusOK, v1.Me{Name: "ada", Groups: []string{"platform"}})
 	case len(path) == 3 && path[1] == "clusters" && w.has(path[2]):
 		answer(rw, http.StatusOK, v1.ClusterDetail{Cluster: v1.Cluster{Name: path[2]}})
 	default:
@@ -335,6 +337,28 @@ func TestAProgramsExitCodeIsPluralsOwn(t *testing.T) {
 		}
 	}
 	w.leavesNothing()
+}
+
+func TestWhatRBACRefusesNamesWhatToGrant(t *testing.T) {
+	w := newWorld(t, false)
+	kubectl := filepath.Join(w.home, "kubectl")
+	const said = `Error from server (Forbidden): pods is forbidden: User "plural:ada" cannot list resource "pods" in API group ""`
+	for script, explained := range map[string]bool{said: true, "Error from server (NotFound): pods not found": false} {
+		w.write(kubectl, []byte("#!/bin/sh\necho '"+script+"' >&2\nexit 1\n"))
+		if err := os.Chmod(kubectl, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got := w.plural("kube", "run", "edge-1", "--", kubectl, "get", "pods")
+		want := script + "\n"
+		if explained {
+			want += "  cause: RBAC of cluster edge-1 does not grant plural:ada what was asked for; the hub does\n" +
+				"  fix: as an administrator of the cluster, without the hub: kubectl create clusterrolebinding plural-platform-view " +
+				"--clusterrole=view --group=plural:platform; or, where its package agent is installed, its answer people: platform=view\n"
+		}
+		if got != (result{1, "", want}) {
+			t.Errorf("%s: got %+v", script, got)
+		}
+	}
 }
 
 func TestSignalsAreTheProgramsToActOn(t *testing.T) {

@@ -107,7 +107,16 @@ func runWith(
 	}
 	child.Stdin, child.Stdout, child.Stderr = f.IO.In, f.IO.Out, f.IO.ErrOut
 	child.WaitDelay = grace
-	return obey(ctx, child, f.IO.InTTY)
+	if !isKubectl(program) {
+		return obey(ctx, child, f.IO.InTTY)
+	}
+	said := &overhearing{to: f.IO.ErrOut}
+	child.Stderr = said
+	err = obey(ctx, child, f.IO.InTTY)
+	if err != nil {
+		w.explain(ctx, f, said)
+	}
+	return err
 }
 
 // temporary writes the program's kubeconfig. Over TLS the program speaks to the hub itself; else it is let through a door.
