@@ -90,7 +90,9 @@ type Cluster struct {
 // ClusterDetail is a cluster with a row a service.
 type ClusterDetail struct {
 	Cluster
-	Deployments []Deployment `json:"deployments"`
+	// Parameters are those of its file, which is never sealed.
+	Parameters  map[string]string `json:"parameters,omitempty"`
+	Deployments []Deployment      `json:"deployments"`
 	// LeftOut counts deployments, the best, that would have made the answer too large: GET /v1/deployments has them all.
 	LeftOut int `json:"leftOut,omitempty"`
 }

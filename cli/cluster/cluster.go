@@ -136,9 +136,12 @@ func screen(f *cmdutil.Factory, w io.Writer, c *v1.ClusterDetail, open []v1.Conn
 		{"kubernetes", cmdutil.OrDash(c.KubernetesVersion)},
 		{"agent", cmdutil.OrDash(c.AgentVersion)},
 		{"report", cmdutil.Ago(f.Now(), c.LastReport)},
-		{"tags", tags(c.Tags)},
-		{"reason", cmdutil.OrDash(c.Message)},
+		{"tags", pairs(c.Tags)},
 	}
+	if len(c.Parameters) > 0 {
+		rows = append(rows, []string{"parameters", pairs(c.Parameters)})
+	}
+	rows = append(rows, []string{"reason", cmdutil.OrDash(c.Message)})
 	for i := range open {
 		rows = append(rows, []string{"connected", connected(&open[i], f.Now())})
 	}
@@ -185,7 +188,7 @@ func held(w io.Writer, c *v1.Cluster) {
 	fmt.Fprintf(w, "  agree: plural service ack --cluster-removals %s\n", ui.Clean(c.Name))
 }
 
-func tags(all map[string]string) string {
+func pairs(all map[string]string) string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, key+"="+all[key])

@@ -148,7 +148,7 @@ func (v *View) Cluster(name string) (v1.ClusterDetail, bool) {
 	}
 	found := place.entry
 	v.mu.Unlock()
-	out := v1.ClusterDetail{Cluster: v.cluster(found, now)}
+	out := v1.ClusterDetail{Cluster: v.cluster(found, now), Parameters: found.cluster.Spec.Parameters}
 	out.Deployments, out.LeftOut = v.detailed(found.all(), maxDetails)
 	return out, true
 }
