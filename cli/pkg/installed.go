@@ -3,6 +3,7 @@ package pkg
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,7 +19,9 @@ import (
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -273,6 +276,10 @@ func showOutdated(ctx context.Context, f *cmdutil.Factory, selection *cmdutil.Se
 	if err != nil {
 		return nil, err
 	}
+	unreached := d.unreached(ctx)
+	for _, warning := range unreached {
+		f.Say("%s", ui.Clean(warning))
+	}
 	hubSays(ctx, f, list)
 	defer sayHub(f, list)
 	rows, names := make([][]string, len(list)), make([]string, len(list))
@@ -281,7 +288,11 @@ func showOutdated(ctx context.Context, f *cmdutil.Factory, selection *cmdutil.Se
 		names[i] = "package/" + o.Name
 	}
 	if len(list) == 0 && printer.Human() {
-		f.Say("every package is at its newest version")
+		if len(unreached) == 0 {
+			f.Say("every package is at its newest version")
+		} else {
+			f.Say("every package is at the newest version of the catalogs that answered")
+		}
 		return nil, nil
 	}
 	columns := []ui.Column{{Name: "NAME"}, {Name: "VERSION"}, {Name: "FITS"}, {Name: "NEWEST"}, {Name: "REASON"}}
@@ -318,6 +329,25 @@ func (d *desk) outdated(ctx context.Context) ([]outdated, error) {
 		list = append(list, o)
 	}
 	return list, nil
+}
+
+// unreached are warnings of the catalogs that did not answer: what they have is in no comparison.
+func (d *desk) unreached(ctx context.Context) []string {
+	var warnings []string
+	for _, ref := range d.World.Fleet.Workspace.Spec.Catalogs {
+		_, _, err := d.Catalogs.Versions(ctx, ref.Name, "any") // opens it, without reading all that is in it
+		var told *catalog.CatalogError
+		if !errors.As(err, &told) {
+			continue
+		}
+		address := ""
+		if s, ok := d.World.Fleet.Source(ref.Source); ok {
+			address = " (" + outbound.Redact(s.URL()) + ")"
+		}
+		warnings = append(warnings, fmt.Sprintf("warning: source %s%s of catalog %s cannot be reached: %v", ref.Source, address, ref.Name, told.Err),
+			"  fix: "+told.Fix())
+	}
+	return warnings
 }
 
 // reason is why an installation does not have the newest version.
