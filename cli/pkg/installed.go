@@ -344,8 +344,8 @@ func (d *desk) unreached(ctx context.Context) []string {
 		if s, ok := d.World.Fleet.Source(ref.Source); ok {
 			address = " (" + outbound.Redact(s.URL()) + ")"
 		}
-		warnings = append(warnings, fmt.Sprintf("warning: source %s%s of catalog %s cannot be reached: %v", ref.Source, address, ref.Name, told.Err),
-			"  fix: "+told.Fix())
+		warnings = append(warnings,
+			fmt.Sprintf("warning: source %s%s of catalog %s cannot be reached: %v", ref.Source, address, ref.Name, told.Err), "  fix: "+told.Fix())
 	}
 	return warnings
 }
