@@ -53,8 +53,8 @@ func TestAgesCountFromTheLastFetchThatBroughtEverything(t *testing.T) {
 			if want := time.Since(*failing.FailingSince).Seconds(); failing.Age < want-5 || failing.Age < 1 {
 				t.Errorf("age %f after failing for %f seconds", failing.Age, want)
 			}
-			age, _ := hub.figure(`plural_hub_upstream_age_seconds{source="up"}`)
 			since, _ := hub.figure(`plural_hub_upstream_failing_seconds{source="up"}`)
+			age, _ := hub.figure(`plural_hub_upstream_age_seconds{source="up"}`)
 			if since <= 0 || age < since {
 				t.Errorf("figures: age %f, failing for %f", age, since)
 			}

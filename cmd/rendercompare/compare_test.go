@@ -149,9 +149,9 @@ func TestAProgramThatDoesNotEndIsNotWaitedFor(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$1\" = version ] && exec echo v5\nexec sleep 600\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o.kustomize, o.limit, o.paths = script, time.Second, []string{"apps/equal"}
+	o.kustomize, o.limit, o.paths = script, 5*time.Second, []string{"apps/equal"}
 	made := compared(t, o)
-	if len(made.Results) != 1 || made.Results[0].Verdict != theirsFails || made.Results[0].TheirsError != "takes longer than 1s" {
+	if len(made.Results) != 1 || made.Results[0].Verdict != theirsFails || made.Results[0].TheirsError != "takes longer than 5s" {
 		t.Errorf("results are %+v", made.Results)
 	}
 }
