@@ -177,7 +177,8 @@ func TestAValueThatDoesNotFitIsToldAsPeopleWroteIt(t *testing.T) {
 	w := newWorld(t)
 	for text, want := range map[string]string{
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {port: {a: [80]}}": `.data.port: expected string, got {"a":[80]}`,
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {pin: 4711}":    ".stringData.pin: expected string, got a value that is not repeated",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {pin: 4711}"://
+		".stringData.pin: expected string, got a value that is not repeated",
 		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: c}\nautomountServiceAccountToken: \"never\"": `.automountServiceAccountToken: ` +
 			`expected boolean, got "never"`,
 	} {

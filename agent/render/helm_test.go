@@ -178,9 +178,12 @@ func TestHooksMayLeaveTheirNameToBeGenerated(t *testing.T) {
 
 func TestAChartsTemplateThatDoesNotExecuteIsToldWithWhatMendsIt(t *testing.T) {
 	const correct = "correct app/templates/x.yaml:2"
+	value := func(name string) string {
+		return "plural service set web --value " + name + "=VALUE, where it lacks a value; or " + correct
+	}
 	for text, want := range map[string]string{
-		"a: b\nc: {{ .Values.image.tag }}":                 "plural service set web --value image.tag=VALUE, where it lacks a value; or " + correct,
-		"a: b\nc: {{ required \"give a tag\" .Values.t }}": "plural service set web --value NAME=VALUE, where it lacks a value; or " + correct,
+		"a: b\nc: {{ .Values.image.tag }}":                 value("image.tag"),
+		"a: b\nc: {{ required \"give a tag\" .Values.t }}": value("NAME"),
 		"a: b\nc: {{ if }}":                                correct + ", or the values that it reads",
 	} {
 		in := chartOf(template(text))

@@ -42,7 +42,12 @@ func newCmdLogin(f *cmdutil.Factory) *cobra.Command {
 			"The hub is asked whose the token is, and then it is kept on this machine, in a file that only you can read, for\n" +
 			"every further command about that hub. Tokens are made with: plural auth token create.",
 		Example: cmdutil.Example("plural auth login", "plural auth login --hub https://hub.example.com --with-token"),
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[0]), Fix: "plural auth login --hub " + args[0], Doc: ui.DocUsage}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return login(cmd.Context(), f, fromInput)
 		},
@@ -98,7 +103,8 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 	} else {
 		if !f.Prompter().Able() {
 			return "", &ui.Err{
-				Msg: "nothing said what the token is, and nobody can be asked", Fix: "plural auth login --with-token < FILE", Doc: ui.DocNoInput,
+				Msg: "nothing said what the token is, and nobody can be asked",
+				Fix: "plural auth login --hub " + address + " --with-token < FILE", Doc: ui.DocNoInput,
 			}
 		}
 		question := ui.Question{Flag: "with-token", Title: "Token for " + address, Help: "it is not shown", Secret: true, Value: &token}
@@ -109,7 +115,8 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 	token = strings.TrimSpace(token)
 	if token == "" || len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") {
 		return "", &ui.Err{
-			Msg: "that is no token: one is a single word", Fix: "plural auth login --with-token < FILE", Doc: ui.DocLogin,
+			Msg: "that is no token: one is a single word", Fix: "plural auth login --hub " + address + " --with-token < FILE",
+			Doc: ui.DocLogin,
 		}
 	}
 	return token, nil
@@ -150,7 +157,7 @@ func newCmdLogout(f *cmdutil.Factory) *cobra.Command {
 		Long: "Forget the token for a hub on this machine.\n\n" +
 			"The token itself stays good; take it back with: plural auth token delete.",
 		Example: cmdutil.Example("plural auth logout", "plural auth logout --hub https://hub.example.com"),
-		Args:    cobra.NoArgs,
+		Args:    cmdutil.Exactly(),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			address, err := f.HubAddress()
 			if err != nil {
@@ -186,7 +193,7 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 		Use:     "status",
 		Short:   "Show who you are to a hub, and what you may do",
 		Example: cmdutil.Example("plural auth status", "plural auth status -o json"),
-		Args:    cobra.NoArgs,
+		Args:    cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hub, printer, err := f.Ask()
 			if err != nil {

@@ -112,3 +112,19 @@ func TestAHubThatSomebodyStoppedIsToldWithWhatStartsIt(t *testing.T) {
 	write(hub, `{"name": "hub", "stopped": true}`)
 	says("http://127.0.0.1:8080", "", "this fleet is down", "plural up --local /fleet")
 }
+
+// TestWhatAClusterForbidsIsNotToldAsTheHubsWord knows the words of API servers from those of hubs.
+func TestWhatAClusterForbidsIsNotToldAsTheHubsWord(t *testing.T) {
+	const said = `pods is forbidden: User "plural:ada" cannot list resource "pods" in API group "" in the namespace "web"`
+	for _, tt := range []struct{ cluster, message, msg, fix string }{
+		{"edge-1", said, "RBAC of cluster edge-1 does not let you do this", "--clusterrole=view --user=plural:ada"},
+		{"edge-1", "no role lets you", "the hub does not let you do this", "plural auth status"},
+		{"", said, "the hub does not let you do this", "plural auth status"},
+	} {
+		var told *ui.Err
+		err := Explain(&client.Error{Status: http.StatusForbidden, Message: tt.message, Cluster: tt.cluster})
+		if !errors.As(err, &told) || told.Msg != tt.msg || told.Cause != tt.message || !strings.Contains(told.Fix, tt.fix) {
+			t.Errorf("%+v: %+v", tt, told)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -246,6 +247,15 @@ func mispicked(err error) *ui.Err {
 	return nil
 }
 
+// forbidden is one of the fleet's people, as an API server names who it refuses something.
+var forbidden = regexp.MustCompile(`User "(plural:[^"]+)" cannot `)
+
+// Grant is how a user or a group is given a role in a cluster, where its RBAC refuses something.
+func Grant(role, kind, name string) string {
+	return fmt.Sprintf("as an administrator of the cluster, without the hub: kubectl create clusterrolebinding %s-%s --clusterrole=%s --%s=%s",
+		strings.ReplaceAll(name, ":", "-"), role, role, kind, name)
+}
+
 func hubSays(err error) *ui.Err {
 	var answer *client.Error
 	if !errors.As(err, &answer) {
@@ -262,6 +272,13 @@ func hubSays(err error) *ui.Err {
 			told.Fix = "plural auth login; in scripts set PLURAL_HUB, and PLURAL_TOKEN or PLURAL_TOKEN_FILE"
 		}
 	case http.StatusForbidden:
+		if answer.Cluster != "" && strings.Contains(answer.Message, " is forbidden: ") { // the words of its API server
+			told.Msg, told.Cause, told.Doc = "RBAC of cluster "+answer.Cluster+" does not let you do this", answer.Message, ui.DocForbidden
+			if user := forbidden.FindStringSubmatch(answer.Message); user != nil {
+				told.Fix = Grant("view", "user", user[1])
+			}
+			return told
+		}
 		told.Msg, told.Cause, told.Doc = "the hub does not let you do this", answer.Message, ui.DocForbidden
 		told.Fix = cmp.Or(told.Fix, "plural auth status shows who you are to it; who may do what stands in access/ of the installation repo")
 	case http.StatusNotFound:

@@ -11,13 +11,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
+
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/workspace/versions"
 )
 
 // Mend is what to do about a problem for which the hub refuses a commit, or holds something: in a line, the commands first.
@@ -95,23 +99,64 @@ func Ack(d *v1.Deployment) string {
 	return "plural service ack " + d.Service
 }
 
-// Mender is MendDeployment for who may have the installation repo here: a service that is new in it has nothing to go back to.
+// Mender is MendDeployment for who may have the installation repo here, which knows where a service comes from, and whether there is
+// anything before it to go back to.
 func (f *Factory) Mender(ctx context.Context, hub string) func(*v1.Deployment) string {
 	return func(d *v1.Deployment) string {
-		return mendDeployment(d, hub, func() bool {
+		return mendDeployment(d, hub, func() string {
 			repo, err := f.Repo()
-			return err == nil && offline.Fresh(ctx, repo, d.Service)
+			if err != nil {
+				return rollback(d)
+			}
+			state, err := offline.Open(repo, "HEAD")
+			if err != nil {
+				return rollback(d)
+			}
+			if pin := Pin(state.Fleet, d.Service); pin != "" {
+				return "where its source moved, " + pin
+			}
+			if offline.Fresh(ctx, repo, state, d.Service) {
+				return "it is new, and plural service delete " + d.Service + " takes it away"
+			}
+			return rollback(d)
 		})
 	}
+}
+
+func rollback(d *v1.Deployment) string {
+	return "plural service rollback " + d.Service + " takes its last change back"
+}
+
+// Pin is what to do about a service that its source broke, the command first: empty where it comes from the installation repo, or is
+// held at one commit or version already.
+func Pin(f *fleet.Fleet, service string) string {
+	s, known := f.Service(service)
+	if !known {
+		return ""
+	}
+	source, elsewhere := f.Source(s.Spec.Source.Name)
+	if !elsewhere {
+		return ""
+	}
+	ref := source.Ref(s)
+	ref = ref[strings.LastIndexByte(ref, '@')+1:] // without the chart's name
+	if plumbing.IsHash(ref) || strings.HasPrefix(ref, "sha256:") || versions.Is(ref) {
+		return ""
+	}
+	state := "VERSION"
+	if source.Kind() == "git" {
+		state = "COMMIT"
+	}
+	return fmt.Sprintf("plural service set %s --ref %s holds it at an earlier %s of source %s", service, state, strings.ToLower(state), source.Metadata.Name)
 }
 
 // MendDeployment is what to do about a service that is not well on a cluster, as the hub at an address says: in a line, the
 // commands first.
 func MendDeployment(d *v1.Deployment, hub string) string {
-	return mendDeployment(d, hub, func() bool { return false })
+	return mendDeployment(d, hub, func() string { return rollback(d) })
 }
 
-func mendDeployment(d *v1.Deployment, hub string, fresh func() bool) string {
+func mendDeployment(d *v1.Deployment, hub string, back func() string) string {
 	warned := slices.ContainsFunc(d.Problems, func(p v1.Problem) bool { return p.Reason == v1.ReasonWarning })
 	switch {
 	case d.Phase == v1.Held && d.Suspended:
@@ -123,11 +168,7 @@ func mendDeployment(d *v1.Deployment, hub string, fresh func() bool) string {
 	case Start(d, hub) != "":
 		return Start(d, hub)
 	case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Progressing && warned:
-		back := "plural service rollback " + d.Service + " takes its last change back"
-		if fresh() {
-			back = "it is new, and plural service delete " + d.Service + " takes it away"
-		}
-		return "plural why " + d.Service + " says what to mend; " + back
+		return "plural why " + d.Service + " says what to mend; " + back()
 	}
 	return "plural why " + d.Service
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -71,11 +72,17 @@ func TestAServiceThatIsNewIsNotRolledBack(t *testing.T) {
 	}
 	const head = "apiVersion: plural.sh/v1alpha1\n"
 	commit("plural.yaml", head+"kind: Workspace\nmetadata: {name: demo}\nspec: {}\n")
+	commit("sources/apps.yaml", head+"kind: Source\nmetadata: {name: apps}\nspec: {git: {url: 'https://git.example.com/apps'}}\n")
 	web := head + "kind: Service\nmetadata: {name: web}\nspec: {source: {path: apps/web}, namespace: web, clusters: {}}\n"
 	f := &cmdutil.Factory{Globals: cmdutil.Globals{Dir: dir}, Getenv: os.Getenv}
 	for _, step := range []struct{ text, want string }{
 		{web, "plural why web says what to mend; it is new, and plural service delete web takes it away"},
 		{web + "# changed\n", "plural why web says what to mend; plural service rollback web takes its last change back"},
+		{
+			strings.Replace(web, "path:", "name: apps, path:", 1),
+			"plural why web says what to mend; where its source moved, plural service set web --ref COMMIT holds it at an earlier commit of source apps",
+		},
+		{strings.Replace(web, "path:", "name: apps, ref: v1.2.3, path:", 1), "plural why web says what to mend; plural service rollback web takes its last change back"},
 	} {
 		commit("services/web.yaml", step.text)
 		if got := f.Mender(t.Context(), "")(&v1.Deployment{Service: "web", Cluster: "edge-1", Phase: v1.Failed}); got != step.want {

@@ -56,6 +56,29 @@ func Few(names []string) string {
 	return text
 }
 
+// Reason is a message with all places that it was said of.
+type Reason struct {
+	Message string
+	Places  []string
+}
+
+// ByReason are problems with each message once, in the order in which they came first. A place that is empty is left out.
+func ByReason(list []ui.Problem) []Reason {
+	var out []Reason
+	at := map[string]int{}
+	for _, p := range list {
+		n, known := at[p.Message]
+		if !known {
+			n = len(out)
+			at[p.Message], out = n, append(out, Reason{Message: p.Message})
+		}
+		if p.Where != "" {
+			out[n].Places = append(out[n].Places, p.Where)
+		}
+	}
+	return out
+}
+
 // OrDash is s, or "-" in the place of nothing.
 func OrDash(s string) string {
 	if s == "" {

@@ -32,7 +32,7 @@ func TestAParameterIsSetCommittedPushedAndSeenToRun(t *testing.T) {
 	if w.state() != before {
 		t.Error("what is so already made a commit")
 	}
-	w.runs("service", "set", "web", "replicas-", "tag-", "--namespace", "front", "-m", "Move web")
+	w.runs("service", "set", "web", "replicas-", "tag-", "--namespace", "front", "-m", "Move web", "--confirm", "web")
 	if got := w.pushed("services/web.yaml"); strings.Contains(got, "parameters") || !strings.Contains(got, "namespace: front") {
 		t.Errorf("%s", got)
 	}

@@ -33,7 +33,7 @@ func newCmdHint(f *cmdutil.Factory) *cobra.Command {
 		Long: "Tell the hub that somebody pushed.\n\nThe hub looks at its repositories at once instead of at the next interval. " +
 			"Nothing depends on it.",
 		Example: cmdutil.Example("plural hub hint", "plural hub hint --url https://hub.example.com --token-file token"),
-		Args:    cobra.NoArgs,
+		Args:    cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return hint(cmd.Context(), f, url, tokenFile)
 		},

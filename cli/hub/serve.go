@@ -49,7 +49,7 @@ func newCmdServe(f *cmdutil.Factory, runF func(*serveOptions) error) *cobra.Comm
 			"plural hub serve --repo ssh://git@git.example.com/fleet.git --repo-credentials /etc/plural/git --data /var/lib/plural",
 			"plural hub serve --repo file:///srv/fleet.git --allow-file-sources --data ./hub --listen 127.0.0.1:8080",
 		),
-		Args: cobra.NoArgs,
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runF != nil {
 				return runF(o)

@@ -49,8 +49,7 @@ func (w *way) explain(ctx context.Context, f *cmdutil.Factory, said *overhearing
 	}
 	kind, name, _ := strings.Cut(subject, " ")
 	f.Say("  cause: RBAC of cluster %s does not grant %s what was asked for; the hub does", ui.Clean(w.cluster), ui.Clean(string(user[1])))
-	fix := fmt.Sprintf("as an administrator of the cluster, without the hub: kubectl create clusterrolebinding %s-%s --clusterrole=%s --%s=%s",
-		strings.ReplaceAll(name, ":", "-"), role, role, kind, name)
+	fix := cmdutil.Grant(role, kind, name)
 	if answer != "" {
 		fix += fmt.Sprintf("; or, where its package agent is installed, its answer people: %s=%s", answer, role)
 	}

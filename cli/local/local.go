@@ -144,7 +144,7 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 		Use:     "list",
 		Short:   "List the processes of the fleets of this machine",
 		Example: cmdutil.Example("plural local list", "plural local list -o json"),
-		Args:    cobra.NoArgs,
+		Args:    cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			fleets, err := installer.All(cmdutil.LocalState())
 			if err != nil {

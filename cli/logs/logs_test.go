@@ -262,7 +262,10 @@ func TestWhatDoesNotAnswerIsToldAndTheRestIsRead(t *testing.T) {
 	if err != nil || out.String() != "edge-1/web-a a1\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	for _, want := range []string{"edge-2: cluster edge-2 is not connected", `edge-1/web-b: container "web" in pod "web-a" is waiting to start`} {
+	for _, want := range []string{
+		"edge-2: cluster edge-2 is not connected",
+		`edge-1/web-b: container "web" in pod "web-a" is waiting to start`,
+	} {
 		if strings.Count(errOut.String(), want) != 1 {
 			t.Errorf("got %q, want %q once", errOut, want)
 		}

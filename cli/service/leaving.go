@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
+	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -19,15 +21,23 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 	if !there || !stays {
 		return nil
 	}
-	var leaves []string
+	var leaves, keep []string
 	runs := 0
 	for i := range before.Clusters {
-		switch cluster := &before.Clusters[i]; {
-		case s.Spec.Clusters.Matches(cluster):
+		cluster := &before.Clusters[i]
+		had := was.Spec.Clusters.Matches(cluster)
+		switch runsNow := s.Spec.Clusters.Matches(cluster); {
+		case runsNow:
 			runs++
-		case was.Spec.Clusters.Matches(cluster):
+			if had {
+				keep = append(keep, cluster.Metadata.Name)
+			}
+		case had:
 			leaves = append(leaves, cluster.Metadata.Name)
 		}
+	}
+	if after.Prunes(s) {
+		c.moving(was, s, keep)
 	}
 	if len(leaves) == 0 {
 		return nil
@@ -44,4 +54,15 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 	}
 	c.change.Losing(c.name, c.confirm, runs == 0, fmt.Sprintf("Take %s off %s?", c.name, cmdutil.Few(leaves)))
 	return nil
+}
+
+// moving has the person agree to another namespace: what is in the one before is deleted, with the volumes that go with it.
+func (c checks) moving(was, is *fleet.Service, clusters []string) {
+	from, to := cmp.Or(was.Spec.Namespace, "default"), cmp.Or(is.Spec.Namespace, "default")
+	if from == to || len(clusters) == 0 {
+		return
+	}
+	c.f.Say("service %s moves on %s: its objects in namespace %s are deleted, volume claims too, and made anew in %s", c.name,
+		cmdutil.Few(clusters), ui.Clean(from), ui.Clean(to))
+	c.change.Losing(c.name, c.confirm, false, fmt.Sprintf("Move %s to namespace %s?", c.name, ui.Clean(to)))
 }

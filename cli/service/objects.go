@@ -99,10 +99,10 @@ func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name stri
 		})
 	}
 	_ = group.Wait()
-	var left lacking
+	var left []ui.Problem
 	for i, cluster := range where {
 		if hidden[i] != nil {
-			left.add(cluster, "pods are not shown: "+cmdutil.Explain(hidden[i]).Error())
+			left = append(left, ui.Problem{Where: cluster, Message: "pods are not shown: " + cmdutil.Explain(hidden[i]).Error()})
 		}
 		all = append(all, objectsOf{cluster, found[i]})
 		for j := range found[i] {
@@ -110,7 +110,7 @@ func tree(ctx context.Context, f *cmdutil.Factory, hub *client.Client, name stri
 		}
 	}
 	return ui.View{
-		Value: all, Names: ids, IDs: where, Lacks: append(lacks, left.lines()...),
+		Value: all, Names: ids, IDs: where, Lacks: append(lacks, lines(left)...),
 		Screen: func(w io.Writer) error {
 			var rows [][]string
 			told := reasons{}
@@ -199,7 +199,7 @@ func onEach[T any](
 		})
 	}
 	_ = group.Wait()
-	var left lacking
+	var left []ui.Problem
 	for i := range failed {
 		cluster := s.Deployments[i].Cluster
 		if failed[i] == nil {
@@ -208,13 +208,13 @@ func onEach[T any](
 		}
 		err = failed[i]
 		if len(failed) > 1 {
-			left.add(cluster, cmdutil.Explain(failed[i]).Error())
+			left = append(left, ui.Problem{Where: cluster, Message: cmdutil.Explain(failed[i]).Error()})
 		}
 	}
 	if len(where) > 0 {
 		err = nil
 	}
-	return where, found, left.lines(), err
+	return where, found, lines(left), err
 }
 
 // reasons are why objects are not well, with the first object, and its cluster, of which each was said.
@@ -238,29 +238,13 @@ func (r reasons) of(cluster string, o *v1.Object) string {
 	return text
 }
 
-// lacking says why clusters are left out, each reason once.
-type lacking struct {
-	reasons []string
-	// clusters are those of each reason.
-	clusters map[string][]string
-}
-
-func (l *lacking) add(cluster, reason string) {
-	if l.clusters == nil {
-		l.clusters = map[string][]string{}
+// lines say why clusters are left out, each reason once.
+func lines(left []ui.Problem) []string {
+	var list []string
+	for _, reason := range cmdutil.ByReason(left) {
+		list = append(list, cmdutil.Few(reason.Places)+": "+reason.Message)
 	}
-	if l.clusters[reason] == nil {
-		l.reasons = append(l.reasons, reason)
-	}
-	l.clusters[reason] = append(l.clusters[reason], cluster)
-}
-
-func (l *lacking) lines() []string {
-	var lines []string
-	for _, reason := range l.reasons {
-		lines = append(lines, cmdutil.Few(l.clusters[reason])+": "+reason)
-	}
-	return lines
+	return list
 }
 
 // branches are rows for objects, each below what owns it. Those whose owner is not among them stand at the first level.

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/ui"
 )
 
 func draw(objects []v1.Object) string {
@@ -82,11 +83,11 @@ func TestALongReasonIsToldOnceInATree(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	var left lacking
-	left.add("edge-3", "it does not answer")
-	left.add("edge-4", "it is not connected")
-	left.add("edge-5", "it does not answer")
-	if lines := left.lines(); !slices.Equal(lines, []string{"edge-3, edge-5: it does not answer", "edge-4: it is not connected"}) {
+	left := []ui.Problem{
+		{Where: "edge-3", Message: "it does not answer"}, {Where: "edge-4", Message: "it is not connected"},
+		{Where: "edge-5", Message: "it does not answer"},
+	}
+	if lines := lines(left); !slices.Equal(lines, []string{"edge-3, edge-5: it does not answer", "edge-4: it is not connected"}) {
 		t.Errorf("got %q", lines)
 	}
 }

@@ -52,22 +52,15 @@ func (l *look) miss(format string, args ...any) {
 
 // sentences are what is missing, each reason once, with a few of the places.
 func (l *look) sentences() []string {
-	places := map[string][]string{}
-	for _, p := range l.missing {
-		places[p.Message] = append(places[p.Message], p.Where)
-	}
 	var out []string
-	for _, p := range l.missing {
-		where, left := places[p.Message]
-		delete(places, p.Message)
-		switch {
-		case !left:
-		case p.Where == "":
-			out = append(out, p.Message)
-		case len(where) == 1:
-			out = append(out, p.Where+" is "+p.Message)
+	for _, reason := range cmdutil.ByReason(l.missing) {
+		switch places := cmdutil.Few(reason.Places); {
+		case places == "":
+			out = append(out, reason.Message)
+		case len(reason.Places) == 1:
+			out = append(out, places+" is "+reason.Message)
 		default:
-			out = append(out, cmdutil.Few(where)+" are "+p.Message)
+			out = append(out, places+" are "+reason.Message)
 		}
 	}
 	return out

@@ -22,6 +22,9 @@ func (s screen) service(w io.Writer, a *serviceAnswer) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s  %s\n", s.paint(ui.Bold, "service "+a.Service), ui.Clean(a.Where))
 	s.origin(b, a.Files, a.Commit, a.Uncommitted)
+	if a.Source != nil {
+		fmt.Fprintf(b, "  source       %s\n", a.Source)
+	}
 	if a.Served != nil {
 		fmt.Fprintf(b, "  served       %s\n", s.commit(a.Served.ID, a.Served.Subject))
 	}
@@ -47,6 +50,18 @@ func (s screen) service(w io.Writer, a *serviceAnswer) error {
 	s.next(b, a.Next)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// String is a source on one line.
+func (s *sourceAnswer) String() string {
+	text := ui.Clean(s.Name)
+	if s.Ref != "" {
+		text += " at " + ui.Clean(s.Ref)
+	}
+	if s.Commit != "" {
+		text += ", " + cmdutil.ShortCommit(s.Commit)
+	}
+	return text + ", " + ui.Clean(s.URL)
 }
 
 func (s screen) next(b *strings.Builder, list []string) {

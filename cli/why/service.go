@@ -17,7 +17,9 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/installer/inspect"
+	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
@@ -27,6 +29,8 @@ type serviceAnswer struct {
 	// Where is the place of its file.
 	Where string `json:"where"`
 	origin
+	// Source is the repository that its files come from; nil where that is the installation repo.
+	Source *sourceAnswer `json:"source,omitempty"`
 	// Hub is what kept the hub from being asked; empty when it was.
 	Hub string `json:"hubError,omitempty"`
 	// Served is the commit that the hub serves, Refused why it does not serve a newer one.
@@ -38,6 +42,17 @@ type serviceAnswer struct {
 	Clusters []clusterAnswer `json:"clusters"`
 	// Next is what would help.
 	Next []string `json:"next,omitempty"`
+}
+
+// sourceAnswer is the repository that a service comes from.
+type sourceAnswer struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	Ref  string `json:"ref,omitempty"`
+	// Commit is what the hub serves of Ref; empty when it was not asked, or does not know.
+	Commit string `json:"commit,omitempty"`
+	// pin holds the service at one commit; empty where it is.
+	pin string
 }
 
 // clusterAnswer is why a service is as it is on one cluster.
@@ -85,6 +100,11 @@ func (a *asked) service(ctx context.Context, name string) (*serviceAnswer, error
 	var err error
 	if answer.origin, err = a.origin(ctx, filesOf(s, deployments)); err != nil {
 		return nil, err
+	}
+	if source, elsewhere := a.state.Fleet.Source(s.Spec.Source.Name); elsewhere {
+		answer.Source = &sourceAnswer{
+			Name: source.Metadata.Name, URL: source.URL(), Ref: source.Ref(s), pin: cmdutil.Pin(a.state.Fleet, name),
+		}
 	}
 	for i := range deployments {
 		if hold := deployments[i].Hold; hold != nil && hold.Source == "" {
@@ -160,6 +180,7 @@ func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer
 		return err
 	}
 	answer.Served, answer.Refused = &status.Commit, status.Refused
+	answer.Source.serve(status)
 	for i := range deployments {
 		c, err := hub.cluster(ctx, &deployments[i])
 		if err != nil {
@@ -169,6 +190,23 @@ func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer
 		answer.Clusters = append(answer.Clusters, c)
 	}
 	return nil
+}
+
+// serve fills in what the hub serves of it.
+func (s *sourceAnswer) serve(status *v1.Status) {
+	if s == nil {
+		return
+	}
+	for i := range status.Sources {
+		if status.Sources[i].Name != s.Name {
+			continue
+		}
+		for _, ref := range status.Sources[i].Refs {
+			if ref.Ref == s.Ref {
+				s.Commit = ref.Commit
+			}
+		}
+	}
 }
 
 // unfetched adds which source the hub cannot fetch, with its address, to why it has nothing to offer for a service.
@@ -271,7 +309,7 @@ func (a *asked) locate(ctx context.Context, answer *serviceAnswer) error {
 			}
 		}
 		undo := ""
-		if answer.Commit != nil && group[0].broken() {
+		if answer.Commit != nil && group[0].broken() && !answer.brought(a.repo) {
 			undo = a.f.Undo(ctx, cmp.Or(parameter, written), answer.Commit.ID)
 		}
 		for i := range answer.Clusters {
@@ -282,6 +320,12 @@ func (a *asked) locate(ctx context.Context, answer *serviceAnswer) error {
 		}
 	}
 	return nil
+}
+
+// brought says whether the last change of a service from elsewhere is the commit that brought it: to take that back takes it away.
+func (s *serviceAnswer) brought(repo *workspace.Repo) bool {
+	file, _, _ := strings.Cut(s.Where, ":")
+	return s.Source != nil && offline.Makes(repo, s.Commit.ID, file)
 }
 
 // fieldNamed is a field as API servers name it: spec.replicas, .spec.containers[name="web"].image, spec.containers[0].image.
@@ -464,7 +508,10 @@ func (s *serviceAnswer) mend(c *clusterAnswer) string {
 	if !c.broken() {
 		return ""
 	}
+	file, _, _ := strings.Cut(c.Written, ":")
 	switch {
+	case s.Source != nil && s.Source.pin != "" && !slices.Contains(s.Files, file): // what breaks it may be no change of this repository
+		ways = append(ways, strings.TrimSpace("mend "+c.Written)+" in source "+s.Source.Name+", "+s.Source.URL, s.Source.pin)
 	case c.Parameter != "":
 		ways = append(ways, "mend "+c.Parameter+" or "+c.Written+", commit and push")
 	case c.Written != "":

@@ -125,6 +125,11 @@ func (t *term[T]) holds(item T) bool {
 
 func compile[T any](w word, schema Schema[T]) (term[T], error) {
 	t := term[T]{fits: w.patterns, not: w.not, fixed: true}
+	if key, value, is := strings.Cut(w.text, "="); is && w.key == "" {
+		if _, known := schema.Fields[strings.ToLower(strings.TrimLeft(key, "!-"))]; known {
+			return t, &Error{w.text, "a value follows a colon", "write " + key + ":" + value}
+		}
+	}
 	if w.key == "" && !w.at {
 		t.values = schema.Names
 		return t, nil

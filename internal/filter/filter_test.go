@@ -132,6 +132,8 @@ func TestWrongTermIsNamedWithWhatWouldBeRight(t *testing.T) {
 	plain.Tag = nil
 	for text, want := range map[string]string{
 		"phase:degrded":           "healthy, degraded, failed",
+		"phase=failed":            "write phase:failed",
+		"!Phase=failed":           "write !Phase:failed",
 		"env:prod phase:":         "healthy, degraded, failed",
 		"colour:red":              "message, name, phase",
 		`name~"x`:                 `close it`,

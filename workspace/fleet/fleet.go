@@ -80,6 +80,12 @@ func (f *Fleet) Orphans(s *Service) bool {
 	return cmp.Or(s.Spec.Sync.OnDelete, f.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
 }
 
+// Prunes says whether what a service does not render any more is deleted.
+func (f *Fleet) Prunes(s *Service) bool {
+	prune := cmp.Or(s.Spec.Sync.Prune, f.Workspace.Spec.Defaults.Sync.Prune)
+	return prune == nil || *prune
+}
+
 // Service finds a service by name. The result is shared: do not change it.
 func (f *Fleet) Service(name string) (*Service, bool) {
 	return find(f.Services, name, serviceName)

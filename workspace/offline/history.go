@@ -96,13 +96,9 @@ func Makes(repo *workspace.Repo, commit, file string) bool {
 	return true
 }
 
-// Fresh says whether a service is as the commit made it that brought its file: there is nothing before that to go back to. It is
-// false where that cannot be known.
-func Fresh(ctx context.Context, repo *workspace.Repo, service string) bool {
-	state, err := Open(repo, "HEAD")
-	if err != nil {
-		return false
-	}
+// Fresh says whether a service of a state is as the commit made it that brought its file: there is nothing before that to go back to.
+// It is false where that cannot be known.
+func Fresh(ctx context.Context, repo *workspace.Repo, state *State, service string) bool {
 	s, ok := state.Fleet.Service(service)
 	if !ok {
 		return false

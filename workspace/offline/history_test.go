@@ -121,11 +121,18 @@ func TestAServiceIsFreshUntilWhatItIsMadeOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.commit("other", "apps/other/a.yaml", "one: 1\n")
-	if !offline.Fresh(t.Context(), repo, "web") || offline.Fresh(t.Context(), repo, "other") {
+	fresh := func(service string) bool {
+		state, err := offline.Open(repo, "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return offline.Fresh(t.Context(), repo, state, service)
+	}
+	if !fresh("web") || fresh("other") {
 		t.Error("web alone is fresh")
 	}
 	c.commit("web again", "apps/web/a.yaml", "one: 2\n")
-	if offline.Fresh(t.Context(), repo, "web") {
+	if fresh("web") {
 		t.Error("it is fresh after a change of what it is made of")
 	}
 }

@@ -42,7 +42,7 @@ func operation(f *fleet.Fleet, s *fleet.Service, namespace string) Operation {
 	own, general := s.Spec.Sync, f.Workspace.Spec.Defaults.Sync
 	o := Operation{
 		DependsOn:      s.Spec.DependsOn,
-		Prune:          switchedOn(own.Prune, general.Prune),
+		Prune:          f.Prunes(s),
 		SelfHeal:       switchedOn(own.SelfHeal, general.SelfHeal),
 		DeletionBudget: cmp.Or(own.DeletionBudget, general.DeletionBudget, budget.Default),
 		OnDelete:       cmp.Or(own.OnDelete, general.OnDelete),

@@ -30,7 +30,10 @@ func detect(seen *view, dir string, spec fleet.ServiceSpec) (string, *fault) {
 	case renderer == rendererKustomize && !kustomize:
 		return "", &fault{field: "spec.source.path", message: fmt.Sprintf("no kustomization.yaml in %q", dir), fix: "correct the path or the renderer"}
 	case renderer == rendererHelm && !chart && kustomize:
-		return "", &fault{field: "spec.helm", message: fmt.Sprintf("%q is a kustomization, which takes no values of Helm", dir), fix: "take spec.helm and renderer: helm out; what a kustomization is to vary by is a parameter, in a file that ends in .tmpl, or a patch"}
+		return "", &fault{
+			field: "spec.helm", message: fmt.Sprintf("%q is a kustomization, which takes no values of Helm", dir),
+			fix: "take spec.helm and renderer: helm out; a kustomization varies by parameters in files that end in .tmpl, or by patches",
+		}
 	case renderer == rendererHelm && !chart:
 		return "", &fault{field: "spec.source.path", message: fmt.Sprintf("no Chart.yaml in %q", dir), fix: "name the folder of the chart"}
 	case renderer != "":
