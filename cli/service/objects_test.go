@@ -84,7 +84,8 @@ func TestALongReasonIsToldOnceInATree(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	left := []ui.Problem{
-		{Where: "edge-3", Message: "it does not answer"}, {Where: "edge-4", Message: "it is not connected"},
+		{Where: "edge-3", Message: "it does not answer"},
+		{Where: "edge-4", Message: "it is not connected"},
 		{Where: "edge-5", Message: "it does not answer"},
 	}
 	if lines := lines(left); !slices.Equal(lines, []string{"edge-3, edge-5: it does not answer", "edge-4: it is not connected"}) {
