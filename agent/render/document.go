@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
 	sigs "sigs.k8s.io/yaml"
+
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
 // document is one YAML document of a file.
@@ -76,18 +78,9 @@ func parse(doc document) (*yaml.Node, *flaw) {
 	return &root, nil
 }
 
-// syntaxPlace finds the line in an error of the YAML libraries, whose types do not carry it.
-var syntaxPlace = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:unmarshal errors:\n\s*)?(?:line (\d+): )?`)
-
 func syntaxFlaw(doc document, err error) *flaw {
-	text, line := err.Error(), doc.line
-	if found := syntaxPlace.FindStringSubmatch(text); found != nil {
-		if n, err := strconv.Atoi(found[1]); err == nil {
-			line += n - 1
-		}
-		text = text[len(found[0]):]
-	}
-	return &flaw{line: line, message: "invalid YAML: " + text}
+	line, text := yamlerror.Line(err.Error())
+	return &flaw{line: doc.line + max(line, 1) - 1, message: "invalid YAML: " + text}
 }
 
 // aliasFlaw finds aliases that contain themselves, and aliases that multiply.

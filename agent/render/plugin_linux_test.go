@@ -243,7 +243,7 @@ func TestAPluginThatFailsIsATypedError(t *testing.T) {
 		"no-items":   {render.Invalid, "", "the plugin prints what does not decode"},
 		"two":        {render.Invalid, "", "the plugin prints 2 documents"},
 		"words":      {render.Invalid, "", "the plugin prints what does not decode"},
-		"syntax":     {render.Invalid, "", "line 3 of what the plugin prints: invalid YAML"},
+		"syntax":     {render.Invalid, "", "line 4 of what the plugin prints: invalid YAML"},
 		"bomb":       {render.Invalid, "", "line 8 of what the plugin prints: aliases add more than"},
 		"twice":      {render.Invalid, "", `line 3 of what the plugin prints: the key "kind" stands here already`},
 		"nameless":   {render.Invalid, "", "a ConfigMap has no metadata.name"},

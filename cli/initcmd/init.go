@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,18 +236,17 @@ func (o options) readAnswers() (answers, error) {
 
 // wrongAnswers is the YAML library's error with each line's number where people look for it.
 func wrongAnswers(file string, err error) error {
-	messages := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+	messages := []string{err.Error()}
 	var wrong *yaml.TypeError
 	if errors.As(err, &wrong) {
 		messages = wrong.Errors
 	}
-	line := regexp.MustCompile(`^line (\d+): `)
 	var problems []ui.Problem
 	for _, m := range messages {
-		p := ui.Problem{Where: file, Message: yamlerror.Plain(m)}
-		if found := line.FindStringSubmatch(m); found != nil {
-			p.Where += ":" + found[1]
-			p.Message = strings.TrimPrefix(p.Message, found[0])
+		line, message := yamlerror.Line(m)
+		p := ui.Problem{Where: file, Message: yamlerror.Plain(message)}
+		if line > 0 {
+			p.Where += ":" + strconv.Itoa(line)
 		}
 		problems = append(problems, p)
 	}

@@ -8,16 +8,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
-
-// parserLine is where the YAML parser puts its line.
-var parserLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 var repositoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
@@ -41,14 +38,8 @@ func parseDocument(text []byte) (*yaml.Node, error) {
 }
 
 func syntaxError(err error) error {
-	message, line := err.Error(), 1
-	if m := parserLine.FindStringSubmatch(message); m != nil {
-		message = message[len(m[0]):]
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = n
-		}
-	}
-	return fmt.Errorf("%s:%d: not YAML: %s", File, line, message)
+	line, message := yamlerror.Line(err.Error())
+	return fmt.Errorf("%s:%d: not YAML: %s", File, max(line, 1), message)
 }
 
 func fault(n *yaml.Node, format string, args ...any) error {

@@ -89,9 +89,9 @@ func TestAmbiguousKeysAreRefused(t *testing.T) {
 	tests := map[string]string{
 		"a: 1\nb: 2\na: 3\n":    `x.yaml:3: the key "a" is written twice`,
 		"a: 1\n---\na: 2\n":     "x.yaml:3: a is in several documents; put the document's place before it, such as [1].a",
-		"a: 1\n--- \nb: [\n":    "x.yaml:3: it is not YAML",
+		"a: 1\n--- \nb: [\n":    "x.yaml:4: it is not YAML",
 		"c: 1\n---\nb: 2\n":     "x.yaml: none of its 2 documents has the key a",
-		"a: 1\n...\nb: 2\n":     "x.yaml:2: it is not YAML",
+		"a: 1\n...\nb: 2\n":     "x.yaml:3: it is not YAML",
 		"a: \"\x00\"\n":         "x.yaml: it is not UTF-8 text",
 		"- 1\n":                 "x.yaml:1: the document has 1 items",
 		"%BAD\n---\na: 1\n":     "x.yaml:1: it is not YAML",

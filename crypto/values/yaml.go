@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
-// yamlError is what the parser says, with its line.
-var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
 
 const byteOrderMark = "\uFEFF"
 
@@ -93,14 +91,8 @@ func (f *file) readDocument(doc *document) error {
 
 // yamlFail is the error for text that is no YAML.
 func (f *file) yamlFail(doc *document, err error) error {
-	told := &Error{File: f.name, Line: doc.line + 1, Message: "it is not YAML", Err: ErrFormat}
-	if m := yamlError.FindStringSubmatch(err.Error()); m != nil {
-		told.Message += ": " + m[2]
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			told.Line = doc.line + n
-		}
-	}
-	return told
+	line, message := yamlerror.Line(err.Error())
+	return &Error{File: f.name, Line: doc.line + max(line, 1), Message: "it is not YAML: " + message, Err: ErrFormat}
 }
 
 // yamlReader turns one document's YAML nodes into nodes.

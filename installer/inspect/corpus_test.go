@@ -87,6 +87,7 @@ func TestNothingIsWrongWithManifestsThatClustersTake(t *testing.T) {
 		"deprecated-extensions/ingress.yaml:12: Ingress extensions-ingress: spec.rules[0].http.paths[0].backend.servicePort: unknown field",
 		"deprecated-extensions/network-policy.yaml:1: NetworkPolicy allow-default: NetworkPolicy of extensions/v1beta1 is gone since Kubernetes 1.16",
 		"deprecated-extensions/pod-security-policy.yaml:1: PodSecurityPolicy pod-security-example: PodSecurityPolicy of extensions/v1beta1 is gone since Kubernetes 1.16",
+		`failure-during-sync/failure-during-sync.yaml:7: ServiceAccount failure-during-sync: metadata.labels: is a map with my-label: "has-inva/id-character!": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character`,
 		"networking/guestbook-ui-svc-ingress.yaml:15: Ingress guestbook-ui: spec.rules[0].http.paths[0].pathType: is missing",
 		"networking/guestbook-ui-svc-ingress.yaml:17: Ingress guestbook-ui: spec.rules[0].http.paths[0].backend.serviceName: unknown field",
 		"networking/guestbook-ui-svc-ingress.yaml:18: Ingress guestbook-ui: spec.rules[0].http.paths[0].backend.servicePort: unknown field",

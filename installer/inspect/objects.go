@@ -60,9 +60,11 @@ func (p *place) fault(f kubeschema.Fault) Finding {
 
 // judge judges an object of Kubernetes' own, and keeps others for later.
 func (i *inspector) judge(r *rendition, at *place) error {
-	if f := badNamespace(at); f != nil {
+	if f := badName(at); f != nil {
 		i.tell(&i.report.Errors, *f)
 	}
+	i.judgePods(at)
+	i.readable(at)
 	kind := at.object.GroupVersionKind()
 	version := i.builtin.Version(r.minor)
 	form, err := version.Form(kind)
@@ -100,18 +102,30 @@ func (i *inspector) judge(r *rendition, at *place) error {
 	return nil
 }
 
-// badNamespace is what is wrong with the namespace that an object is to be in, or with that which it is.
-func badNamespace(at *place) *Finding {
-	field, name := "namespace", at.object.GetNamespace()
-	if id := object.Of(at.object); id.IsNamespace() {
-		field, name = "name", id.Name
+// badName is what is wrong with the namespace that an object is to be in, or with its name.
+func badName(at *place) *Finding {
+	id := object.Of(at.object)
+	label := func(field, what string) *Finding {
+		f := at.finding([]string{"metadata", field}, fmt.Sprintf("metadata.%s: no %s can be called so", field, what),
+			fmt.Sprintf("write at most %d lower case letters, digits and -, the first and the last no -", validation.DNS1123LabelMaxLength))
+		return &f
 	}
-	if name == "" || len(validation.IsDNS1123Label(name)) == 0 {
+	namespace, kind := at.object.GetNamespace(), at.object.GroupVersionKind()
+	switch {
+	case namespace != "" && !id.IsNamespace() && len(validation.IsDNS1123Label(namespace)) > 0:
+		return label("namespace", "namespace")
+	case id.Name == "", kind.Group == "rbac.authorization.k8s.io": // which takes nearly all
 		return nil
+	case id.IsNamespace() && len(validation.IsDNS1123Label(id.Name)) > 0:
+		return label("name", "namespace")
+	case kind.Group == "" && kind.Kind == "Service" && len(validation.IsDNS1123Label(id.Name)) > 0:
+		return label("name", "Service")
+	case len(validation.IsDNS1123Subdomain(id.Name)) > 0:
+		f := at.finding([]string{"metadata", "name"}, "metadata.name: no "+kind.Kind+" can be called so",
+			"write lower case letters, digits, - and ., the first and the last a letter or digit")
+		return &f
 	}
-	f := at.finding([]string{"metadata", field}, fmt.Sprintf("metadata.%s: no namespace can be called so", field),
-		fmt.Sprintf("write at most %d lower case letters, digits and -, the first and the last no -", validation.DNS1123LabelMaxLength))
-	return &f
+	return nil
 }
 
 // unserved is why Kubernetes does not serve a kind of its own; nil where the kind is somebody else's, or nobody can tell.

@@ -20,6 +20,9 @@ func newCompiler(loader jsonschema.URLLoader) *jsonschema.Compiler {
 	c.DefaultDraft(jsonschema.Draft4) // exclusiveMinimum is a boolean, as Kubernetes has it
 	c.UseLoader(loader)
 	c.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: isBase64})
+	for _, f := range formats() {
+		c.RegisterFormat(f)
+	}
 	c.AssertFormat()
 	return c
 }

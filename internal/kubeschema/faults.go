@@ -182,6 +182,9 @@ func (f *Form) faults(e *jsonschema.ValidationError) []Fault {
 		}
 		return one(fix, "is %s, and has to be %s", named([]string{k.Got}), named(want))
 	case *kind.Format:
+		if k.Want != "byte" {
+			return one("", "%s", k.Err)
+		}
 		return one("encode it; plain text of a Secret goes into stringData", "is no base64")
 	case *kind.Pattern:
 		return one("", "does not match the pattern %s", k.Want)

@@ -213,7 +213,12 @@ func (v *Version) Load(url string) (any, error) {
 	if text == nil {
 		return nil, fmt.Errorf("Kubernetes 1.%d has no definition %s", v.Minor, url)
 	}
-	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	definition, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	ask(definition, asked()[strings.TrimPrefix(url, place+"io.k8s.")])
+	return definition, nil
 }
 
 // Gone are the kinds that a built-in version has no more, with the first of those.

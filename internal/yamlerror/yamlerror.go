@@ -5,15 +5,30 @@ package yamlerror
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 )
 
 var (
+	placed  = regexp.MustCompile(`^(?:error converting YAML to JSON: )?(?:yaml: )?(?:unmarshal errors:\n\s*)?(?:line (\d+): )?`)
+	ofBlock = regexp.MustCompile(`^(did not find expected (key|node content|'-' indicator|',' or|<)|found undefined tag handle|found duplicate %)`)
 	unfit   = regexp.MustCompile("cannot unmarshal (!![a-z]+)(?: `([^`]*)`)? into ([^ ;,\n]+)")
 	unfitIn = regexp.MustCompile(`(?:error unmarshaling JSON: while decoding JSON: )?` +
 		`json: cannot unmarshal ([a-z]+) into Go (?:struct field \w+\.(\S+)|value) of type ([^ ;,\n]+)`)
 	unknown = regexp.MustCompile(`field (\S+) not found in type \S+`)
 )
+
+// Line takes a library's message apart into the line that it is about, from 1, and what it says of it. The line is 0 where it is not
+// told. Of mistakes in how a text is put together, the library tells the line before the one where the block or the brackets begin.
+func Line(message string) (line int, rest string) {
+	found := placed.FindStringSubmatch(message)
+	rest = message[len(found[0]):]
+	line, err := strconv.Atoi(found[1])
+	if err == nil && ofBlock.MatchString(rest) {
+		line++
+	}
+	return line, rest
+}
 
 // Plain puts a library's message into words of YAML.
 func Plain(message string) string {

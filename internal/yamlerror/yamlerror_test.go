@@ -62,3 +62,25 @@ func TestWrongYAMLIsToldWithoutGoTypes(t *testing.T) {
 		})
 	}
 }
+
+func TestTheLineOfAMistakeIsWherePeopleLookForIt(t *testing.T) {
+	tests := map[string]struct {
+		text, rest string
+		line       int
+	}{
+		"braces that are not closed":    {"a: 1\nb: {x: 1\nc: 2\n", "did not find expected ',' or '}'", 2},
+		"brackets that are not closed":  {"a: 1\nb: [1, 2\nc: 3\n", "did not find expected ',' or ']'", 2},
+		"a key among the items":         {"a: 1\nb:\n  - 1\n  c: 2\n", "did not find expected '-' indicator", 3},
+		"a quote that is not closed":    {"a: 1\nb: \"x\nc: 2\n", "found unexpected end of stream", 2},
+		"a tab":                         {"a:\n\tb: 1\n", "found character that cannot start any token", 2},
+		"a key that is indented deeper": {"a: 1\nb: 2\n c: 3\n", "mapping values are not allowed in this context", 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			line, rest := yamlerror.Line(yaml.Unmarshal([]byte(tt.text), new(yaml.Node)).Error())
+			if line != tt.line || rest != tt.rest {
+				t.Errorf("line %d: %s", line, rest)
+			}
+		})
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -129,19 +128,13 @@ func Parse(text []byte) (*Lock, error) {
 	return l, l.check()
 }
 
-// parserLine is where the YAML library puts its line.
-var parserLine = regexp.MustCompile(`line (\d+): `)
-
 func malformed(err error) error {
-	e := &Error{Message: strings.TrimPrefix(err.Error(), "yaml: "), Fix: restore}
+	e := &Error{Message: err.Error(), Fix: restore}
 	var wrong *yaml.TypeError
 	if errors.As(err, &wrong) && len(wrong.Errors) > 0 {
 		e.Message = wrong.Errors[0]
 	}
-	if m := parserLine.FindStringSubmatchIndex(e.Message); m != nil {
-		_, _ = fmt.Sscan(e.Message[m[2]:m[3]], &e.Line) // digits; a number out of range reads as unknown
-		e.Message = e.Message[:m[0]] + e.Message[m[1]:]
-	}
+	e.Line, e.Message = yamlerror.Line(e.Message)
 	e.Message = yamlerror.Plain(e.Message)
 	return e
 }

@@ -3,8 +3,6 @@ package resolve
 import (
 	"errors"
 	"path"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -199,20 +197,12 @@ func (c *collector) charts(home *yaml.Node, charts []chart) {
 	}
 }
 
-// yamlLine is where the YAML library puts its line.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
 func badYAML(err error) parsed {
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message := err.Error()
 	var types *yaml.TypeError
 	if errors.As(err, &types) {
 		message = types.Errors[0]
 	}
-	message = yamlerror.Plain(message)
-	p := parsed{err: errors.New(message)}
-	if m := yamlLine.FindStringSubmatch(message); m != nil {
-		p.line, _ = strconv.Atoi(m[1]) // digits only; out of range reads as unknown
-		p.err = errors.New(strings.Replace(message, m[0], "", 1))
-	}
-	return p
+	line, message := yamlerror.Line(message)
+	return parsed{err: errors.New(yamlerror.Plain(message)), line: line}
 }

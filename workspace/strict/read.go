@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
 // Bounds of one document. They are far above what people need, and keep hostile input cheap.
@@ -52,22 +52,15 @@ func newDocument(file string, root *yaml.Node, faults *Faults) *Document {
 	return d
 }
 
-// parserLine is where the YAML parser puts its line.
-var parserLine = regexp.MustCompile(`^line (\d+): `)
-
-// syntaxError turns the parser's complaint into one with a true line: for mistakes of structure the parser names the
-// line before the start of the block, so the line that it had read by then is used instead.
+// syntaxError turns the parser's complaint into one with a true line: for mistakes of structure the parser names the start of the
+// block, so the line that it had read by then is used instead; what brackets hold may go on until the end of the file.
 func syntaxError(file string, data []byte, read int, err error, faults *Faults) {
 	if at := conflictMarker(data); at > 0 {
 		faults.Add(Position{File: file, Line: at}, "finish the merge and remove the markers", "merge conflict in the file")
 		return
 	}
-	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := parserLine.FindStringSubmatch(message); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits only; a number out of range reads as unknown
-		message = message[len(m[0]):]
-	}
-	if line == 0 || strings.HasPrefix(message, "did not find expected") {
+	line, message := yamlerror.Line(err.Error())
+	if line == 0 || strings.HasPrefix(message, "did not find expected") && !strings.Contains(message, "',' or") {
 		line = read
 	}
 	faults.Add(Position{File: file, Line: line}, yamlHint(message), "not YAML: %s", message)
