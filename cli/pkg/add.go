@@ -3,6 +3,7 @@ package pkg
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 type addOptions struct {
@@ -110,7 +112,19 @@ func (o *addOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	_, err = d.finish(ctx, &o.making, proposal, len(args))
-	return err
+	return clash(args, err)
+}
+
+// clash is the error about packages that bring what the fleet has by the same name.
+func clash(packages []string, err error) error {
+	var mistakes fleet.Errors
+	if !errors.As(err, &mistakes) || !strings.HasPrefix(mistakes[0].Message, "a second ") {
+		return err
+	}
+	return &ui.Err{
+		Msg: "the package brings " + mistakes[0].Message, Cause: "nothing was changed",
+		Fix: fmt.Sprintf("plural package add %s --as NAME, which gives all of it another name", packages[0]), Doc: ui.DocPackage, Err: err,
+	}
 }
 
 // show says what a proposal would change, and who asked for it.

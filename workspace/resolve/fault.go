@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -74,6 +75,14 @@ func sourceProblem(s *fleet.Service, source, field string, err error) *Problem {
 		p.Fix = known.Fix()
 	case errors.Is(err, snapshot.ErrNotFetched):
 		p.Message, p.Fix = fmt.Sprintf("source %q was not fetched yet", source), "see the source's status"
+		reason := err.Error()
+		if at := strings.LastIndex(reason, snapshot.ErrNotFetched.Error()+": "); at >= 0 {
+			reason = reason[at+len(snapshot.ErrNotFetched.Error()+": "):]
+		}
+		if strings.HasPrefix(reason, "ref ") && s.Spec.Source.Ref != "" && field == "spec.source.name" { // all else of it may be there
+			p.Position, p.Message = s.Place("spec.source.ref"), fmt.Sprintf("source %q: %s", source, reason)
+			p.Fix = fmt.Sprintf("plural service set %s --ref REF", s.Metadata.Name)
+		}
 	case source == "":
 		p.Message = fmt.Sprintf("this repository cannot be read: %v", err)
 	}
