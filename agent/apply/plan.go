@@ -292,7 +292,7 @@ func whyUnserved(gvk schema.GroupVersionKind) (message, fix string) {
 	if removedapi.Group(gvk.Group) {
 		return message, "it is of another release of Kubernetes, or switched off in this cluster: see what it serves with kubectl api-resources"
 	}
-	return message, "install its CustomResourceDefinition, by this service or one that it depends on"
+	return message, cmp.Or(object.Instead(gvk.GroupKind()), "install its CustomResourceDefinition, by this service or one that it depends on")
 }
 
 func (p *pass) reject(it item, reason Reason, message, fix string) {

@@ -1,6 +1,7 @@
 // Package object owns what one object in a cluster is called.
 //
-// It refuses to know anything of an object beyond its name, the marks that this program puts on it, and the words that deny it.
+// It refuses to know anything of an object beyond its name, the marks that this program puts on it, the words that deny it, and which
+// kinds are other tools' orders.
 package object
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/internal/kubeschema"
 )
 
@@ -103,16 +104,24 @@ func (i *inspector) judgeBy(reaching []definition, o *customObject) {
 // undefined warns of an object whose kind nothing in the fleet brings to clusters. Something else may, so this is no error; and a
 // service that cannot be looked into here may bring it.
 func (i *inspector) undefined(o *customObject, missing []string, unseen map[string]bool, elsewhere []definition) {
-	missing = slices.DeleteFunc(missing, func(cluster string) bool { return unseen[cluster] })
-	if len(missing) == 0 {
+	isUnseen := func(cluster string) bool { return unseen[cluster] }
+	unknown := slices.Clone(missing)
+	unknown = slices.DeleteFunc(unknown, func(cluster string) bool { return !isUnseen(cluster) })
+	if missing = slices.DeleteFunc(missing, isUnseen); len(missing) == 0 {
 		return
 	}
-	fix := "add a service that brings its CustomResourceDefinition; ignore this where something else installs it"
+	note := ""
+	if len(unknown) > 0 {
+		note = "; of " + listOf(unknown) + " it is not known: a service that runs there cannot be read here"
+	}
+	fix := cmp.Or(object.Instead(o.kind.GroupKind()),
+		"add a service that brings its CustomResourceDefinition; ignore this where something else installs it")
 	if len(elsewhere) > 0 {
 		fix = fmt.Sprintf("let service %s, which brings it, run there too", elsewhere[0].service)
 	}
 	i.tell(&i.report.Warnings, o.finding([]string{"apiVersion"}, fmt.Sprintf(
-		"nothing in this fleet defines %s of %s on %s: its CustomResourceDefinition is missing", o.kind.Kind, o.kind.GroupVersion(), listOf(missing)), fix))
+		"nothing in this fleet defines %s of %s on %s: its CustomResourceDefinition is missing%s",
+		o.kind.Kind, o.kind.GroupVersion(), listOf(missing), note), fix))
 }
 
 // unseen are the clusters that get services which cannot be looked into here.
