@@ -72,10 +72,19 @@ func (k *kustomizeFS) explain(at place, err error) error {
 		return noInflation(at) // by a generator file; kustomize has no type for this
 	}
 	for _, name := range k.parsed {
-		for _, doc := range split(k.tree.files[name]) {
-			if _, found := inspect(doc); found != nil {
-				return place{name, found.line}.invalid("%s", found.message)
+		data, err := k.read(name)
+		if err != nil {
+			continue // it was read before, so that this one is not to blame
+		}
+		for _, doc := range split(data) {
+			_, found := inspect(doc)
+			if found == nil {
+				continue
 			}
+			if k.tree.files[name] == nil {
+				name += templateSuffix
+			}
+			return place{name, found.line}.invalid("%s", found.message)
 		}
 	}
 	return at.invalid("%s", relative(err.Error()))

@@ -422,6 +422,7 @@ func TestBadInputNamesItsPlace(t *testing.T) {
 		{"R15 second document without separator", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "...\n" + configMap("b"), "app/x.yaml:1: a second document begins"},
 		{"R16 duplicate key in raw", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "data: {}\nkind: Secret\n", `app/x.yaml:5: the key "kind" stands here already, in line 2`},
 		{"R16 duplicate key in kustomize", render.Kustomize, "-- app/kustomization.yaml --\nresources: [x.yaml]\n-- app/x.yaml --\n" + configMap("a") + "data:\n  a: b\n  a: c\n", `app/x.yaml:6: the key "a" stands here already, in line 5`},
+		{"R16 duplicate key in a template of a kustomization", render.Kustomize, "-- app/kustomization.yaml --\nresources: [x.yaml]\n-- app/x.yaml.tmpl --\n" + configMap("a") + "data:\n  a: b\n  a: c\n", `app/x.yaml.tmpl:6: the key "a" stands here already, in line 5`},
 		{"R18 twice", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "---\n" + configMap("a"), "app/x.yaml:5: ConfigMap/a stands in this service twice: first in app/x.yaml:1"},
 		{"R18 twice by the default namespace", render.Raw, "-- app/x.yaml --\n" + configMap("a") + "---\n" + configMap("a, namespace: shop"), "app/x.yaml:5: ConfigMap/a stands in this service twice"},
 		{"R19 no kind", render.Raw, "-- app/x.yaml --\n---\napiVersion: v1\nmetadata: {name: a}\n", "app/x.yaml:2: an object has no kind"},

@@ -115,13 +115,17 @@ func get(ctx context.Context, f *cmdutil.Factory, hub *client.Client, printer *u
 	}, nil
 }
 
-// next is the command that starts what somebody stopped of a cluster on this machine, where that is why it is not well.
+// next is the command that starts what somebody stopped of a cluster on this machine, where that is why it is not well, or puts an
+// agent where there never was one.
 func next(c *v1.ClusterDetail, hub string) string {
 	start := cmdutil.StartAgent(&c.Cluster, hub)
 	for i := range c.Deployments {
 		if c.Deployments[i].Unreached {
 			start = cmp.Or(start, cmdutil.Start(&c.Deployments[i], hub))
 		}
+	}
+	if start == "" && c.Phase == v1.Pending && c.LastReport == nil {
+		start = "plural agent install " + c.Name + " puts an agent there; plural agent run is one, anywhere"
 	}
 	if start == "" {
 		return ""
