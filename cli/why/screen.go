@@ -134,7 +134,7 @@ func (s screen) clusters(b *strings.Builder, group []clusterAnswer) {
 		if i == 0 && c.Written != "" && c.broken() && !strings.Contains(reason, c.Written) {
 			fmt.Fprintf(b, "    written in %s", ui.Clean(c.Written))
 			if c.Parameter != "" {
-				fmt.Fprintf(b, ", with a parameter that is set at %s", ui.Clean(c.Parameter))
+				fmt.Fprintf(b, ", with a value that is set at %s", ui.Clean(c.Parameter))
 			}
 			b.WriteByte('\n')
 		}

@@ -47,6 +47,8 @@ func (p *place) finding(field []string, message, fix string) Finding {
 	}
 	if name, at := p.locate.parameter(where); name != "" {
 		fix = fmt.Sprintf("the template has %s there, which is set at %s: change it there, or the template", name, at)
+	} else if s := p.locate.service; fix == "" && s != nil && s.Spec.Helm != nil && len(s.Spec.Helm.Values) > 0 {
+		fix = fmt.Sprintf("mend it at %s, or in the chart", helmValue(s, field, p.object.Object))
 	}
 	return Finding{
 		Where:   where,
@@ -230,12 +232,40 @@ func (l *locator) lines(name string) []string {
 }
 
 // Where is the line of a field of an object that a deployment of the service renders, as far as that is known; and, where a template
-// has a parameter there, the place in the service that sets it.
+// has a parameter there or a chart may have a value, the place in the service that sets it.
 func Where(s *fleet.Service, d *resolve.Deployment, origin render.Origin, field []string, object map[string]any) (where, parameter string) {
 	l := locator{deployment: d, service: s}
 	where, _ = l.where(origin, field, object)
-	_, parameter = l.parameter(where)
+	if _, parameter = l.parameter(where); parameter == "" && s != nil && s.Spec.Helm != nil && len(s.Spec.Helm.Values) > 0 {
+		parameter = helmValue(s, field, object).String()
+	}
 	return where, parameter
+}
+
+// helmValue is the place of the Helm value that an object has at a field, where the service sets just one such; else of all its values.
+func helmValue(s *fleet.Service, field []string, object any) fleet.Position {
+	for _, step := range field {
+		object = part(object, step)
+	}
+	var same []string
+	var look func(at string, value any)
+	look = func(at string, value any) {
+		if of, is := value.(map[string]any); is {
+			for name, each := range of {
+				look(at+"."+name, each)
+			}
+		} else if object != nil && fmt.Sprint(value) == fmt.Sprint(object) {
+			same = append(same, at)
+		}
+	}
+	const values = "spec.helm.values"
+	look(values, s.Spec.Helm.Values)
+	if len(same) == 1 {
+		if place, known := s.Fields[same[0]]; known {
+			return place
+		}
+	}
+	return s.Place(values)
 }
 
 // parameterRead is a parameter in a template.

@@ -185,7 +185,7 @@ func breakages() map[string]breakage {
 				"diff":     {`mistake: apps/web/page\.yaml\.tmpl:4: .*data\.web: is a number`, setAt},
 				"status":   {`edge-1 +failed`, `\.data\.web`, undo},
 				"why": {
-					`\.data\.web`, `written in apps/web/page\.yaml\.tmpl:4, with a parameter that is set at services/web\.yaml:9`,
+					`\.data\.web`, `written in apps/web/page\.yaml\.tmpl:4, with a value that is set at services/web\.yaml:9`,
 					`mend services/web\.yaml:9:\d+ or apps/web/page\.yaml\.tmpl:4, .*plural undo \S+`,
 				},
 				"console": {`edge-1`, `\.data\.web`, undo},
