@@ -10,6 +10,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -89,8 +90,8 @@ type departure struct {
 	files []string
 }
 
-// going are the services that the commit before has, or that the hub was last seen to have, and the fleet has no more: agents delete
-// what they are made of. Files are those of the fleet.
+// going are the services that the commit before has, or that clusters were last seen to have of a commit that is not known here, and
+// the fleet has no more: agents delete what they are made of. Files are those of the fleet.
 func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.FS) []string {
 	services := map[string]*departure{}
 	of := func(name string) *departure {
@@ -120,7 +121,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 			}
 		}
 	}
-	if seen != nil {
+	if seen != nil && o.before != served(seen) {
 		for i := range seen.Clusters {
 			at, there := now.Cluster(seen.Clusters[i].Name)
 			for _, row := range seen.Clusters[i].Rows {
@@ -131,7 +132,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 			}
 		}
 	}
-	out := o.refused(now, before, files)
+	var out []string
 	for _, name := range slices.Sorted(maps.Keys(services)) {
 		d := services[name]
 		if len(d.clusters) == 0 {
@@ -143,8 +144,16 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 	return out
 }
 
+// served is the commit that the hub was last seen to serve.
+func served(seen *lastseen.Seen) string {
+	if seen == nil || seen.Summary == nil {
+		return ""
+	}
+	return cmdutil.ShortCommit(seen.Summary.Commit.ID)
+}
+
 // refused is why the hub would refuse the commit for what it takes away, where it serves the one before.
-func (o options) refused(now, before *fleet.Fleet, files fs.FS) []string {
+func (o options) refused(now, before *fleet.Fleet, files fs.FS) []ui.Problem {
 	if before == nil {
 		return nil
 	}
@@ -152,10 +161,10 @@ func (o options) refused(now, before *fleet.Fleet, files fs.FS) []string {
 	if err != nil {
 		return nil // the fleet is refused for it
 	}
-	var out []string
+	var out []ui.Problem
 	for i := range losses {
 		lost := &losses[i]
-		out = append(out, "the hub refuses this: "+lost.Message()+"; "+lost.Fix(o.back("", lost.Files, files)))
+		out = append(out, ui.Problem{Where: cmdutil.Few(lost.Files), Message: lost.Message(), Fix: lost.Fix(o.back("", lost.Files, files))})
 	}
 	return out
 }
@@ -168,5 +177,5 @@ func (o options) back(service string, from []string, files fs.FS) string {
 	case o.commit != "":
 		return "plural undo " + o.commit
 	}
-	return cmdutil.RestoreCommand("HEAD", from, files)
+	return cmdutil.RestoreCommand(o.before, from, files)
 }

@@ -5,7 +5,6 @@
 package validate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -52,6 +52,8 @@ type summary struct {
 type options struct {
 	f      *cmdutil.Factory
 	commit string
+	// before is the commit whose fleet what is checked takes the place of.
+	before string
 	// maxFile is how large a file may be that a service reads, in bytes.
 	maxFile int64
 	strict  bool
@@ -82,7 +84,8 @@ namespaces one typing slip from another service's.
 They fail only with --strict.
 
 The hub refuses a commit with a mistake in the files of the fleet itself, such as
-plural.yaml and services/. What does not render, or what a cluster does not take,
+plural.yaml and services/, and one that takes away more than the deletion budget
+allows where nobody agreed to that: both fail here. What does not render, or what a cluster does not take,
 fails there, and keeps what it has. In the work tree, files that must be sealed
 may be in clear: they are sealed on their way into git. Services whose sources are not on this machine, or that are sealed
 for others, are named and checked as far as this repository goes. A file that is
@@ -117,6 +120,14 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var before *fleet.Fleet // none where there is no commit before, or it makes no sense
+	if s != nil {
+		o.before = o.earlier(repo, s.seen)
+		if state, err := offline.Open(repo, o.before); err == nil {
+			before = state.Fleet
+		}
+		problems = append(problems, o.refused(s.fleet, before, files.Taken().FS())...)
+	}
 	if told := cmdutil.Problems("the installation repo", problems); told != nil {
 		if s != nil {
 			for _, warning := range s.Warnings {
@@ -125,12 +136,7 @@ func (o options) run(ctx context.Context) error {
 		}
 		return told
 	}
-	before, err := offline.Open(repo, cmp.Or(o.commit, "HEAD")+o.parent())
-	var earlier *fleet.Fleet // none where there is no commit before, or it makes no sense
-	if err == nil {
-		earlier = before.Fleet
-	}
-	s.Notices = o.going(s.fleet, earlier, s.seen, files.Taken().FS())
+	s.Notices = o.going(s.fleet, before, s.seen, files.Taken().FS())
 	if err := printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen}); err != nil {
 		return err
 	}
@@ -143,12 +149,19 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-// parent leads from the commit that is checked to the one before; the work tree's is HEAD itself.
-func (o options) parent() string {
-	if o.commit == "" {
-		return ""
+// earlier is the commit whose fleet what is checked takes the place of: of a commit its parent, and of the work tree what the hub was
+// last seen to serve, where HEAD came out of that.
+func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) string {
+	if o.commit != "" {
+		return o.commit + "~1"
 	}
-	return "~1"
+	head, err := repo.Head()
+	if err == nil && seen != nil && seen.Summary != nil && seen.Summary.Commit.ID != head {
+		if came, err := repo.Contains(seen.Summary.Commit.ID); err == nil && came {
+			return cmdutil.ShortCommit(seen.Summary.Commit.ID)
+		}
+	}
+	return "HEAD"
 }
 
 // check is what is told of a sound fleet, or all that is wrong. Where some files make no sense, the services of others are looked at.

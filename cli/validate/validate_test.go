@@ -3,6 +3,7 @@ package validate
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,54 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 	if out, err := validate(); err != nil ||
 		!strings.Contains(out, "for Kubernetes 1.33 of old (seen 2d2h ago); 1.37, the newest known, for unheard, whose version was not seen\n") {
 		t.Errorf("where one was not seen: %v: %s", err, out)
+	}
+}
+
+func TestWhatAPersonCommittedIsHeldAgainstWhatTheHubWasSeenToServe(t *testing.T) {
+	dir, config := t.TempDir(), t.TempDir()
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("apiVersion: plural.sh/v1alpha1\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("plural.yaml", "kind: Workspace\nmetadata: {name: acme}\n")
+	write("clusters/a.yaml", "kind: Cluster\nmetadata: {name: a}\n")
+	write("services/web.yaml", "kind: Service\nmetadata: {name: web}\nspec: {source: {path: apps}, clusters: {names: [a]}}\n")
+	git("init", "-qb", "main")
+	git("add", ".")
+	git("commit", "-qm", "All of it")
+	served := git("rev-parse", "HEAD")
+	git("rm", "-qr", "services")
+	git("commit", "-qm", "None of it")
+	cmd := NewCmdValidate(&cmdutil.Factory{
+		IO: &ui.Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, Now: time.Now,
+		Getenv: func(name string) string { return map[string]string{"PLURAL_REPO": dir, "PLURAL_CONFIG_DIR": config}[name] },
+	})
+	cmd.SetArgs(nil)
+	if err := cmd.ExecuteContext(t.Context()); err != nil { // of HEAD nothing is changed
+		t.Error(err)
+	}
+	head := lastseen.Head{At: time.Now(), Summary: &v1.Summary{Commit: v1.Commit{ID: served}}}
+	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(head, slices.Values([]lastseen.Cluster{})); err != nil {
+		t.Fatal(err)
+	}
+	var told *ui.Err
+	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, &told) || len(told.Problems) == 0 ||
+		!strings.HasPrefix(told.Problems[0].Fix, "put them back (git checkout "+served[:7]+" -- services/web.yaml)") {
+		t.Errorf("%+v", err)
 	}
 }
 

@@ -196,8 +196,7 @@ func breakages() map[string]breakage {
 			says: map[string][]string{
 				"validate": {
 					`takes away 2 of 2 services`, `plural service ack --commit`,
-					`service podinfo leaves edge-1, edge-2, mgmt`, `if that is not meant: git checkout HEAD -- services/podinfo\.yaml`,
-					`service web leaves edge-1`, `if that is not meant: git checkout HEAD -- services/web\.yaml`,
+					`put them back \(git checkout HEAD -- services/podinfo\.yaml services/web\.yaml\)`,
 				},
 				"diff":   {`deleted Deployment\.apps|deleted 2 objects`, `takes away 2 of 2 services`, `plural service ack --commit`},
 				"status": {`is refused`, `takes away 2 of 2 services`, `next  plural undo \S+, or agree to exactly this: plural service ack --commit`},
