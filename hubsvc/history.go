@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,10 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
 	commits "github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/resolve"
@@ -45,6 +48,8 @@ const (
 // chronicle is what is known of the installation repo's history.
 type chronicle struct {
 	dir string
+	// kept is where refusals outlive this process; empty: nowhere.
+	kept string
 	// reading is held by the one who reads it.
 	reading *semaphore.Weighted
 
@@ -59,12 +64,22 @@ type chronicle struct {
 
 // refusal is a commit with why it was refused.
 type refusal struct {
-	commit string
-	reason v1.Problem
+	Commit string     `json:"commit"`
+	Reason v1.Problem `json:"reason"`
 }
 
-func newChronicle(dir string) *chronicle {
-	return &chronicle{dir: dir, reading: semaphore.NewWeighted(1)}
+// maxRefusals bounds what is read of refusals that were kept, in bytes.
+const maxRefusals = 16 << 20
+
+// newChronicle has a folder to read the repository in, and a file with the refusals of the process before, as far as it can be read.
+func newChronicle(dir, kept string) *chronicle {
+	c := &chronicle{dir: dir, kept: kept, reading: semaphore.NewWeighted(1)}
+	if kept != "" {
+		if text, err := boundread.File(os.DirFS(filepath.Dir(kept)), filepath.Base(kept), maxRefusals); err == nil {
+			_ = json.Unmarshal(text, &c.refused)
+		}
+	}
+	return c
 }
 
 // known are the steps, and whether there is no use in reading them again: they go up to head, or were read lately. None are known,
@@ -86,12 +101,27 @@ func (c *chronicle) known(head string, now time.Time) (steps []commits.Revision,
 func (c *chronicle) judged(head, served string, refused []v1.Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused = slices.DeleteFunc(c.refused, func(r refusal) bool { return r.commit == head || r.commit == served })
-	if head == served || len(refused) == 0 {
+	before := slices.Clone(c.refused)
+	c.refused = slices.DeleteFunc(c.refused, func(r refusal) bool { return r.Commit == head || r.Commit == served })
+	if head != served && len(refused) > 0 {
+		c.refused = append(c.refused, refusal{head, refused[0]})
+		c.refused = c.refused[max(len(c.refused)-pastCommits, 0):]
+	}
+	if c.kept == "" || slices.EqualFunc(before, c.refused, func(a, b refusal) bool { return a.Commit == b.Commit && a.Reason.Equal(b.Reason) }) {
 		return
 	}
-	c.refused = append(c.refused, refusal{head, refused[0]})
-	c.refused = c.refused[max(len(c.refused)-pastCommits, 0):]
+	if text, err := json.Marshal(c.refused); err == nil {
+		_ = c.keepRefusals(text) // at worst a hub that starts anew calls them superseded
+	}
+}
+
+func (c *chronicle) keepRefusals(text []byte) error {
+	root, err := os.OpenRoot(filepath.Dir(c.kept))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return replace.File(root, filepath.Base(c.kept), text, 0o600)
 }
 
 // refusals are the reasons of commits that were refused.
@@ -100,7 +130,7 @@ func (c *chronicle) refusals() map[string]*v1.Problem {
 	defer c.mu.Unlock()
 	by := map[string]*v1.Problem{}
 	for _, r := range c.refused {
-		by[r.commit] = &r.reason
+		by[r.Commit] = &r.Reason
 	}
 	return by
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,7 +177,7 @@ func TestTheRepositoryIsNotAskedAgainAndAgainForItsHistory(t *testing.T) {
 		"it did, and then did not answer":       {read, nil, "d", "d", time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newChronicle("")
+			c := newChronicle("", "")
 			if _, enough := c.known(tt.asked, now); enough {
 				t.Error("enough before anything was read")
 			}
@@ -193,13 +194,17 @@ func TestTheRepositoryIsNotAskedAgainAndAgainForItsHistory(t *testing.T) {
 }
 
 func TestACommitThatIsServedAfterAllIsRefusedNoMore(t *testing.T) {
-	c, reason := newChronicle(""), []v1.Problem{{Message: "it cannot be read"}, {Message: "nor this"}}
+	kept := filepath.Join(t.TempDir(), "refused.json")
+	c, reason := newChronicle("", kept), []v1.Problem{{Message: "it cannot be read"}, {Message: "nor this"}}
 	c.judged("b", "a", reason)
 	c.judged("c", "a", reason)
 	c.judged("c", "c", nil)
 	c.judged("c", "c", reason) // what is served, and cannot be planned just now
 	want := map[string]*v1.Problem{"b": &reason[0]}
 	if diff := cmp.Diff(want, c.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, newChronicle("", kept).refusals()); diff != "" { // of a hub that starts anew
 		t.Error(diff)
 	}
 	for i := range pastCommits {
@@ -259,7 +264,7 @@ func TestFilesThatAreNotKnownByNameAreCountedWhereEverythingIsTold(t *testing.T)
 func TestACommitOfMoreThanIsKnownByNameMakesNoServiceThatNeverWas(t *testing.T) {
 	h := &hub{planner: new(planner)}
 	h.planner.current.Store(new(plan))
-	h.reaching.past = newChronicle("")
+	h.reaching.past = newChronicle("", "")
 	for _, tt := range []struct {
 		files []string
 		found bool

@@ -48,7 +48,7 @@ type reaching struct {
 // reach makes the rooms between people and clusters.
 func (h *hub) reach() (err error) {
 	r := &h.reaching
-	r.editing, r.past = semaphore.NewWeighted(1), newChronicle(filepath.Join(h.Data, "history"))
+	r.editing, r.past = semaphore.NewWeighted(1), newChronicle(filepath.Join(h.Data, "history"), filepath.Join(h.Data, "refused.json"))
 	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
 		return err
 	}

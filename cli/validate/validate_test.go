@@ -104,7 +104,7 @@ func TestWhatAPersonCommittedIsHeldAgainstWhatTheHubWasSeenToServe(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	write("plural.yaml", "kind: Workspace\nmetadata: {name: acme}\n")
+	write("plural.yaml", "kind: Workspace\nmetadata: {name: acme}\nspec: {hub: {url: \"https://hub.example.com\"}}\n")
 	write("clusters/a.yaml", "kind: Cluster\nmetadata: {name: a}\n")
 	write("services/web.yaml", "kind: Service\nmetadata: {name: web}\nspec: {source: {path: apps}, clusters: {names: [a]}}\n")
 	git("init", "-qb", "main")
