@@ -81,21 +81,26 @@ func (c checks) uncommitted(ctx context.Context, repo *workspace.Repo, after *fl
 	}
 }
 
-// judge refuses what clusters would refuse of what the change makes of the service. Nobody is asked for a passphrase: what is sealed
-// for a key that has one is left to the clusters.
-func (c checks) judge(ctx context.Context, before *fleet.Fleet, after *offline.State) error {
-	keys := c.f.Identities()
+// judged is what clusters would say of what a change makes of a service. Nobody is asked for a passphrase: what is sealed for a key
+// that has one is left to the clusters.
+func judged(ctx context.Context, f *cmdutil.Factory, name string, before *fleet.Fleet, after *offline.State) (*inspect.Report, error) {
+	keys := f.Identities()
 	keys.Ask = nil
 	renderer, err := preview.New(after.Taken(), keys.Load)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	what := inspect.Inspection{Fleet: after.Fleet, Sources: after, Resolver: resolve.New(), Renderer: renderer}
-	if store := c.f.LastSeen(); store != nil {
+	if store := f.LastSeen(); store != nil {
 		seen, _ := store.Load() // the newest version of Kubernetes will do
 		what.Versions = seen.Versions()
 	}
-	report, err := inspect.OfService(ctx, what, c.name, before)
+	return inspect.OfService(ctx, what, name, before)
+}
+
+// judge refuses what clusters would refuse of what the change makes of the service.
+func (c checks) judge(ctx context.Context, before *fleet.Fleet, after *offline.State) error {
+	report, err := judged(ctx, c.f, c.name, before, after)
 	if err != nil {
 		return err
 	}

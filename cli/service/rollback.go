@@ -41,8 +41,8 @@ other services read the same files, asks, commits and pushes, and waits until
 the service is well. Secrets stay as they are.
 
 Without COMMIT it is the state before the newest change of the service, so that
-to roll back twice is to go there and back. States that the hub refused, so that
-no cluster ever had them, are passed over. plural service history lists them.`,
+to roll back twice is to go there and back. States that the hub refused are passed
+over, and those that do not render or that an API server would refuse. plural service history lists them.`,
 		Example: cmdutil.Example("plural service rollback web", "plural svc rollback web 4f9c2a1 --dry-run"),
 		Args:    cobra.MatchAll(cmdutil.AtMost(2), atLeastName),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,7 +142,7 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 				return commit, err
 			}
 		}
-		o.f.Say("passed over %s %q, which was never served: %s", cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject), ui.Clean(reason))
+		o.f.Say("passed over %s %q, which clusters never took: %s", cmdutil.ShortCommit(r.ID), ui.Clean(r.Subject), ui.Clean(reason))
 	}
 	return "", &ui.Err{
 		Msg: fmt.Sprintf("there is nothing before what service %q is now", o.service), Fix: "plural service history " + o.service,
@@ -154,7 +154,7 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 const maxPassed = 20
 
 // unserved is why a commit never was in force; empty where it may have been. A hub knows which commits it refused. What it does
-// not know of is judged here: whether it reads as a fleet that has the service's files.
+// not know of is judged here: whether it reads as a fleet that has the service's files, and whether clusters would take what they make.
 func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, commit string) (string, error) {
 	if hub, err := o.f.HubClient(); err == nil {
 		if r, err := hub.Revision(ctx, commit); err == nil && r.Refusal != nil {
@@ -176,7 +176,17 @@ func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, co
 			return p.Position.String() + ": " + p.Message, err
 		}
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	report, err := judged(ctx, o.f, o.service, nil, then)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range cmdutil.InspectProblems(report) {
+		return strings.TrimPrefix(p.Where+": "+p.Message, ": "), nil
+	}
+	return "", nil
 }
 
 // scope is what the service is made of, now and then.
