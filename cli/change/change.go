@@ -188,7 +188,7 @@ func (m *Making) warn(ctx context.Context) {
 	p := cmdutil.HubProblem(first)
 	m.Factory.Say("warning: the hub refuses all since %s %q, and this too unless it mends that: %s", cmdutil.ShortCommit(since.ID),
 		ui.Clean(since.Subject), ui.Clean(strings.TrimPrefix(p.Where+": "+p.Message, ": ")))
-	m.Factory.Say("  fix: %s", ui.Clean(cmdutil.Mend(first)))
+	m.Factory.Say("  fix: %s", ui.Clean(cmdutil.Mend(first, status.Commit.ID)))
 }
 
 // painted is a diff for a terminal.

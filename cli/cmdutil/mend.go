@@ -24,11 +24,15 @@ import (
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
-// Mend is what to do about a problem for which the hub refuses a commit, or holds something: in a line, the commands first.
-func Mend(p v1.Problem) string {
+// Mend is what to do about a problem for which the hub refuses a commit, or holds something: in a line, the commands first. What came
+// with an undo is not to be undone, which would bring back what was undone: all goes back to what is served, where that is known.
+func Mend(p v1.Problem, served string) string {
 	undo := "plural undo"
 	if p.Since != nil {
 		undo += " " + ShortCommit(p.Since.ID)
+	}
+	if p.Since != nil && served != "" && (strings.HasPrefix(p.Since.Subject, `Revert "`) || strings.HasPrefix(p.Since.Subject, `Reapply "`)) {
+		undo = GoBack(served)
 	}
 	switch {
 	case p.Token != "" && p.Cluster != "":
@@ -39,6 +43,15 @@ func Mend(p v1.Problem) string {
 		return "mend " + HubProblem(p).Where + ", commit and push; or " + undo
 	}
 	return "plural validate, mend it, commit and push; or " + undo
+}
+
+// NeverPruned is what agents leave in a cluster when a service goes; agent/apply says so.
+const NeverPruned = "Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims stay, unless they say plural.sh/prune: allow"
+
+// GoBack are the commands that make all files what they are at a commit, as a new one.
+func GoBack(commit string) string {
+	commit = ShortCommit(commit)
+	return fmt.Sprintf("git restore --source %s --staged --worktree :/ && git commit -m 'Go back to %s' && git push", commit, commit)
 }
 
 // Inherited says which commit came with what a later one is refused for; empty where that is the later one, or is not known.

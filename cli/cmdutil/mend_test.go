@@ -23,9 +23,14 @@ func TestWhatMendsARefusalFollowsFromWhatIsRefused(t *testing.T) {
 			v1.Problem{File: "services/web.yaml", Line: 12, Since: &v1.Commit{ID: "1111111222222222"}},
 			"mend services/web.yaml:12, commit and push; or plural undo 1111111",
 		},
+		{
+			v1.Problem{File: "services/web.yaml", Line: 12, Since: &v1.Commit{ID: "1111111222222222", Subject: `Revert "Break web"`}},
+			"mend services/web.yaml:12, commit and push; or git restore --source 5e12ed0 --staged --worktree :/ && " +
+				"git commit -m 'Go back to 5e12ed0' && git push",
+		},
 		{v1.Problem{Message: "nobody knows where"}, "plural validate, mend it, commit and push; or plural undo"},
 	} {
-		if got := cmdutil.Mend(tt.problem); got != tt.want {
+		if got := cmdutil.Mend(tt.problem, "5e12ed00000"); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.problem, got, tt.want)
 		}
 	}

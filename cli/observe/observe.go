@@ -362,7 +362,7 @@ func Refused(status *v1.Status, commit string) error {
 		first.Since = &status.Head
 	}
 	told.Cause = cmdutil.Inherited(first, commit)
-	told.Fix = cmdutil.Mend(first) + "; clusters keep what they have: plural status"
+	told.Fix = cmdutil.Mend(first, status.Commit.ID) + "; clusters keep what they have: plural status"
 	told.Doc = ui.DocRefusedCommit
 	return told
 }

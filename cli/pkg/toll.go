@@ -107,8 +107,7 @@ func (t *toll) objects(ctx context.Context) error {
 	t.told(goes, "go")
 	t.told(stays, "stay, as nobody's (sync.onDelete: orphan)")
 	if len(goes) > 0 {
-		t.f.Say("Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims stay, " +
-			"unless they say plural.sh/prune: allow")
+		t.f.Say(cmdutil.NeverPruned)
 	}
 	return nil
 }

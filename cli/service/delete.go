@@ -121,6 +121,9 @@ func (t toll) objects(ctx context.Context, stay bool) error {
 	}
 	where := count(len(clusters)+service.LeftOut, "cluster")
 	t.f.Say("%s%s on %s %s: %s", most, count(objects, "object"), where, fate, cmdutil.Few(clusters))
+	if !stay {
+		t.f.Say(cmdutil.NeverPruned)
+	}
 	return nil
 }
 

@@ -56,13 +56,13 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 	return nil
 }
 
-// moving has the person agree to another namespace: what is in the one before is deleted, with the volumes that go with it.
+// moving has the person agree to another namespace: what is in the one before is deleted but for what is never pruned.
 func (c checks) moving(was, is *fleet.Service, clusters []string) {
 	from, to := cmp.Or(was.Spec.Namespace, "default"), cmp.Or(is.Spec.Namespace, "default")
 	if from == to || len(clusters) == 0 {
 		return
 	}
-	c.f.Say("service %s moves on %s: its objects in namespace %s are deleted, volume claims too, and made anew in %s", c.name,
+	c.f.Say("service %s moves on %s: its objects in namespace %s are deleted and made anew in %s; volume claims stay there, and new ones are empty", c.name,
 		cmdutil.Few(clusters), ui.Clean(from), ui.Clean(to))
 	c.change.Losing(c.name, c.confirm, false, fmt.Sprintf("Move %s to namespace %s?", c.name, ui.Clean(to)))
 }

@@ -234,7 +234,7 @@ func unfetched(list []v1.Source) []v1.Source {
 func next(status *v1.Status, clusters int, mend func(*v1.Deployment) string) string {
 	switch {
 	case len(status.Refused) > 0:
-		return "next  " + cmdutil.Mend(status.Refused[0])
+		return "next  " + cmdutil.Mend(status.Refused[0], status.Commit.ID)
 	case status.Commit.ID == "":
 		return "next  plural source get ."
 	case clusters == 0:
@@ -263,7 +263,7 @@ func next(status *v1.Status, clusters int, mend func(*v1.Deployment) string) str
 // held is what to do about what stays as it is.
 func held(p v1.Problem) string {
 	if p.Token != "" || p.Service == "" {
-		return cmdutil.Mend(p)
+		return cmdutil.Mend(p, "")
 	}
 	return "plural why " + p.Service
 }

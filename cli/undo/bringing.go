@@ -188,9 +188,7 @@ func (b Bringing) mending(ctx context.Context, sound int) string {
 	if err != nil {
 		return "mend the files: plural validate names all mistakes"
 	}
-	to = cmdutil.ShortCommit(to)
-	return fmt.Sprintf("git restore --source %s --staged --worktree :/ && git commit -m 'Go back to %s' && git push, "+
-		"back to the newest commit that can be read", to, to)
+	return cmdutil.GoBack(to) + ", back to the newest commit that can be read"
 }
 
 // breaking is the commit so many steps back from HEAD, if the repo is a fleet without it; nil if not.

@@ -486,7 +486,7 @@ func (s *serviceAnswer) advise(wanted int) {
 	case len(s.Problems) > 0:
 		add("plural validate")
 	case len(s.Refused) > 0:
-		add(cmdutil.Mend(s.Refused[0]))
+		add(cmdutil.Mend(s.Refused[0], cmp.Or(s.Served, &v1.Commit{}).ID))
 	}
 	if len(s.Uncommitted) > 0 {
 		add("plural diff svc/" + s.Service + ", then commit and push")

@@ -188,7 +188,7 @@ func (a *asked) deleted(ctx context.Context, subject string, err error) error {
 	// A hub that refuses the deletion keeps the service; one that does not answer leaves the repository's word.
 	if status, err := hub.Status(ctx); err == nil && len(status.Refused) > 0 {
 		refused := status.Refused[0]
-		gone.Cause, gone.Fix = "the hub refuses that, and keeps it running: "+refused.Message, cmdutil.Mend(refused)
+		gone.Cause, gone.Fix = "the hub refuses that, and keeps it running: "+refused.Message, cmdutil.Mend(refused, status.Commit.ID)
 	}
 	return gone
 }

@@ -444,7 +444,7 @@ func (d *described) writeStatus(f *facts) {
 		f.problem(&s.Refused[i])
 	}
 	if len(s.Refused) > 0 {
-		f.fact("next", cmdutil.Mend(s.Refused[0]))
+		f.fact("next", cmdutil.Mend(s.Refused[0], s.Commit.ID))
 	}
 	if len(s.Held) > 0 {
 		f.head("nothing good to offer")
