@@ -115,7 +115,9 @@ func TestWhatAPersonCommittedIsHeldAgainstWhatTheHubWasSeenToServe(t *testing.T)
 	git("commit", "-qm", "None of it")
 	cmd := NewCmdValidate(&cmdutil.Factory{
 		IO: &ui.Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, Now: time.Now,
-		Getenv: func(name string) string { return map[string]string{"PLURAL_REPO": dir, "PLURAL_CONFIG_DIR": config}[name] },
+		Getenv: func(name string) string {
+			return map[string]string{"PLURAL_REPO": dir, "PLURAL_CONFIG_DIR": config}[name]
+		},
 	})
 	cmd.SetArgs(nil)
 	if err := cmd.ExecuteContext(t.Context()); err != nil { // of HEAD nothing is changed

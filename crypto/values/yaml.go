@@ -12,7 +12,6 @@ import (
 	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
-
 const byteOrderMark = "\uFEFF"
 
 // readYAML fills f document by document.
