@@ -91,8 +91,9 @@ type departure struct {
 }
 
 // going are the services that the commit before has, or that clusters were last seen to have of a commit that is not known here, and
-// the fleet has no more: agents delete what they are made of. Files are those of the fleet.
-func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.FS) []string {
+// the fleet has no more: agents delete what they are made of. Unknown says that the commit which was seen is none of this clone's, and
+// files are those of the fleet.
+func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, unknown bool, files fs.FS) []string {
 	services := map[string]*departure{}
 	of := func(name string) *departure {
 		if services[name] == nil {
@@ -121,7 +122,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.F
 			}
 		}
 	}
-	if seen != nil && o.before != served(seen) {
+	if seen != nil && unknown {
 		for i := range seen.Clusters {
 			at, there := now.Cluster(seen.Clusters[i].Name)
 			for _, row := range seen.Clusters[i].Rows {

@@ -120,13 +120,19 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var before *fleet.Fleet // none where there is no commit before, or it makes no sense
 	if s != nil {
-		o.before = o.earlier(repo, s.seen)
-		if state, err := offline.Open(repo, o.before); err == nil {
-			before = state.Fleet
+		commits := o.earlier(repo, s.seen)
+		for _, o.before = range commits {
+			var before *fleet.Fleet // none where there is no such commit, or it makes no sense
+			if state, err := offline.Open(repo, o.before); err == nil {
+				before = state.Fleet
+			}
+			refused := o.refused(s.fleet, before, files.Taken().FS())
+			s.Notices = o.going(s.fleet, before, s.seen, len(commits) == 1, files.Taken().FS())
+			if problems = append(problems, refused...); len(refused)+len(s.Notices) > 0 {
+				break
+			}
 		}
-		problems = append(problems, o.refused(s.fleet, before, files.Taken().FS())...)
 	}
 	if told := cmdutil.Problems("the installation repo", problems); told != nil {
 		if s != nil {
@@ -136,7 +142,6 @@ func (o options) run(ctx context.Context) error {
 		}
 		return told
 	}
-	s.Notices = o.going(s.fleet, before, s.seen, files.Taken().FS())
 	if err := printer.Print(ui.View{Value: s, Names: []string{"workspace/" + s.Workspace}, Screen: s.screen}); err != nil {
 		return err
 	}
@@ -149,19 +154,18 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-// earlier is the commit whose fleet what is checked takes the place of: of a commit its parent, and of the work tree what the hub was
-// last seen to serve, where HEAD came out of that.
-func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) string {
+// earlier are the commits whose fleet what is checked takes the place of: of a commit its parent, and of the work tree HEAD and what the
+// hub was last seen to serve, where HEAD came out of that.
+func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) []string {
 	if o.commit != "" {
-		return o.commit + "~1"
+		return []string{o.commit + "~1"}
 	}
-	head, err := repo.Head()
-	if err == nil && seen != nil && seen.Summary != nil && seen.Summary.Commit.ID != head {
+	if seen != nil && seen.Summary != nil {
 		if came, err := repo.Contains(seen.Summary.Commit.ID); err == nil && came {
-			return cmdutil.ShortCommit(seen.Summary.Commit.ID)
+			return []string{"HEAD", served(seen)}
 		}
 	}
-	return "HEAD"
+	return []string{"HEAD"}
 }
 
 // check is what is told of a sound fleet, or all that is wrong. Where some files make no sense, the services of others are looked at.
