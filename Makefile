@@ -92,8 +92,8 @@ test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/h
 	export TMPDIR='$(TEST_TMPDIR)'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	PLURAL_TEST_CHILD=$(CURDIR)/bin/plural-agent GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' \
-		go test -race -vet=off -p 4 -timeout 25m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
-	go test -vet=off -p 4 -timeout 25m ./test/...
+		go test -race -vet=off -p 4 -timeout 40m $$(go list ./... | grep -v '^$(MODULE)/test/'); \
+	go test -vet=off -p 4 -timeout 40m ./test/...
 
 .PHONY: corpus
 corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.

@@ -58,8 +58,9 @@ type chronicle struct {
 	looked time.Time // when the repository was asked last
 	seen   string    // the newest commit that was known of then
 	failed bool      // it did not answer then
-	// refused are commits that were refused while they were the newest, the latest last.
+	// refused are commits that were refused while they were the newest, the latest last; unsaved says that the file has others.
 	refused []refusal
+	unsaved bool
 }
 
 // refusal is a commit with why it was refused.
@@ -97,8 +98,29 @@ func (c *chronicle) known(head string, now time.Time) (steps []commits.Revision,
 	return c.steps, (c.failed || c.seen == head && len(c.steps) > 0) && age < pastEvery
 }
 
-// judged takes in what a plan says of the newest commit: one that is refused, or one that is served after all.
-func (c *chronicle) judged(head, served string, refused []v1.Problem) {
+// judged takes in what a plan says of the newest commit: one that is refused, or one that is served after all. The error says that a
+// hub that starts anew will not know; the next call tries again.
+func (c *chronicle) judged(head, served string, refused []v1.Problem) error {
+	text := c.change(head, served, refused)
+	if text == nil || c.kept == "" {
+		return nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(c.kept))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := replace.File(root, filepath.Base(c.kept), text, 0o600); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsaved = false // plans come one after the other
+	return nil
+}
+
+// change is what is to be kept of refusals after a plan; nil where that is kept already.
+func (c *chronicle) change(head, served string, refused []v1.Problem) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := slices.Clone(c.refused)
@@ -107,21 +129,15 @@ func (c *chronicle) judged(head, served string, refused []v1.Problem) {
 		c.refused = append(c.refused, refusal{head, refused[0]})
 		c.refused = c.refused[max(len(c.refused)-pastCommits, 0):]
 	}
-	if c.kept == "" || slices.EqualFunc(before, c.refused, func(a, b refusal) bool { return a.Commit == b.Commit && a.Reason.Equal(b.Reason) }) {
-		return
+	same := func(a, b refusal) bool { return a.Commit == b.Commit && a.Reason.Equal(b.Reason) }
+	if c.unsaved = c.unsaved || !slices.EqualFunc(before, c.refused, same); !c.unsaved {
+		return nil
 	}
-	if text, err := json.Marshal(c.refused); err == nil {
-		_ = c.keepRefusals(text) // at worst a hub that starts anew calls them superseded
-	}
-}
-
-func (c *chronicle) keepRefusals(text []byte) error {
-	root, err := os.OpenRoot(filepath.Dir(c.kept))
+	text, err := json.Marshal(c.refused)
 	if err != nil {
-		return err
+		return nil
 	}
-	defer root.Close()
-	return replace.File(root, filepath.Base(c.kept), text, 0o600)
+	return text
 }
 
 // refusals are the reasons of commits that were refused.

@@ -196,10 +196,16 @@ func TestTheRepositoryIsNotAskedAgainAndAgainForItsHistory(t *testing.T) {
 func TestACommitThatIsServedAfterAllIsRefusedNoMore(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "refused.json")
 	c, reason := newChronicle("", kept), []v1.Problem{{Message: "it cannot be read"}, {Message: "nor this"}}
-	c.judged("b", "a", reason)
-	c.judged("c", "a", reason)
-	c.judged("c", "c", nil)
-	c.judged("c", "c", reason) // what is served, and cannot be planned just now
+	judge := func(head, served string, refused []v1.Problem) {
+		t.Helper()
+		if err := c.judged(head, served, refused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judge("b", "a", reason)
+	judge("c", "a", reason)
+	judge("c", "c", nil)
+	judge("c", "c", reason) // what is served, and cannot be planned just now
 	want := map[string]*v1.Problem{"b": &reason[0]}
 	if diff := cmp.Diff(want, c.refusals()); diff != "" {
 		t.Error(diff)
@@ -208,7 +214,7 @@ func TestACommitThatIsServedAfterAllIsRefusedNoMore(t *testing.T) {
 		t.Error(diff)
 	}
 	for i := range pastCommits {
-		c.judged(strconv.Itoa(i), "c", reason)
+		judge(strconv.Itoa(i), "c", reason)
 	}
 	if got := c.refusals(); len(got) != pastCommits || got["b"] != nil {
 		t.Errorf("%d are kept", len(got))

@@ -163,7 +163,9 @@ func (h *hub) part(ctx context.Context) {
 func (h *hub) moved(before, now *plan) {
 	h.view.Planned()
 	h.upgrades.look()
-	h.reaching.past.judged(now.desired.Head.ID, now.desired.Served.ID, now.desired.Refused)
+	if err := h.reaching.past.judged(now.desired.Head.ID, now.desired.Served.ID, now.desired.Refused); err != nil {
+		h.Log.Warn("which commits were refused is not kept for after a restart", "error", err)
+	}
 	if before.desired.Served.ID != now.desired.Served.ID {
 		h.reaching.channels.Recheck()
 		h.reaching.kube.Recheck()

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,10 +82,14 @@ func (k *kustomizeFS) explain(at place, err error) error {
 			if found == nil {
 				continue
 			}
+			at := place{name, found.line}
 			if k.tree.files[name] == nil {
-				name += templateSuffix
+				at.file = name + templateSuffix
+				if !bytes.Equal(data, k.tree.files[at.file]) {
+					return place{file: at.file}.invalid("line %d of what it prints: %s", at.line, found.message)
+				}
 			}
-			return place{name, found.line}.invalid("%s", found.message)
+			return at.invalid("%s", found.message)
 		}
 	}
 	return at.invalid("%s", relative(err.Error()))

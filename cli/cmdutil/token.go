@@ -65,7 +65,7 @@ func (f *Factory) CheckNamed(address, token string) error {
 	return &ui.Err{
 		Msg:   fmt.Sprintf("%s is not sent to the hub at %s", token, address),
 		Cause: "nobody but the checked-out repository names that hub, and whoever wrote it may name any",
-		Fix:   fmt.Sprintf("if the token is for that hub: PLURAL_HUB=%s beside it; or log in: plural auth login", address),
+		Fix:   fmt.Sprintf("if the token is for that hub, say so: --hub %s, or PLURAL_HUB=%[1]s beside it", address),
 		Doc:   ui.DocUnboundToken, Code: ui.ExitLogin,
 	}
 }

@@ -132,7 +132,10 @@ func (o *options) open(repo *workspace.Repo) (*sides, error) {
 	var mistakes fleet.Errors
 	if errors.As(err, &mistakes) {
 		told := cmdutil.Problems("the installation repo at "+o.commit, cmdutil.FleetProblems(mistakes))
-		told.Fix = "compare with a commit that can be read, or files alone: plural diff --files"
+		told.Fix = "files alone: plural diff --files"
+		if readable, steps := offline.LastReadable(repo); readable != nil {
+			told.Fix = fmt.Sprintf("compare with the newest commit that can be read: plural diff HEAD~%d; or %s", steps, told.Fix)
+		}
 		return nil, told
 	}
 	if err != nil {

@@ -128,6 +128,10 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 	if err != nil {
 		return "", err
 	}
+	known, err := o.faults(ctx, now) // which clusters may take all the same
+	if err != nil {
+		return "", err
+	}
 	for i, newer := range page.Items {
 		if newer.Parent == "" {
 			break
@@ -138,7 +142,7 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 		r := page.Items[i+1] // the state is that of all commits from this one to the parent of the newer
 		reason := ""
 		for _, commit := range slices.Compact([]string{newer.Parent, r.ID}) {
-			if reason, err = o.unserved(ctx, repo, commit); err != nil || reason == "" {
+			if reason, err = o.unserved(ctx, repo, commit, known); err != nil || reason == "" {
 				return commit, err
 			}
 		}
@@ -154,8 +158,9 @@ func (o *rollbackOptions) target(ctx context.Context, repo *workspace.Repo, now 
 const maxPassed = 20
 
 // unserved is why a commit never was in force; empty where it may have been. A hub knows which commits it refused. What it does
-// not know of is judged here: whether it reads as a fleet that has the service's files, and whether clusters would take what they make.
-func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, commit string) (string, error) {
+// not know of is judged here: whether it reads as a fleet that has the service's files, and whether clusters would take what they make;
+// faults that are known are none.
+func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, commit string, known []string) (string, error) {
 	if hub, err := o.f.HubClient(); err == nil {
 		if r, err := hub.Revision(ctx, commit); err == nil && r.Refusal != nil {
 			p := cmdutil.HubProblem(*r.Refusal)
@@ -179,14 +184,22 @@ func (o *rollbackOptions) unserved(ctx context.Context, repo *workspace.Repo, co
 	if err != nil {
 		return "", err
 	}
-	report, err := judged(ctx, o.f, o.service, nil, then)
+	faults, err := o.faults(ctx, then)
+	faults = slices.DeleteFunc(faults, func(fault string) bool { return slices.Contains(known, fault) })
+	return slices.Concat(faults, []string{""})[0], err
+}
+
+// faults are what clusters would say of the service at a state.
+func (o *rollbackOptions) faults(ctx context.Context, at *offline.State) ([]string, error) {
+	report, err := judged(ctx, o.f, o.service, nil, at)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	var faults []string
 	for _, p := range cmdutil.InspectProblems(report) {
-		return strings.TrimPrefix(p.Where+": "+p.Message, ": "), nil
+		faults = append(faults, strings.TrimPrefix(p.Where+": "+p.Message, ": "))
 	}
-	return "", nil
+	return faults, nil
 }
 
 // scope is what the service is made of, now and then.

@@ -91,9 +91,8 @@ type departure struct {
 }
 
 // going are the services that the commit before has, or that clusters were last seen to have of a commit that is not known here, and
-// the fleet has no more: agents delete what they are made of. Unknown says that the commit which was seen is none of this clone's, and
-// files are those of the fleet.
-func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, unknown bool, files fs.FS) []string {
+// the fleet has no more: agents delete what they are made of. Files are those of the fleet.
+func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.FS) []string {
 	services := map[string]*departure{}
 	of := func(name string) *departure {
 		if services[name] == nil {
@@ -122,7 +121,7 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, unknown bo
 			}
 		}
 	}
-	if seen != nil && unknown {
+	if seen != nil && len(o.past) == 1 { // what was seen is of no commit of this clone
 		for i := range seen.Clusters {
 			at, there := now.Cluster(seen.Clusters[i].Name)
 			for _, row := range seen.Clusters[i].Rows {
@@ -145,20 +144,13 @@ func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, unknown bo
 	return out
 }
 
-// served is the commit that the hub was last seen to serve.
-func served(seen *lastseen.Seen) string {
-	if seen == nil || seen.Summary == nil {
-		return ""
-	}
-	return cmdutil.ShortCommit(seen.Summary.Commit.ID)
-}
-
-// refused is why the hub would refuse the commit for what it takes away, where it serves the one before.
-func (o options) refused(now, before *fleet.Fleet, files fs.FS) []ui.Problem {
-	if before == nil {
+// refused is why the hub would refuse the commit for what it takes away of what it serves, as far as that was seen.
+func (o options) refused(now *fleet.Fleet, files fs.FS) []ui.Problem {
+	served := o.past[len(o.past)-1]
+	if served.fleet == nil {
 		return nil
 	}
-	losses, err := fleet.Losses(before, now)
+	losses, err := fleet.Losses(served.fleet, now)
 	if err != nil {
 		return nil // the fleet is refused for it
 	}
@@ -178,5 +170,8 @@ func (o options) back(service string, from []string, files fs.FS) string {
 	case o.commit != "":
 		return "plural undo " + o.commit
 	}
-	return cmdutil.RestoreCommand(o.before, from, files)
+	has := func(p past) bool { // the newest that has them is nearest to what was meant
+		return p.files != nil && !slices.ContainsFunc(from, func(name string) bool { _, err := fs.Stat(p.files, name); return err != nil })
+	}
+	return cmdutil.RestoreCommand(o.past[max(slices.IndexFunc(o.past, has), 0)].commit, from, files)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -52,8 +53,8 @@ type summary struct {
 type options struct {
 	f      *cmdutil.Factory
 	commit string
-	// before is the commit whose fleet what is checked takes the place of.
-	before string
+	// past are the commits whose fleet what is checked takes the place of, the newest first.
+	past []past
 	// maxFile is how large a file may be that a service reads, in bytes.
 	maxFile int64
 	strict  bool
@@ -121,17 +122,10 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	if s != nil {
-		commits := o.earlier(repo, s.seen)
-		for _, o.before = range commits {
-			var before *fleet.Fleet // none where there is no such commit, or it makes no sense
-			if state, err := offline.Open(repo, o.before); err == nil {
-				before = state.Fleet
-			}
-			refused := o.refused(s.fleet, before, files.Taken().FS())
-			s.Notices = o.going(s.fleet, before, s.seen, len(commits) == 1, files.Taken().FS())
-			if problems = append(problems, refused...); len(refused)+len(s.Notices) > 0 {
-				break
-			}
+		o.past = o.earlier(repo, s.seen)
+		problems = append(problems, o.refused(s.fleet, files.Taken().FS())...)
+		for n := 0; n < len(o.past) && len(s.Notices) == 0; n++ {
+			s.Notices = o.going(s.fleet, o.past[n].fleet, s.seen, files.Taken().FS())
 		}
 	}
 	if told := cmdutil.Problems("the installation repo", problems); told != nil {
@@ -154,18 +148,32 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
+// past is a commit with its fleet, which is nil where there is no such commit, or it makes no sense.
+type past struct {
+	commit string
+	fleet  *fleet.Fleet
+	files  fs.FS
+}
+
 // earlier are the commits whose fleet what is checked takes the place of: of a commit its parent, and of the work tree HEAD and what the
 // hub was last seen to serve, where HEAD came out of that.
-func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) []string {
+func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) []past {
+	commits := []string{"HEAD"}
 	if o.commit != "" {
-		return []string{o.commit + "~1"}
-	}
-	if seen != nil && seen.Summary != nil {
+		commits[0] = o.commit + "~1"
+	} else if seen != nil && seen.Summary != nil {
 		if came, err := repo.Contains(seen.Summary.Commit.ID); err == nil && came {
-			return []string{"HEAD", served(seen)}
+			commits = append(commits, cmdutil.ShortCommit(seen.Summary.Commit.ID))
 		}
 	}
-	return []string{"HEAD"}
+	list := make([]past, len(commits))
+	for n, commit := range commits {
+		list[n].commit = commit
+		if state, err := offline.Open(repo, commit); err == nil {
+			list[n].fleet, list[n].files = state.Fleet, state.Taken().FS()
+		}
+	}
+	return list
 }
 
 // check is what is told of a sound fleet, or all that is wrong. Where some files make no sense, the services of others are looked at.

@@ -46,6 +46,9 @@ func errNotFound(text string, near ...string) *ui.Err {
 		Msg: fmt.Sprintf("%q is neither a service nor an object that one renders", text),
 		Fix: `name a service, or an object as "Deployment.apps web/nginx" or deploy/nginx`,
 	}
+	if cluster, is := strings.CutPrefix(text, "cluster/"); is {
+		told.Fix = "plural cluster get " + cluster + " says what is known of a cluster"
+	}
 	if len(near) > 0 {
 		told.Fix = "did you mean: " + strings.Join(near, ", ")
 	}

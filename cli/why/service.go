@@ -186,6 +186,9 @@ func (a *asked) hubSays(ctx context.Context, hub *witness, answer *serviceAnswer
 		if err != nil {
 			return err
 		}
+		if c.Phase == "" && len(status.Refused) > 0 { // it may be committed, and no push makes it known
+			c.Next = ""
+		}
 		a.unfetched(status, answer.Service, &c)
 		answer.Clusters = append(answer.Clusters, c)
 	}

@@ -183,6 +183,7 @@ func cellTable() paging.Table[cell] {
 			"cluster":   {Text: func(c cell) string { return c.entry.name() }},
 			"service":   {Text: func(c cell) string { return c.row.service() }},
 			"health":    {Number: func(c cell) int64 { return int64(rank(c.row.phase)) }},
+			"phase":     {Number: func(c cell) int64 { return int64(rank(c.row.phase)) }},
 			"namespace": {Text: func(c cell) string { return c.row.namespace() }},
 			"source":    {Text: func(c cell) string { return c.row.source() }},
 			"version":   {Text: func(c cell) string { return c.row.version() }},
@@ -219,6 +220,7 @@ func clusterTable() paging.Table[line] {
 		Columns: map[string]paging.Column[line]{
 			"name":       {Text: func(l line) string { return l.entry.name() }},
 			"health":     {Number: func(l line) int64 { return int64(rank(l.entry.phase)) }},
+			"phase":      {Number: func(l line) int64 { return int64(rank(l.entry.phase)) }},
 			"services":   {Number: func(l line) int64 { return int64(l.entry.asked) }},
 			"ready":      {Number: func(l line) int64 { return int64(l.entry.ready) }},
 			"kubernetes": {Text: func(l line) string { kubernetes, _ := l.versions(); return kubernetes }},
@@ -249,6 +251,7 @@ func serviceTable() paging.Table[v1.Service] {
 		Columns: map[string]paging.Column[v1.Service]{
 			"name":      {Text: func(s v1.Service) string { return s.Name }},
 			"health":    {Number: func(s v1.Service) int64 { return int64(rank(s.Phase)) }},
+			"phase":     {Number: func(s v1.Service) int64 { return int64(rank(s.Phase)) }},
 			"source":    {Text: func(s v1.Service) string { return s.Source }},
 			"namespace": {Text: func(s v1.Service) string { return s.Namespace }},
 			"renderer":  {Text: func(s v1.Service) string { return s.Renderer }},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,7 +49,9 @@ func (p *place) finding(field []string, message, fix string) Finding {
 	if name, at := p.locate.parameter(where); name != "" {
 		fix = fmt.Sprintf("the template has %s there, which is set at %s: change it there, or the template", name, at)
 	} else if s := p.locate.service; fix == "" && s != nil && s.Spec.Helm != nil && len(s.Spec.Helm.Values) > 0 {
-		fix = fmt.Sprintf("mend it at %s, or in the chart", helmValue(s, field, p.object.Object))
+		if place, one := helmValue(s, field, p.object.Object); one {
+			fix = fmt.Sprintf("mend it at %s, or in the chart", place)
+		}
 	}
 	return Finding{
 		Where:   where,
@@ -62,7 +65,7 @@ func (p *place) fault(f kubeschema.Fault) Finding {
 
 // judge judges an object of Kubernetes' own, and keeps others for later.
 func (i *inspector) judge(r *rendition, at *place) error {
-	if f := badName(at); f != nil {
+	if f := i.badName(at); f != nil {
 		i.tell(&i.report.Errors, *f)
 	}
 	i.judgePods(at)
@@ -104,8 +107,9 @@ func (i *inspector) judge(r *rendition, at *place) error {
 	return nil
 }
 
-// badName is what is wrong with the namespace that an object is to be in, or with its name.
-func badName(at *place) *Finding {
+// badName is what is wrong with the namespace that an object is to be in, or with its name where its kind is Kubernetes' own: servers of
+// others take what they like.
+func (i *inspector) badName(at *place) *Finding {
 	id := object.Of(at.object)
 	label := func(field, what string) *Finding {
 		f := at.finding([]string{"metadata", field}, fmt.Sprintf("metadata.%s: no %s can be called so", field, what),
@@ -116,7 +120,8 @@ func badName(at *place) *Finding {
 	switch {
 	case namespace != "" && !id.IsNamespace() && len(validation.IsDNS1123Label(namespace)) > 0:
 		return label("namespace", "namespace")
-	case id.Name == "", kind.Group == "rbac.authorization.k8s.io": // which takes nearly all
+	case id.Name == "", !i.builtin.OwnsGroup(kind.Group), kind.Kind == "IPAddress", // whose names are no domain names
+		slices.Contains([]string{"rbac.authorization.k8s.io", "certificates.k8s.io", "policy"}, kind.Group):
 		return nil
 	case id.IsNamespace() && len(validation.IsDNS1123Label(id.Name)) > 0:
 		return label("name", "namespace")
@@ -237,13 +242,15 @@ func Where(s *fleet.Service, d *resolve.Deployment, origin render.Origin, field 
 	l := locator{deployment: d, service: s}
 	where, _ = l.where(origin, field, object)
 	if _, parameter = l.parameter(where); parameter == "" && s != nil && s.Spec.Helm != nil && len(s.Spec.Helm.Values) > 0 {
-		parameter = helmValue(s, field, object).String()
+		if place, one := helmValue(s, field, object); one {
+			parameter = place.String()
+		}
 	}
 	return where, parameter
 }
 
-// helmValue is the place of the Helm value that an object has at a field, where the service sets just one such; else of all its values.
-func helmValue(s *fleet.Service, field []string, object any) fleet.Position {
+// helmValue is the place of the Helm value that an object has at a field, where the service sets just one such.
+func helmValue(s *fleet.Service, field []string, object any) (place fleet.Position, one bool) {
 	for _, step := range field {
 		object = part(object, step)
 	}
@@ -258,14 +265,11 @@ func helmValue(s *fleet.Service, field []string, object any) fleet.Position {
 			same = append(same, at)
 		}
 	}
-	const values = "spec.helm.values"
-	look(values, s.Spec.Helm.Values)
-	if len(same) == 1 {
-		if place, known := s.Fields[same[0]]; known {
-			return place
-		}
+	if look("spec.helm.values", s.Spec.Helm.Values); len(field) == 0 || len(same) != 1 {
+		return place, false
 	}
-	return s.Place(values)
+	place, one = s.Fields[same[0]]
+	return place, one
 }
 
 // parameterRead is a parameter in a template.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,12 +13,17 @@ import (
 // of theirs, and nothing asks for more than its limit.
 func (i *inspector) judgePods(at *place) {
 	o := at.object.Object
+	if group := at.object.GroupVersionKind().Group; group != "" && group != "apps" && group != "batch" {
+		return
+	}
 	path := []string{"spec"}
 	switch at.object.GetKind() {
 	case "Pod":
-	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job":
-		path = []string{"spec", "template", "spec"}
+	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
 		i.judgeSelector(at)
+		path = []string{"spec", "template", "spec"}
+	case "Job": // the server adds to the labels that it selects by
+		path = []string{"spec", "template", "spec"}
 	case "CronJob":
 		path = []string{"spec", "jobTemplate", "spec", "template", "spec"}
 	default:
@@ -84,11 +90,11 @@ func (i *inspector) judgeLimits(at *place, c item) {
 	requests, _, _ := unstructured.NestedMap(c.of, "resources", "requests")
 	for name, asked := range requests {
 		limit, limited := limits[name]
-		most, err := resource.ParseQuantity(fmt.Sprint(limit))
+		most, err := resource.ParseQuantity(strings.TrimSpace(fmt.Sprint(limit)))
 		if !limited || err != nil {
 			continue
 		}
-		if least, err := resource.ParseQuantity(fmt.Sprint(asked)); err == nil && least.Cmp(most) > 0 {
+		if least, err := resource.ParseQuantity(strings.TrimSpace(fmt.Sprint(asked))); err == nil && least.Cmp(most) > 0 {
 			i.tell(&i.report.Errors, at.finding(append(append([]string{}, c.path...), "resources", "requests", name),
 				fmt.Sprintf("container %s asks for more %s than its limit: %v, and at most %v", c.name, name, asked, limit), "raise the limit, or lower the request"))
 		}

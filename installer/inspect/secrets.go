@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/sops"
 )
 
 // readable warns of a Secret whose values stand in a file of the installation repo that is not sealed: whoever reads the repo reads
@@ -23,19 +25,28 @@ func (i *inspector) readable(at *place) {
 		if !at.locate.holds(at.origin, field) {
 			continue
 		}
-		before := ""
+		if text, err := fs.ReadFile(d.Snapshot.FS(), file); err == nil && sops.IsSOPS(file, text) {
+			return
+		}
+		sealed := strings.TrimSuffix(file, path.Ext(file)) + ".secret.yaml" // which the first policy seals
+		before, after := "", ""
 		switch p, err := policy.Load(d.Snapshot.FS()); {
 		case err != nil: // no policy, or one of which others tell what is wrong
 			before = "plural crypto init, then "
 		default:
-			if _, sealed, _ := p.Match(file); sealed {
+			if _, is, _ := p.Match(file); is {
 				return
 			}
+			if _, will, _ := p.Match(sealed); !will {
+				before = "add a pattern for it to " + policy.File + ", then "
+			}
 		}
-		sealed := strings.TrimSuffix(file, path.Ext(file)) + ".secret" + path.Ext(file)
+		if d.Renderer == render.Kustomize {
+			after = ", once the kustomization names it so"
+		}
 		i.tell(&i.report.Warnings, at.finding([]string{field}, field+": everybody who can read the repo can read it",
-			fmt.Sprintf("%sgit mv %s %s && git add --renormalize %s seals it; git's history keeps what was committed, so change the values too",
-				before, file, sealed, sealed)))
+			fmt.Sprintf("%sgit mv %s %s && git add --renormalize %s seals it%s; git's history keeps what was committed, so change the values too",
+				before, file, sealed, sealed, after)))
 		return
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -38,7 +39,7 @@ func asked() map[string]map[string]format {
 	}
 	return map[string]map[string]format{
 		"api.apps.v1.DeploymentSpec":                     workload,
-		"api.apps.v1.StatefulSetSpec":                    workload,
+		"api.apps.v1.StatefulSetSpec":                    {"replicas": count, "minReadySeconds": count},
 		"api.apps.v1.ReplicaSetSpec":                     workload,
 		"api.apps.v1.DaemonSetSpec":                      workload,
 		"api.batch.v1.JobSpec":                           workload,
@@ -81,12 +82,12 @@ func ask(schema any, of map[string]format) {
 // formats are the checks of all formats.
 func formats() []*jsonschema.Format {
 	checks := map[format]func(any) error{
-		count:      within(0, 1<<31-1),
+		count:      within(0, math.MaxInt64),
 		port:       within(1, 65535),
 		portOrZero: within(0, 65535),
 		dnsLabel:   text(func(v string) []string { return validation.IsDNS1123Label(v) }),
 		image: text(func(v string) []string {
-			if _, err := name.ParseReference(v); err != nil && v != "" {
+			if _, err := name.ParseReference(v); err != nil && strings.TrimSpace(v) != "" { // none is filled in later
 				return []string{"no image can be called so"}
 			}
 			return nil
@@ -108,6 +109,9 @@ func formats() []*jsonschema.Format {
 func within(least, most int64) func(any) error {
 	return func(value any) error {
 		number, is := integer(value)
+		if is && number < least && most == math.MaxInt64 {
+			return fmt.Errorf("is %d, and has to be at least %d", number, least)
+		}
 		if is && (number < least || number > most) {
 			return fmt.Errorf("is %d, and has to be from %d to %d", number, least, most)
 		}
@@ -153,7 +157,7 @@ func isQuantity(value any) error {
 	if !is {
 		return nil
 	}
-	if _, err := resource.ParseQuantity(v); err != nil {
+	if _, err := resource.ParseQuantity(strings.TrimSpace(v)); err != nil {
 		return fmt.Errorf("is %q, and has to be a number with n, u, m, k, M, G, T, Ki, Mi, Gi, Ti or nothing behind it", v)
 	}
 	return nil

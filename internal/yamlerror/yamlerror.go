@@ -11,7 +11,7 @@ import (
 
 var (
 	placed  = regexp.MustCompile(`^(?:error converting YAML to JSON: )?(?:yaml: )?(?:unmarshal errors:\n\s*)?(?:line (\d+): )?`)
-	ofBlock = regexp.MustCompile(`^(did not find expected (key|node content|'-' indicator|',' or|<)|found undefined tag handle|found duplicate %)`)
+	ofBlock = regexp.MustCompile(`^(did not find expected (key|node content|'-' indicator|',' or|<)|found undefined tag handle|found incompatible YAML document|found duplicate %)`)
 	unfit   = regexp.MustCompile("cannot unmarshal (!![a-z]+)(?: `([^`]*)`)? into ([^ ;,\n]+)")
 	unfitIn = regexp.MustCompile(`(?:error unmarshaling JSON: while decoding JSON: )?` +
 		`json: cannot unmarshal ([a-z]+) into Go (?:struct field \w+\.(\S+)|value) of type ([^ ;,\n]+)`)

@@ -79,7 +79,7 @@ func sourceProblem(s *fleet.Service, source, field string, err error) *Problem {
 		if at := strings.LastIndex(reason, snapshot.ErrNotFetched.Error()+": "); at >= 0 {
 			reason = reason[at+len(snapshot.ErrNotFetched.Error()+": "):]
 		}
-		if strings.HasPrefix(reason, "ref ") && s.Spec.Source.Ref != "" && field == "spec.source.name" { // all else of it may be there
+		if strings.HasPrefix(reason, "ref ") && strings.Contains(reason, "no such branch or tag") && s.Spec.Source.Ref != "" && field == "spec.source.name" { // all else of it may be there
 			p.Position, p.Message = s.Place("spec.source.ref"), fmt.Sprintf("source %q: %s", source, reason)
 			p.Fix = fmt.Sprintf("plural service set %s --ref REF", s.Metadata.Name)
 		}

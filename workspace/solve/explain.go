@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/pluralsh/plural/workspace/packages"
+	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // What an explanation has at most: people read the beginning.
@@ -365,11 +364,6 @@ func (s *solver) near(name string) string {
 	if !ok || len(name) > 64 {
 		return ""
 	}
-	best, least := "", max(2, len(name)/3)+1
-	for _, known := range slices.Sorted(slices.Values(all.Names())) {
-		if d := levenshtein.Distance(name, known, nil); d < least {
-			best, least = known, d
-		}
-	}
+	best, _ := strict.Nearest(name, all.Names())
 	return best
 }

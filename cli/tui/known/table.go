@@ -74,6 +74,7 @@ func deploymentTable() *table[Deployment] {
 			"cluster":   {Text: cluster},
 			"service":   {Text: service},
 			"health":    {Number: func(d *Deployment) int64 { return rankOf(d.Phase) }},
+			"phase":     {Number: func(d *Deployment) int64 { return rankOf(d.Phase) }},
 			"namespace": {Text: func(d *Deployment) string { return d.Namespace }},
 			"source":    {Text: func(d *Deployment) string { return d.Source }},
 			"version":   {Text: func(d *Deployment) string { return d.Version }},
@@ -110,6 +111,7 @@ func clusterTable() *table[v1.Cluster] {
 		columns: map[string]value[v1.Cluster]{
 			"name":       {Text: name},
 			"health":     {Number: func(c *v1.Cluster) int64 { return rankOf(c.Phase) }},
+			"phase":      {Number: func(c *v1.Cluster) int64 { return rankOf(c.Phase) }},
 			"services":   {Number: func(c *v1.Cluster) int64 { return int64(c.Services) }},
 			"ready":      {Number: func(c *v1.Cluster) int64 { return int64(c.Ready) }},
 			"kubernetes": {Text: kubernetes},
@@ -168,6 +170,7 @@ func serviceTable() *table[v1.Service] {
 		columns: map[string]value[v1.Service]{
 			"name":      {Text: name},
 			"health":    {Number: func(s *v1.Service) int64 { return rankOf(s.Phase) }},
+			"phase":     {Number: func(s *v1.Service) int64 { return rankOf(s.Phase) }},
 			"source":    {Text: source},
 			"namespace": {Text: namespace},
 			"renderer":  {Text: renderer},
