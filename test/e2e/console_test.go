@@ -162,7 +162,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("undoing the resumption is not what was before it:\n%s", diff)
 	}
 	s.keys("h")
-	s.sees(`history podinfo|history edge-1/podinfo`, undone[:7]+` +current`, resumed[:7]+` +taken back`)
+	s.sees(`history podinfo|history edge-1/podinfo`, undone[:7]+` +current`, resumed[:7]+` +undone by `+undone[:7])
 	s.keys("Escape")
 	s.sees(`1 of 3`)
 
@@ -184,7 +184,7 @@ func TestConsole(t *testing.T) {
 	s.keys("Escape")
 
 	l.run("local", "stop", "hub")
-	s.sees(`hub away \d+s`, `podinfo .* [2-9]s `, `reach hub http`)
+	s.sees(`hub away \d+s`, `podinfo .* [2-9]s `, `the hub of this fleet is stopped: plural local start hub`)
 	l.run("local", "start", "hub")
 	s.sees(`live\n`, `podinfo .* now`)
 	s.keys("q")
