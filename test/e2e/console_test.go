@@ -192,7 +192,7 @@ func TestConsole(t *testing.T) {
 
 	l.run("local", "stop", "hub")
 	s = l.sit(t, "tui")
-	s.sees(`offline, seen \d+\w+ ago`, `edge-1 +podinfo .* \d+s `, `connection refused`)
+	s.sees(`offline, seen \d+\w+ ago`, `edge-1 +podinfo .* \d+s `, `the hub of this fleet is stopped: plural local start hub`)
 	l.run("local", "start", "hub")
 	s.sees(`live\n`, `podinfo .* now`)
 	s.keys("C-c")
