@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
-
 	sigs "sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/internal/yamlerror"

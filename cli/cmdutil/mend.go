@@ -160,7 +160,8 @@ func Pin(f *fleet.Fleet, service string) string {
 	if source.Kind() == "git" {
 		state = "COMMIT"
 	}
-	return fmt.Sprintf("plural service set %s --ref %s holds it at an earlier %s of source %s", service, state, strings.ToLower(state), source.Metadata.Name)
+	return fmt.Sprintf("plural service set %s --ref %s holds it at an earlier %s of source %s", service, state, strings.ToLower(state),
+		source.Metadata.Name)
 }
 
 // MendDeployment is what to do about a service that is not well on a cluster, as the hub at an address says: in a line, the

@@ -62,7 +62,7 @@ func (c checks) moving(was, is *fleet.Service, clusters []string) {
 	if from == to || len(clusters) == 0 {
 		return
 	}
-	c.f.Say("service %s moves on %s: its objects in namespace %s are deleted and made anew in %s; volume claims stay there, and new ones are empty", c.name,
-		cmdutil.Few(clusters), ui.Clean(from), ui.Clean(to))
+	c.f.Say("service %s moves on %s: its objects in namespace %s are deleted and made anew in %s; "+
+		"volume claims stay there, and new ones are empty", c.name, cmdutil.Few(clusters), ui.Clean(from), ui.Clean(to))
 	c.change.Losing(c.name, c.confirm, false, fmt.Sprintf("Move %s to namespace %s?", c.name, ui.Clean(to)))
 }
