@@ -95,7 +95,7 @@ func corpusTable() map[string]corpusCase {
 		"progressive-sync":                {refused: "stands in this service twice"},
 		"resource-actions":                {},
 		"secrets":                         {then: secretValues},
-		"self-managed-app":                missing("Application/test-self-managed-apps"),
+		"self-managed-app":                {expect: []string{"MissingKind Application/test-self-managed-apps", "write a service in its place"}},
 		"service":                         {},
 		"shards-sync-assigned-apps":       {},
 		"slow-manifest":                   {},

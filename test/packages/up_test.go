@@ -138,13 +138,3 @@ func (o *operator) contexts(files map[string]string) {
 		o.Fatal(err)
 	}
 }
-
-// deployHere deploys with the ways to clusters that are remembered.
-func (o *operator) deployHere() []step {
-	o.Helper()
-	var steps []step
-	if err := json.Unmarshal([]byte(o.plural("deploy", "--yes", "-o", "json")), &steps); err != nil {
-		o.Fatal(err)
-	}
-	return steps
-}

@@ -137,12 +137,18 @@ type step struct {
 // deploy runs plural deploy, which has to work out, and says what came of each step.
 func (o *operator) deploy(args ...string) []step {
 	o.Helper()
-	out := o.plural(append(append([]string{"deploy", "--yes", "-o", "json"}, o.reach()...), args...)...)
-	var steps []step
-	if err := json.Unmarshal([]byte(out), &steps); err != nil {
+	return o.deployHere(append(o.reach(), args...)...)
+}
+
+// deployHere deploys with the ways to clusters that are remembered.
+func (o *operator) deployHere(args ...string) []step {
+	o.Helper()
+	out := o.plural(append([]string{"deploy", "--yes", "-o", "json"}, args...)...)
+	var deployed struct{ Items []step }
+	if err := json.Unmarshal([]byte(out), &deployed); err != nil {
 		o.Fatalf("%v in %s", err, out)
 	}
-	return steps
+	return deployed.Items
 }
 
 // done are the steps that were done.
