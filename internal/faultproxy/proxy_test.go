@@ -87,7 +87,7 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 		"trickle too long":  {faultproxy.Trickle(time.Second), "/x", 200, "", true, 1},
 		"stale":             {faultproxy.Stale(), "/x", 200, whole, false, 1},
 		"expire":            {faultproxy.Expire(), "/x?watch=1", 200, `"ERROR"`, false, 0},
-		"cut":               {faultproxy.Cut(20 * time.Millisecond), "/x?watch=true", 200, "event\n", true, 1},
+		"cut":               {faultproxy.Cut(time.Second), "/x?watch=true", 200, "event\n", true, 1},
 		"silence":           {faultproxy.Silence(time.Minute), "/x?watch=true", 200, "", true, 0},
 		"silence that ends": {faultproxy.Silence(time.Millisecond), "/x?watch=true", 200, "", false, 0},
 	} {
