@@ -82,10 +82,12 @@ test: build test-root test-localkube test-pictures ## Run every test, race-enabl
 # The race detector watches packages whose own code has goroutines or locks; it would slow the others several times, and find nothing.
 # It needs cgo, and its tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git filters start
 # themselves as many processes, each of which the race detector would let sleep a second before its end.
-# Much of the time is spent waiting, for elections and intervals: so four packages run side by side, however few processors.
+# As many packages run side by side as there are processors, but two at least, since much of the time is spent waiting: more of them
+# would take each other's caches, and all together several times as long.
 # What lies in test/ watches programs that were built for people, which the race detector says nothing of. Nor does anybody
 # hear it speak in a child that renders, so those children are the program of people too. All of it writes to one folder, which
 # goes however the tests end. Its name is short, for sockets lie in it, and stays the same in a clone: results are kept by it.
+TEST_JOBS   := $(shell n=$$(nproc); echo $$((n > 2 ? n : 2)))
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.
 .PHONY: test-root
@@ -94,8 +96,8 @@ test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/h
 	export TMPDIR='$(TEST_TMPDIR)' PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	watched=$$(grep -lrE --include='*.go' --exclude='*_test.go' --exclude-dir={localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u); \
-	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -p 4 -timeout 40m $$watched; \
-	go test -vet=off -p 4 -timeout 40m $$(go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -vxF "$$watched")
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -p $(TEST_JOBS) -timeout 40m $$watched; \
+	go test -vet=off -p $(TEST_JOBS) -timeout 40m $$(go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -vxF "$$watched")
 
 .PHONY: corpus
 corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.
