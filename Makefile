@@ -80,7 +80,7 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 test: build test-root test-localkube test-pictures ## Run every test, race-enabled, against real API servers, git and NATS.
 
 # The race detector watches packages whose own code has goroutines or locks; it would slow the others several times, and find nothing.
-# It needs cgo, and its tests keep their source paths (no -trimpath). Vet stands before, on its own. Tests of git filters start
+# It needs cgo, and its tests keep their source paths (no -trimpath). Vet is a part of make lint. Tests of git filters start
 # themselves as many processes, each of which the race detector would let sleep a second before its end.
 # As many packages run side by side as there are processors, but two at least, since much of the time is spent waiting: more of them
 # would take each other's caches, and all together several times as long.
@@ -92,7 +92,6 @@ TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.
 .PHONY: test-root
 test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
-	go vet ./...
 	export TMPDIR='$(TEST_TMPDIR)' PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	watched=$$(grep -lrE --include='*.go' --exclude='*_test.go' --exclude-dir={localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u); \
@@ -107,7 +106,7 @@ corpus: .tools/corpus ## Bring the manifests of others that tests read, from Git
 
 .PHONY: test-localkube
 test-localkube: bin/localkube
-	cd localkube && go vet ./... && go test -vet=off -timeout 10m ./...
+	cd localkube && go test -vet=off -timeout 10m ./...
 
 .PHONY: test-pictures
 test-pictures:
