@@ -77,7 +77,7 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 ##@ Check
 
 .PHONY: test
-test: build test-root test-localkube test-pictures ## Run every test, race-enabled, against real API servers, git and NATS.
+test: build test-root test-localkube test-pictures ## Run every test, against real API servers, git and NATS.
 
 # The race detector watches packages whose own code has goroutines or locks; it would slow the others several times, and find nothing.
 # It needs cgo, and its tests keep their source paths (no -trimpath). Vet is a part of make lint. Tests of git filters start
