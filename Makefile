@@ -79,24 +79,21 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 .PHONY: test
 test: build test-root test-localkube test-pictures ## Run every test, against real API servers, git and NATS.
 
-# The race detector watches packages whose own code has goroutines or locks; it would slow the others several times, and find nothing.
-# It needs cgo, and its tests keep their source paths (no -trimpath). Vet is a part of make lint. Tests of git filters start
-# themselves as many processes, each of which the race detector would let sleep a second before its end.
-# As many packages run side by side as there are processors, but two at least, since much of the time is spent waiting: more of them
-# would take each other's caches, and all together several times as long.
-# What lies in test/ watches programs that were built for people, which the race detector says nothing of. Nor does anybody
-# hear it speak in a child that renders, so those children are the program of people too. All of it writes to one folder, which
-# goes however the tests end. Its name is short, for sockets lie in it, and stays the same in a clone: results are kept by it.
-TEST_JOBS   := $(shell n=$$(nproc); echo $$((n > 2 ? n : 2)))
+# The race detector runs on packages whose code or tests run concurrently, as CONCURRENT finds them. On the others it would only cost
+# time, as on ./cli and ./test/...: their tests run the programs as child processes.
+# It needs cgo, and its tests keep their source paths (no -trimpath). At exit it sleeps a second by default, which tests of git filters,
+# that start themselves as many processes, would pay each time. Children that render are the built program: they are not watched.
+# Vet is a part of make lint. All tests write to one folder, which is removed however they end. Its name is short, because sockets lie
+# in it, and is the same for each run in a clone, because go test keeps results by it.
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
-CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.
+CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.|\.Go\(func|t\.Parallel\(\)
 .PHONY: test-root
 test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
 	export TMPDIR='$(TEST_TMPDIR)' PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
-	watched=$$(grep -lrE --include='*.go' --exclude='*_test.go' --exclude-dir={localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u); \
-	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -p $(TEST_JOBS) -timeout 40m $$watched; \
-	go test -vet=off -p $(TEST_JOBS) -timeout 40m $$(go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -vxF "$$watched")
+	watched=$$(grep -lrE --include='*.go' --exclude-dir={.git,localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u | grep -vx ./cli | xargs go list); \
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 40m $$watched; \
+	go test -vet=off -timeout 40m $$(go list ./... | grep -vxF "$$watched")
 
 .PHONY: corpus
 corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.
