@@ -41,9 +41,9 @@ other services read the same files, asks, commits and pushes, and waits until
 the service is well. Secrets stay as they are.
 
 Without COMMIT it is the state before the newest change of the service, so that
-to roll back twice is to go there and back. States that the hub refused are passed
-over, and those that do not render or that an API server would refuse.
-plural service history lists them.`,
+to roll back twice is to go there and back. It passes over states that the hub
+refused, that do not render, or that an API server would refuse; plural service
+history lists them.`,
 		Example: cmdutil.Example("plural service rollback web", "plural svc rollback web 4f9c2a1 --dry-run"),
 		Args:    cobra.MatchAll(cmdutil.AtMost(2), atLeastName),
 		RunE: func(cmd *cobra.Command, args []string) error {
