@@ -71,7 +71,7 @@ data: {key: value}
 			write(folder+"templates/web.yaml", strings.Replace(workload, "replicas: 2", "replicas: {{ .Values.replicas }}", 1))
 		}
 		write(fmt.Sprintf("services/s%d.yaml", s), fmt.Sprintf("apiVersion: plural.sh/v1alpha1\nkind: Service\nmetadata: {name: s%d}\n"+
-			"spec: {source: {path: apps/s%d}, clusters: {matchLabels: {env: prod}}%s}\n", s, s, more))
+			"spec: {source: {path: apps/s%d}, namespace: s%d, clusters: {matchLabels: {env: prod}}%s}\n", s, s, s, more))
 	}
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), filepath.Join(bin, "plural"), "-C", filepath.Join(dir, "fleet"), "validate")
