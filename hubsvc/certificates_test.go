@@ -26,6 +26,8 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/peer"
+	"github.com/pluralsh/plural/hubsvc/replica"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 // issuer renews a certificate for this machine, in files as kubelet mounts a Secret.
@@ -135,8 +137,8 @@ func shown(t *testing.T, address string, config *tls.Config) int64 {
 }
 
 func TestHubShowsARenewedCertificateWithoutARestart(t *testing.T) {
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
 	files := newIssuer(t)
 	opts.TLSCert, opts.TLSKey = files.path("tls.crt"), files.path("tls.key")
@@ -158,7 +160,7 @@ func TestHubShowsARenewedCertificateWithoutARestart(t *testing.T) {
 		t.Fatalf("certificate %d is shown", got)
 	}
 	broken := files.renew(true)
-	until(t, "the hub says what is wrong with the renewed certificate", func() bool {
+	fleetrepo.Until(t, "the hub says what is wrong with the renewed certificate", func() bool {
 		all := certificates()
 		return len(all) == 1 && all[0].Name == "hub" && strings.Contains(all[0].Error, "does not match")
 	})
@@ -166,7 +168,7 @@ func TestHubShowsARenewedCertificateWithoutARestart(t *testing.T) {
 		t.Errorf("certificate %d is shown after %d, which is broken", got, broken)
 	}
 	renewed := files.renew(false)
-	until(t, "the renewed certificate is shown", func() bool { return shown(t, address, trusting) == renewed })
+	fleetrepo.Until(t, "the renewed certificate is shown", func() bool { return shown(t, address, trusting) == renewed })
 	if all := certificates(); len(all) != 1 || all[0].Error != "" || all[0].Ends.IsZero() {
 		t.Errorf("certificates: %+v", all)
 	}
@@ -176,11 +178,14 @@ func TestHubShowsARenewedCertificateWithoutARestart(t *testing.T) {
 // Replicas show each other renewed certificates, whichever of them connects, in the form in which the rooms get them.
 func TestReplicasShowEachOtherARenewedCertificateWithoutARestart(t *testing.T) {
 	files := newIssuer(t)
-	o := &ClusterOptions{Cert: files.path("tls.crt"), Key: files.path("tls.key"), CA: files.path("ca.crt")}
-	pair, config, err := o.tlsConfig(slog.New(slog.DiscardHandler))
+	part, err := replica.New(&replica.Options{
+		Name: "a", NATS: "in this process", PeerListen: "127.0.0.1:0", PeerURL: "127.0.0.1:0",
+		Cert: files.path("tls.crt"), Key: files.path("tls.key"), CA: files.path("ca.crt"),
+	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	pair, config := part.Certificates(), part.TLS()
 	seen := make(chan int64, 10) // of who asks
 	server, err := peer.NewServer(peer.Options{Bundle: func(context.Context, string) (io.ReadSeekCloser, string, error) {
 		return nil, "", fs.ErrNotExist
@@ -215,12 +220,12 @@ func TestReplicasShowEachOtherARenewedCertificateWithoutARestart(t *testing.T) {
 		t.Errorf("the client shows certificate %d", got)
 	}
 	renewed := files.renew(false)
-	until(t, "the renewed certificate is read", func() bool { return shown(t, address, files.client()) == renewed })
+	fleetrepo.Until(t, "the renewed certificate is read", func() bool { return shown(t, address, files.client()) == renewed })
 	if got := ask(); got != renewed {
 		t.Errorf("the client shows certificate %d, want %d", got, renewed)
 	}
 	newIssuer(t).into(files) // of an authority that the others do not know
-	until(t, "the certificate of another authority is refused", func() bool { _, fault := pair.State(); return fault != nil })
+	fleetrepo.Until(t, "the certificate of another authority is refused", func() bool { _, fault := pair.State(); return fault != nil })
 	if got := ask(); got != renewed {
 		t.Errorf("the client shows certificate %d, want %d", got, renewed)
 	}

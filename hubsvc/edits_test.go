@@ -10,16 +10,17 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/hubsvc/committer"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 // editing is a hub that may commit, with the origin that it commits to.
-func editing(t *testing.T, change func(*Options)) (*running, *origin, Options) {
+func editing(t *testing.T, change func(*Options)) (*running, *fleetrepo.Origin, Options) {
 	t.Helper()
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
-	opts.Edits = new(EditOptions)
+	opts.Edits = new(committer.Edits)
 	if change != nil {
 		change(&opts)
 	}
@@ -58,13 +59,13 @@ func TestAnEditIsACommitOfWhoeverAskedForIt(t *testing.T) {
 	if code != http.StatusOK || done.Commit == "" {
 		t.Fatalf("%d %+v", code, refused)
 	}
-	if got := o.git(o.bare, "log", "-1", "--format=%H %an %cn %s", "main"); got != done.Commit+" operator plural Suspend web" {
+	if got := o.Git(o.Bare, "log", "-1", "--format=%H %an %cn %s", "main"); got != done.Commit+" operator plural Suspend web" {
 		t.Errorf("log: %s", got)
 	}
 	if left, err := os.ReadDir(filepath.Join(opts.Data, "edits")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	until(t, "the commit is served", func() bool { return hub.status().Commit.ID == done.Commit })
+	fleetrepo.Until(t, "the commit is served", func() bool { return hub.status().Commit.ID == done.Commit })
 	if code, again, refused := hub.edit("suspend", "web", v1.EditRequest{}); code != http.StatusOK || again.Commit != "" {
 		t.Errorf("a second time: %d %+v %+v", code, again, refused)
 	}
@@ -81,7 +82,7 @@ func TestEditsAtTheSameTimeAllArrive(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := o.git(o.bare, "log", "--format=%s", "main"); strings.Count(got, "Suspend web") != 1 || strings.Count(got, "Suspend api") != 1 {
+	if got := o.Git(o.Bare, "log", "--format=%s", "main"); strings.Count(got, "Suspend web") != 1 || strings.Count(got, "Suspend api") != 1 {
 		t.Errorf("log:\n%s", got)
 	}
 }
@@ -89,7 +90,7 @@ func TestEditsAtTheSameTimeAllArrive(t *testing.T) {
 // A commit's message is read by people on terminals, and by programs that take its lines for orders.
 func TestTheMessageOfAnEditIsPlainText(t *testing.T) {
 	hub, o, _ := editing(t, nil)
-	before := o.git(o.bare, "rev-parse", "main")
+	before := o.Git(o.Bare, "rev-parse", "main")
 	for name, message := range map[string]string{
 		"escape": "Suspend \x1b[2J web", "NUL": "Suspend\x00web", "carriage return": "Suspend web\rResume web", "too long": strings.Repeat("a", 5000),
 		"nothing seen": " \n\t ", "right to left": "Suspend \u202e web", "C1": "Suspend \u009b web",
@@ -100,7 +101,7 @@ func TestTheMessageOfAnEditIsPlainText(t *testing.T) {
 			t.Errorf("%s: %d %+v %+v", name, code, done, refused)
 		}
 	}
-	if got := o.git(o.bare, "rev-parse", "main"); got != before {
+	if got := o.Git(o.Bare, "rev-parse", "main"); got != before {
 		t.Error("something was committed")
 	}
 	if code, _, refused := hub.edit("suspend", "web", v1.EditRequest{Message: "Hält an: Wartung\n\nBis Montag.\tSiehe #12."}); code != http.StatusOK {
@@ -108,51 +109,21 @@ func TestTheMessageOfAnEditIsPlainText(t *testing.T) {
 	}
 }
 
-// A hub that believes signed commits alone would refuse its own, and with it all that comes after, until somebody signs.
-func TestAHubThatWantsSignaturesDoesNotCommit(t *testing.T) {
-	h := &hub{Options: Options{Edits: new(EditOptions), RepoKeys: [][]byte{[]byte("a key")}}}
-	if err := h.editable("suspend", "web"); err == nil || !strings.Contains(err.Error(), "sign") {
-		t.Errorf("got %v", err)
-	}
-	h.RepoKeys = nil
-	if err := h.editable("suspend", "web"); err != nil {
-		t.Error(err)
-	}
-	h.Edits = nil
-	if err := h.editable("suspend", "web"); err == nil || !strings.Contains(err.Error(), "only reads") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// The hub reads with one credential and writes with another: what stands in the repository's URL is not for writing.
-func TestACredentialInTheURLIsNotWrittenWith(t *testing.T) {
-	for repo, want := range map[string]string{
-		"https://reader:hunter2@example.org/fleet.git": "https://example.org/fleet.git", "https://hunter2@example.org/fleet.git": "https://example.org/fleet.git",
-		"https://example.org/fleet.git": "https://example.org/fleet.git", "ssh://git@example.org/fleet.git": "ssh://git@example.org/fleet.git",
-		"file:///srv/fleet.git": "file:///srv/fleet.git",
-	} {
-		h := &hub{Options: Options{Repo: repo, Branch: "main", Edits: &EditOptions{Credentials: outbound.Credentials{Bearer: "writer"}}}}
-		if got := h.remote("dir"); got.URL != want || got.Credentials.Bearer != "writer" || got.Branch != "main" || got.Dir != "dir" {
-			t.Errorf("%s: written to %s", outbound.Redact(repo), got.URL)
-		}
-	}
-}
-
 // Whoever may edit is told that the repository did not take it, and not where it lies or what the hub's disk looks like.
 func TestWhyACommitWasNotMadeIsForTheLog(t *testing.T) {
 	hub, o, opts := editing(t, nil)
-	gone := o.bare + ".gone"
-	if err := os.Rename(o.bare, gone); err != nil {
+	gone := o.Bare + ".gone"
+	if err := os.Rename(o.Bare, gone); err != nil {
 		t.Fatal(err)
 	}
 	code, _, refused := hub.edit("suspend", "web", v1.EditRequest{})
-	if code != http.StatusBadGateway || strings.Contains(refused.Message, o.bare) || strings.Contains(refused.Message, opts.Data) {
+	if code != http.StatusBadGateway || strings.Contains(refused.Message, o.Bare) || strings.Contains(refused.Message, opts.Data) {
 		t.Errorf("%d %+v", code, refused)
 	}
-	if err := os.Rename(gone, o.bare); err != nil {
+	if err := os.Rename(gone, o.Bare); err != nil {
 		t.Fatal(err)
 	}
-	hook := filepath.Join(o.bare, "hooks", "pre-receive")
+	hook := filepath.Join(o.Bare, "hooks", "pre-receive")
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

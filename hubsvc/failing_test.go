@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 // figure is a metric's value; ok is false when there is none.
@@ -25,26 +27,26 @@ func (r *running) figure(name string) (value float64, ok bool) {
 }
 
 func TestAgesCountFromTheLastFetchThatBroughtEverything(t *testing.T) {
-	for name, breakIt := range map[string]func(*origin) (mend func()){
-		"a host that is away": func(o *origin) func() { return o.away() },
-		"a branch that is no more": func(o *origin) func() {
-			o.git(o.bare, "update-ref", "refs/heads/kept", "main")
-			o.git(o.bare, "update-ref", "-d", "refs/heads/main")
-			return func() { o.git(o.bare, "update-ref", "refs/heads/main", "kept") }
+	for name, breakIt := range map[string]func(*fleetrepo.Origin) (mend func()){
+		"a host that is away": func(o *fleetrepo.Origin) func() { return o.Away() },
+		"a branch that is no more": func(o *fleetrepo.Origin) func() {
+			o.Git(o.Bare, "update-ref", "refs/heads/kept", "main")
+			o.Git(o.Bare, "update-ref", "-d", "refs/heads/main")
+			return func() { o.Git(o.Bare, "update-ref", "refs/heads/main", "kept") }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			upstream, o := newOrigin(t), newOrigin(t)
-			upstream.push(map[string]string{"app/cm.yaml": configMap("app", "1"), "README.md": "x"})
-			fleet := twoServices(nil)
-			fleet["sources/up.yaml"] = header + "kind: Source\nmetadata: {name: up}\nspec: {git: {url: \"" + upstream.url() +
+			upstream, o := fleetrepo.New(t), fleetrepo.New(t)
+			upstream.Push(map[string]string{"app/cm.yaml": fleetrepo.ConfigMap("app", "1"), "README.md": "x"})
+			fleet := fleetrepo.TwoServices(nil)
+			fleet["sources/up.yaml"] = fleetrepo.Header + "kind: Source\nmetadata: {name: up}\nspec: {git: {url: \"" + upstream.URL() +
 				"\", ref: main}, interval: 1s}\n"
-			fleet["services/app.yaml"] = service("app", "  source: {name: up, path: app}\n")
-			o.push(fleet)
+			fleet["services/app.yaml"] = fleetrepo.Service("app", "  source: {name: up, path: app}\n")
+			o.Push(fleet)
 			hub := start(t, options(t, o))
-			until(t, "the source is fetched", func() bool { return hub.listed("up").Commit != "" && hub.held() == "" })
+			fleetrepo.Until(t, "the source is fetched", func() bool { return hub.listed("up").Commit != "" && hub.held() == "" })
 			mend := breakIt(upstream)
-			until(t, "it has failed several times", func() bool { return hub.listed("up").InARow >= 2 })
+			fleetrepo.Until(t, "it has failed several times", func() bool { return hub.listed("up").InARow >= 2 })
 			failing := hub.listed("up")
 			if failing.LastFetch == nil || failing.FailingSince == nil || !failing.LastFetch.Before(*failing.FailingSince) || failing.Error == "" ||
 				failing.NextAttempt == nil || failing.Commit == "" {
@@ -62,7 +64,7 @@ func TestAgesCountFromTheLastFetchThatBroughtEverything(t *testing.T) {
 				t.Errorf("the installation repo is said to fail for %f", own)
 			}
 			mend()
-			until(t, "it is well again", func() bool { s := hub.listed("up"); return s.Error == "" && s.FailingSince == nil && s.InARow == 0 })
+			fleetrepo.Until(t, "it is well again", func() bool { s := hub.listed("up"); return s.Error == "" && s.FailingSince == nil && s.InARow == 0 })
 			if s := hub.listed("up"); s.NextAttempt != nil || !s.LastFetch.After(*failing.LastFetch) {
 				t.Errorf("the source is %+v", s)
 			}
@@ -71,16 +73,16 @@ func TestAgesCountFromTheLastFetchThatBroughtEverything(t *testing.T) {
 }
 
 func TestTheTimeOfTheLastGoodFetchOutlivesARestart(t *testing.T) {
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
 	hub := start(t, opts)
 	hub.ready()
 	was := *hub.listed(".").LastFetch
 	hub.stop()
-	defer o.away()()
+	defer o.Away()()
 	hub = start(t, opts)
-	until(t, "the repo is seen to be away", func() bool { return hub.listed(".").Error != "" })
+	fleetrepo.Until(t, "the repo is seen to be away", func() bool { return hub.listed(".").Error != "" })
 	source := hub.listed(".")
 	if source.LastFetch == nil || source.LastFetch.Before(was.Add(-time.Minute)) || !source.LastFetch.Before(*source.FailingSince) {
 		t.Errorf("fetched %v before the restart; after it the source is %+v", was, source)

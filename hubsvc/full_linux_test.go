@@ -14,12 +14,13 @@ import (
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 func TestAHubWhoseDiskWasFullWritesAllDownAgainWithoutARestart(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	o.push(twoServices(key))
+	o.Push(fleetrepo.TwoServices(key))
 	opts := options(t, o)
 	opts.Data = filepath.Join(needs.SmallDisk(t, "size=24m"), "data")
 	hub := start(t, opts)
@@ -54,10 +55,10 @@ func TestAHubWhoseDiskWasFullWritesAllDownAgainWithoutARestart(t *testing.T) {
 		return "none"
 	}
 	report("v1", 1)
-	until(t, "the first report is written", func() bool { return figure("plural_hub_reports_unwritten") == "0" })
+	fleetrepo.Until(t, "the first report is written", func() bool { return figure("plural_hub_reports_unwritten") == "0" })
 	release := needs.FillDisk(t, opts.Data)
 	report("v2", 2)
-	until(t, "the hub says that its disk is full", func() bool {
+	fleetrepo.Until(t, "the hub says that its disk is full", func() bool {
 		var said v1.Hub
 		get("/v1/hub", &said)
 		return strings.Contains(said.StoreError, "no space left")
@@ -65,15 +66,15 @@ func TestAHubWhoseDiskWasFullWritesAllDownAgainWithoutARestart(t *testing.T) {
 	if failed := figure("plural_hub_store_failed"); failed != "1" {
 		t.Errorf("the figure of a failed store is %s", failed)
 	}
-	o.push(map[string]string{"README.md": "one more commit"})
+	o.Push(map[string]string{"README.md": "one more commit"})
 	release()
-	until(t, "all is written", func() bool {
+	fleetrepo.Until(t, "all is written", func() bool {
 		return figure("plural_hub_store_failed") == "0" && figure("plural_hub_reports_unwritten") == "0"
 	})
 	hub.stop()
 	hub = start(t, opts)
 	hub.ready()
-	until(t, "the report that came meanwhile is there after a restart", func() bool {
+	fleetrepo.Until(t, "the report that came meanwhile is there after a restart", func() bool {
 		var found v1.Cluster
 		get("/v1/clusters/a", &found)
 		return found.AgentVersion == "v2"

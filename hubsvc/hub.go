@@ -1,9 +1,8 @@
 // Package hubsvc owns the hub: the process that its rooms make together.
 //
-// It refuses to know how a room does its work, or another room: what one needs of another is handed to it here as a
-// function. Data passes through in one direction: gitagent brings commits, the planner makes of the newest good one what
-// every cluster should run, gateway serves that to agents with bundles from cache, state keeps what they report, view
-// joins both, api shows it.
+// It is wiring. Data passes through in one direction: mirrors bring commits, the planner makes of the newest good one what every
+// cluster should run, gateway serves that to agents with bundles from cache, state keeps what they report, view joins both, api
+// shows it. What a room needs of another is handed to it here.
 package hubsvc
 
 import (
@@ -14,9 +13,9 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"filippo.io/age"
@@ -24,21 +23,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	agentapi "github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
+	"github.com/pluralsh/plural/hubsvc/acts"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/cache"
 	"github.com/pluralsh/plural/hubsvc/certs"
+	"github.com/pluralsh/plural/hubsvc/committer"
 	"github.com/pluralsh/plural/hubsvc/edition"
+	"github.com/pluralsh/plural/hubsvc/events"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/history"
+	"github.com/pluralsh/plural/hubsvc/listen"
 	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/planner"
+	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/hubsvc/signing"
+	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/state"
+	"github.com/pluralsh/plural/hubsvc/status"
+	"github.com/pluralsh/plural/hubsvc/upgrader"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/buildinfo"
-	"github.com/pluralsh/plural/internal/halfopen"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -74,13 +85,13 @@ type Options struct {
 	// Identities open what is sealed for the hub: the credentials of sources. Nil means that it has none.
 	Identities func() ([]age.Identity, error)
 	// Edits let the hub commit what people ask for; nil: it never writes to the installation repo.
-	Edits *EditOptions
+	Edits *committer.Edits
 	// AgentImage is what clusters that join by a token start their agents from; empty: the released one of this version.
 	AgentImage string
 	// HookSecret signs the calls of git hosts; empty means that only the hub's token opens the hooks.
 	HookSecret []byte
 	// Cluster makes this process one replica of several; nil means that it is the only one.
-	Cluster *ClusterOptions
+	Cluster *replica.Options
 	// Interval is the wait between two fetches of a repository that asks for none of its own; before jitter.
 	Interval time.Duration
 	// AllowFile lets repositories lie on this machine's own disk.
@@ -106,27 +117,28 @@ type Options struct {
 // hub is one replica at work.
 type hub struct {
 	Options
-	replica  replica
-	repos    *gitagent.Set
-	editions *edition.Store
-	planner  *planner
-	state    *state.Store
-	bundles  *cache.Cache
-	view     *view.View
-	people   *auth.People
+	replica   *replica.Replica
+	sources   *sources.Set
+	mirrors   *gitagent.Set
+	revisions *edition.Store
+	planner   *planner.Planner
+	committer *committer.Committer
+	state     *state.Store
+	bundles   *cache.Cache
+	view      *view.View
+	people    *auth.People
 	// kubeKeys sign tokens for single clusters.
-	kubeKeys *signing.Ring
-	agents   *auth.Agents
-	refusals *refusals
-	notices  notices
-	reaching reaching
-	upgrades *upgrading
-	nats     *natsd.Server
-	registry *prometheus.Registry
-	// signatures are those of the installation repo that are believed; nil means that nobody looks.
-	signatures *signatures
-	// certs are the certificates that this replica shows: to everybody, to the other replicas. Nil without.
-	certs, peerCerts *certs.Pair
+	kubeKeys  *signing.Ring
+	agents    *auth.Agents
+	acts      *acts.Recorder
+	events    *events.Events
+	history   *history.History
+	reaching  reaching
+	upgrader  *upgrader.Upgrader
+	status    *status.Status
+	nats      *natsd.Server
+	registry  *prometheus.Registry
+	listeners *listen.Listeners
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
 	// left is closed when this replica is about to end, parted when nothing goes over its connections to clusters any more.
@@ -139,19 +151,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	collectOften()
 	ring := logring.New(logLines)
 	o.Log = slog.New(ring.Handler(o.Log.Handler()))
-	h := &hub{Options: o, registry: prometheus.NewRegistry(), replica: replica{options: o.Cluster}, ring: ring}
-	h.left, h.parted = make(chan struct{}), make(chan struct{})
-	doors, err := h.open(ctx)
+	h := newHub(o, ring)
+	listeners, err := h.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer doors.close()
+	defer listeners.Close()
 	unlock, err := lock(o.Data)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	nats, err := natsd.Start(ctx, o.natsOptions(h.replica.tls))
+	nats, err := natsd.Start(ctx, h.replica.NATS(filepath.Join(o.Data, "nats"), o.Log))
 	if err != nil {
 		return err
 	}
@@ -161,160 +172,194 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.bundles.Close()) }()
-	server, err := h.server(doors.certificates)
+	server, err := h.server(listeners.TLS())
 	if err != nil {
 		return err
 	}
-	return h.run(ctx, server, doors)
+	return h.run(ctx, server, listeners)
 }
 
-// doors are the addresses that a hub listens on.
-type doors struct {
-	main, peers  net.Listener // peers is nil for a hub that is alone
-	certificates *tls.Config
-}
-
-func (d *doors) close() {
-	for _, l := range []net.Listener{d.main, d.peers} {
-		if l != nil {
-			_ = l.Close() // closed already, once its server has run
-		}
+func newHub(o Options, ring *logring.Ring) *hub {
+	return &hub{
+		Options: o, registry: prometheus.NewRegistry(), ring: ring, left: make(chan struct{}), parted: make(chan struct{}),
 	}
 }
 
-// open takes the addresses before anything else: what is wrong with them is the commonest mistake.
-func (h *hub) open(ctx context.Context) (d *doors, err error) {
-	d = new(doors)
-	if h.certs, d.certificates, err = h.certificates(); err != nil {
+// open reads certificates and takes addresses before anything else: what is wrong with them is the commonest mistake.
+func (h *hub) open(ctx context.Context) (_ *listen.Listeners, err error) {
+	if h.replica, err = replica.New(h.Cluster, h.Log); err != nil {
 		return nil, err
 	}
-	if c := h.Cluster; c != nil {
-		if err := c.validate(); err != nil {
-			return nil, err
-		}
-		if h.peerCerts, h.replica.tls, err = c.tlsConfig(h.Log); err != nil {
-			return nil, err
-		}
+	o := listen.Options{Address: h.Listen, Cert: h.TLSCert, Key: h.TLSKey, Log: h.Log}
+	if !h.replica.Alone() {
+		o.Peers = h.Cluster.PeerListen
 	}
-	var config net.ListenConfig
-	if d.main, err = config.Listen(ctx, "tcp", h.Listen); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	if h.Cluster == nil {
-		return d, nil
-	}
-	if d.peers, err = config.Listen(ctx, "tcp", h.Cluster.PeerListen); err != nil {
-		d.close()
-		return nil, fmt.Errorf("listen for other replicas: %w", err)
-	}
-	return d, nil
-}
-
-// certificates are what the port is served with; nil means plain HTTP.
-func (o *Options) certificates() (*certs.Pair, *tls.Config, error) {
-	if o.TLSCert == "" && o.TLSKey == "" {
-		return nil, nil, nil
-	}
-	pair, err := certs.Open(certs.Options{Name: "hub", Cert: o.TLSCert, Key: o.TLSKey, Now: time.Now, Log: o.Log})
-	if err != nil {
-		return nil, nil, err
-	}
-	return pair, &tls.Config{GetCertificate: pair.Server, MinVersion: tls.VersionTLS13}, nil
+	h.listeners, err = listen.Open(ctx, o)
+	return h.listeners, err
 }
 
 // build makes the rooms that keep something, and what joins them.
 func (h *hub) build(nats *natsd.Server) (err error) {
 	h.nats = nats
-	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
-	agents := gitagent.SetOptions{
-		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, MaxFile: h.MaxFileBytes, Log: h.Log,
-		Role: h.replica.role, News: h.replica.news, Damaged: h.mirrorDamaged,
-	}
-	if h.Cluster != nil {
-		h.join(nats)
-		agreed.JetStream, agreed.Replicas = nats.JetStream(), nats.Replicas()
-		agents.Owner, agents.Warm = h.replica.following, h.replica.warming
-	}
-	if h.repos, err = gitagent.NewSet(agents); err != nil {
+	h.replica.Join(nats, h.Log, h.registry)
+	if err := h.buildPlanning(); err != nil {
 		return err
 	}
-	h.replica.repos = h.repos
-	h.editions = edition.Open(agreed)
 	h.state, err = state.Open(state.Options{
-		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Self: h.replica.name(), Log: h.Log,
+		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Self: h.replica.Name(), Log: h.Log,
 		Changed: func(cluster string, repeated bool) { h.view.Reported(cluster, repeated) }, // nothing changes before run
 		Beat:    min(state.DefaultBeat, h.staleAfter()/3),                                   // or others take its clusters for silent
 	})
 	if err != nil {
 		return err
 	}
-	if h.signatures, err = newSignatures(&h.Options, h.look); err != nil {
-		return err
-	}
-	h.planner = newPlanner(h.Options, h.repos, h.editions, h.edits, h.signatures)
 	h.bundles, err = cache.New(cache.Options{
-		Dir: filepath.Join(h.Data, "bundles"), MaxBytes: h.CacheBytes, Pack: h.planner.pack, Peer: h.elsewhere, Log: h.Log,
+		Dir: filepath.Join(h.Data, "bundles"), MaxBytes: h.CacheBytes, Pack: h.planner.Pack, Peer: h.elsewhere, Log: h.Log,
 		Metrics: h.registry,
 	})
 	if err != nil {
 		return err
 	}
 	h.view = view.New(view.Options{
-		Desired: func() *view.Desired { return &h.planner.plan().desired },
-		Report:  h.state.Report, Received: h.state.Received, Sources: h.sources, Now: time.Now,
-		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: h.tell,
+		Desired: func() *view.Desired { return &h.planner.Plan().Desired },
+		Report:  h.state.Report, Received: h.state.Received, Sources: func() []v1.Source { return h.status.List() }, Now: time.Now,
+		StaleAfter: h.staleAfter(), Version: buildinfo.Version(), Event: func(e v1.Event) { h.events.Pass(e) },
 		Connected: func(cluster string) bool { return h.reaching.presence.Connected(cluster) }, // nothing is asked before reach
-		Upgrades:  func() []v1.Upgrade { return h.upgrades.all() },
-		Notices:   func() []v1.Notice { return h.notices.newest(time.Now()) },
+		Upgrades:  func() []v1.Upgrade { return h.upgrader.List() },
+		Notices:   func() []v1.Notice { return h.events.Notices.Newest(time.Now()) },
 	})
-	h.upgrades = h.newUpgrading(nats)
+	h.events = events.New(events.Options{
+		Conn: h.replica.Conn(), Note: h.view.Note, Tell: func(e notify.Event) { h.reaching.notifier.Note(e) }, Speaks: h.publishes,
+		Known: func(cluster string) bool { _, ok := h.planner.Plan().Desired.Fleet.Cluster(cluster); return ok },
+		Log:   h.Log, Metrics: h.registry,
+	})
+	h.upgrader = upgrader.New(upgrader.Options{
+		Plan: h.planner.Plan, Sources: h.sources, Mirrors: h.mirrors, Committer: h.committer, View: h.view, Acts: h.publishes,
+		Hint: h.hintInstallation, Announce: h.events.Announce, Interval: h.Interval,
+		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Log: h.Log, Metrics: h.registry,
+	})
+	h.history = history.New(history.Options{
+		Dir: filepath.Join(h.Data, "history"), Kept: filepath.Join(h.Data, "refused.json"), Sources: h.sources, Branch: h.Branch,
+		Plan: h.planner.Plan, Log: h.Log,
+	})
 	h.kubeKeys = signing.New(signing.Options{
 		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: "kube", Lifetime: auth.KubeValidity, Now: time.Now, Log: h.Log,
 	})
 	h.people, err = auth.NewPeople(auth.Options{
-		File: h.TokenFile, Users: h.planner.person, Keys: h.kubeKeys, Now: time.Now, Replaced: h.tokenReplaced, Log: h.Log,
+		File: h.TokenFile, Users: h.planner.Person, Keys: h.kubeKeys, Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
 	})
 	if err != nil {
 		return err
 	}
-	h.agents = auth.NewAgents(h.planner.url, h.planner.key, time.Now)
-	h.refusals = newRefusals(h.registry)
+	h.agents = auth.NewAgents(h.planner.AgentURL, h.planner.Key, time.Now)
 	if err := h.reach(); err != nil {
 		return err
 	}
-	h.planner.moved = h.moved
-	registerMetrics(h.registry, h)
+	shown := slices.DeleteFunc([]*certs.Pair{h.listeners.Certificate, h.replica.Certificates()}, func(p *certs.Pair) bool { return p == nil })
+	h.status = status.New(status.Options{
+		Planner: h.planner, Sources: h.sources, Mirrors: h.mirrors, Replica: h.replica, View: h.view, People: h.people, State: h.state,
+		NATS: nats, Channels: h.reaching.channels, Leaving: h.left, Certificates: shown, Registry: h.registry, Log: h.Log,
+	})
+	return nil
+}
+
+// buildPlanning makes the rooms between the installation repo and what every cluster should run.
+func (h *hub) buildPlanning() (err error) {
+	h.committer, err = committer.New(committer.Options{
+		Repo: h.Repo, Branch: h.Branch, Edits: h.Edits, Keys: h.RepoKeys, Dir: filepath.Join(h.Data, "edits"),
+		Waiting:   func(service string) map[string]bool { return h.view.Waiting(service) },
+		Committed: h.hintInstallation, Log: h.Log,
+	})
+	if err != nil {
+		return err
+	}
+	wanted := sources.Options{
+		Repo: h.Repo, Credentials: h.RepoCredentials, Keys: h.RepoKeys, HubKey: h.committer.PublicKey(), DescendsFrom: h.RepoDescendsFrom,
+		FollowRewinds: h.RepoFollowRewinds, Interval: h.Interval, AllowFile: h.AllowFile, AllowLoopback: h.AllowLoopback,
+		Identities: h.Identities,
+	}
+	if len(h.RepoKeys) > 0 {
+		wanted.Check = h.committer.Check
+	}
+	h.sources = sources.New(wanted)
+	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
+	fetched := gitagent.SetOptions{
+		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, MaxFile: h.MaxFileBytes, Log: h.Log, Role: h.replica.Role,
+		News: h.replica.News, Damaged: func(name string, mended bool) { h.events.Notices.MirrorDamaged(name, mended) },
+	}
+	if !h.replica.Alone() {
+		agreed.JetStream, agreed.Replicas = h.nats.JetStream(), h.nats.Replicas()
+		fetched.Owner, fetched.Warm = h.replica.Following, h.replica.Warming
+	}
+	if h.mirrors, err = gitagent.NewSet(fetched); err != nil {
+		return err
+	}
+	h.replica.Share(h.mirrors)
+	h.revisions = edition.Open(agreed)
+	h.planner = planner.New(planner.Options{
+		URL: h.URL, Branch: h.Branch, Notifications: filepath.Join(h.Data, "notifications"), Terms: h.Terms, Sources: h.sources,
+		Mirrors: h.mirrors, Revisions: h.revisions, Publishes: h.publishes, Changed: h.planChanged, Log: h.Log,
+	})
 	return nil
 }
 
 // staleAfter is how long a cluster may be silent before what is known of it counts as old.
 func (h *hub) staleAfter() time.Duration { return max(3*h.Terms.ReportInterval, 10*time.Second) }
 
-// edits says whether this replica publishes what is served.
-func (h *hub) edits() bool { return h.replica.owns(h.planner.upstreams.own.ID) }
+// publishes says whether this replica decides now what is served.
+func (h *hub) publishes() bool { return h.replica.Owns(h.sources.Own().ID) }
+
+// hintInstallation has the installation repo looked at now.
+func (h *hub) hintInstallation() { h.replica.Hint(h.sources.Own().ID) }
 
 // elsewhere fetches a bundle from the replica that owns the upstream behind it.
 func (h *hub) elsewhere(ctx context.Context, key string) (io.ReadCloser, error) {
-	if h.replica.shard == nil {
+	if h.replica.Alone() {
 		return nil, fs.ErrNotExist
 	}
-	return h.replica.bundle(ctx, h.planner.plan().recipes[key].upstream, key)
+	return h.replica.Bundle(ctx, h.planner.Plan().Upstream(key), key)
+}
+
+// agentOf is the cluster whose agent sent a request. Who is refused is told of.
+func (h *hub) agentOf(r *http.Request) (string, error) {
+	cluster, err := h.agents.Cluster(r)
+	if err != nil {
+		h.events.AgentRefused(addrlimit.Sender(r), err)
+	}
+	return cluster, err
+}
+
+// takeReport takes a cluster's report in.
+func (h *hub) takeReport(ctx context.Context, cluster string, report *agentapi.Report) error {
+	err := h.state.Put(ctx, cluster, report)
+	if errors.Is(err, state.ErrLeap) {
+		return fmt.Errorf("%w: %w", gateway.ErrLeap, err)
+	}
+	return err
 }
 
 // run serves until ctx ends or a part fails, and waits for all parts.
-func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
+func (h *hub) run(ctx context.Context, server *http.Server, l *listen.Listeners) error {
 	group, ctx := errgroup.WithContext(ctx)
 	closed, end := context.WithCancel(context.WithoutCancel(ctx)) // when nobody is served any more
 	defer end()
-	if d.peers != nil {
-		if err := h.runReplica(ctx, group, d.peers); err != nil {
+	h.replica.Run(ctx, group, h.planner.Look)
+	if l.Peers != nil {
+		peers, err := h.replica.Server(h.bundles, h.reaching.channels.PeerHandler())
+		if err != nil {
 			return err
 		}
+		group.Go(func() error { return listen.Serve(peers, l.Peers) })
+		group.Go(func() error {
+			<-ctx.Done()
+			<-h.parted // until then others reach clusters by way of this replica
+			return listen.Drain(context.WithoutCancel(ctx), peers, h.Log)
+		})
 	}
 	h.runReaching(ctx, closed, group)
-	group.Go(func() error { return h.repos.Run(ctx) })
-	group.Go(func() error { return h.planner.run(ctx) })
-	group.Go(func() error { return h.editions.Run(ctx) })
+	group.Go(func() error { return h.mirrors.Run(ctx) })
+	group.Go(func() error { return h.planner.Run(ctx) })
+	group.Go(func() error { return h.revisions.Run(ctx) })
 	group.Go(func() error { return h.state.Run(ctx) })
 	group.Go(func() error {
 		for {
@@ -327,56 +372,29 @@ func (h *hub) run(ctx context.Context, server *http.Server, d *doors) error {
 		}
 	})
 	group.Go(func() error { return h.view.Run(ctx) })
-	group.Go(func() error { return h.upgrades.run(ctx) })
+	group.Go(func() error { return h.upgrader.Run(ctx) })
 	group.Go(func() error { return h.kubeKeys.Run(ctx) })
 	group.Go(func() error { return h.people.Run(ctx) })
-	group.Go(func() error { return h.forgetLeavers(ctx) })
-	group.Go(func() error { return h.serve(server, d.main) })
+	group.Go(func() error { return h.events.Run(ctx) })
+	group.Go(func() error { return h.state.ForgetLeavers(ctx, h.planner.Left) })
+	group.Go(func() error { return listen.Serve(server, l.Main) })
 	group.Go(func() error {
 		defer end()
 		<-ctx.Done()
 		ending := context.WithoutCancel(ctx)
 		close(h.left)
 		server.SetKeepAlivesEnabled(false) // agents come back on another connection, and find another replica
-		h.leave(ending)
+		if err := h.replica.Leave(ending); err != nil {
+			h.Log.Warn("others take over only when this replica's lease ends", "error", err)
+		}
 		<-time.After(h.DrainDelay)
 		h.part(ending)
 		close(h.parted)
-		return h.drain(ending, server)
+		return listen.Drain(ending, server, h.Log)
 	})
-	h.Log.Info("hub started", "listen", d.main.Addr().String(), "repo", h.planner.upstreams.own.Name, "version", buildinfo.Version())
+	h.Log.Info("hub started", "listen", l.Main.Addr().String(), "repo", h.sources.Own().Name, "version", buildinfo.Version())
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
-	}
-	return nil
-}
-
-func (h *hub) serve(server *http.Server, listener net.Listener) error {
-	serve := server.Serve
-	if server.TLSConfig != nil {
-		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-	}
-	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
-
-// drainTime is how long requests under way may take after the hub was asked to stop. The server waits five seconds for
-// connections on which nothing was asked yet.
-const drainTime = 15 * time.Second
-
-// drain lets requests under way end, and cuts off those that do not.
-func (h *hub) drain(ctx context.Context, server *http.Server) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
-	defer cancel()
-	err := server.Shutdown(ctx)
-	if err == nil {
-		return nil
-	}
-	h.Log.Warn("requests under way were cut off", "after", drainTime, "error", err)
-	if err := server.Close(); err != nil {
-		return fmt.Errorf("stop server: %w", err)
 	}
 	return nil
 }
@@ -385,8 +403,8 @@ func (h *hub) drain(ctx context.Context, server *http.Server) error {
 func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	mux := http.NewServeMux()
 	gateway.New(gateway.Options{
-		Cluster: h.agentOf, Root: h.planner.root, Edition: h.planner.edition,
-		Report: h.takeReport, Excess: h.exceeded, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Cluster: h.agentOf, Root: h.planner.Root, Edition: h.planner.Revision,
+		Report: h.takeReport, Excess: h.events.Exceeded, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		Open: func(ctx context.Context, key string) (io.ReadSeekCloser, error) {
 			return seekable(h.bundles.Open(ctx, key))
 		},
@@ -401,23 +419,8 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	h.reaching.channels.Routes(mux)
 	h.door().Routes(mux)
 	h.toolRoutes(mux)
-	return &http.Server{
-		Handler:           h.front(mux),
-		TLSConfig:         certificates,
-		ConnState:         halfopen.New(maxHalfOpen).ConnState,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64},
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		WriteTimeout:      2 * time.Minute,
-		IdleTimeout:       5 * time.Minute, // agents keep their connection: a new one costs more than a poll
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
-	}, nil
+	return listen.Server(h.front(mux), certificates, h.Log), nil
 }
-
-// maxHalfOpen bounds the connections from one address over which nobody has asked anything yet. All of a fleet may come from
-// one, that of a load balancer, and at once.
-const maxHalfOpen = 16 << 10
 
 // seekable keeps a nil bundle from becoming an interface that is not nil.
 func seekable(bundle *cache.Object, err error) (io.ReadSeekCloser, error) {
@@ -425,29 +428,4 @@ func seekable(bundle *cache.Object, err error) (io.ReadSeekCloser, error) {
 		return nil, err
 	}
 	return bundle.ReadSeekCloser, nil // an *os.File as such: the kernel sends it by itself where there is no TLS
-}
-
-// forgetLeavers drops what is known of clusters whose file has gone.
-func (h *hub) forgetLeavers(ctx context.Context) error {
-	ticker := time.NewTicker(time.Minute)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		desired := &h.planner.plan().desired
-		if desired.Served.ID == "" {
-			continue
-		}
-		for _, cluster := range h.state.Clusters() {
-			if _, ok := desired.Fleet.Cluster(cluster); ok {
-				continue
-			}
-			if err := h.state.Forget(ctx, cluster); err != nil {
-				h.Log.Warn("cluster that left cannot be forgotten", "cluster", cluster, "error", err)
-			}
-		}
-	}
 }

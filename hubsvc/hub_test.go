@@ -30,6 +30,7 @@ import (
 	"github.com/pluralsh/plural/api/token"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 // started passes on the address that a hub says it listens on.
@@ -61,11 +62,11 @@ type running struct {
 	stop   func()
 }
 
-func options(t *testing.T, o *origin) Options {
+func options(t *testing.T, o *fleetrepo.Origin) Options {
 	t.Helper()
 	dir := t.TempDir()
 	return Options{
-		Data: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "token"), Repo: o.url(), Branch: "main",
+		Data: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "token"), Repo: o.URL(), Branch: "main",
 		Interval: 20 * time.Millisecond, AllowFile: true, AllowLoopback: true, Log: slog.New(slog.DiscardHandler), CacheBytes: 1 << 20,
 		Terms: gateway.Terms{PollInterval: time.Second, ReportInterval: time.Second},
 	}
@@ -140,7 +141,7 @@ func (r *running) do(method, path, bearer string, body []byte) (int, []byte) {
 
 func (r *running) ready() {
 	r.t.Helper()
-	until(r.t, "the hub is ready", func() bool { code, _ := r.do(http.MethodGet, "/readyz", "", nil); return code == http.StatusOK })
+	fleetrepo.Until(r.t, "the hub is ready", func() bool { code, _ := r.do(http.MethodGet, "/readyz", "", nil); return code == http.StatusOK })
 }
 
 func (r *running) status() v1.Status {
@@ -172,9 +173,9 @@ func agent(t *testing.T, cluster string) (ed25519.PublicKey, func() string) {
 
 func TestHubServesAFleetFromStartToFinish(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	id := o.push(twoServices(key))
+	id := o.Push(fleetrepo.TwoServices(key))
 	hub := start(t, options(t, o))
 	defer hub.stop()
 	hub.ready()
@@ -207,17 +208,17 @@ func TestHubServesAFleetFromStartToFinish(t *testing.T) {
 	if len(status.Sources) != 1 || status.Sources[0].Name != "." || status.Sources[0].Commit != id || status.Sources[0].LastFetch == nil {
 		t.Errorf("sources = %+v", status.Sources)
 	}
-	bad := o.push(map[string]string{"plural.yaml": "nonsense"})
-	until(t, "the bad commit is refused", func() bool { s := hub.status(); return s.Head.ID == bad && len(s.Refused) > 0 })
+	bad := o.Push(map[string]string{"plural.yaml": "nonsense"})
+	fleetrepo.Until(t, "the bad commit is refused", func() bool { s := hub.status(); return s.Head.ID == bad && len(s.Refused) > 0 })
 	if status := hub.status(); status.Commit.ID != id || status.Sources[0].Commit != id || status.Converged() {
 		t.Errorf("status = %+v", status)
 	}
 }
 
 func TestAReportWhoseNumberLeapsIsRefusedUntilItsAgentCountsAnew(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	o.push(twoServices(key))
+	o.Push(fleetrepo.TwoServices(key))
 	hub := start(t, options(t, o))
 	defer hub.stop()
 	hub.ready()
@@ -241,16 +242,16 @@ func TestAReportWhoseNumberLeapsIsRefusedUntilItsAgentCountsAnew(t *testing.T) {
 }
 
 func TestRevokedAgentIsTurnedAwayAsSoonAsTheCommitIsServed(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	o.push(twoServices(key))
+	o.Push(fleetrepo.TwoServices(key))
 	hub := start(t, options(t, o))
 	hub.ready()
 	if code, _ := hub.do(http.MethodGet, api.PollPath, bearer(), nil); code != http.StatusOK {
 		t.Fatalf("poll: %d", code)
 	}
-	id := o.push(map[string]string{"clusters/a.yaml": cluster("a", nil)})
-	until(t, "the commit is served", func() bool { return hub.status().Commit.ID == id })
+	id := o.Push(map[string]string{"clusters/a.yaml": fleetrepo.Cluster("a", nil)})
+	fleetrepo.Until(t, "the commit is served", func() bool { return hub.status().Commit.ID == id })
 	for path, method := range map[string]string{api.PollPath: http.MethodGet, api.ReportPath: http.MethodPost, api.BundlePath + "b1-x": http.MethodGet} {
 		if code, _ := hub.do(method, path, bearer(), nil); code != http.StatusUnauthorized {
 			t.Errorf("%s: %d", path, code)
@@ -259,9 +260,9 @@ func TestRevokedAgentIsTurnedAwayAsSoonAsTheCommitIsServed(t *testing.T) {
 }
 
 func TestPeopleAreToldOfAnAgentThatReportsInALoop(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	o.push(twoServices(key))
+	o.Push(fleetrepo.TwoServices(key))
 	hub := start(t, options(t, o))
 	hub.ready()
 	code := 0
@@ -270,7 +271,7 @@ func TestPeopleAreToldOfAnAgentThatReportsInALoop(t *testing.T) {
 			t.Fatal("all reports are taken")
 		}
 	}
-	until(t, "the event is shown", func() bool {
+	fleetrepo.Until(t, "the event is shown", func() bool {
 		_, body := hub.do(http.MethodGet, "/v1/events", hub.token, nil)
 		return strings.Contains(string(body), `"ReportsLimited"`) && strings.Contains(string(body), "cluster a reports more often")
 	})
@@ -281,12 +282,12 @@ func TestPeopleAreToldOfAnAgentThatReportsInALoop(t *testing.T) {
 }
 
 func TestOperatorsPathsAnswerWhomTheyShould(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	opts := options(t, o)
 	opts.Interval = time.Hour
-	bad := o.push(map[string]string{"plural.yaml": "nonsense"})
+	bad := o.Push(map[string]string{"plural.yaml": "nonsense"})
 	hub := start(t, opts)
-	until(t, "the bad commit is refused", func() bool { return hub.status().Head.ID == bad })
+	fleetrepo.Until(t, "the bad commit is refused", func() bool { return hub.status().Head.ID == bad })
 	if code, _ := hub.do(http.MethodGet, "/healthz", "", nil); code != http.StatusOK {
 		t.Errorf("healthz: %d", code)
 	}
@@ -296,7 +297,7 @@ func TestOperatorsPathsAnswerWhomTheyShould(t *testing.T) {
 	if code, _ := hub.do(http.MethodPost, "/hooks/git", "wrong", nil); code != http.StatusUnauthorized {
 		t.Errorf("a stranger's hook: %d", code)
 	}
-	o.push(twoServices(nil))
+	o.Push(fleetrepo.TwoServices(nil))
 	if code, _ := hub.do(http.MethodPost, "/hooks/git", hub.token, nil); code != http.StatusAccepted {
 		t.Errorf("hook: %d", code)
 	}
@@ -311,7 +312,7 @@ func TestOperatorsPathsAnswerWhomTheyShould(t *testing.T) {
 }
 
 func TestHubThatCannotStartLeavesNothingBehind(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -351,9 +352,9 @@ func TestHubThatCannotStartLeavesNothingBehind(t *testing.T) {
 }
 
 func TestHubServesTLS(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	key, bearer := agent(t, "a")
-	o.push(twoServices(key))
+	o.Push(fleetrepo.TwoServices(key))
 	opts := options(t, o)
 	var roots *x509.CertPool
 	opts.TLSCert, opts.TLSKey, roots = certificate(t)
@@ -407,9 +408,9 @@ func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) 
 
 // Whoever asks has to be able to tell a hub of another repository, also where it lets nobody in.
 func TestEveryAnswerToPeopleNamesTheRepository(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	const id = "4cyfb7qkz2nmx5w3"
-	o.push(map[string]string{
+	o.Push(map[string]string{
 		"plural.yaml": "apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata:\n  name: demo\n  annotations: {plural.sh/repository: " + id + "}\nspec: {}\n",
 	})
 	hub := start(t, options(t, o))
@@ -425,7 +426,7 @@ func TestEveryAnswerToPeopleNamesTheRepository(t *testing.T) {
 		}
 		return response.StatusCode, response.Header.Get(v1.RepositoryHeader)
 	}
-	until(t, "its repository is read", func() bool { _, id := said("/v1/status", hub.token); return id != "" })
+	fleetrepo.Until(t, "its repository is read", func() bool { _, id := said("/v1/status", hub.token); return id != "" })
 	for _, tt := range []struct {
 		path, bearer string
 		status       int

@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/hubsvc/api"
-	"github.com/pluralsh/plural/hubsvc/audit"
+	"github.com/pluralsh/plural/hubsvc/committer"
 	"github.com/pluralsh/plural/hubsvc/join"
-	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -29,15 +26,15 @@ func (h *hub) door() *join.Door {
 		image = agentImage + ":" + strings.TrimPrefix(buildinfo.Version(), "v")
 	}
 	return join.New(join.Options{
-		Cluster: func(name string) (*fleet.Cluster, bool) { return h.planner.plan().desired.Fleet.Cluster(name) },
-		Place:   h.place, Refused: h.admits, Commit: h.register, Write: h.recordExchange, Image: image,
+		Cluster: func(name string) (*fleet.Cluster, bool) { return h.planner.Plan().Desired.Fleet.Cluster(name) },
+		Place:   h.place, Refused: h.admits, Commit: h.register, Write: h.acts.Exchange, Image: image,
 		Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 }
 
 // admits says why no cluster joins by this hub, if none does.
 func (h *hub) admits(cluster string) error {
-	err := h.commits("plural cluster register " + cluster + " --context CONTEXT")
+	err := h.committer.Refusal("plural cluster register " + cluster + " --context CONTEXT")
 	if refused := new(api.Refused); errors.As(err, &refused) {
 		return &join.Refusal{Message: refused.Message, Fix: refused.Fix}
 	}
@@ -46,11 +43,11 @@ func (h *hub) admits(cluster string) error {
 
 // place is what an agent has to know of this hub.
 func (h *hub) place() (join.Place, error) {
-	p := join.Place{HubURL: h.planner.url()}
+	p := join.Place{HubURL: h.planner.AgentURL()}
 	if p.HubURL == "" {
 		return p, errors.New("neither --url nor spec.hub.url in plural.yaml says how agents reach the hub")
 	}
-	snap, err := h.repos.At(h.planner.upstreams.own.ID, h.planner.plan().desired.Served.ID)
+	snap, err := h.mirrors.At(h.sources.Own().ID, h.planner.Plan().Desired.Served.ID)
 	if err != nil {
 		return p, fmt.Errorf("read the commit being served: %w", err)
 	}
@@ -68,45 +65,12 @@ func (h *hub) place() (join.Place, error) {
 // register commits a cluster's keys where its file still waits for them. The tip is read anew for each try, so of many exchanges at
 // a time, on however many replicas, one finds the token's hash.
 func (h *hub) register(ctx context.Context, cluster string, keys fleet.AgentKeys, hash string) error {
-	_, err := h.commit(ctx, workspace.Proposal{By: author("cluster/" + cluster)}, func(tip *workspace.Tip) (*workspace.Plan, error) {
-		change, err := joined(tip.Files, cluster, keys, hash)
+	_, err := h.committer.Commit(ctx, workspace.Proposal{By: committer.Author("cluster/" + cluster)}, func(tip *workspace.Tip) (*workspace.Plan, error) {
+		change, err := join.Register(tip.Files, cluster, keys, hash)
 		if err != nil {
 			return nil, err
 		}
 		return &workspace.Plan{Files: map[string][]byte{change.File: change.After}, Message: "Register cluster " + cluster}, nil
 	})
 	return err
-}
-
-func joined(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*amend.Change, error) {
-	f, err := fleet.Load(tip)
-	if err != nil {
-		return nil, err
-	}
-	c, ok := f.Cluster(cluster)
-	if !ok || !join.Good(c, hash, time.Now()) {
-		return nil, join.ErrNotGood
-	}
-	for i := range f.Clusters {
-		if f.Clusters[i].Spec.Agent.Auth == keys.Auth { // an agent that speaks for two clusters is refused by the fleet
-			return nil, join.ErrNotGood
-		}
-	}
-	return amend.Joined(tip, cluster, keys)
-}
-
-// recordExchange writes an exchange down as something that a cluster had the hub do.
-func (h *hub) recordExchange(ctx context.Context, e join.Exchange, end bool) error {
-	record := audit.Record{
-		Time: e.Beginning, ID: e.ID, Stage: audit.Start, Person: "cluster/" + e.Cluster, Credential: "join", Cluster: e.Cluster,
-		Source: addrlimit.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")),
-		UserAgent: said(e.Request.UserAgent()), Verb: "post", Path: e.Request.URL.Path, Decision: allowed, Must: true,
-	}
-	if end {
-		record.Stage, record.Status, record.Cause, record.Duration = audit.End, e.Status, e.Cause, time.Since(e.Beginning)
-	}
-	if !e.Allowed {
-		record.Decision = denied
-	}
-	return h.reaching.audit.Write(ctx, record)
 }

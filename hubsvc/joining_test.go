@@ -26,12 +26,13 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // invited is a cluster's file that waits for a token.
 func invited(name, raw string, until time.Time) string {
-	return header + "kind: Cluster\nmetadata: {name: " + name + "} # theirs\nspec:\n  tags: {env: test}\n  join:\n    hash: \"" + fleet.HashToken(raw) +
+	return fleetrepo.Header + "kind: Cluster\nmetadata: {name: " + name + "} # theirs\nspec:\n  tags: {env: test}\n  join:\n    hash: \"" + fleet.HashToken(raw) +
 		"\"\n    expires: \"" + until.UTC().Format(time.RFC3339) + "\"\n"
 }
 
@@ -66,15 +67,15 @@ func (r *running) join(j *joining) (int, string) {
 }
 
 // served waits until the hub serves the origin's newest commit.
-func (r *running) served(o *origin) {
+func (r *running) served(o *fleetrepo.Origin) {
 	r.t.Helper()
-	until(r.t, "the newest commit is served", func() bool { return r.status().Commit.ID == o.git(o.bare, "rev-parse", "main") })
+	fleetrepo.Until(r.t, "the newest commit is served", func() bool { return r.status().Commit.ID == o.Git(o.Bare, "rev-parse", "main") })
 }
 
 func TestATokenRegistersItsClusterOnce(t *testing.T) {
 	hub, o, opts := editing(t, nil)
 	raw := fleet.NewJoinToken()
-	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	o.Push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
 	hub.served(o)
 	first := newJoining(t, "edge", raw)
 	code, said := hub.join(first)
@@ -82,11 +83,11 @@ func TestATokenRegistersItsClusterOnce(t *testing.T) {
 	if err := json.Unmarshal([]byte(said), &answer); err != nil || code != http.StatusOK || answer.Cluster != "edge" || answer.HubURL != "https://hub.example.com" {
 		t.Fatalf("%d %s", code, said)
 	}
-	file := o.git(o.bare, "show", "main:clusters/edge.yaml")
+	file := o.Git(o.Bare, "show", "main:clusters/edge.yaml")
 	if !strings.Contains(file, first.Auth) || !strings.Contains(file, first.Age) || strings.Contains(file, "join") || !strings.Contains(file, "# theirs") {
 		t.Errorf("file:\n%s", file)
 	}
-	if got := o.git(o.bare, "log", "-1", "--format=%an %s", "main"); got != "cluster/edge Register cluster edge" {
+	if got := o.Git(o.Bare, "log", "-1", "--format=%an %s", "main"); got != "cluster/edge Register cluster edge" {
 		t.Errorf("log: %s", got)
 	}
 	if code, said := hub.join(newJoining(t, "edge", raw)); code != http.StatusNotFound {
@@ -100,7 +101,7 @@ func TestATokenRegistersItsClusterOnce(t *testing.T) {
 		t.Errorf("the agent that joined polls: %d", code)
 	}
 	// The answer to the first may have been lost.
-	until(t, "who has joined is told so again", func() bool { code, _ := hub.join(first); return code == http.StatusOK })
+	fleetrepo.Until(t, "who has joined is told so again", func() bool { code, _ := hub.join(first); return code == http.StatusOK })
 	stolen := newJoining(t, "edge", raw)
 	stolen.Auth, stolen.Age = first.Auth, first.Age
 	if code, said := hub.join(stolen); code != http.StatusNotFound {
@@ -127,13 +128,13 @@ func TestATokenRegistersItsClusterOnce(t *testing.T) {
 func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
 	hub, o, _ := editing(t, nil)
 	good, late, other := fleet.NewJoinToken(), fleet.NewJoinToken(), fleet.NewJoinToken()
-	o.push(map[string]string{
+	o.Push(map[string]string{
 		"clusters/edge.yaml":  invited("edge", good, time.Now().Add(time.Minute)),
 		"clusters/late.yaml":  invited("late", late, time.Now().Add(-time.Second)),
 		"clusters/other.yaml": invited("other", other, time.Now().Add(time.Minute)),
 	})
 	hub.served(o)
-	before := o.git(o.bare, "rev-parse", "main")
+	before := o.Git(o.Bare, "rev-parse", "main")
 	tests := map[string]*joining{
 		"another cluster's token": newJoining(t, "edge", other), "after its time": newJoining(t, "late", late), "no token": newJoining(t, "edge", ""),
 		"a cluster that is not there": newJoining(t, "nowhere", good), "one that waits for nobody": newJoining(t, "a", good),
@@ -170,7 +171,7 @@ func TestWhoeverHasNoGoodTokenLearnsNothing(t *testing.T) {
 	if code, _ := hub.do(http.MethodPost, api.JoinPath, "x", []byte(strings.Repeat("[", 1<<20))); code != http.StatusNotFound {
 		t.Errorf("nonsense: %d", code)
 	}
-	if got := o.git(o.bare, "rev-parse", "main"); got != before {
+	if got := o.Git(o.Bare, "rev-parse", "main"); got != before {
 		t.Error("something was committed")
 	}
 }
@@ -180,14 +181,14 @@ func TestNoClusterJoinsWithTheKeyOfAnother(t *testing.T) {
 	hub, o, _ := editing(t, nil)
 	raw, again := fleet.NewJoinToken(), fleet.NewJoinToken()
 	until := time.Now().Add(time.Minute)
-	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, until), "clusters/other.yaml": invited("other", again, until)})
+	o.Push(map[string]string{"clusters/edge.yaml": invited("edge", raw, until), "clusters/other.yaml": invited("other", again, until)})
 	hub.served(o)
 	first := newJoining(t, "edge", raw)
 	if code, said := hub.join(first); code != http.StatusOK {
 		t.Fatalf("%d %s", code, said)
 	}
 	hub.served(o)
-	before := o.git(o.bare, "rev-parse", "main")
+	before := o.Git(o.Bare, "rev-parse", "main")
 	second := newJoining(t, "other", again)
 	second.Auth = first.Auth // with a proof by the key itself, as whoever has taken over the first agent can give
 	var err error
@@ -197,8 +198,8 @@ func TestNoClusterJoinsWithTheKeyOfAnother(t *testing.T) {
 	if code, said := hub.join(second); code != http.StatusNotFound {
 		t.Errorf("%d %s", code, said)
 	}
-	if now := o.git(o.bare, "rev-parse", "main"); now != before {
-		t.Errorf("committed:\n%s", o.git(o.bare, "show", "main"))
+	if now := o.Git(o.Bare, "rev-parse", "main"); now != before {
+		t.Errorf("committed:\n%s", o.Git(o.Bare, "show", "main"))
 	}
 	if code, said := hub.join(newJoining(t, "other", again)); code != http.StatusOK {
 		t.Errorf("the same cluster with a key of its own: %d %s", code, said)
@@ -208,7 +209,7 @@ func TestNoClusterJoinsWithTheKeyOfAnother(t *testing.T) {
 func TestOfFiftyExchangesAtATimeOneWins(t *testing.T) {
 	hub, o, _ := editing(t, nil)
 	raw := fleet.NewJoinToken()
-	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	o.Push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
 	hub.served(o)
 	var all sync.WaitGroup
 	codes, winner := make(chan int, 50), make(chan *joining, 50)
@@ -230,10 +231,10 @@ func TestOfFiftyExchangesAtATimeOneWins(t *testing.T) {
 	if count[http.StatusOK] != 1 || count[http.StatusNotFound] != 49 {
 		t.Fatalf("answers: %v", count)
 	}
-	if file := o.git(o.bare, "show", "main:clusters/edge.yaml"); !strings.Contains(file, (<-winner).Auth) {
+	if file := o.Git(o.Bare, "show", "main:clusters/edge.yaml"); !strings.Contains(file, (<-winner).Auth) {
 		t.Errorf("file:\n%s", file)
 	}
-	if got := o.git(o.bare, "log", "--format=%s", "main"); strings.Count(got, "Register cluster edge") != 1 {
+	if got := o.Git(o.Bare, "log", "--format=%s", "main"); strings.Count(got, "Register cluster edge") != 1 {
 		t.Errorf("log:\n%s", got)
 	}
 }
@@ -241,7 +242,7 @@ func TestOfFiftyExchangesAtATimeOneWins(t *testing.T) {
 func TestAHubThatOnlyReadsSaysHowAClusterJoinsInstead(t *testing.T) {
 	hub, o, _ := editing(t, func(o *Options) { o.Edits = nil })
 	raw := fleet.NewJoinToken()
-	o.push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
+	o.Push(map[string]string{"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute))})
 	hub.served(o)
 	for name, ask := range map[string]func() (int, string){
 		"exchange": func() (int, string) { return hub.join(newJoining(t, "edge", raw)) },
@@ -264,8 +265,8 @@ func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
 	kube := kubetest.Start(t)
 	hub, o, _ := editing(t, nil)
 	raw := fleet.NewJoinToken()
-	o.push(map[string]string{
-		"plural.yaml":        strings.Replace(workspaceFile(""), "https://hub.example.com", hub.url, 1),
+	o.Push(map[string]string{
+		"plural.yaml":        strings.Replace(fleetrepo.Workspace(""), "https://hub.example.com", hub.url, 1),
 		"clusters/edge.yaml": invited("edge", raw, time.Now().Add(time.Minute)),
 	})
 	hub.served(o)
@@ -301,7 +302,7 @@ func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the hub knows the agent", func() bool {
+	fleetrepo.Until(t, "the hub knows the agent", func() bool {
 		code, _ := hub.do(http.MethodGet, api.PollPath, bearer, nil)
 		return code == http.StatusOK
 	})

@@ -2,14 +2,11 @@ package hubsvc
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/hooks"
 	"github.com/pluralsh/plural/internal/person"
@@ -18,7 +15,7 @@ import (
 // toolRoutes add what load balancers, Prometheus and git hosts ask for.
 func (h *hub) toolRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /readyz", h.ready)
+	mux.HandleFunc("GET /readyz", h.status.Ready)
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if refused := h.refused(r, access.Metrics); refused != nil {
@@ -49,7 +46,7 @@ func (h *hub) refused(r *http.Request, verb string) *hooks.Refused {
 		}
 		return &hooks.Refused{Status: status, Text: message + ": " + fix}
 	}
-	if err := h.planner.access().Fleet(who, verb); err != nil {
+	if err := h.planner.Access().Fleet(who, verb); err != nil {
 		return &hooks.Refused{Status: http.StatusForbidden, Text: err.Error()}
 	}
 	return nil
@@ -58,17 +55,17 @@ func (h *hub) refused(r *http.Request, verb string) *hooks.Refused {
 // hint has upstreams looked at that somebody says have changed: those of the given URLs, or all. It says whether there
 // are any.
 func (h *hub) hint(urls []string) (known bool) {
-	plan := h.planner.plan()
-	named := map[string]string{h.planner.upstreams.own.ID: h.planner.upstreams.own.Name}
-	for i := range plan.desired.Fleet.Sources {
-		s := &plan.desired.Fleet.Sources[i]
-		named[plan.ids[s.Metadata.Name]] = s.URL()
+	plan := h.planner.Plan()
+	named := map[string]string{h.sources.Own().ID: h.sources.Own().Name}
+	for i := range plan.Desired.Fleet.Sources {
+		s := &plan.Desired.Fleet.Sources[i]
+		named[plan.IDs[s.Metadata.Name]] = s.URL()
 	}
 	for id, name := range named {
 		same := func(url string) bool { return hooks.SameRepository(url, name) }
 		if len(urls) == 0 || slices.ContainsFunc(urls, same) {
 			known = true
-			h.replica.hint(id)
+			h.replica.Hint(id)
 		}
 	}
 	return known
@@ -76,31 +73,12 @@ func (h *hub) hint(urls []string) (known bool) {
 
 // sync has one source looked at; "." is the installation repo. It says whether there is such a source.
 func (h *hub) sync(source string) bool {
-	id, ok := h.planner.plan().ids[source]
+	id, ok := h.planner.Plan().IDs[source]
 	if source == "." {
-		id, ok = h.planner.upstreams.own.ID, true
+		id, ok = h.sources.Own().ID, true
 	}
 	if ok {
-		h.replica.hint(id)
+		h.replica.Hint(id)
 	}
 	return ok
-}
-
-// ready is yes once there is a fleet to serve: from then on nothing upstream can take it away, only the replica's own end. Nor
-// can a planner that is stuck: the last good state goes on being served, and no other replica would have a newer one. How the
-// planner does is told in words, and to programs by a header.
-func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
-	now := time.Now()
-	w.Header().Set(v1.PlannerHeader, h.planner.pace.state(now))
-	select {
-	case <-h.left:
-		http.Error(w, "this replica is about to end", http.StatusServiceUnavailable)
-		return
-	default:
-	}
-	if h.planner.plan().desired.Served.ID == "" {
-		http.Error(w, "no good commit of the installation repo yet: "+h.planner.pace.say(now), http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = fmt.Fprintf(w, "ready: %s\n", h.planner.pace.say(now)) // who does not hear it has gone
 }

@@ -12,17 +12,17 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/pluralsh/plural/api/channel"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/acts"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/hubsvc/live"
 	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/presence"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
-	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/person"
 )
@@ -32,46 +32,40 @@ const logLines = 5000
 
 // reaching is how people reach clusters, and what happens in clusters reaches people.
 type reaching struct {
-	audit *audit.Log
-	// acts are how many of those that are written down each person may have done, in the hub and in clusters.
-	acts     *addrlimit.Limits
+	audit    *audit.Log
 	channels *tunnel.Hub
 	kube     *kubeapi.Proxy
 	live     *live.API
 	notifier *notify.Notifier
 	presence *presence.Presence
-	// editing is held by whoever commits.
-	editing *semaphore.Weighted
-	past    *chronicle
 }
 
 // reach makes the rooms between people and clusters.
 func (h *hub) reach() (err error) {
 	r := &h.reaching
-	r.editing, r.past = semaphore.NewWeighted(1), newChronicle(filepath.Join(h.Data, "history"), filepath.Join(h.Data, "refused.json"))
 	if r.audit, err = audit.Open(audit.Options{Dir: filepath.Join(h.Data, "audit"), Now: time.Now, Log: h.Log, Metrics: h.registry}); err != nil {
 		return err
 	}
-	r.acts = addrlimit.New(actsAtOnce, eachAct, time.Now)
+	h.acts = acts.New(r.audit, h.people.Person, h.Log)
 	r.notifier = notify.New(notify.Options{
-		Workspace: func() string { return h.planner.plan().desired.Fleet.Workspace.Metadata.Name },
-		Table:     func() *notify.Table { return h.planner.plan().sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Workspace: func() string { return h.planner.Plan().Desired.Fleet.Workspace.Metadata.Name },
+		Table:     func() *notify.Table { return h.planner.Plan().Sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		NoLoopback: !h.AllowLoopback,
 	})
 	r.presence = presence.New(presence.Options{
-		Self: h.replica.name(), Conn: h.replica.conn, Log: h.Log,
+		Self: h.replica.Name(), Conn: h.replica.Conn(), Log: h.Log,
 		Changed: func(cluster string) { h.view.Reported(cluster, false) },
 	})
 	r.channels = tunnel.New(tunnel.Options{
-		Self: h.replica.name(), Cluster: h.agentOf, URL: h.planner.url, Key: h.planner.key, Conn: h.replica.conn,
-		Address: h.replica.address(), Peer: h.replica.peer, PeerTLS: h.replica.tls,
-		Replicas: h.replica.count, Event: h.heard, Found: h.happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Self: h.replica.Name(), Cluster: h.agentOf, URL: h.planner.AgentURL, Key: h.planner.Key, Conn: h.replica.Conn(),
+		Address: h.replica.Address(), Peer: h.replica.Peer, PeerTLS: h.replica.TLS(),
+		Replicas: h.replica.Count, Event: h.events.Heard, Found: h.events.Happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
-	sees := func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) }
+	sees := func(p person.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) }
 	r.kube = kubeapi.New(kubeapi.Options{
 		Person: h.people.KubePerson, Again: h.people.Current, Sees: sees,
 		Allow: func(p person.Person, cluster string, q kubeaccess.Request) error {
-			return h.planner.access().Kubernetes(p, cluster, q)
+			return h.planner.Access().Kubernetes(p, cluster, q)
 		},
 		Reach: func(ctx context.Context, cluster string) (kubeapi.Backend, error) {
 			route, err := r.channels.Reach(ctx, cluster)
@@ -83,11 +77,11 @@ func (h *hub) reach() (err error) {
 		Audit: func(ctx context.Context, record kubeapi.Record) error {
 			return r.audit.Write(ctx, audit.Record(record))
 		},
-		Pace: func(p person.Person) bool { return r.acts.Allow(p.Key()) },
+		Pace: h.acts.Allow,
 		Now:  time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	r.live = live.New(live.Options{
-		Person: h.people.Person, Allow: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) }, Sees: sees,
+		Person: h.people.Person, Allow: func(p person.Person, verb string) error { return h.planner.Access().Fleet(p, verb) }, Sees: sees,
 		Runs: func(cluster, service string) bool {
 			_, ok := h.view.Deployment(cluster, service)
 			return ok
@@ -158,55 +152,34 @@ func (h *hub) part(ctx context.Context) {
 	parting.Wait()
 }
 
-// moved is called when another plan is in force: what it takes away from people and clusters ends, and those who have
+// planChanged is called when another plan is in force: what it takes away from people and clusters ends, and those who have
 // something new to run are told.
-func (h *hub) moved(before, now *plan) {
+func (h *hub) planChanged(before, now *planner.Plan) {
 	h.view.Planned()
-	h.upgrades.look()
-	if err := h.reaching.past.judged(now.desired.Head.ID, now.desired.Served.ID, now.desired.Refused); err != nil {
+	h.upgrader.Look()
+	if err := h.history.Judged(now.Desired.Head.ID, now.Desired.Served.ID, now.Desired.Refused); err != nil {
 		h.Log.Warn("which commits were refused is not kept for after a restart", "error", err)
 	}
-	if before.desired.Served.ID != now.desired.Served.ID {
+	if before.Desired.Served.ID != now.Desired.Served.ID {
 		h.reaching.channels.Recheck()
 		h.reaching.kube.Recheck()
 	}
-	var changed []string
-	for cluster, root := range now.roots {
-		if !root.Same(before.roots[cluster]) {
-			changed = append(changed, cluster)
-		}
-	}
-	if len(changed) > 0 {
-		h.reaching.channels.Changed(now.edition, changed)
+	if changed := now.Changed(before); len(changed) > 0 {
+		h.reaching.channels.Changed(now.Revision, changed)
 	}
 }
 
 // front serves people's requests to clusters before anything looks at their paths, and all else by mux.
 func (h *hub) front(mux http.Handler) http.Handler {
-	kube, rest := h.reaching.kube, h.recorded(mux)
+	kube, rest := h.reaching.kube, h.acts.HTTP(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kube.Match(r) {
 			kube.ServeHTTP(w, r)
 			return
 		}
-		if id := h.planner.plan().desired.Fleet.Workspace.Repository(); id != "" && strings.HasPrefix(r.URL.Path, "/v1/") {
+		if id := h.planner.Plan().Desired.Fleet.Workspace.Repository(); id != "" && strings.HasPrefix(r.URL.Path, "/v1/") {
 			w.Header().Set(v1.RepositoryHeader, id)
 		}
 		rest.ServeHTTP(w, r)
 	})
-}
-
-// connections are those of a cluster's agents to this replica.
-func (h *hub) connections(_ context.Context, cluster string) ([]v1.Connection, error) {
-	var out []v1.Connection
-	for _, c := range h.reaching.channels.Connections() {
-		if c.Cluster != cluster {
-			continue
-		}
-		out = append(out, v1.Connection{
-			Cluster: c.Cluster, Name: c.ID, Replica: c.Hub, Host: c.Host, Boot: c.Boot, Since: c.Since.UTC(), AgentVersion: c.AgentVersion,
-			KubernetesVersion: c.KubernetesVersion, Streams: c.Streams,
-		})
-	}
-	return out, nil
 }

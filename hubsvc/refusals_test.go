@@ -14,6 +14,7 @@ import (
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -57,8 +58,8 @@ func TestAgentsThatAreRefusedAreToldOfOnceEach(t *testing.T) {
 		token.Malformed: {"nonsense", "", "no token of an agent"},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
-			o, said := newOrigin(t), new(logs)
-			o.push(twoServices(public))
+			o, said := fleetrepo.New(t), new(logs)
+			o.Push(fleetrepo.TwoServices(public))
 			hub := startWith(t, options(t, o), slog.NewTextHandler(said, nil))
 			hub.ready()
 			for range 20 {
@@ -94,8 +95,8 @@ func TestAgentsThatAreRefusedAreToldOfOnceEach(t *testing.T) {
 }
 
 func TestAReplacedTokenOfTheHubIsNoticed(t *testing.T) {
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
 	hub := start(t, opts)
 	hub.ready()
@@ -104,7 +105,7 @@ func TestAReplacedTokenOfTheHubIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub.token = next
-	until(t, "it is taken up", func() bool { code, _ := hub.do(http.MethodGet, "/v1/status", next, nil); return code == http.StatusOK })
+	fleetrepo.Until(t, "it is taken up", func() bool { code, _ := hub.do(http.MethodGet, "/v1/status", next, nil); return code == http.StatusOK })
 	if notices := hub.status().Notices; len(notices) != 1 || notices[0].Reason != "TokenReplaced" ||
 		strings.Contains(notices[0].Message, next) {
 		t.Errorf("notices are %+v", notices)
@@ -112,15 +113,15 @@ func TestAReplacedTokenOfTheHubIsNoticed(t *testing.T) {
 	if err := os.WriteFile(opts.TokenFile, []byte("short\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a bad one is told", func() bool {
+	fleetrepo.Until(t, "a bad one is told", func() bool {
 		_, body := hub.do(http.MethodGet, "/v1/hub", next, nil)
 		return strings.Contains(string(body), "the former token stays")
 	})
 }
 
 func TestADamagedMirrorIsNoticed(t *testing.T) {
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
 	hub := start(t, opts)
 	hub.ready()
@@ -133,22 +134,22 @@ func TestADamagedMirrorIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "it is noticed", func() bool {
+	fleetrepo.Until(t, "it is noticed", func() bool {
 		notices := hub.status().Notices
 		return len(notices) == 1 && notices[0].Reason == "MirrorDamaged" && strings.Contains(notices[0].Message, "has been fetched anew")
 	})
 }
 
 func TestAnOriginThatWasRewoundIsToldInStatus(t *testing.T) {
-	o := newOrigin(t)
-	first := o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	first := o.Push(fleetrepo.TwoServices(nil))
 	hub := start(t, options(t, o))
 	hub.ready()
-	second := o.push(map[string]string{"README.md": "x"})
-	until(t, "the second commit is served", func() bool { return hub.status().Commit.ID == second })
-	o.git(o.work, "reset", "-q", "--hard", first)
-	o.push(map[string]string{"README.md": "y"})
-	until(t, "the status tells of it", func() bool {
+	second := o.Push(map[string]string{"README.md": "x"})
+	fleetrepo.Until(t, "the second commit is served", func() bool { return hub.status().Commit.ID == second })
+	o.Git(o.Work, "reset", "-q", "--hard", first)
+	o.Push(map[string]string{"README.md": "y"})
+	fleetrepo.Until(t, "the status tells of it", func() bool {
 		for _, source := range hub.status().Sources {
 			for _, ref := range source.Refs {
 				if source.Name == "." && strings.Contains(ref.Rewound, second[:12]) {

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/pluralsh/plural/hubsvc/gitagent"
 	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/internal/logring"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
 
 // startReplica starts a replica of a hub on a NATS server, until the test ends.
@@ -28,14 +28,13 @@ func startReplica(t *testing.T, nats *natsd.Server, name string, opts Options) *
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	opts.Cluster = &ClusterOptions{Name: name, NATS: "in this process", PeerListen: peers, PeerURL: peers}
-	h := &hub{Options: opts, registry: prometheus.NewRegistry(), replica: replica{options: opts.Cluster}, ring: logring.New(logLines)}
-	h.left, h.parted = make(chan struct{}), make(chan struct{})
-	doors, err := h.open(t.Context())
+	opts.Cluster = &replica.Options{Name: name, NATS: "in this process", PeerListen: peers, PeerURL: peers}
+	h := newHub(opts, logring.New(logLines))
+	listeners, err := h.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(doors.close)
+	t.Cleanup(listeners.Close)
 	if err := h.build(nats); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func startReplica(t *testing.T, nats *natsd.Server, name string, opts Options) *
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.run(ctx, server, doors) }()
+	go func() { done <- h.run(ctx, server, listeners) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -64,7 +63,7 @@ func startReplica(t *testing.T, nats *natsd.Server, name string, opts Options) *
 }
 
 // serves says whether a replica serves a commit.
-func (h *hub) serves(commit string) bool { return h.planner.plan().desired.Served.ID == commit }
+func (h *hub) serves(commit string) bool { return h.planner.Plan().Desired.Served.ID == commit }
 
 // beside is the name of a replica that is to own an upstream, or not, beside another.
 func beside(other, id string, owns bool) string {
@@ -83,35 +82,35 @@ func beside(other, id string, owns bool) string {
 func TestReplicasThatBelieveOthersTakeNothingOfEachOthersMirrors(t *testing.T) {
 	for what, owns := range map[string]bool{"it follows": false, "it comes to own": true} {
 		t.Run(what, func(t *testing.T) {
-			ann := signingKey(t, "ann")
-			o := newOrigin(t)
-			unsigned := o.push(twoServices(nil))
+			ann := fleetrepo.SigningKey(t, "ann")
+			o := fleetrepo.New(t)
+			unsigned := o.Push(fleetrepo.TwoServices(nil))
 			nats, err := natsd.Start(t.Context(), natsd.Options{Dir: t.TempDir(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(nats.Close)
 			trusting := startReplica(t, nats, "hub-0", options(t, o))
-			until(t, "everybody's commits are served", func() bool { return trusting.serves(unsigned) })
+			fleetrepo.Until(t, "everybody's commits are served", func() bool { return trusting.serves(unsigned) })
 
 			opts := options(t, o)
 			opts.RepoKeys = [][]byte{readFile(t, ann+".pub")}
-			id := trusting.planner.upstreams.own.ID
+			id := trusting.sources.Own().ID
 			verifying := startReplica(t, nats, beside("hub-0", id, owns), opts)
-			until(t, "the new replica has its part", func() bool {
-				role, _ := verifying.replica.role(id)
+			fleetrepo.Until(t, "the new replica has its part", func() bool {
+				role, _ := verifying.replica.Role(id)
 				return role == gitagent.Own && owns || role == gitagent.Follow && !owns
 			})
-			until(t, "it looks at the commit, and refuses it", func() bool {
-				return strings.Contains(verifying.repos.Status(id).LastError, "not signed")
+			fleetrepo.Until(t, "it looks at the commit, and refuses it", func() bool {
+				return strings.Contains(verifying.mirrors.Status(id).LastError, "not signed")
 			})
-			if _, err := verifying.repos.At(id, unsigned); err == nil || verifying.serves(unsigned) {
-				t.Errorf("it has a commit that nobody signed: %+v", verifying.repos.Status(id))
+			if _, err := verifying.mirrors.At(id, unsigned); err == nil || verifying.serves(unsigned) {
+				t.Errorf("it has a commit that nobody signed: %+v", verifying.mirrors.Status(id))
 			}
 
-			o.signs(ann)
-			signed := o.push(map[string]string{"apps/web/cm.yaml": configMap("web", "signed")})
-			until(t, "both serve what is signed", func() bool { return verifying.serves(signed) && trusting.serves(signed) })
+			o.SignBy(ann)
+			signed := o.Push(map[string]string{"apps/web/cm.yaml": fleetrepo.ConfigMap("web", "signed")})
+			fleetrepo.Until(t, "both serve what is signed", func() bool { return verifying.serves(signed) && trusting.serves(signed) })
 		})
 	}
 }

@@ -7,24 +7,25 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // tool is a user with a token and a role.
 func tool(name, token, role string) string {
-	return header + "kind: User\nmetadata: {name: " + name + "}\nspec: {tokens: [{name: t, hash: \"" + fleet.HashToken(token) + "\"}]}\n---\n" +
-		header + "kind: Role\nmetadata: {name: " + name + "}\nspec: " + role + "\n---\n" +
-		header + "kind: RoleBinding\nmetadata: {name: " + name + "}\nspec: {role: " + name + ", users: [" + name + "]}\n"
+	return fleetrepo.Header + "kind: User\nmetadata: {name: " + name + "}\nspec: {tokens: [{name: t, hash: \"" + fleet.HashToken(token) + "\"}]}\n---\n" +
+		fleetrepo.Header + "kind: Role\nmetadata: {name: " + name + "}\nspec: " + role + "\n---\n" +
+		fleetrepo.Header + "kind: RoleBinding\nmetadata: {name: " + name + "}\nspec: {role: " + name + ", users: [" + name + "]}\n"
 }
 
 func TestToolsHaveTokensThatAreGoodForOneThing(t *testing.T) {
-	o := newOrigin(t)
+	o := fleetrepo.New(t)
 	figures, hints, kube := fleet.NewToken(), fleet.NewToken(), fleet.NewToken()
-	files := twoServices(nil)
+	files := fleetrepo.TwoServices(nil)
 	files["access/prometheus.yaml"] = tool("prometheus", figures, "{fleet: [metrics]}")
 	files["access/git.yaml"] = tool("git", hints, "{fleet: [hint]}")
 	files["access/ada.yaml"] = tool("ada", kube, "{kubernetes: [{verbs: [\"*\"], resources: [\"*/*\"]}]}")
-	o.push(files)
+	o.Push(files)
 	hub := start(t, options(t, o))
 	hub.ready()
 	code, said := hub.do(http.MethodPost, "/v1/kube/token", kube, []byte(`{"cluster":"a"}`))
@@ -58,8 +59,8 @@ func TestToolsHaveTokensThatAreGoodForOneThing(t *testing.T) {
 }
 
 func TestATokenForAClusterOutlivesARestartOfTheHub(t *testing.T) {
-	o := newOrigin(t)
-	o.push(twoServices(nil))
+	o := fleetrepo.New(t)
+	o.Push(fleetrepo.TwoServices(nil))
 	opts := options(t, o)
 	hub := start(t, opts)
 	hub.ready()

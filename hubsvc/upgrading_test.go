@@ -15,6 +15,8 @@ import (
 
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/hubsvc/committer"
+	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -25,7 +27,7 @@ import (
 // upgradable is a fleet with packages, a catalog that others publish to, and one cluster.
 type upgradable struct {
 	*testing.T
-	fleet, catalog *origin
+	fleet, catalog *fleetrepo.Origin
 	hub            *running
 	bearer         func() string
 	sequence       uint64
@@ -35,38 +37,38 @@ type upgradable struct {
 func packageFile(name, version, spec string) map[string]string {
 	dir := name + "/" + version + "/"
 	return map[string]string{
-		dir + "package.yaml": header + "kind: Package\nmetadata: {name: " + name + "}\nspec:\n  version: " + version + "\n" + spec +
+		dir + "package.yaml": fleetrepo.Header + "kind: Package\nmetadata: {name: " + name + "}\nspec:\n  version: " + version + "\n" + spec +
 			"  steps:\n  - name: app\n    manifests: {path: app, namespace: default}\n",
-		dir + "app/cm.yaml": "# what " + name + " shows\n\n\n" + configMap(name, version),
+		dir + "app/cm.yaml": "# what " + name + " shows\n\n\n" + fleetrepo.ConfigMap(name, version),
 	}
 }
 
 func newUpgradable(t *testing.T, policy string, change func(*Options), packages ...map[string]string) *upgradable {
 	t.Helper()
-	u := &upgradable{T: t, fleet: newOrigin(t), catalog: newOrigin(t)}
+	u := &upgradable{T: t, fleet: fleetrepo.New(t), catalog: fleetrepo.New(t)}
 	all := map[string]string{}
 	for _, p := range packages {
 		maps.Copy(all, p)
 	}
-	u.catalog.push(all)
+	u.catalog.Push(all)
 	key, bearer := agent(t, "a")
 	u.bearer = bearer
 	files := map[string]string{
-		"plural.yaml":           workspaceFile("  management: a\n  catalogs: [{name: main, source: packages}]\n"),
-		"clusters/a.yaml":       cluster("a", key),
-		"sources/packages.yaml": header + "kind: Source\nmetadata: {name: packages}\nspec: {git: {url: \"" + u.catalog.url() + "\", ref: main}}\n",
+		"plural.yaml":           fleetrepo.Workspace("  management: a\n  catalogs: [{name: main, source: packages}]\n"),
+		"clusters/a.yaml":       fleetrepo.Cluster("a", key),
+		"sources/packages.yaml": fleetrepo.Header + "kind: Source\nmetadata: {name: packages}\nspec: {git: {url: \"" + u.catalog.URL() + "\", ref: main}}\n",
 	}
 	var names []string
 	for path := range all {
 		name, _, _ := strings.Cut(path, "/")
-		files["packages/"+name+"/package.yaml"] = header + "kind: Installation\nmetadata: {name: " + name + "}\nspec:\n  upgrade: {" + policy + "}\n"
+		files["packages/"+name+"/package.yaml"] = fleetrepo.Header + "kind: Installation\nmetadata: {name: " + name + "}\nspec:\n  upgrade: {" + policy + "}\n"
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	u.fleet.write(files)
+	u.fleet.Write(files)
 	u.install(slices.Compact(names))
 	opts := options(t, u.fleet)
-	opts.Edits = new(EditOptions)
+	opts.Edits = new(committer.Edits)
 	if change != nil {
 		change(&opts)
 	}
@@ -78,12 +80,12 @@ func newUpgradable(t *testing.T, policy string, change func(*Options), packages 
 // install takes the oldest version of each package into the repository.
 func (u *upgradable) install(names []string) {
 	u.Helper()
-	repo := os.DirFS(u.fleet.work)
+	repo := os.DirFS(u.fleet.Work)
 	f, err := fleet.Load(repo)
 	if err != nil {
 		u.Fatal(err)
 	}
-	set := catalog.All(catalog.Folder("main", os.DirFS(u.catalog.work)))
+	set := catalog.All(catalog.Folder("main", os.DirFS(u.catalog.Work)))
 	var changes []renew.Change
 	for _, name := range names {
 		entries, _, err := set.Versions(u.Context(), "main", name)
@@ -105,7 +107,7 @@ func (u *upgradable) install(names []string) {
 	for path, text := range result.Changes {
 		files[path] = string(text)
 	}
-	u.fleet.push(files)
+	u.fleet.Push(files)
 }
 
 // reports says of all that the cluster should run how it is; what bad names failed its tests.
@@ -163,12 +165,12 @@ func (u *upgradable) until(what, installation, want string) {
 			u.Logf("%s: %s", installation, got)
 		}
 	}()
-	until(u.T, what, func() bool { got = u.stands(installation); return strings.HasPrefix(got, want) })
+	fleetrepo.Until(u.T, what, func() bool { got = u.stands(installation); return strings.HasPrefix(got, want) })
 }
 
 func (u *upgradable) log() string {
 	u.Helper()
-	return u.fleet.git(u.fleet.bare, "log", "--format=%an: %s", "main")
+	return u.fleet.Git(u.fleet.Bare, "log", "--format=%an: %s", "main")
 }
 
 const minorPolicy = "policy: minor"
@@ -179,13 +181,13 @@ func TestTheHubMovesPackagesInTheOrderOfTheirDependencies(t *testing.T) {
 	u.reports()
 	u.until("nothing is newer", "web", "1.0.0 current")
 	// Somebody changes a package's file here, and its author changes another line of it.
-	mine := u.fleet.git(u.fleet.bare, "show", "main:packages/web/payload/app/cm.yaml")
-	u.fleet.push(map[string]string{"packages/web/payload/app/cm.yaml": strings.Replace(mine+"\n", "# what web shows", "# what web shows, to us", 1)})
+	mine := u.fleet.Git(u.fleet.Bare, "show", "main:packages/web/payload/app/cm.yaml")
+	u.fleet.Push(map[string]string{"packages/web/payload/app/cm.yaml": strings.Replace(mine+"\n", "# what web shows", "# what web shows, to us", 1)})
 	u.hub.served(u.fleet)
 	u.reports()
 	next := packageFile("cache", "1.1.0", "")
 	maps.Copy(next, packageFile("web", "1.1.0", fmt.Sprintf(needs, ">=1.1")))
-	u.catalog.push(next)
+	u.catalog.Push(next)
 	u.until("the dependency goes first", "cache", "1.1.0 rolling [rolling: cache 1.1.0 is not healthy on a yet")
 	u.until("what needs it waits for it", "web", "1.0.0 waiting [unhealthy: waits for cache 1.1.0 to be healthy on a: ")
 	if got := u.log(); strings.Contains(got, "web to") || !strings.HasPrefix(got, "plural hub: Upgrade package cache to 1.1.0\n") {
@@ -198,7 +200,7 @@ func TestTheHubMovesPackagesInTheOrderOfTheirDependencies(t *testing.T) {
 	if got := u.log(); !strings.HasPrefix(got, "plural hub: Upgrade package web to 1.1.0\nplural hub: Upgrade package cache to 1.1.0\n") {
 		t.Errorf("log:\n%s", got)
 	}
-	text := u.fleet.git(u.fleet.bare, "show", "main:packages/web/payload/app/cm.yaml")
+	text := u.fleet.Git(u.fleet.Bare, "show", "main:packages/web/payload/app/cm.yaml")
 	if !strings.Contains(text, "# what web shows, to us") || !strings.Contains(text, `value: "1.1.0"`) {
 		t.Errorf("the change here, or theirs, is lost:\n%s", text)
 	}
@@ -212,7 +214,7 @@ func TestTheHubMovesPackagesInTheOrderOfTheirDependencies(t *testing.T) {
 func (u *upgradable) soaksUntil(what, name string) time.Time {
 	u.Helper()
 	var at time.Time
-	until(u.T, what, func() bool {
+	fleetrepo.Until(u.T, what, func() bool {
 		code, body := u.hub.do(http.MethodGet, "/v1/upgrades", u.hub.token, nil)
 		var list v1.List[v1.Upgrade]
 		if err := json.Unmarshal(body, &list); err != nil || code != http.StatusOK {
@@ -233,15 +235,15 @@ func (u *upgradable) soaksUntil(what, name string) time.Time {
 func TestARestartOfTheHubMovesTheEndOfNoSoak(t *testing.T) {
 	var opts Options
 	u := newUpgradable(t, minorPolicy, func(o *Options) { opts = *o }, packageFile("cache", "1.0.0", ""), packageFile("web", "1.0.0", ""))
-	u.fleet.push(map[string]string{
-		"packages/web/package.yaml": header + "kind: Installation\nmetadata: {name: web}\nspec:\n  upgrade: {" + minorPolicy +
+	u.fleet.Push(map[string]string{
+		"packages/web/package.yaml": fleetrepo.Header + "kind: Installation\nmetadata: {name: web}\nspec:\n  upgrade: {" + minorPolicy +
 			", after: [cache], soak: 100h}\n",
 	})
 	u.hub.served(u.fleet)
 	u.reports()
 	next := packageFile("cache", "1.1.0", "")
 	maps.Copy(next, packageFile("web", "1.1.0", ""))
-	u.catalog.push(next)
+	u.catalog.Push(next)
 	u.until("the canary goes first", "cache", "1.1.0 rolling")
 	u.reports()
 	want := u.soaksUntil("the canary soaks", "web")
@@ -257,21 +259,21 @@ func TestARestartOfTheHubMovesTheEndOfNoSoak(t *testing.T) {
 
 func TestAVersionThatFailsItsTestsIsTakenBackAndSkipped(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, nil, packageFile("web", "1.0.0", ""))
-	before := u.fleet.git(u.fleet.bare, "rev-parse", "main:packages/web/payload")
+	before := u.fleet.Git(u.fleet.Bare, "rev-parse", "main:packages/web/payload")
 	u.reports()
 	u.until("nothing is newer", "web", "1.0.0 current")
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	u.until("it moves", "web", "1.1.0 rolling")
 	u.reports("web")
 	u.until("it is taken back", "web", "1.0.0 reverted [reverted: 1.1.0 was taken back: web 1.1.0 failed a test on a: web is failed: test smoke failed]")
-	if got := u.fleet.git(u.fleet.bare, "rev-parse", "main:packages/web/payload"); got != before {
+	if got := u.fleet.Git(u.fleet.Bare, "rev-parse", "main:packages/web/payload"); got != before {
 		t.Error("the package's files are not as they were")
 	}
-	if got := u.fleet.git(u.fleet.bare, "show", "main:packages/web/package.yaml"); !strings.Contains(got, `skip: ["1.1.0"]`) {
+	if got := u.fleet.Git(u.fleet.Bare, "show", "main:packages/web/package.yaml"); !strings.Contains(got, `skip: ["1.1.0"]`) {
 		t.Errorf("the version is not skipped:\n%s", got)
 	}
 	u.reports()
-	u.catalog.push(packageFile("web", "1.1.1", ""))
+	u.catalog.Push(packageFile("web", "1.1.1", ""))
 	u.until("a mended version is taken", "web", "1.1.1 rolling")
 	u.reports()
 	u.until("and stays", "web", "1.1.1 current")
@@ -281,13 +283,13 @@ func TestAProposalIsABranchThatSomebodyMerges(t *testing.T) {
 	u := newUpgradable(t, minorPolicy+", propose: pullRequest", nil, packageFile("web", "1.0.0", ""))
 	u.reports()
 	u.until("nothing is newer", "web", "1.0.0 current")
-	before := u.fleet.git(u.fleet.bare, "rev-parse", "main")
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	before := u.fleet.Git(u.fleet.Bare, "rev-parse", "main")
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	u.until("it is proposed", "web", "1.0.0 proposed [review: branch plural/upgrade/web-1.1.0 waits for somebody to merge it]")
-	if got := u.fleet.git(u.fleet.bare, "rev-parse", "main"); got != before {
+	if got := u.fleet.Git(u.fleet.Bare, "rev-parse", "main"); got != before {
 		t.Error("something was committed")
 	}
-	u.fleet.git(u.fleet.bare, "update-ref", "refs/heads/main", "refs/heads/plural/upgrade/web-1.1.0")
+	u.fleet.Git(u.fleet.Bare, "update-ref", "refs/heads/main", "refs/heads/plural/upgrade/web-1.1.0")
 	u.hub.served(u.fleet)
 	u.reports()
 	u.until("it is merged", "web", "1.1.0 current")
@@ -298,37 +300,37 @@ func TestABranchOfSomebodyElsePassesForNoProposalAndStays(t *testing.T) {
 	u.reports()
 	u.until("nothing is newer", "web", "1.0.0 current")
 	const branch = "plural/upgrade/web-1.1.0"
-	u.fleet.git(u.fleet.bare, "branch", branch, "main")
-	before := u.fleet.git(u.fleet.bare, "rev-parse", branch)
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	u.fleet.Git(u.fleet.Bare, "branch", branch, "main")
+	before := u.fleet.Git(u.fleet.Bare, "rev-parse", branch)
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	u.until("it says so", "web", "1.0.0 blocked [plan: branch "+branch+" is there, and its newest commit is not the hub's]")
-	if got := u.fleet.git(u.fleet.bare, "rev-parse", branch); got != before {
+	if got := u.fleet.Git(u.fleet.Bare, "rev-parse", branch); got != before {
 		t.Errorf("the branch is at %s", got)
 	}
-	u.fleet.git(u.fleet.bare, "branch", "-D", branch)
+	u.fleet.Git(u.fleet.Bare, "branch", "-D", branch)
 	u.until("it is deleted", "web", "1.0.0 proposed [review: branch "+branch+" waits for somebody to merge it]")
 }
 
 func TestAHubThatOnlyReadsShowsWhatItWouldDo(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, func(o *Options) { o.Edits = nil }, packageFile("web", "1.0.0", ""))
 	u.reports()
-	before := u.fleet.git(u.fleet.bare, "rev-parse", "main")
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	before := u.fleet.Git(u.fleet.Bare, "rev-parse", "main")
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	u.until("it says so", "web", "1.0.0 blocked [readOnly: this hub only reads the installation repo]")
-	if got := u.fleet.git(u.fleet.bare, "rev-parse", "main"); got != before {
+	if got := u.fleet.Git(u.fleet.Bare, "rev-parse", "main"); got != before {
 		t.Error("something was committed")
 	}
 }
 
 func TestAMergeThatConflictsIsLeftToPeople(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, nil, packageFile("web", "1.0.0", ""))
-	u.fleet.push(map[string]string{"packages/web/payload/app/cm.yaml": "# ours\n" + configMap("web", "ours")})
+	u.fleet.Push(map[string]string{"packages/web/payload/app/cm.yaml": "# ours\n" + fleetrepo.ConfigMap("web", "ours")})
 	u.hub.served(u.fleet)
 	u.reports()
-	before := u.fleet.git(u.fleet.bare, "rev-parse", "main")
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	before := u.fleet.Git(u.fleet.Bare, "rev-parse", "main")
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	u.until("it says where", "web", "1.0.0 blocked [conflict: what was changed here and what the new version changes conflict in packages/web/payload/app/cm.yaml]")
-	if got := u.fleet.git(u.fleet.bare, "rev-parse", "main"); got != before {
+	if got := u.fleet.Git(u.fleet.Bare, "rev-parse", "main"); got != before {
 		t.Error("something was committed")
 	}
 }
@@ -347,7 +349,7 @@ func TestUpgradesAreFollowedOnTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	u.catalog.push(packageFile("web", "1.1.0", ""))
+	u.catalog.Push(packageFile("web", "1.1.0", ""))
 	seen := make(chan string, 1)
 	go func() {
 		text := ""
@@ -374,8 +376,8 @@ func TestACatalogThatIsAwayIsSaid(t *testing.T) {
 	u := newUpgradable(t, minorPolicy, nil, packageFile("web", "1.0.0", ""))
 	u.reports()
 	u.until("nothing is newer", "web", "1.0.0 current")
-	u.fleet.push(map[string]string{
-		"sources/packages.yaml": header + "kind: Source\nmetadata: {name: packages}\nspec: {git: {url: \"" + u.catalog.url() + ".gone\", ref: main}}\n",
+	u.fleet.Push(map[string]string{
+		"sources/packages.yaml": fleetrepo.Header + "kind: Source\nmetadata: {name: packages}\nspec: {git: {url: \"" + u.catalog.URL() + ".gone\", ref: main}}\n",
 	})
 	u.until("it says so", "web", "1.0.0 waiting [catalog: catalog main cannot be read: ")
 }

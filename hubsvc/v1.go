@@ -25,9 +25,9 @@ func apiRoutes() [][]openapi.Route {
 // apiOptions are what people's tools are served with.
 func (h *hub) apiOptions(document []byte) api.Options {
 	return api.Options{
-		View: h.view, Sources: h.sources, Hub: h.status, Look: h.sync, Document: document, Leaving: h.left,
-		Sync: h.reaching.channels.Sync, Edit: h.change, Connections: h.connections, Now: time.Now,
-		History: h.history, Revision: h.revision,
+		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
+		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
+		History: h.history.List, Revision: h.history.Revision,
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			return h.view.Follow(since, kinds, filters)
 		},
@@ -36,7 +36,7 @@ func (h *hub) apiOptions(document []byte) api.Options {
 			if err != nil {
 				return person.Person{}, err
 			}
-			err = h.planner.access().Fleet(who, verb)
+			err = h.planner.Access().Fleet(who, verb)
 			if denied := new(access.Denied); errors.As(err, &denied) {
 				return person.Person{}, &api.Refused{
 					Status: http.StatusForbidden, Message: "user " + strconv.Quote(denied.Person) + " may not " + denied.What, Fix: denied.Fix,
@@ -50,9 +50,9 @@ func (h *hub) apiOptions(document []byte) api.Options {
 // me answers people's questions about themselves.
 func (h *hub) me() *api.Me {
 	return &api.Me{
-		Person: h.people.Person, May: func(p person.Person, verb string) error { return h.planner.access().Fleet(p, verb) },
+		Person: h.people.Person, May: func(p person.Person, verb string) error { return h.planner.Access().Fleet(p, verb) },
 		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()),
-		Sees:  func(p person.Person, cluster string) bool { return h.planner.access().Sees(p, cluster) },
+		Sees:  func(p person.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
 		Issue: h.people.Issue,
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	utilexec "k8s.io/client-go/util/exec"
-	"k8s.io/streaming/pkg/httpstream"
+	kubestream "k8s.io/streaming/pkg/httpstream"
 
 	"github.com/pluralsh/plural/agent/reach"
 	"github.com/pluralsh/plural/api/channel"
@@ -143,7 +143,7 @@ func executors(t *testing.T, person *rest.Config, at string) map[string]remoteco
 	return map[string]remotecommand.Executor{"websocket": websocket, "SPDY": overSPDY}
 }
 
-func dialers(t *testing.T, person *rest.Config, at string) map[string]httpstream.Dialer {
+func dialers(t *testing.T, person *rest.Config, at string) map[string]kubestream.Dialer {
 	t.Helper()
 	target, err := url.Parse(at)
 	if err != nil {
@@ -157,13 +157,13 @@ func dialers(t *testing.T, person *rest.Config, at string) map[string]httpstream
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]httpstream.Dialer{
+	return map[string]kubestream.Dialer{
 		"SPDY": spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: rt}, http.MethodPost, target), "websocket": tunneled,
 	}
 }
 
 // forward has the pod's echo come back over a port of this machine.
-func forward(t *testing.T, name string, dialer httpstream.Dialer) {
+func forward(t *testing.T, name string, dialer kubestream.Dialer) {
 	t.Helper()
 	stop, ready := make(chan struct{}), make(chan struct{})
 	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:7"}, stop, ready, io.Discard, io.Discard)

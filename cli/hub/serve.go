@@ -16,13 +16,15 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/identities"
 	"github.com/pluralsh/plural/hubsvc"
+	"github.com/pluralsh/plural/hubsvc/committer"
+	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/internal/lifeline"
 	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 type serveOptions struct {
 	hubsvc.Options
-	cluster    hubsvc.ClusterOptions
+	cluster    replica.Options
 	repoKeys   []string
 	signingKey string
 	repoAuth   string
@@ -170,7 +172,7 @@ func (o *serveOptions) readFiles() (err error) {
 		}
 	}
 	if o.edits || o.editAuth != "" {
-		o.Edits = new(hubsvc.EditOptions)
+		o.Edits = new(committer.Edits)
 	}
 	if o.editAuth != "" {
 		if o.Edits.Credentials, err = outbound.ReadCredentials(o.editAuth); err != nil {

@@ -307,18 +307,18 @@ func TestTheOldKeylessFormatIsVerifiedToo(t *testing.T) {
 	image := must(signed.Keyless{Issuer: issuer, Identity: workflow, TrustRoot: a.trust(offers{log: true, certs: true})}.Image())(t)
 	cert, key := a.leaf(issuer, workflow, true)
 	good := a.signSimple(cert, key, simplePayload(digest))
-	verify := func(s signed.Simple) error {
+	judge := func(s signed.Simple) error {
 		return image.Verify(t.Context(), digest, signed.Signatures{Simple: []signed.Simple{s}})
 	}
-	wantVerdict(t, verify(good), nil, "")
-	wantVerdict(t, verify(a.signSimple(cert, key, simplePayload(other))), signed.ErrOther, other)
+	wantVerdict(t, judge(good), nil, "")
+	wantVerdict(t, judge(a.signSimple(cert, key, simplePayload(other))), signed.ErrOther, other)
 
 	doctored, unlogged, byKey := good, good, good
 	doctored.Payload = append([]byte(" "), good.Payload...)
 	unlogged.Bundle, byKey.Certificate = "", ""
-	wantVerdict(t, verify(doctored), signed.ErrBad, "")
-	wantVerdict(t, verify(unlogged), signed.ErrBad, "log")
-	wantVerdict(t, verify(byKey), signed.ErrUnknownKey, "a certificate is wanted")
+	wantVerdict(t, judge(doctored), signed.ErrBad, "")
+	wantVerdict(t, judge(unlogged), signed.ErrBad, "log")
+	wantVerdict(t, judge(byKey), signed.ErrUnknownKey, "a certificate is wanted")
 	for _, broken := range []signed.Simple{
 		{Payload: good.Payload, Signature: "%", Certificate: good.Certificate},
 		{Payload: good.Payload, Signature: good.Signature, Certificate: "x"},
@@ -326,10 +326,10 @@ func TestTheOldKeylessFormatIsVerifiedToo(t *testing.T) {
 		{Payload: good.Payload, Signature: good.Signature, Certificate: good.Certificate, Bundle: "{}"},
 		{Payload: good.Payload, Signature: good.Signature, Certificate: good.Certificate, Timestamp: "x"},
 	} {
-		wantVerdict(t, verify(broken), signed.ErrMalformed, "")
+		wantVerdict(t, judge(broken), signed.ErrMalformed, "")
 	}
 	someone, theirs := a.leaf(issuer, "https://evil.example.com/", true)
-	wantVerdict(t, verify(a.signSimple(someone, theirs, simplePayload(digest))), signed.ErrUnknownKey, "evil.example.com")
+	wantVerdict(t, judge(a.signSimple(someone, theirs, simplePayload(digest))), signed.ErrUnknownKey, "evil.example.com")
 }
 
 func TestADemandThatEverybodyOrNobodyMeetsIsRefused(t *testing.T) {

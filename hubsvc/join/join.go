@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -32,6 +33,7 @@ import (
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/internal/addrlimit"
+	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -323,4 +325,23 @@ func reply(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // a client that went away asks again
+}
+
+// Register is what a fleet's files become when a cluster exchanges its token: its keys stand in the file that has waited for them. The
+// error is ErrNotGood where none does.
+func Register(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*amend.Change, error) {
+	f, err := fleet.Load(tip)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := f.Cluster(cluster)
+	if !ok || !Good(c, hash, time.Now()) {
+		return nil, ErrNotGood
+	}
+	for i := range f.Clusters {
+		if f.Clusters[i].Spec.Agent.Auth == keys.Auth { // an agent that speaks for two clusters is refused by the fleet
+			return nil, ErrNotGood
+		}
+	}
+	return amend.Joined(tip, cluster, keys)
 }

@@ -195,6 +195,27 @@ func (s *Store) Forget(ctx context.Context, cluster string) error {
 	return nil
 }
 
+// ForgetLeavers drops, from time to time until ctx ends, what is known of clusters that have left the fleet, as left says.
+func (s *Store) ForgetLeavers(ctx context.Context, left func(cluster string) bool) error {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, cluster := range s.Clusters() {
+			if !left(cluster) {
+				continue
+			}
+			if err := s.Forget(ctx, cluster); err != nil {
+				s.Log.Warn("cluster that left cannot be forgotten", "cluster", cluster, "error", err)
+			}
+		}
+	}
+}
+
 // Clusters lists the clusters that have reported.
 func (s *Store) Clusters() []string {
 	s.mu.RLock()

@@ -96,6 +96,22 @@ func lawTable(doc string) ([]law, error) {
 	return laws, nil
 }
 
+// allowanceTable reads the arrows inside the hub that its law leaves: by room, which others it may import.
+func allowanceTable(doc string) (map[string][]string, error) {
+	rows, err := tableAfter(doc, "## Inside the hub")
+	if err != nil {
+		return nil, err
+	}
+	allowed := map[string][]string{}
+	for _, r := range rows {
+		if len(r) != 3 || len(codes(r[0])) != 1 || len(codes(r[1])) == 0 || r[2] == "" {
+			return nil, fmt.Errorf("row %q: want one room, what it may import, what for", r)
+		}
+		allowed[codes(r[0])[0]] = codes(r[1])
+	}
+	return allowed, nil
+}
+
 // matches reports whether a room fits a pattern: a name, "a/..." for a and everything below, "a/*" for one level below.
 func matches(pattern, room string) bool {
 	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {

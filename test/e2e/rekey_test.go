@@ -34,7 +34,7 @@ func TestRotationThatIsKilledLosesNothingAndIsFinishedLater(t *testing.T) {
 	t.Parallel()
 	l := alone(t)
 	l.run("init", l.repo, "--name", "demo")
-	r := &rekey{l, map[string]string{}}
+	r := &rekeying{l, map[string]string{}}
 	for i := range rekeyFiles {
 		r.plain[fmt.Sprintf("secrets/%d/db-%d.yaml", i%7, i)] = fmt.Sprintf("# of %d\npassword: %x\n", i, rand.Uint64())
 	}
@@ -71,8 +71,8 @@ func TestRotationThatIsKilledLosesNothingAndIsFinishedLater(t *testing.T) {
 	r.readable()
 }
 
-// rekey is a repository with sealed files.
-type rekey struct {
+// rekeying is a repository with sealed files.
+type rekeying struct {
 	*local
 	// plain are the files as people have them.
 	plain map[string]string
@@ -80,7 +80,7 @@ type rekey struct {
 
 // kill starts plural and kills it after delay, with all that it has started every other time. It says whether plural died
 // of it.
-func (r *rekey) kill(delay time.Duration, args ...string) bool {
+func (r *rekeying) kill(delay time.Duration, args ...string) bool {
 	r.t.Helper()
 	cmd := r.command(filepath.Join(r.bin, "plural"), args...)
 	var out bytes.Buffer
@@ -107,7 +107,7 @@ func (r *rekey) kill(delay time.Duration, args ...string) bool {
 }
 
 // where says how far the rotation had come when it died.
-func (r *rekey) where() string {
+func (r *rekeying) where() string {
 	var facts []string
 	for name, fact := range map[string]string{"plural/journal.json": "with a journal", "index.lock": "holding the index"} {
 		if _, err := os.Stat(filepath.Join(r.repo, ".git", name)); err == nil {
@@ -124,7 +124,7 @@ func (r *rekey) where() string {
 }
 
 // sound checks what has to hold at any moment.
-func (r *rekey) sound(when string) {
+func (r *rekeying) sound(when string) {
 	r.t.Helper()
 	if out, err := r.command("git", "fsck", "--full", "--no-dangling").CombinedOutput(); err != nil || bytes.Contains(out, []byte("error")) {
 		r.t.Errorf("%s: git fsck: %v\n%s", when, err, out)
@@ -138,7 +138,7 @@ func (r *rekey) sound(when string) {
 }
 
 // epoch is the one that HEAD is at, with every one of its files.
-func (r *rekey) epoch(when string) int {
+func (r *rekeying) epoch(when string) int {
 	r.t.Helper()
 	var paths []string
 	for path := range r.plain {
@@ -160,7 +160,7 @@ func (r *rekey) epoch(when string) int {
 }
 
 // blobs reads files of a commit as git keeps them.
-func (r *rekey) blobs(rev string, paths []string) map[string][]byte {
+func (r *rekeying) blobs(rev string, paths []string) map[string][]byte {
 	r.t.Helper()
 	cmd := r.command("git", "cat-file", "--batch")
 	cmd.Stdin = strings.NewReader(rev + ":" + strings.Join(paths, "\n"+rev+":") + "\n")
@@ -189,7 +189,7 @@ func (r *rekey) blobs(rev string, paths []string) map[string][]byte {
 }
 
 // finish lets a later command bring the change to its end.
-func (r *rekey) finish(n int) {
+func (r *rekeying) finish(n int) {
 	r.t.Helper()
 	before := r.epoch("before the end")
 	if n%2 == 0 {
@@ -213,7 +213,7 @@ func (r *rekey) finish(n int) {
 }
 
 // readable checks that a fresh clone opens every file.
-func (r *rekey) readable() {
+func (r *rekeying) readable() {
 	r.t.Helper()
 	clone := *r.local
 	clone.repo = filepath.Join(r.home, "clone")
@@ -238,7 +238,7 @@ func TestDeletionThatIsKilledIsFinishedAndPushedByTheNextRun(t *testing.T) {
 	l.run("init", l.repo, "--name", "demo")
 	l.git("init", "-q", "--bare", filepath.Join(l.home, "origin"))
 	l.git("remote", "add", "origin", filepath.Join(l.home, "origin"))
-	r := &rekey{l, map[string]string{}}
+	r := &rekeying{l, map[string]string{}}
 	for i := range rekeyFiles {
 		r.plain[fmt.Sprintf("secrets/db-%d.yaml", i)] = fmt.Sprintf("password: %x\n", rand.Uint64())
 	}

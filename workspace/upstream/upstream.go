@@ -266,12 +266,12 @@ func charts(files [][]byte) (func(context.Context, helmrepo.Chart) error, error)
 
 // images is the verdict on what an OCI repository holds; nil believes all.
 func (a *Access) images() (signed.Image, error) {
-	verify := a.source.Spec.Verify
+	policy := a.source.Spec.Verify
 	switch {
 	case len(a.keys) > 0:
 		return signed.ParseKeys(a.keys...)
-	case verify != nil && verify.Keyless != nil:
-		k := verify.Keyless
+	case policy != nil && policy.Keyless != nil:
+		k := policy.Keyless
 		return signed.Keyless{Issuer: k.Issuer, Identity: k.Identity, TrustRoot: a.trustRoot}.Image()
 	}
 	return nil, nil
