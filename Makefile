@@ -95,6 +95,14 @@ test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/h
 	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 GOFLAGS='$(USER_GOFLAGS)' go test -race -vet=off -timeout 40m $$watched; \
 	go test -vet=off -timeout 40m $$(go list ./... | grep -vxF "$$watched")
 
+# What a person runs before each commit. Short tests start no API server; each that is left out says so with -v.
+CHANGED = $(shell git diff --name-only --diff-filter=d origin/HEAD -- '*.go' ':!localkube' 2>/dev/null; git ls-files -o --exclude-standard '*.go')
+.PHONY: check
+check: .tools/golangci-lint plural-agent ## Lint the packages that differ from origin, and run the tests that need no cluster.
+	folders='$(sort $(patsubst %/,./%,$(dir $(filter-out localkube/% tools/%,$(CHANGED)))))'; \
+	test -z "$$folders" || .tools/golangci-lint run $$folders
+	PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' go test -short -vet=off -timeout 5m $$(go list ./... | grep -v '^$(MODULE)/test/')
+
 .PHONY: corpus
 corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.
 

@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestStories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT RUN: stories start the program some 1,500 times")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {

@@ -42,6 +42,7 @@ type Cluster struct {
 // Without the localkube program the test is skipped, or fails when the environment says CI.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
+	notWhenShort(t)
 	shared, err := sharedServer()
 	if errors.Is(err, errNoProgram) && os.Getenv("CI") == "" {
 		t.Skipf("NOT RUN: %v", err)
@@ -55,6 +56,7 @@ func Start(t testing.TB) *Cluster {
 // StartApart returns an API server of the test's own, which ends with it: for tests that leave their mark on a whole cluster.
 func StartApart(t testing.TB) *Cluster {
 	t.Helper()
+	notWhenShort(t)
 	own, err := startServer()
 	if errors.Is(err, errNoProgram) && os.Getenv("CI") == "" {
 		t.Skipf("NOT RUN: %v", err)
@@ -64,6 +66,13 @@ func StartApart(t testing.TB) *Cluster {
 	}
 	t.Cleanup(func() { _ = own.lifeline.Close() }) // it removes its folder by itself
 	return view(t, own)
+}
+
+func notWhenShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("NOT RUN: short tests start no API server")
+	}
 }
 
 // view is a test's view of a server, with a namespace of its own.
