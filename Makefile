@@ -49,7 +49,7 @@ endif
 endif
 
 GENERATORS := .tools/protoc-gen-go .tools/protoc-gen-go-grpc
-PROTOS     := api/plural.proto api/channel/channel.proto
+PROTOS     := api/plural.proto api/tunnelapi/tunnel.proto
 PROTOC     := protoc $(GENERATORS:%=--plugin=%) --go_opt=module=$(MODULE) --go-grpc_opt=module=$(MODULE)
 
 ##@ Use
@@ -144,8 +144,8 @@ compare: .tools/kustomize .tools/helm ## Render all of REPO here and with kustom
 		$(if $(FORMAT),-format '$(FORMAT)') $(if $(JOBS),-jobs '$(JOBS)') $(if $(TIME),-time)
 
 # What decides who is believed, and what is shown to whom. One package takes a minute or two: PKG=crypto/seal, say.
-PKG := api/token api/bundle crypto/seal crypto/trust crypto/groups crypto/guard crypto/signed crypto/vault crypto/policy \
-	agent/reserved hubsvc/access hubsvc/auth hubsvc/join hubsvc/signing workspace/gitsource workspace/sealed
+PKG := api/token api/bundle crypto/seal crypto/trust crypto/groups crypto/leakcheck crypto/verify crypto/sealer crypto/policy \
+	agent/reserved hubsvc/access hubsvc/auth hubsvc/join hubsvc/signing workspace/gitsource workspace/sealcheck
 .PHONY: mutants
 mutants: plural-agent .tools/gremlins ## Change the code of PKG in one place after another, and list the changes that no test notices.
 	for pkg in $(PKG); do echo "$$pkg"; PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' \

@@ -22,7 +22,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/tail"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/internal/privacy"
 )
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := privacy.Close(); err != nil {
 		return err
 	}
-	o.ring, o.boot = logring.New(tail.Lines), channel.NewBoot(time.Now())
+	o.ring, o.boot = logring.New(tail.Lines), tunnelapi.NewBoot(time.Now())
 	o.Log = slog.New(o.ring.Handler(o.Log.Handler()))
 	keep, err := store.Open(o.Dir)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // The test binary is its own render child, as the product's binary is.

@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/reach"
+	"github.com/pluralsh/plural/agent/apiproxy"
+	"github.com/pluralsh/plural/agent/livequery"
 	"github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/agent/tail"
 	"github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/agent/views"
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/internal/logring"
 )
@@ -32,32 +32,32 @@ const maxEvents = 256
 type people struct {
 	session *session
 	ring    *logring.Ring
-	views   *views.Views
+	views   *livequery.Views
 	// reach is nil until the account is there that people's requests are made with.
-	reach   atomic.Pointer[reach.Handler]
-	asking  reach.Options
-	policy  atomic.Pointer[reach.Policy]
-	events  chan *channel.Event
+	reach   atomic.Pointer[apiproxy.Handler]
+	asking  apiproxy.Options
+	policy  atomic.Pointer[apiproxy.Policy]
+	events  chan *tunnelapi.Event
 	channel tunnel.Options
 }
 
 // newPeople makes what Run keeps open. Until the cluster's own policy is known, nobody reaches anything.
 func newPeople(ctx context.Context, s *session, o Options, signer *token.Signer) (*people, error) {
-	p := &people{session: s, ring: o.ring, events: make(chan *channel.Event, maxEvents)}
-	p.policy.Store(&reach.Policy{Mode: reach.Off})
+	p := &people{session: s, ring: o.ring, events: make(chan *tunnelapi.Event, maxEvents)}
+	p.policy.Store(&apiproxy.Policy{Mode: apiproxy.Off})
 	objects, err := metadata.NewForConfig(rest.CopyConfig(s.kube))
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	p.views = views.New(views.Options{
+	p.views = livequery.New(livequery.Options{
 		Objects: s.client, Metadata: objects, Kinds: s.engine.Kinds(), Services: s.engine, Said: s.warnings.Said, Mask: s.syncer.Mask, Log: o.Log,
 	})
-	policy := func() reach.Policy { return *p.policy.Load() }
-	p.asking = reach.Options{
+	policy := func() apiproxy.Policy { return *p.policy.Load() }
+	p.asking = apiproxy.Options{
 		Kube: o.Kube, Cluster: s.registration.Cluster, TokenFile: o.PeopleTokenFile, Account: o.PeopleAccount, Now: time.Now,
 		Log: o.Log, Policy: policy,
 	}
-	if h, err := reach.New(p.asking); err == nil { // else admit says why not
+	if h, err := apiproxy.New(p.asking); err == nil { // else admit says why not
 		p.reach.Store(h)
 	}
 	uid, err := retry(ctx, o.Log, s.clusterUID)
@@ -68,14 +68,14 @@ func newPeople(ctx context.Context, s *session, o Options, signer *token.Signer)
 	p.channel = tunnel.Options{
 		URL: s.registration.HubURL, CA: s.registration.HubCA, Token: signer.Token, Prove: signer.Prove, UserAgent: userAgent(),
 		Handler: http.HandlerFunc(p.answer), Log: o.Log,
-		Hello: func() *channel.Hello {
-			return &channel.Hello{
+		Hello: func() *tunnelapi.Hello {
+			return &tunnelapi.Hello{
 				Cluster: s.registration.Cluster, ClusterUid: uid, Host: host, Boot: o.boot, AgentVersion: buildinfo.Version(), KubernetesVersion: s.capable.Load().KubeVersion,
-				Capabilities: []string{channel.CanProxy, channel.CanObjects, channel.CanDiff, channel.CanLogs},
+				Capabilities: []string{tunnelapi.CanProxy, tunnelapi.CanObjects, tunnelapi.CanDiff, tunnelapi.CanLogs},
 			}
 		},
 		Objects: shown{policy}.objects(p.views.Objects), Diff: shown{policy}.diff(s.syncer.Diff), Events: p.events,
-		Logs: func(ctx context.Context, request *channel.LogsRequest, send func(*channel.LogLine) error) error {
+		Logs: func(ctx context.Context, request *tunnelapi.LogsRequest, send func(*tunnelapi.LogLine) error) error {
 			return tail.Logs(ctx, p.ring, request, send)
 		},
 		Changed: func(string) { s.syncer.Look() }, Sync: s.syncer.Hurry,
@@ -97,7 +97,7 @@ func (p *people) parts() []func(context.Context) error {
 	return []func(context.Context) error{
 		p.views.Run, p.admit,
 		func(ctx context.Context) error { return tunnel.Run(ctx, p.channel) },
-		func(ctx context.Context) error { return reach.Follow(ctx, p.session.client, p.session.log, p.allow) },
+		func(ctx context.Context) error { return apiproxy.Follow(ctx, p.session.client, p.session.log, p.allow) },
 	}
 }
 
@@ -107,7 +107,7 @@ func (p *people) admit(ctx context.Context) error {
 	if p.reach.Load() != nil {
 		return nil
 	}
-	h, err := retry(ctx, p.session.log, func(context.Context) (*reach.Handler, error) { return reach.New(p.asking) })
+	h, err := retry(ctx, p.session.log, func(context.Context) (*apiproxy.Handler, error) { return apiproxy.New(p.asking) })
 	if err == nil {
 		p.reach.Store(h)
 	}
@@ -124,7 +124,7 @@ func (p *people) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // allow puts the cluster's own policy in force, also for what is under way.
-func (p *people) allow(now reach.Policy) {
+func (p *people) allow(now apiproxy.Policy) {
 	p.policy.Store(&now)
 	if h := p.reach.Load(); h != nil {
 		h.Recheck()
@@ -134,7 +134,7 @@ func (p *people) allow(now reach.Policy) {
 
 // tell leaves an event for the hub. It waits for nothing: an older one makes room.
 func (p *people) tell(e sync.Event) {
-	event := &channel.Event{
+	event := &tunnelapi.Event{
 		Service: e.Service, Reason: e.Reason, Warning: e.Warning, Message: e.Message, Key: e.Key, UnixMs: e.Time.UnixMilli(),
 	}
 	for {

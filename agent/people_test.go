@@ -11,21 +11,21 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/reach"
+	"github.com/pluralsh/plural/agent/apiproxy"
 )
 
 // An account whose token is late, or was deleted, is people's trouble: the agent itself goes on.
 func TestPeopleWaitForTheAccountThatTheirRequestsAreMadeWith(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	p := &people{session: &session{log: slog.New(slog.DiscardHandler)}, asking: reach.Options{
-		Kube: &rest.Config{Host: "https://127.0.0.1:1"}, Cluster: "edge", TokenFile: token, Policy: func() reach.Policy { return reach.Policy{} },
+	p := &people{session: &session{log: slog.New(slog.DiscardHandler)}, asking: apiproxy.Options{
+		Kube: &rest.Config{Host: "https://127.0.0.1:1"}, Cluster: "edge", TokenFile: token, Policy: func() apiproxy.Policy { return apiproxy.Policy{} },
 	}}
 	answered := func() int {
 		w := httptest.NewRecorder()
 		p.answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil))
 		return w.Code
 	}
-	p.allow(reach.Policy{Mode: reach.Off}) // there is nobody yet to tell
+	p.allow(apiproxy.Policy{Mode: apiproxy.Off}) // there is nobody yet to tell
 	if code := answered(); code != http.StatusServiceUnavailable {
 		t.Errorf("without an account: %d", code)
 	}

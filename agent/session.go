@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/health/lua"
@@ -22,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/agent/link"
 	"github.com/pluralsh/plural/agent/lookup"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/agent/unseal"
@@ -83,7 +83,7 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	if err != nil {
 		return nil, err
 	}
-	runner, err := checks.New(o.Kube, engine.Kinds())
+	runner, err := servicetest.New(o.Kube, engine.Kinds())
 	if err != nil {
 		return nil, err
 	}

@@ -8,14 +8,14 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/tui/act"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
 func TestWhatTheConsoleRunsAreCommandsWithTheirFlags(t *testing.T) {
-	world := &pane.World{Context: t.Context(), Fleet: known.New(now), Look: paint.NewLook(paint.Options{}), Now: now}
+	world := &pane.World{Context: t.Context(), Fleet: model.New(now), Look: paint.NewLook(paint.Options{}), Now: now}
 	desk := act.New(world, act.Runner{Program: "plural"})
 	defer desk.Close()
 	tried := 0

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestNothingIsColoredForWhoWantsNoColor tries every command's help, and every one that shows things, on a terminal with NO_COLOR.

@@ -27,7 +27,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/kustomizetest"
+	"github.com/pluralsh/plural/test/support/kustomizetest"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 func TestStories(t *testing.T) {
 	if testing.Short() {
-		t.Skip("NOT RUN: stories start the program some 1,500 times")
+		t.Skip("NOT RUN: stories start the program some 850 times")
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // tab is a line at whose end a person presses tab: with the words that there are, each with what is said of it, and what the line

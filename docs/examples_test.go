@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
 
-	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/skins"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/docs"
 	"github.com/pluralsh/plural/templates"
@@ -148,7 +148,7 @@ func complaint(t *testing.T, schema string, text []byte) string {
 	case "views":
 		_, err = views.Parse(text)
 	case "commands":
-		_, err = own.Parse(own.File, text, nil)
+		_, err = usercommands.Parse(usercommands.File, text, nil)
 	case "skin":
 		_, err = skins.Parse("skins/mine.yaml", text)
 	case "seal":

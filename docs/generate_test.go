@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/pluralsh/plural/cli/settings"
-	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/skins"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 	"github.com/pluralsh/plural/docs"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
@@ -55,7 +55,7 @@ func kinds() map[string][]kind {
 		"package":  {{packages.Kind, "package.yaml of a package", "package.md", reflect.TypeFor[packages.Package]()}},
 		"views":    {{views.Kind, views.File, "", reflect.TypeFor[views.Views]()}},
 		"seal":     {{"Seal", ".plural/seal.yaml", "crypto.md", reflect.TypeFor[seal]()}},
-		"commands": {{own.Kind, own.File + " of your configuration", "", reflect.TypeFor[commands]()}},
+		"commands": {{usercommands.Kind, usercommands.File + " of your configuration", "", reflect.TypeFor[commands]()}},
 		"skin":     {{skins.Kind, "skins/*.yaml of your configuration", "", reflect.TypeFor[skin]()}},
 	}
 }
@@ -158,7 +158,7 @@ type commands struct {
 // commandsSpec is everything that the file says.
 type commandsSpec struct {
 	// Commands are the commands, each with its key.
-	Commands []own.Command `yaml:"commands"`
+	Commands []usercommands.Command `yaml:"commands"`
 }
 
 // skin is skins/NAME.yaml, which says what a person's console looks like.
@@ -265,7 +265,7 @@ func (w *writer) field(of reflect.Type, f reflect.StructField) map[string]any {
 	case "View.Key":
 		property["minimum"], property["maximum"] = 1, views.MaxKey
 	case "Command.Scope":
-		property["items"].(map[string]any)["enum"] = own.Scopes()
+		property["items"].(map[string]any)["enum"] = usercommands.Scopes()
 	}
 	return property
 }
@@ -345,7 +345,7 @@ func comments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, folder := range []string{
-		"workspace/fleet", "workspace/packages", "workspace/views", "internal/tags", "internal/kubeaccess", "cli/tui/own", "docs",
+		"workspace/fleet", "workspace/packages", "workspace/views", "internal/selector", "internal/kubeaccess", "cli/tui/usercommands", "docs",
 	} {
 		files, err := filepath.Glob("../" + folder + "/*.go")
 		if err != nil {

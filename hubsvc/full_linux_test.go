@@ -13,8 +13,8 @@ import (
 
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 func TestAHubWhoseDiskWasFullWritesAllDownAgainWithoutARestart(t *testing.T) {

@@ -32,16 +32,16 @@ import (
 	"github.com/pluralsh/plural/hubsvc/cache"
 	"github.com/pluralsh/plural/hubsvc/certs"
 	"github.com/pluralsh/plural/hubsvc/committer"
-	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/events"
 	"github.com/pluralsh/plural/hubsvc/gateway"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/history"
 	"github.com/pluralsh/plural/hubsvc/listen"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/replica"
+	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/state"
@@ -50,8 +50,8 @@ import (
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/buildinfo"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/logring"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -76,7 +76,7 @@ type Options struct {
 	// Repo and Branch are the installation repo; RepoCredentials open it, and RepoKeys are the public keys by which its
 	// commits are believed. None: all are.
 	Repo, Branch    string
-	RepoCredentials outbound.Credentials
+	RepoCredentials httpclient.Credentials
 	RepoKeys        [][]byte
 	// RepoDescendsFrom is a commit that the branch has to come out of, empty for none, where there are keys. RepoFollowRewinds
 	// lets the branch leave what was verified of it.
@@ -119,8 +119,8 @@ type hub struct {
 	Options
 	replica   *replica.Replica
 	sources   *sources.Set
-	mirrors   *gitagent.Set
-	revisions *edition.Store
+	mirrors   *gitpoller.Set
+	revisions *revision.Store
 	planner   *planner.Planner
 	committer *committer.Committer
 	state     *state.Store
@@ -282,8 +282,8 @@ func (h *hub) buildPlanning() (err error) {
 		wanted.Check = h.committer.Check
 	}
 	h.sources = sources.New(wanted)
-	agreed := edition.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
-	fetched := gitagent.SetOptions{
+	agreed := revision.Options{File: filepath.Join(h.Data, "edition.json"), Log: h.Log}
+	fetched := gitpoller.SetOptions{
 		Dir: filepath.Join(h.Data, "mirrors"), Interval: h.Interval, MaxFile: h.MaxFileBytes, Log: h.Log, Role: h.replica.Role,
 		News: h.replica.News, Damaged: func(name string, mended bool) { h.events.Notices.MirrorDamaged(name, mended) },
 	}
@@ -291,11 +291,11 @@ func (h *hub) buildPlanning() (err error) {
 		agreed.JetStream, agreed.Replicas = h.nats.JetStream(), h.nats.Replicas()
 		fetched.Owner, fetched.Warm = h.replica.Following, h.replica.Warming
 	}
-	if h.mirrors, err = gitagent.NewSet(fetched); err != nil {
+	if h.mirrors, err = gitpoller.NewSet(fetched); err != nil {
 		return err
 	}
 	h.replica.Share(h.mirrors)
-	h.revisions = edition.Open(agreed)
+	h.revisions = revision.Open(agreed)
 	h.planner = planner.New(planner.Options{
 		URL: h.URL, Branch: h.Branch, Notifications: filepath.Join(h.Data, "notifications"), Terms: h.Terms, Sources: h.sources,
 		Mirrors: h.mirrors, Revisions: h.revisions, Publishes: h.publishes, Changed: h.planChanged, Log: h.Log,

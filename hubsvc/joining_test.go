@@ -25,8 +25,8 @@ import (
 	"github.com/pluralsh/plural/api/token"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 

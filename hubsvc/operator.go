@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pluralsh/plural/hubsvc/access"
-	"github.com/pluralsh/plural/hubsvc/hooks"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/hubsvc/webhook"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // toolRoutes add what load balancers, Prometheus and git hosts ask for.
@@ -24,7 +24,7 @@ func (h *hub) toolRoutes(mux *http.ServeMux) {
 		}
 		metrics.ServeHTTP(w, r)
 	})
-	hooks.New(hooks.Options{
+	webhook.New(webhook.Options{
 		Secret: func() []byte { return h.HookSecret }, Hint: h.hint, Log: h.Log, Metrics: h.registry,
 		Check: func(r *http.Request) error {
 			if refused := h.refused(r, access.Hint); refused != nil {
@@ -37,17 +37,17 @@ func (h *hub) toolRoutes(mux *http.ServeMux) {
 
 // refused says why whoever sends r may not do verb; nil when they may. From where it comes counts for nothing: the sidecar of a
 // mesh, or a proxy, sends everybody's requests from this machine.
-func (h *hub) refused(r *http.Request, verb string) *hooks.Refused {
+func (h *hub) refused(r *http.Request, verb string) *webhook.Refused {
 	who, err := h.people.Person(r)
 	if err != nil {
-		status, message, fix := person.Answer(err)
-		if !errors.As(err, new(*person.Rejected)) {
+		status, message, fix := principal.Answer(err)
+		if !errors.As(err, new(*principal.Rejected)) {
 			fix = "send the token of a user who has the verb " + verb + ": plural auth token create USER"
 		}
-		return &hooks.Refused{Status: status, Text: message + ": " + fix}
+		return &webhook.Refused{Status: status, Text: message + ": " + fix}
 	}
 	if err := h.planner.Access().Fleet(who, verb); err != nil {
-		return &hooks.Refused{Status: http.StatusForbidden, Text: err.Error()}
+		return &webhook.Refused{Status: http.StatusForbidden, Text: err.Error()}
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (h *hub) hint(urls []string) (known bool) {
 		named[plan.IDs[s.Metadata.Name]] = s.URL()
 	}
 	for id, name := range named {
-		same := func(url string) bool { return hooks.SameRepository(url, name) }
+		same := func(url string) bool { return webhook.SameRepository(url, name) }
 		if len(urls) == 0 || slices.ContainsFunc(urls, same) {
 			known = true
 			h.replica.Hint(id)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/acts"
 	"github.com/pluralsh/plural/hubsvc/audit"
@@ -24,7 +24,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/presence"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // logLines is how much of its own log the hub shows to people.
@@ -61,10 +61,10 @@ func (h *hub) reach() (err error) {
 		Address: h.replica.Address(), Peer: h.replica.Peer, PeerTLS: h.replica.TLS(),
 		Replicas: h.replica.Count, Event: h.events.Heard, Found: h.events.Happened, Held: r.presence.Set, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
-	sees := func(p person.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) }
+	sees := func(p principal.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) }
 	r.kube = kubeapi.New(kubeapi.Options{
 		Person: h.people.KubePerson, Again: h.people.Current, Sees: sees,
-		Allow: func(p person.Person, cluster string, q kubeaccess.Request) error {
+		Allow: func(p principal.Person, cluster string, q kubeaccess.Request) error {
 			return h.planner.Access().Kubernetes(p, cluster, q)
 		},
 		Reach: func(ctx context.Context, cluster string) (kubeapi.Backend, error) {
@@ -81,7 +81,7 @@ func (h *hub) reach() (err error) {
 		Now:  time.Now, Log: h.Log, Metrics: h.registry,
 	})
 	r.live = live.New(live.Options{
-		Person: h.people.Person, Allow: func(p person.Person, verb string) error { return h.planner.Access().Fleet(p, verb) }, Sees: sees,
+		Person: h.people.Person, Allow: func(p principal.Person, verb string) error { return h.planner.Access().Fleet(p, verb) }, Sees: sees,
 		Runs: func(cluster, service string) bool {
 			_, ok := h.view.Deployment(cluster, service)
 			return ok
@@ -118,7 +118,9 @@ func (h *hub) unreached(cluster string, err error) error {
 type backend struct{ *tunnel.Route }
 
 // Open begins one exchange.
-func (b backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) { return b.Proxy(ctx) }
+func (b backend) Open(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error) {
+	return b.Proxy(ctx)
+}
 
 // Name is the connection's.
 func (b backend) Name() string { return b.Connection }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/hubsvc/edition"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/planner"
+	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/status"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
@@ -39,14 +39,14 @@ func TestReadyzTellsWhenThePlannerLastEnded(t *testing.T) {
 func TestReplicaWithAStuckPlannerStaysReadyAndSaysSo(t *testing.T) {
 	o, dir, log := fleetrepo.New(t), t.TempDir(), slog.New(slog.DiscardHandler)
 	const interval = 20 * time.Millisecond
-	mirrors, err := gitagent.NewSet(gitagent.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
+	mirrors, err := gitpoller.NewSet(gitpoller.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := planner.New(planner.Options{
 		Branch: "main", Mirrors: mirrors, Log: log,
 		Sources:   sources.New(sources.Options{Repo: o.URL(), Interval: interval, AllowFile: true}),
-		Revisions: edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: log}),
+		Revisions: revision.Open(revision.Options{File: filepath.Join(dir, "edition.json"), Log: log}),
 		Publishes: func() bool { return true }, Changed: func(_, _ *planner.Plan) {},
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/internal/logring"
@@ -99,7 +99,7 @@ func TestReplicasThatBelieveOthersTakeNothingOfEachOthersMirrors(t *testing.T) {
 			verifying := startReplica(t, nats, beside("hub-0", id, owns), opts)
 			fleetrepo.Until(t, "the new replica has its part", func() bool {
 				role, _ := verifying.replica.Role(id)
-				return role == gitagent.Own && owns || role == gitagent.Follow && !owns
+				return role == gitpoller.Own && owns || role == gitpoller.Follow && !owns
 			})
 			fleetrepo.Until(t, "it looks at the commit, and refuses it", func() bool {
 				return strings.Contains(verifying.mirrors.Status(id).LastError, "not signed")

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 	"github.com/pluralsh/plural/hubsvc/committer"
 	"github.com/pluralsh/plural/hubsvc/sources"
-	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
+	"github.com/pluralsh/plural/test/support/walktest"
 	"github.com/pluralsh/plural/workspace/gitsource"
 )
 
@@ -183,7 +183,7 @@ func TestWhatIsPushedOnTheHubsCommitSaysNothingAgainstIt(t *testing.T) {
 	}
 	o.Git(o.Work, "fetch", "-q", "origin")
 	commit := o.Git(o.Bare, "cat-file", "commit", done.Commit) + "\n"
-	own, err := signed.Split("commit", []byte(commit))
+	own, err := verify.Split("commit", []byte(commit))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // upgradable is a fleet with packages, a catalog that others publish to, and one cluster.
@@ -86,20 +86,20 @@ func (u *upgradable) install(names []string) {
 		u.Fatal(err)
 	}
 	set := catalog.All(catalog.Folder("main", os.DirFS(u.catalog.Work)))
-	var changes []renew.Change
+	var changes []pkgupgrade.Change
 	for _, name := range names {
 		entries, _, err := set.Versions(u.Context(), "main", name)
 		if err != nil || len(entries) == 0 {
 			u.Fatalf("%s: %v, %v", name, entries, err)
 		}
 		oldest := entries[len(entries)-1]
-		c := renew.Change{Installation: name, Package: name, Catalog: "main", Version: oldest.Version, Requires: map[string]string{}}
+		c := pkgupgrade.Change{Installation: name, Package: name, Catalog: "main", Version: oldest.Version, Requires: map[string]string{}}
 		for _, d := range oldest.Package.Spec.Dependencies {
 			c.Requires[d.Key()] = d.Package
 		}
 		changes = append(changes, c)
 	}
-	result, err := renew.Plan(u.Context(), &compose.World{Fleet: f, Repo: repo, Lock: new(lockfile.Lock)}, set, changes, nil)
+	result, err := pkgupgrade.Plan(u.Context(), &compose.World{Fleet: f, Repo: repo, Lock: new(lockfile.Lock)}, set, changes, nil)
 	if err != nil {
 		u.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/join"
 	"github.com/pluralsh/plural/hubsvc/live"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -31,14 +31,14 @@ func (h *hub) apiOptions(document []byte) api.Options {
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			return h.view.Follow(since, kinds, filters)
 		},
-		Allow: func(r *http.Request, verb string) (person.Person, error) {
+		Allow: func(r *http.Request, verb string) (principal.Person, error) {
 			who, err := h.people.Person(r)
 			if err != nil {
-				return person.Person{}, err
+				return principal.Person{}, err
 			}
 			err = h.planner.Access().Fleet(who, verb)
 			if denied := new(access.Denied); errors.As(err, &denied) {
-				return person.Person{}, &api.Refused{
+				return principal.Person{}, &api.Refused{
 					Status: http.StatusForbidden, Message: "user " + strconv.Quote(denied.Person) + " may not " + denied.What, Fix: denied.Fix,
 				}
 			}
@@ -50,9 +50,9 @@ func (h *hub) apiOptions(document []byte) api.Options {
 // me answers people's questions about themselves.
 func (h *hub) me() *api.Me {
 	return &api.Me{
-		Person: h.people.Person, May: func(p person.Person, verb string) error { return h.planner.Access().Fleet(p, verb) },
+		Person: h.people.Person, May: func(p principal.Person, verb string) error { return h.planner.Access().Fleet(p, verb) },
 		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()),
-		Sees:  func(p person.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
+		Sees:  func(p principal.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
 		Issue: h.people.Issue,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/pluralsh/plural/hubsvc/committer"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
 )
@@ -72,7 +72,7 @@ func TestVerificationThatIsSwitchedOnIsAskedOfWhatIsServedAlready(t *testing.T) 
 func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T) {
 	opts, edits := options(t, fleetrepo.New(t)), new(committer.Edits)
 	one, other := publicKey(t), publicKey(t)
-	wants, dirs := map[string]gitagent.Want{}, map[string]string{}
+	wants, dirs := map[string]gitpoller.Want{}, map[string]string{}
 	for what, with := range map[string]struct {
 		keys    []string
 		signing string
@@ -81,7 +81,7 @@ func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T)
 		"a key, and one of the hub's":         {keys: []string{one}, signing: fleetrepo.SigningKey(t, "hub")},
 		"a key, and another one of the hub's": {keys: []string{one}, signing: fleetrepo.SigningKey(t, "hub")},
 	} {
-		opts.RepoKeys, opts.Edits = nil, edits
+		opts.RepoKeys = nil
 		for _, key := range with.keys {
 			opts.RepoKeys = append(opts.RepoKeys, []byte(key))
 		}
@@ -99,7 +99,7 @@ func TestCommitsOfTheInstallationRepoAreKeptByTheKeysThatLetThemIn(t *testing.T)
 	if wants["no keys"].Dir != wants["no keys"].ID {
 		t.Error("an installation repo that nobody verifies is fetched anew after an upgrade of the hub")
 	}
-	if had := gitagent.ID("installation", opts.Repo, one); wants["a key"].Dir != had {
+	if had := gitpoller.ID("installation", opts.Repo, one); wants["a key"].Dir != had {
 		t.Error("one that a hub without a key of its own verifies is fetched anew, and may go back behind what was served")
 	}
 	if wants["a key"].ID != wants["no keys"].ID {

@@ -30,7 +30,7 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // objects are the manifests of a scaffold.

@@ -14,16 +14,16 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/internal/overlay"
 )
 
 // Keys are what a repo's sealed files are opened and sealed with.
 type Keys struct {
-	// Identities are the person's; see vault.Config.
+	// Identities are the person's; see sealer.Config.
 	Identities func() ([]age.Identity, error)
-	// Confirmed is which readers the person has confirmed; see vault.Config.
-	Confirmed vault.Confirmations
+	// Confirmed is which readers the person has confirmed; see sealer.Config.
+	Confirmed sealer.Confirmations
 }
 
 // UseKeys lets the repo seal what it commits, and open what it finds sealed. Without keys a commit that would have to
@@ -32,8 +32,8 @@ func (r *Repo) UseKeys(k Keys) { r.keys = k }
 
 // Vault is what the keys seal and open in the repo as it stands on disk, with changes (path to content, nil for a file to
 // be removed) laid over it. Without a policy the error is policy.ErrNone.
-func (r *Repo) Vault(changes map[string][]byte) (*vault.Vault, error) {
-	return vault.Open(vault.Config{
+func (r *Repo) Vault(changes map[string][]byte) (*sealer.Vault, error) {
+	return sealer.Open(sealer.Config{
 		Files: overlay.New(os.DirFS(r.root), changes), Identities: r.keys.Identities, Confirmed: r.keys.Confirmed,
 	})
 }
@@ -41,7 +41,7 @@ func (r *Repo) Vault(changes map[string][]byte) (*vault.Vault, error) {
 // form translates between the two forms of a file: what people read, in the work tree, and what git keeps. They differ
 // for paths that must be sealed, and a locked work tree holds what git keeps.
 type form struct {
-	vault  *vault.Vault // nil: nothing is to be sealed
+	vault  *sealer.Vault // nil: nothing is to be sealed
 	locked bool
 }
 
@@ -97,7 +97,7 @@ func (f *form) worktree(path string, stored, disk []byte) ([]byte, error) {
 		return stored, nil
 	}
 	plaintext, _, err := f.vault.Read(path, stored)
-	var locked *vault.LockedError
+	var locked *sealer.LockedError
 	if errors.As(err, &locked) || errors.Is(err, seal.ErrNotSealed) {
 		return stored, nil
 	}

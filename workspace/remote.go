@@ -26,8 +26,8 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/signed"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -35,7 +35,7 @@ import (
 type Remote struct {
 	// URL is the repository's, Branch the branch that is changed.
 	URL, Branch string
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// Dir is a folder in which clones may lie for as long as a commit takes.
 	Dir string
 	// Sign makes the armored signature of a commit; nil leaves commits unsigned.
@@ -173,23 +173,23 @@ func (t *Tip) Past() ([]Past, error) {
 }
 
 // Signed is a commit of the history as it was signed.
-func (t *Tip) Signed(id string) (signed.Object, error) {
+func (t *Tip) Signed(id string) (verify.Object, error) {
 	raw, err := t.head.git.Storer.EncodedObject(plumbing.CommitObject, plumbing.NewHash(id))
 	if err != nil {
-		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+		return verify.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}
 	in, err := raw.Reader()
 	if err != nil {
-		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+		return verify.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}
 	body, err := io.ReadAll(io.LimitReader(in, snapshot.MaxCommit+1))
 	if err := errors.Join(err, in.Close()); err != nil {
-		return signed.Object{}, fmt.Errorf("read commit %s: %w", id, err)
+		return verify.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}
 	if len(body) > snapshot.MaxCommit {
-		return signed.Object{}, fmt.Errorf("commit %s is larger than %d bytes", id, snapshot.MaxCommit)
+		return verify.Object{}, fmt.Errorf("commit %s is larger than %d bytes", id, snapshot.MaxCommit)
 	}
-	return signed.Split("commit", body)
+	return verify.Split("commit", body)
 }
 
 // At is what a commit of the history holds.
@@ -204,7 +204,7 @@ func (t *Tip) At(id string) (fs.FS, error) {
 // redacted is an error without what the remote is shown, or has in its address.
 func (r *Remote) redacted(err error) error {
 	u, _ := url.Parse(r.URL) // nil when it is no URL, such as host:path
-	return outbound.RedactError(err, u, r.Credentials)
+	return httpclient.RedactError(err, u, r.Credentials)
 }
 
 // ErrBranchExists means that a proposal's branch is taken.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/reserved"
+	"github.com/pluralsh/plural/agent/watchcache"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -203,12 +203,12 @@ func (p *pass) current() bool {
 }
 
 // asLeft says whether a live object is as the last apply left it.
-func asLeft(e inventory.Entry, facts observe.Facts, there bool, service string) bool {
+func asLeft(e inventory.Entry, facts watchcache.Facts, there bool, service string) bool {
 	return there && !facts.Deleting && facts.Owner == service && e.Trace != "" && facts.Trace == e.Trace
 }
 
 // unhealed is what an object is that nothing is done about. Where healing is off, it may not even be there.
-func unhealed(e inventory.Entry, facts observe.Facts, there bool) ObjectResult {
+func unhealed(e inventory.Entry, facts watchcache.Facts, there bool) ObjectResult {
 	verdict := facts.Health
 	if !there {
 		verdict = health.Status{Phase: health.Degraded, Message: "it is not there, and healing is off for this service"}
@@ -217,7 +217,7 @@ func unhealed(e inventory.Entry, facts observe.Facts, there bool) ObjectResult {
 }
 
 // signature tells when to look again at an object that nothing is done about.
-func signature(facts observe.Facts, there bool) string {
+func signature(facts watchcache.Facts, there bool) string {
 	return fmt.Sprintf("%t %s %s %t %t %s", there, facts.UID, facts.Owner, facts.Allowed, facts.Deleting, facts.Trace)
 }
 

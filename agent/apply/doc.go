@@ -2,7 +2,7 @@
 //
 // It refuses to know where objects come from: no bundle, renderer, hub or repository is visible from here. What a service
 // owns stands in the cluster (agent/inventory), so that any engine can go on where another was killed; what is live is
-// known from watches (agent/observe), so that a pass over a service that is as it was left sends no request at all.
+// known from watches (agent/watchcache), so that a pass over a service that is as it was left sends no request at all.
 //
 // One pass goes like this. When every object that the inventory names is as the last pass left it, and the render and the
 // policies are those that were carried out completely, the pass is over before it began (apply.go). Else the render is asked

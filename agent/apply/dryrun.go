@@ -16,7 +16,7 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // Change is what applying a render would do to one object now.
@@ -91,7 +91,7 @@ func (p *pass) try(ctx context.Context, it item) Change {
 		return c
 	}
 	if err == nil {
-		refused := p.taken(ctx, it, observe.OfMetadata(before))
+		refused := p.taken(ctx, it, watchcache.OfMetadata(before))
 		if refused != nil && !p.req.ShowTaken { // what it holds is the other one's
 			c.Action, c.Err = Failed, refused
 			return c

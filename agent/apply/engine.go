@@ -23,7 +23,7 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // Options tune an engine. The zero value is what an agent wants, but for DigestKey.
@@ -46,7 +46,7 @@ type Options struct {
 type Engine struct {
 	wire      *wire
 	kinds     *kinds.Kinds
-	seen      *observe.Observer
+	seen      *watchcache.Observer
 	inventory *inventory.Store
 	metadata  metadata.Interface // for watches
 	brief     metadata.Interface // for requests that end
@@ -139,7 +139,7 @@ func New(config *rest.Config, options Options) (*Engine, error) {
 	}
 	e.wire, e.kinds, e.inventory, e.metadata, e.brief = wire, kinds.New(discover), inventory.NewStore(brief, briefMeta), meta, briefMeta
 	e.rules.scripts = options.Scripts
-	e.seen = observe.New(observe.Options{
+	e.seen = watchcache.New(watchcache.Options{
 		Objects: objects, Metadata: meta, Judge: e.rules.judge, Ruled: e.rules.ruled, Changed: e.observed, Log: options.Log,
 	})
 	return e, nil

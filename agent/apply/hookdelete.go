@@ -8,8 +8,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // Delete policies are carried out when what a hook may be needed for has ended: with Helm and in our own words its stage, with
@@ -101,7 +101,7 @@ func (p *pass) deleteHooks(ctx context.Context, hooks []item, chosen func(i int)
 }
 
 // left says whether an object is what a hook of this name made, of whichever run or stage.
-func (p *pass) left(id object.ID, facts observe.Facts) bool {
+func (p *pass) left(id object.ID, facts watchcache.Facts) bool {
 	p.journaling.RLock()
 	defer p.journaling.RUnlock()
 	for known, hook := range p.inv.Hooks {
@@ -116,7 +116,7 @@ func (p *pass) left(id object.ID, facts observe.Facts) bool {
 }
 
 // dispose deletes an object that was seen, whatever else changes of it meanwhile.
-func (p *pass) dispose(ctx context.Context, t target, facts observe.Facts) error {
+func (p *pass) dispose(ctx context.Context, t target, facts watchcache.Facts) error {
 	left, err := p.delete(ctx, t, facts.UID, "")
 	if apierrors.IsConflict(err) {
 		return nil // it is another one by now

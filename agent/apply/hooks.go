@@ -14,8 +14,8 @@ import (
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // A hook is created, not applied, so that it runs once: the inventory names it before it is made, its annotation says for
@@ -66,7 +66,7 @@ func (p *pass) hook(id inventory.HookID) inventory.Hook {
 
 // made says whether a live object is the hook as this run made it. Of one that is planned and carries no proof, since an older
 // agent planned it, its label and its run are all that is known.
-func (p *pass) made(it item, known inventory.Hook, facts observe.Facts) bool {
+func (p *pass) made(it item, known inventory.Hook, facts watchcache.Facts) bool {
 	if known.State != "" {
 		return facts.UID == known.UID
 	}
@@ -128,7 +128,7 @@ func proven(it item, proof string) ([]byte, error) {
 }
 
 // running looks whether a hook has ended. Which object it is stands in the inventory at once.
-func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.Hook, facts observe.Facts) outcome {
+func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.Hook, facts watchcache.Facts) outcome {
 	facts.Health = p.lastWord(it, facts)
 	known.UID, known.State, known.Message = facts.UID, inventory.HookCreated, facts.Health.Message
 	o.hook, o.result = &known, it.result(Unchanged, facts)
@@ -152,7 +152,7 @@ func (p *pass) running(ctx context.Context, it item, o outcome, known inventory.
 
 // lastWord is how a hook does. Of one that somebody deletes, what it did before that is what counts; of one of Helm's that does
 // not run, that it is there.
-func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
+func (p *pass) lastWord(it item, facts watchcache.Facts) health.Status {
 	switch {
 	case it.turn.Family == order.Helm && !it.id.RunsToCompletion():
 		return health.Status{Phase: health.Healthy}
@@ -167,7 +167,7 @@ func (p *pass) lastWord(it item, facts observe.Facts) health.Status {
 }
 
 // ended says how a hook ended.
-func (p *pass) ended(it item, o outcome, known inventory.Hook, facts observe.Facts) outcome {
+func (p *pass) ended(it item, o outcome, known inventory.Hook, facts watchcache.Facts) outcome {
 	o.hook, o.result = &known, it.result(Unchanged, facts)
 	if known.State == inventory.HookFailed {
 		o.result = failed(it.gvk, it.id, hookFailed(it, known.Message))
@@ -207,7 +207,7 @@ func (p *pass) vanished(ctx context.Context, it item, o outcome, known inventory
 
 // replace deletes what stands in a hook's place, so that it can be made, where it carries the service's label and the hook's
 // delete policy allows it: what an earlier revision's hook has left, or an object that somebody gave the label.
-func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Facts) outcome {
+func (p *pass) replace(ctx context.Context, it item, o outcome, old watchcache.Facts) outcome {
 	if err, left := p.record.recent(it.id, it.digest); err != nil {
 		p.again(left)
 		o.result = failed(it.gvk, it.id, err)
@@ -239,7 +239,7 @@ func (p *pass) replace(ctx context.Context, it item, o outcome, old observe.Fact
 }
 
 // irreplaceable says why what is there must not be deleted for a hook to run.
-func (p *pass) irreplaceable(it item, old observe.Facts) *Error {
+func (p *pass) irreplaceable(it item, old watchcache.Facts) *Error {
 	refusal := &Error{Reason: Conflict, Object: it.id, Fix: "give the hook another name"}
 	switch {
 	case old.Owner == "":
@@ -285,11 +285,11 @@ func (p *pass) forgetHooks() {
 func (r *record) forgetEnded(known map[object.ID]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.ended, func(id object.ID, _ observe.Facts) bool { return !known[id] })
+	maps.DeleteFunc(r.ended, func(id object.ID, _ watchcache.Facts) bool { return !known[id] })
 }
 
 // last is what a hook was seen as before it went.
-func (r *record) last(id object.ID) (observe.Facts, bool) {
+func (r *record) last(id object.ID) (watchcache.Facts, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	facts, ok := r.ended[id]
@@ -304,14 +304,14 @@ func (r *record) forgetRun(id object.ID) {
 }
 
 // remember keeps the newest of a hook. That it is being deleted says nothing of how it ended.
-func (r *record) remember(id object.ID, facts observe.Facts) {
+func (r *record) remember(id object.ID, facts watchcache.Facts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if facts.Deleting && r.ended[id].UID == facts.UID {
 		return
 	}
 	if r.ended == nil {
-		r.ended = make(map[object.ID]observe.Facts)
+		r.ended = make(map[object.ID]watchcache.Facts)
 	}
 	r.ended[id] = facts
 }

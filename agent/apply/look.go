@@ -5,12 +5,12 @@ import (
 
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // Owned returns what the watches know of the objects whose label names the service, in a map of the caller's own. It asks
 // nobody; of kinds that no pass of this process has come to yet, nothing is known.
-func (e *Engine) Owned(service string) map[object.ID]observe.Facts { return e.seen.Owned(service) }
+func (e *Engine) Owned(service string) map[object.ID]watchcache.Facts { return e.seen.Owned(service) }
 
 // Judge returns how a service's objects are judged; nil stands for the built-in rules.
 func (e *Engine) Judge(service string) *health.Judge { return e.rules.judge(service) }

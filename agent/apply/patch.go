@@ -15,8 +15,8 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/reserved"
+	"github.com/pluralsh/plural/agent/watchcache"
 	"github.com/pluralsh/plural/internal/kubewatch"
 )
 
@@ -109,7 +109,7 @@ func healed(action Action, taking string) string {
 }
 
 // leaveAlone is what becomes of an object that its annotations say not to touch.
-func (p *pass) leaveAlone(o outcome, entry inventory.Entry, facts observe.Facts, there bool) outcome {
+func (p *pass) leaveAlone(o outcome, entry inventory.Entry, facts watchcache.Facts, there bool) outcome {
 	o.calm, o.result = true, kept(entry, "its annotations say to leave it alone")
 	p.record.succeeded(o.id)
 	p.record.leave(o.id, signature(facts, there), o.result.Message)
@@ -119,7 +119,7 @@ func (p *pass) leaveAlone(o outcome, entry inventory.Entry, facts observe.Facts,
 // upToDate says whether nothing has to be sent: the object is as it was left, and what was sent then is what would be sent
 // now. Where all of the request was done before, that needs no look at the manifest, which a template may render differently
 // each time; and where healing is off, none at the object.
-func (p *pass) upToDate(it item, entry inventory.Entry, facts observe.Facts, there bool) bool {
+func (p *pass) upToDate(it item, entry inventory.Entry, facts watchcache.Facts, there bool) bool {
 	if p.healing() && !p.req.Heal {
 		return true
 	}
@@ -135,7 +135,7 @@ func settledAgain(entry inventory.Entry) *inventory.Entry {
 	return &entry
 }
 
-func (it *item) result(action Action, facts observe.Facts) ObjectResult {
+func (it *item) result(action Action, facts watchcache.Facts) ObjectResult {
 	return ObjectResult{
 		GVK: it.gvk, Namespace: it.id.Namespace, Name: it.id.Name, Action: action, UID: facts.UID, Health: facts.Health, Hook: it.turn.Hook,
 	}
@@ -181,7 +181,7 @@ func (p *pass) wait(why string) {
 
 // actionOf tells what an apply did. Applying what is there already leaves the resourceVersion alone; when it moved all the
 // same, a controller may have written a status meanwhile, which is not our change.
-func actionOf(created bool, before observe.Facts, there bool, after observe.Facts) Action {
+func actionOf(created bool, before watchcache.Facts, there bool, after watchcache.Facts) Action {
 	switch {
 	case created:
 		return Created
@@ -196,11 +196,11 @@ func actionOf(created bool, before observe.Facts, there bool, after observe.Fact
 }
 
 // judged are the facts of a live object, as far as its kind is looked at.
-func (p *pass) judged(res kinds.Resource, id object.ID, live *unstructured.Unstructured) observe.Facts {
+func (p *pass) judged(res kinds.Resource, id object.ID, live *unstructured.Unstructured) watchcache.Facts {
 	if !res.Status && !p.rules.ruled(id.GroupKind()) {
-		return observe.OfMetadata(live)
+		return watchcache.OfMetadata(live)
 	}
-	return observe.Of(live, p.rules.judge(p.req.Service))
+	return watchcache.Of(live, p.rules.judge(p.req.Service))
 }
 
 // obstacle returns why an object is not even tried.
@@ -234,7 +234,7 @@ func unwatched(id object.ID, err error) *Error {
 
 // taken says whether another service has the object and does not give it up. The labels of all services are watched, so one
 // that is not seen is nobody's.
-func (p *pass) taken(ctx context.Context, it item, facts observe.Facts) *Error {
+func (p *pass) taken(ctx context.Context, it item, facts watchcache.Facts) *Error {
 	owner := facts.Owner
 	if owner == "" || owner == p.req.Service {
 		return nil
@@ -316,7 +316,7 @@ func (p *pass) target(it item) target {
 }
 
 // mend deals with an object that was refused: one whose change is not possible in place is made anew where that is allowed.
-func (p *pass) mend(ctx context.Context, it item, entry inventory.Entry, facts observe.Facts, err *Error) outcome {
+func (p *pass) mend(ctx context.Context, it item, entry inventory.Entry, facts watchcache.Facts, err *Error) outcome {
 	o := outcome{id: it.id}
 	if err.Reason != Immutable || facts.UID == "" || facts.Owner != p.req.Service || it.id.Protected() ||
 		!it.turn.Recreate && !p.req.recreates(it.id) {
@@ -360,7 +360,7 @@ func (p *pass) entry(id object.ID) inventory.Entry {
 	return p.inv.Entries[id]
 }
 
-func finalizing(facts observe.Facts) string {
+func finalizing(facts watchcache.Facts) string {
 	if facts.Finalizers == "" {
 		return ""
 	}
@@ -369,21 +369,21 @@ func finalizing(facts observe.Facts) string {
 
 // inspect looks at one object that the watches do not show; exists is false when the API server says that there is none. A
 // server that does not serve the kind at all has not said that: then the catalog is out of date, and an error is returned.
-func (p *pass) inspect(ctx context.Context, id object.ID) (seen observe.Facts, exists bool, err error) {
+func (p *pass) inspect(ctx context.Context, id object.ID) (seen watchcache.Facts, exists bool, err error) {
 	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
 	if !ok {
-		return observe.Facts{}, false, fmt.Errorf("the cluster does not serve %s", id.GroupKind())
+		return watchcache.Facts{}, false, fmt.Errorf("the cluster does not serve %s", id.GroupKind())
 	}
 	live, err := p.wire.get(ctx, target{id: id, res: res, whole: p.rules.ruled(id.GroupKind())})
 	p.contact.note(err)
 	switch {
 	case isUnserved(err):
 		p.kinds.Forget()
-		return observe.Facts{}, false, err
+		return watchcache.Facts{}, false, err
 	case apierrors.IsNotFound(err):
-		return observe.Facts{}, false, nil
+		return watchcache.Facts{}, false, nil
 	case err != nil:
-		return observe.Facts{}, false, err
+		return watchcache.Facts{}, false, err
 	default:
 		return p.judged(res, id, live), true, nil
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/agent/reserved"
+	"github.com/pluralsh/plural/agent/watchcache"
 	"github.com/pluralsh/plural/internal/budget"
 )
 
@@ -45,7 +45,7 @@ const (
 type judgement struct {
 	entry   inventory.Entry
 	res     kinds.Resource
-	seen    observe.Facts
+	seen    watchcache.Facts
 	there   bool
 	shown   string // its signature, as the watches have it
 	verdict verdict
@@ -279,7 +279,7 @@ func (j *judgement) keep(v verdict, message string) {
 	j.verdict, j.result = v, kept(j.entry, message)
 }
 
-func (j *judgement) leave(seen observe.Facts) {
+func (j *judgement) leave(seen watchcache.Facts) {
 	j.verdict, j.result = leaving, deleted(j.entry)
 	if seen.Finalizers != "" {
 		j.result.Message = "waits for finalizers " + seen.Finalizers
@@ -369,7 +369,7 @@ func (p *pass) deleteOne(ctx context.Context, j *judgement) {
 	default:
 		p.record.succeeded(j.entry.ID)
 		j.seen.Deleting = true
-		j.leave(observe.OfMetadata(left))
+		j.leave(watchcache.OfMetadata(left))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // record is what the engine remembers of one service between two calls. Who works on the service holds turn.
@@ -39,7 +39,7 @@ type record struct {
 	attempts map[object.ID]attempt
 	failing  atomic.Bool
 	// ended is the last that was seen of hooks that are gone.
-	ended map[object.ID]observe.Facts
+	ended map[object.ID]watchcache.Facts
 	// left are objects that nothing is done about, until they are seen as something else.
 	left map[object.ID]leftover
 }

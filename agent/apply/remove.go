@@ -15,9 +15,9 @@ import (
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
 	"github.com/pluralsh/plural/agent/order"
 	"github.com/pluralsh/plural/agent/reserved"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // Removal is what is known of a service that is to go.
@@ -242,7 +242,7 @@ func (p *pass) removeThese(ctx context.Context, hooks []inventory.HookID) bool {
 }
 
 // removeHook deletes what one hook has left, now or when the API server is to be asked again, and says whether it is gone.
-func (p *pass) removeHook(ctx context.Context, id object.ID, facts observe.Facts) (gone bool) {
+func (p *pass) removeHook(ctx context.Context, id object.ID, facts watchcache.Facts) (gone bool) {
 	res, ok := p.catalog.Find(id.GroupKind().WithVersion(""))
 	if !ok {
 		return true // no kind, no objects
@@ -277,7 +277,7 @@ func (e *Engine) scan(ctx context.Context, service string, catalog *kinds.Catalo
 			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
 		for _, obj := range found {
-			facts := observe.OfMetadata(obj)
+			facts := watchcache.OfMetadata(obj)
 			id := object.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 			if facts.Trace != "" && facts.Run == "" && !inventory.IsInventory(id) {
 				entries = append(entries, inventory.Entry{ID: id, Version: gvk.Version, UID: facts.UID, Turn: marks(obj)})

@@ -26,7 +26,7 @@ import (
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // world is one service on a real API server, in a namespace of its own, and the eyes of somebody who looks past the

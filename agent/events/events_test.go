@@ -25,7 +25,7 @@ import (
 	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/kinds"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // world is a namespace of a real API server, and a reader of its Events.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 func registration(t *testing.T, hub string) identity.Registration {

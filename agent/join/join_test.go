@@ -25,7 +25,7 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/join"
 	door "github.com/pluralsh/plural/hubsvc/join"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/kinds"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // world is a real API server, whose discovery requests are counted.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/lookup"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 func create(t *testing.T, kube *kubetest.Cluster, group, resource string, object map[string]any) {

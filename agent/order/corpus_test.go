@@ -15,7 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // manifests reads the objects of a folder that are plain YAML.

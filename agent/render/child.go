@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/openapi/kubernetesapi"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 // ChildMain is the other end of Renderer: it renders what stdin asks for and returns the process's exit code. It is
@@ -38,7 +38,7 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 		return failed
 	}
 	limits := first.Limits
-	if err := walls.Raise(limits.walls()); err != nil {
+	if err := sandbox.Raise(limits.walls()); err != nil {
 		return out.fail(err)
 	}
 	go out.watchMemory(limits)
@@ -85,7 +85,7 @@ func answerOne(in *bufio.Reader, out *reporter, limits Limits) (code int, again 
 	if err != nil {
 		return out.fail(err), false
 	}
-	again = request.Again && !request.Lookups && openapi.GetSchemaVersion() == builtInSchema && walls.MemoryHeld() < limits.Memory/4
+	again = request.Again && !request.Lookups && openapi.GetSchemaVersion() == builtInSchema && sandbox.MemoryHeld() < limits.Memory/4
 	code = out.done(manifests, again)
 	if code != 0 || !again {
 		return code, false
@@ -200,7 +200,7 @@ func (r *reporter) fail(err error) int {
 
 // watchMemory ends the process with a proper answer when it takes more than it may.
 func (r *reporter) watchMemory(limits Limits) {
-	walls.WatchMemory(walls.MemoryHeld() + limits.Memory)
+	sandbox.WatchMemory(sandbox.MemoryHeld() + limits.Memory)
 	r.mu.Lock()
 	at := place{file: r.at}
 	r.mu.Unlock()

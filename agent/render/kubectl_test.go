@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/kustomizetest"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kustomizetest"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // neitherRenders says of the folders that neither renders what stands in both complaints.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 // Limits bound what one render may take. A zero field means its default.
@@ -56,6 +56,6 @@ func (l Limits) orDefaults() Limits {
 
 // walls are the limits that the kernel holds. Two busy threads reach the processor time at twice the wall limit: a child that is
 // as old as that may begin its last render.
-func (l Limits) walls() walls.Limits {
-	return walls.Limits{CPU: 4*l.Wall + time.Second, Memory: l.Memory}
+func (l Limits) walls() sandbox.Limits {
+	return sandbox.Limits{CPU: 4*l.Wall + time.Second, Memory: l.Memory}
 }

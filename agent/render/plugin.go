@@ -17,7 +17,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 // A plugin's conversation is that of a KRM function:
@@ -33,7 +33,7 @@ const cannotBecome = 125
 
 // becomePlugin is the child's part: it returns only when there will be no plugin.
 func becomePlugin(first opening) int {
-	fmt.Fprintln(os.Stderr, walls.Exec(first.Plugin, first.Limits.walls()))
+	fmt.Fprintln(os.Stderr, sandbox.Exec(first.Plugin, first.Limits.walls()))
 	return cannotBecome
 }
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 // errWall is why a context ended that a render outlived.
@@ -22,7 +22,7 @@ const progressRoom = 8 << 20
 
 // conversation is one child, from its start to its end.
 type conversation struct {
-	*walls.Child
+	*sandbox.Child
 	limits Limits
 	born   time.Time
 	stdin  io.WriteCloser
@@ -49,7 +49,7 @@ func (r *Renderer) start(limits Limits) (*conversation, error) {
 
 // startIn starts a child that is killed when ctx ends.
 func startIn(ctx context.Context, command []string) (*conversation, error) {
-	child, err := walls.Command(ctx, command)
+	child, err := sandbox.Command(ctx, command)
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
@@ -182,11 +182,11 @@ func (c *conversation) verdict(at place, exit, stopped error) *Error {
 		return at.limit("rendering takes longer than %v", c.limits.Wall)
 	}
 	switch c.Autopsy(exit) {
-	case walls.Recursion:
+	case sandbox.Recursion:
 		return at.limit("rendering recurses without end")
-	case walls.Memory:
+	case sandbox.Memory:
 		return at.tooMuchMemory(c.limits)
-	case walls.Killed:
+	case sandbox.Killed:
 		return at.limit("rendering was killed by the system: it takes too much memory or processor time")
 	}
 	return &Error{Reason: Crash, File: at.file, Message: fmt.Sprintf("the render process died: %v", exit)}

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/kustomizetest"
 	"github.com/pluralsh/plural/internal/kustomizeurl"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kustomizetest"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // world is what an archive of testdata/remote holds: files of the service, and below remote/ what servers give others. ADDRESS

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // listen keeps the reverse channel open until ctx ends. What is hinted over it is followed by a poll; who asks for the cluster
@@ -24,8 +24,8 @@ func (a *agent) listen(ctx context.Context, first time.Time) {
 	_ = tunnel.Run(ctx, tunnel.Options{ // its options are those that the polls go by
 		URL: a.swarm.options.URL, CA: a.swarm.options.CA, Token: a.signer.Token, Prove: a.signer.Prove,
 		UserAgent: a.swarm.userAgent(), Dial: a.line.dial,
-		Hello: func() *channel.Hello {
-			return &channel.Hello{
+		Hello: func() *tunnelapi.Hello {
+			return &tunnelapi.Hello{
 				Cluster: a.cluster, ClusterUid: a.cluster, Host: "simulated", Boot: a.boot, AgentVersion: version, KubernetesVersion: kubernetes,
 			}
 		},

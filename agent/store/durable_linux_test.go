@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestAPowerCutLeavesNoEmptyFileUnderAGoodName watches the calls to the system: what is renamed was synced before, and its folder is after.

@@ -13,14 +13,14 @@ import (
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/api"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // Bounds of what a diff says.
 const (
 	maxDiffFields = 200
 	maxDiffValue  = 4 << 10 // bytes of JSON
-	maxDiff       = channel.MaxMessage - 64<<10
+	maxDiff       = tunnelapi.MaxMessage - 64<<10
 )
 
 // question asks the loop what a pass over a service would be given.
@@ -42,7 +42,7 @@ func (state *loopState) answer(q question) {
 // Diff compares what a service should be by its newest deployment with what is live, and changes nothing. Values of Secrets,
 // and what was sealed, are masked: as ***(digits), which differ where the values do. One diff is made at a time. An error
 // means that ctx ended; why there is nothing to say stands in the reply.
-func (s *Syncer) Diff(ctx context.Context, req *channel.DiffRequest) (*channel.DiffReply, error) {
+func (s *Syncer) Diff(ctx context.Context, req *tunnelapi.DiffRequest) (*tunnelapi.DiffReply, error) {
 	select {
 	case s.diffs <- struct{}{}:
 		defer func() { <-s.diffs }()
@@ -59,9 +59,9 @@ func (s *Syncer) Diff(ctx context.Context, req *channel.DiffRequest) (*channel.D
 	d := w.desired
 	switch {
 	case d == nil:
-		return &channel.DiffReply{Error: fmt.Sprintf("nothing asks for a service %q here", clip(req.GetService(), maxNote))}, nil
+		return &tunnelapi.DiffReply{Error: fmt.Sprintf("nothing asks for a service %q here", clip(req.GetService(), maxNote))}, nil
 	case d.GetHold() != "":
-		return &channel.DiffReply{Error: clip(d.GetHold(), maxMessage)}, nil
+		return &tunnelapi.DiffReply{Error: clip(d.GetHold(), maxMessage)}, nil
 	}
 	p := &pass{Syncer: s, work: w, result: result{service: w.service, desired: d, good: w.good}}
 	changes, err := p.compare(ctx, d)
@@ -69,7 +69,7 @@ func (s *Syncer) Diff(ctx context.Context, req *channel.DiffRequest) (*channel.D
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return &channel.DiffReply{Error: clip(p.silence(ctx, d, err.Error()), maxMessage)}, nil
+		return &tunnelapi.DiffReply{Error: clip(p.silence(ctx, d, err.Error()), maxMessage)}, nil
 	}
 	return p.differences(ctx, d, changes), nil
 }
@@ -90,8 +90,8 @@ func (p *pass) compare(ctx context.Context, d *api.Deployment) ([]apply.Change, 
 }
 
 // differences are changes in words that repeat nothing that was sealed.
-func (p *pass) differences(ctx context.Context, d *api.Deployment, changes []apply.Change) *channel.DiffReply {
-	reply, size := &channel.DiffReply{}, 0
+func (p *pass) differences(ctx context.Context, d *api.Deployment, changes []apply.Change) *tunnelapi.DiffReply {
+	reply, size := &tunnelapi.DiffReply{}, 0
 	sealed := p.secrets(ctx, d)
 	for i := range changes {
 		diff := p.difference(&changes[i], sealed)
@@ -105,8 +105,8 @@ func (p *pass) differences(ctx context.Context, d *api.Deployment, changes []app
 	return reply
 }
 
-func (p *pass) difference(c *apply.Change, sealed []string) *channel.ObjectDiff {
-	diff := &channel.ObjectDiff{
+func (p *pass) difference(c *apply.Change, sealed []string) *tunnelapi.ObjectDiff {
+	diff := &tunnelapi.ObjectDiff{
 		Group: c.ID.Group, Kind: c.ID.Kind, Namespace: c.ID.Namespace, Name: c.ID.Name,
 		Version: c.Served.Version, Resource: c.Served.Resource, Message: strings.Join(c.Conflicts, "; "),
 	}
@@ -154,8 +154,8 @@ func (p *pass) fields(c *apply.Change, sealed []string) []compare.Field {
 
 // masked is a field on the wire. Where one side holds what was sealed, what is live there may hold what was sealed before, which
 // nobody here knows: it is shown as ***. The keys of a Secret are masked one by one already.
-func masked(f compare.Field, secret bool) *channel.FieldDiff {
-	out := &channel.FieldDiff{Path: clip(f.Path, maxNote), Live: text(f.Before), Desired: text(f.After)}
+func masked(f compare.Field, secret bool) *tunnelapi.FieldDiff {
+	out := &tunnelapi.FieldDiff{Path: clip(f.Path, maxNote), Live: text(f.Before), Desired: text(f.After)}
 	const mask = "***"
 	if !secret && f.Before != nil && (strings.Contains(out.GetLive(), mask) || strings.Contains(out.GetDesired(), mask)) {
 		out.Live = `"` + mask + `"`

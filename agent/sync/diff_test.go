@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/api"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // diff is what the agent says differs of a service, a line for each field, sorted as it came; digests are left out.
 func (w *world) diff(service string) []string {
 	w.Helper()
-	reply, err := w.latest.Diff(w.Context(), &channel.DiffRequest{Service: service})
+	reply, err := w.latest.Diff(w.Context(), &tunnelapi.DiffRequest{Service: service})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestADiffOfWhatCannotBeRenderedSaysWhy(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.latest.Diff(gone, &channel.DiffRequest{Service: "broken"}); !errors.Is(err, context.Canceled) {
+	if _, err := w.latest.Diff(gone, &tunnelapi.DiffRequest{Service: "broken"}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

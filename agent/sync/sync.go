@@ -26,10 +26,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
@@ -88,9 +88,9 @@ type Warnings interface {
 // Checks runs tests.
 type Checks interface {
 	// Run tries one test until it passes, or has failed as often as it may, or ctx ends.
-	Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result
+	Run(ctx context.Context, target servicetest.Target, test servicetest.Test) servicetest.Result
 	// Sweep deletes what tests of a service left behind for other keys, and notes what it did in another way than as the service.
-	Sweep(ctx context.Context, target checks.Target, keep string) (notes []string, err error)
+	Sweep(ctx context.Context, target servicetest.Target, keep string) (notes []string, err error)
 }
 
 // Capabilities is what charts may ask of a cluster.

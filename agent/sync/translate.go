@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/health"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/api"
 )
 
@@ -87,30 +87,30 @@ func healthRules(list []*api.HealthRule) []health.Rule {
 }
 
 // check is a test as its runner knows it.
-func check(t *api.Test) (checks.Test, error) {
-	out := checks.Test{Name: t.GetName(), Timeout: time.Duration(t.GetTimeoutMs()) * time.Millisecond, Retries: int(t.GetRetries())}
+func check(t *api.Test) (servicetest.Test, error) {
+	out := servicetest.Test{Name: t.GetName(), Timeout: time.Duration(t.GetTimeoutMs()) * time.Millisecond, Retries: int(t.GetRetries())}
 	switch {
 	case t.GetHttp() != nil:
 		h := t.GetHttp()
-		out.HTTP = &checks.HTTP{
+		out.HTTP = &servicetest.HTTP{
 			Service: h.GetService(), Namespace: h.GetNamespace(), Port: h.GetPort(), Path: h.GetPath(), Method: h.GetMethod(),
 			Scheme: h.GetScheme(), Headers: h.GetHeaders(), Body: h.GetBody(), Status: int(h.GetStatus()),
 			Contains: h.GetContains(), ByName: h.GetBy() == "cluster",
 		}
 	case t.GetJob() != nil:
-		out.Job = new(checks.Job)
+		out.Job = new(servicetest.Job)
 		if err := json.Unmarshal(t.GetJob().GetManifestJson(), &out.Job.Manifest); err != nil {
 			return out, fmt.Errorf("its Job is no JSON object: %w", err)
 		}
 	case t.GetCel() != nil:
 		for _, a := range t.GetCel().GetAssertions() {
-			out.CEL = append(out.CEL, checks.Assertion{
+			out.CEL = append(out.CEL, servicetest.Assertion{
 				Group: a.GetGroup(), Version: a.GetVersion(), Kind: a.GetKind(), Namespace: a.GetNamespace(), Name: a.GetName(),
 				Selector: a.GetSelector(), Expression: a.GetExpression(), Message: a.GetMessage(),
 			})
 		}
 	case t.GetHelm() != nil:
-		out.Helm = &checks.Helm{Hooks: t.GetHelm().GetHooks()}
+		out.Helm = &servicetest.Helm{Hooks: t.GetHelm().GetHooks()}
 	default:
 		return out, errors.New("this agent knows no way to run it: upgrade the agent")
 	}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
@@ -170,7 +170,7 @@ func sameReach(a, b store.Reach) bool {
 }
 
 // sweep deletes what tests left, and logs, once for each deployment, what of it was not done as the service.
-func (p *pass) sweep(ctx context.Context, target checks.Target, keep string) (notes []string, err error) {
+func (p *pass) sweep(ctx context.Context, target servicetest.Target, keep string) (notes []string, err error) {
 	notes, err = p.Checks.Sweep(ctx, target, keep)
 	for _, note := range notes {
 		if _, told := p.noted.LoadOrStore(note, true); !told {
@@ -188,7 +188,7 @@ func (p *pass) sweepAll(ctx context.Context) error {
 	}
 	var notes, failures []string
 	for _, reach := range p.reaches {
-		more, err := p.sweep(ctx, checks.Target{
+		more, err := p.sweep(ctx, servicetest.Target{
 			Service: p.service, Namespace: reach.Namespace, Namespaces: reach.Namespaces, Account: reach.Account,
 		}, "")
 		notes = append(notes, more...)
@@ -214,8 +214,8 @@ func (p *pass) sweepAll(ctx context.Context) error {
 }
 
 // targetOf is where tests of a service's deployment run, and as who.
-func targetOf(service string, d *api.Deployment) checks.Target {
-	return checks.Target{
+func targetOf(service string, d *api.Deployment) servicetest.Target {
+	return servicetest.Target{
 		Service: service, Namespace: d.GetNamespace(), Namespaces: d.GetAllowedNamespaces(), Key: d.GetKey(),
 		Account: d.GetServiceAccount(), OwnRepository: d.GetOwnRepository(),
 	}
@@ -260,7 +260,7 @@ func (p *pass) testHooks(ctx context.Context, d *api.Deployment) ([]*unstructure
 	if err != nil {
 		return nil, err
 	}
-	return checks.HooksOf(objects, d.GetKey()), nil
+	return servicetest.HooksOf(objects, d.GetKey()), nil
 }
 
 // conclude takes a trial's outcome in.

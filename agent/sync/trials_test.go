@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	agentsync "github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/api"
@@ -321,7 +321,7 @@ func TestNoTestRepeatsWhatWasSealed(t *testing.T) {
 // What the wire says of a test reaches the real runner.
 func TestAssertionsAreTriedOnLiveObjects(t *testing.T) {
 	w := newWorld(t)
-	runner, err := checks.New(w.config, w.newEngine().Kinds())
+	runner, err := servicetest.New(w.config, w.newEngine().Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

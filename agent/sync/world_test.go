@@ -22,16 +22,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/agent/checks"
 	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/render"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	agentsync "github.com/pluralsh/plural/agent/sync"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/bundle"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // The test binary is its own render child, as the product's binary is.
@@ -181,14 +181,14 @@ type tester struct {
 	hooks   []string // names of the hooks that came with the last
 	running int
 	most    int
-	lingers chan struct{}   // what stalls ends when this is closed, too; nil: at once
-	prints  string          // besides their names
-	swept   []checks.Target // when their services went
-	unswept error           // why that fails
-	notes   []string        // of each sweep
+	lingers chan struct{}        // what stalls ends when this is closed, too; nil: at once
+	prints  string               // besides their names
+	swept   []servicetest.Target // when their services went
+	unswept error                // why that fails
+	notes   []string             // of each sweep
 }
 
-func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test) checks.Result {
+func (c *tester) Run(ctx context.Context, target servicetest.Target, test servicetest.Test) servicetest.Result {
 	c.mu.Lock()
 	c.ran = append(c.ran, target.Key+" "+test.Name)
 	c.running++
@@ -209,10 +209,10 @@ func (c *tester) Run(ctx context.Context, target checks.Target, test checks.Test
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
-	return checks.Result{Name: test.Name, Passed: !fails, Message: message, Log: target.Mask("printed by " + test.Name + c.prints), Tries: 1}
+	return servicetest.Result{Name: test.Name, Passed: !fails, Message: message, Log: target.Mask("printed by " + test.Name + c.prints), Tries: 1}
 }
 
-func (c *tester) Sweep(_ context.Context, target checks.Target, keep string) ([]string, error) {
+func (c *tester) Sweep(_ context.Context, target servicetest.Target, keep string) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if keep != "" {

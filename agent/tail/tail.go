@@ -7,7 +7,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/logring"
 )
 
@@ -15,10 +15,10 @@ import (
 const Lines = 2000
 
 // Logs sends the wanted lines of a ring, until they are over, ctx ends, or send fails.
-func Logs(ctx context.Context, ring *logring.Ring, req *channel.LogsRequest, send func(*channel.LogLine) error) error {
+func Logs(ctx context.Context, ring *logring.Ring, req *tunnelapi.LogsRequest, send func(*tunnelapi.LogLine) error) error {
 	query := logring.Query{Tail: int(max(req.GetTail(), 0)), Follow: req.GetFollow(), Service: req.GetService()}
 	return ring.Read(ctx, query, func(l logring.Line) error {
-		return send(&channel.LogLine{
+		return send(&tunnelapi.LogLine{
 			UnixMs: l.Time.UnixMilli(), Level: strings.ToLower(l.Level.String()), Message: l.Message, Attributes: l.Attributes,
 		})
 	})

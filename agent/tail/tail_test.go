@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/pluralsh/plural/agent/tail"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/logring"
 )
 
@@ -19,8 +19,8 @@ func TestTheAgentsLogIsReadAsTheChannelHasIt(t *testing.T) {
 	log.Info("first", "service", "web")
 	log.Warn("second", "service", "db", "n", 2)
 	log.Error("third", "service", "web")
-	var got []*channel.LogLine
-	err := tail.Logs(t.Context(), ring, &channel.LogsRequest{Tail: 2, Service: "web"}, func(l *channel.LogLine) error {
+	var got []*tunnelapi.LogLine
+	err := tail.Logs(t.Context(), ring, &tunnelapi.LogsRequest{Tail: 2, Service: "web"}, func(l *tunnelapi.LogLine) error {
 		if l.GetUnixMs() == 0 {
 			t.Errorf("line %v has no time", l)
 		}
@@ -31,14 +31,14 @@ func TestTheAgentsLogIsReadAsTheChannelHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*channel.LogLine{
+	want := []*tunnelapi.LogLine{
 		{Level: "info", Message: "first", Attributes: []string{"service=web"}},
 		{Level: "error", Message: "third", Attributes: []string{"service=web"}},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
-	if err := tail.Logs(t.Context(), ring, &channel.LogsRequest{Tail: -1}, nil); err != nil {
+	if err := tail.Logs(t.Context(), ring, &tunnelapi.LogsRequest{Tail: -1}, nil); err != nil {
 		t.Error(err)
 	}
 }

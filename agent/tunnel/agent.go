@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 const (
@@ -42,18 +42,18 @@ type agent struct {
 	slots    [2]*session // those that were not asked to end
 	replicas int32       // of the hub, as it said last
 	moved    chan struct{}
-	changed  *channel.Changed // what was hinted last, until it was passed on
-	complain string           // what was logged last of what goes wrong
+	changed  *tunnelapi.Changed // what was hinted last, until it was passed on
+	complain string             // what was logged last of what goes wrong
 }
 
 func newAgent(o Options, d *dialer) *agent {
 	return &agent{Options: o, dialer: d, replicas: 1, moved: make(chan struct{}), hinted: make(chan struct{}, 1)}
 }
 
-func (a *agent) hello() *channel.Hello {
+func (a *agent) hello() *tunnelapi.Hello {
 	hello := a.Hello()
 	if hello.GetMaxProtocol() == 0 {
-		spoken := channel.Spoken()
+		spoken := tunnelapi.Spoken()
 		hello.MinProtocol, hello.MaxProtocol = spoken.Min, spoken.Max
 	}
 	return hello
@@ -177,7 +177,7 @@ func (a *agent) hold(ctx context.Context, slot int, s *session) *session {
 
 // lifetime is how old a connection may get: a tenth more or less than the hub says, so that a fleet that connected at once
 // does not come back at once.
-func lifetime(w *channel.Welcome) time.Duration {
+func lifetime(w *tunnelapi.Welcome) time.Duration {
 	age := time.Duration(w.GetMaxAgeMs()) * time.Millisecond
 	if age <= 0 {
 		age = defaultAge
@@ -244,7 +244,7 @@ func (a *agent) failed(err error) {
 }
 
 // hint remembers what the hub hinted last.
-func (a *agent) hint(changed *channel.Changed) {
+func (a *agent) hint(changed *tunnelapi.Changed) {
 	a.mu.Lock()
 	a.changed = changed
 	a.mu.Unlock()
@@ -313,7 +313,7 @@ func (a *agent) talks(ctx context.Context) bool {
 }
 
 // tell sends an event over the first connection that takes it. One that does not has ended.
-func (a *agent) tell(event *channel.Event) bool {
+func (a *agent) tell(event *tunnelapi.Event) bool {
 	a.mu.Lock()
 	slots := a.slots
 	a.mu.Unlock()
@@ -321,7 +321,7 @@ func (a *agent) tell(event *channel.Event) bool {
 		if s == nil {
 			continue
 		}
-		if s.say(&channel.AgentMessage{Event: event}) == nil {
+		if s.say(&tunnelapi.AgentMessage{Event: event}) == nil {
 			return true
 		}
 		a.drop(slot, s)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/address"
 	"github.com/pluralsh/plural/agent/credential"
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/pipe"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/api/tunnelapi/pipe"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -199,7 +199,7 @@ func (e *refusal) Error() string {
 func refused(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-	e := &refusal{status: response.StatusCode, hub: response.Header.Get(channel.HubHeader) != ""}
+	e := &refusal{status: response.StatusCode, hub: response.Header.Get(tunnelapi.HubHeader) != ""}
 	if text := strings.TrimSpace(string(said)); text != "" {
 		e.text = fmt.Sprintf("%.200q", text)
 	}
@@ -242,7 +242,7 @@ func (d *dialer) header() http.Header { return http.Header{"User-Agent": {d.agen
 func (d *dialer) webSocket(ctx context.Context) (io.ReadWriteCloser, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*step)
 	defer cancel()
-	ws, response, err := websocket.Dial(ctx, d.base+channel.Path, &websocket.DialOptions{ //nolint:bodyclose // Dial has closed it
+	ws, response, err := websocket.Dial(ctx, d.base+tunnelapi.Path, &websocket.DialOptions{ //nolint:bodyclose // Dial has closed it
 		HTTPClient: d.h1, HTTPHeader: d.header(), CompressionMode: websocket.CompressionDisabled,
 	})
 	switch {
@@ -255,19 +255,19 @@ func (d *dialer) webSocket(ctx context.Context) (io.ReadWriteCloser, error) {
 }
 
 func (d *dialer) upgrade(ctx context.Context) (io.ReadWriteCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+channel.Path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+tunnelapi.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header = d.header()
 	request.Header.Set("Connection", "Upgrade")
-	request.Header.Set("Upgrade", channel.Upgrade)
+	request.Header.Set("Upgrade", tunnelapi.Upgrade)
 	response, err := d.h1.Do(request) //nolint:bodyclose // it is the connection, or refused closes it
 	if err != nil {
 		return nil, err
 	}
 	stream, ok := response.Body.(io.ReadWriteCloser)
-	if response.StatusCode != http.StatusSwitchingProtocols || !ok || !strings.EqualFold(response.Header.Get("Upgrade"), channel.Upgrade) {
+	if response.StatusCode != http.StatusSwitchingProtocols || !ok || !strings.EqualFold(response.Header.Get("Upgrade"), tunnelapi.Upgrade) {
 		return nil, refused(response)
 	}
 	return stream, nil
@@ -279,7 +279,7 @@ func (d *dialer) pipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the connection's, which outlives its dialling
 	defer context.AfterFunc(dialling, cancel)()
 	from, to := io.Pipe()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+channel.PipePath, from)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+tunnelapi.PipePath, from)
 	if err != nil {
 		cancel()
 		return nil, err

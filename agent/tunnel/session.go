@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 const (
@@ -37,38 +37,38 @@ const (
 
 // session is one connection, on which the hub is the client.
 type session struct {
-	channel.UnimplementedClusterServer
+	tunnelapi.UnimplementedClusterServer
 	agent *agent
 	conn  *dialled
 	// welcome has the hub's first word, drain is closed when it asks for another connection.
-	welcome chan *channel.HubMessage
+	welcome chan *tunnelapi.HubMessage
 	drain   chan struct{}
 	once    sync.Once // closes drain
 	// ended is closed when everything on the connection has.
 	ended chan struct{}
 	// What the hub said first; set before anybody else sees the session.
-	greeting *channel.Welcome
+	greeting *tunnelapi.Welcome
 
 	mu      sync.Mutex // guards control, with what is sent on it
-	control channel.Cluster_ControlServer
+	control tunnelapi.Cluster_ControlServer
 }
 
 // start serves the connection until it ends, or ctx does.
 func (a *agent) start(ctx context.Context, conn *dialled) *session {
 	s := &session{
 		agent: a, conn: conn,
-		welcome: make(chan *channel.HubMessage, 1), drain: make(chan struct{}), ended: make(chan struct{}),
+		welcome: make(chan *tunnelapi.HubMessage, 1), drain: make(chan struct{}), ended: make(chan struct{}),
 	}
 	server := grpc.NewServer(
 		grpc.ConnectionTimeout(step),
-		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
-		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
+		grpc.StaticStreamWindowSize(tunnelapi.StreamWindow), grpc.StaticConnWindowSize(tunnelapi.ConnWindow),
+		grpc.MaxRecvMsgSize(tunnelapi.MaxMessage), grpc.MaxSendMsgSize(tunnelapi.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: ping / 4, PermitWithoutStream: true}),
 	)
-	channel.RegisterClusterServer(server, s)
+	tunnelapi.RegisterClusterServer(server, s)
 	a.sessions.Go(func() {
 		defer close(s.ended)
 		_ = server.Serve(&single{conn: conn}) // ends with the connection
@@ -150,7 +150,7 @@ func (s *session) end() {
 }
 
 // Control says who the agent is, and then does what the hub asks for until the connection ends.
-func (s *session) Control(stream channel.Cluster_ControlServer) error {
+func (s *session) Control(stream tunnelapi.Cluster_ControlServer) error {
 	s.mu.Lock()
 	if s.control != nil {
 		s.mu.Unlock()
@@ -181,11 +181,11 @@ func (s *session) Control(stream channel.Cluster_ControlServer) error {
 
 // introduce says who the agent is, and proves that it holds the cluster's key now: the hub's nonce was never signed before, and
 // the proof is good on no other TLS connection. A hub of an earlier version asks for none.
-func (s *session) introduce(ctx context.Context) (*channel.AgentMessage, error) {
+func (s *session) introduce(ctx context.Context) (*tunnelapi.AgentMessage, error) {
 	said, _ := metadata.FromIncomingContext(ctx)
-	asked := said.Get(channel.NonceKey)
+	asked := said.Get(tunnelapi.NonceKey)
 	if len(asked) == 0 {
-		return &channel.AgentMessage{Hello: s.agent.hello()}, nil
+		return &tunnelapi.AgentMessage{Hello: s.agent.hello()}, nil
 	}
 	hello, err := proto.Marshal(s.agent.hello())
 	if err != nil {
@@ -196,11 +196,11 @@ func (s *session) introduce(ctx context.Context) (*channel.AgentMessage, error) 
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	return &channel.AgentMessage{Proven: &channel.Proven{Hello: hello, Binding: proof.Binding, Signature: signature}}, nil
+	return &tunnelapi.AgentMessage{Proven: &tunnelapi.Proven{Hello: hello, Binding: proof.Binding, Signature: signature}}, nil
 }
 
 // take does what one message asks for. What it does not know is from a newer hub, and of no concern.
-func (s *session) take(message *channel.HubMessage) {
+func (s *session) take(message *tunnelapi.HubMessage) {
 	if message.GetDrain() != nil {
 		s.once.Do(func() { close(s.drain) })
 	}
@@ -215,7 +215,7 @@ func (s *session) take(message *channel.HubMessage) {
 var errNoControl = errors.New("the hub has not opened the control stream")
 
 // say sends a message to the hub.
-func (s *session) say(message *channel.AgentMessage) error {
+func (s *session) say(message *tunnelapi.AgentMessage) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.control == nil {
@@ -226,21 +226,21 @@ func (s *session) say(message *channel.AgentMessage) error {
 
 // leave tells the hub that the connection may end. The hub ends it, when nothing is under way on it any more.
 func (s *session) leave() {
-	if s.say(&channel.AgentMessage{Drained: &channel.Drained{}}) != nil {
+	if s.say(&tunnelapi.AgentMessage{Drained: &tunnelapi.Drained{}}) != nil {
 		_ = s.conn.Close()
 	}
 }
 
 // Proxy answers one request to the cluster's API server.
-func (s *session) Proxy(stream channel.Cluster_ProxyServer) error {
+func (s *session) Proxy(stream tunnelapi.Cluster_ProxyServer) error {
 	if s.agent.Handler == nil {
 		return status.Error(codes.Unimplemented, "this agent lets nobody reach its API server")
 	}
-	return carry.Serve(stream, s.agent.Handler)
+	return httpstream.Serve(stream, s.agent.Handler)
 }
 
 // Objects follows objects.
-func (s *session) Objects(request *channel.ObjectsRequest, stream channel.Cluster_ObjectsServer) error {
+func (s *session) Objects(request *tunnelapi.ObjectsRequest, stream tunnelapi.Cluster_ObjectsServer) error {
 	if s.agent.Objects == nil {
 		return s.UnimplementedClusterServer.Objects(request, stream)
 	}
@@ -248,7 +248,7 @@ func (s *session) Objects(request *channel.ObjectsRequest, stream channel.Cluste
 }
 
 // Diff compares a service with what is live.
-func (s *session) Diff(ctx context.Context, request *channel.DiffRequest) (*channel.DiffReply, error) {
+func (s *session) Diff(ctx context.Context, request *tunnelapi.DiffRequest) (*tunnelapi.DiffReply, error) {
 	if s.agent.Diff == nil {
 		return s.UnimplementedClusterServer.Diff(ctx, request)
 	}
@@ -256,7 +256,7 @@ func (s *session) Diff(ctx context.Context, request *channel.DiffRequest) (*chan
 }
 
 // Logs tails the agent's log.
-func (s *session) Logs(request *channel.LogsRequest, stream channel.Cluster_LogsServer) error {
+func (s *session) Logs(request *tunnelapi.LogsRequest, stream tunnelapi.Cluster_LogsServer) error {
 	if s.agent.Logs == nil {
 		return s.UnimplementedClusterServer.Logs(request, stream)
 	}

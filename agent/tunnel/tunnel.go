@@ -13,8 +13,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // Options say where the hub is, how it is trusted, and what it can ask for.
@@ -31,19 +31,19 @@ type Options struct {
 	// Dial opens connections; nil means TCP. Either goes through the proxies that the environment names.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Hello is what the agent says of itself on a new connection. Versions that are not set are those that are spoken here.
-	Hello func() *channel.Hello
-	// Handler answers requests to the cluster's API server; see api/channel/carry for what a request carries beside HTTP.
+	Hello func() *tunnelapi.Hello
+	// Handler answers requests to the cluster's API server; see api/httpstream for what a request carries beside HTTP.
 	Handler http.Handler
 	// Objects, Diff and Logs answer the calls of these names. Nil means that the agent cannot do it.
-	Objects func(ctx context.Context, request *channel.ObjectsRequest, send func(*channel.ObjectsEvent) error) error
-	Diff    func(ctx context.Context, request *channel.DiffRequest) (*channel.DiffReply, error)
-	Logs    func(ctx context.Context, request *channel.LogsRequest, send func(*channel.LogLine) error) error
+	Objects func(ctx context.Context, request *tunnelapi.ObjectsRequest, send func(*tunnelapi.ObjectsEvent) error) error
+	Diff    func(ctx context.Context, request *tunnelapi.DiffRequest) (*tunnelapi.DiffReply, error)
+	Logs    func(ctx context.Context, request *tunnelapi.LogsRequest, send func(*tunnelapi.LogLine) error) error
 	// Changed is called when the hub serves another edition, Sync when somebody asks for a pass over services (none named:
 	// all). Neither may block. Nil means that it is not of interest.
 	Changed func(edition string)
 	Sync    func(services []string)
 	// Events are sent to the hub; one that finds no connection waits for one. Nil means that there are none.
-	Events <-chan *channel.Event
+	Events <-chan *tunnelapi.Event
 	Log    *slog.Logger
 }
 

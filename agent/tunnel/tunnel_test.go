@@ -27,8 +27,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	hubtunnel "github.com/pluralsh/plural/hubsvc/tunnel"
 )
 
@@ -130,7 +130,7 @@ func run(t *testing.T, o tunnel.Options) *log {
 	o.Log = slog.New(slog.NewTextHandler(said, nil))
 	o.Token = func([]byte) (string, error) { return "secret", nil }
 	o.Prove = token.NewSigner(key(), "edge", hubURL, time.Now).Prove
-	o.Hello = func() *channel.Hello { return &channel.Hello{Cluster: "edge", Boot: "1"} }
+	o.Hello = func() *tunnelapi.Hello { return &tunnelapi.Hello{Cluster: "edge", Boot: "1"} }
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -242,10 +242,10 @@ func TestWhatTheAgentCannotDoIsSaidToBeSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer route.Release()
-	_, err = route.Diff(t.Context(), new(channel.DiffRequest))
+	_, err = route.Diff(t.Context(), new(tunnelapi.DiffRequest))
 	streams := map[string]interface{ RecvMsg(any) error }{}
-	streams["Objects"], _ = route.Objects(t.Context(), new(channel.ObjectsRequest))
-	streams["Logs"], _ = route.Logs(t.Context(), new(channel.LogsRequest))
+	streams["Objects"], _ = route.Objects(t.Context(), new(tunnelapi.ObjectsRequest))
+	streams["Logs"], _ = route.Logs(t.Context(), new(tunnelapi.LogsRequest))
 	streams["Proxy"], _ = route.Proxy(t.Context())
 	streams["Control"], _ = route.Control(t.Context())
 	if status.Code(err) != codes.Unimplemented {
@@ -256,7 +256,7 @@ func TestWhatTheAgentCannotDoIsSaidToBeSo(t *testing.T) {
 		if name == "Control" { // there is one already
 			want = codes.AlreadyExists
 		}
-		if err := stream.RecvMsg(new(channel.Frame)); status.Code(err) != want {
+		if err := stream.RecvMsg(new(tunnelapi.Frame)); status.Code(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestTheHubsRefusalIsNotTriedToGetAround(t *testing.T) {
 	_, server := hub(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
-			w.Header().Set(channel.HubHeader, "hub-0")
+			w.Header().Set(tunnelapi.HubHeader, "hub-0")
 			http.Error(w, "unknown agent", http.StatusUnauthorized)
 		})
 	})
@@ -279,12 +279,12 @@ func TestTheHubsRefusalIsNotTriedToGetAround(t *testing.T) {
 }
 
 // asking is a hub of one connection, which opens Control with the metadata, and hands over what the agent says.
-func asking(t *testing.T, said ...string) (*httptest.Server, chan *channel.AgentMessage, chan error) {
+func asking(t *testing.T, said ...string) (*httptest.Server, chan *tunnelapi.AgentMessage, chan error) {
 	t.Helper()
-	first, failed := make(chan *channel.AgentMessage, 1), make(chan error, 1)
+	first, failed := make(chan *tunnelapi.AgentMessage, 1), make(chan error, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", channel.Upgrade)
+		w.Header().Set("Upgrade", tunnelapi.Upgrade)
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -298,7 +298,7 @@ func asking(t *testing.T, said ...string) (*httptest.Server, chan *channel.Agent
 			return
 		}
 		defer client.Close()
-		control, err := channel.NewClusterClient(client).Control(metadata.AppendToOutgoingContext(t.Context(), said...), grpc.WaitForReady(true))
+		control, err := tunnelapi.NewClusterClient(client).Control(metadata.AppendToOutgoingContext(t.Context(), said...), grpc.WaitForReady(true))
 		if err != nil {
 			failed <- err
 			return
@@ -309,7 +309,7 @@ func asking(t *testing.T, said ...string) (*httptest.Server, chan *channel.Agent
 			return
 		}
 		first <- message
-		_ = control.Send(&channel.HubMessage{Welcome: &channel.Welcome{Hub: "hub-0", Protocol: 1, Replicas: 1}})
+		_ = control.Send(&tunnelapi.HubMessage{Welcome: &tunnelapi.Welcome{Hub: "hub-0", Protocol: 1, Replicas: 1}})
 		_, _ = control.Recv() // until the test ends
 	}))
 	t.Cleanup(server.Close)
@@ -334,7 +334,7 @@ func TestAHubThatAsksForNoProofIsToldWhoTheAgentIs(t *testing.T) {
 }
 
 func TestNothingButANonceIsSigned(t *testing.T) {
-	server, _, failed := asking(t, channel.NonceKey, "transfer everything")
+	server, _, failed := asking(t, tunnelapi.NonceKey, "transfer everything")
 	run(t, tunnel.Options{URL: server.URL, CA: authority(server)})
 	select {
 	case err := <-failed:

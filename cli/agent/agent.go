@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pluralsh/plural/agent"
-	"github.com/pluralsh/plural/internal/lifeline"
+	"github.com/pluralsh/plural/internal/parentwatch"
 )
 
 // NewCmdRun is `agent run`: one cluster's agent. logger is asked for once flags are read.
@@ -63,7 +63,7 @@ func (o *options) run(ctx context.Context, log *slog.Logger) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	if o.withParent {
-		ctx = lifeline.Bind(ctx, os.Stdin)
+		ctx = parentwatch.Bind(ctx, os.Stdin)
 	}
 	return agent.Run(ctx, agent.Options{
 		Kube: config, Dir: o.data, RenderCommand: []string{self, "render-child"}, HealthCommand: []string{self, "health-child"},

@@ -17,8 +17,8 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 func newCmdToken(f *cmdutil.Factory) *cobra.Command {
@@ -76,7 +76,7 @@ func (o *createOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	planned, err := amend.Tokens(os.DirFS(repo.Root()), o.user, o.groups, tokens)
+	planned, err := yamledit.Tokens(os.DirFS(repo.Root()), o.user, o.groups, tokens)
 	if err != nil {
 		return change.Explained(err)
 	}
@@ -251,7 +251,7 @@ func remove(ctx context.Context, m *change.Making, name, token string) error {
 			Msg: fmt.Sprintf("user %q has no token %q", name, token), Fix: "plural auth token list " + name, Doc: ui.DocNotFound,
 		}
 	}
-	planned, err := amend.Tokens(os.DirFS(repo.Root()), name, nil, rest)
+	planned, err := yamledit.Tokens(os.DirFS(repo.Root()), name, nil, rest)
 	if err != nil {
 		return change.Explained(err)
 	}

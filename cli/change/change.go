@@ -24,13 +24,13 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/installer/githost"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Making is how far a change is carried.
@@ -88,7 +88,7 @@ type Made struct {
 }
 
 // CarryOut makes the change, as far as is wanted, with this message where the person gave none.
-func (m *Making) CarryOut(ctx context.Context, repo *workspace.Repo, c *amend.Change, message string) (Made, error) {
+func (m *Making) CarryOut(ctx context.Context, repo *workspace.Repo, c *yamledit.Change, message string) (Made, error) {
 	return m.carryOut(ctx, repo, map[string][]byte{c.File: c.After}, diff(c.File, c.Before, c.After), message)
 }
 
@@ -260,14 +260,14 @@ func (m *Making) committed(ctx context.Context, repo *workspace.Repo, files map[
 }
 
 // Finish waits until what was made is observed, as far as the person wants it and there is something to wait for.
-func (m *Making) Finish(ctx context.Context, made Made, about observe.About) error {
+func (m *Making) Finish(ctx context.Context, made Made, about waitfor.About) error {
 	_, err := m.Observe(ctx, made, about)
 	return err
 }
 
 // Observe is Finish, and says whether it was observed: nothing is, where nothing was pushed, or where nobody says which hub serves
 // the repo.
-func (m *Making) Observe(ctx context.Context, made Made, about observe.About) (bool, error) {
+func (m *Making) Observe(ctx context.Context, made Made, about waitfor.About) (bool, error) {
 	if made.Pushed == "" || !m.Wait {
 		return false, nil
 	}
@@ -281,7 +281,7 @@ func (m *Making) Observe(ctx context.Context, made Made, about observe.About) (b
 		return false, err
 	}
 	hub.Expect(m.Factory.Repository()) // also where --hub names it: another's never serves the commit
-	err = observe.Commit(ctx, m.Factory, hub, made.Pushed, about)
+	err = waitfor.Commit(ctx, m.Factory, hub, made.Pushed, about)
 	return err == nil, unseen(err, made.Pushed)
 }
 
@@ -359,7 +359,7 @@ func binary(content []byte) bool { return bytes.IndexByte(content, 0) >= 0 || !u
 // secrets says which files nobody is to see: those that have to be sealed now, for the work tree may hold them in clear, and those
 // that will have to be.
 func secrets(repo *workspace.Repo, files map[string][]byte) (func(path string) (bool, error), error) {
-	var judges []*vault.Vault
+	var judges []*sealer.Vault
 	for _, changes := range []map[string][]byte{nil, files} {
 		v, err := repo.Vault(changes)
 		switch {
@@ -398,7 +398,7 @@ func tops(files map[string][]byte) []string {
 
 // Explained sets the fix of a change that cannot be made apart.
 func Explained(err error) error {
-	var refused *amend.Error
+	var refused *yamledit.Error
 	if errors.As(err, &refused) {
 		return &ui.Err{Msg: strings.TrimSpace(refused.Message), Fix: refused.Fix, Err: err}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // intent is one commit to the installation repo that a command is about to make.
@@ -26,8 +26,8 @@ type intent struct {
 	factory *cmdutil.Factory
 	repo    *workspace.Repo
 	// editor is nil where nothing is sealed.
-	editor *sharing.Editor
-	plan   *sharing.Plan
+	editor *rekey.Editor
+	plan   *rekey.Plan
 	// resumed says that an earlier run's commit was made just now. Nobody has pushed it.
 	resumed bool
 }
@@ -39,21 +39,21 @@ func open(ctx context.Context, f *cmdutil.Factory, dryRun bool) (*intent, error)
 	if err != nil {
 		return nil, err
 	}
-	about, underWay := sharing.UnderWay(repo)
+	about, underWay := rekey.UnderWay(repo)
 	if underWay && dryRun {
 		return nil, &ui.Err{
 			Msg: "an earlier change has not come to its end: " + about, Fix: "plural crypto doctor --fix", Doc: ui.DocUnfinished,
 		}
 	}
-	c := &intent{factory: f, repo: repo, plan: &sharing.Plan{Changes: map[string][]byte{}}}
-	resumed, err := sharing.Resume(ctx, repo, f.Confirmed())
+	c := &intent{factory: f, repo: repo, plan: &rekey.Plan{Changes: map[string][]byte{}}}
+	resumed, err := rekey.Resume(ctx, repo, f.Confirmed())
 	if err != nil {
 		return nil, err
 	}
 	if c.resumed = resumed != nil; c.resumed {
 		f.Say("finished what an earlier run was stopped at: %s", about)
 	}
-	c.editor, err = sharing.Open(repo, f.Keys(), f.Confirmed())
+	c.editor, err = rekey.Open(repo, f.Keys(), f.Confirmed())
 	if errors.Is(err, policy.ErrNone) {
 		return c, nil
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -274,7 +274,7 @@ func TestDeletedClusterReadsNothingThatIsSealedFromThenOn(t *testing.T) {
 	if after, err := fs.ReadFile(files, "people/notes.txt"); err != nil || !bytes.Equal(before, after) {
 		t.Error("a file of another group was touched")
 	}
-	if problems, err := sealed.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
+	if problems, err := sealcheck.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
 		t.Errorf("the hub refuses it: %+v, %v", problems, err)
 	}
 	if status := w.git(w.dir, "status", "--porcelain"); status != "" {
@@ -353,7 +353,7 @@ func TestDeleteWithoutACommitLeavesItToThePerson(t *testing.T) {
 	w.git(w.dir, "commit", "-q", "-m", "mine")
 	w.git(w.dir, "push", "-q")
 	snap := w.pushed()
-	if problems, err := sealed.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
+	if problems, err := sealcheck.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
 		t.Errorf("the hub refuses it: %+v, %v", problems, err)
 	}
 	if w.canOpen(snap.FS(), "edge-1", w.keys["edge-1"], "secrets/db.yaml") || !w.canOpen(snap.FS(), "edge-2", w.keys["edge-2"], "secrets/db.yaml") {
@@ -396,7 +396,7 @@ func TestRegisteredClusterOpensWhatItsTagsSelect(t *testing.T) {
 		if !w.canOpen(snap.FS(), "edge-3", id, "secrets/db.yaml") {
 			t.Errorf("round %d: the cluster does not open what is sealed for its group", round)
 		}
-		if problems, err := sealed.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
+		if problems, err := sealcheck.New().Check(t.Context(), snap); err != nil || len(problems) > 0 {
 			t.Errorf("the hub refuses it: %+v, %v", problems, err)
 		}
 		changed := strings.Fields(w.git(w.dir, "show", "--name-only", "--format=", "HEAD"))

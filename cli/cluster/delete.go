@@ -13,8 +13,8 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
@@ -85,7 +85,7 @@ func (o *deleteOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.Finish(ctx, made, observe.About{Clusters: []string{o.name}, Gone: true})
+	return o.Finish(ctx, made, waitfor.About{Clusters: []string{o.name}, Gone: true})
 }
 
 // envelopes folds what nobody reads.

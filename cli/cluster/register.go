@@ -13,12 +13,12 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/installer/clusters"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 type registerOptions struct {
@@ -160,7 +160,7 @@ func (o *registerOptions) request(c *intent) (register.Request, error) {
 func (o *registerOptions) prepare(c *intent, prepared *register.Registration) error {
 	if c.editor != nil {
 		var err error
-		c.plan, err = c.editor.AddCluster(sharing.Cluster{Name: o.name, Tags: prepared.Tags, Age: prepared.Age})
+		c.plan, err = c.editor.AddCluster(rekey.Cluster{Name: o.name, Tags: prepared.Tags, Age: prepared.Age})
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (o *registerOptions) finish(ctx context.Context, c *intent, made change.Mad
 	for _, group := range c.plan.Unreachable {
 		o.factory.Say("cluster %s belongs to the group %s, and you do not: let a member run plural crypto share cluster/%s --group %s", o.name, group, o.name, group)
 	}
-	if err := o.Finish(ctx, made, observe.About{}); err != nil {
+	if err := o.Finish(ctx, made, waitfor.About{}); err != nil {
 		return err
 	}
 	if made.Pushed == "" {

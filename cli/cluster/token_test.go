@@ -11,7 +11,7 @@ import (
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 

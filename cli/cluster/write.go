@@ -17,15 +17,15 @@ import (
 	"github.com/pluralsh/plural/completions"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // tagPrefix is before a tag's key, where parameters have none.
 const tagPrefix = "tag."
 
 func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Cluster)
+	c := document.New(f, yamledit.Cluster)
 	var tags map[string]string
 	cmd := &cobra.Command{
 		Use:   "create NAME [PARAMETER=VALUE]...",
@@ -69,7 +69,7 @@ plural cluster register NAME.`,
 }
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Cluster)
+	c := document.New(f, yamledit.Cluster)
 	confirm := ""
 	var tags map[string]string
 	cmd := &cobra.Command{
@@ -104,9 +104,9 @@ name has to be typed.`,
 		}
 		fields, err := document.Assigned(assigned, func(key string) string {
 			if tag, ok := strings.CutPrefix(key, tagPrefix); ok {
-				return amend.Key("spec", "tags", tag)
+				return yamledit.Key("spec", "tags", tag)
 			}
-			return amend.Key("spec", "parameters", key)
+			return yamledit.Key("spec", "parameters", key)
 		})
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ name has to be typed.`,
 }
 
 func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Cluster)
+	c := document.New(f, yamledit.Cluster)
 	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "edit NAME",

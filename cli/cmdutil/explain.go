@@ -18,11 +18,11 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/hosts"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/crypto/guard"
 	"github.com/pluralsh/plural/crypto/identities"
+	"github.com/pluralsh/plural/crypto/leakcheck"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/values"
-	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
@@ -166,8 +166,8 @@ func unsealed(err error) *ui.Err {
 
 // classOf is the class of an error that knows its fix.
 func classOf(err error) ui.Doc {
-	var locked *vault.LockedError
-	var refused *guard.RefusedError
+	var locked *sealer.LockedError
+	var refused *leakcheck.RefusedError
 	var loose *identities.LooseError
 	switch {
 	case errors.As(err, &locked):

@@ -19,8 +19,8 @@ import (
 	"github.com/adrg/xdg"
 
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/hosts"
-	"github.com/pluralsh/plural/cli/lastseen"
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
@@ -193,7 +193,7 @@ func (f *Factory) Repository() string {
 }
 
 // LastSeen is where what was seen of the fleet around WorkDir is kept; nil: nothing says which hub's it is.
-func (f *Factory) LastSeen() *lastseen.Store {
+func (f *Factory) LastSeen() *fleetcache.Store {
 	address, err := f.HubAddress()
 	if err != nil {
 		return nil
@@ -207,7 +207,7 @@ func (f *Factory) LastSeen() *lastseen.Store {
 			}
 		}
 	}
-	return lastseen.New(f.Getenv("PLURAL_CONFIG_DIR"), address, name, repository)
+	return fleetcache.New(f.Getenv("PLURAL_CONFIG_DIR"), address, name, repository)
 }
 
 // HubCA are the certificates, PEM, that PLURAL_CA_FILE adds to those that the system knows hubs by; nil where it is not set.

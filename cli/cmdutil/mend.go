@@ -18,9 +18,9 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
-	"github.com/pluralsh/plural/workspace/strict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -285,7 +285,7 @@ func (f *Factory) near(ctx context.Context, kind, name string) string {
 			}
 		}
 	}
-	near, _ := strict.Nearest(name, names)
+	near, _ := yamlstrict.Nearest(name, names)
 	return near
 }
 

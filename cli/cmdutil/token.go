@@ -8,7 +8,7 @@ import (
 	"github.com/pluralsh/plural/cli/hosts"
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // maxToken bounds the file that PLURAL_TOKEN_FILE names, in bytes.
@@ -73,7 +73,7 @@ func (f *Factory) CheckNamed(address, token string) error {
 // CheckPlain refuses to send a token over a network without TLS, unless PLURAL_ALLOW_PLAIN_HTTP says that the network is trusted.
 func (f *Factory) CheckPlain(address string) error {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || outbound.Loopback(u.Hostname()) || f.Getenv("PLURAL_ALLOW_PLAIN_HTTP") != "" {
+	if err != nil || u.Scheme != "http" || httpclient.Loopback(u.Hostname()) || f.Getenv("PLURAL_ALLOW_PLAIN_HTTP") != "" {
 		return nil // an address that is none is told by who asks the hub
 	}
 	return &ui.Err{

@@ -12,7 +12,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // NewCmdConfig is `plural config`.
@@ -170,13 +170,13 @@ func known(name string) (settings.Setting, error) {
 		names = append(names, string(s.Key))
 	}
 	return settings.Setting{}, &ui.Err{
-		Msg: fmt.Sprintf("there is no setting %q", name), Fix: strict.DidYouMean(name, names, "settings"), Doc: ui.DocSettings,
+		Msg: fmt.Sprintf("there is no setting %q", name), Fix: yamlstrict.DidYouMean(name, names, "settings"), Doc: ui.DocSettings,
 	}
 }
 
 // Explain tells mistakes in the settings with their places.
 func Explain(err error) error {
-	var mistakes strict.Errors
+	var mistakes yamlstrict.Errors
 	if !errors.As(err, &mistakes) {
 		return err
 	}

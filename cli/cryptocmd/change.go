@@ -13,7 +13,7 @@ import (
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // change is what the commands have in common that change who can open what.
@@ -33,7 +33,7 @@ func (c *change) flags(cmd *cobra.Command) {
 }
 
 // editor opens the repo for a change, after it has brought to its end what an earlier run was killed at.
-func (c *change) editor(ctx context.Context) (*sharing.Editor, error) {
+func (c *change) editor(ctx context.Context) (*rekey.Editor, error) {
 	repo, err := c.f.Repo()
 	if err != nil {
 		return nil, err
@@ -41,12 +41,12 @@ func (c *change) editor(ctx context.Context) (*sharing.Editor, error) {
 	if err := c.resume(ctx, repo); err != nil {
 		return nil, err
 	}
-	editor, err := sharing.Open(repo, c.f.Keys(), c.f.Confirmed())
+	editor, err := rekey.Open(repo, c.f.Keys(), c.f.Confirmed())
 	return editor, err
 }
 
 func (c *change) resume(ctx context.Context, repo *workspace.Repo) error {
-	about, underWay := sharing.UnderWay(repo)
+	about, underWay := rekey.UnderWay(repo)
 	if !underWay {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (c *change) resume(ctx context.Context, repo *workspace.Repo) error {
 			Msg: fmt.Sprintf("an earlier change has not come to its end: %s", about), Fix: "plural crypto doctor --fix", Doc: ui.DocUnfinished,
 		}
 	}
-	done, err := sharing.Resume(ctx, repo, c.f.Confirmed())
+	done, err := rekey.Resume(ctx, repo, c.f.Confirmed())
 	if err != nil || done == nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *change) resume(ctx context.Context, repo *workspace.Repo) error {
 }
 
 // carryOut shows what plan changes, asks, makes it a commit and pushes that. It says whether there is one.
-func (c *change) carryOut(ctx context.Context, plan *sharing.Plan) (bool, error) {
+func (c *change) carryOut(ctx context.Context, plan *rekey.Plan) (bool, error) {
 	if plan.Empty() {
 		c.f.Say("nothing to do: it is so already")
 		return false, nil
@@ -129,7 +129,7 @@ func (c *change) push(ctx context.Context) error {
 	return nil
 }
 
-func (c *change) show(plan *sharing.Plan) {
+func (c *change) show(plan *rekey.Plan) {
 	showChanges(c.f, plan.Differences())
 	for _, group := range plan.Rotated {
 		c.f.Say("  group %s gets a new identity", group)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // confirm shows what changed since the person last confirmed who can open what in the repository at root, asks, and
@@ -16,7 +16,7 @@ func confirm(ctx context.Context, f *cmdutil.Factory, root string) error {
 	if err != nil {
 		return err
 	}
-	now, err := sharing.Stand(repo, nil, f.Confirmed())
+	now, err := rekey.Stand(repo, nil, f.Confirmed())
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/internal/replace"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -122,7 +122,7 @@ func (o *cryptOptions) encrypt(ctx context.Context) error {
 }
 
 // meant asks about a file that was sealed for others, elsewhere: it may be somebody else who put it here, to read it.
-func (o *cryptOptions) meant(ctx context.Context, v *vault.Vault, path string, content []byte) error {
+func (o *cryptOptions) meant(ctx context.Context, v *sealer.Vault, path string, content []byte) error {
 	bound, err := seal.Inspect(content)
 	if err != nil || bound == nil || bound.Path == path {
 		return nil // plaintext, or in its place; what is damaged does not open
@@ -136,7 +136,7 @@ func (o *cryptOptions) meant(ctx context.Context, v *vault.Vault, path string, c
 
 // sealNew seals content for path. What is sealed already stays as it is, unless it was sealed for another place, or for
 // others: then it is sealed again.
-func sealNew(v *vault.Vault, path string, content []byte) ([]byte, error) {
+func sealNew(v *sealer.Vault, path string, content []byte) ([]byte, error) {
 	if seal.IsSealed(content) {
 		if _, err := v.Open(path, content); err == nil {
 			return content, nil
@@ -170,7 +170,7 @@ func (o *cryptOptions) decrypt() error {
 	return err
 }
 
-func (o *cryptOptions) decryptOne(repo *workspace.Repo, v *vault.Vault, file string, content []byte) ([]byte, error) {
+func (o *cryptOptions) decryptOne(repo *workspace.Repo, v *sealer.Vault, file string, content []byte) ([]byte, error) {
 	if !seal.IsSealed(content) {
 		return nil, &ui.Err{
 			Msg: fmt.Sprintf("%q is not sealed", file), Cause: "it does not begin as an age file does", Fix: "in an unlocked clone files are in clear already: cat " + file, Doc: ui.DocNotSealed,
@@ -192,7 +192,7 @@ func (o *cryptOptions) decryptOne(repo *workspace.Repo, v *vault.Vault, file str
 	return plaintext, err
 }
 
-func (o *cryptOptions) open() (*workspace.Repo, *vault.Vault, error) {
+func (o *cryptOptions) open() (*workspace.Repo, *sealer.Vault, error) {
 	repo, err := o.f.Repo()
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +248,7 @@ func inRepo(root, file string) (string, error) {
 }
 
 // plaintextOf is what a file holds, which may be in clear although it should not be.
-func plaintextOf(v *vault.Vault, path string, content []byte) ([]byte, error) {
+func plaintextOf(v *sealer.Vault, path string, content []byte) ([]byte, error) {
 	if !seal.IsSealed(content) {
 		return content, nil
 	}

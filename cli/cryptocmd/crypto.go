@@ -3,7 +3,7 @@
 // It refuses to know cryptography, and how commits are made.
 //
 // People's commands open the installation repo with the person's keys. A change of who can open what becomes a
-// sharing.Plan, is shown, is confirmed, and becomes one commit. Git's commands (filter, textconv, merge, hook) open
+// rekey.Plan, is shown, is confirmed, and becomes one commit. Git's commands (filter, textconv, merge, hook) open
 // whatever repository git runs them in, speak git's protocols on the process's streams, and never ask.
 package cryptocmd
 

@@ -17,7 +17,7 @@ import (
 	"github.com/pluralsh/plural/crypto/identities"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // check is one thing that the doctor looked at, as it is printed.
@@ -183,7 +183,7 @@ func loose(err error) []*identities.LooseError {
 }
 
 func (o *doctorOptions) journal(repo *workspace.Repo) check {
-	about, underWay := sharing.UnderWay(repo)
+	about, underWay := rekey.UnderWay(repo)
 	if !underWay {
 		return check{Name: "interrupted change", OK: true}
 	}
@@ -256,7 +256,7 @@ func (o *doctorOptions) confirmed(c *clone) check {
 // clusters compares the groups with the clusters' tags.
 func (o *doctorOptions) clusters(repo *workspace.Repo) check {
 	const name = "clusters' tags"
-	editor, err := sharing.Open(repo, o.f.Keys(), o.f.Confirmed())
+	editor, err := rekey.Open(repo, o.f.Keys(), o.f.Confirmed())
 	if err != nil {
 		return check{Name: name, OK: true, Message: "not looked at: " + err.Error()}
 	}
@@ -290,7 +290,7 @@ func (o *doctorOptions) clusters(repo *workspace.Repo) check {
 
 // joinClusters looks again: what was mended before may have made a commit.
 func (o *doctorOptions) joinClusters(ctx context.Context, repo *workspace.Repo) error {
-	editor, err := sharing.Open(repo, o.f.Keys(), o.f.Confirmed())
+	editor, err := rekey.Open(repo, o.f.Keys(), o.f.Confirmed())
 	if err != nil {
 		return err
 	}

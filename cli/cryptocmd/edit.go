@@ -17,7 +17,7 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitsetup"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -89,7 +89,7 @@ func isLocked(ctx context.Context, root string) (bool, error) {
 }
 
 // session lets the editor work on a copy, and writes back what it made.
-func (o *editOptions) session(ctx context.Context, repo *workspace.Repo, v *vault.Vault, path string, before []byte, locked bool) error {
+func (o *editOptions) session(ctx context.Context, repo *workspace.Repo, v *sealer.Vault, path string, before []byte, locked bool) error {
 	draft, err := editor.Open(o.f, filepath.Base(path), before)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (o *editOptions) session(ctx context.Context, repo *workspace.Repo, v *vaul
 }
 
 // writeBack seals in any case: what cannot be sealed must not wait in the work tree for somebody's git add to fail.
-func (o *editOptions) writeBack(repo *workspace.Repo, v *vault.Vault, path string, after []byte, locked bool) error {
+func (o *editOptions) writeBack(repo *workspace.Repo, v *sealer.Vault, path string, after []byte, locked bool) error {
 	content, err := v.Seal(path, after)
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/values"
-	"github.com/pluralsh/plural/crypto/vault"
 )
 
 func newCmdTextconv(f *cmdutil.Factory) *cobra.Command {
@@ -54,7 +54,7 @@ func textconv(ctx context.Context, f *cmdutil.Factory, file string) error {
 	return err
 }
 
-func masked(v *vault.Vault, name string, content []byte) ([]byte, error) {
+func masked(v *sealer.Vault, name string, content []byte) ([]byte, error) {
 	if seal.IsSealed(content) {
 		plaintext, bound, err := v.Read(name, content)
 		if err != nil {
@@ -79,7 +79,7 @@ func digest(content []byte) string {
 
 // maskKey makes masks that are the same for the same value wherever the person sees them, and that tell nothing to whoever
 // is no member of the same groups.
-func maskKey(v *vault.Vault) ([]byte, error) {
+func maskKey(v *sealer.Vault) ([]byte, error) {
 	ring, err := v.Keyring()
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type side struct {
 	bound             *seal.Binding
 }
 
-func (o *mergeOptions) read(v *vault.Vault, name string) (s side, err error) {
+func (o *mergeOptions) read(v *sealer.Vault, name string) (s side, err error) {
 	if s.stored, err = readBounded(name, seal.MaxFile); err != nil {
 		return s, fmt.Errorf("merge %q: %w", o.path, err)
 	}
@@ -173,7 +173,7 @@ func (o *mergeOptions) read(v *vault.Vault, name string) (s side, err error) {
 
 // belongs refuses a side that somebody put in another's place: the result is sealed for those who read this path. A file
 // that one side has renamed may still be bound to where it was, as long as nobody reads it now who did not then.
-func (o *mergeOptions) belongs(v *vault.Vault, s side, base *seal.Binding) error {
+func (o *mergeOptions) belongs(v *sealer.Vault, s side, base *seal.Binding) error {
 	if !seal.IsSealed(s.stored) {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (o *mergeOptions) belongs(v *vault.Vault, s side, base *seal.Binding) error
 }
 
 // widens says whether a file at path is for a group that the binding does not name.
-func widens(v *vault.Vault, path string, bound *seal.Binding) (bool, error) {
+func widens(v *sealer.Vault, path string, bound *seal.Binding) (bool, error) {
 	wanted, err := v.Epochs(path)
 	return slices.ContainsFunc(wanted, func(e seal.Epoch) bool {
 		return !slices.ContainsFunc(bound.Groups, func(b seal.Epoch) bool { return b.Group == e.Group })
@@ -198,7 +198,7 @@ func widens(v *vault.Vault, path string, bound *seal.Binding) (bool, error) {
 }
 
 // plaintextStrict is plaintextOf for a file that must be where it was sealed for.
-func plaintextStrict(v *vault.Vault, path string, content []byte) ([]byte, error) {
+func plaintextStrict(v *sealer.Vault, path string, content []byte) ([]byte, error) {
 	if !seal.IsSealed(content) {
 		return content, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/crypto/sealer"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // group is a group as it is printed.
@@ -104,7 +104,7 @@ func (g group) screen(f *cmdutil.Factory, w io.Writer) error {
 	return f.IO.Aligned(w, []ui.Column{{Name: "GROUP"}, {Name: g.Name}}, rows)
 }
 
-func allGroups(v *vault.Vault) []group {
+func allGroups(v *sealer.Vault) []group {
 	list := []group{}
 	for _, name := range v.Groups().Names() {
 		found, ok := v.Groups().Group(name)
@@ -174,7 +174,7 @@ func newCmdGroupsCreate(f *cmdutil.Factory) *cobra.Command {
 }
 
 func (o *createOptions) run(ctx context.Context) error {
-	group := sharing.NewGroup{Name: o.name, PostQuantum: o.postQuantum, Clusters: o.selector(), Patterns: o.patterns}
+	group := rekey.NewGroup{Name: o.name, PostQuantum: o.postQuantum, Clusters: o.selector(), Patterns: o.patterns}
 	for _, text := range o.members {
 		m, err := groups.ParseMember(text)
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitfilter"
 	"github.com/pluralsh/plural/crypto/gitsetup"
-	"github.com/pluralsh/plural/crypto/guard"
+	"github.com/pluralsh/plural/crypto/leakcheck"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -47,7 +47,7 @@ func serveFilter(ctx context.Context, f *cmdutil.Factory) error {
 	}
 	filter, err := gitfilter.New(gitfilter.Config{
 		Repo: repo, Locked: locked, Identities: f.Identities().Load, Confirmed: f.Confirmed(), Notes: f.IO.ErrOut,
-		Memory: vault.Remember(memory),
+		Memory: sealer.Remember(memory),
 	})
 	if err != nil {
 		return err
@@ -95,14 +95,14 @@ func (o *hookOptions) preCommit(ctx context.Context, repo *gitcmd.Repo) error {
 	if err != nil {
 		return err
 	}
-	v, err := vault.Open(vault.Config{Files: files, Identities: o.f.Identities().Load, Confirmed: o.f.Confirmed()})
+	v, err := sealer.Open(sealer.Config{Files: files, Identities: o.f.Identities().Load, Confirmed: o.f.Confirmed()})
 	if errors.Is(err, policy.ErrNone) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	report, err := guard.PreCommit(ctx, repo, v)
+	report, err := leakcheck.PreCommit(ctx, repo, v)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (o *hookOptions) prePush(ctx context.Context, repo *gitcmd.Repo) error {
 	if len(o.args) == 0 {
 		return errors.New("git names no remote to push to")
 	}
-	report, err := guard.PrePush(ctx, repo, o.f.IO.In, o.args[0])
+	report, err := leakcheck.PrePush(ctx, repo, o.f.IO.In, o.args[0])
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (o *hookOptions) prePush(ctx context.Context, repo *gitcmd.Repo) error {
 }
 
 // tell says what a guard did and left alone, and refuses what it refuses.
-func (o *hookOptions) tell(report *guard.Report, action string) error {
+func (o *hookOptions) tell(report *leakcheck.Report, action string) error {
 	for _, f := range report.Mended {
 		o.f.Say("plural: sealed anew: %s", ui.Clean(f.String()))
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // firstGroup is the group that a repository starts with.
@@ -129,7 +129,7 @@ func Begin(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo) (commi
 }
 
 // beginning plans what a repository's sealing starts with.
-func (o *initOptions) beginning(ctx context.Context, repo *workspace.Repo) (*sharing.Plan, error) {
+func (o *initOptions) beginning(ctx context.Context, repo *workspace.Repo) (*rekey.Plan, error) {
 	name, err := o.person(ctx, repo.Root())
 	if err != nil {
 		return nil, err
@@ -138,14 +138,14 @@ func (o *initOptions) beginning(ctx context.Context, repo *workspace.Repo) (*sha
 	if err != nil {
 		return nil, err
 	}
-	me := sharing.Person{Name: name, Keys: []byte(fmt.Sprintf("# %s, added on %s\n%s\n", name, o.f.Now().Format(time.DateOnly), strings.Join(recipients, "\n")))}
-	return sharing.Begin(ctx, repo, o.f.Keys(), o.f.Confirmed(), sharing.Beginning{
+	me := rekey.Person{Name: name, Keys: []byte(fmt.Sprintf("# %s, added on %s\n%s\n", name, o.f.Now().Format(time.DateOnly), strings.Join(recipients, "\n")))}
+	return rekey.Begin(ctx, repo, o.f.Keys(), o.f.Confirmed(), rekey.Beginning{
 		Person: me, Group: firstGroup, Patterns: firstPatterns(), PostQuantum: o.postQuantum,
 	})
 }
 
 // inClear says which files were sealed that history still holds in clear.
-func (o *initOptions) inClear(plan *sharing.Plan) {
+func (o *initOptions) inClear(plan *rekey.Plan) {
 	if len(plan.Resealed) == 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func publicHalves(ids []age.Identity) ([]string, error) {
 }
 
 // join is init in a repository that is sealed already.
-func (o *initOptions) join(ctx context.Context, v *vault.Vault) error {
+func (o *initOptions) join(ctx context.Context, v *sealer.Vault) error {
 	ring, err := v.Keyring()
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (o *initOptions) join(ctx context.Context, v *vault.Vault) error {
 }
 
 // introduce says how somebody who cannot open anything yet is added.
-func (o *initOptions) introduce(ctx context.Context, v *vault.Vault) error {
+func (o *initOptions) introduce(ctx context.Context, v *sealer.Vault) error {
 	dir := o.f.WorkDir()
 	name, err := o.person(ctx, dir)
 	if err != nil {
@@ -266,7 +266,7 @@ func (o *initOptions) introduce(ctx context.Context, v *vault.Vault) error {
 	return err
 }
 
-func people(v *vault.Vault) string {
+func people(v *sealer.Vault) string {
 	var names []string
 	for _, p := range v.Groups().People() {
 		names = append(names, p.Name)

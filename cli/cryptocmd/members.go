@@ -11,7 +11,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/keys"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // member is a person, cluster or group as it is printed.
@@ -107,7 +107,7 @@ func printed(f *cmdutil.Factory) (*ui.Printer, *groups.Set, error) {
 }
 
 // openVault opens the installation repo's sealed side with the person's keys.
-func openVault(f *cmdutil.Factory) (*vault.Vault, error) {
+func openVault(f *cmdutil.Factory) (*sealer.Vault, error) {
 	repo, err := f.Repo()
 	if err != nil {
 		return nil, err

@@ -18,9 +18,9 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitsetup"
 	"github.com/pluralsh/plural/crypto/groups"
-	"github.com/pluralsh/plural/crypto/guard"
+	"github.com/pluralsh/plural/crypto/leakcheck"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -115,7 +115,7 @@ func sealedStyle(cell string) ui.Style {
 const sealedState = "sealed"
 
 // verdict is the error that the flags ask for when something is wrong.
-func (o *statusOptions) verdict(findings []guard.Finding) error {
+func (o *statusOptions) verdict(findings []leakcheck.Finding) error {
 	if len(findings) == 0 || !o.check && !o.exitCode {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (o *statusOptions) verdict(findings []guard.Finding) error {
 }
 
 // findings are what is wrong in the commits of the range, or in the clone as it stands.
-func (o *statusOptions) findings(ctx context.Context, repo *gitcmd.Repo) ([]guard.Finding, error) {
+func (o *statusOptions) findings(ctx context.Context, repo *gitcmd.Repo) ([]leakcheck.Finding, error) {
 	if o.span != "" {
 		return o.spanFindings(ctx, repo)
 	}
@@ -151,7 +151,7 @@ func (o *statusOptions) findings(ctx context.Context, repo *gitcmd.Repo) ([]guar
 }
 
 // state judges the index (""), or a commit, by the policy that stands in it. Where it has none nothing is wrong.
-func (o *statusOptions) state(ctx context.Context, repo *gitcmd.Repo, rev string) ([]guard.Finding, error) {
+func (o *statusOptions) state(ctx context.Context, repo *gitcmd.Repo, rev string) ([]leakcheck.Finding, error) {
 	files, err := repo.FS(ctx, rev)
 	if errors.Is(err, gitcmd.ErrNoRevision) {
 		return nil, nil
@@ -172,7 +172,7 @@ func (o *statusOptions) state(ctx context.Context, repo *gitcmd.Repo, rev string
 	return rules.Commit(ctx, repo, rev)
 }
 
-func (o *statusOptions) workTree(ctx context.Context, repo *gitcmd.Repo) ([]guard.Finding, error) {
+func (o *statusOptions) workTree(ctx context.Context, repo *gitcmd.Repo) ([]leakcheck.Finding, error) {
 	rules, err := o.rules(os.DirFS(repo.Top))
 	if err != nil {
 		return nil, err
@@ -184,30 +184,30 @@ func (o *statusOptions) workTree(ctx context.Context, repo *gitcmd.Repo) ([]guar
 	return rules.WorkTree(ctx, repo, locked)
 }
 
-func (o *statusOptions) rules(files fs.FS) (*guard.Rules, error) {
+func (o *statusOptions) rules(files fs.FS) (*leakcheck.Rules, error) {
 	if o.verify {
-		v, err := vault.Open(vault.Config{Files: files, Identities: o.f.Identities().Load})
+		v, err := sealer.Open(sealer.Config{Files: files, Identities: o.f.Identities().Load})
 		if err != nil {
 			return nil, err
 		}
-		return &guard.Rules{Policy: v.Policy(), Groups: v.Groups(), Vault: v}, nil
+		return &leakcheck.Rules{Policy: v.Policy(), Groups: v.Groups(), Vault: v}, nil
 	}
 	p, err := policy.Load(files)
 	if err != nil {
 		return nil, err
 	}
 	set, err := groups.Load(files)
-	return &guard.Rules{Policy: p, Groups: set}, err
+	return &leakcheck.Rules{Policy: p, Groups: set}, err
 }
 
 // distinct is each finding once: what is wrong in HEAD is wrong in the index too, as a rule.
-func distinct(lists ...[]guard.Finding) []guard.Finding {
+func distinct(lists ...[]leakcheck.Finding) []leakcheck.Finding {
 	type key struct {
 		path string
-		kind guard.Kind
+		kind leakcheck.Kind
 	}
 	seen := map[key]bool{}
-	var all []guard.Finding
+	var all []leakcheck.Finding
 	for _, list := range lists {
 		for _, f := range list {
 			if k := (key{f.Path, f.Kind}); !seen[k] {
@@ -220,7 +220,7 @@ func distinct(lists ...[]guard.Finding) []guard.Finding {
 }
 
 // list is every file that must be sealed, and every finding about it.
-func (o *statusOptions) list(ctx context.Context, repo *gitcmd.Repo, findings []guard.Finding) ([]sealing, error) {
+func (o *statusOptions) list(ctx context.Context, repo *gitcmd.Repo, findings []leakcheck.Finding) ([]sealing, error) {
 	p, entries, err := current(ctx, repo)
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (o *doctorOptions) files(ctx context.Context, c *clone) check {
 }
 
 // spanFindings looks at every commit of A..B, or of all that B holds when there is no A.
-func (o *statusOptions) spanFindings(ctx context.Context, repo *gitcmd.Repo) ([]guard.Finding, error) {
+func (o *statusOptions) spanFindings(ctx context.Context, repo *gitcmd.Repo) ([]leakcheck.Finding, error) {
 	known, tip, ok := strings.Cut(o.span, "..")
 	if !ok {
 		known, tip = "", o.span
@@ -307,7 +307,7 @@ func (o *statusOptions) spanFindings(ctx context.Context, repo *gitcmd.Repo) ([]
 	if err := unambiguous(ctx, repo, known, tip); err != nil {
 		return nil, err
 	}
-	return guard.Commits(ctx, repo, ask)
+	return leakcheck.Commits(ctx, repo, ask)
 }
 
 // unambiguous refuses names that are a tag's and a branch's: a tag origin/main, which others may push, would leave out what it

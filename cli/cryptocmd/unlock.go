@@ -14,8 +14,8 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/gitsetup"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/trust"
-	"github.com/pluralsh/plural/crypto/vault"
 )
 
 func newCmdUnlock(f *cmdutil.Factory) *cobra.Command {
@@ -115,7 +115,7 @@ func (c *clone) openAll(files []sealedFile) (clear map[string][]byte, sealed []s
 	var problems []ui.Problem
 	for _, file := range files {
 		plaintext, err := c.openOne(file)
-		var locked *vault.LockedError
+		var locked *sealer.LockedError
 		switch {
 		case errors.As(err, &locked):
 			sealed = append(sealed, file.path)
@@ -143,7 +143,7 @@ func (c *clone) openAll(files []sealedFile) (clear map[string][]byte, sealed []s
 // openOne is what git keeps of a file, in clear. What was never sealed is in clear already: status tells about it.
 func (c *clone) openOne(file sealedFile) ([]byte, error) {
 	plaintext, err := plaintextStrict(c.vault, file.path, file.stored)
-	var retired *vault.RetiredError
+	var retired *sealer.RetiredError
 	if errors.As(err, &retired) { // it is readable and where it belongs; status tells about it
 		plaintext, _, err = c.vault.Read(file.path, file.stored)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // maxKeys bounds a file with public keys, in bytes.
@@ -33,7 +33,7 @@ type finder struct {
 
 // find is the member that who means, with a person's keys when the repository does not know them yet. A member that it
 // does know comes first, then a GitHub user, a public key, and the name of a file with keys.
-func (r *finder) find(ctx context.Context, who string) (groups.Member, *sharing.Person, error) {
+func (r *finder) find(ctx context.Context, who string) (groups.Member, *rekey.Person, error) {
 	if isPrivate(who) {
 		return groups.Member{}, nil, &ui.Err{
 			Msg: "this is a private key, and now others may have seen it", Fix: "make another, and give its public half: age-keygen -y FILE", Doc: ui.DocWhoseKey,
@@ -83,7 +83,7 @@ func (r *finder) known(m groups.Member) bool {
 }
 
 // person is a person with these keys: one that is known when the keys are those, and else a new one.
-func (r *finder) person(name, comment, text string) (groups.Member, *sharing.Person, error) {
+func (r *finder) person(name, comment, text string) (groups.Member, *rekey.Person, error) {
 	list, err := keys.ParseRecipients("the keys of "+name, []byte(text))
 	if err != nil {
 		return groups.Member{}, nil, err
@@ -111,7 +111,7 @@ func (r *finder) person(name, comment, text string) (groups.Member, *sharing.Per
 		}
 		return member, nil, nil
 	}
-	return member, &sharing.Person{Name: name, Keys: personFile(name, comment, r.today, list)}, nil
+	return member, &rekey.Person{Name: name, Keys: personFile(name, comment, r.today, list)}, nil
 }
 
 // personFile is the text of a person's file: who it is, then their keys.

@@ -14,14 +14,14 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // clone is the work tree that a command works in, with what the person can open of it.
 type clone struct {
 	f     *cmdutil.Factory
 	git   *gitcmd.Repo
-	vault *vault.Vault
+	vault *sealer.Vault
 }
 
 // openClone finds the git work tree around the working directory: an installation repo's, a linked one, a submodule's.
@@ -42,18 +42,18 @@ func openClone(ctx context.Context, f *cmdutil.Factory) (*clone, error) {
 
 // vaultOf opens the sealed side of a work tree. While git checks out another state, .plural may be missing on disk, and
 // the envelopes that a file needs may lie in the state before or after: the index and HEAD are asked, too.
-func vaultOf(ctx context.Context, f *cmdutil.Factory, repo *gitcmd.Repo) (*vault.Vault, error) {
-	config := vault.Config{
+func vaultOf(ctx context.Context, f *cmdutil.Factory, repo *gitcmd.Repo) (*sealer.Vault, error) {
+	config := sealer.Config{
 		Files: os.DirFS(repo.Top), Identities: f.Identities().Load, Confirmed: f.Confirmed(),
 		Elsewhere: func() []fs.FS { return states(ctx, repo) },
 	}
-	v, err := vault.Open(config)
+	v, err := sealer.Open(config)
 	if !errors.Is(err, policy.ErrNone) {
 		return v, err
 	}
 	for _, files := range states(ctx, repo) {
 		config.Files = files
-		if v, err := vault.Open(config); err == nil {
+		if v, err := sealer.Open(config); err == nil {
 			return v, nil
 		}
 	}

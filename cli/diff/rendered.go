@@ -17,9 +17,9 @@ import (
 	"github.com/pluralsh/plural/agent/compare"
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
@@ -191,7 +191,7 @@ func (o options) compare(ctx context.Context, s *sides, found *pairs) (*report, 
 
 // inspection judges what differs as plural validate does, for the versions that clusters were last seen to have.
 func (o options) inspection(s *sides, renderer *preview.Renderer) (*inspect.Changes, error) {
-	var seen *lastseen.Seen
+	var seen *fleetcache.Seen
 	if store := o.f.LastSeen(); store != nil {
 		seen, _ = store.Load() // the newest version of Kubernetes will do
 	}
@@ -340,7 +340,7 @@ func (c *comparison) one(ctx context.Context, memo [2]*memory, p *pairing) error
 	for i, err := range []error{errBefore, errAfter} {
 		if err != nil && (i == 1 || errAfter == nil) { // what does not render now is the news
 			var plugin *preview.PluginError
-			var locked *vault.LockedError
+			var locked *sealer.LockedError
 			told := cmdutil.RenderProblem("", err)
 			c.note(problem{
 				Service: p.service, Side: []string{"before", "after"}[i], Elsewhere: errors.As(err, &plugin) || errors.As(err, &locked),

@@ -11,24 +11,24 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Assigned reads KEY=VALUE, and KEY- for what is to be taken away, as fields. place is where a key stands in the document.
-func Assigned(args []string, place func(key string) string) ([]amend.Field, error) {
+func Assigned(args []string, place func(key string) string) ([]yamledit.Field, error) {
 	return assigned(args, place, func(text string) (any, error) { return text, nil })
 }
 
 // Valued is Assigned for values that may be more than texts, as Value reads them.
-func Valued(args []string, place func(key string) string) ([]amend.Field, error) {
+func Valued(args []string, place func(key string) string) ([]yamledit.Field, error) {
 	return assigned(args, place, Value)
 }
 
-func assigned(args []string, place func(string) string, value func(string) (any, error)) ([]amend.Field, error) {
-	var fields []amend.Field
+func assigned(args []string, place func(string) string, value func(string) (any, error)) ([]yamledit.Field, error) {
+	var fields []yamledit.Field
 	for _, arg := range args {
 		key, text, ok := strings.Cut(arg, "=")
-		var f amend.Field
+		var f yamledit.Field
 		switch {
 		case ok && key != "":
 			v, err := value(text)
@@ -38,7 +38,7 @@ func assigned(args []string, place func(string) string, value func(string) (any,
 					Doc: ui.DocUsage,
 				}
 			}
-			f = amend.Field{Key: place(key), Value: v}
+			f = yamledit.Field{Key: place(key), Value: v}
 		case !ok && len(arg) > 1 && strings.HasSuffix(arg, "-"):
 			f.Key = place(strings.TrimSuffix(arg, "-"))
 		default:
@@ -133,10 +133,10 @@ func decoded(n *yaml.Node) (any, error) {
 }
 
 // Nested is fields as the mapping that holds them, for a document that is not written yet.
-func Nested(fields []amend.Field) (map[string]any, error) {
+func Nested(fields []yamledit.Field) (map[string]any, error) {
 	out := map[string]any{}
 	for _, f := range fields {
-		if err := amend.Put(out, f); err != nil {
+		if err := yamledit.Put(out, f); err != nil {
 			return nil, &ui.Err{
 				Msg: fmt.Sprintf("%q has no place", f.Key), Cause: err.Error(),
 				Fix: "write PATH=VALUE, with dots between names and a backslash before a dot that is part of one", Doc: ui.DocUsage,
@@ -150,13 +150,13 @@ func Nested(fields []amend.Field) (map[string]any, error) {
 type Flag struct{ Name, Key, Value string }
 
 // Given are the fields of those flags that were given. An empty text takes its field away.
-func Given(flags *pflag.FlagSet, all []Flag) []amend.Field {
-	var fields []amend.Field
+func Given(flags *pflag.FlagSet, all []Flag) []yamledit.Field {
+	var fields []yamledit.Field
 	for _, one := range all {
 		if !flags.Changed(one.Name) {
 			continue
 		}
-		field := amend.Field{Key: one.Key}
+		field := yamledit.Field{Key: one.Key}
 		if one.Value != "" {
 			field.Value = one.Value
 		}

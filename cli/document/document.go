@@ -3,7 +3,7 @@
 // It refuses to know the fields of any kind, and how far a change is carried: callers name fields, and cli/change asks the
 // person's flags.
 //
-// A change is planned from the files as they lie in the work tree (workspace/amend), and refused with file and line where it
+// A change is planned from the files as they lie in the work tree (workspace/yamledit), and refused with file and line where it
 // would leave a mistake behind. What is planned is shown, committed, pushed, and waited for until whatever the document is about
 // runs with it.
 package document
@@ -17,18 +17,18 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Change is a change that a command makes of a document of its kind.
 type Change struct {
 	change.Making
-	// Kind is amend.Service, amend.Source or amend.Cluster.
+	// Kind is yamledit.Service, yamledit.Source or yamledit.Cluster.
 	Kind string
 	// asks has an edit ask, once it is shown, whatever it changes.
 	asks bool
@@ -50,7 +50,7 @@ func (c *Change) Create(ctx context.Context, name string, object any) error {
 	if err != nil {
 		return err
 	}
-	planned, err := amend.Create(os.DirFS(repo.Root()), object)
+	planned, err := yamledit.Create(os.DirFS(repo.Root()), object)
 	if err != nil {
 		return c.explained(err)
 	}
@@ -58,7 +58,7 @@ func (c *Change) Create(ctx context.Context, name string, object any) error {
 }
 
 // Set writes fields of a document, and takes away those without a value. With none it is an error that says how it is used.
-func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Field) error {
+func (c *Change) Set(ctx context.Context, name, usage string, fields []yamledit.Field) error {
 	if len(fields) == 0 {
 		return &ui.Err{Msg: "nothing says what to change", Fix: usage, Doc: ui.DocUsage}
 	}
@@ -66,7 +66,7 @@ func (c *Change) Set(ctx context.Context, name, usage string, fields []amend.Fie
 	if err != nil {
 		return err
 	}
-	planned, err := amend.Set(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name}, fields...)
+	planned, err := yamledit.Set(os.DirFS(repo.Root()), yamledit.Document{Kind: c.Kind, Name: name}, fields...)
 	if err != nil {
 		return c.explained(err)
 	}
@@ -84,7 +84,7 @@ func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(con
 	if err != nil {
 		return err
 	}
-	planned, err := amend.Delete(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name})
+	planned, err := yamledit.Delete(os.DirFS(repo.Root()), yamledit.Document{Kind: c.Kind, Name: name})
 	if err != nil {
 		return c.inUse(name, err)
 	}
@@ -149,7 +149,7 @@ func (c *Change) Losing(name string, confirm *string, all bool, question string)
 }
 
 // carryOut makes the change, as far as is wanted, and waits until it is observed.
-func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string, planned *amend.Change, message string) error {
+func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string, planned *yamledit.Change, message string) error {
 	about, err := c.about(repo, name, planned)
 	if err != nil {
 		return err
@@ -165,27 +165,27 @@ func (c *Change) carryOut(ctx context.Context, repo *workspace.Repo, name string
 }
 
 // about is what runs with the change, or no more.
-func (c *Change) about(repo *workspace.Repo, name string, planned *amend.Change) (observe.About, error) {
+func (c *Change) about(repo *workspace.Repo, name string, planned *yamledit.Change) (waitfor.About, error) {
 	files := os.DirFS(repo.Root())
 	after, err := fleet.Load(overlay.New(files, map[string][]byte{planned.File: planned.After}))
 	if errors.As(err, new(fleet.Errors)) { // of which the hub will speak, when somebody mends one mistake of several
-		return observe.About{}, nil
+		return waitfor.About{}, nil
 	}
 	if err == nil && c.Check != nil {
 		err = c.Check(repo, after)
 	}
 	if err != nil {
-		return observe.About{}, err
+		return waitfor.About{}, err
 	}
 	switch c.Kind {
-	case amend.Service:
+	case yamledit.Service:
 		_, stays := after.Service(name)
-		return observe.About{Services: []string{name}, Gone: !stays}, nil
-	case amend.Cluster:
+		return waitfor.About{Services: []string{name}, Gone: !stays}, nil
+	case yamledit.Cluster:
 		_, stays := after.Cluster(name)
-		return observe.About{Clusters: []string{name}, Gone: !stays}, nil
+		return waitfor.About{Clusters: []string{name}, Gone: !stays}, nil
 	}
-	var about observe.About
+	var about waitfor.About
 	if source, ok := after.Source(name); ok {
 		for i := range after.Services {
 			if s := &after.Services[i]; len(s.Reads(source)) > 0 {
@@ -198,7 +198,7 @@ func (c *Change) about(repo *workspace.Repo, name string, planned *amend.Change)
 
 // explained tells a change that cannot be made.
 func (c *Change) explained(err error) error {
-	var invalid *amend.InvalidError
+	var invalid *yamledit.InvalidError
 	if errors.As(err, &invalid) {
 		told := *cmdutil.Problems("the installation repo as it would be", cmdutil.FleetProblems(invalid.Mistakes))
 		told.Cause, told.Doc, told.Err = "nothing was changed", ui.DocMistakes, err
@@ -209,7 +209,7 @@ func (c *Change) explained(err error) error {
 
 // inUse is explained for a document that goes: what is wrong then is who needs it.
 func (c *Change) inUse(name string, err error) error {
-	var invalid *amend.InvalidError
+	var invalid *yamledit.InvalidError
 	if !errors.As(err, &invalid) {
 		return c.explained(err)
 	}
@@ -229,7 +229,7 @@ func (c *Change) noun() string { return strings.ToLower(c.Kind) }
 const longestSubject = 72
 
 // subject is a commit's message about fields: what they are set to, where that fits in a line.
-func subject(name string, fields []amend.Field) string {
+func subject(name string, fields []yamledit.Field) string {
 	var values, keys []string
 	for _, f := range fields {
 		key := label(f.Key)
@@ -259,7 +259,7 @@ func label(key string) string {
 	}
 	for _, prefix := range []string{"spec.parameters.", "spec.source.", "spec."} {
 		if rest, ok := strings.CutPrefix(key, prefix); ok {
-			return amend.Plain(rest)
+			return yamledit.Plain(rest)
 		}
 	}
 	return key

@@ -16,8 +16,8 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Edit lets the person change the document's file in their editor, until the repo is sound with it or they give up. What they
@@ -27,7 +27,7 @@ func (c *Change) Edit(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := amend.Find(os.DirFS(repo.Root()), amend.Document{Kind: c.Kind, Name: name})
+	at, err := yamledit.Find(os.DirFS(repo.Root()), yamledit.Document{Kind: c.Kind, Name: name})
 	if err != nil {
 		return c.explained(err)
 	}
@@ -81,7 +81,7 @@ func (c *Change) committing(ctx context.Context) error {
 // there is nothing to change.
 func (c *Change) session(
 	ctx context.Context, repo *workspace.Repo, name, file string, before []byte, draft *editor.Draft,
-) (*amend.Change, error) {
+) (*yamledit.Change, error) {
 	for {
 		if err := draft.Edit(ctx); err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (c *Change) session(
 		if bytes.Equal(text, before) || len(bytes.TrimSpace(text)) == 0 {
 			return nil, nil
 		}
-		planned, err := amend.Rewrite(os.DirFS(repo.Root()), file, text)
+		planned, err := yamledit.Rewrite(os.DirFS(repo.Root()), file, text)
 		if err == nil && !bytes.Equal(planned.Before, before) {
 			return nil, &ui.Err{
 				Msg: file + " was changed by somebody else meanwhile", Fix: "edit it again", Doc: ui.DocConflictPush,
@@ -102,7 +102,7 @@ func (c *Change) session(
 		if err == nil {
 			err = c.keepsName(repo, planned, name)
 		}
-		if !errors.As(err, new(*amend.InvalidError)) && !errors.Is(err, errRenamed) {
+		if !errors.As(err, new(*yamledit.InvalidError)) && !errors.Is(err, errRenamed) {
 			return planned, err
 		}
 		err = c.explained(err)
@@ -124,7 +124,7 @@ func (c *Change) session(
 var errRenamed = errors.New("renamed")
 
 // keepsName refuses an edit that gives the document another name, or takes it away: what runs by the old name would be deleted.
-func (c *Change) keepsName(repo *workspace.Repo, planned *amend.Change, name string) error {
+func (c *Change) keepsName(repo *workspace.Repo, planned *yamledit.Change, name string) error {
 	after, err := fleet.Load(overlay.New(os.DirFS(repo.Root()), map[string][]byte{planned.File: planned.After}))
 	if errors.As(err, new(fleet.Errors)) { // told already, and there before
 		return nil
@@ -134,11 +134,11 @@ func (c *Change) keepsName(repo *workspace.Repo, planned *amend.Change, name str
 	}
 	stays := true
 	switch c.Kind {
-	case amend.Service:
+	case yamledit.Service:
 		_, stays = after.Service(name)
-	case amend.Source:
+	case yamledit.Source:
 		_, stays = after.Source(name)
-	case amend.Cluster:
+	case yamledit.Cluster:
 		_, stays = after.Cluster(name)
 	}
 	if stays {

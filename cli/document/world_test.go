@@ -23,7 +23,7 @@ import (
 	"github.com/pluralsh/plural/cli/service"
 	"github.com/pluralsh/plural/cli/source"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 const header = "apiVersion: plural.sh/v1alpha1\n"

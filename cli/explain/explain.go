@@ -17,8 +17,8 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // NewCmdExplain is `plural explain`.
@@ -116,7 +116,7 @@ func find(typed string) (k kind, s *schema, fields []string, required bool, err 
 			names[i] = k.name()
 		}
 		return k, nil, nil, false, &ui.Err{
-			Msg: fmt.Sprintf("no kind is called %q", name), Fix: strict.DidYouMean(strings.ToLower(name), names, "kinds"), Doc: ui.DocNotFound,
+			Msg: fmt.Sprintf("no kind is called %q", name), Fix: yamlstrict.DidYouMean(strings.ToLower(name), names, "kinds"), Doc: ui.DocNotFound,
 		}
 	}
 	k = all[i]
@@ -137,7 +137,7 @@ func find(typed string) (k kind, s *schema, fields []string, required bool, err 
 		if !ok {
 			known := slices.Sorted(maps.Keys(object.Properties))
 			return k, nil, nil, false, &ui.Err{
-				Msg: fmt.Sprintf("%s has no field %q", at, f), Fix: strict.DidYouMean(f, known, "fields"), Doc: ui.DocNotFound,
+				Msg: fmt.Sprintf("%s has no field %q", at, f), Fix: yamlstrict.DidYouMean(f, known, "fields"), Doc: ui.DocNotFound,
 			}
 		}
 		s, required, at = next, slices.Contains(object.Required, f), at+"."+f

@@ -9,9 +9,9 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/install"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -113,7 +113,7 @@ func await(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, name s
 		last = h.Version
 		return strings.TrimPrefix(last, "v") == strings.TrimPrefix(want, "v"), nil
 	}
-	return observe.Until(ctx, f, look, func() error {
+	return waitfor.Until(ctx, f, look, func() error {
 		told := &ui.Err{
 			Msg: fmt.Sprintf("the upgrade to %s is pushed, and the hub does not answer", want),
 			Fix: "plural status; where no agent looks after the hub: plural deploy " + name, Doc: ui.DocNotConverged, Code: ui.ExitPending,

@@ -18,8 +18,8 @@ import (
 	"github.com/pluralsh/plural/hubsvc"
 	"github.com/pluralsh/plural/hubsvc/committer"
 	"github.com/pluralsh/plural/hubsvc/replica"
-	"github.com/pluralsh/plural/internal/lifeline"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
+	"github.com/pluralsh/plural/internal/parentwatch"
 )
 
 type serveOptions struct {
@@ -158,7 +158,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	if o.withParent {
-		ctx = lifeline.Bind(ctx, os.Stdin)
+		ctx = parentwatch.Bind(ctx, os.Stdin)
 	}
 	o.Log = o.factory.Logger()
 	return hubsvc.Run(ctx, o.Options)
@@ -167,7 +167,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 // readFiles reads what the flags name.
 func (o *serveOptions) readFiles() (err error) {
 	if o.repoAuth != "" {
-		if o.RepoCredentials, err = outbound.ReadCredentials(o.repoAuth); err != nil {
+		if o.RepoCredentials, err = httpclient.ReadCredentials(o.repoAuth); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (o *serveOptions) readFiles() (err error) {
 		o.Edits = new(committer.Edits)
 	}
 	if o.editAuth != "" {
-		if o.Edits.Credentials, err = outbound.ReadCredentials(o.editAuth); err != nil {
+		if o.Edits.Credentials, err = httpclient.ReadCredentials(o.editAuth); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -34,7 +34,7 @@ func NewCmdKube(f *cmdutil.Factory) *cobra.Command {
 type way struct {
 	hub     *client.Client
 	cluster string
-	tokens  *passage.Tokens
+	tokens  *apiproxy.Tokens
 }
 
 // find finds the hub.
@@ -43,7 +43,7 @@ func find(f *cmdutil.Factory, cluster string) (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &way{hub, cluster, passage.NewTokens(hub, cluster, passage.TokenDir(), f.Now)}, nil
+	return &way{hub, cluster, apiproxy.NewTokens(hub, cluster, apiproxy.TokenDir(), f.Now)}, nil
 }
 
 // open also gets a first token: a person who may not reach the cluster learns it here, in so many words.
@@ -61,7 +61,7 @@ func open(ctx context.Context, f *cmdutil.Factory, cluster string) (*way, error)
 // answers is why the cluster's API cannot be asked for anything: the hub or the cluster's agent is away, or the person has no
 // rights there at all. A tool would ask again and again, and not say why. What else goes wrong is the tool's to tell.
 func (w *way) answers(ctx context.Context) error {
-	_, err := passage.Get(ctx, w.tokens, "/api", "application/json") // as tools do first
+	_, err := apiproxy.Get(ctx, w.tokens, "/api", "application/json") // as tools do first
 	var away *client.Unreachable
 	if errors.As(err, &away) {
 		return err
@@ -75,7 +75,7 @@ func (w *way) answers(ctx context.Context) error {
 
 // handler is the cluster's API.
 func (w *way) handler(f *cmdutil.Factory) (http.Handler, error) {
-	return passage.New(w.hub, w.tokens, f.Logger())
+	return apiproxy.New(w.hub, w.tokens, f.Logger())
 }
 
 // secure says whether tools can be let speak to the hub themselves: they show a token over TLS alone.

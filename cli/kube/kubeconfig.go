@@ -15,9 +15,9 @@ import (
 
 	clientauthentication "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -50,7 +50,7 @@ func entriesFor(f *cmdutil.Factory, hub *client.Client, command string, clusters
 	config := clientcmdapi.NewConfig()
 	for _, name := range clusters {
 		entry := contextName(name)
-		config.Clusters[entry] = &clientcmdapi.Cluster{Server: passage.Server(hub, name), CertificateAuthorityData: certificates}
+		config.Clusters[entry] = &clientcmdapi.Cluster{Server: apiproxy.Server(hub, name), CertificateAuthorityData: certificates}
 		config.Contexts[entry] = &clientcmdapi.Context{Cluster: entry, AuthInfo: entry}
 		config.AuthInfos[entry] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 			APIVersion: clientauthentication.SchemeGroupVersion.String(),
@@ -83,7 +83,7 @@ func merge(config, entries *clientcmdapi.Config, hub *client.Client, only, repla
 	}
 	for name, cluster := range config.Clusters {
 		_, kept := entries.Clusters[name]
-		if only && !kept && strings.HasPrefix(name, prefix) && strings.HasPrefix(cluster.Server, passage.Server(hub, "")) {
+		if only && !kept && strings.HasPrefix(name, prefix) && strings.HasPrefix(cluster.Server, apiproxy.Server(hub, "")) {
 			delete(config.Clusters, name)
 			delete(config.Contexts, name)
 			delete(config.AuthInfos, name)

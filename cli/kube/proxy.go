@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -39,7 +39,7 @@ func serve(ctx context.Context, f *cmdutil.Factory, cluster string, port int) er
 	if err != nil {
 		return err
 	}
-	door, err := passage.Open(ctx, handler, port, false)
+	door, err := apiproxy.Open(ctx, handler, port, false)
 	if err != nil {
 		return &ui.Err{Msg: fmt.Sprintf("cannot listen on port %d", port), Cause: err.Error(), Fix: "leave --port out for a free one", Err: err}
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -138,7 +138,7 @@ func (w *way) temporary(ctx context.Context, f *cmdutil.Factory, dir string) (st
 	if err != nil {
 		return "", err
 	}
-	door, err := passage.Open(ctx, handler, 0, true)
+	door, err := apiproxy.Open(ctx, handler, 0, true)
 	if err != nil {
 		return "", err
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	installer "github.com/pluralsh/plural/installer/local"
 	"github.com/pluralsh/plural/internal/supervise"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // NewCmdLocal is `plural local`.
@@ -271,7 +271,7 @@ func unknown(name string, parts []installer.Part, err error) *ui.Err {
 			meant = append(meant, part+name)
 		}
 	}
-	if near, ok := strict.Nearest(name, names); ok && len(meant) == 0 {
+	if near, ok := yamlstrict.Nearest(name, names); ok && len(meant) == 0 {
 		meant = []string{near}
 	}
 	if len(meant) > 0 {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/treediff"
 )

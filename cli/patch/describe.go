@@ -12,8 +12,8 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/values"
-	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/treediff"
@@ -36,13 +36,13 @@ type Change struct {
 type describer struct {
 	before, after fs.FS
 	// vault is nil where nothing is sealed.
-	vault *vault.Vault
+	vault *sealer.Vault
 	// key masks values.
 	key []byte
 }
 
 // openVault is what the person can open in repo; nil where nothing is sealed.
-func openVault(repo *workspace.Repo) (*vault.Vault, error) {
+func openVault(repo *workspace.Repo) (*sealer.Vault, error) {
 	v, err := repo.Vault(nil)
 	if errors.Is(err, policy.ErrNone) {
 		return nil, nil
@@ -164,7 +164,7 @@ func (d describer) open(name string, content []byte) ([]byte, error) {
 		return content, nil
 	}
 	if d.vault == nil {
-		return nil, &vault.LockedError{Path: name}
+		return nil, &sealer.LockedError{Path: name}
 	}
 	plaintext, _, err := d.vault.Read(name, content)
 	return plaintext, err
@@ -172,7 +172,7 @@ func (d describer) open(name string, content []byte) ([]byte, error) {
 
 // why says what keeps a file from being opened, when it is not just that the person is no member.
 func why(err error) string {
-	var locked *vault.LockedError
+	var locked *sealer.LockedError
 	if errors.As(err, &locked) {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 type setOptions struct {
@@ -220,7 +220,7 @@ func (o *Upgrade) Run(ctx context.Context, names []string) (made change.Made, er
 }
 
 // conflicts writes what could not be merged with git's markers, and commits nothing.
-func (d *desk) conflicts(making *change.Making, result *renew.Result) error {
+func (d *desk) conflicts(making *change.Making, result *pkgupgrade.Result) error {
 	problems := make([]ui.Problem, len(result.Conflicts))
 	for i, file := range result.Conflicts {
 		problems[i] = ui.Problem{Where: file, Message: "you and the package's author changed the same lines"}

@@ -18,10 +18,10 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -342,7 +342,7 @@ func (d *desk) unreached(ctx context.Context) []string {
 		}
 		address := ""
 		if s, ok := d.World.Fleet.Source(ref.Source); ok {
-			address = " (" + outbound.Redact(s.URL()) + ")"
+			address = " (" + httpclient.Redact(s.URL()) + ")"
 		}
 		warnings = append(warnings,
 			fmt.Sprintf("warning: source %s%s of catalog %s cannot be reached: %v", ref.Source, address, ref.Name, told.Err), "  fix: "+told.Fix())

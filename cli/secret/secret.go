@@ -22,7 +22,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -43,7 +43,7 @@ func NewCmdSecret(f *cmdutil.Factory) *cobra.Command {
 type target struct {
 	repo *workspace.Repo
 	// vault is nil where nothing is sealed.
-	vault *vault.Vault
+	vault *sealer.Vault
 	// path is slash-separated, from the repo's root.
 	path string
 	// content is what the work tree holds, nil when there is no such file; mode is that of the file.

@@ -19,7 +19,7 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/paging"
-	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 type ackOptions struct {
@@ -131,7 +131,7 @@ func (o *ackOptions) run(ctx context.Context) error {
 		o.f.Say("this leaves out what the hub cannot check; to agree to that: plural service ack %s%s",
 			o.service, clusterFlags(found.uncheckedClusters()))
 	}
-	planned, err := amend.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
+	planned, err := yamledit.Agree(os.DirFS(repo.Root()), about.home(), found.tokens(), func(token string) bool { return found.waiting[token] })
 	if err != nil {
 		return change.Explained(err)
 	}

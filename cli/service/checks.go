@@ -15,10 +15,10 @@ import (
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // checks are what a change of a service is looked at for, before it is shown.
@@ -27,7 +27,7 @@ type checks struct {
 	name   string
 	change *document.Change
 	// fields are those that the command line sets.
-	fields    []amend.Field
+	fields    []yamledit.Field
 	committed func() bool
 	// confirm is the service's name, where the command line gives it once more.
 	confirm *string

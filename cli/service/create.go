@@ -6,13 +6,13 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 	w := new(written)
-	c := document.New(f, amend.Service)
+	c := document.New(f, yamledit.Service)
 	cmd := &cobra.Command{
 		Use:   "create NAME [PARAMETER=VALUE]...",
 		Short: "Write a service, and wait until it runs",

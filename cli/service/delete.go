@@ -16,15 +16,15 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // tollPatience is how long the hub may take to say what goes. Without it the person decides all the same.
 const tollPatience = 10 * time.Second
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Service)
+	c := document.New(f, yamledit.Service)
 	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "delete NAME",

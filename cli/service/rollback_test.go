@@ -12,7 +12,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/service"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 )
 
 func TestARollbackOfMoreFilesThanAreComparedIsLeftToGit(t *testing.T) {

@@ -6,12 +6,12 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/completions"
-	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 	w := new(written)
-	c := document.New(f, amend.Service)
+	c := document.New(f, yamledit.Service)
 	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "set NAME [PARAMETER=VALUE | PARAMETER-]...",
@@ -54,8 +54,8 @@ that of a Helm value, needs --yes.`,
 }
 
 // assigned are the fields of parameters and values.
-func assigned(parameters, values []string) ([]amend.Field, error) {
-	fields, err := document.Assigned(parameters, func(key string) string { return amend.Key("spec", "parameters", key) })
+func assigned(parameters, values []string) ([]yamledit.Field, error) {
+	fields, err := document.Assigned(parameters, func(key string) string { return yamledit.Key("spec", "parameters", key) })
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func assigned(parameters, values []string) ([]amend.Field, error) {
 }
 
 func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Service)
+	c := document.New(f, yamledit.Service)
 	confirm := ""
 	cmd := &cobra.Command{
 		Use:   "edit NAME",

@@ -7,8 +7,8 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 )
 
 // settled waits until nothing that was agreed to waits any more.
@@ -24,7 +24,7 @@ type settled struct {
 func (s settled) wait(ctx context.Context) error {
 	_ = s.hub.Sync(ctx, ".") // a hub that is not told looks by itself, later
 	var left []matter
-	err := observe.Until(ctx, s.f, func(ctx context.Context) (bool, error) {
+	err := waitfor.Until(ctx, s.f, func(ctx context.Context) (bool, error) {
 		now, err := s.look(ctx)
 		if err == nil {
 			left = now
@@ -43,7 +43,7 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := observe.Refused(status, s.commit); err != nil {
+	if err := waitfor.Refused(status, s.commit); err != nil {
 		return nil, err
 	}
 	found, err := s.about.ask(ctx, s.hub)
@@ -57,7 +57,7 @@ func (s settled) look(ctx context.Context) ([]matter, error) {
 
 func (s settled) pending(left []matter) error {
 	told := &ui.Err{
-		Msg: fmt.Sprintf("the agreement is pushed as %s, and not observed after %s", cmdutil.ShortCommit(s.commit), observe.Timeout),
+		Msg: fmt.Sprintf("the agreement is pushed as %s, and not observed after %s", cmdutil.ShortCommit(s.commit), waitfor.Timeout),
 		Fix: "see plural status; it is taken up when the clusters are heard of again",
 		Doc: ui.DocNotConverged, Code: ui.ExitPending,
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/amend"
+	"github.com/pluralsh/plural/cli/waitfor"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // suspension is a change of whether agents look after a service.
@@ -64,7 +64,7 @@ func (s *suspension) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	planned, err := amend.Suspend(os.DirFS(repo.Root()), s.service, s.on)
+	planned, err := yamledit.Suspend(os.DirFS(repo.Root()), s.service, s.on)
 	if err != nil {
 		return change.Explained(err)
 	}
@@ -76,7 +76,7 @@ func (s *suspension) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	observed, err := s.making.Observe(ctx, made, observe.About{})
+	observed, err := s.making.Observe(ctx, made, waitfor.About{})
 	if observed {
 		s.f.Say("observed: %s %s", ui.Clean(s.service), s.done)
 	}

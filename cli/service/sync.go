@@ -10,8 +10,8 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 )
 
 type syncOptions struct {
@@ -61,13 +61,13 @@ func (o *syncOptions) run(ctx context.Context) error {
 	}
 	since := o.f.Now()
 	var now *v1.Service
-	err = observe.Until(ctx, o.f, func(ctx context.Context) (bool, error) {
+	err = waitfor.Until(ctx, o.f, func(ctx context.Context) (bool, error) {
 		found, err := o.look(ctx, hub)
 		if err != nil {
 			return false, err
 		}
 		now = found
-		patient := o.f.Now().Sub(since) < observe.SecondLook
+		patient := o.f.Now().Sub(since) < waitfor.SecondLook
 		return !slices.ContainsFunc(now.Deployments, func(d v1.Deployment) bool { return underWay(&d, patient) }), nil
 	}, func() error { return o.pending(now) })
 	if err != nil {
@@ -133,7 +133,7 @@ func failed(s *v1.Service) error {
 	for i := range s.Deployments {
 		switch d := &s.Deployments[i]; {
 		case d.Phase == v1.Failed, d.Phase == v1.Degraded, d.Phase == v1.Held && d.Held == nil && !d.Suspended:
-			told.Problems = append(told.Problems, ui.Problem{Where: d.Cluster, Message: observe.Reason(d)})
+			told.Problems = append(told.Problems, ui.Problem{Where: d.Cluster, Message: waitfor.Reason(d)})
 		}
 	}
 	if len(told.Problems) == 0 {
@@ -145,7 +145,7 @@ func failed(s *v1.Service) error {
 
 func (o *syncOptions) pending(s *v1.Service) error {
 	told := &ui.Err{
-		Msg: fmt.Sprintf("%s is still under way after %s", o.service, observe.Timeout),
+		Msg: fmt.Sprintf("%s is still under way after %s", o.service, waitfor.Timeout),
 		Fix: "plural service get " + o.service, Doc: ui.DocNotConverged, Code: ui.ExitPending,
 	}
 	if s == nil {
@@ -153,7 +153,7 @@ func (o *syncOptions) pending(s *v1.Service) error {
 	}
 	for i := range s.Deployments {
 		if d := &s.Deployments[i]; underWay(d, true) {
-			told.Problems = append(told.Problems, ui.Problem{Where: s.Name + " on " + d.Cluster, Message: observe.Reason(d)})
+			told.Problems = append(told.Problems, ui.Problem{Where: s.Name + " on " + d.Cluster, Message: waitfor.Reason(d)})
 		}
 	}
 	return told

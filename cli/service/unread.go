@@ -8,15 +8,15 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/unread"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // warnUnread warns, before anything is written, of parameters and values that are set and that nothing of the service reads. Who sits
 // at a terminal is asked; where nobody does, what was probably misspelt is refused, and --yes sets it all the same.
-func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []amend.Field, dry bool, after *offline.State) error {
+func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []yamledit.Field, dry bool, after *offline.State) error {
 	warned, misspelt, correct := false, "", "correct the name"
 	for _, n := range unreadBy(after, name) {
 		if !sets(fields, n.Field) {
@@ -57,10 +57,10 @@ func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []a
 }
 
 // asValue is the flag that sets a Helm value in the place of a parameter.
-func asValue(fields []amend.Field, n unread.Name) string {
+func asValue(fields []yamledit.Field, n unread.Name) string {
 	flag := "--value " + strings.TrimPrefix(n.Field, "spec.parameters.") + "="
 	for _, f := range fields {
-		if text, ok := f.Value.(string); ok && amend.Plain(f.Key) == n.Field {
+		if text, ok := f.Value.(string); ok && yamledit.Plain(f.Key) == n.Field {
 			flag += text
 		}
 	}
@@ -88,10 +88,10 @@ func unreadBy(state *offline.State, name string) []unread.Name {
 }
 
 // sets says whether one of the fields sets a name, something in it, or what holds it.
-func sets(fields []amend.Field, name string) bool {
+func sets(fields []yamledit.Field, name string) bool {
 	within := func(inner, outer string) bool { return strings.HasPrefix(inner+".", outer+".") }
-	return slices.ContainsFunc(fields, func(f amend.Field) bool {
-		key := amend.Plain(f.Key)
+	return slices.ContainsFunc(fields, func(f yamledit.Field) bool {
+		key := yamledit.Plain(f.Key)
 		return f.Value != nil && (within(key, name) || within(name, key))
 	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // written are the flags that say what a service's file says.
@@ -58,7 +58,7 @@ func (w *written) spec() fleet.ServiceSpec {
 }
 
 // fields are what those flags say that were given. An empty text takes its field away.
-func (w *written) fields(flags *pflag.FlagSet) []amend.Field {
+func (w *written) fields(flags *pflag.FlagSet) []yamledit.Field {
 	fields := document.Given(flags, []document.Flag{
 		{Name: "source", Key: "spec.source.name", Value: w.source},
 		{Name: "ref", Key: "spec.source.ref", Value: w.ref},
@@ -68,13 +68,13 @@ func (w *written) fields(flags *pflag.FlagSet) []amend.Field {
 		{Name: "chart", Key: "spec.helm.chart", Value: w.chart},
 	})
 	if flags.Changed("values-file") {
-		fields = append(fields, amend.Field{Key: "spec.helm.valuesFiles", Value: items(w.valuesFiles)})
+		fields = append(fields, yamledit.Field{Key: "spec.helm.valuesFiles", Value: items(w.valuesFiles)})
 	}
 	if flags.Changed("exclude") {
-		fields = append(fields, amend.Field{Key: "spec.exclude", Value: items(w.exclude)})
+		fields = append(fields, yamledit.Field{Key: "spec.exclude", Value: items(w.exclude)})
 	}
 	if selector := w.selector(); len(selector) > 0 {
-		fields = append(fields, amend.Field{Key: "spec.clusters", Value: selector})
+		fields = append(fields, yamledit.Field{Key: "spec.clusters", Value: selector})
 	}
 	return fields
 }

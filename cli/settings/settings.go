@@ -19,7 +19,7 @@ import (
 	"strconv"
 
 	"github.com/pluralsh/plural/internal/replace"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 const (
@@ -145,7 +145,7 @@ func (d *document) settings() Settings {
 // Path is where the settings lie in a configuration folder.
 func Path(dir string) string { return filepath.Join(dir, fileName) }
 
-// Load reads the settings in a configuration folder. Without a file there are none. Mistakes are strict.Errors.
+// Load reads the settings in a configuration folder. Without a file there are none. Mistakes are yamlstrict.Errors.
 func Load(dir string) (Settings, error) {
 	text, err := Text(dir)
 	if err != nil {
@@ -174,11 +174,11 @@ func Text(dir string) ([]byte, error) {
 	return text, nil
 }
 
-// Parse reads the settings from a text, of which file is the name. Mistakes are strict.Errors.
+// Parse reads the settings from a text, of which file is the name. Mistakes are yamlstrict.Errors.
 func Parse(file string, text []byte) (Settings, error) {
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	set, documents := Settings{}, 0
-	strict.Read(file, text, faults, func(d *strict.Document) bool {
+	yamlstrict.Read(file, text, faults, func(d *yamlstrict.Document) bool {
 		documents++
 		switch {
 		case d.Root == nil:

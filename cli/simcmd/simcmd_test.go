@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/cli"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestMain is the whole program when it is started as the hub, or to render.

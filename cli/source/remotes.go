@@ -12,14 +12,14 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/internal/kustomizeurl"
 	"github.com/pluralsh/plural/internal/overlay"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/httpfile"
 	"github.com/pluralsh/plural/workspace/resolve"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // remotes writes the sources that kustomizations name as remotes.
@@ -72,7 +72,7 @@ func addRemotes(ctx context.Context, f *cmdutil.Factory, making *change.Making, 
 	if err != nil {
 		return change.Explained(err)
 	}
-	return making.Finish(ctx, made, observe.About{})
+	return making.Finish(ctx, made, waitfor.About{})
 }
 
 // add makes a source of one remote, unless it is one.
@@ -97,7 +97,7 @@ func (r *remotes) add(ctx context.Context, n resolve.Named) error {
 		}
 	}
 	source := &fleet.Source{Metadata: fleet.Metadata{Name: freeName(known, remote)}, Spec: spec}
-	planned, err := amend.Create(files, source)
+	planned, err := yamledit.Create(files, source)
 	if err != nil {
 		return change.Explained(err)
 	}

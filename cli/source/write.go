@@ -9,9 +9,9 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/document"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/httpfile"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // written are the flags that say what a source's file says.
@@ -68,11 +68,11 @@ func (w *written) spec(ctx context.Context) (fleet.SourceSpec, error) {
 
 // fields are what those flags say that were given, of a source of this kind. An empty text takes its field away; an address of
 // another kind makes it a source of that kind.
-func (w *written) fields(kind string, flags *pflag.FlagSet) []amend.Field {
-	var fields []amend.Field
+func (w *written) fields(kind string, flags *pflag.FlagSet) []yamledit.Field {
+	var fields []yamledit.Field
 	for _, other := range []string{"git", "helm", "oci", "http"} {
 		if other != kind && flags.Changed(other) {
-			fields = append(fields, amend.Field{Key: "spec." + kind})
+			fields = append(fields, yamledit.Field{Key: "spec." + kind})
 			kind = other
 			break
 		}
@@ -92,7 +92,7 @@ func (w *written) fields(kind string, flags *pflag.FlagSet) []amend.Field {
 
 func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
 	w := new(written)
-	c := document.New(f, amend.Source)
+	c := document.New(f, yamledit.Source)
 	kustomizations := ""
 	cmd := &cobra.Command{
 		Use:     "add NAME",
@@ -146,7 +146,7 @@ what is missing.`,
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
 	w := new(written)
-	c := document.New(f, amend.Source)
+	c := document.New(f, yamledit.Source)
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change a source, and wait until its services run so",
@@ -187,7 +187,7 @@ func kindOf(f *cmdutil.Factory, name string) (string, error) {
 }
 
 func newCmdEdit(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Source)
+	c := document.New(f, yamledit.Source)
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Edit a source's file",
@@ -205,7 +205,7 @@ edit again. Then it is shown, committed and pushed; --ask wants a yes first.`,
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	c := document.New(f, amend.Source)
+	c := document.New(f, yamledit.Source)
 	confirm := ""
 	cmd := &cobra.Command{
 		Use:     "delete NAME",

@@ -10,10 +10,10 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/tui/act"
-	"github.com/pluralsh/plural/cli/tui/known"
-	"github.com/pluralsh/plural/cli/tui/own"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 )
 
 func commandsAt(key string) string {
@@ -24,12 +24,12 @@ func commandsAt(key string) string {
 func TestNoKeyOfTheConsoleCanBeTakenAway(t *testing.T) {
 	all := taken()
 	for _, key := range []string{"d", "S", "p", "3", "w", "n", "L", "j", "?", "ctrl+c", "*", "O", "K", "z", "y"} {
-		if _, err := own.Parse(own.File, []byte(commandsAt(key)), all); err == nil || !strings.Contains(err.Error(), "is taken: ") {
+		if _, err := usercommands.Parse(usercommands.File, []byte(commandsAt(key)), all); err == nil || !strings.Contains(err.Error(), "is taken: ") {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 	for _, key := range []string{"ctrl+o", "alt+1", "f2", "W"} {
-		if _, err := own.Parse(own.File, []byte(commandsAt(key)), all); err != nil {
+		if _, err := usercommands.Parse(usercommands.File, []byte(commandsAt(key)), all); err != nil {
 			t.Error(err)
 		}
 	}
@@ -37,11 +37,11 @@ func TestNoKeyOfTheConsoleCanBeTakenAway(t *testing.T) {
 
 func TestAMistakeInOwnCommandsIsToldAndKeepsNobodyOut(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, own.File), []byte(commandsAt("d")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, usercommands.File), []byte(commandsAt("d")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := &cmdutil.Factory{Getenv: func(name string) string { return map[string]string{"PLURAL_CONFIG_DIR": dir}[name] }}
-	desk := act.New(&pane.World{Context: t.Context(), Fleet: known.New(clock()), Look: paint.NewLook(paint.Options{}), Now: clock()}, act.Runner{})
+	desk := act.New(&pane.World{Context: t.Context(), Fleet: model.New(clock()), Look: paint.NewLook(paint.Options{}), Now: clock()}, act.Runner{})
 	defer desk.Close()
 	told := (&options{factory: f}).own(desk)
 	if !told.Bad || !strings.HasSuffix(told.Text, `commands.yaml:5:11: the key "d" is taken: describe: choose another, such as ctrl+o, alt+1 or f2`) {
@@ -58,7 +58,7 @@ func TestAMistakeInOwnCommandsIsToldAndKeepsNobodyOut(t *testing.T) {
 
 func TestOwnCommandsAreInTheHelpAndInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, set{hub: newHub(t, fleet()), now: clock(), line: "services payments", own: []own.Command{
+		s := open(t, set{hub: newHub(t, fleet()), now: clock(), line: "services payments", own: []usercommands.Command{
 			{Key: "f2", Name: "greet " + hostile, Scope: []string{"service"}, Run: `echo "hello $SERVICE"`},
 		}})
 		s.press("?greet")

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/tui/paint"
 
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -88,7 +88,7 @@ func TestAHubThatIsAwayAtTheStartIsNotWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				now := clock()
-				seen := lastseen.New(t.TempDir(), "http://hub.example.com", "acme", "")
+				seen := fleetcache.New(t.TempDir(), "http://hub.example.com", "acme", "")
 				before := open(t, set{hub: newHub(t, crashing()), now: now, look: paint.Options{}})
 				if err := before.world.Fleet.Remember(seen)(); err != nil {
 					t.Fatal(err)

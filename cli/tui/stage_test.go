@@ -19,14 +19,14 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/tui/act"
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/kinds"
-	"github.com/pluralsh/plural/cli/tui/known"
-	"github.com/pluralsh/plural/cli/tui/own"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/views"
 )
@@ -47,7 +47,7 @@ func clock() func() time.Time {
 type stage struct {
 	t       *testing.T
 	world   *pane.World
-	seen    *lastseen.Store
+	seen    *fleetcache.Store
 	program *tea.Program
 	drawn   drawn
 	// over is closed when the program has ended.
@@ -58,7 +58,7 @@ type stage struct {
 type set struct {
 	hub  *hub
 	repo *workspace.Repo
-	seen *lastseen.Store
+	seen *fleetcache.Store
 	look paint.Options
 	now  func() time.Time
 	line string
@@ -70,7 +70,7 @@ type set struct {
 	// token is the one that is kept now.
 	token func() (string, error)
 	// own are the person's own commands, greeting is what is told at first.
-	own      []own.Command
+	own      []usercommands.Command
 	greeting pane.Told
 	// out is the terminal; nil: nobody looks at it.
 	out io.Writer
@@ -82,7 +82,7 @@ func open(t *testing.T, s set) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	st := &stage{t: t, seen: s.seen, over: make(chan struct{})}
 	st.world = &pane.World{
-		Context: ctx, Fleet: known.New(s.now), Repo: s.repo, Look: paint.NewLook(s.look), Now: s.now, ReadOnly: s.readOnly,
+		Context: ctx, Fleet: model.New(s.now), Repo: s.repo, Look: paint.NewLook(s.look), Now: s.now, ReadOnly: s.readOnly,
 	}
 	if s.repo != nil {
 		st.world.Views = func() ([]views.View, error) { return shared(s.repo) }
@@ -91,7 +91,7 @@ func open(t *testing.T, s set) *stage {
 		st.world.Hub = s.hub.client(t)
 	}
 	st.world.Kinds = kinds.New(st.world.Hub, s.now)
-	st.world.Source = known.FromBoth(st.world.Hub, s.repo, s.seen, known.Options{Now: s.now, Token: s.token})
+	st.world.Source = model.FromBoth(st.world.Hub, s.repo, s.seen, model.Options{Now: s.now, Token: s.token})
 	desk := act.New(st.world, act.Runner{Program: os.Args[0], Globals: s.globals, Env: append(append(os.Environ(), asProgram+"=1"), s.env...)})
 	desk.Add(s.own)
 	keep := func() func() error { return nil }

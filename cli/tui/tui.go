@@ -24,22 +24,22 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/settings"
 	"github.com/pluralsh/plural/cli/tui/act"
+	"github.com/pluralsh/plural/cli/tui/cmdline"
 	"github.com/pluralsh/plural/cli/tui/console"
 	"github.com/pluralsh/plural/cli/tui/details"
 	"github.com/pluralsh/plural/cli/tui/kinds"
-	"github.com/pluralsh/plural/cli/tui/known"
-	"github.com/pluralsh/plural/cli/tui/own"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/tui/skins"
 	"github.com/pluralsh/plural/cli/tui/tables"
-	"github.com/pluralsh/plural/cli/tui/words"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/strict"
 	"github.com/pluralsh/plural/workspace/views"
 )
 
@@ -136,7 +136,7 @@ func (o *options) run(ctx context.Context, line string) error {
 
 // follow passes on what comes to be known, and says why when nothing more will.
 func follow(ctx context.Context, world *pane.World, program *tea.Program) {
-	err := world.Source.Run(ctx, func(b known.Batch) { program.Send(b) })
+	err := world.Source.Run(ctx, func(b model.Batch) { program.Send(b) })
 	if ctx.Err() == nil && err != nil {
 		program.Send(pane.Told{Text: cmdutil.Explain(err).Error(), Bad: true})
 	}
@@ -185,7 +185,7 @@ func (o *options) program(ctx context.Context) []tea.ProgramOption {
 }
 
 // world is what panes are given, with where to keep what was seen; that is nil where nothing can be kept.
-func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *lastseen.Store, error) {
+func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *fleetcache.Store, error) {
 	f := o.factory
 	repo, err := f.Repo()
 	if err != nil && !errors.Is(err, workspace.ErrNotFound) {
@@ -199,9 +199,9 @@ func (o *options) world(ctx context.Context, skin *paint.Skin) (*pane.World, *la
 		hub.WhenSlow(nil) // it would be written across the screen
 	}
 	seen := f.LastSeen()
-	source := known.FromBoth(hub, repo, seen, known.Options{Now: f.Now, Token: o.token(hub), Why: why})
+	source := model.FromBoth(hub, repo, seen, model.Options{Now: f.Now, Token: o.token(hub), Why: why})
 	world := &pane.World{
-		Context: ctx, Fleet: known.New(f.Now), Source: source, Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
+		Context: ctx, Fleet: model.New(f.Now), Source: source, Hub: hub, TokenFrom: o.tokenFrom(), Repo: repo,
 		Look: paint.NewLook(paint.Options{
 			Color: f.IO.Color, Dark: true, Skin: skin, ASCII: o.ascii || f.Setting(settings.ASCII) != "" || !unicode(f.Getenv),
 		}),
@@ -277,7 +277,7 @@ func (o *options) desk(world *pane.World) (*act.Desk, error) {
 
 // own adds the person's own commands. A mistake in them keeps nobody from looking at the fleet: it is told.
 func (o *options) own(desk *act.Desk) pane.Told {
-	list, err := own.Load(o.factory.ConfigDir(), taken())
+	list, err := usercommands.Load(o.factory.ConfigDir(), taken())
 	desk.Add(list)
 	if err == nil {
 		return pane.Told{}
@@ -287,7 +287,7 @@ func (o *options) own(desk *act.Desk) pane.Told {
 
 // mistaken tells the first of what is wrong in a file of the person's.
 func mistaken(err error) pane.Told {
-	var mistakes strict.Errors
+	var mistakes yamlstrict.Errors
 	if errors.As(err, &mistakes) && len(mistakes) > 1 {
 		return pane.Told{Text: fmt.Sprintf("%v (and %d more)", mistakes[0], len(mistakes)-1), Bad: true}
 	}
@@ -317,7 +317,7 @@ func newModel(world *pane.World, desk *act.Desk, keep func() func() error, line 
 	}
 	home := pane.Open{Pane: "fleet"}
 	if line != "" {
-		msg, err := words.Parse(line, world)
+		msg, err := cmdline.Parse(line, world)
 		if err != nil {
 			return nil, err
 		}

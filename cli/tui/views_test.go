@@ -16,7 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/workspace"
 )
@@ -91,8 +91,8 @@ type place struct {
 	hub  *hub
 	repo *workspace.Repo
 	// seen is what was seen five minutes ago; state is a folder where nothing was.
-	seen *lastseen.Store
-	none *lastseen.Store
+	seen *fleetcache.Store
+	none *fleetcache.Store
 }
 
 func atHub(p *place) set { return set{hub: p.hub, repo: p.repo} }
@@ -103,7 +103,7 @@ func TestEveryViewIsDrawnAtEverySize(t *testing.T) {
 	t.Cleanup(xdg.Reload)
 	repo, commit := clone(t)
 	dir := t.TempDir()
-	seen := lastseen.New(dir, "http://hub.example.com", "acme", "")
+	seen := fleetcache.New(dir, "http://hub.example.com", "acme", "")
 	remembered(t, seen, repo, commit)
 	for _, v := range allViews() {
 		t.Run(v.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestEveryViewIsDrawnAtEverySize(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					h := newHub(t, committed(commit))
-					p := &place{t: t, now: clock(), hub: h, repo: repo, seen: seen, none: lastseen.New(dir, "http://nowhere.example.com", "acme", "")}
+					p := &place{t: t, now: clock(), hub: h, repo: repo, seen: seen, none: fleetcache.New(dir, "http://nowhere.example.com", "acme", "")}
 					find := v.find
 					if find == nil {
 						find = atHub
@@ -162,7 +162,7 @@ func committed(commit string) map[string]any {
 }
 
 // remembered looks at the fleet until everything is seen, and keeps it.
-func remembered(t *testing.T, seen *lastseen.Store, repo *workspace.Repo, commit string) {
+func remembered(t *testing.T, seen *fleetcache.Store, repo *workspace.Repo, commit string) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, set{hub: newHub(t, committed(commit)), repo: repo, now: clock(), look: paint.Options{}})
 		write := st.world.Fleet.Remember(seen)

@@ -12,17 +12,17 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/offline"
+	"github.com/pluralsh/plural/workspace/rekey"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/revert"
-	"github.com/pluralsh/plural/workspace/sharing"
 	"github.com/pluralsh/plural/workspace/treediff"
 )
 
@@ -131,18 +131,18 @@ func without(list, others []string) []string {
 
 // readers says who can open what afterwards, where that changes: whoever agrees to it confirms it by that. It is nil where
 // nothing does, and where it is not as the person has confirmed it already, which is to be looked at apart.
-func (b Bringing) readers(touched revert.Touched) (*sharing.Standing, error) {
+func (b Bringing) readers(touched revert.Touched) (*rekey.Standing, error) {
 	if len(b.Plan.Trust) == 0 && len(touched.Agents) == 0 {
 		return nil, nil
 	}
-	now, err := sharing.Stand(b.Repo, nil, b.Factory.Confirmed())
+	now, err := rekey.Stand(b.Repo, nil, b.Factory.Confirmed())
 	if errors.Is(err, policy.ErrNone) || err == nil && len(now.Changes) > 0 {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	after, err := sharing.Stand(b.Repo, b.Plan.Files, b.Factory.Confirmed())
+	after, err := rekey.Stand(b.Repo, b.Plan.Files, b.Factory.Confirmed())
 	if errors.Is(err, policy.ErrNone) || err == nil && len(after.Changes) == 0 {
 		return nil, nil
 	}
@@ -275,14 +275,14 @@ func summary(t revert.Touched, p *revert.Plan) []string {
 const maxWatched = 20
 
 // about is what has to be well afterwards. What is taken away may wait for a person: that is the budget's to say.
-func about(t revert.Touched) observe.About {
+func about(t revert.Touched) waitfor.About {
 	switch {
 	case len(t.Services) > maxWatched, len(t.Gone) > maxWatched:
-		return observe.About{}
+		return waitfor.About{}
 	case len(t.Services) == 0 && len(t.Gone) > 0:
-		return observe.About{Services: t.Gone, Gone: true}
+		return waitfor.About{Services: t.Gone, Gone: true}
 	}
-	return observe.About{Services: t.Services}
+	return waitfor.About{Services: t.Services}
 }
 
 // Explain names what stands in the way of a plan.

@@ -15,7 +15,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/cli/undo"
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 )
 
 // within is the variable by which this test's own program is `plural undo --yes COMMIT`.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
@@ -20,7 +20,7 @@ import (
 
 // inspectFleet renders the fleet and judges what it renders to.
 func inspectFleet(ctx context.Context, f *cmdutil.Factory, state *offline.State, resolver *resolve.Resolver,
-	seen *lastseen.Seen,
+	seen *fleetcache.Seen,
 ) (*inspect.Report, error) {
 	renderer, err := preview.New(state.Taken(), f.Identities().Load)
 	if err != nil {
@@ -68,7 +68,7 @@ func versions(list []inspect.Version) []string {
 }
 
 // whose says of each version which clusters have it. What was seen of them depends on who looks, so it says when that was too.
-func (o options) whose(list []inspect.Version, seen *lastseen.Seen) string {
+func (o options) whose(list []inspect.Version, seen *fleetcache.Seen) string {
 	var parts []string
 	for _, v := range list {
 		switch {
@@ -92,7 +92,7 @@ type departure struct {
 
 // going are the services that the commit before has, or that clusters were last seen to have of a commit that is not known here, and
 // the fleet has no more: agents delete what they are made of. Files are those of the fleet.
-func (o options) going(now, before *fleet.Fleet, seen *lastseen.Seen, files fs.FS) []string {
+func (o options) going(now, before *fleet.Fleet, seen *fleetcache.Seen, files fs.FS) []string {
 	services := map[string]*departure{}
 	of := func(name string) *departure {
 		if services[name] == nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/offline"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/views"
 )
@@ -45,7 +45,7 @@ type summary struct {
 	Notices []string `json:"notices,omitempty"`
 
 	fleet *fleet.Fleet
-	seen  *lastseen.Seen
+	seen  *fleetcache.Seen
 	// against is Kubernetes, with whose versions they are.
 	against string
 }
@@ -157,7 +157,7 @@ type past struct {
 
 // earlier are the commits whose fleet what is checked takes the place of: of a commit its parent, and of the work tree HEAD and what the
 // hub was last seen to serve, where HEAD came out of that.
-func (o options) earlier(repo *workspace.Repo, seen *lastseen.Seen) []past {
+func (o options) earlier(repo *workspace.Repo, seen *fleetcache.Seen) []past {
 	commits := []string{"HEAD"}
 	if o.commit != "" {
 		commits[0] = o.commit + "~1"
@@ -201,7 +201,7 @@ func (o options) check(ctx context.Context, files *offline.Files) (*summary, []u
 		return nil, nil, err
 	}
 	problems = append(problems, tell(found)...)
-	var seen *lastseen.Seen
+	var seen *fleetcache.Seen
 	if store := o.f.LastSeen(); store != nil {
 		if seen, err = store.Load(); err != nil {
 			seen = nil // the newest version of Kubernetes will do
@@ -278,7 +278,7 @@ func tell(list []resolve.Problem) []ui.Problem {
 	return problems
 }
 
-func tellUnsealed(list []sealed.Problem) []ui.Problem {
+func tellUnsealed(list []sealcheck.Problem) []ui.Problem {
 	problems := make([]ui.Problem, len(list))
 	for i, p := range list {
 		problems[i] = ui.Problem{Where: fleet.Position{File: p.File, Line: p.Line}.String(), Message: p.Message, Fix: p.Fix}

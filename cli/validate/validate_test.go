@@ -15,9 +15,9 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/lastseen"
+	"github.com/pluralsh/plural/cli/fleetcache"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -56,12 +56,12 @@ func TestObjectsAreCheckedForTheVersionsThatClustersWereSeenToHave(t *testing.T)
 	if out, err := validate(); err != nil || !strings.Contains(out, "1 object, for Kubernetes 1.37, the newest known: no cluster's version was seen yet (plural status sees them)\n") {
 		t.Errorf("before anything was seen: %v: %s", err, out)
 	}
-	var seen []lastseen.Cluster
+	var seen []fleetcache.Cluster
 	for name, version := range map[string]string{"old": "v1.33.2", "new": "v1.34.1+k3s1"} {
-		seen = append(seen, lastseen.Cluster{Cluster: v1.Cluster{Name: name, KubernetesVersion: version}, Rows: []lastseen.Row{{Service: "api"}}})
+		seen = append(seen, fleetcache.Cluster{Cluster: v1.Cluster{Name: name, KubernetesVersion: version}, Rows: []fleetcache.Row{{Service: "api"}}})
 	}
-	slices.SortFunc(seen, func(a, b lastseen.Cluster) int { return strings.Compare(a.Name, b.Name) })
-	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(lastseen.Head{At: time.Now().Add(-50 * time.Hour)}, slices.Values(seen)); err != nil {
+	slices.SortFunc(seen, func(a, b fleetcache.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	if err := fleetcache.New(config, "https://hub.example.com", "acme", "").Save(fleetcache.Head{At: time.Now().Add(-50 * time.Hour)}, slices.Values(seen)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := validate()
@@ -123,8 +123,8 @@ func TestWhatAPersonCommittedIsHeldAgainstWhatTheHubWasSeenToServe(t *testing.T)
 	if err := cmd.ExecuteContext(t.Context()); err != nil { // of HEAD nothing is changed
 		t.Error(err)
 	}
-	head := lastseen.Head{At: time.Now(), Summary: &v1.Summary{Commit: v1.Commit{ID: served}}}
-	if err := lastseen.New(config, "https://hub.example.com", "acme", "").Save(head, slices.Values([]lastseen.Cluster{})); err != nil {
+	head := fleetcache.Head{At: time.Now(), Summary: &v1.Summary{Commit: v1.Commit{ID: served}}}
+	if err := fleetcache.New(config, "https://hub.example.com", "acme", "").Save(head, slices.Values([]fleetcache.Cluster{})); err != nil {
 		t.Fatal(err)
 	}
 	var told *ui.Err

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/cli/observe"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/cli/waitfor"
 )
 
 // target is what is waited for: kind is service or cluster; the zero value is all that the selection picks.
@@ -102,7 +102,7 @@ func (l *look) newest(ctx context.Context) error {
 		return nil
 	}
 	if l.commit == "" || strings.HasPrefix(status.Head.ID, l.commit) {
-		if err := observe.Refused(status, status.Head.ID); err != nil {
+		if err := waitfor.Refused(status, status.Head.ID); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (l *look) rows(ctx context.Context, t target, list []v1.Deployment) error {
 	mend := l.f.Mender(ctx, l.hub.Address())
 	for i := range list {
 		d := &list[i]
-		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: observe.Reason(d)}
+		problem := ui.Problem{Where: d.Service + " on " + d.Cluster, Message: waitfor.Reason(d)}
 		switch l.judge(d) {
 		case ill:
 			problem.Fix = mend(d)
@@ -268,7 +268,7 @@ func (l *look) judge(d *v1.Deployment) verdict {
 		if _, known := l.ill[at]; !known {
 			l.ill[at] = l.f.Now()
 		}
-		if (l.served || l.condition == "deleted") && l.f.Now().Sub(l.ill[at]) >= observe.SecondLook {
+		if (l.served || l.condition == "deleted") && l.f.Now().Sub(l.ill[at]) >= waitfor.SecondLook {
 			return ill
 		}
 	case d.AppliedKey == d.Key && (d.Phase == v1.Healthy || l.condition != "healthy"):

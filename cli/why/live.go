@@ -17,7 +17,7 @@ import (
 	"github.com/pluralsh/plural/agent/events"
 	"github.com/pluralsh/plural/agent/inventory"
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/agent/observe"
+	"github.com/pluralsh/plural/agent/watchcache"
 )
 
 // liveObject is an object as a cluster has it.
@@ -98,7 +98,7 @@ func look(ctx context.Context, config *rest.Config, cluster string, id object.ID
 	for _, o := range owners {
 		out.Owners = append(out.Owners, owner{o.Manager, o.Operation, o.Subresource, o.Time, o.Fields})
 	}
-	facts := observe.OfMetadata(live)
+	facts := watchcache.OfMetadata(live)
 	out.Service = facts.Owner
 	out.Recorded = recorded(ctx, config, facts, id)
 	objects, err := dynamic.NewForConfig(config)
@@ -115,7 +115,7 @@ func look(ctx context.Context, config *rest.Config, cluster string, id object.ID
 }
 
 // recorded compares an object with what its service's inventory says of it.
-func recorded(ctx context.Context, config *rest.Config, facts observe.Facts, id object.ID) string {
+func recorded(ctx context.Context, config *rest.Config, facts watchcache.Facts, id object.ID) string {
 	if facts.Owner == "" {
 		return "it belongs to no service"
 	}

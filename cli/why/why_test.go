@@ -27,7 +27,7 @@ import (
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/cli/why"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 func TestMain(m *testing.M) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/pluralsh/plural/internal/gitexec"
-	"github.com/pluralsh/plural/internal/needs"
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/needs"
+	"github.com/pluralsh/plural/test/support/walktest"
 )
 
 func TestAnswerOfGitHasAnEnd(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // clone is a git repository in a folder of its own.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // one idle; and where it looks at a whole work tree it goes through the index in order. What is found ahead counts only
 // when git then asks for just that content. How far ahead it goes doubles with each file foreseen, and begins anew at one.
 type ahead struct {
-	vault *vault.Vault
+	vault *sealer.Vault
 	blobs *gitcmd.Blobs
 	root  *os.Root
 	paths []string // of the index, sorted
@@ -46,7 +46,7 @@ type foreseen struct {
 type found struct{ content, stored []byte }
 
 // newAhead starts workers, which stop ends.
-func newAhead(ctx context.Context, f *Filter, v *vault.Vault) (*ahead, error) {
+func newAhead(ctx context.Context, f *Filter, v *sealer.Vault) (*ahead, error) {
 	entries, err := f.config.Repo.Index(ctx)
 	if err != nil {
 		return nil, err

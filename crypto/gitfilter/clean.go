@@ -7,7 +7,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // clean is what git is to keep of a file of the work tree. Nothing in clear leaves it, except what git has in clear, and
@@ -44,7 +44,7 @@ func (f *Filter) clean(ctx context.Context, path string, content []byte) ([]byte
 }
 
 // unchanged is what git has of content, sealed or in clear, and fails with otherwise where it has something else.
-func (f *Filter) unchanged(ctx context.Context, v *vault.Vault, path string, content []byte, otherwise error) ([]byte, error) {
+func (f *Filter) unchanged(ctx context.Context, v *sealer.Vault, path string, content []byte, otherwise error) ([]byte, error) {
 	for _, look := range f.stored.places() {
 		old, err := look(ctx, path)
 		if err != nil {
@@ -75,7 +75,7 @@ func (f *Filter) known(ctx context.Context, path string, content []byte, otherwi
 }
 
 // keep is the ciphertext that git has of the content, and a new one when it has none that fits.
-func (f *Filter) keep(ctx context.Context, v *vault.Vault, path string, content []byte) (sealed []byte, err error) {
+func (f *Filter) keep(ctx context.Context, v *sealer.Vault, path string, content []byte) (sealed []byte, err error) {
 	if stored, err := f.foreseen(ctx, v, path, content); stored != nil || err != nil {
 		return stored, err
 	}
@@ -102,7 +102,7 @@ func (f *Filter) keep(ctx context.Context, v *vault.Vault, path string, content 
 }
 
 // foreseen is the ciphertext that git has of the content, when that was found ahead.
-func (f *Filter) foreseen(ctx context.Context, v *vault.Vault, path string, content []byte) ([]byte, error) {
+func (f *Filter) foreseen(ctx context.Context, v *sealer.Vault, path string, content []byte) ([]byte, error) {
 	if f.cleaned++; f.cleaned < patience {
 		return nil, nil
 	}

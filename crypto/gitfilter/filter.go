@@ -21,7 +21,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // Config is what a Filter works with.
@@ -33,9 +33,9 @@ type Config struct {
 	// Identities are the person's. It is called at most once, and not before something is to be opened.
 	Identities func() ([]age.Identity, error)
 	// Confirmed is asked before anything is sealed.
-	Confirmed vault.Confirmations
+	Confirmed sealer.Confirmations
 	// Memory is the clone's; nil remembers nothing. Close saves it.
-	Memory *vault.Memory
+	Memory *sealer.Memory
 	// Notes takes what people are told; git shows a filter's standard error.
 	Notes io.Writer
 }
@@ -57,7 +57,7 @@ type Filter struct {
 
 // opened is a vault, or why there is none.
 type opened struct {
-	vault *vault.Vault
+	vault *sealer.Vault
 	err   error
 }
 
@@ -111,7 +111,7 @@ func (f *Filter) forget() {
 }
 
 // cleanVault is the vault of the work tree as it stands.
-func (f *Filter) cleanVault(ctx context.Context) (*vault.Vault, error) {
+func (f *Filter) cleanVault(ctx context.Context) (*sealer.Vault, error) {
 	if f.cleaning == nil {
 		f.cleaning = f.openVault(ctx, "")
 	}
@@ -120,7 +120,7 @@ func (f *Filter) cleanVault(ctx context.Context) (*vault.Vault, error) {
 
 // smudgeVault is the vault of the tree that is being checked out, as far as git names it: its .plural need not be in the
 // work tree yet.
-func (f *Filter) smudgeVault(ctx context.Context, treeish string) (*vault.Vault, error) {
+func (f *Filter) smudgeVault(ctx context.Context, treeish string) (*sealer.Vault, error) {
 	if f.smudging == nil || f.treeish != treeish {
 		f.smudging, f.treeish = f.openVault(ctx, treeish), treeish
 	}

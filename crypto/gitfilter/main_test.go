@@ -16,8 +16,8 @@ import (
 	"github.com/pluralsh/plural/crypto/gitfilter"
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/policy"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/trust"
-	"github.com/pluralsh/plural/crypto/vault"
 )
 
 // What the test binary finds in its environment when git runs it as the filter.
@@ -172,9 +172,9 @@ func (c *clone) rotate(group string) {
 	c.confirm()
 }
 
-func (c *clone) vault() *vault.Vault {
+func (c *clone) vault() *sealer.Vault {
 	c.Helper()
-	v, err := vault.Open(vault.Config{
+	v, err := sealer.Open(sealer.Config{
 		Files: os.DirFS(c.dir), Confirmed: c.trust,
 		Identities: func() ([]age.Identity, error) { return []age.Identity{c.identity}, nil },
 	})

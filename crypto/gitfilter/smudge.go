@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // smudge is what the work tree is to hold of a file of git's. What cannot be opened stays as it is; what is damaged, or
@@ -51,7 +51,7 @@ func (f *Filter) smudge(ctx context.Context, r Request) ([]byte, error) {
 
 // widens says whether a file was moved to where others read it than those it was sealed for, or to where nothing is
 // sealed: in clear there, the next "git add" would give it to them.
-func widens(v *vault.Vault, path string, binding *seal.Binding) (bool, error) {
+func widens(v *sealer.Vault, path string, binding *seal.Binding) (bool, error) {
 	if binding == nil || binding.Path == path {
 		return false, nil
 	}
@@ -64,9 +64,9 @@ func widens(v *vault.Vault, path string, binding *seal.Binding) (bool, error) {
 
 // open reads a file. One of a newer epoch than the vault's is tried again with a fresh vault: without being told what git
 // checks out, the first was opened before the new .plural was in the work tree.
-func (f *Filter) open(ctx context.Context, v *vault.Vault, r Request) ([]byte, *seal.Binding, error) {
+func (f *Filter) open(ctx context.Context, v *sealer.Vault, r Request) ([]byte, *seal.Binding, error) {
 	plaintext, binding, err := v.Read(r.Path, r.Content)
-	var locked *vault.LockedError
+	var locked *sealer.LockedError
 	if r.Treeish != "" || !errors.As(err, &locked) || !isNewer(v, r.Content) {
 		return plaintext, binding, err
 	}
@@ -79,7 +79,7 @@ func (f *Filter) open(ctx context.Context, v *vault.Vault, r Request) ([]byte, *
 }
 
 // isNewer says whether a file is sealed for an epoch that the vault does not know yet.
-func isNewer(v *vault.Vault, sealed []byte) bool {
+func isNewer(v *sealer.Vault, sealed []byte) bool {
 	claims, err := seal.Inspect(sealed)
 	if err != nil || claims == nil {
 		return false
@@ -94,7 +94,7 @@ func isNewer(v *vault.Vault, sealed []byte) bool {
 
 // place judges whether an opened file belongs where git puts it. One whose own place is empty was renamed; one whose own
 // place is taken was put in another's stead.
-func (f *Filter) place(ctx context.Context, v *vault.Vault, r Request, binding *seal.Binding) error {
+func (f *Filter) place(ctx context.Context, v *sealer.Vault, r Request, binding *seal.Binding) error {
 	var misplaced *seal.BindingError
 	if err := binding.Check(v.Policy().Repository, r.Path); !errors.As(err, &misplaced) {
 		return err
@@ -131,7 +131,7 @@ func (f *Filter) exists(ctx context.Context, treeish, path string) (bool, error)
 }
 
 // noteClear says that git has in clear what must be sealed.
-func (f *Filter) noteClear(v *vault.Vault, path string) {
+func (f *Filter) noteClear(v *sealer.Vault, path string) {
 	if v == nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (f *Filter) noteClear(v *vault.Vault, path string) {
 
 // noteSealed says why a file cannot be opened.
 func (f *Filter) noteSealed(err error, path string) {
-	var locked *vault.LockedError
+	var locked *sealer.LockedError
 	if !errors.As(err, &locked) {
 		f.notes.add(staySealed, err.Error()+fixOf(err), path)
 		return

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 )
 
 // state reads .plural of one state of the repository.
@@ -23,7 +23,7 @@ func (f *Filter) openVault(ctx context.Context, treeish string) *opened {
 		if err != nil {
 			continue // no commit yet, a bare index: the next state may do
 		}
-		v, err := vault.Open(vault.Config{
+		v, err := sealer.Open(sealer.Config{
 			Files: files, Identities: f.config.Identities, Confirmed: f.config.Confirmed,
 			Elsewhere: func() []fs.FS { return readAll(ctx, all[:i], all[i+1:]) }, Memory: f.config.Memory,
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/gitsetup"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestMain is also the program that git runs: it notes how it was called, and fails when it is told to.

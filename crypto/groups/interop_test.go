@@ -12,7 +12,7 @@ import (
 	"github.com/pluralsh/plural/crypto/keys"
 	"github.com/pluralsh/plural/crypto/seal"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 func TestThePlainAgeToolOpensEnvelopesAndThenFiles(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/keys"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestMain makes the test's own program a plugin when it is called by a plugin's name.

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/internal/selector"
 	"github.com/pluralsh/plural/internal/yamlerror"
 )
 
@@ -158,9 +158,9 @@ func (s *Selector) decodeRequirement(n *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	wantsValues := r.Operator == tags.In || r.Operator == tags.NotIn
+	wantsValues := r.Operator == selector.In || r.Operator == selector.NotIn
 	switch {
-	case !wantsValues && r.Operator != tags.Exists && r.Operator != tags.DoesNotExist:
+	case !wantsValues && r.Operator != selector.Exists && r.Operator != selector.DoesNotExist:
 		return fault(n, "unknown operator %q: known operators are In, NotIn, Exists, DoesNotExist", r.Operator)
 	case wantsValues != (len(r.Values) > 0):
 		return fault(n, "the operator %s takes %s", r.Operator, map[bool]string{true: "values: [...]", false: "no values"}[wantsValues])

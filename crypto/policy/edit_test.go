@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/internal/selector"
 )
 
 func TestNewWritesWhatLoadReads(t *testing.T) {
@@ -111,7 +111,7 @@ func TestEditsKeepTheIndentationOfLists(t *testing.T) {
 	before := sealYAML("groups:", "- name: prod # ours", "paths:", "- pattern: a", "  groups: [g]")
 	text, err := WithPattern([]byte(before), "b", []string{"g"})
 	if err == nil {
-		text, err = WithGroup(text, Group{Name: "prod", Clusters: &Selector{Names: []string{"x"}, MatchExpressions: []Requirement{{Key: "env", Operator: tags.In, Values: []string{"1"}}, {Key: "a", Operator: tags.Exists}}}})
+		text, err = WithGroup(text, Group{Name: "prod", Clusters: &Selector{Names: []string{"x"}, MatchExpressions: []Requirement{{Key: "env", Operator: selector.In, Values: []string{"1"}}, {Key: "a", Operator: selector.Exists}}}})
 	}
 	if err != nil {
 		t.Fatal(err)

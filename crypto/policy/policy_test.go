@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/internal/selector"
 )
 
 const id = "3f0c3f0c3f0c3f0c3f0c3f0c3f0c3f0c"
@@ -68,7 +68,7 @@ func TestLoadReadsWhatPeopleWrite(t *testing.T) {
 		Groups: []Group{
 			{"prod", &Selector{MatchLabels: map[string]string{"env": "prod"}}, 7},
 			{"all", &Selector{All: true}, 9},
-			{"edge", &Selector{Names: []string{"edge-1"}, MatchExpressions: []Requirement{{Key: "tier", Operator: tags.In, Values: []string{"gold", "silver"}}}}, 11},
+			{"edge", &Selector{Names: []string{"edge-1"}, MatchExpressions: []Requirement{{Key: "tier", Operator: selector.In, Values: []string{"gold", "silver"}}}}, 11},
 		},
 		Paths: []Pattern{{"secrets/**", []string{"fleet"}, 17}, {"**/*.secret.yaml", []string{"prod", "fleet"}, 19}},
 	}
@@ -311,10 +311,10 @@ func TestSelectorPicksClusters(t *testing.T) {
 		{Selector{MatchLabels: map[string]string{"tier": "gold", "env": "prod"}}, true, "matchLabels env=prod,tier=gold"},
 		{Selector{MatchLabels: map[string]string{"env": ""}}, false, `matchLabels env=""`},
 		{Selector{Names: []string{"a"}, MatchLabels: map[string]string{"env": "dev"}}, false, "names a matchLabels env=dev"},
-		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: tags.In, Values: []string{"prod", "a\nb"}}}}, true, `matchExpressions env In "a\nb",prod`},
-		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: tags.NotIn, Values: []string{"prod"}}}}, false, "matchExpressions env NotIn prod"},
-		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: tags.NotIn, Values: []string{"a"}}}}, true, "matchExpressions gpu NotIn a"},
-		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: tags.DoesNotExist}, {Key: "env", Operator: tags.Exists}}}, true, "matchExpressions env Exists; gpu DoesNotExist"},
+		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: selector.In, Values: []string{"prod", "a\nb"}}}}, true, `matchExpressions env In "a\nb",prod`},
+		{Selector{MatchExpressions: []Requirement{{Key: "env", Operator: selector.NotIn, Values: []string{"prod"}}}}, false, "matchExpressions env NotIn prod"},
+		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: selector.NotIn, Values: []string{"a"}}}}, true, "matchExpressions gpu NotIn a"},
+		{Selector{MatchExpressions: []Requirement{{Key: "gpu", Operator: selector.DoesNotExist}, {Key: "env", Operator: selector.Exists}}}, true, "matchExpressions env Exists; gpu DoesNotExist"},
 	}
 	for _, tt := range tests {
 		if got := tt.selector.Matches("a", env); got != tt.picks {

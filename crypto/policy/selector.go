@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pluralsh/plural/internal/tags"
+	"github.com/pluralsh/plural/internal/selector"
 )
 
 // Selector picks clusters for a group. All conditions given must hold, and at least one is given.
@@ -19,11 +19,11 @@ type Selector struct {
 }
 
 // Requirement is one condition on a tag.
-type Requirement = tags.Requirement
+type Requirement = selector.Requirement
 
 // Matches says whether the selector picks the cluster with these tags.
 func (s Selector) Matches(cluster string, has map[string]string) bool {
-	all := tags.Conditions{Names: s.Names, Labels: s.MatchLabels, Requirements: s.MatchExpressions}
+	all := selector.Conditions{Names: s.Names, Labels: s.MatchLabels, Requirements: s.MatchExpressions}
 	return s.All || all.Match(cluster, has)
 }
 

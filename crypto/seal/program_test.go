@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/seal"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // program is the standard age program.

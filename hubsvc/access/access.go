@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -125,7 +125,7 @@ func (r *role) does(verb string) bool {
 }
 
 // some says whether a role of the person passes the test.
-func (r *Rules) some(p *person.Person, pass func(*role) bool) bool {
+func (r *Rules) some(p *principal.Person, pass func(*role) bool) bool {
 	if slices.ContainsFunc(r.users[p.Name], pass) {
 		return true
 	}
@@ -133,7 +133,7 @@ func (r *Rules) some(p *person.Person, pass func(*role) bool) bool {
 }
 
 // Fleet is nil when the person may do verb to the fleet, and a *Denied otherwise.
-func (r *Rules) Fleet(p person.Person, verb string) error {
+func (r *Rules) Fleet(p principal.Person, verb string) error {
 	if p.Operator || r.some(&p, func(role *role) bool { return role.does(verb) }) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *Rules) Fleet(p person.Person, verb string) error {
 
 // Kubernetes is nil when the person may ask the cluster's API server for q, and a *Denied otherwise. What every client asks
 // before anything else is open to whoever may ask for anything there.
-func (r *Rules) Kubernetes(p person.Person, cluster string, q kubeaccess.Request) error {
+func (r *Rules) Kubernetes(p principal.Person, cluster string, q kubeaccess.Request) error {
 	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, q) })) {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (r *role) allows(cluster string, q kubeaccess.Request) bool {
 
 // Sees says whether the person may know that the cluster is there: who has a verb of the fleet, or may ask for anything of
 // the cluster. Verbs for tools show nothing.
-func (r *Rules) Sees(p person.Person, cluster string) bool {
+func (r *Rules) Sees(p principal.Person, cluster string) bool {
 	return r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool {
 		return role.reach > 0 || slices.ContainsFunc(role.grants, func(g grant) bool { return g.holds(cluster) })
 	}))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -55,9 +55,9 @@ func ask(t testing.TB, line string) kubeaccess.Request {
 
 func TestEachVerbOfTheFleetImpliesTheOnesBefore(t *testing.T) {
 	r := rules(t, user("ada"), role("r", "{fleet: [sync]}"), binding("b", "{role: r, users: [ada]}"))
-	ada, bob, operator := person.Person{Name: "ada"}, person.Person{Name: "bob"}, person.Person{Name: "operator", Operator: true}
+	ada, bob, operator := principal.Person{Name: "ada"}, principal.Person{Name: "bob"}, principal.Person{Name: "operator", Operator: true}
 	for _, test := range []struct {
-		who  person.Person
+		who  principal.Person
 		verb string
 		want bool
 	}{
@@ -68,7 +68,7 @@ func TestEachVerbOfTheFleetImpliesTheOnesBefore(t *testing.T) {
 		{ada, "", false},
 		{ada, "all", false},
 		{bob, access.View, false},
-		{person.Person{}, access.View, false},
+		{principal.Person{}, access.View, false},
 		{operator, access.Admin, true},
 	} {
 		err := r.Fleet(test.who, test.verb)
@@ -87,11 +87,11 @@ func TestWhatNoRoleAllowsIsDenied(t *testing.T) {
 		role("reader", `{kubernetes: [{verbs: [get, list, watch], resources: ["*"]}]}`),
 		role("debug", `{kubernetes: [{clusters: {matchLabels: {env: dev}}, namespaces: [shop], verbs: [create], resources: [pods/exec]}]}`),
 		binding("a", "{role: reader, groups: [staff]}"), binding("b", "{role: debug, users: [ada]}"))
-	ada := person.Person{Name: "ada", Groups: []string{"other", "staff"}}
-	only, nobody := person.Person{Name: "ada"}, person.Person{Name: "eve", Groups: []string{"ada"}}
-	operator := person.Person{Name: "operator", Operator: true}
+	ada := principal.Person{Name: "ada", Groups: []string{"other", "staff"}}
+	only, nobody := principal.Person{Name: "ada"}, principal.Person{Name: "eve", Groups: []string{"ada"}}
+	operator := principal.Person{Name: "operator", Operator: true}
 	tests := []struct {
-		who     person.Person
+		who     principal.Person
 		cluster string
 		line    string
 		want    bool
@@ -107,7 +107,7 @@ func TestWhatNoRoleAllowsIsDenied(t *testing.T) {
 		{only, "prod", "GET /api", false},
 		{nobody, "dev", "GET /api", false},
 		{nobody, "dev", "GET /api/v1/pods", false},
-		{person.Person{}, "dev", "GET /version", false},
+		{principal.Person{}, "dev", "GET /version", false},
 		{operator, "prod", "DELETE /api/v1/nodes", true},
 		{operator, "none", "GET /api", false},
 	}
@@ -136,7 +136,7 @@ func TestVerbsForToolsAllowOneThingAndNothingElse(t *testing.T) {
 	} {
 		var may []string
 		for _, verb := range verbs {
-			if r.Fleet(person.Person{Name: name}, verb) == nil {
+			if r.Fleet(principal.Person{Name: name}, verb) == nil {
 				may = append(may, verb)
 			}
 		}
@@ -144,10 +144,10 @@ func TestVerbsForToolsAllowOneThingAndNothingElse(t *testing.T) {
 			t.Errorf("%s may %q, want %q", name, got, want)
 		}
 	}
-	if r.Sees(person.Person{Name: "prometheus"}, "dev") || r.Sees(person.Person{Name: "git"}, "dev") {
+	if r.Sees(principal.Person{Name: "prometheus"}, "dev") || r.Sees(principal.Person{Name: "git"}, "dev") {
 		t.Error("a tool sees clusters")
 	}
-	err := r.Fleet(person.Person{Name: "git"}, access.Metrics)
+	err := r.Fleet(principal.Person{Name: "git"}, access.Metrics)
 	if err == nil || err.Error() != `user "git" may not read the hub's figures: bind a Role with fleet: [metrics] to them in access/` {
 		t.Errorf("error = %v", err)
 	}
@@ -160,7 +160,7 @@ func TestAClusterIsSeenByWhoMayDoSomethingWithIt(t *testing.T) {
 	for name, want := range map[string]string{"ada": "dev", "bob": "dev prod hidden", "eve": "", "operator": "dev prod hidden"} {
 		var seen []string
 		for _, cluster := range []string{"dev", "prod", "hidden", "none"} {
-			if r.Sees(person.Person{Name: name, Operator: name == "operator"}, cluster) {
+			if r.Sees(principal.Person{Name: name, Operator: name == "operator"}, cluster) {
 				seen = append(seen, cluster)
 			}
 		}
@@ -172,7 +172,7 @@ func TestAClusterIsSeenByWhoMayDoSomethingWithIt(t *testing.T) {
 
 func TestAFleetWithoutAccessAllowsNothing(t *testing.T) {
 	r := access.New(&fleet.Fleet{})
-	ada := person.Person{Name: "ada"}
+	ada := principal.Person{Name: "ada"}
 	if r.Fleet(ada, access.View) == nil || r.Kubernetes(ada, "dev", ask(t, "GET /api")) == nil || r.Sees(ada, "dev") {
 		t.Error("something is allowed")
 	}
@@ -187,7 +187,7 @@ func BenchmarkKubernetes(b *testing.B) {
 			binding(fmt.Sprintf("b%d", i), fmt.Sprintf("{role: r%d, groups: [g%d]}", i, i)))
 	}
 	r := rules(b, documents...)
-	ada := person.Person{Name: "ada", Groups: []string{"g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8", "g9", "g10"}}
+	ada := principal.Person{Name: "ada", Groups: []string{"g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8", "g9", "g10"}}
 	q := ask(b, "DELETE /api/v1/namespaces/shop/pods/web")
 	b.ReportAllocs()
 	for b.Loop() {

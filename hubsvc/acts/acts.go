@@ -18,7 +18,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/join"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/addrlimit"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // denied is the decision about an act that nobody may have had, as the record of requests to clusters has it too.
@@ -34,18 +34,18 @@ const (
 // Recorder writes acts down.
 type Recorder struct {
 	audit  *audit.Log
-	person func(*http.Request) (person.Person, error)
+	person func(*http.Request) (principal.Person, error)
 	limits *addrlimit.Limits
 	log    *slog.Logger
 }
 
 // New makes a Recorder. who is who sends a request.
-func New(log *audit.Log, who func(*http.Request) (person.Person, error), logger *slog.Logger) *Recorder {
+func New(log *audit.Log, who func(*http.Request) (principal.Person, error), logger *slog.Logger) *Recorder {
 	return &Recorder{log, who, addrlimit.New(actsAtOnce, eachAct, time.Now), logger}
 }
 
 // Allow says whether a person may do one more thing that is written down, in the hub or in clusters.
-func (a *Recorder) Allow(p person.Person) bool { return a.limits.Allow(p.Key()) }
+func (a *Recorder) Allow(p principal.Person) bool { return a.limits.Allow(p.Key()) }
 
 // maxSaid bounds what a record repeats of what a client says, in bytes as they are written.
 const maxSaid = 512

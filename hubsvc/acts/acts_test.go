@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // recording is a Recorder that writes acts down, while the function that it gives back has not been called.
@@ -28,7 +28,7 @@ func recording(t *testing.T) (h *Recorder, known *auth.People, token string, end
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")
-	people, err := auth.NewPeople(auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	people, err := auth.NewPeople(auth.Options{File: file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ type away struct{}
 
 func (away) Name() string { return strings.ToLower(rand.Text()) }
 func (away) Release()     {}
-func (away) Open(context.Context) (channel.Cluster_ProxyClient, error) {
+func (away) Open(context.Context) (tunnelapi.Cluster_ProxyClient, error) {
 	return nil, errors.New("broken")
 }
 
@@ -143,8 +143,8 @@ func asking(t *testing.T, h *Recorder, people *auth.People, token, path string) 
 	t.Helper()
 	const cluster = "c23456789-123456789-123456789-123456789-123456789-123456789-123"
 	kube := kubeapi.New(kubeapi.Options{
-		Person: people.KubePerson, Sees: func(person.Person, string) bool { return true },
-		Allow: func(person.Person, string, kubeaccess.Request) error { return nil },
+		Person: people.KubePerson, Sees: func(principal.Person, string) bool { return true },
+		Allow: func(principal.Person, string, kubeaccess.Request) error { return nil },
 		Reach: func(context.Context, string) (kubeapi.Backend, error) { return away{}, nil },
 		Audit: func(ctx context.Context, r kubeapi.Record) error { return h.audit.Write(ctx, audit.Record(r)) },
 		Now:   time.Now, Log: slog.New(slog.DiscardHandler),

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // look answers at once: what came of it stands in the source's last fetch.
-func (a *API) look(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) look(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	name := own(r.PathValue("name"))
 	if !a.Look(name) {
 		missing(w, "source", name)
@@ -37,7 +37,7 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, _ person.Person) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (a *API) syncCluster(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) syncCluster(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	name := r.PathValue("name")
 	body, ok := bodyOf[v1.SyncRequest](w, r)
 	if !ok {
@@ -56,7 +56,7 @@ func (a *API) syncCluster(w http.ResponseWriter, r *http.Request, _ person.Perso
 	a.sync(w, r, []string{name}, body.Services)
 }
 
-func (a *API) syncService(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) syncService(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	name := r.PathValue("name")
 	body, ok := bodyOf[v1.SyncRequest](w, r)
 	if !ok {
@@ -114,7 +114,7 @@ func (a *API) sync(w http.ResponseWriter, r *http.Request, clusters, services []
 
 // edit commits one change to the installation repo.
 func (a *API) edit(action string) handler {
-	return func(w http.ResponseWriter, r *http.Request, by person.Person) {
+	return func(w http.ResponseWriter, r *http.Request, by principal.Person) {
 		name := r.PathValue("name")
 		body, ok := bodyOf[v1.EditRequest](w, r)
 		if !ok {

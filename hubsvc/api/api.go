@@ -15,7 +15,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/internal/quota"
 )
 
@@ -69,14 +69,14 @@ type Options struct {
 	Hub    func() *v1.Hub
 	// Allow says who asks, unless they may not do the verb: the error is a *Refused, or any other for somebody unknown. It is
 	// asked again and again while a stream lasts.
-	Allow func(r *http.Request, verb string) (person.Person, error)
+	Allow func(r *http.Request, verb string) (principal.Person, error)
 	// Look has a source looked at now, and says whether there is such a source.
 	Look func(source string) bool
 	// Sync asks a cluster's agent for a pass over services, or all; an error says that it is not connected. May be nil.
 	Sync func(ctx context.Context, cluster string, services []string) error
 	// Edit commits a change, and returns the commit, or "" when everything was so already. A *Refused is answered as such. May
 	// be nil.
-	Edit func(ctx context.Context, by person.Person, e Edit) (commit string, err error)
+	Edit func(ctx context.Context, by principal.Person, e Edit) (commit string, err error)
 	// Connections are those that a cluster's agents keep open, wherever. May be nil.
 	Connections func(ctx context.Context, cluster string) ([]v1.Connection, error)
 	// History are the commits that made one service what it is or, where none is named, the fleet. Revision is one of them. A *Refused
@@ -146,7 +146,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 }
 
 // handler answers somebody who may ask.
-type handler func(w http.ResponseWriter, r *http.Request, by person.Person)
+type handler func(w http.ResponseWriter, r *http.Request, by principal.Person)
 
 // allowed lets through who may do the verb, a bounded number of requests of each person at a time.
 func (a *API) allowed(verb string, next handler) http.HandlerFunc {
@@ -183,7 +183,7 @@ func refuseError(w http.ResponseWriter, err error) {
 
 // refuseNobody answers a request of nobody that is known.
 func refuseNobody(w http.ResponseWriter, err error) {
-	status, message, fix := person.Answer(err)
+	status, message, fix := principal.Answer(err)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
@@ -199,7 +199,7 @@ func own(name string) string {
 }
 
 // nothing answers what no other path does.
-func nothing(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func nothing(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, v1.Error{Message: r.Method + " does nothing here", Fix: "change the installation repo, and push"})
@@ -218,7 +218,7 @@ func (a *API) source(name string) (v1.Source, bool) {
 	return v1.Source{}, false
 }
 
-func (a *API) deployment(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) deployment(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	cluster, service := r.PathValue("cluster"), r.PathValue("service")
 	found, ok := a.View.Deployment(cluster, service)
 	if !ok {
@@ -230,7 +230,7 @@ func (a *API) deployment(w http.ResponseWriter, r *http.Request, _ person.Person
 	reply(w, http.StatusOK, found)
 }
 
-func (a *API) connections(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) connections(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	name := r.PathValue("name")
 	if _, ok := a.View.Cluster(name); !ok {
 		missing(w, "cluster", name)
@@ -258,11 +258,11 @@ func (a *API) document(w http.ResponseWriter, _ *http.Request) {
 }
 
 func read(get func() any) handler {
-	return func(w http.ResponseWriter, _ *http.Request, _ person.Person) { reply(w, http.StatusOK, get()) }
+	return func(w http.ResponseWriter, _ *http.Request, _ principal.Person) { reply(w, http.StatusOK, get()) }
 }
 
 func one[T any](kind string, get func(string) (T, bool)) handler {
-	return func(w http.ResponseWriter, r *http.Request, _ person.Person) {
+	return func(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 		name := r.PathValue("name")
 		item, ok := get(name)
 		if !ok {
@@ -279,7 +279,7 @@ func missing(w http.ResponseWriter, kind, name string) {
 
 // list answers with a page: ?filter=, ?sort=, ?limit=, ?continue=, and ?name=, a part of a name.
 func list[T any](get func(paging.Query) (*v1.List[T], error)) handler {
-	return func(w http.ResponseWriter, r *http.Request, _ person.Person) {
+	return func(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 		values := r.URL.Query()
 		q, err := paging.FromURL(values)
 		var page *v1.List[T]

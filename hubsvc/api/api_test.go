@@ -22,7 +22,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/paging"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -131,17 +131,17 @@ func (h *hub) says(cluster string, phase agentapi.Phase) {
 	h.view.Reported(cluster, false)
 }
 
-func (h *hub) allow(r *http.Request, verb string) (person.Person, error) {
+func (h *hub) allow(r *http.Request, verb string) (principal.Person, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case !ok || name == "wrong" || h.gone:
-		return person.Person{}, errors.New("no")
+		return principal.Person{}, errors.New("no")
 	case verb != api.VerbView && name != "alice":
-		return person.Person{}, &api.Refused{Status: http.StatusForbidden, Message: name + " may not " + verb, Fix: "ask"}
+		return principal.Person{}, &api.Refused{Status: http.StatusForbidden, Message: name + " may not " + verb, Fix: "ask"}
 	}
-	return person.Person{Name: name}, nil
+	return principal.Person{Name: name}, nil
 }
 
 func (h *hub) sync(_ context.Context, cluster string, services []string) error {
@@ -154,7 +154,7 @@ func (h *hub) sync(_ context.Context, cluster string, services []string) error {
 	return nil
 }
 
-func (h *hub) edit(_ context.Context, by person.Person, e api.Edit) (string, error) {
+func (h *hub) edit(_ context.Context, by principal.Person, e api.Edit) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.edits = append(h.edits, e)

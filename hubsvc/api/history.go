@@ -6,11 +6,11 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/paging"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // history answers with a page of commits, of a service where the path names one.
-func (a *API) history(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) history(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	if a.History == nil {
 		noHistory(w)
 		return
@@ -27,7 +27,7 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, _ person.Person) {
 	reply(w, http.StatusOK, page)
 }
 
-func (a *API) revision(w http.ResponseWriter, r *http.Request, _ person.Person) {
+func (a *API) revision(w http.ResponseWriter, r *http.Request, _ principal.Person) {
 	if a.Revision == nil {
 		noHistory(w)
 		return

@@ -11,7 +11,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // maxQuestion bounds the body of a small request, in bytes.
@@ -23,15 +23,15 @@ const kubeTokenLifetime = 10 * time.Minute
 // Me answers people's questions about themselves.
 type Me struct {
 	// Person is who asks, or an error.
-	Person func(*http.Request) (person.Person, error)
+	Person func(*http.Request) (principal.Person, error)
 	// May is nil when the person may do the verb to the fleet.
-	May func(p person.Person, verb string) error
+	May func(p principal.Person, verb string) error
 	// Verbs are all there are.
 	Verbs []string
 	// Sees says whether the person may know that the cluster is there.
-	Sees func(p person.Person, cluster string) bool
+	Sees func(p principal.Person, cluster string) bool
 	// Issue makes a token for the API of one cluster.
-	Issue func(ctx context.Context, p person.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
+	Issue func(ctx context.Context, p principal.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
 }
 
 // Routes adds the paths to mux.
@@ -52,7 +52,7 @@ func MeRoutes() []openapi.Route {
 }
 
 // known turns away whoever is nobody.
-func (m *Me) known(next func(http.ResponseWriter, *http.Request, person.Person)) http.HandlerFunc {
+func (m *Me) known(next func(http.ResponseWriter, *http.Request, principal.Person)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, err := m.Person(r)
 		if err != nil {
@@ -63,7 +63,7 @@ func (m *Me) known(next func(http.ResponseWriter, *http.Request, person.Person))
 	}
 }
 
-func (m *Me) who(w http.ResponseWriter, _ *http.Request, p person.Person) {
+func (m *Me) who(w http.ResponseWriter, _ *http.Request, p principal.Person) {
 	me := v1.Me{Name: p.Name, Groups: p.Groups, Operator: p.Operator, Verbs: []string{}}
 	if me.Groups == nil {
 		me.Groups = []string{}
@@ -81,7 +81,7 @@ func (m *Me) who(w http.ResponseWriter, _ *http.Request, p person.Person) {
 }
 
 // kubeToken answers in the same words for a cluster that is not there and for one that the person may not see.
-func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p person.Person) {
+func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p principal.Person) {
 	asked, err := question(w, r)
 	switch {
 	case err != nil:

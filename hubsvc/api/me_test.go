@@ -14,7 +14,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // me answers about ada, who may view the fleet and sees edge-1, and knows nobody without a token.
@@ -22,21 +22,21 @@ func me(t *testing.T, expires time.Time) func(method, path, token, body string) 
 	t.Helper()
 	mux := http.NewServeMux()
 	(&api.Me{
-		Person: func(r *http.Request) (person.Person, error) {
+		Person: func(r *http.Request) (principal.Person, error) {
 			if r.Header.Get("Authorization") != "Bearer good" {
-				return person.Person{}, errors.New("nobody")
+				return principal.Person{}, errors.New("nobody")
 			}
-			return person.Person{Name: "ada", Groups: []string{"staff"}, Expires: expires}, nil
+			return principal.Person{Name: "ada", Groups: []string{"staff"}, Expires: expires}, nil
 		},
-		May: func(_ person.Person, verb string) error {
+		May: func(_ principal.Person, verb string) error {
 			if verb == "view" {
 				return nil
 			}
 			return errors.New("denied")
 		},
 		Verbs: []string{"view", "sync"},
-		Sees:  func(_ person.Person, cluster string) bool { return cluster == "edge-1" },
-		Issue: func(_ context.Context, p person.Person, cluster string, ttl time.Duration) (string, time.Time, error) {
+		Sees:  func(_ principal.Person, cluster string) bool { return cluster == "edge-1" },
+		Issue: func(_ context.Context, p principal.Person, cluster string, ttl time.Duration) (string, time.Time, error) {
 			return p.Name + " at " + cluster, time.Unix(0, 0).Add(ttl), nil
 		},
 	}).Routes(mux)

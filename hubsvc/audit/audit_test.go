@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pluralsh/plural/hubsvc/audit"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -558,7 +558,7 @@ func TestAUserNamedAsTheOperatorIsRefusedApart(t *testing.T) {
 		for range 30 {
 			write(t, l, must(refused, audit.End))
 		}
-		user, hubs := person.Person{Name: "operator"}, person.Person{Name: "operator", Operator: true}
+		user, hubs := principal.Person{Name: "operator"}, principal.Person{Name: "operator", Operator: true}
 		if l.RefusedTooOften(user.Key()) == operator || l.RefusedTooOften(hubs.Key()) != operator {
 			t.Errorf("operator: %v, and somebody else is refused too often", operator)
 		}

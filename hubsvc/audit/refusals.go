@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // Whoever is refused asks as often as they like, and nothing else bounds it: what they may do nothing with would push the
@@ -22,7 +22,7 @@ const (
 // refusals are whose requests were refused lately.
 type refusals struct {
 	mu sync.Mutex          // guards what follows
-	by map[string]*refused // by [person.Person.Key]
+	by map[string]*refused // by [principal.Person.Key]
 }
 
 type refused struct {
@@ -49,7 +49,7 @@ func (r *refusals) one(key string) *refused {
 
 // take says whether a refusal gets a line of its own. One that must have it counts apart.
 func (r *refusals) take(record *Record, now time.Time) bool {
-	who := person.Person{Name: record.Person, Operator: record.Operator}
+	who := principal.Person{Name: record.Person, Operator: record.Operator}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	by := r.one(who.Key())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 const (
@@ -49,7 +49,7 @@ func newKubeTokens(keys Keys, now func() time.Time) kubeTokens {
 
 // withoutKeys is the answer while nobody can sign, or tell what was signed.
 func withoutKeys(err error) error {
-	return &person.Rejected{
+	return &principal.Rejected{
 		Message: "the hub cannot reach the keys of tokens for clusters now",
 		Fix:     "try again in a minute; plural logs hub says why", Later: true, Err: err,
 	}
@@ -63,7 +63,7 @@ type kubeClaims struct {
 
 // Issue makes a token with which p, who was found by Person, may ask for the API of one cluster. It is good for ttl, at most
 // KubeLifetime, and never longer than what p has shown.
-func (p *People) Issue(ctx context.Context, of person.Person, cluster string, ttl time.Duration) (
+func (p *People) Issue(ctx context.Context, of principal.Person, cluster string, ttl time.Duration) (
 	token string, expires time.Time, err error,
 ) {
 	of, err = p.Current(of)
@@ -97,13 +97,13 @@ func (p *People) Issue(ctx context.Context, of person.Person, cluster string, tt
 
 // KubePerson is who sent r to the API of cluster, by any credential that Person takes or by a token of Issue for that cluster.
 // With the latter it is whom the credential that was shown for it names now.
-func (p *People) KubePerson(r *http.Request, cluster string) (person.Person, error) {
+func (p *People) KubePerson(r *http.Request, cluster string) (principal.Person, error) {
 	raw, ok := bearer(r)
 	if !ok {
-		return person.Person{}, ErrUnauthenticated
+		return principal.Person{}, ErrUnauthenticated
 	}
 	if strings.ContainsAny(raw, "\r\n") { // which base64 reads over
-		return person.Person{}, ErrUnauthenticated
+		return principal.Person{}, ErrUnauthenticated
 	}
 	if strings.Count(raw, ".") != 2 {
 		return p.Person(r)
@@ -111,7 +111,7 @@ func (p *People) KubePerson(r *http.Request, cluster string) (person.Person, err
 	claims, err := p.kube.verify(r.Context(), raw, cluster)
 	if err != nil { // a token that the hub was given, or a user's own, may look the same
 		lasting, other := p.Person(r)
-		if rejected := new(person.Rejected); other != nil && errors.As(err, &rejected) {
+		if rejected := new(principal.Rejected); other != nil && errors.As(err, &rejected) {
 			return lasting, rejected
 		}
 		return lasting, other

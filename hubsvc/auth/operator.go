@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/api/token"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 const (
-	// hubCredential begins the person.Person.Credential of the hub's own token. Some of its hash follows, so that what began with
+	// hubCredential begins the principal.Person.Credential of the hub's own token. Some of its hash follows, so that what began with
 	// one token ends when there is another.
 	hubCredential = "hub:"
 	// lookAfter is how old what is known of the token's file may be.
@@ -41,13 +41,13 @@ type hubToken struct {
 }
 
 // person is whoever shows the token.
-func (t *hubToken) person(now time.Time) (person.Person, error) {
+func (t *hubToken) person(now time.Time) (principal.Person, error) {
 	if !t.expires.IsZero() && !now.Before(t.expires) {
-		return person.Person{}, &person.Rejected{
+		return principal.Person{}, &principal.Rejected{
 			Message: "the hub's own token has expired, on " + t.expires.UTC().Format(time.DateOnly), Fix: renewFix, Err: ErrUnauthenticated,
 		}
 	}
-	return person.Person{Name: operator, Operator: true, Credential: t.credential, Expires: t.expires}, nil
+	return principal.Person{Name: operator, Operator: true, Credential: t.credential, Expires: t.expires}, nil
 }
 
 // warning is what somebody should do about the token; empty: nothing.

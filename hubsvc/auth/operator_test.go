@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -72,7 +72,7 @@ func TestTheHubsOwnTokenExpires(t *testing.T) {
 	_, errKube := d.KubePerson(d.asks(kube), "edge-1")
 	_, _, errIssue := d.Issue(t.Context(), operator, "edge-1", time.Hour)
 	for _, err := range []error{errPerson, errKube, errIssue} {
-		status, message, fix := person.Answer(err)
+		status, message, fix := principal.Answer(err)
 		if status != http.StatusUnauthorized || !strings.Contains(message, "has expired, on "+expires.UTC().Format(time.DateOnly)) || !strings.Contains(fix, "plural hub token") {
 			t.Errorf("once it has: %d %s: %s", status, message, fix)
 		}
@@ -146,7 +146,7 @@ func TestATokenWithoutAnEndIsTakenAndWarnedOfEachDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		people, err := auth.NewPeople(auth.Options{
-			File: d.file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Now: time.Now, Log: slog.New(&log),
+			File: d.file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Now: time.Now, Log: slog.New(&log),
 		})
 		if err != nil {
 			t.Fatal(err)

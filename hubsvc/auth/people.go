@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -22,7 +22,7 @@ const operator = fleet.ReservedUser
 type People struct {
 	hubs  *tokenFile
 	log   *slog.Logger
-	users func(hash string) (person.Person, bool)
+	users func(hash string) (principal.Person, bool)
 	now   func() time.Time
 	kube  kubeTokens
 }
@@ -33,7 +33,7 @@ type Options struct {
 	File string
 	// Users finds the user of a token by fleet.HashToken of it, as the desired state has it now: a token that it stops finding
 	// is refused from then on.
-	Users func(hash string) (person.Person, bool)
+	Users func(hash string) (principal.Person, bool)
 	// Keys sign the tokens for single clusters.
 	Keys Keys
 	Now  func() time.Time
@@ -53,10 +53,10 @@ func NewPeople(o Options) (*People, error) {
 }
 
 // Person is who sent r, by the hub's own token or a user's; ErrUnauthenticated for everybody else.
-func (p *People) Person(r *http.Request) (person.Person, error) {
+func (p *People) Person(r *http.Request) (principal.Person, error) {
 	raw, ok := bearer(r)
 	if !ok {
-		return person.Person{}, ErrUnauthenticated
+		return principal.Person{}, ErrUnauthenticated
 	}
 	// Hashes are compared, so that neither the time it takes nor a length says anything of the token.
 	hubs, sum := p.hubs.current(), sha256.Sum256([]byte(raw))
@@ -71,19 +71,19 @@ const unknownFix = "see that it is this hub's and was not deleted (plural auth t
 	"where PLURAL_TOKEN or PLURAL_TOKEN_FILE is set, that one counts and is to be replaced"
 
 // byCredential finds whose a credential is now. A hash is looked up as it is: how long that takes says nothing of a token.
-func (p *People) byCredential(credential string) (person.Person, error) {
+func (p *People) byCredential(credential string) (principal.Person, error) {
 	if strings.HasPrefix(credential, hubCredential) {
 		if hubs := p.hubs.current(); hubs.credential == credential {
 			return hubs.person(p.now())
 		}
-		return person.Person{}, ErrUnauthenticated // of a token that was replaced
+		return principal.Person{}, ErrUnauthenticated // of a token that was replaced
 	}
 	found, ok := p.users(credential)
 	switch {
 	case !ok:
-		return person.Person{}, &person.Rejected{Message: "this hub knows no such token as was sent", Fix: unknownFix, Err: ErrUnauthenticated}
+		return principal.Person{}, &principal.Rejected{Message: "this hub knows no such token as was sent", Fix: unknownFix, Err: ErrUnauthenticated}
 	case !found.Expires.IsZero() && !p.now().Before(found.Expires): // whoever holds it may know that it was one
-		return person.Person{}, &person.Rejected{
+		return principal.Person{}, &principal.Rejected{
 			Message: fmt.Sprintf("the token of user %q expired on %s", found.Name, found.Expires.UTC().Format(time.DateOnly)),
 			Fix:     "plural auth token create " + found.Name + ", by somebody who may push; then plural auth login", Err: ErrUnauthenticated,
 		}
@@ -94,31 +94,31 @@ func (p *People) byCredential(credential string) (person.Person, error) {
 
 // Current is what has become of somebody who was found before: the same with today's groups, or ErrUnauthenticated when the
 // credential is good no longer.
-func (p *People) Current(before person.Person) (person.Person, error) {
+func (p *People) Current(before principal.Person) (principal.Person, error) {
 	return p.still(before.Credential, before.Name)
 }
 
 // still finds whose a credential is now, if that is who it was.
-func (p *People) still(credential, name string) (person.Person, error) {
+func (p *People) still(credential, name string) (principal.Person, error) {
 	now, err := p.byCredential(credential)
 	if err == nil && now.Name != name {
 		err = ErrUnauthenticated
 	}
 	if err != nil {
-		return person.Person{}, err
+		return principal.Person{}, err
 	}
 	return now, nil
 }
 
 // Users finds the users of a fleet by the hashes of their tokens.
-func Users(f *fleet.Fleet) map[string]person.Person {
-	users := map[string]person.Person{}
+func Users(f *fleet.Fleet) map[string]principal.Person {
+	users := map[string]principal.Person{}
 	for i := range f.Users {
 		u := &f.Users[i]
 		groups := slices.Sorted(slices.Values(u.Spec.Groups))
 		for j := range u.Spec.Tokens {
 			t := &u.Spec.Tokens[j]
-			users[t.Hash] = person.Person{
+			users[t.Hash] = principal.Person{
 				Name: u.Metadata.Name, Groups: slices.Compact(slices.Clone(groups)), Credential: t.Hash, Expires: t.Until(),
 			}
 		}

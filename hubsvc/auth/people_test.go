@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/signing"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 func request(t *testing.T, authorization string) *http.Request {
@@ -49,7 +49,7 @@ func isOperator(people *auth.People, r *http.Request) bool {
 func alone(t testing.TB, file string) auth.Options {
 	t.Helper()
 	keys, _ := ring(t, "kube", time.Now)
-	return auth.Options{File: file, Users: func(string) (person.Person, bool) { return person.Person{}, false }, Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	return auth.Options{File: file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/signing"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -28,7 +28,7 @@ import (
 type door struct {
 	*auth.People
 	*testing.T
-	users map[string]person.Person
+	users map[string]principal.Person
 	now   time.Time
 	hubs  string // the hub's own token
 	file  string
@@ -55,7 +55,7 @@ func (d *door) replica() *auth.People {
 	d.Helper()
 	people, err := auth.NewPeople(auth.Options{
 		File: d.file, Keys: signing.New(d.keys.Options), Now: func() time.Time { return d.now }, Log: slog.New(&d.log),
-		Users: func(hash string) (person.Person, bool) {
+		Users: func(hash string) (principal.Person, bool) {
 			p, ok := d.users[hash]
 			return p, ok
 		},
@@ -102,7 +102,7 @@ func TestAUserIsWhoeverShowsATokenOfTheirs(t *testing.T) {
 // P6: what is taken out of the fleet counts no more from the next request on, on open streams too.
 func TestAnExpiredTokenIsToldFromAnUnknownOneAndFromNone(t *testing.T) {
 	d := newDoor(t)
-	d.users = map[string]person.Person{fleet.HashToken("adas"): {Name: "ada", Expires: d.now}}
+	d.users = map[string]principal.Person{fleet.HashToken("adas"): {Name: "ada", Expires: d.now}}
 	day := d.now.UTC().Format(time.DateOnly)
 	for token, want := range map[string][2]string{
 		"":     {"not logged in to this hub", "plural auth login"},
@@ -114,7 +114,7 @@ func TestAnExpiredTokenIsToldFromAnUnknownOneAndFromNone(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		_, err := d.Person(r)
-		status, message, fix := person.Answer(err)
+		status, message, fix := principal.Answer(err)
 		if !errors.Is(err, auth.ErrUnauthenticated) || status != http.StatusUnauthorized || message != want[0] ||
 			!strings.Contains(fix, want[1]) {
 			t.Errorf("%q: %d, %q, fix %q", token, status, message, fix)
@@ -226,7 +226,7 @@ func TestATokenForAClusterEndsWithTheLogin(t *testing.T) {
 	if _, expires, err := d.Issue(d.Context(), who, "edge-1", time.Hour); err != nil || !expires.Equal(ends) {
 		t.Errorf("expires %v, want %v; %v", expires, ends, err)
 	}
-	if _, _, err := d.Issue(d.Context(), person.Person{Name: "ada", Operator: true}, "edge-1", time.Hour); err == nil {
+	if _, _, err := d.Issue(d.Context(), principal.Person{Name: "ada", Operator: true}, "edge-1", time.Hour); err == nil {
 		t.Error("somebody who showed nothing got a token")
 	}
 }
@@ -346,7 +346,7 @@ func TestAKeyForSomethingElseSignsNoTokenForACluster(t *testing.T) {
 	d := newDoor(t)
 	o := d.keys.Options
 	o.Purpose = "sessions"
-	sessions := auth.Options{Log: slog.New(slog.DiscardHandler), File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (person.Person, bool) { return person.Person{}, false }}
+	sessions := auth.Options{Log: slog.New(slog.DiscardHandler), File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }}
 	other, err := auth.NewPeople(sessions)
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestWhileTheKeysAreOutOfReachWhoAsksIsToldToTryAgain(t *testing.T) {
 	_, errFind := started.KubePerson(d.asks(raw), "edge-1")
 	_, _, errSign := started.Issue(t.Context(), operator, "edge-1", time.Minute)
 	for _, err := range []error{errFind, errSign} {
-		if status, message, fix := person.Answer(err); status != http.StatusServiceUnavailable || !strings.Contains(message, "keys") || fix == "" {
+		if status, message, fix := principal.Answer(err); status != http.StatusServiceUnavailable || !strings.Contains(message, "keys") || fix == "" {
 			t.Errorf("%d %s: %s", status, message, fix)
 		}
 	}

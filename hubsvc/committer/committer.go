@@ -23,11 +23,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pluralsh/plural/hubsvc/api"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/httpclient"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/gitsource"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Options are what a Committer works with.
@@ -50,7 +50,7 @@ type Options struct {
 // Edits let the hub commit what people ask for by way of its API.
 type Edits struct {
 	// Credentials may push to the branch. They are no others than these: the hub reads with its own.
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// SigningKey is a private SSH key with which the hub signs its commits. Beside Options.Keys it is what lets the hub commit.
 	SigningKey []byte
 }
@@ -80,7 +80,7 @@ func New(o Options) (*Committer, error) {
 const HistoryDepth = 100
 
 // Change makes a change that somebody asks for, as a commit. It is empty when everything was so already.
-func (c *Committer) Change(ctx context.Context, by person.Person, e api.Edit) (commit string, err error) {
+func (c *Committer) Change(ctx context.Context, by principal.Person, e api.Edit) (commit string, err error) {
 	if err := c.editable(e.Action, e.Service); err != nil {
 		return "", err
 	}
@@ -94,7 +94,7 @@ func (c *Committer) Change(ctx context.Context, by person.Person, e api.Edit) (c
 		}
 	}
 	commit, err = c.edit(ctx, by, message, plan)
-	unfit, unwanted := new(amend.Error), new(workspace.PushError)
+	unfit, unwanted := new(yamledit.Error), new(workspace.PushError)
 	switch {
 	case errors.As(err, &unfit):
 		err = &api.Refused{Status: http.StatusConflict, Message: unfit.Message, Fix: unfit.Fix}
@@ -157,11 +157,13 @@ func plainMessage(text string) (string, error) {
 }
 
 // planned says what an edit changes, and how its commit is called.
-func (c *Committer) planned(e api.Edit) (plan func(tip fs.FS) (*amend.Change, error), message string, err error) {
+func (c *Committer) planned(e api.Edit) (plan func(tip fs.FS) (*yamledit.Change, error), message string, err error) {
 	switch e.Action {
 	case "suspend", "resume":
 		word := map[string]string{"suspend": "Suspend ", "resume": "Resume "}[e.Action]
-		return func(tip fs.FS) (*amend.Change, error) { return amend.Suspend(tip, e.Service, e.Action == "suspend") }, word + e.Service, nil
+		return func(tip fs.FS) (*yamledit.Change, error) {
+			return yamledit.Suspend(tip, e.Service, e.Action == "suspend")
+		}, word + e.Service, nil
 	case "ack":
 		waiting := c.Waiting(e.Service)
 		if !waiting[e.Token] {
@@ -169,8 +171,8 @@ func (c *Committer) planned(e api.Edit) (plan func(tip fs.FS) (*amend.Change, er
 				Status: http.StatusConflict, Message: "nothing of " + strconv.Quote(e.Service) + " waits under this token", Fix: "plural service get " + e.Service,
 			}
 		}
-		return func(tip fs.FS) (*amend.Change, error) {
-			return amend.Agree(tip, e.Service, []string{e.Token}, func(token string) bool { return waiting[token] })
+		return func(tip fs.FS) (*yamledit.Change, error) {
+			return yamledit.Agree(tip, e.Service, []string{e.Token}, func(token string) bool { return waiting[token] })
 		}, "Agree to deletions of " + e.Service, nil
 	}
 	return nil, "", &api.Refused{Status: http.StatusNotFound, Message: "nobody knows how to " + strconv.Quote(e.Action)}
@@ -181,7 +183,7 @@ const editTime = 90 * time.Second
 
 // edit commits a change to the installation repo, as somebody asked for it, and has the hub look at it. It returns the commit, empty when
 // everything was so already.
-func (c *Committer) edit(ctx context.Context, by person.Person, message string, plan func(tip fs.FS) (*amend.Change, error)) (string, error) {
+func (c *Committer) edit(ctx context.Context, by principal.Person, message string, plan func(tip fs.FS) (*yamledit.Change, error)) (string, error) {
 	done := false
 	commit, err := c.Commit(ctx, workspace.Proposal{By: Author(by.Name)}, func(tip *workspace.Tip) (*workspace.Plan, error) {
 		change, err := plan(tip.Files)
@@ -231,7 +233,7 @@ func unbelieved(err error) error {
 	if errors.Is(err, gitsource.ErrUndecided) {
 		return err
 	}
-	return &amend.Error{
+	return &yamledit.Error{
 		Message: "the newest commit of the installation repo is signed by nobody whom the hub believes",
 		Fix:     "sign it, or take it back: plural status",
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/gitsource"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // A hub that believes signed commits alone would refuse its own, and with it all that comes after, until somebody signs.
@@ -39,10 +39,10 @@ func TestACredentialInTheURLIsNotWrittenWith(t *testing.T) {
 		"file:///srv/fleet.git": "file:///srv/fleet.git",
 	} {
 		h := &Committer{Options: Options{
-			Repo: repo, Branch: "main", Dir: "dir", Edits: &Edits{Credentials: outbound.Credentials{Bearer: "writer"}},
+			Repo: repo, Branch: "main", Dir: "dir", Edits: &Edits{Credentials: httpclient.Credentials{Bearer: "writer"}},
 		}}
 		if got := h.remote(); got.URL != want || got.Credentials.Bearer != "writer" || got.Branch != "main" || got.Dir != "dir" {
-			t.Errorf("%s: written to %s", outbound.Redact(repo), got.URL)
+			t.Errorf("%s: written to %s", httpclient.Redact(repo), got.URL)
 		}
 	}
 }

@@ -9,37 +9,37 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	commits "github.com/pluralsh/plural/workspace/history"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // signatures are whose commits of the installation repo are believed: people's, whatever they change, and the hub's own as far as
 // they change nothing but what yamledit.Only lets through since the last commit of a person. So whoever has the hub's key, and may
 // push, deploys nothing with it.
 type signatures struct {
-	people *signed.Keys // nil where everybody's are
+	people *verify.Keys // nil where everybody's are
 	// own signs the hub's commits; nil for a hub that makes none.
-	own     *signed.Signer
-	ownKeys *signed.Keys
+	own     *verify.Signer
+	ownKeys *verify.Keys
 }
 
 func parseSignatures(keys [][]byte, signingKey []byte) (s signatures, err error) {
 	if len(keys) > 0 {
-		if s.people, err = signed.ParseKeys(keys...); err != nil {
+		if s.people, err = verify.ParseKeys(keys...); err != nil {
 			return s, fmt.Errorf("keys of the installation repo: %w", err)
 		}
 	}
 	if len(signingKey) == 0 {
 		return s, nil
 	}
-	if s.own, err = signed.ParseSigner(signingKey); err != nil {
+	if s.own, err = verify.ParseSigner(signingKey); err != nil {
 		return s, fmt.Errorf("the hub's signing key: %w", err)
 	}
-	if s.ownKeys, err = signed.ParseKeys(s.own.Public()); err != nil {
+	if s.ownKeys, err = verify.ParseKeys(s.own.Public()); err != nil {
 		return s, fmt.Errorf("the hub's signing key: %w", err)
 	}
 	return s, nil
@@ -71,7 +71,7 @@ func (c *Committer) Made(tip *workspace.Tip, by workspace.Author) (bool, error) 
 }
 
 // Check judges what the installation repo's branch names, where there are keys.
-func (c *Committer) Check(ctx context.Context, o signed.Object) error {
+func (c *Committer) Check(ctx context.Context, o verify.Object) error {
 	s := &c.signatures
 	_, err := s.people.Git(o)
 	if err == nil || s.own == nil || o.Kind != "commit" {
@@ -111,7 +111,7 @@ func (s *signatures) tip(ctx context.Context, tip *workspace.Tip) error {
 
 // checkHubCommits follows the hub's commits down, from one of them to the last that a person signed, and looks at what changed
 // since. What lies above it, and where history is cut, is the git host's word: it decides nothing.
-func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, from signed.Object) error {
+func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, from verify.Object) error {
 	past, err := tip.Past()
 	if err != nil {
 		return undecided("the branch's history", err)
@@ -142,7 +142,7 @@ func (s *signatures) checkHubCommits(ctx context.Context, tip *workspace.Tip, fr
 	if top == "" {
 		return fmt.Errorf("%w: the branch has moved on", gitsource.ErrUndecided)
 	}
-	return fmt.Errorf("%w: %w", gitsource.ErrUndecided, &amend.Error{
+	return fmt.Errorf("%w: %w", gitsource.ErrUndecided, &yamledit.Error{
 		Message: fmt.Sprintf("the last %d commits of the installation repo are the hub's own", len(past)),
 		Fix:     "somebody has to sign one: git commit --allow-empty -S",
 	})
@@ -169,14 +169,14 @@ func (s *signatures) covered(ctx context.Context, tip *workspace.Tip, from, to s
 		if err != nil {
 			return undecided("what the hub's commits change", err)
 		}
-		if err := amend.Only(c.Path, before, after); err != nil {
+		if err := yamledit.Only(c.Path, before, after); err != nil {
 			return fmt.Errorf("the hub's commits since %.12s change what its key does not cover: %w", from, err)
 		}
 	}
 	return nil
 }
 
-// maxBlob bounds a file that the hub may have changed, in bytes; amend.Only says what of it is too long.
+// maxBlob bounds a file that the hub may have changed, in bytes; yamledit.Only says what of it is too long.
 const maxBlob = 2 << 20
 
 func blob(tip *workspace.Tip, id plumbing.Hash) ([]byte, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/view"
@@ -49,7 +49,7 @@ type Events struct {
 func New(o Options) *Events { return &Events{Options: o, refusals: newRefusals(o.Metrics)} }
 
 // Heard takes in what a cluster's agent says happened. What the hub alone can know it does not believe.
-func (h *Events) Heard(cluster string, said *channel.Event) {
+func (h *Events) Heard(cluster string, said *tunnelapi.Event) {
 	if view.HubsOwn(said.GetReason()) {
 		h.Log.Debug("an agent's event is left out: only the hub says that", "cluster", cluster, "reason", said.GetReason())
 		return
@@ -58,7 +58,7 @@ func (h *Events) Heard(cluster string, said *channel.Event) {
 }
 
 // Happened takes in what happened in a cluster.
-func (h *Events) Happened(cluster string, said *channel.Event) {
+func (h *Events) Happened(cluster string, said *tunnelapi.Event) {
 	e := eventOf(cluster, said, time.Now())
 	if h.Conn != nil {
 		text, err := json.Marshal(e)
@@ -75,7 +75,7 @@ func (h *Events) Happened(cluster string, said *channel.Event) {
 
 // Exceeded tells people of a cluster whose agent reports in a loop.
 func (h *Events) Exceeded(cluster string) {
-	h.Happened(cluster, &channel.Event{
+	h.Happened(cluster, &tunnelapi.Event{
 		Reason: view.ReportsLimited, Warning: true, UnixMs: time.Now().UnixMilli(),
 		Message: fmt.Sprintf("the agent of cluster %s reports more often than the hub takes: what is shown of the cluster lags. If it goes on, "+
 			"look at plural logs agent/%s for what changes all the time; if somebody else has its key, register the cluster anew", cluster, cluster),
@@ -86,7 +86,7 @@ func (h *Events) Exceeded(cluster string) {
 const oldestEvent = 24 * time.Hour
 
 // eventOf is what an agent says happened. When, the agent says only within bounds.
-func eventOf(cluster string, said *channel.Event, now time.Time) v1.Event {
+func eventOf(cluster string, said *tunnelapi.Event, now time.Time) v1.Event {
 	at := time.UnixMilli(said.GetUnixMs())
 	if at.After(now) || at.Before(now.Add(-oldestEvent)) {
 		at = now

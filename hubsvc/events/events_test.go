@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/paging"
@@ -25,9 +25,9 @@ func TestAgentsDoNotSayWhatTheHubAloneCanKnow(t *testing.T) {
 		"Silent", "Back", "Served", "Refused", "ReportsLimited", "EventsLimited", "AgentsCompete",
 		"AgentUnproven", "AgentRefused", "UpgradeBegun", "UpgradeX",
 	} {
-		h.Heard("a", &channel.Event{Reason: reason})
+		h.Heard("a", &tunnelapi.Event{Reason: reason})
 	}
-	h.Heard("a", &channel.Event{Reason: "Failed", Service: "web"})
+	h.Heard("a", &tunnelapi.Event{Reason: "Failed", Service: "web"})
 	h.Exceeded("a")
 	list, err := shown.Events(paging.Query{})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAnAgentDoesNotDecideWhenSomethingHappened(t *testing.T) {
 		now.Add(time.Hour).UnixMilli(): now, now.AddDate(-10, 0, 0).UnixMilli(): now, now.AddDate(10, 0, 0).UnixMilli(): now,
 		0: now, -1: now, math.MaxInt64: now, math.MinInt64: now,
 	} {
-		got := eventOf("edge", &channel.Event{Service: "web", Reason: "Failed", UnixMs: said}, now)
+		got := eventOf("edge", &tunnelapi.Event{Service: "web", Reason: "Failed", UnixMs: said}, now)
 		if !got.Time.Equal(want) || got.Cluster != "edge" || got.Service != "web" {
 			t.Errorf("%d: %v", said, got)
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/addrlimit"
 )
@@ -66,7 +66,7 @@ func (h *Events) AgentRefused(address string, err error) {
 	}
 	message, fix := explain(why, address)
 	h.Notices.note(view.AgentRefused+"/"+cluster, notice(view.AgentRefused, message, fix))
-	h.Happened(cluster, &channel.Event{
+	h.Happened(cluster, &tunnelapi.Event{
 		Reason: view.AgentRefused, Warning: true, UnixMs: time.Now().UnixMilli(), Message: message + "; " + fix,
 	})
 }

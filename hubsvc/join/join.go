@@ -33,8 +33,8 @@ import (
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/internal/addrlimit"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // Place is what an agent has to know of its hub.
@@ -329,7 +329,7 @@ func reply(w http.ResponseWriter, code int, body any) {
 
 // Register is what a fleet's files become when a cluster exchanges its token: its keys stand in the file that has waited for them. The
 // error is ErrNotGood where none does.
-func Register(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*amend.Change, error) {
+func Register(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*yamledit.Change, error) {
 	f, err := fleet.Load(tip)
 	if err != nil {
 		return nil, err
@@ -343,5 +343,5 @@ func Register(tip fs.FS, cluster string, keys fleet.AgentKeys, hash string) (*am
 			return nil, ErrNotGood
 		}
 	}
-	return amend.Joined(tip, cluster, keys)
+	return yamledit.Joined(tip, cluster, keys)
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/hubsvc/join"
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 func TestMain(m *testing.M) {

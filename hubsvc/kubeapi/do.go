@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // Do sends a request of a person to a cluster's API server from within this process, by the same way as everybody's. The
 // request's path is the API server's; its RemoteAddr and headers say for the record where it came from. What the hub itself
 // answers is an error, a *StatusError of k8s.io/apimachinery. The answer's body has to be closed; after a switch of protocols
 // it is an io.ReadWriteCloser with CloseWrite.
-func (p *Proxy) Do(ctx context.Context, who person.Person, cluster string, r *http.Request) (*http.Response, error) {
+func (p *Proxy) Do(ctx context.Context, who principal.Person, cluster string, r *http.Request) (*http.Response, error) {
 	r = measured(r)
 	ctx, x, refusal := p.begin(ctx, asked{who, cluster, r.URL.RequestURI(), plainName(cluster), r})
 	if refusal != nil {

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // Why an exchange ended before its answer had come to its end.
@@ -37,7 +37,7 @@ type exchange struct {
 	cluster string
 	target  string
 	query   kubeaccess.Request
-	class   channel.Class
+	class   tunnelapi.Class
 	began   time.Time
 	cancel  context.CancelCauseFunc
 	place   *place
@@ -46,13 +46,13 @@ type exchange struct {
 	record  Record
 	in, out atomic.Int64
 
-	who    person.Person // guarded by Proxy.mu, as is expiry
-	expiry *time.Timer   // nil for credentials that do not expire
+	who    principal.Person // guarded by Proxy.mu, as is expiry
+	expiry *time.Timer      // nil for credentials that do not expire
 }
 
 // asked is a request before anything was decided about it.
 type asked struct {
-	who             person.Person
+	who             principal.Person
 	cluster, target string
 	known           bool // the cluster's name can be one
 	request         *http.Request
@@ -117,7 +117,7 @@ func (x *exchange) enter(ctx context.Context) *apierrors.StatusError {
 	if !x.p.check(x) {
 		return forbidden(errWithdrawn.Error())
 	}
-	if !x.record.Must && x.class == channel.Class_UNARY {
+	if !x.record.Must && x.class == tunnelapi.Class_UNARY {
 		return nil
 	}
 	start := x.record
@@ -227,7 +227,7 @@ func (x *exchange) send(ctx context.Context, r *http.Request, body *requestBody)
 		}
 		x.backend, x.record.Connection = backend, backend.Name()
 		opened := false
-		transport := carry.Transport{Open: func(ctx context.Context) (channel.Cluster_ProxyClient, error) {
+		transport := httpstream.Transport{Open: func(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error) {
 			stream, err := backend.Open(ctx)
 			opened = err == nil
 			return stream, err
@@ -250,7 +250,7 @@ func (x *exchange) send(ctx context.Context, r *http.Request, body *requestBody)
 
 // lost says whether it was the connection that failed.
 func lost(err error) bool {
-	var carried *carry.Error
+	var carried *httpstream.Error
 	return !errors.As(err, &carried) || carried.Code == codes.Unavailable
 }
 
@@ -263,20 +263,20 @@ func (x *exchange) failed(ctx context.Context, err error, otherwise *apierrors.S
 	case errors.Is(c, errDraining):
 		return unavailable(errDraining.Error())
 	case errors.Is(c, errSlow):
-		return uncarried(x.cluster, &carry.Error{Code: codes.DeadlineExceeded, Message: errSlow.Error()}, false)
+		return uncarried(x.cluster, &httpstream.Error{Code: codes.DeadlineExceeded, Message: errSlow.Error()}, false)
 	}
 	return otherwise
 }
 
 // request is what goes over the connection: what the client wrote, without what only this hop needs.
-func (x *exchange) request(ctx context.Context, in *http.Request, identity *channel.Identity, body *requestBody) *http.Request {
-	call := carry.Call{ID: x.id, Identity: identity, Class: x.class}
+func (x *exchange) request(ctx context.Context, in *http.Request, identity *tunnelapi.Identity, body *requestBody) *http.Request {
+	call := httpstream.Call{ID: x.id, Identity: identity, Class: x.class}
 	path, query, ask := strings.Cut(x.target, "?")
 	out := (&http.Request{
 		Method: in.Method, Header: outgoing(in.Header), Host: x.cluster,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		URL: &url.URL{Scheme: "https", Host: x.cluster, Opaque: path, RawQuery: query, ForceQuery: ask && query == ""},
-	}).WithContext(carry.WithCall(ctx, call))
+	}).WithContext(httpstream.WithCall(ctx, call))
 	out.Body, out.ContentLength = http.NoBody, 0
 	if in.ContentLength != 0 && body.ReadCloser != http.NoBody {
 		out.Body, out.ContentLength = body, in.ContentLength

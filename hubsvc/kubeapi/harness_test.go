@@ -27,11 +27,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // leavesNothing checks, after everything else of the test has been cleaned up, that no goroutine is left.
@@ -54,7 +54,7 @@ type world struct {
 	logged *bytes.Buffer
 
 	mu      sync.Mutex // guards what follows
-	people  map[string]person.Person
+	people  map[string]principal.Person
 	denied  map[string]bool // "person verb resource"
 	hidden  bool
 	records []kubeapi.Record
@@ -62,7 +62,7 @@ type world struct {
 	reach   []func() (kubeapi.Backend, error) // what Reach does first, before it finds the agent
 	reached int
 	freed   int
-	agent   channel.ClusterClient
+	agent   tunnelapi.ClusterClient
 	now     time.Time // zero: the time
 	looks   int       // how often somebody was looked at again
 }
@@ -75,12 +75,12 @@ func newWorld(t testing.TB, cluster http.Handler, change ...func(*kubeapi.Option
 
 func makeWorld(t testing.TB, cluster http.Handler, change ...func(*kubeapi.Options)) *world {
 	t.Helper()
-	w := &world{t: t, people: map[string]person.Person{
+	w := &world{t: t, people: map[string]principal.Person{
 		"token-ana": {Name: "ana", Groups: []string{"devs", "oncall"}, Credential: "ana/laptop"},
 		"token-bob": {Name: "bob", Credential: "bob/ci"},
 		"token-hub": {Operator: true, Credential: "hub"},
 	}, denied: map[string]bool{}, logged: new(bytes.Buffer)}
-	w.agent = connect(t, func(stream channel.Cluster_ProxyServer) error { return carry.Serve(stream, cluster) })
+	w.agent = connect(t, func(stream tunnelapi.Cluster_ProxyServer) error { return httpstream.Serve(stream, cluster) })
 	o := kubeapi.Options{
 		Person: w.person, Again: w.again, Sees: w.sees, Allow: w.allow, Reach: w.find, Audit: w.write, Now: w.clock,
 		Log: slog.New(slog.NewTextHandler(&locked{w: w.logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -119,24 +119,24 @@ func (l *locked) Write(b []byte) (int, error) {
 
 // agent serves the channel on one connection.
 type agent struct {
-	channel.UnimplementedClusterServer
-	proxy func(channel.Cluster_ProxyServer) error
+	tunnelapi.UnimplementedClusterServer
+	proxy func(tunnelapi.Cluster_ProxyServer) error
 }
 
-func (a *agent) Proxy(stream channel.Cluster_ProxyServer) error { return a.proxy(stream) }
+func (a *agent) Proxy(stream tunnelapi.Cluster_ProxyServer) error { return a.proxy(stream) }
 
-func connect(t testing.TB, proxy func(channel.Cluster_ProxyServer) error) channel.ClusterClient {
+func connect(t testing.TB, proxy func(tunnelapi.Cluster_ProxyServer) error) tunnelapi.ClusterClient {
 	t.Helper()
 	listener := bufconn.Listen(256 << 10)
-	server := grpc.NewServer(grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
-		grpc.MaxRecvMsgSize(channel.MaxMessage))
-	channel.RegisterClusterServer(server, &agent{proxy: proxy})
+	server := grpc.NewServer(grpc.StaticStreamWindowSize(tunnelapi.StreamWindow), grpc.StaticConnWindowSize(tunnelapi.ConnWindow),
+		grpc.MaxRecvMsgSize(tunnelapi.MaxMessage))
+	tunnelapi.RegisterClusterServer(server, &agent{proxy: proxy})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage)))
+		grpc.WithStaticStreamWindowSize(tunnelapi.StreamWindow), grpc.WithStaticConnWindowSize(tunnelapi.ConnWindow),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(tunnelapi.MaxMessage)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,17 +145,17 @@ func connect(t testing.TB, proxy func(channel.Cluster_ProxyServer) error) channe
 		server.Stop()
 		<-served
 	})
-	return channel.NewClusterClient(conn)
+	return tunnelapi.NewClusterClient(conn)
 }
 
 // backend is the agent's connection for one request.
 type backend struct {
 	w      *world
-	client channel.ClusterClient
+	client tunnelapi.ClusterClient
 	once   sync.Once
 }
 
-func (b *backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) {
+func (b *backend) Open(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error) {
 	return b.client.Proxy(ctx)
 }
 
@@ -171,18 +171,18 @@ func (b *backend) Release() {
 	}
 }
 
-func (w *world) person(r *http.Request, _ string) (person.Person, error) {
+func (w *world) person(r *http.Request, _ string) (principal.Person, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, known := w.people[token]
 	if !ok || !known {
-		return person.Person{}, errors.New("not logged in")
+		return principal.Person{}, errors.New("not logged in")
 	}
 	return p, nil
 }
 
-func (w *world) again(p person.Person) (person.Person, error) {
+func (w *world) again(p principal.Person) (principal.Person, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looks++
@@ -191,16 +191,16 @@ func (w *world) again(p person.Person) (person.Person, error) {
 			return is, nil
 		}
 	}
-	return person.Person{}, errors.New("revoked")
+	return principal.Person{}, errors.New("revoked")
 }
 
-func (w *world) sees(_ person.Person, cluster string) bool {
+func (w *world) sees(_ principal.Person, cluster string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return cluster == "edge" && !w.hidden
 }
 
-func (w *world) allow(p person.Person, _ string, q kubeaccess.Request) error {
+func (w *world) allow(p principal.Person, _ string, q kubeaccess.Request) error {
 	resource := q.Kind
 	if q.Subresource != "" {
 		resource += "/" + q.Subresource
@@ -371,12 +371,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	io.Copy(w, r.Body)
 }
 
-type channelStream = channel.Cluster_ProxyServer
+type channelStream = tunnelapi.Cluster_ProxyServer
 
 // shut is a connection that ended before anything went over it.
 type shut struct{ backend }
 
-func (*shut) Open(context.Context) (channel.Cluster_ProxyClient, error) {
+func (*shut) Open(context.Context) (tunnelapi.Cluster_ProxyClient, error) {
 	return nil, status.Error(codes.Unavailable, "connection closed")
 }
 

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 )
 
@@ -21,12 +21,12 @@ func TestAChangeThatMayHaveHappenedIsNotInvitedAgain(t *testing.T) {
 	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Internal} {
 		w := newWorld(t, nil)
 		done := 0
-		client := connect(t, func(stream channel.Cluster_ProxyServer) error {
+		client := connect(t, func(stream tunnelapi.Cluster_ProxyServer) error {
 			if _, err := stream.Recv(); err != nil {
 				return err
 			}
 			done++
-			return &carry.Error{Code: code, Message: "too late"}
+			return &httpstream.Error{Code: code, Message: "too late"}
 		})
 		w.reach = append(w.reach, func() (kubeapi.Backend, error) { return &backend{w: w, client: client}, nil })
 		for _, method := range []string{http.MethodPost, http.MethodDelete} {
@@ -79,7 +79,9 @@ func TestACredentialThatExpiresLateEndsItsStreamsAllTheSame(t *testing.T) {
 // What a replica refuses before anything of it has gone to the agent may be asked again by the client, whatever it is.
 func TestAChangeThatDidNotHappenIsInvitedAgain(t *testing.T) {
 	w := newWorld(t, nil)
-	client := connect(t, func(channel.Cluster_ProxyServer) error { return status.Error(channel.NotPassedOn, "it has just gone") })
+	client := connect(t, func(tunnelapi.Cluster_ProxyServer) error {
+		return status.Error(tunnelapi.NotPassedOn, "it has just gone")
+	})
 	w.reach = append(w.reach, func() (kubeapi.Backend, error) { return &backend{w: w, client: client}, nil })
 	resp, body := w.do(w.request(http.MethodPost, "/api/v1/namespaces/a/pods", strings.NewReader("{}")), 1)
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || strings.Contains(body, "not known") {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // Whom a cluster sees when the hub's own token was shown; before the prefix. Nobody else may have these names.
@@ -24,7 +24,7 @@ const (
 const identityLifetime = 5 * time.Minute
 
 // reserved refuses people whom a cluster would take for the operator, or for nobody.
-func reserved(p person.Person) error {
+func reserved(p principal.Person) error {
 	switch {
 	case p.Operator:
 		return nil
@@ -39,25 +39,25 @@ func reserved(p person.Person) error {
 }
 
 // identity is the person as the cluster is to see them.
-func (x *exchange) identity() *channel.Identity {
+func (x *exchange) identity() *tunnelapi.Identity {
 	name, groups := x.who.Name, x.who.Groups
 	if x.who.Operator {
 		name, groups = operatorName, []string{operatorGroup}
 	}
-	id := &channel.Identity{
-		User: channel.Prefix + name, Cluster: x.cluster, ExpiresUnixMs: x.p.Now().Add(identityLifetime).UnixMilli(),
+	id := &tunnelapi.Identity{
+		User: tunnelapi.Prefix + name, Cluster: x.cluster, ExpiresUnixMs: x.p.Now().Add(identityLifetime).UnixMilli(),
 	}
 	for _, g := range groups {
-		id.Groups = append(id.Groups, channel.Prefix+g)
+		id.Groups = append(id.Groups, tunnelapi.Prefix+g)
 	}
 	if x.who.Credential != "" {
-		id.Extra = append(id.Extra, &channel.Extra{Key: extraCredential, Values: []string{x.who.Credential}})
+		id.Extra = append(id.Extra, &tunnelapi.Extra{Key: extraCredential, Values: []string{x.who.Credential}})
 	}
 	return id
 }
 
 // shrunk says whether somebody is not all that they were: what they began as that must end.
-func shrunk(was, is person.Person) bool {
+func shrunk(was, is principal.Person) bool {
 	return was.Name != is.Name || was.Operator && !is.Operator ||
 		slices.ContainsFunc(was.Groups, func(g string) bool { return !slices.Contains(is.Groups, g) })
 }

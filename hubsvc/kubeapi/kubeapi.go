@@ -15,9 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // Prefix is the beginning of the paths that are served here.
@@ -29,7 +29,7 @@ const OverPace = "you exceed 20 audited requests per second (kubectl and /v1 tog
 // Backend is a cluster's connection, or the way to it, for one request.
 type Backend interface {
 	// Open begins an exchange that ends with ctx.
-	Open(ctx context.Context) (channel.Cluster_ProxyClient, error)
+	Open(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error)
 	// Release says that the request is over; it is called once.
 	Release()
 	// Name is the connection's, for the record.
@@ -39,20 +39,20 @@ type Backend interface {
 // Options are what a proxy needs. All functions but Again and Pace must be set.
 type Options struct {
 	// Person says who sends a request to a cluster.
-	Person func(r *http.Request, cluster string) (person.Person, error)
+	Person func(r *http.Request, cluster string) (principal.Person, error)
 	// Again says who somebody is now who was let in before, by their Credential; an error when nobody any more. It is asked
 	// when their Expires has passed, and by Recheck. Nil means that people are who they were until then.
-	Again func(p person.Person) (person.Person, error)
+	Again func(p principal.Person) (principal.Person, error)
 	// Sees says whether somebody may know that there is such a cluster.
-	Sees func(p person.Person, cluster string) bool
+	Sees func(p principal.Person, cluster string) bool
 	// Allow returns an error, fit to be shown, for what somebody may not ask of a cluster.
-	Allow func(p person.Person, cluster string, q kubeaccess.Request) error
+	Allow func(p principal.Person, cluster string, q kubeaccess.Request) error
 	// Reach finds a cluster's connection; an error means that there is none now.
 	Reach func(ctx context.Context, cluster string) (Backend, error)
 	// Audit writes a record. What must not happen without one is refused when that fails.
 	Audit func(ctx context.Context, r Record) error
 	// Pace reports whether p may make one more audited request now. Nil means always.
-	Pace    func(p person.Person) bool
+	Pace    func(p principal.Person) bool
 	Limits  Limits
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -115,7 +115,7 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	o.Limits = o.Limits.withDefaults()
 	p := &Proxy{Options: o, quotas: newQuotas(o.Limits), metrics: newMetrics(), exchanges: map[*exchange]struct{}{}}
-	p.buffers.New = func() any { return new([channel.MaxData]byte) }
+	p.buffers.New = func() any { return new([tunnelapi.MaxData]byte) }
 	if o.Metrics != nil {
 		p.metrics.register(o.Metrics)
 	}

@@ -19,23 +19,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // told answers with what the cluster is told beside HTTP.
 func told(w http.ResponseWriter, r *http.Request) {
-	call, _ := carry.CallOf(r.Context())
+	call, _ := httpstream.CallOf(r.Context())
 	call.Identity.ExpiresUnixMs = 0
 	json.NewEncoder(w).Encode(map[string]any{"id": call.ID, "class": call.Class.String(), "identity": call.Identity, "header": r.Header})
 }
 
 type toldCall struct {
 	ID, Class string
-	Identity  *channel.Identity
+	Identity  *tunnelapi.Identity
 	Header    http.Header
 }
 
@@ -129,7 +129,7 @@ func TestNobodyIsWhoTheirHeadersSay(t *testing.T) {
 
 func TestNamesOfTheHubsOwnAreNotForPeople(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo))
-	for _, p := range []person.Person{{Name: "operator"}, {Name: "ana", Groups: []string{"operators"}}, {}} {
+	for _, p := range []principal.Person{{Name: "operator"}, {Name: "ana", Groups: []string{"operators"}}, {}} {
 		w.set(func() { w.people["token-ana"] = p })
 		if resp, body := w.get("/api/v1/pods"); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%+v is answered %d %s", p, resp.StatusCode, body)
@@ -268,7 +268,7 @@ func TestMuxDoesNotCleanWhatIsInFrontOfIt(t *testing.T) {
 
 func TestClusterNameIsOnePlainSegment(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo), func(o *kubeapi.Options) {
-		o.Sees = func(person.Person, string) bool { return true }
+		o.Sees = func(principal.Person, string) bool { return true }
 	})
 	for path, want := range map[string]int{
 		"/k8s/edge": 200, "/k8s/edge?x=y": 200, "/k8s/edge/": 200, "/k8s/%65dge/api": 404, "/k8s/..%2fedge/api": 404, "/k8s//api": 404,
@@ -379,11 +379,11 @@ func TestStreamsEndWithThePersonOrTheirAccess(t *testing.T) {
 	}{
 		"nothing changed": {func(*world) {}, true},
 		"another group": {func(w *world) {
-			w.people["token-ana"] = person.Person{Name: "ana", Credential: "ana/laptop", Groups: []string{"devs", "more", "oncall"}}
+			w.people["token-ana"] = principal.Person{Name: "ana", Credential: "ana/laptop", Groups: []string{"devs", "more", "oncall"}}
 		}, true},
 		"the token is gone": {func(w *world) { delete(w.people, "token-ana") }, false},
 		"a group is gone": {func(w *world) {
-			w.people["token-ana"] = person.Person{Name: "ana", Credential: "ana/laptop", Groups: []string{"devs"}}
+			w.people["token-ana"] = principal.Person{Name: "ana", Credential: "ana/laptop", Groups: []string{"devs"}}
 		}, false},
 		"the role is gone":      {func(w *world) { w.denied["ana watch pods"] = true }, false},
 		"another role is gone":  {func(w *world) { w.denied["ana watch nodes"] = true }, true},
@@ -464,7 +464,7 @@ func TestStreamOutlivesItsTokenOnlyWhileThePersonWouldGetAnother(t *testing.T) {
 func TestAccessThatIsWithdrawnWhileARequestBeginsIsNotMissed(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo))
 	allow := 0
-	w.Proxy.Allow = func(p person.Person, cluster string, q kubeaccess.Request) error {
+	w.Proxy.Allow = func(p principal.Person, cluster string, q kubeaccess.Request) error {
 		if allow++; allow > 1 { // the rule goes between the question and the registry
 			return errors.New("no")
 		}
@@ -533,7 +533,7 @@ func TestAskingWhatOneselfMayDoChangesNothing(t *testing.T) {
 func TestWhatOnePersonAsksDoesNotFillTheRecord(t *testing.T) {
 	var taken atomic.Int32
 	w := newWorld(t, http.HandlerFunc(echo), func(o *kubeapi.Options) {
-		o.Pace = func(p person.Person) bool { return p.Name != "ana" || taken.Add(1) <= 3 }
+		o.Pace = func(p principal.Person) bool { return p.Name != "ana" || taken.Add(1) <= 3 }
 	})
 	allowed := 0
 	for n := range 6 {
@@ -687,7 +687,7 @@ func TestARequestWithoutAPlaceCostsNothingOfOnesRecord(t *testing.T) {
 		<-r.Context().Done()
 	}), func(o *kubeapi.Options) {
 		o.Limits.PersonUnary, o.Limits.Wait = 1, 20*time.Millisecond
-		o.Pace = func(person.Person) bool { return paced.Add(1) > 0 }
+		o.Pace = func(principal.Person) bool { return paced.Add(1) > 0 }
 	})
 	held, err := w.client(2).Do(w.request(http.MethodGet, "/api/v1/pods", nil))
 	if err != nil {
@@ -705,7 +705,7 @@ func TestARequestWithoutAPlaceCostsNothingOfOnesRecord(t *testing.T) {
 func TestWhoIsOverTheirPaceTakesNobodysPlaceOrTurn(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo), func(o *kubeapi.Options) {
 		o.Limits = kubeapi.Limits{ClusterStreams: 1, OpenRate: 1, Wait: 20 * time.Millisecond}
-		o.Pace = func(p person.Person) bool { return p.Name != "ana" }
+		o.Pace = func(p principal.Person) bool { return p.Name != "ana" }
 	})
 	for range 3 {
 		resp, body := w.get("/api/v1/pods")

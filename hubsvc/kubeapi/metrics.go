@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 type metrics struct {
@@ -55,34 +55,34 @@ func (m *metrics) register(to prometheus.Registerer) {
 	to.MustRegister(m.requests, m.rejects, m.ends, m.bytes, m.streams, m.head, m.retries, m.unaudited)
 }
 
-func classLabel(c channel.Class) string {
+func classLabel(c tunnelapi.Class) string {
 	switch c {
-	case channel.Class_UNARY:
+	case tunnelapi.Class_UNARY:
 		return "unary"
-	case channel.Class_WATCH:
+	case tunnelapi.Class_WATCH:
 		return "watch"
-	case channel.Class_UPGRADE:
+	case tunnelapi.Class_UPGRADE:
 		return "upgrade"
 	}
 	return strings.ToLower(c.String())
 }
 
 // began counts a request that has its place.
-func (m *metrics) began(c channel.Class) { m.streams.WithLabelValues(classLabel(c)).Inc() }
+func (m *metrics) began(c tunnelapi.Class) { m.streams.WithLabelValues(classLabel(c)).Inc() }
 
-func (m *metrics) headed(c channel.Class, took time.Duration) {
+func (m *metrics) headed(c tunnelapi.Class, took time.Duration) {
 	m.head.WithLabelValues(classLabel(c)).Observe(took.Seconds())
 }
 
 // ended counts a request that had its place.
-func (m *metrics) ended(c channel.Class, r *Record) {
+func (m *metrics) ended(c tunnelapi.Class, r *Record) {
 	m.streams.WithLabelValues(classLabel(c)).Dec()
 	m.bytes.WithLabelValues("in").Add(float64(r.BytesIn))
 	m.bytes.WithLabelValues("out").Add(float64(r.BytesOut))
 }
 
 // answered counts an answer; a status of 0 is a request that had none.
-func (m *metrics) answered(c channel.Class, status int) {
+func (m *metrics) answered(c tunnelapi.Class, status int) {
 	label := "none"
 	if status > 0 {
 		label = strconv.Itoa(status/100) + "xx"

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // quotas hand out places for requests. A place is taken before anything is looked for, so that whoever has too much under
@@ -53,7 +53,7 @@ func (p *place) release() {
 // take waits for a place, until ctx ends or the wait is over; bound then is what there was none of. Paced is asked once the place
 // is there, so that a request without one costs nothing; and before the cluster's rate, so that it takes nobody's turn in vain.
 func (q *quotas) take(
-	ctx context.Context, cluster, person string, class channel.Class, paced func() bool,
+	ctx context.Context, cluster, person string, class tunnelapi.Class, paced func() bool,
 ) (got *place, bound string) {
 	c, p := q.enter(cluster, person)
 	if p == nil {
@@ -95,12 +95,12 @@ type bound struct {
 }
 
 // bounds are in the order in which places are taken: nobody waits for their own while they hold other people's.
-func bounds(c *clusterQuota, p *personQuota, class channel.Class) [3]bound {
+func bounds(c *clusterQuota, p *personQuota, class tunnelapi.Class) [3]bound {
 	all := bound{"cluster-streams", c.streams}
 	switch class {
-	case channel.Class_WATCH:
+	case tunnelapi.Class_WATCH:
 		return [3]bound{{"person-watches", p.watches}, {"cluster-watches", c.watches}, all}
-	case channel.Class_UPGRADE:
+	case tunnelapi.Class_UPGRADE:
 		return [3]bound{{"person-upgrades", p.upgrades}, {"cluster-upgrades", c.upgrades}, all}
 	default:
 		return [3]bound{{"person-requests", p.unary}, all}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // register takes an exchange in; false when there are to be no new ones.
@@ -124,7 +124,7 @@ func (p *Proxy) underway() []*exchange {
 func (p *Proxy) Drain(ctx context.Context) {
 	idle := p.leave()
 	for _, x := range p.underway() {
-		if x.class == channel.Class_WATCH {
+		if x.class == tunnelapi.Class_WATCH {
 			x.cancel(errDraining)
 		}
 	}

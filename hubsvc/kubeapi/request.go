@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 )
 
@@ -122,14 +122,14 @@ func upgradable(r *http.Request) *apierrors.StatusError {
 }
 
 // class says what a request may cost.
-func class(q kubeaccess.Request) channel.Class {
+func class(q kubeaccess.Request) tunnelapi.Class {
 	switch {
 	case q.Upgrade:
-		return channel.Class_UPGRADE
+		return tunnelapi.Class_UPGRADE
 	case q.Endless:
-		return channel.Class_WATCH
+		return tunnelapi.Class_WATCH
 	}
-	return channel.Class_UNARY
+	return tunnelapi.Class_UNARY
 }
 
 // changes says whether a request may leave a cluster other than it was, or shows what is secret there. What oneself may do is asked

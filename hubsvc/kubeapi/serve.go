@@ -10,8 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // ServeHTTP answers a person's request to a cluster's API server.
@@ -20,7 +20,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	cluster, target, known := destination(r)
 	who, refusal := p.person(r, cluster)
 	if refusal != nil {
-		p.metrics.answered(channel.Class_CLASS_UNSPECIFIED, int(refusal.ErrStatus.Code))
+		p.metrics.answered(tunnelapi.Class_CLASS_UNSPECIFIED, int(refusal.ErrStatus.Code))
 		writeStatus(w, refusal)
 		return
 	}
@@ -36,14 +36,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // person says who sends the request.
-func (p *Proxy) person(r *http.Request, cluster string) (person.Person, *apierrors.StatusError) {
+func (p *Proxy) person(r *http.Request, cluster string) (principal.Person, *apierrors.StatusError) {
 	seen, ok := credentials(r)
 	if !ok {
-		return person.Person{}, nobody(nil)
+		return principal.Person{}, nobody(nil)
 	}
 	who, err := p.Person(seen, cluster)
 	if err != nil {
-		return person.Person{}, nobody(err)
+		return principal.Person{}, nobody(err)
 	}
 	return who, nil
 }
@@ -150,7 +150,7 @@ func (s *session) head(resp *http.Response, body *requestBody) {
 	}
 	s.closeAfter(body)
 	s.w.WriteHeader(resp.StatusCode)
-	if s.class == channel.Class_WATCH {
+	if s.class == tunnelapi.Class_WATCH {
 		_ = s.rc.Flush() // nothing may come for a while; an error comes again with what does
 	}
 }
@@ -187,7 +187,7 @@ func (s *session) interruptible(ctx context.Context) (settle func()) {
 
 // copy sends a body on, chunk by chunk. Each is sent at once unless the length was said: nobody knows when the next will come.
 func (s *session) copy(from io.Reader) error {
-	buffer := s.p.buffers.Get().(*[channel.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
+	buffer := s.p.buffers.Get().(*[tunnelapi.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
 	defer s.p.buffers.Put(buffer)
 	atOnce := s.w.Header().Get("Content-Length") == ""
 	stalled := time.AfterFunc(s.p.Limits.Stalled, func() { s.cancel(errStalled) })

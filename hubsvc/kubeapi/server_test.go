@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/reach"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/agent/apiproxy"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -27,7 +27,7 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 func kubernetes(t *testing.T) (*world, *kubetest.Cluster) {
 	t.Helper()
 	kube := kubetest.Start(t)
-	handler, err := reach.New(reach.Options{Kube: kube.RESTConfig, Cluster: "edge", Policy: func() reach.Policy { return reach.Policy{} }})
+	handler, err := apiproxy.New(apiproxy.Options{Kube: kube.RESTConfig, Cluster: "edge", Policy: func() apiproxy.Policy { return apiproxy.Policy{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestDiscoveryThroughTheHubIsTheClustersOwn(t *testing.T) {
 
 func TestAgentRefusesAnIdentityOfAnotherCluster(t *testing.T) {
 	kube := kubetest.Start(t)
-	handler, err := reach.New(reach.Options{Kube: kube.RESTConfig, Cluster: "another", Policy: func() reach.Policy { return reach.Policy{} }})
+	handler, err := apiproxy.New(apiproxy.Options{Kube: kube.RESTConfig, Cluster: "another", Policy: func() apiproxy.Policy { return apiproxy.Policy{} }})
 	if err != nil {
 		t.Fatal(err)
 	}

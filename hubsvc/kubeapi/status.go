@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // refuse is an answer of the hub's own, in the words of a Kubernetes API server: every client can show it.
@@ -34,7 +34,7 @@ func later(e *apierrors.StatusError, after time.Duration) *apierrors.StatusError
 
 // nobody is the answer to a request of nobody that is known.
 func nobody(err error) *apierrors.StatusError {
-	status, message, fix := person.Answer(err)
+	status, message, fix := principal.Answer(err)
 	if status == http.StatusServiceUnavailable {
 		return later(unavailable(message), time.Second)
 	}
@@ -81,9 +81,9 @@ func unreached(cluster string, err error) *apierrors.StatusError {
 
 // uncarried is what became of a request that was passed on and has no answer. repeatable says that doing it again does no harm.
 func uncarried(cluster string, err error, repeatable bool) *apierrors.StatusError {
-	var carried *carry.Error
+	var carried *httpstream.Error
 	if !errors.As(err, &carried) {
-		carried = &carry.Error{Code: codes.Unavailable, Message: err.Error()}
+		carried = &httpstream.Error{Code: codes.Unavailable, Message: err.Error()}
 	}
 	message := fmt.Sprintf("cluster %q did not answer: %s", cluster, carried.Message)
 	repeatable = repeatable || carried.Unsent

@@ -14,7 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // halves is a connection whose two directions end by themselves.
@@ -145,7 +145,7 @@ func (l *lingering) stop() {
 
 // pass copies one direction to its end.
 func (s *session) pass(to io.Writer, from io.Reader, count *atomic.Int64, l *lingering) error {
-	buffer := s.p.buffers.Get().(*[channel.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
+	buffer := s.p.buffers.Get().(*[tunnelapi.MaxData]byte) //nolint:forcetypeassert // the pool has nothing else
 	defer s.p.buffers.Put(buffer)
 	for {
 		n, err := from.Read(buffer[:])

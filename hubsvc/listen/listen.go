@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/certs"
-	"github.com/pluralsh/plural/internal/halfopen"
+	"github.com/pluralsh/plural/internal/connlimit"
 )
 
 // Options say where a hub listens.
@@ -81,7 +81,7 @@ func Server(handler http.Handler, certificates *tls.Config, log *slog.Logger) *h
 	return &http.Server{
 		Handler:           handler,
 		TLSConfig:         certificates,
-		ConnState:         halfopen.New(maxHalfOpen).ConnState,
+		ConnState:         connlimit.New(maxHalfOpen).ConnState,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,

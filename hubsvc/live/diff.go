@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 )
 
@@ -25,7 +25,7 @@ func (a *API) diff(w http.ResponseWriter, r *http.Request, who asker) error {
 		return err
 	}
 	defer agent.Release()
-	said, err := agent.Diff(ctx, &channel.DiffRequest{Service: r.PathValue("service")})
+	said, err := agent.Diff(ctx, &tunnelapi.DiffRequest{Service: r.PathValue("service")})
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (a *API) diff(w http.ResponseWriter, r *http.Request, who asker) error {
 	return nil
 }
 
-func (a *API) objectDiff(ctx context.Context, who asker, o *channel.ObjectDiff) (v1.ObjectDiff, error) {
+func (a *API) objectDiff(ctx context.Context, who asker, o *tunnelapi.ObjectDiff) (v1.ObjectDiff, error) {
 	diff := v1.ObjectDiff{
 		Group: o.GetGroup(), Version: o.GetVersion(), Kind: o.GetKind(), Resource: o.GetResource(), Namespace: o.GetNamespace(),
 		Name: o.GetName(), Action: v1.ObjectAction(o.GetAction()), Message: o.GetMessage(), More: int(o.GetMore()),

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
@@ -113,7 +113,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, who asker) error {
 }
 
 // eachEvent reads the events of objects. Namespaces whose events the person may not list are left out, unless that is all.
-func (a *API) eachEvent(ctx context.Context, who asker, objects []*channel.Object, take func(said)) error {
+func (a *API) eachEvent(ctx context.Context, who asker, objects []*tunnelapi.Object, take func(said)) error {
 	uids, namespaces := map[string]bool{}, []string{}
 	for _, o := range objects {
 		uids[o.GetUid()] = true

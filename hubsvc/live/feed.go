@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 const (
@@ -27,11 +27,11 @@ type subject struct {
 	place
 }
 
-func (s subject) request() *channel.ObjectsRequest {
+func (s subject) request() *tunnelapi.ObjectsRequest {
 	if s.service != "" {
-		return &channel.ObjectsRequest{Service: s.service}
+		return &tunnelapi.ObjectsRequest{Service: s.service}
 	}
-	return &channel.ObjectsRequest{View: &channel.View{Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace}}
+	return &tunnelapi.ObjectsRequest{View: &tunnelapi.View{Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace}}
 }
 
 // feeds are all that people look at through this replica. What two people look at is followed once.
@@ -262,7 +262,7 @@ func (f *feed) follow(ctx context.Context) error {
 }
 
 // gather puts together what there is, and shows it when it is whole.
-func (f *feed) gather(fresh *inventory, event *channel.ObjectsEvent) (whole bool, err error) {
+func (f *feed) gather(fresh *inventory, event *tunnelapi.ObjectsEvent) (whole bool, err error) {
 	for _, o := range event.GetChanged() {
 		fresh.put(clipped(o))
 	}
@@ -292,12 +292,12 @@ func (f *feed) gather(fresh *inventory, event *channel.ObjectsEvent) (whole bool
 	return true, nil
 }
 
-func same(a, b *channel.Object) bool {
+func same(a, b *tunnelapi.Object) bool {
 	return a.GetResourceVersion() == b.GetResourceVersion() && a.GetHealth() == b.GetHealth() && a.GetMessage() == b.GetMessage() &&
 		a.GetOwner() == b.GetOwner() && a.GetApplied() == b.GetApplied()
 }
 
-func (f *feed) change(event *channel.ObjectsEvent) error {
+func (f *feed) change(event *tunnelapi.ObjectsEvent) error {
 	f.mu.Lock()
 	for _, o := range event.GetChanged() {
 		o = clipped(o)
@@ -367,10 +367,10 @@ func (f *feed) isKnown() bool {
 }
 
 // shown are all objects. The objects are read only, the slice is the caller's.
-func (f *feed) shown() []*channel.Object {
+func (f *feed) shown() []*tunnelapi.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*channel.Object, 0, len(f.objects.byUID))
+	all := make([]*tunnelapi.Object, 0, len(f.objects.byUID))
 	for _, o := range f.objects.byUID {
 		all = append(all, o)
 	}
@@ -397,7 +397,7 @@ func (f *feed) forget(r *reading) {
 }
 
 // take returns what a reader does not know, which it knows then.
-func (f *feed) take(r *reading) (changed []*channel.Object, deleted []string, err error) {
+func (f *feed) take(r *reading) (changed []*tunnelapi.Object, deleted []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.slow {

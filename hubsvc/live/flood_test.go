@@ -10,18 +10,18 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // slowAgent takes its time for each comparison, and counts them.
 type slowAgent struct {
-	channel.ClusterClient
+	tunnelapi.ClusterClient
 	mu          sync.Mutex
 	under, most int
 }
 
-func (a *slowAgent) Diff(ctx context.Context, _ *channel.DiffRequest, _ ...grpc.CallOption) (*channel.DiffReply, error) {
+func (a *slowAgent) Diff(ctx context.Context, _ *tunnelapi.DiffRequest, _ ...grpc.CallOption) (*tunnelapi.DiffReply, error) {
 	a.mu.Lock()
 	a.under++
 	a.most = max(a.most, a.under)
@@ -39,10 +39,10 @@ func (*slowAgent) Release() {}
 func TestAPersonAsksAFewThingsAtATimeAndNoMore(t *testing.T) {
 	agent := &slowAgent{}
 	a := New(Options{
-		Person: func(r *http.Request) (person.Person, error) {
-			return person.Person{Name: r.Header.Get("X-Who"), Credential: r.Header.Get("X-Who")}, nil
+		Person: func(r *http.Request) (principal.Person, error) {
+			return principal.Person{Name: r.Header.Get("X-Who"), Credential: r.Header.Get("X-Who")}, nil
 		},
-		Allow: func(person.Person, string) error { return nil }, Sees: func(person.Person, string) bool { return true },
+		Allow: func(principal.Person, string) error { return nil }, Sees: func(principal.Person, string) bool { return true },
 		Runs:  func(string, string) bool { return true },
 		Reach: func(context.Context, string) (Agent, error) { return agent, nil },
 	})
@@ -77,7 +77,7 @@ func TestAPersonAsksAFewThingsAtATimeAndNoMore(t *testing.T) {
 		t.Errorf("%d comparisons at a time, answers %v", agent.most, codes)
 	}
 	for i := range 32 {
-		if _, ok := a.requests.Take(t.Context(), person.Person{Name: "ana"}); !ok {
+		if _, ok := a.requests.Take(t.Context(), principal.Person{Name: "ana"}); !ok {
 			t.Fatalf("%d places were given back", i)
 		}
 	}

@@ -23,9 +23,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/internal/quota"
 )
 
@@ -116,9 +116,9 @@ func TestFeedsAreBounded(t *testing.T) {
 
 // A message of the channel may have a megabyte: sixty thousand objects of that size ended the replica.
 func TestWhatAnAgentSaysOfAnObjectIsBounded(t *testing.T) {
-	long := strings.Repeat("é", channel.MaxMessage/2)
-	object := func() *channel.Object {
-		o := &channel.Object{
+	long := strings.Repeat("é", tunnelapi.MaxMessage/2)
+	object := func() *tunnelapi.Object {
+		o := &tunnelapi.Object{
 			Uid: "1", Owner: long, Group: long, Version: long, Kind: long, Resource: long, Namespace: long, Name: long, Health: long,
 			Message: long, ResourceVersion: long, CreatedUnixMs: 7, Applied: true, Deleting: true,
 		}
@@ -127,7 +127,7 @@ func TestWhatAnAgentSaysOfAnObjectIsBounded(t *testing.T) {
 	}
 	f := &feed{feeds: newFeeds(nil, 0), ready: make(chan struct{}), objects: newInventory(), readings: map[*reading]bool{}}
 	fresh := newInventory()
-	if _, err := f.gather(&fresh, &channel.ObjectsEvent{Changed: []*channel.Object{object()}, Snapshot: true}); err != nil {
+	if _, err := f.gather(&fresh, &tunnelapi.ObjectsEvent{Changed: []*tunnelapi.Object{object()}, Snapshot: true}); err != nil {
 		t.Fatal(err)
 	}
 	check := func(when string) {
@@ -141,12 +141,12 @@ func TestWhatAnAgentSaysOfAnObjectIsBounded(t *testing.T) {
 		}
 	}
 	check("when it is new")
-	if err := f.change(&channel.ObjectsEvent{Changed: []*channel.Object{object()}}); err != nil {
+	if err := f.change(&tunnelapi.ObjectsEvent{Changed: []*tunnelapi.Object{object()}}); err != nil {
 		t.Fatal(err)
 	}
 	check("when it changes")
 	r := f.read()
-	if err := f.change(&channel.ObjectsEvent{Deleted: []string{"1", long}}); err != nil || f.objects.size != 0 {
+	if err := f.change(&tunnelapi.ObjectsEvent{Deleted: []string{"1", long}}); err != nil || f.objects.size != 0 {
 		t.Errorf("%v; %d bytes are counted of nothing", err, f.objects.size)
 	}
 	if _, deleted, _ := f.take(r); len(deleted) != 1 {
@@ -166,7 +166,7 @@ func TestAReaderThatIsFarBehindIsToldToBeginAnew(t *testing.T) {
 }
 
 func TestATreeIsShownWhateverOwnersSay(t *testing.T) {
-	loop := []*channel.Object{{Uid: "a", Owner: "b", Kind: "A"}, {Uid: "b", Owner: "a", Kind: "B"}, {Uid: "c", Owner: "gone", Kind: "C"}}
+	loop := []*tunnelapi.Object{{Uid: "a", Owner: "b", Kind: "A"}, {Uid: "b", Owner: "a", Kind: "B"}, {Uid: "c", Owner: "gone", Kind: "C"}}
 	paths := pathsOf(loop, "path")
 	if len(paths) != 3 || len(paths["a"]) > 200 {
 		t.Errorf("paths %q", paths)
@@ -212,7 +212,7 @@ func TestAClientThatReadsNothingDoesNotHoldAProgramUp(t *testing.T) {
 // A8: the times that an agent says are shown as far as there is a way to write them.
 func TestATimeThatCannotBeWrittenIsNotShown(t *testing.T) {
 	for said, want := range map[int64]bool{0: false, -5: false, 1_790_000_000_000: true, math.MaxInt64: false, 253_402_300_800_000: false} {
-		shown := shownObject(&channel.Object{Name: "web", CreatedUnixMs: said})
+		shown := shownObject(&tunnelapi.Object{Name: "web", CreatedUnixMs: said})
 		if _, err := json.Marshal(shown); err != nil || (shown.Created != nil) != want {
 			t.Errorf("%d: %v, %v", said, shown.Created, err)
 		}
@@ -231,9 +231,11 @@ func TestWhatBecameOfAConnectionIsNotTold(t *testing.T) {
 func TestWhatIsDoneForSomebodySaysWhereTheyAre(t *testing.T) {
 	var passed []*http.Request
 	a := New(Options{
-		Person: func(*http.Request) (person.Person, error) { return person.Person{Name: "alice", Credential: "c"}, nil },
-		Allow:  func(person.Person, string) error { return nil }, Sees: func(person.Person, string) bool { return true },
-		Do: func(_ context.Context, _ person.Person, _ string, r *http.Request) (*http.Response, error) {
+		Person: func(*http.Request) (principal.Person, error) {
+			return principal.Person{Name: "alice", Credential: "c"}, nil
+		},
+		Allow: func(principal.Person, string) error { return nil }, Sees: func(principal.Person, string) bool { return true },
+		Do: func(_ context.Context, _ principal.Person, _ string, r *http.Request) (*http.Response, error) {
 			passed = append(passed, r)
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 		},
@@ -267,11 +269,11 @@ func TestWhatIsDoneForSomebodySaysWhereTheyAre(t *testing.T) {
 func TestWhoeverHasNoStreamIsNotToldToCloseTheirOwn(t *testing.T) {
 	a := &API{streams: quota.Streams()}
 	for n := range 2048 {
-		if _, err := a.open(t.Context(), person.Person{Name: strconv.Itoa(n / 16)}); err != nil {
+		if _, err := a.open(t.Context(), principal.Person{Name: strconv.Itoa(n / 16)}); err != nil {
 			t.Fatalf("stream %d: %v", n, err)
 		}
 	}
-	_, err := a.open(t.Context(), person.Person{Name: "ana"})
+	_, err := a.open(t.Context(), principal.Person{Name: "ana"})
 	if err == nil || err.Error() != "too many streams at a time: close some, or try again later" {
 		t.Errorf("ana, who has none open, is told: %v", err)
 	}

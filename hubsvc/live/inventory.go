@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // What an agent says of an object is a stranger's text, and a megabyte fits into one.
@@ -18,13 +18,13 @@ const (
 
 // inventory is objects with what they cost in memory, roughly.
 type inventory struct {
-	byUID map[string]*channel.Object
+	byUID map[string]*tunnelapi.Object
 	size  int
 }
 
-func newInventory() inventory { return inventory{byUID: map[string]*channel.Object{}} }
+func newInventory() inventory { return inventory{byUID: map[string]*tunnelapi.Object{}} }
 
-func (i *inventory) put(o *channel.Object) {
+func (i *inventory) put(o *tunnelapi.Object) {
 	i.delete(o.GetUid())
 	i.byUID[o.GetUid()] = o
 	i.size += perObject + proto.Size(o)
@@ -41,8 +41,8 @@ func (i *inventory) delete(uid string) bool {
 }
 
 // clipped is an object with its texts bounded, and nothing that this hub does not know.
-func clipped(o *channel.Object) *channel.Object {
-	return &channel.Object{
+func clipped(o *tunnelapi.Object) *tunnelapi.Object {
+	return &tunnelapi.Object{
 		Uid: short(o.GetUid(), maxName), Owner: short(o.GetOwner(), maxName),
 		Group: short(o.GetGroup(), maxName), Version: short(o.GetVersion(), maxName), Kind: short(o.GetKind(), maxName),
 		Resource: short(o.GetResource(), maxName), Namespace: short(o.GetNamespace(), maxName), Name: short(o.GetName(), maxName),

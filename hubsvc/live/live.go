@@ -22,10 +22,10 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/logring"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/internal/quota"
 )
 
@@ -44,7 +44,7 @@ const (
 
 // Agent is the way to one cluster's agent.
 type Agent interface {
-	channel.ClusterClient
+	tunnelapi.ClusterClient
 	// Release lets go of it.
 	Release()
 }
@@ -52,11 +52,11 @@ type Agent interface {
 // Options are the neighbours, each by what is needed of it. All must be set but Log, Idle and Now.
 type Options struct {
 	// Person says who asks.
-	Person func(*http.Request) (person.Person, error)
+	Person func(*http.Request) (principal.Person, error)
 	// Allow returns an error, fit to be shown, for what somebody may not do to the fleet: "view" it, or "admin" it.
-	Allow func(p person.Person, verb string) error
+	Allow func(p principal.Person, verb string) error
 	// Sees says whether somebody may know that there is such a cluster.
-	Sees func(p person.Person, cluster string) bool
+	Sees func(p principal.Person, cluster string) bool
 	// Runs says whether a service is meant for a cluster, or is still there.
 	Runs func(cluster, service string) bool
 	// Reach finds a cluster's agent; an error, fit to be shown, means that there is no way to it now.
@@ -64,7 +64,7 @@ type Options struct {
 	// Do sends a request to a cluster's API server as a person, by all that stands in a person's way. Errors that the hub itself
 	// answers are *StatusError of k8s.io/apimachinery. The answer to a switch of protocols has a Body that is an
 	// io.ReadWriteCloser with CloseWrite.
-	Do func(ctx context.Context, p person.Person, cluster string, r *http.Request) (*http.Response, error)
+	Do func(ctx context.Context, p principal.Person, cluster string, r *http.Request) (*http.Response, error)
 	// Own is this hub's own log.
 	Own *logring.Ring
 	Log *slog.Logger
@@ -122,7 +122,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 
 // asker is who asks for something, of which cluster.
 type asker struct {
-	person.Person
+	principal.Person
 	cluster string
 	// from is their own request; nil: there is none.
 	from *http.Request
@@ -191,10 +191,10 @@ func (a *API) admit(r *http.Request) (asker, error) {
 }
 
 // known says who asks, if they may do the verb to the fleet.
-func (a *API) known(r *http.Request, verb string) (person.Person, error) {
+func (a *API) known(r *http.Request, verb string) (principal.Person, error) {
 	p, err := a.o.Person(r)
 	if err != nil {
-		status, message, fix := person.Answer(err)
+		status, message, fix := principal.Answer(err)
 		return p, &Refusal{Status: status, Message: message, Fix: fix}
 	}
 	if err := a.o.Allow(p, verb); err != nil {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/live"
@@ -296,10 +296,10 @@ func (w *world) live(resource, name string) *unstructured.Unstructured {
 
 func TestADiffsFieldsAreForThoseWhoMayReadTheObjects(t *testing.T) {
 	w := newWorld(t)
-	w.diff = &channel.DiffReply{Objects: []*channel.ObjectDiff{
-		{Kind: "ConfigMap", Version: "v1", Resource: "configmaps", Namespace: w.Namespace, Name: "a", Action: "changed", Fields: []*channel.FieldDiff{{Path: "data.a", Live: `"x"`, Desired: `"y"`}}},
-		{Kind: "Secret", Version: "v1", Resource: "secrets", Namespace: w.Namespace, Name: "b", Action: "changed", Fields: []*channel.FieldDiff{{Path: "data.b", Live: `"***(1)"`, Desired: `"***(2)"`}}},
-		{Kind: "Odd", Resource: "../odd", Namespace: w.Namespace, Name: "c", Action: "failed", Message: "refused", Fields: []*channel.FieldDiff{{Path: "x"}}},
+	w.diff = &tunnelapi.DiffReply{Objects: []*tunnelapi.ObjectDiff{
+		{Kind: "ConfigMap", Version: "v1", Resource: "configmaps", Namespace: w.Namespace, Name: "a", Action: "changed", Fields: []*tunnelapi.FieldDiff{{Path: "data.a", Live: `"x"`, Desired: `"y"`}}},
+		{Kind: "Secret", Version: "v1", Resource: "secrets", Namespace: w.Namespace, Name: "b", Action: "changed", Fields: []*tunnelapi.FieldDiff{{Path: "data.b", Live: `"***(1)"`, Desired: `"***(2)"`}}},
+		{Kind: "Odd", Resource: "../odd", Namespace: w.Namespace, Name: "c", Action: "failed", Message: "refused", Fields: []*tunnelapi.FieldDiff{{Path: "x"}}},
 	}}
 	w.allows("alice", "", "configmaps", "list")
 	code, text := w.get("alice", "{at}/services/{service}/diff")
@@ -315,9 +315,9 @@ func TestADiffsFieldsAreForThoseWhoMayReadTheObjects(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	big := &channel.DiffReply{More: 1}
+	big := &tunnelapi.DiffReply{More: 1}
 	for i := range 400 {
-		big.Objects = append(big.Objects, &channel.ObjectDiff{Kind: "ConfigMap", Name: strings.Repeat("n", 250), Action: "created", Message: strings.Repeat("m", 250), More: int32(i)})
+		big.Objects = append(big.Objects, &tunnelapi.ObjectDiff{Kind: "ConfigMap", Name: strings.Repeat("n", 250), Action: "created", Message: strings.Repeat("m", 250), More: int32(i)})
 	}
 	w.diff = big
 	if _, text = w.get("alice", "{at}/services/{service}/diff"); len(text) > 100_000 || json.Unmarshal([]byte(text), &got) != nil || got.More+len(got.Objects) < 400 {

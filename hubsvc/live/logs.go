@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/logring"
 )
 
@@ -158,7 +158,7 @@ func (a *API) agentLogs(w http.ResponseWriter, r *http.Request, who asker) error
 		return err
 	}
 	defer agent.Release()
-	lines, err := agent.Logs(ctx, &channel.LogsRequest{Tail: int32(q.Tail), Follow: q.Follow, Service: q.Service})
+	lines, err := agent.Logs(ctx, &tunnelapi.LogsRequest{Tail: int32(q.Tail), Follow: q.Follow, Service: q.Service})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
@@ -80,7 +80,7 @@ type sight struct {
 }
 
 // placeOf is where the person has to be allowed to look, to see an object.
-func (s sight) placeOf(o *channel.Object) place {
+func (s sight) placeOf(o *tunnelapi.Object) place {
 	if s.own {
 		return placeOf(o)
 	}
@@ -88,12 +88,12 @@ func (s sight) placeOf(o *channel.Object) place {
 }
 
 // of are those objects that the person may see, as they may see them.
-func (s sight) of(ctx context.Context, objects []*channel.Object) ([]*channel.Object, error) {
+func (s sight) of(ctx context.Context, objects []*tunnelapi.Object) ([]*tunnelapi.Object, error) {
 	hidden, err := s.hidden(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
-	var seen []*channel.Object
+	var seen []*tunnelapi.Object
 	for _, o := range objects {
 		switch {
 		case !hidden[s.placeOf(o)]:
@@ -109,7 +109,7 @@ func (s sight) of(ctx context.Context, objects []*channel.Object) ([]*channel.Ob
 
 // hidden finds out in which places of objects the person may see none. Where that cannot be found out, a service's own objects
 // are shown without what they say.
-func (s sight) hidden(ctx context.Context, objects []*channel.Object) (map[place]bool, error) {
+func (s sight) hidden(ctx context.Context, objects []*tunnelapi.Object) (map[place]bool, error) {
 	matters := map[place]bool{} // whether an answer is needed
 	for _, o := range objects {
 		reported := s.own && o.GetApplied()
@@ -191,11 +191,11 @@ func sizeOf(value any) int {
 }
 
 // pathsOf are the paths of a tree, by uid; none where no tree is asked for.
-func pathsOf(objects []*channel.Object, order string) map[string]string {
+func pathsOf(objects []*tunnelapi.Object, order string) map[string]string {
 	if order != "path" {
 		return nil
 	}
-	byUID := make(map[string]*channel.Object, len(objects))
+	byUID := make(map[string]*tunnelapi.Object, len(objects))
 	for _, o := range objects {
 		byUID[o.GetUid()] = o
 	}
@@ -265,7 +265,7 @@ func schema() filter.Schema[row] {
 const lastMoment = 253_402_300_800_000
 
 // shownObject is an object as people's tools have it.
-func shownObject(o *channel.Object) v1.Object {
+func shownObject(o *tunnelapi.Object) v1.Object {
 	shown := v1.Object{
 		UID: o.GetUid(), Group: o.GetGroup(), Version: o.GetVersion(), Kind: o.GetKind(), Resource: o.GetResource(),
 		Namespace: o.GetNamespace(), Name: o.GetName(), Owner: o.GetOwner(), Health: v1.ObjectHealth(o.GetHealth()),

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // place is one kind of object, in one namespace or in all.
@@ -61,6 +61,6 @@ func (p place) request(ctx context.Context, method string, query url.Values, bod
 }
 
 // placeOf is where an object is one of many.
-func placeOf(o *channel.Object) place {
+func placeOf(o *tunnelapi.Object) place {
 	return place{o.GetGroup(), o.GetVersion(), o.GetResource(), o.GetNamespace()}
 }

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 const (
@@ -120,7 +120,7 @@ func (a *API) hides(ctx context.Context, who asker, at place) (bool, error) {
 }
 
 // open counts a person's stream, until the returned function is called.
-func (a *API) open(ctx context.Context, p person.Person) (done func(), err error) {
+func (a *API) open(ctx context.Context, p principal.Person) (done func(), err error) {
 	done, ok := a.streams.Take(ctx, p)
 	if !ok {
 		return nil, &Refusal{
@@ -131,7 +131,7 @@ func (a *API) open(ctx context.Context, p person.Person) (done func(), err error
 }
 
 // begin counts a person's request, until the returned function is called, which may be called twice.
-func (a *API) begin(ctx context.Context, p person.Person) (done func(), err error) {
+func (a *API) begin(ctx context.Context, p principal.Person) (done func(), err error) {
 	done, ok := a.requests.Take(ctx, p)
 	if !ok {
 		return nil, &Refusal{Status: http.StatusTooManyRequests, Message: "too many requests at a time", Fix: "wait for some to end"}

@@ -34,14 +34,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/apply"
+	"github.com/pluralsh/plural/agent/livequery"
 	"github.com/pluralsh/plural/agent/tail"
-	"github.com/pluralsh/plural/agent/views"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/live"
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/internal/logring"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // world is a hub's live part, with an agent's over a connection in memory, and the API server that both speak of. Who asks is
@@ -50,14 +50,14 @@ type world struct {
 	*testing.T
 	*kubetest.Cluster
 	engine  *apply.Engine
-	views   *views.Views
+	views   *livequery.Views
 	hub     *httptest.Server
 	service string
 	agent   *logring.Ring
 	own     *logring.Ring
 	events  atomic.Int64 // Objects streams that the agent serves
 	asked   sync.Map     // method and path -> *atomic.Int64: what was asked of the API server
-	diff    *channel.DiffReply
+	diff    *tunnelapi.DiffReply
 
 	mu      sync.Mutex // guards what follows
 	nobody  map[string]bool
@@ -69,11 +69,11 @@ type world struct {
 
 // cluster is the agent's end of the channel.
 type cluster struct {
-	channel.UnimplementedClusterServer
+	tunnelapi.UnimplementedClusterServer
 	*world
 }
 
-func (c cluster) Objects(req *channel.ObjectsRequest, out grpc.ServerStreamingServer[channel.ObjectsEvent]) error {
+func (c cluster) Objects(req *tunnelapi.ObjectsRequest, out grpc.ServerStreamingServer[tunnelapi.ObjectsEvent]) error {
 	c.world.events.Add(1)
 	defer c.world.events.Add(-1)
 	ctx, cancel := context.WithCancel(out.Context())
@@ -88,16 +88,16 @@ func (c cluster) Objects(req *channel.ObjectsRequest, out grpc.ServerStreamingSe
 	}
 }
 
-func (c cluster) Diff(context.Context, *channel.DiffRequest) (*channel.DiffReply, error) {
+func (c cluster) Diff(context.Context, *tunnelapi.DiffRequest) (*tunnelapi.DiffReply, error) {
 	return c.diff, nil
 }
 
-func (c cluster) Logs(req *channel.LogsRequest, out grpc.ServerStreamingServer[channel.LogLine]) error {
+func (c cluster) Logs(req *tunnelapi.LogsRequest, out grpc.ServerStreamingServer[tunnelapi.LogLine]) error {
 	return tail.Logs(out.Context(), c.agent, req, out.Send)
 }
 
 // route is a way to the agent.
-type route struct{ channel.ClusterClient }
+type route struct{ tunnelapi.ClusterClient }
 
 func (route) Release() {}
 
@@ -106,7 +106,7 @@ func newWorld(t *testing.T) *world {
 	kube := kubetest.Start(t)
 	w := &world{
 		T: t, Cluster: kube, service: kube.Namespace, agent: logring.New(100), own: logring.New(100),
-		nobody: map[string]bool{}, diff: &channel.DiffReply{},
+		nobody: map[string]bool{}, diff: &tunnelapi.DiffReply{},
 	}
 	var err error
 	if w.engine, err = apply.New(kube.RESTConfig, apply.Options{}); err != nil {
@@ -116,13 +116,13 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.views = views.New(views.Options{Objects: kube.Dynamic, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine})
+	w.views = livequery.New(livequery.Options{Objects: kube.Dynamic, Metadata: meta, Kinds: w.engine.Kinds(), Services: w.engine})
 	w.keep(w.engine.Run)
 	w.keep(w.views.Run)
 	client := w.connect()
 	api := live.New(live.Options{
 		Person: w.person, Allow: w.allow, Own: w.own, Idle: 100 * time.Millisecond,
-		Sees: func(p person.Person, cluster string) bool { return cluster == "edge-1" && p.Name != "stranger" },
+		Sees: func(p principal.Person, cluster string) bool { return cluster == "edge-1" && p.Name != "stranger" },
 		Runs: func(_, service string) bool { return service == w.service },
 		Reach: func(context.Context, string) (live.Agent, error) {
 			w.mu.Lock()
@@ -143,11 +143,11 @@ func newWorld(t *testing.T) *world {
 }
 
 // connect is a gRPC connection in memory, whose server is the agent.
-func (w *world) connect() channel.ClusterClient {
+func (w *world) connect() tunnelapi.ClusterClient {
 	w.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
-	channel.RegisterClusterServer(server, cluster{world: w})
+	tunnelapi.RegisterClusterServer(server, cluster{world: w})
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
@@ -158,7 +158,7 @@ func (w *world) connect() channel.ClusterClient {
 		_ = conn.Close()
 		server.Stop()
 	})
-	return channel.NewClusterClient(conn)
+	return tunnelapi.NewClusterClient(conn)
 }
 
 func (w *world) keep(run func(context.Context) error) {
@@ -174,17 +174,17 @@ func (w *world) keep(run func(context.Context) error) {
 	})
 }
 
-func (w *world) person(r *http.Request) (person.Person, error) {
+func (w *world) person(r *http.Request) (principal.Person, error) {
 	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !ok || w.nobody[name] {
-		return person.Person{}, errors.New("nobody")
+		return principal.Person{}, errors.New("nobody")
 	}
-	return person.Person{Name: name, Credential: "token of " + name}, nil
+	return principal.Person{Name: name, Credential: "token of " + name}, nil
 }
 
-func (w *world) allow(p person.Person, verb string) error {
+func (w *world) allow(p principal.Person, verb string) error {
 	if p.Name == "blind" || verb == "admin" && p.Name != "admin" {
 		return fmt.Errorf("%s may not %s the fleet", p.Name, verb)
 	}
@@ -217,7 +217,7 @@ func (w *world) started() time.Time {
 }
 
 // do is the way to the API server as the person, whose rights the cluster alone decides on.
-func (w *world) do(ctx context.Context, p person.Person, cluster string, r *http.Request) (*http.Response, error) {
+func (w *world) do(ctx context.Context, p principal.Person, cluster string, r *http.Request) (*http.Response, error) {
 	count, _ := w.asked.LoadOrStore(r.Method+" "+r.URL.Path, new(atomic.Int64))
 	count.(*atomic.Int64).Add(1)
 	w.mu.Lock()
@@ -227,7 +227,7 @@ func (w *world) do(ctx context.Context, p person.Person, cluster string, r *http
 		return w.kubelet(ctx, backend, r)
 	}
 	config := rest.CopyConfig(w.RESTConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: channel.Prefix + p.Name}
+	config.Impersonate = rest.ImpersonationConfig{UserName: tunnelapi.Prefix + p.Name}
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
@@ -323,7 +323,7 @@ func (w *world) allows(name, group, resource string, verbs ...string) {
 			id, group, resource, quoted),
 		"rolebindings": fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %[1]s},
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s},
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]}`, id, channel.Prefix+name),
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]}`, id, tunnelapi.Prefix+name),
 	} {
 		if _, err := w.Dynamic.Resource(rbac.WithResource(resource)).Namespace(w.Namespace).Create(w.Context(), parse(text), metav1.CreateOptions{}); err != nil {
 			w.Fatal(err)
@@ -339,7 +339,7 @@ func (w *world) mayAlready(name, verb, group, resource string) bool {
 	w.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")
 	review := parse(fmt.Sprintf(`{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: %q,
-resourceAttributes: {namespace: %s, verb: %s, group: %q, resource: %s, subresource: %q}}}`, channel.Prefix+name, w.Namespace, verb, group, resource, subresource))
+resourceAttributes: {namespace: %s, verb: %s, group: %q, resource: %s, subresource: %q}}}`, tunnelapi.Prefix+name, w.Namespace, verb, group, resource, subresource))
 	reviews := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
 	answer, err := w.Dynamic.Resource(reviews).Create(w.Context(), review, metav1.CreateOptions{})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pluralsh/plural/hubsvc/natsd"
-	"github.com/pluralsh/plural/internal/replicated"
+	"github.com/pluralsh/plural/internal/kv"
 )
 
 // authority signs the certificates of one cluster's servers.
@@ -132,7 +132,7 @@ func copies(t *testing.T, server *natsd.Server, name string) (int, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	kv, _, err := replicated.Bucket(ctx, server.JetStream(), jetstream.KeyValueConfig{
+	kv, _, err := kv.Bucket(ctx, server.JetStream(), jetstream.KeyValueConfig{
 		Bucket: strings.ReplaceAll(name, " ", "-"), Replicas: server.Replicas(),
 	})
 	if err != nil {

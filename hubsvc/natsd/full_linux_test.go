@@ -12,15 +12,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pluralsh/plural/hubsvc/natsd"
-	"github.com/pluralsh/plural/internal/needs"
-	"github.com/pluralsh/plural/internal/replicated"
+	"github.com/pluralsh/plural/internal/kv"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // put writes what fills a small disk in some writes.
 func put(t *testing.T, server *natsd.Server, name string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	kv, _, err := replicated.Bucket(ctx, server.JetStream(), jetstream.KeyValueConfig{
+	kv, _, err := kv.Bucket(ctx, server.JetStream(), jetstream.KeyValueConfig{
 		Bucket: "b", History: 1, Storage: jetstream.FileStorage, Replicas: server.Replicas(),
 	})
 	if err != nil {

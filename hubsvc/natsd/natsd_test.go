@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pluralsh/plural/hubsvc/natsd"
-	"github.com/pluralsh/plural/internal/replicated"
+	"github.com/pluralsh/plural/internal/kv"
 )
 
 func TestWhatIsKeptSurvivesARestartAndNothingElseRunsOn(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAnExternalServerMayComeLater(t *testing.T) {
 	go there.Start()
 	defer func() { there.Shutdown(); there.WaitForShutdown() }()
 	eventually(t, func() error {
-		_, _, err := replicated.Bucket(t.Context(), here.JetStream(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 1})
+		_, _, err := kv.Bucket(t.Context(), here.JetStream(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 1})
 		return err
 	})
 }

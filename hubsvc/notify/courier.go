@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/rotation"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // SignatureHeader stands on what a webhook gets: "t=UNIX SECONDS,v1=HEX", where HEX is the HMAC-SHA256 under the sink's
@@ -112,7 +112,7 @@ func (c *courier) post(ctx context.Context, to *Sink, body []byte, more func(htt
 	}
 	defer func() { _ = answer.Body.Close() }()
 	_, _ = io.Copy(io.Discard, answer.Body) // read to its end, the connection is used again
-	err = outbound.CheckStatus(answer, outbound.Credentials{})
+	err = httpclient.CheckStatus(answer, httpclient.Credentials{})
 	if code := answer.StatusCode; err != nil && code/100 == 4 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests {
 		return refusedError{err}
 	}
@@ -138,11 +138,11 @@ func (c *courier) client(address string) (*http.Client, error) {
 	if client := c.clients[address]; client != nil {
 		return client, nil
 	}
-	u, err := outbound.ParseURL(address, "https", "http")
+	u, err := httpclient.ParseURL(address, "https", "http")
 	if err != nil {
 		return nil, errUsable // what is wrong with it stands beside it, and it may be a secret
 	}
-	client, err := outbound.Client(outbound.Options{For: u, MaxBytes: maxAnswer, NoLoopback: c.noLoopback})
+	client, err := httpclient.Client(httpclient.Options{For: u, MaxBytes: maxAnswer, NoLoopback: c.noLoopback})
 	if err != nil {
 		return nil, err
 	}

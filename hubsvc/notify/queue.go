@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 const (
@@ -139,7 +139,7 @@ func (q *queue) tell(ctx context.Context, m *Message) {
 			n.Log.Warn("sink was not told", slog.String("sink", q.sink), slog.String("reason", m.Reason), slog.Int("attempts", attempt), slog.Any("error", err))
 			return
 		}
-		if asked := new(outbound.RetryError); errors.As(err, &asked) {
+		if asked := new(httpclient.RetryError); errors.As(err, &asked) {
 			wait = max(wait, min(asked.After, lastWait))
 		}
 		select {

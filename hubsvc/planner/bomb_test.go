@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/walktest"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
+	"github.com/pluralsh/plural/test/support/walktest"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -49,7 +49,7 @@ func TestCommitThatIsNotJudgedInTimeIsRefusedWithTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plans(t, fleetrepo.New(t), t.TempDir())
-	j := validator{repos: p.Mirrors, sources: p.Sources, resolver: resolve.New(), sealed: sealed.New(), timeout: time.Nanosecond}
+	j := validator{repos: p.Mirrors, sources: p.Sources, resolver: resolve.New(), sealed: sealcheck.New(), timeout: time.Nanosecond}
 	next, problems := j.examine(t.Context(), snap, nil)
 	if next != nil || len(problems) != 2 {
 		t.Fatalf("candidate %v, problems %+v", next, problems)

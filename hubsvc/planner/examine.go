@@ -7,21 +7,21 @@ import (
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
 // validator looks at commits with what it remembers of those before.
 type validator struct {
-	repos    *gitagent.Set
+	repos    *gitpoller.Set
 	sources  *sources.Set
 	resolver *resolve.Resolver
-	sealed   *sealed.Checker
+	sealed   *sealcheck.Checker
 	// timeout bounds the judgement of one commit.
 	timeout time.Duration
 	// late says that something was not done within its time in this turn, and is to be gone on with.

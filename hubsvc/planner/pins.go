@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pluralsh/plural/hubsvc/edition"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
+	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -17,7 +17,7 @@ import (
 type newest struct {
 	own   *snapshot.Snapshot
 	ids   map[string]string // of upstreams, by source
-	repos *gitagent.Set
+	repos *gitpoller.Set
 }
 
 func (s newest) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
@@ -34,7 +34,7 @@ func (s newest) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 // pinned gives resolve every repository as one edition has it.
 type pinned struct {
 	newest
-	pins map[string]edition.Pin
+	pins map[string]revision.Pin
 	// verified are the mirrors of the sources whose signatures count, by name.
 	verified map[string]string
 }
@@ -45,7 +45,7 @@ func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 	if name == "" {
 		return s.own, nil
 	}
-	pin, ok := s.pins[edition.PinKey(name, ref)]
+	pin, ok := s.pins[revision.PinKey(name, ref)]
 	switch {
 	case !ok:
 		return nil, snapshot.ErrNotFetched
@@ -58,13 +58,13 @@ func (s pinned) Snapshot(name, ref string) (*snapshot.Snapshot, error) {
 }
 
 // Version is what a source calls what an edition has of it; resolve asks for it.
-func (s pinned) Version(name, ref string) string { return s.pins[edition.PinKey(name, ref)].Version }
+func (s pinned) Version(name, ref string) string { return s.pins[revision.PinKey(name, ref)].Version }
 
 // missing names a pinned commit that is not here yet; empty when all are.
 func (s pinned) missing(list []sources.Source) string {
 	for _, each := range list {
 		for _, ref := range each.Want.Refs {
-			pin := s.pins[edition.PinKey(each.Metadata.Name, ref)]
+			pin := s.pins[revision.PinKey(each.Metadata.Name, ref)]
 			if pin.Commit == "" || pin.Verified != each.Verified() {
 				continue // its services are held
 			}
@@ -106,19 +106,19 @@ var localAddress = regexp.MustCompile(`\S+->`)
 
 // pins are the last good commits of all that a fleet reads, as this replica has them. A mirror that may be behind changes
 // nothing in what was pinned before.
-func pins(list []sources.Source, repos *gitagent.Set, before *edition.Published) map[string]edition.Pin {
-	out := make(map[string]edition.Pin, len(list))
+func pins(list []sources.Source, repos *gitpoller.Set, before *revision.Published) map[string]revision.Pin {
+	out := make(map[string]revision.Pin, len(list))
 	for _, each := range list {
 		synced := repos.Synced(each.Want.ID)
 		for _, ref := range each.Want.Refs {
-			key := edition.PinKey(each.Metadata.Name, ref)
+			key := revision.PinKey(each.Metadata.Name, ref)
 			if before != nil && !synced {
 				if pin, ok := before.Edition.Pins[key]; ok && pin.Verified == each.Verified() {
 					out[key] = pin
 					continue
 				}
 			}
-			pin := edition.Pin{Verified: each.Verified()}
+			pin := revision.Pin{Verified: each.Verified()}
 			if tip, err := repos.Tip(each.Want.ID, ref); err != nil {
 				pin.Problem = localAddress.ReplaceAllString(err.Error(), "")
 			} else {

@@ -13,7 +13,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -27,7 +27,7 @@ type Plan struct {
 	roots map[string]*gateway.Root
 	keys  map[string]ed25519.PublicKey
 	// people are by the hashes of their tokens, and access says what they may do.
-	people map[string]person.Person
+	people map[string]principal.Person
 	access *access.Rules
 	// Sinks says who is told of what.
 	Sinks *notify.Table

@@ -20,14 +20,14 @@ import (
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/access"
-	"github.com/pluralsh/plural/hubsvc/edition"
 	"github.com/pluralsh/plural/hubsvc/gateway"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
+	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -42,8 +42,8 @@ type Options struct {
 	// Terms are what the hub asks of every agent; the budget in it is the fleet's own business, and ignored here.
 	Terms     gateway.Terms
 	Sources   *sources.Set
-	Mirrors   *gitagent.Set
-	Revisions *edition.Store
+	Mirrors   *gitpoller.Set
+	Revisions *revision.Store
 	// Publishes says whether this replica decides now what is served.
 	Publishes func() bool
 	// Changed is called with the plan that was in force, and the one that is now.
@@ -64,17 +64,17 @@ type Planner struct {
 	unkept atomic.Pointer[error]
 
 	// Only the goroutine of Run touches what follows.
-	good  *sources.Commit    // the commit of the newest revision, once it is here
-	taken *edition.Published // what the plan in force was made of
+	good  *sources.Commit     // the commit of the newest revision, once it is here
+	taken *revision.Published // what the plan in force was made of
 	// remembered is what this replica has on its disk of it.
-	remembered *edition.Published
+	remembered *revision.Published
 	head       v1.Commit // the newest commit that was looked at
 	refused    []v1.Problem
 	envelopes  envelopeCache
 	lacks      string // what keeps the newest revision from being served
 	planless   struct {
-		edition *edition.Edition // the last one that leads to no plan
-		err     error            // and why: it is not tried again
+		edition *revision.Edition // the last one that leads to no plan
+		err     error             // and why: it is not tried again
 	}
 }
 
@@ -83,7 +83,7 @@ func New(o Options) *Planner {
 	p := &Planner{
 		Options: o, wake: make(chan struct{}, 1),
 		validator: validator{
-			repos: o.Mirrors, sources: o.Sources, resolver: resolve.New(), sealed: sealed.New(), timeout: planTimeout,
+			repos: o.Mirrors, sources: o.Sources, resolver: resolve.New(), sealed: sealcheck.New(), timeout: planTimeout,
 		},
 	}
 	p.current.Store(blank())
@@ -103,7 +103,7 @@ func (p *Planner) Revision() string { return p.Plan().Revision }
 func (p *Planner) Key(cluster string) ed25519.PublicKey { return p.Plan().keys[cluster] }
 
 // Person is the user that has a token of this hash.
-func (p *Planner) Person(hash string) (person.Person, bool) {
+func (p *Planner) Person(hash string) (principal.Person, bool) {
 	found, ok := p.Plan().people[hash]
 	return found, ok
 }
@@ -200,7 +200,7 @@ func (p *Planner) turn(ctx context.Context) bool {
 }
 
 // adopt puts the newest edition's plan in force, if all that it names is here.
-func (p *Planner) adopt(ctx context.Context, newest *edition.Published) {
+func (p *Planner) adopt(ctx context.Context, newest *revision.Published) {
 	if p.taken != nil && p.taken.ID == newest.ID && !p.Plan().unread {
 		return
 	}
@@ -247,7 +247,7 @@ func (p *Planner) candidate(commit string) *sources.Commit {
 }
 
 // edit looks at the newest commits of everything, and publishes what is to be served, if it is something new.
-func (p *Planner) edit(ctx context.Context, newest *edition.Published, kept bool) bool {
+func (p *Planner) edit(ctx context.Context, newest *revision.Published, kept bool) bool {
 	if newest != nil && !p.Mirrors.Synced(p.Sources.Own().ID) { // what is in the mirror may be older than what is served
 		p.head, p.refused = newest.Edition.Head, newest.Edition.Refused
 	} else if next := p.newest(ctx); next != nil {
@@ -257,7 +257,7 @@ func (p *Planner) edit(ctx context.Context, newest *edition.Published, kept bool
 	}
 	if p.good == nil {
 		if newest == nil {
-			p.put(p.annotated(*blank(), &edition.Edition{Head: p.head, Refused: p.refused}))
+			p.put(p.annotated(*blank(), &revision.Edition{Head: p.head, Refused: p.refused}))
 		}
 		return true
 	}
@@ -265,15 +265,15 @@ func (p *Planner) edit(ctx context.Context, newest *edition.Published, kept bool
 	if err != nil {
 		p.Log.Error("no new plan; the last one stays", "error", err)
 		now := p.Plan()
-		p.put(p.annotated(*now, &edition.Edition{Head: p.head, Refused: slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})}))
+		p.put(p.annotated(*now, &revision.Edition{Head: p.head, Refused: slices.Concat(p.refused, []v1.Problem{{Message: err.Error()}})}))
 	}
 	return done
 }
 
 // publish makes an edition of a commit, unless the newest says the same. The error is that of a commit which leads to no
 // plan: it is refused. False means that the edition could not be published now.
-func (p *Planner) publish(ctx context.Context, c *sources.Commit, newest *edition.Published, kept bool) (bool, error) {
-	e := &edition.Edition{Commit: c.ID(), Head: p.head, Refused: p.refused}
+func (p *Planner) publish(ctx context.Context, c *sources.Commit, newest *revision.Published, kept bool) (bool, error) {
+	e := &revision.Edition{Commit: c.ID(), Head: p.head, Refused: p.refused}
 	p.follow(e, c)
 	e.Pins = pins(p.Sources.Of(c), p.Mirrors, newest)
 	if newest != nil && kept && newest.Edition.Equal(e) {
@@ -290,7 +290,7 @@ func (p *Planner) publish(ctx context.Context, c *sources.Commit, newest *editio
 	defer cancel()
 	published, err := p.Revisions.Publish(limited, e, newest)
 	switch {
-	case errors.Is(err, edition.ErrOvertaken), errors.Is(err, edition.ErrAway):
+	case errors.Is(err, revision.ErrOvertaken), errors.Is(err, revision.ErrAway):
 		return true, nil // the store says when there is more to do
 	case err != nil:
 		p.Log.Error("what is to be served cannot be published; the last edition stays", "error", err)
@@ -354,7 +354,7 @@ func (p *Planner) blame(problems []v1.Problem) []v1.Problem {
 const maxProblems = 200
 
 // draft makes the plan of a commit as an edition has it. One that there is no plan of is not tried again.
-func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *edition.Edition) (*Plan, error) {
+func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *revision.Edition) (*Plan, error) {
 	if last := p.planless.edition; last != nil && last.Commit == e.Commit && maps.Equal(last.Pins, e.Pins) {
 		return nil, p.planless.err
 	}
@@ -383,7 +383,7 @@ func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *edition.Editi
 	return p.annotated(*next, e), nil
 }
 
-func (p *Planner) pinned(c *sources.Commit, e *edition.Edition) pinned {
+func (p *Planner) pinned(c *sources.Commit, e *revision.Edition) pinned {
 	list := p.Sources.Of(c)
 	return pinned{newest{c.Snapshot, idsOf(list), p.Mirrors}, e.Pins, verifiedOf(list)}
 }
@@ -392,7 +392,7 @@ func (p *Planner) pinned(c *sources.Commit, e *edition.Edition) pinned {
 func (p *Planner) put(next *Plan) { p.Changed(p.current.Swap(next), next) }
 
 // install puts a plan in force, also after a restart.
-func (p *Planner) install(next *Plan, of *edition.Published) {
+func (p *Planner) install(next *Plan, of *revision.Published) {
 	accepted := p.taken == nil || p.taken.Edition.Commit != of.Edition.Commit
 	next.Revision = of.ID.String()
 	p.put(next)
@@ -431,7 +431,7 @@ func (p *Planner) remember() bool {
 }
 
 // annotated is a plan with the newest commit, and why it is not the one being served.
-func (p *Planner) annotated(next Plan, e *edition.Edition) *Plan {
+func (p *Planner) annotated(next Plan, e *revision.Edition) *Plan {
 	next.Desired.Head, next.Desired.Refused = e.Head, e.Refused
 	if e.Head.ID == "" {
 		next.Desired.Head = next.Desired.Served
@@ -441,13 +441,13 @@ func (p *Planner) annotated(next Plan, e *edition.Edition) *Plan {
 
 // follow has the installation repo fetched, with the sources of a commit, if there is one. A commit that is not the newest
 // is fetched by its id, so that mirrors keep it however far the branch moves.
-func (p *Planner) follow(e *edition.Edition, c *sources.Commit) {
+func (p *Planner) follow(e *revision.Edition, c *sources.Commit) {
 	own := p.Sources.Own()
 	own.Refs = []string{p.Branch}
 	if e != nil && e.Commit != e.Head.ID {
 		own.Refs = append(own.Refs, e.Commit)
 	}
-	wants := []gitagent.Want{own}
+	wants := []gitpoller.Want{own}
 	if c != nil {
 		for _, each := range p.Sources.Of(c) {
 			wants = append(wants, each.Want)

@@ -20,8 +20,8 @@ import (
 
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/hubsvc/edition"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
+	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
@@ -40,14 +40,14 @@ func plans(t *testing.T, o *fleetrepo.Origin, dir string) *planning {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	const interval = 20 * time.Millisecond
-	set, err := gitagent.NewSet(gitagent.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
+	set, err := gitpoller.NewSet(gitpoller.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := New(Options{
 		Branch: "main", Notifications: filepath.Join(dir, "notifications"), Mirrors: set,
 		Sources:   sources.New(sources.Options{Repo: o.URL(), Interval: interval, AllowFile: true, AllowLoopback: true}),
-		Revisions: edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: log}),
+		Revisions: revision.Open(revision.Options{File: filepath.Join(dir, "edition.json"), Log: log}),
 		Publishes: func() bool { return true }, Changed: func(_, _ *Plan) {}, Log: log,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -437,7 +437,7 @@ func TestDamagedMemoryOfTheLastGoodCommitDoesNoHarm(t *testing.T) {
 			p := plans(t, o, dir)
 			p.serves(id)
 			p.stop()
-			saved, kept := edition.Open(edition.Options{File: filepath.Join(dir, "edition.json"), Log: slog.New(slog.DiscardHandler)}).Newest()
+			saved, kept := revision.Open(revision.Options{File: filepath.Join(dir, "edition.json"), Log: slog.New(slog.DiscardHandler)}).Newest()
 			if !kept || saved.Edition.Commit != id {
 				t.Errorf("remembered %+v, %v", saved, kept)
 			}

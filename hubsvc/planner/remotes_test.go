@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // served is an origin over http, with a file whose text may change.

@@ -11,7 +11,7 @@ import (
 	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -53,7 +53,7 @@ func BenchmarkSealedFleet(b *testing.B) {
 	first := open()
 	o.Push(map[string]string{"README.md": "hello"})
 	second := open()
-	checker, cache, resolver := sealed.New(), envelopeCache{}, resolve.New()
+	checker, cache, resolver := sealcheck.New(), envelopeCache{}, resolve.New()
 	work := func(b *testing.B, c *sources.Commit) {
 		if problems, err := checker.Check(b.Context(), c.Snapshot); err != nil || len(problems) > 0 {
 			b.Fatal(problems, err)
@@ -69,7 +69,7 @@ func BenchmarkSealedFleet(b *testing.B) {
 	}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			checker, cache, resolver = sealed.New(), envelopeCache{}, resolve.New()
+			checker, cache, resolver = sealcheck.New(), envelopeCache{}, resolve.New()
 			work(b, first)
 		}
 	})

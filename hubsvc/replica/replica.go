@@ -25,7 +25,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/cache"
 	"github.com/pluralsh/plural/hubsvc/certs"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/peer"
 	"github.com/pluralsh/plural/hubsvc/shard"
@@ -70,7 +70,7 @@ type Replica struct {
 	conn    *nats.Conn // nil when alone
 	certs   *certs.Pair
 	tls     *tls.Config
-	mirrors *gitagent.Set
+	mirrors *gitpoller.Set
 }
 
 // New checks the options, and reads the certificates; nil makes a replica that is alone.
@@ -114,7 +114,7 @@ func (r *Replica) Join(nats *natsd.Server, log *slog.Logger, metrics prometheus.
 }
 
 // Share has this replica tell the others of its mirrors, and take theirs.
-func (r *Replica) Share(mirrors *gitagent.Set) { r.mirrors = mirrors }
+func (r *Replica) Share(mirrors *gitpoller.Set) { r.mirrors = mirrors }
 
 // tlsConfig is the same for both ends of all talk between replicas; nil without certificates. Renewed certificates are taken
 // up, of the same authority: another one takes a restart of all.
@@ -159,20 +159,20 @@ func (r *Replica) Name() string {
 }
 
 // Role is this replica's to an upstream, with the owner's name where it follows.
-func (r *Replica) Role(id string) (gitagent.Role, string) {
+func (r *Replica) Role(id string) (gitpoller.Role, string) {
 	if r.shard == nil || r.shard.Mine(id) {
-		return gitagent.Own, ""
+		return gitpoller.Own, ""
 	}
 	if owner, ok := r.shard.Owner(id); ok && owner.ID != r.options.Name {
-		return gitagent.Follow, owner.ID
+		return gitpoller.Follow, owner.ID
 	}
-	return gitagent.Idle, ""
+	return gitpoller.Idle, ""
 }
 
 // Owns says whether this replica fetches an upstream.
 func (r *Replica) Owns(id string) bool {
 	role, _ := r.Role(id)
-	return role == gitagent.Own
+	return role == gitpoller.Own
 }
 
 // Address is where the other replicas reach this one; empty when there are none.
@@ -229,7 +229,7 @@ func (r *Replica) Following(id string) mirror.Upstream {
 		switch {
 		case err != nil:
 			return err
-		case status.Role != gitagent.Own:
+		case status.Role != gitpoller.Own:
 			return errNoOwner
 		case !status.Synced:
 			return errNotWarm
@@ -249,14 +249,14 @@ func (r *Replica) Warming(id string) mirror.Upstream {
 
 // trusting reads what another replica says of an upstream, and refuses one whose mirror may hold what this one would not let in:
 // while replicas are started anew one after the other, they differ.
-func (r *Replica) trusting(id string, note json.RawMessage) (*gitagent.Agent, gitagent.Status, error) {
-	var status gitagent.Status
+func (r *Replica) trusting(id string, note json.RawMessage) (*gitpoller.Agent, gitpoller.Status, error) {
+	var status gitpoller.Status
 	if err := json.Unmarshal(note, &status); err != nil {
 		return nil, status, fmt.Errorf("read what it says of the upstream: %w", err)
 	}
 	agent, ok := r.mirrors.Get(id)
 	if !ok || agent.OwnStatus().Trust != status.Trust {
-		return nil, status, gitagent.ErrOtherTrust
+		return nil, status, gitpoller.ErrOtherTrust
 	}
 	return agent, status, nil
 }
@@ -309,7 +309,7 @@ func (r *Replica) listen(ctx context.Context) error {
 	}
 	defer stopHints()
 	stopChanges, err := r.shard.Listen(changed, func(id string) {
-		if role, _ := r.Role(id); role == gitagent.Follow {
+		if role, _ := r.Role(id); role == gitpoller.Follow {
 			r.mirrors.Wake(id)
 		}
 	})
@@ -322,7 +322,7 @@ func (r *Replica) listen(ctx context.Context) error {
 }
 
 // repo is one mirror as other replicas see it.
-type repo struct{ agent *gitagent.Agent }
+type repo struct{ agent *gitpoller.Agent }
 
 func (r repo) Manifest() mirror.Manifest              { return r.agent.Mirror().Manifest() }
 func (r repo) OpenPack(name string) (*os.File, error) { return r.agent.Mirror().OpenPack(name) }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/shard"
-	"github.com/pluralsh/plural/internal/relay"
+	"github.com/pluralsh/plural/test/support/relay"
 )
 
 // TestMain lets more tests wait side by side than there are processors: these wait for elections and for leases to run

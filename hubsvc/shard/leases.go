@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/pluralsh/plural/internal/replicated"
+	"github.com/pluralsh/plural/internal/kv"
 )
 
 const (
@@ -49,7 +49,7 @@ func (l *leases) open(ctx context.Context) error {
 		return nil
 	}
 	l.tried = time.Now()
-	stream, complete, err := replicated.Stream(ctx, l.js, jetstream.StreamConfig{
+	stream, complete, err := kv.Stream(ctx, l.js, jetstream.StreamConfig{
 		Name: streamName, Description: "which replicas of the hub are there", Subjects: []string{subjects + "*"},
 		MaxMsgsPerSubject: 1, Storage: jetstream.FileStorage, Replicas: l.replicas,
 	})

@@ -22,8 +22,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/pluralsh/plural/internal/kv"
 	"github.com/pluralsh/plural/internal/poll"
-	"github.com/pluralsh/plural/internal/replicated"
 )
 
 const (
@@ -196,7 +196,7 @@ func (r *Ring) reread(ctx context.Context) error {
 func (r *Ring) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	kv, _, err := replicated.Bucket(ctx, r.JetStream, jetstream.KeyValueConfig{
+	kv, _, err := kv.Bucket(ctx, r.JetStream, jetstream.KeyValueConfig{
 		Bucket: bucket, Description: "keys with which the hub signs", History: 1, TTL: keep,
 		Storage: jetstream.FileStorage, Replicas: r.Replicas,
 	})

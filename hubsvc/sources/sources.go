@@ -17,12 +17,12 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/pluralsh/plural/crypto/signed"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 	"github.com/pluralsh/plural/workspace/upstream"
 )
@@ -40,13 +40,13 @@ func (c *Commit) ID() string { return c.Snapshot.Commit().ID }
 type Options struct {
 	// Repo is the address of the installation repo, and Credentials open it.
 	Repo        string
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// Keys are the public keys by which commits of the installation repo are believed; none: all are. HubKey is the hub's own among
 	// those who sign; it may be nil.
 	Keys   [][]byte
 	HubKey []byte
 	// Check judges what the branch of the installation repo names, where there are keys.
-	Check func(context.Context, signed.Object) error
+	Check func(context.Context, verify.Object) error
 	// DescendsFrom is a commit that the branch has to come out of, empty for none, where there are keys. FollowRewinds lets the branch
 	// leave what was verified of it.
 	DescendsFrom  string
@@ -62,7 +62,7 @@ type Options struct {
 // Set tells of the installation repo, and of the sources of a fleet.
 type Set struct {
 	Options
-	own gitagent.Want
+	own gitpoller.Want
 	// last spares doing the same again: what a fleet's sources are depends on its commit alone.
 	last struct {
 		commit string
@@ -73,7 +73,7 @@ type Set struct {
 // Source is one of a fleet's sources with what is to be fetched of it.
 type Source struct {
 	*fleet.Source
-	Want gitagent.Want
+	Want gitpoller.Want
 }
 
 // Verified is the mirror in which pins of a source are looked for whose signatures count; empty where none do.
@@ -92,10 +92,10 @@ func New(o Options) *Set {
 }
 
 // Own is the installation repo, without refs.
-func (s *Set) Own() gitagent.Want { return s.own }
+func (s *Set) Own() gitpoller.Want { return s.own }
 
 // Address is where the installation repo lies, and what opens it.
-func (o *Options) Address() (address string, credentials outbound.Credentials) {
+func (o *Options) Address() (address string, credentials httpclient.Credentials) {
 	address, credentials = gitsource.Expand(o.Repo), o.Credentials
 	if u, err := url.Parse(address); err == nil && u.User != nil && u.Scheme != "ssh" {
 		credentials.Username = u.User.Username()
@@ -107,10 +107,10 @@ func (o *Options) Address() (address string, credentials outbound.Credentials) {
 }
 
 // installation is the want of the installation repo, whose credentials come from the hub's own settings.
-func (o *Options) installation() gitagent.Want {
+func (o *Options) installation() gitpoller.Want {
 	address, credentials := o.Address()
-	return gitagent.Want{
-		ID: gitagent.ID("installation", address), Dir: o.dir(address), Name: outbound.Redact(address), Version: "1",
+	return gitpoller.Want{
+		ID: gitpoller.ID("installation", address), Dir: o.dir(address), Name: httpclient.Redact(address), Version: "1",
 		Interval: o.Interval, Trust: o.trust(), First: true,
 		Open: func() (mirror.Upstream, error) {
 			own := gitsource.Options{
@@ -131,7 +131,7 @@ func (o *Options) trust() string {
 	if len(o.Keys) == 0 {
 		return ""
 	}
-	return gitagent.ID(append([]string{o.DescendsFrom, strconv.FormatBool(o.FollowRewinds)}, o.believed()...)...)
+	return gitpoller.ID(append([]string{o.DescendsFrom, strconv.FormatBool(o.FollowRewinds)}, o.believed()...)...)
 }
 
 // believed are the keys that commits of the installation repo are believed by. The hub's own is marked, for it lets in less than
@@ -155,7 +155,7 @@ func (o *Options) dir(address string) string {
 	if len(o.Keys) > 0 {
 		parts = append(parts, o.believed()...)
 	}
-	return gitagent.ID(parts...)
+	return gitpoller.ID(parts...)
 }
 
 // Of lists the sources of a fleet with the refs that its services read.
@@ -191,12 +191,12 @@ func refsOf(f *fleet.Fleet, s *fleet.Source) []string {
 }
 
 // Want describes one source. What keeps it from being asked is told when it is opened.
-func (s *Set) Want(of *fleet.Source, c *Commit) gitagent.Want {
+func (s *Set) Want(of *fleet.Source, c *Commit) gitpoller.Want {
 	interval, _ := time.ParseDuration(of.Spec.Interval) // checked when the fleet was loaded; empty means the hub's own
 	access, err := s.Access(of, c)
 	address := gitsource.Expand(of.URL())
-	return gitagent.Want{
-		ID: mirrorOf(of, access), Name: outbound.Redact(address), Interval: interval,
+	return gitpoller.Want{
+		ID: mirrorOf(of, access), Name: httpclient.Redact(address), Interval: interval,
 		Version: Version(access, err),
 		Open: func() (mirror.Upstream, error) {
 			if err != nil {
@@ -215,7 +215,7 @@ func mirrorOf(s *fleet.Source, access *upstream.Access) string {
 		secret = s.Spec.Auth.Secret
 	}
 	parts := []string{s.Kind(), normal(gitsource.Expand(s.URL())), secret, contents(s)}
-	return gitagent.ID(append(parts, access.Trust()...)...)
+	return gitpoller.ID(append(parts, access.Trust()...)...)
 }
 
 // contents is what else than its address decides what a source's refs lead to.
@@ -259,7 +259,7 @@ func Version(a *upstream.Access, err error) string {
 	if err != nil {
 		parts = append(parts, err.Error())
 	}
-	return gitagent.ID(parts...)
+	return gitpoller.ID(parts...)
 }
 
 var errNoIdentity = errors.New("the hub has no identity: start it with --identity FILE, and let the group that the file is sealed for share it with that key")

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/upstream"
 )
@@ -54,7 +54,7 @@ func TestMirrorIsAnotherForEverySayInVerification(t *testing.T) {
 		mirrors[what] = mirrorOf(&s, access)
 	}
 	different(t, mirrors)
-	if had := gitagent.ID("oci", "oci://registry.example.com/s", "", ""); mirrors["none"] != had {
+	if had := gitpoller.ID("oci", "oci://registry.example.com/s", "", ""); mirrors["none"] != had {
 		t.Error("a source that nobody verifies is fetched anew after an upgrade of the hub")
 	}
 }
@@ -71,7 +71,7 @@ func TestChartsThatNobodyHeldToTheirNameAreFetchedAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if had := gitagent.ID(kind, address, "", "", "verified", key); (mirrorOf(&s, access) == had) != kept {
+		if had := gitpoller.ID(kind, address, "", "", "verified", key); (mirrorOf(&s, access) == had) != kept {
 			t.Errorf("after an upgrade of the hub, that the mirror of a verified %s source is kept is not %v", kind, kept)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/internal/kv"
 	"github.com/pluralsh/plural/internal/poll"
-	"github.com/pluralsh/plural/internal/replicated"
 )
 
 const (
@@ -53,7 +53,7 @@ func (s *Store) follow(ctx context.Context) {
 func (s *Store) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	kv, _, err := replicated.Bucket(ctx, s.JetStream, jetstream.KeyValueConfig{
+	kv, _, err := kv.Bucket(ctx, s.JetStream, jetstream.KeyValueConfig{
 		Bucket: bucket, Description: "newest report of each cluster", History: 1,
 		Storage: jetstream.FileStorage, Replicas: s.Replicas,
 	})

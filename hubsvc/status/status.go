@@ -19,7 +19,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/certs"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/replica"
@@ -34,7 +34,7 @@ import (
 type Options struct {
 	Planner  *planner.Planner
 	Sources  *sources.Set
-	Mirrors  *gitagent.Set
+	Mirrors  *gitpoller.Set
 	Replica  *replica.Replica
 	View     *view.View
 	People   *auth.People

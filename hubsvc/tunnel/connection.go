@@ -23,8 +23,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -60,7 +60,7 @@ const (
 type connection struct {
 	caller
 	id    string
-	hello *channel.Hello
+	hello *tunnelapi.Hello
 	since time.Time
 	// asked is when the hub made the nonce that the agent has signed.
 	asked time.Time
@@ -161,10 +161,10 @@ func dialOptions(conn *netconn.Conn) []grpc.DialOption {
 		}),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
 		grpc.WithIdleTimeout(0),
-		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
+		grpc.WithStaticStreamWindowSize(tunnelapi.StreamWindow), grpc.WithStaticConnWindowSize(tunnelapi.ConnWindow),
 		grpc.WithReadBufferSize(0), // what is below has a buffer to read from
 		grpc.WithMaxHeaderListSize(maxHeaderList),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(tunnelapi.MaxMessage), grpc.MaxCallSendMsgSize(tunnelapi.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: pong, PermitWithoutStream: true}),
 	}
 }
@@ -172,12 +172,12 @@ func dialOptions(conn *netconn.Conn) []grpc.DialOption {
 // greet hears who the agent says it is, and answers.
 func (h *Hub) greet(
 	ctx context.Context, end context.CancelCauseFunc, client *grpc.ClientConn, who caller,
-) (*connection, channel.Cluster_ControlClient, error) {
+) (*connection, tunnelapi.Cluster_ControlClient, error) {
 	timer := time.AfterFunc(step, func() { end(errSlow) })
 	defer timer.Stop()
 	nonce, asked := token.NewNonce(), h.Now()
-	control, err := channel.NewClusterClient(client).Control(
-		metadata.AppendToOutgoingContext(ctx, channel.NonceKey, string(nonce)), grpc.WaitForReady(true))
+	control, err := tunnelapi.NewClusterClient(client).Control(
+		metadata.AppendToOutgoingContext(ctx, tunnelapi.NonceKey, string(nonce)), grpc.WaitForReady(true))
 	if err != nil {
 		return nil, nil, cause(ctx, err)
 	}
@@ -195,7 +195,7 @@ func (h *Hub) greet(
 		err = errOften
 	}
 	if err != nil {
-		_ = control.Send(&channel.HubMessage{Refused: &channel.Refused{Reason: err.Error()}})
+		_ = control.Send(&tunnelapi.HubMessage{Refused: &tunnelapi.Refused{Reason: err.Error()}})
 		_ = control.CloseSend()
 		_, _ = control.Recv() // the agent ends it once it has read why; or the timer does
 		return nil, nil, err
@@ -208,7 +208,7 @@ func (h *Hub) greet(
 	}
 	c.log = h.Log.With("cluster", who.cluster, "connection", c.id)
 	c.outbox.send = control.Send
-	err = control.Send(&channel.HubMessage{Welcome: &channel.Welcome{
+	err = control.Send(&tunnelapi.HubMessage{Welcome: &tunnelapi.Welcome{
 		Hub: h.Self, Connection: c.id, Protocol: version, Replicas: int32(h.replicas()), MaxAgeMs: h.maxAge().Milliseconds(),
 	}})
 	if err != nil {
@@ -231,7 +231,7 @@ type unprovenError struct{ reason string }
 func (e *unprovenError) Error() string { return e.reason }
 
 // prove returns what an agent says of itself, if it has signed that for this connection with the cluster's key.
-func (h *Hub) prove(first *channel.AgentMessage, nonce []byte, who caller) (*channel.Hello, error) {
+func (h *Hub) prove(first *tunnelapi.AgentMessage, nonce []byte, who caller) (*tunnelapi.Hello, error) {
 	proven := first.GetProven()
 	if proven == nil {
 		if first.GetHello() == nil {
@@ -248,7 +248,7 @@ func (h *Hub) prove(first *channel.AgentMessage, nonce []byte, who caller) (*cha
 		return nil, &unprovenError{"the agent proves that it holds the cluster's key, but on another TLS connection: " +
 			"something between it and the hub ends TLS"}
 	}
-	hello := new(channel.Hello)
+	hello := new(tunnelapi.Hello)
 	if err := proto.Unmarshal(proof.Said, hello); err != nil {
 		return nil, fmt.Errorf("read the agent's hello: %w", err)
 	}
@@ -269,7 +269,7 @@ func (h *Hub) doubt(who caller, err error) bool {
 	if told || h.Found == nil {
 		return !told
 	}
-	h.Found(who.cluster, &channel.Event{
+	h.Found(who.cluster, &tunnelapi.Event{
 		Reason: "AgentUnproven", Warning: true, UnixMs: h.Now().UnixMilli(),
 		Message: fmt.Sprintf("an agent of cluster %s at %s is not let onto the channel: %v. If it is not yours, somebody has read one of "+
 			"its tokens, which are good for minutes", who.cluster, who.remote, err),
@@ -284,11 +284,11 @@ func (h *Hub) forgetDoubts() {
 }
 
 // judge says which version is spoken with an agent, or why none.
-func (h *Hub) judge(hello *channel.Hello, who caller) (int32, error) {
+func (h *Hub) judge(hello *tunnelapi.Hello, who caller) (int32, error) {
 	if hello.GetCluster() != who.cluster {
 		return 0, fmt.Errorf("the agent says that it is cluster %.100q's; its credential is cluster %q's", hello.GetCluster(), who.cluster)
 	}
-	ours, theirs := h.versions(), channel.Versions{Min: hello.GetMinProtocol(), Max: hello.GetMaxProtocol()}
+	ours, theirs := h.versions(), tunnelapi.Versions{Min: hello.GetMinProtocol(), Max: hello.GetMaxProtocol()}
 	version, ok := ours.Agree(theirs)
 	switch {
 	case ok:
@@ -301,7 +301,7 @@ func (h *Hub) judge(hello *channel.Hello, who caller) (int32, error) {
 }
 
 // clip bounds what is kept of a hello.
-func clip(hello *channel.Hello) {
+func clip(hello *tunnelapi.Hello) {
 	for _, text := range []*string{&hello.Host, &hello.Boot} {
 		*text = clipped(*text, maxName)
 	}
@@ -324,7 +324,7 @@ func clipped(text string, most int) string {
 }
 
 // hold registers a connection, and takes what its agent says until it ends.
-func (h *Hub) hold(ctx context.Context, c *connection, control channel.Cluster_ControlClient) error {
+func (h *Hub) hold(ctx context.Context, c *connection, control tunnelapi.Cluster_ControlClient) error {
 	if err := h.add(c); err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func (h *Hub) forgetPaces() {
 }
 
 // take hands on what an agent says happened, within bounds.
-func (h *Hub) take(c *connection, event *channel.Event) {
+func (h *Hub) take(c *connection, event *tunnelapi.Event) {
 	if h.Event == nil {
 		return
 	}
@@ -400,7 +400,7 @@ func (h *Hub) take(c *connection, event *channel.Event) {
 		return
 	}
 	h.metrics.events.WithLabelValues("taken").Inc()
-	h.Event(c.cluster, &channel.Event{
+	h.Event(c.cluster, &tunnelapi.Event{
 		Service: clipped(event.GetService(), maxName), Reason: clipped(event.GetReason(), maxVersion), Warning: event.GetWarning(),
 		Message: clipped(event.GetMessage(), maxText), Key: clipped(event.GetKey(), maxName), UnixMs: event.GetUnixMs(),
 	})
@@ -414,15 +414,15 @@ func random() string {
 
 // outbox is what the agent is to be told. A goroutine is there only while there is something.
 type outbox struct {
-	send    func(*channel.HubMessage) error
+	send    func(*tunnelapi.HubMessage) error
 	writing sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	busy    bool
 	closed  bool
-	drain   *channel.Drain
-	changed *channel.Changed // the newest alone
-	syncs   []*channel.Sync
+	drain   *tunnelapi.Drain
+	changed *tunnelapi.Changed // the newest alone
+	syncs   []*tunnelapi.Sync
 }
 
 // put has change ask for something to be said; false means that the agent does not take what is there already.
@@ -442,7 +442,7 @@ func (o *outbox) put(change func() bool) bool {
 func (o *outbox) write() {
 	for {
 		o.mu.Lock()
-		message := &channel.HubMessage{Drain: o.drain, Changed: o.changed}
+		message := &tunnelapi.HubMessage{Drain: o.drain, Changed: o.changed}
 		o.drain, o.changed = nil, nil
 		if len(o.syncs) > 0 {
 			message.Sync = o.syncs[0]
@@ -470,13 +470,13 @@ func (o *outbox) close() {
 	o.writing.Wait()
 }
 
-func (c *connection) hint(changed *channel.Changed) bool {
+func (c *connection) hint(changed *tunnelapi.Changed) bool {
 	return c.outbox.put(func() bool { c.outbox.changed = changed; return true })
 }
 
 func (c *connection) askDrain(deadline time.Duration) bool {
 	return c.outbox.put(func() bool {
-		c.outbox.drain = &channel.Drain{DeadlineMs: deadline.Milliseconds()}
+		c.outbox.drain = &tunnelapi.Drain{DeadlineMs: deadline.Milliseconds()}
 		return true
 	})
 }
@@ -486,7 +486,7 @@ func (c *connection) askSync(services []string) bool {
 		if len(c.outbox.syncs) >= maxSyncs {
 			return false
 		}
-		c.outbox.syncs = append(c.outbox.syncs, &channel.Sync{Services: services})
+		c.outbox.syncs = append(c.outbox.syncs, &tunnelapi.Sync{Services: services})
 		return true
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 func TestConnectionsThatAreOnTheirWayOutMakeNoRoomTwice(t *testing.T) {
@@ -12,7 +12,7 @@ func TestConnectionsThatAreOnTheirWayOutMakeNoRoomTwice(t *testing.T) {
 	ended := map[*connection]int{}
 	for i := range 3 * maxConnections { // none of which is gone yet when the next one comes
 		l.makeRoom()
-		c := &connection{hello: &channel.Hello{Boot: "a"}, since: time.Unix(int64(i), 0)}
+		c := &connection{hello: &tunnelapi.Hello{Boot: "a"}, since: time.Unix(int64(i), 0)}
 		c.end = func(error) { ended[c]++ }
 		l.list = append(l.list, c)
 		if stay := len(l.list) - len(ended); stay > maxConnections {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/pipe"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/api/tunnelapi/pipe"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -36,14 +36,14 @@ type caller struct {
 
 // Routes adds what agents dial to mux.
 func (h *Hub) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+channel.Path, h.admitted(h.upgrade))
-	mux.HandleFunc("POST "+channel.PipePath, h.admitted(h.pipe))
+	mux.HandleFunc("GET "+tunnelapi.Path, h.admitted(h.upgrade))
+	mux.HandleFunc("POST "+tunnelapi.PipePath, h.admitted(h.pipe))
 }
 
 // admitted lets in whoever has a token. Nothing is kept of anybody else.
 func (h *Hub) admitted(next func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(channel.HubHeader, h.Self)
+		w.Header().Set(tunnelapi.HubHeader, h.Self)
 		if r.Header.Get("Origin") != "" {
 			h.refuse(w, "origin", http.StatusForbidden, "this is for agents, not for pages in a browser")
 			return
@@ -86,11 +86,11 @@ func (h *Hub) upgrade(w http.ResponseWriter, r *http.Request, c caller) {
 	switch upgrade := r.Header.Get("Upgrade"); {
 	case r.ProtoMajor != 1, upgrade == "":
 		err = errNoUpgrade
-		w.Header().Set("Upgrade", "websocket, "+channel.Upgrade)
+		w.Header().Set("Upgrade", "websocket, "+tunnelapi.Upgrade)
 		h.refuse(w, "no upgrade", http.StatusUpgradeRequired, err.Error())
-	case strings.EqualFold(upgrade, channel.Upgrade):
+	case strings.EqualFold(upgrade, tunnelapi.Upgrade):
 		c.by = "upgrade"
-		stream, err = hijack(w, channel.Upgrade)
+		stream, err = hijack(w, tunnelapi.Upgrade)
 	default:
 		c.by = "websocket"
 		var ws *websocket.Conn
@@ -130,7 +130,7 @@ func (l *lean) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, readBuffer), bufio.NewWriterSize(conn, writeBuffer)), nil
 }
 
-var errNoUpgrade = fmt.Errorf("want an upgrade to websocket, or to %s", channel.Upgrade)
+var errNoUpgrade = fmt.Errorf("want an upgrade to websocket, or to %s", tunnelapi.Upgrade)
 
 // hijack takes a connection over from HTTP, deadlines removed.
 func hijack(w http.ResponseWriter, to string) (io.ReadWriteCloser, error) {

@@ -22,8 +22,8 @@ import (
 	"go.uber.org/goleak"
 
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 )
@@ -100,7 +100,7 @@ type replica struct {
 	name    string
 	server  *httptest.Server
 	peers   *httptest.Server
-	events  chan *channel.Event
+	events  chan *tunnelapi.Event
 	arrived atomic.Int32
 	// unready is set for a replica that a load balancer sends nobody to.
 	unready atomic.Bool
@@ -120,14 +120,14 @@ type settings struct {
 
 func (f *fleet) hub(tb testing.TB, name string, change ...func(*settings)) *replica {
 	tb.Helper()
-	r := &replica{tb: tb, name: name, events: make(chan *channel.Event, 1000), log: newRecord()}
+	r := &replica{tb: tb, name: name, events: make(chan *tunnelapi.Event, 1000), log: newRecord()}
 	s := settings{before: func(h http.Handler) http.Handler { return h }, Options: tunnel.Options{
 		Self: name, URL: func() string { return hubURL }, Key: f.key, Now: time.Now, Log: slog.New(r.log),
 		Metrics: prometheus.NewRegistry(),
 		Cluster: auth.NewAgents(func() string { return hubURL }, f.key, time.Now).Cluster,
 		Arrived: func(string) { r.arrived.Add(1) },
 	}}
-	s.Event = func(_ string, e *channel.Event) {
+	s.Event = func(_ string, e *tunnelapi.Event) {
 		select {
 		case r.events <- e:
 		default:
@@ -197,7 +197,7 @@ func ca(server *httptest.Server) []byte {
 type agent struct {
 	boot    string
 	stop    func()
-	events  chan *channel.Event
+	events  chan *tunnelapi.Event
 	changed chan string
 	synced  chan []string
 	diffs   atomic.Int32
@@ -231,15 +231,15 @@ func balanced(replicas ...*replica) func(context.Context, string, string) (net.C
 func (f *fleet) agent(tb testing.TB, cluster string, replicas []*replica, change ...func(*agenttunnel.Options)) *agent {
 	tb.Helper()
 	a := &agent{
-		boot: channel.NewBoot(time.Now()), events: make(chan *channel.Event), changed: make(chan string, 100), synced: make(chan []string, 100),
+		boot: tunnelapi.NewBoot(time.Now()), events: make(chan *tunnelapi.Event), changed: make(chan string, 100), synced: make(chan []string, 100),
 		release: make(chan struct{}), log: newRecord(),
 	}
 	signer := f.signer(cluster)
 	o := agenttunnel.Options{
 		URL: replicas[0].server.URL, CA: ca(replicas[0].server), Token: signer.Token, Prove: signer.Prove, UserAgent: "test",
 		Dial: balanced(replicas...),
-		Hello: func() *channel.Hello {
-			return &channel.Hello{Cluster: cluster, Host: "agent-0", Boot: a.boot, AgentVersion: "1.0.0", KubernetesVersion: "v1.35.0", Capabilities: []string{channel.CanDiff}}
+		Hello: func() *tunnelapi.Hello {
+			return &tunnelapi.Hello{Cluster: cluster, Host: "agent-0", Boot: a.boot, AgentVersion: "1.0.0", KubernetesVersion: "v1.35.0", Capabilities: []string{tunnelapi.CanDiff}}
 		},
 		Objects: a.objects, Diff: a.diff, Logs: a.logs,
 		Changed: func(edition string) { a.changed <- edition }, Sync: func(services []string) { a.synced <- services },
@@ -262,7 +262,7 @@ func (f *fleet) agent(tb testing.TB, cluster string, replicas []*replica, change
 }
 
 // diff answers with the agent's boot, so that a test sees who answered.
-func (a *agent) diff(ctx context.Context, r *channel.DiffRequest) (*channel.DiffReply, error) {
+func (a *agent) diff(ctx context.Context, r *tunnelapi.DiffRequest) (*tunnelapi.DiffReply, error) {
 	a.diffs.Add(1)
 	if r.GetService() == "slow" {
 		select {
@@ -271,15 +271,15 @@ func (a *agent) diff(ctx context.Context, r *channel.DiffRequest) (*channel.Diff
 		case <-a.release:
 		}
 	}
-	return &channel.DiffReply{Objects: []*channel.ObjectDiff{{Name: a.boot}}}, nil
+	return &tunnelapi.DiffReply{Objects: []*tunnelapi.ObjectDiff{{Name: a.boot}}}, nil
 }
 
 // objects sends as many events of 1000 bytes as the service's name says; none: until nobody listens.
-func (a *agent) objects(ctx context.Context, r *channel.ObjectsRequest, send func(*channel.ObjectsEvent) error) error {
+func (a *agent) objects(ctx context.Context, r *tunnelapi.ObjectsRequest, send func(*tunnelapi.ObjectsEvent) error) error {
 	many := -1
 	_, _ = fmt.Sscan(r.GetService(), &many)
 	for i := 0; i != many && ctx.Err() == nil; i++ {
-		if err := send(&channel.ObjectsEvent{Changed: []*channel.Object{{Uid: fmt.Sprint(i), Message: string(make([]byte, 1000))}}}); err != nil {
+		if err := send(&tunnelapi.ObjectsEvent{Changed: []*tunnelapi.Object{{Uid: fmt.Sprint(i), Message: string(make([]byte, 1000))}}}); err != nil {
 			return err
 		}
 	}
@@ -287,8 +287,8 @@ func (a *agent) objects(ctx context.Context, r *channel.ObjectsRequest, send fun
 }
 
 // logs says one line and waits.
-func (a *agent) logs(ctx context.Context, r *channel.LogsRequest, send func(*channel.LogLine) error) error {
-	if err := send(&channel.LogLine{Message: a.boot}); err != nil || !r.GetFollow() {
+func (a *agent) logs(ctx context.Context, r *tunnelapi.LogsRequest, send func(*tunnelapi.LogLine) error) error {
+	if err := send(&tunnelapi.LogLine{Message: a.boot}); err != nil || !r.GetFollow() {
 		return err
 	}
 	<-ctx.Done()
@@ -324,7 +324,7 @@ func (r *replica) reach(cluster string) *tunnel.Route {
 
 // asks is the boot of the agent that answers at the end of a route.
 func asks(ctx context.Context, route *tunnel.Route) (string, error) {
-	reply, err := route.Diff(ctx, &channel.DiffRequest{Service: "any"})
+	reply, err := route.Diff(ctx, &tunnelapi.DiffRequest{Service: "any"})
 	if err != nil {
 		return "", err
 	}

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // knock asks for a connection as an agent would, with whatever headers, and returns it with the answer.
@@ -36,11 +36,11 @@ func (r *replica) knock(header http.Header) (net.Conn, *http.Response) {
 		r.tb.Fatal(err)
 	}
 	r.tb.Cleanup(func() { conn.Close() })
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://hub.example.com"+channel.Path, nil)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://hub.example.com"+tunnelapi.Path, nil)
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {channel.Upgrade}}
+	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {tunnelapi.Upgrade}}
 	for name, values := range header {
 		request.Header[name] = values
 	}
@@ -70,18 +70,18 @@ func (r *replica) open(f *fleet, cluster string) net.Conn {
 
 // hostile is an agent that answers as a test wants, below the bounds that ours keeps.
 type hostile struct {
-	channel.UnimplementedClusterServer
-	hello *channel.Hello
+	tunnelapi.UnimplementedClusterServer
+	hello *tunnelapi.Hello
 	// first is what it says first on Control, being asked to sign a nonce; nil: its hello, in clear.
-	first func(nonce []byte) *channel.AgentMessage
-	logs  func(channel.Cluster_LogsServer) error
+	first func(nonce []byte) *tunnelapi.AgentMessage
+	logs  func(tunnelapi.Cluster_LogsServer) error
 	// gone is sent to, if it is there, when a connection on which it said something has ended.
 	gone chan struct{}
 }
 
 // proves is the first word of whoever holds the signer's key; its TLS connection, where there is one, has the binding.
-func (h *hostile) proves(signer *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
-	return func(nonce []byte) *channel.AgentMessage {
+func (h *hostile) proves(signer *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
+	return func(nonce []byte) *tunnelapi.AgentMessage {
 		hello, err := proto.Marshal(h.hello)
 		if err != nil {
 			panic(err)
@@ -90,14 +90,14 @@ func (h *hostile) proves(signer *token.Signer, binding []byte) func([]byte) *cha
 		if err != nil {
 			panic(err)
 		}
-		return &channel.AgentMessage{Proven: &channel.Proven{Hello: hello, Binding: binding, Signature: signature}}
+		return &tunnelapi.AgentMessage{Proven: &tunnelapi.Proven{Hello: hello, Binding: binding, Signature: signature}}
 	}
 }
 
-func (h *hostile) Control(stream channel.Cluster_ControlServer) error {
-	first := &channel.AgentMessage{Hello: h.hello}
+func (h *hostile) Control(stream tunnelapi.Cluster_ControlServer) error {
+	first := &tunnelapi.AgentMessage{Hello: h.hello}
 	if said, _ := metadata.FromIncomingContext(stream.Context()); h.first != nil {
-		first = h.first([]byte(said.Get(channel.NonceKey)[0]))
+		first = h.first([]byte(said.Get(tunnelapi.NonceKey)[0]))
 	}
 	if err := stream.Send(first); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (h *hostile) shed(tb testing.TB) {
 	}
 }
 
-func (h *hostile) Logs(_ *channel.LogsRequest, stream channel.Cluster_LogsServer) error {
+func (h *hostile) Logs(_ *tunnelapi.LogsRequest, stream tunnelapi.Cluster_LogsServer) error {
 	return h.logs(stream)
 }
 
@@ -144,7 +144,7 @@ func (o *once) Addr() net.Addr { return o.LocalAddr() }
 
 func (h *hostile) serve(tb testing.TB, conn net.Conn) {
 	server := grpc.NewServer(grpc.MaxSendMsgSize(1<<30), grpc.MaxRecvMsgSize(1<<30), grpc.WaitForHandlers(true))
-	channel.RegisterClusterServer(server, h)
+	tunnelapi.RegisterClusterServer(server, h)
 	listener := &once{Conn: conn, done: make(chan struct{})}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
@@ -181,8 +181,8 @@ func TestWhoIsNoAgentGetsNoConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, response := hub.knock(test.header)
-			if response.StatusCode != test.want || response.Header.Get(channel.HubHeader) != "hub-0" {
-				t.Errorf("%s by %q, want %d", response.Status, response.Header.Get(channel.HubHeader), test.want)
+			if response.StatusCode != test.want || response.Header.Get(tunnelapi.HubHeader) != "hub-0" {
+				t.Errorf("%s by %q, want %d", response.Status, response.Header.Get(tunnelapi.HubHeader), test.want)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestAnAgentThatSendsTooMuchHarmsItselfAlone(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
 	honest := f.agent(t, "edge", []*replica{hub})
-	h := &hostile{hello: &channel.Hello{Cluster: "evil", MinProtocol: 1, MaxProtocol: 1, Boot: "1", Host: strings.Repeat("h", 1<<19), Capabilities: make([]string, 10_000)}}
+	h := &hostile{hello: &tunnelapi.Hello{Cluster: "evil", MinProtocol: 1, MaxProtocol: 1, Boot: "1", Host: strings.Repeat("h", 1<<19), Capabilities: make([]string, 10_000)}}
 	h.first = h.proves(f.signer("evil"), nil)
 	h.serve(t, hub.open(f, "evil"))
 	hub.connected(2)
@@ -246,29 +246,29 @@ func TestAnAgentThatSendsTooMuchHarmsItselfAlone(t *testing.T) {
 		t.Errorf("its hello is kept: %d bytes of host, %d capabilities", len(got.Host), len(got.Capabilities))
 	}
 	for name, test := range map[string]struct {
-		logs func(channel.Cluster_LogsServer) error
+		logs func(tunnelapi.Cluster_LogsServer) error
 		want codes.Code
 	}{
-		"a message of 4 MiB": {func(s channel.Cluster_LogsServer) error {
-			return s.Send(&channel.LogLine{Message: string(make([]byte, 4<<20))})
+		"a message of 4 MiB": {func(s tunnelapi.Cluster_LogsServer) error {
+			return s.Send(&tunnelapi.LogLine{Message: string(make([]byte, 4<<20))})
 		}, codes.ResourceExhausted},
-		"16 MiB of headers": {func(s channel.Cluster_LogsServer) error {
+		"16 MiB of headers": {func(s tunnelapi.Cluster_LogsServer) error {
 			return s.SendHeader(metadata.Pairs("x", strings.Repeat("x", 16<<20)))
 		}, codes.Internal},
-		"100,000 headers": {func(s channel.Cluster_LogsServer) error {
+		"100,000 headers": {func(s tunnelapi.Cluster_LogsServer) error {
 			md := metadata.MD{}
 			for i := range 100_000 {
 				md.Append(fmt.Sprint("x-", i), "x")
 			}
 			return s.SendHeader(md)
 		}, codes.Internal},
-		"what is no message": {func(s channel.Cluster_LogsServer) error {
-			return s.SendMsg(&channel.Hello{MinProtocol: 1, Cluster: "x"})
+		"what is no message": {func(s tunnelapi.Cluster_LogsServer) error {
+			return s.SendMsg(&tunnelapi.Hello{MinProtocol: 1, Cluster: "x"})
 		}, codes.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.logs = test.logs
-			stream, err := hub.reach("evil").Logs(t.Context(), &channel.LogsRequest{})
+			stream, err := hub.reach("evil").Logs(t.Context(), &tunnelapi.LogsRequest{})
 			if err == nil {
 				_, err = stream.Recv()
 			}
@@ -337,7 +337,7 @@ func TestAStoppedReaderHoldsUpNobody(t *testing.T) {
 		t.Run(hub.name, func(t *testing.T) {
 			before := memory()
 			for range 8 {
-				if _, err := hub.found("edge").Objects(t.Context(), &channel.ObjectsRequest{}); err != nil { // without an end
+				if _, err := hub.found("edge").Objects(t.Context(), &tunnelapi.ObjectsRequest{}); err != nil { // without an end
 					t.Fatal(err)
 				}
 			}
@@ -363,7 +363,7 @@ func TestAFloodOfStreamsWaitsForItsTurn(t *testing.T) {
 	ctx, cancel := contextWithCancel(t)
 	var calls sync.WaitGroup
 	for range 3000 {
-		calls.Go(func() { _, _ = route.Diff(ctx, &channel.DiffRequest{Service: "slow"}) })
+		calls.Go(func() { _, _ = route.Diff(ctx, &tunnelapi.DiffRequest{Service: "slow"}) })
 	}
 	eventually(t, "as many are under way as may be", func() bool { return a.diffs.Load() == 1023 }) // and Control
 	cancel()

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 )
 
@@ -24,10 +24,10 @@ func several(n int) func(*settings) {
 }
 
 // said is what an agent says of itself, changed.
-func said(change func(*channel.Hello)) func(*agenttunnel.Options) {
+func said(change func(*tunnelapi.Hello)) func(*agenttunnel.Options) {
 	return func(o *agenttunnel.Options) {
 		before := o.Hello
-		o.Hello = func() *channel.Hello {
+		o.Hello = func() *tunnelapi.Hello {
 			hello := before()
 			change(hello)
 			return hello
@@ -39,7 +39,7 @@ func TestAnAgentThatSaysAnotherClusterIsRefused(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
 	f.register("prod")
-	a := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Cluster = "prod" }))
+	a := f.agent(t, "edge", []*replica{hub}, said(func(h *tunnelapi.Hello) { h.Cluster = "prod" }))
 	eventually(t, "the agent knows why", func() bool {
 		return a.log.says("hub refused the agent") && a.log.says("its credential is cluster")
 	})
@@ -61,7 +61,7 @@ func TestARevokedClusterLosesItsConnectionsAtOnce(t *testing.T) {
 			a := f.agent(t, "edge", []*replica{hub})
 			defer a.stop()
 			hub.connected(2)
-			stream, err := hub.reach("edge").Logs(t.Context(), &channel.LogsRequest{Follow: true})
+			stream, err := hub.reach("edge").Logs(t.Context(), &tunnelapi.LogsRequest{Follow: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,21 +87,21 @@ func TestARevokedClusterLosesItsConnectionsAtOnce(t *testing.T) {
 
 func TestHubAndAgentSpeakTheNewestVersionThatBothKnow(t *testing.T) {
 	for name, test := range map[string]struct {
-		hub, agent channel.Versions
+		hub, agent tunnelapi.Versions
 		refused    string
 	}{
-		"the same":                     {channel.Versions{Min: 1, Max: 1}, channel.Versions{Min: 1, Max: 1}, ""},
-		"an agent two versions behind": {channel.Versions{Min: 1, Max: 3}, channel.Versions{Min: 1, Max: 1}, ""},
-		"an agent two versions ahead":  {channel.Versions{Min: 1, Max: 1}, channel.Versions{Min: 1, Max: 3}, ""},
-		"both have left the first":     {channel.Versions{Min: 2, Max: 4}, channel.Versions{Min: 1, Max: 3}, ""},
-		"an agent too old":             {channel.Versions{Min: 2, Max: 4}, channel.Versions{Min: 1, Max: 1}, "version 1 of the channel, the hub 2 to 4: upgrade the agent"},
-		"an agent too new":             {channel.Versions{Min: 1, Max: 1}, channel.Versions{Min: 2, Max: 4}, "version 2 to 4 of the channel, the hub 1: upgrade the hub"},
-		"an agent that says nonsense":  {channel.Versions{Min: 1, Max: 1}, channel.Versions{Min: 5, Max: -1}, "upgrade"},
+		"the same":                     {tunnelapi.Versions{Min: 1, Max: 1}, tunnelapi.Versions{Min: 1, Max: 1}, ""},
+		"an agent two versions behind": {tunnelapi.Versions{Min: 1, Max: 3}, tunnelapi.Versions{Min: 1, Max: 1}, ""},
+		"an agent two versions ahead":  {tunnelapi.Versions{Min: 1, Max: 1}, tunnelapi.Versions{Min: 1, Max: 3}, ""},
+		"both have left the first":     {tunnelapi.Versions{Min: 2, Max: 4}, tunnelapi.Versions{Min: 1, Max: 3}, ""},
+		"an agent too old":             {tunnelapi.Versions{Min: 2, Max: 4}, tunnelapi.Versions{Min: 1, Max: 1}, "version 1 of the channel, the hub 2 to 4: upgrade the agent"},
+		"an agent too new":             {tunnelapi.Versions{Min: 1, Max: 1}, tunnelapi.Versions{Min: 2, Max: 4}, "version 2 to 4 of the channel, the hub 1: upgrade the hub"},
+		"an agent that says nonsense":  {tunnelapi.Versions{Min: 1, Max: 1}, tunnelapi.Versions{Min: 5, Max: -1}, "upgrade"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet()
 			hub := f.hub(t, "hub-0", func(s *settings) { s.Versions = test.hub })
-			a := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) {
+			a := f.agent(t, "edge", []*replica{hub}, said(func(h *tunnelapi.Hello) {
 				h.MinProtocol, h.MaxProtocol = test.agent.Min, test.agent.Max
 			}))
 			if test.refused == "" {
@@ -201,7 +201,7 @@ func TestDrainLosesNoCall(t *testing.T) {
 	route := leaving.reach("edge")
 	slow := make(chan error, 1)
 	go func() {
-		_, err := route.Diff(t.Context(), &channel.DiffRequest{Service: "slow"})
+		_, err := route.Diff(t.Context(), &tunnelapi.DiffRequest{Service: "slow"})
 		slow <- err
 	}()
 	eventually(t, "the call is under way", func() bool { return a.diffs.Load() > 0 })
@@ -246,7 +246,7 @@ func TestAReplicaThatIsAloneWaitsForWhatIsUnderWay(t *testing.T) {
 	route := hub.reach("edge")
 	slow := make(chan error, 1)
 	go func() {
-		_, err := route.Diff(t.Context(), &channel.DiffRequest{Service: "slow"})
+		_, err := route.Diff(t.Context(), &tunnelapi.DiffRequest{Service: "slow"})
 		slow <- err
 		route.Release()
 	}()
@@ -273,7 +273,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	hub := f.hub(t, "hub-0", several(2)) // the other one is never there
 	f.agent(t, "edge", []*replica{hub})
 	hub.connected(1)
-	stream, err := hub.reach("edge").Logs(t.Context(), &channel.LogsRequest{Follow: true})
+	stream, err := hub.reach("edge").Logs(t.Context(), &tunnelapi.LogsRequest{Follow: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestALostConnectionComesBack(t *testing.T) {
 	var conns conns
 	a := f.agent(t, "edge", []*replica{hub}, conns.kept)
 	hub.connected(1)
-	stream, err := hub.reach("edge").Logs(t.Context(), &channel.LogsRequest{Follow: true})
+	stream, err := hub.reach("edge").Logs(t.Context(), &tunnelapi.LogsRequest{Follow: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestOfTwoAgentsTheOneThatProvedItselfLastIsAsked(t *testing.T) {
 	hub := f.hub(t, "hub-0")
 	older := f.agent(t, "edge", []*replica{hub})
 	hub.connected(1)
-	newer := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Host = "thief" }), said(func(h *channel.Hello) { h.Boot = channel.NewBoot(time.Now().Add(time.Minute)) }))
+	newer := f.agent(t, "edge", []*replica{hub}, said(func(h *tunnelapi.Hello) { h.Host = "thief" }), said(func(h *tunnelapi.Hello) { h.Boot = tunnelapi.NewBoot(time.Now().Add(time.Minute)) }))
 	hub.connected(2)
 	eventually(t, "the newer one answers", func() bool {
 		boot, err := asks(t.Context(), hub.reach("edge"))
@@ -378,9 +378,9 @@ func TestOfTwoAgentsTheOneThatProvedItselfLastIsAsked(t *testing.T) {
 func TestAnOlderAgentThatComesBackIsWarnedOf(t *testing.T) {
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Host = "agent-1" }))
+	f.agent(t, "edge", []*replica{hub}, said(func(h *tunnelapi.Hello) { h.Host = "agent-1" }))
 	hub.connected(1)
-	back := f.agent(t, "edge", []*replica{hub}, said(func(h *channel.Hello) { h.Boot, h.Host = channel.NewBoot(time.Now().Add(-time.Hour)), "agent-0" }))
+	back := f.agent(t, "edge", []*replica{hub}, said(func(h *tunnelapi.Hello) { h.Boot, h.Host = tunnelapi.NewBoot(time.Now().Add(-time.Hour)), "agent-0" }))
 	hub.connected(2)
 	select {
 	case e := <-hub.events:
@@ -489,14 +489,14 @@ func TestEventsOfAnAgentAreBounded(t *testing.T) {
 	hub := f.hub(t, "hub-0")
 	a := f.agent(t, "edge", []*replica{hub})
 	long := strings.Repeat("ä", 100_000)
-	a.events <- &channel.Event{Service: long, Reason: long, Message: long, Key: long, Warning: true, UnixMs: 7}
+	a.events <- &tunnelapi.Event{Service: long, Reason: long, Message: long, Key: long, Warning: true, UnixMs: 7}
 	got := <-hub.events
 	if !got.GetWarning() || len(got.GetMessage()) > 4096 || len(got.GetService()) > 253 || len(got.GetReason()) > 64 || got.GetUnixMs() != 7 ||
 		!strings.HasPrefix(long, got.GetMessage()) || got.GetMessage() == "" {
 		t.Errorf("event with a message of %d bytes", len(got.GetMessage()))
 	}
 	for range 500 {
-		a.events <- &channel.Event{Reason: "Applied"}
+		a.events <- &tunnelapi.Event{Reason: "Applied"}
 	}
 	route := hub.reach("edge")
 	if _, err := asks(t.Context(), route); err != nil {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 const (
@@ -136,9 +136,9 @@ func (h *Hub) ask(ctx context.Context, cluster string, q question) (*place, erro
 
 // Route is the way to one cluster.
 type Route struct {
-	channel.ClusterClient
+	tunnelapi.ClusterClient
 	// Hello is what the agent said of itself.
-	Hello *channel.Hello
+	Hello *tunnelapi.Hello
 	// Connection names the connection, and Replica the one that holds it.
 	Connection, Replica string
 
@@ -178,7 +178,7 @@ func (h *Hub) Reach(ctx context.Context, cluster string) (*Route, error) {
 
 // away is a route over another replica.
 func (h *Hub) away(ctx context.Context, cluster string, found *place) (*Route, error) {
-	hello := new(channel.Hello)
+	hello := new(tunnelapi.Hello)
 	if err := proto.Unmarshal(found.Hello, hello); err != nil {
 		return nil, fmt.Errorf("read what it says of the agent: %w", err)
 	}
@@ -196,7 +196,7 @@ func (h *Hub) away(ctx context.Context, cluster string, found *place) (*Route, e
 	h.metrics.routes.WithLabelValues("away").Inc()
 	over := &hop{client, cluster}
 	return &Route{
-		ClusterClient: channel.NewClusterClient(over), Hello: hello, Connection: found.Connection, Replica: found.Replica,
+		ClusterClient: tunnelapi.NewClusterClient(over), Hello: hello, Connection: found.Connection, Replica: found.Replica,
 		over: over, release: sync.OnceFunc(func() {}),
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 const nginxConfig = `

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -89,8 +89,8 @@ func (h *Hub) newPeerServer() *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(h.forward),
 		grpc.ConnectionTimeout(step),
-		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow),
-		grpc.MaxRecvMsgSize(channel.MaxMessage), grpc.MaxSendMsgSize(channel.MaxMessage),
+		grpc.StaticStreamWindowSize(tunnelapi.StreamWindow), grpc.StaticConnWindowSize(tunnelapi.ConnWindow),
+		grpc.MaxRecvMsgSize(tunnelapi.MaxMessage), grpc.MaxSendMsgSize(tunnelapi.MaxMessage),
 		grpc.MaxConcurrentStreams(maxPeerStreams), grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping, Timeout: pong}),
@@ -101,8 +101,8 @@ func (h *Hub) newPeerServer() *grpc.Server {
 // forwarded are the methods that pass from one replica to another. Control belongs to the replica with the connection.
 func forwarded(method string) bool {
 	switch method {
-	case channel.Cluster_Proxy_FullMethodName, channel.Cluster_Objects_FullMethodName, channel.Cluster_Diff_FullMethodName,
-		channel.Cluster_Logs_FullMethodName:
+	case tunnelapi.Cluster_Proxy_FullMethodName, tunnelapi.Cluster_Objects_FullMethodName, tunnelapi.Cluster_Diff_FullMethodName,
+		tunnelapi.Cluster_Logs_FullMethodName:
 		return true
 	}
 	return false
@@ -121,12 +121,12 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 	}
 	route := h.local(clusters[0])
 	if route == nil {
-		return status.Error(channel.NotPassedOn, ErrAbsent.Error())
+		return status.Error(tunnelapi.NotPassedOn, ErrAbsent.Error())
 	}
 	defer route.Release()
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), nil)) // nothing that was said goes on
 	defer cancel()
-	if lasts := method == channel.Cluster_Objects_FullMethodName || method == channel.Cluster_Logs_FullMethodName; lasts || len(said.Get(lastingKey)) > 0 {
+	if lasts := method == tunnelapi.Cluster_Objects_FullMethodName || method == tunnelapi.Cluster_Logs_FullMethodName; lasts || len(said.Get(lastingKey)) > 0 {
 		go func() { // ends when this function has
 			select {
 			case <-h.leaving:
@@ -137,7 +137,7 @@ func (h *Hub) forward(_ any, from grpc.ServerStream) error {
 	}
 	to, err := route.over.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
-		return status.Error(channel.NotPassedOn, status.Convert(err).Message())
+		return status.Error(tunnelapi.NotPassedOn, status.Convert(err).Message())
 	}
 	go func() { // ends when this function has: its stream ends then
 		if !errors.Is(pass(to, from), io.EOF) {
@@ -185,7 +185,7 @@ type hop struct {
 
 func (p *hop) context(ctx context.Context) context.Context {
 	said := metadata.Pairs(clusterKey, p.cluster, hopsKey, "1")
-	if call, ok := carry.CallOf(ctx); ok && call.Class == channel.Class_WATCH {
+	if call, ok := httpstream.CallOf(ctx); ok && call.Class == tunnelapi.Class_WATCH {
 		said.Set(lastingKey, "1")
 	}
 	return metadata.NewOutgoingContext(ctx, said)
@@ -255,9 +255,9 @@ func (p *peers) get(replica, address string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // what is below has TLS
 		grpc.WithContextDialer(p.dial),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
-		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
+		grpc.WithStaticStreamWindowSize(tunnelapi.StreamWindow), grpc.WithStaticConnWindowSize(tunnelapi.ConnWindow),
 		grpc.WithMaxHeaderListSize(maxHeaderList),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(channel.MaxMessage), grpc.MaxCallSendMsgSize(channel.MaxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(tunnelapi.MaxMessage), grpc.MaxCallSendMsgSize(tunnelapi.MaxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			MinConnectTimeout: peerTime,
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: peerTime},

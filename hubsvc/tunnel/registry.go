@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 const (
@@ -200,7 +200,7 @@ func (h *Hub) local(cluster string) *Route {
 	c.routes++
 	h.metrics.routes.WithLabelValues("here").Inc()
 	return &Route{
-		ClusterClient: channel.NewClusterClient(c.client), Hello: c.hello, Connection: c.id, Replica: h.Self,
+		ClusterClient: tunnelapi.NewClusterClient(c.client), Hello: c.hello, Connection: c.id, Replica: h.Self,
 		over: c.client, release: sync.OnceFunc(func() { h.release(c) }),
 	}
 }
@@ -302,7 +302,7 @@ func (h *Hub) warn(l *held, older, newer *connection) func() {
 		if h.Found == nil {
 			return
 		}
-		h.Found(newer.cluster, &channel.Event{
+		h.Found(newer.cluster, &tunnelapi.Event{
 			Reason: "AgentsCompete", Warning: true, UnixMs: h.Now().UnixMilli(),
 			Message: fmt.Sprintf("two agents prove that they hold the key of cluster %s: %q at %s, and %q at %s; requests go to "+
 				"the first, which came later. If one of them is not yours, its key is known to somebody: register the cluster anew",
@@ -319,7 +319,7 @@ func (h *Hub) Changed(edition string, clusters []string) {
 	spread := int64(len(h.clusters) / 10)
 	hint := func(l *held) {
 		if c := l.best(); c != nil {
-			c.hint(&channel.Changed{Edition: edition, SpreadMs: spread})
+			c.hint(&tunnelapi.Changed{Edition: edition, SpreadMs: spread})
 		}
 	}
 	if clusters == nil {

@@ -26,11 +26,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
-	"github.com/pluralsh/plural/internal/relay"
+	"github.com/pluralsh/plural/test/support/relay"
 )
 
 // authority signs replicas' certificates.
@@ -164,7 +164,7 @@ func TestAnyReplicaReachesAnyCluster(t *testing.T) {
 			}
 		}
 	}
-	stream, err := j.hubs[0].found("edge-1").Objects(t.Context(), &channel.ObjectsRequest{Service: "5000"})
+	stream, err := j.hubs[0].found("edge-1").Objects(t.Context(), &tunnelapi.ObjectsRequest{Service: "5000"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestCancellingReachesTheAgentOverAnotherReplica(t *testing.T) {
 	route := j.hubs[0].found("edge")
 	ctx, cancel := contextWithCancel(t)
 	go func() {
-		_, err := route.Diff(ctx, &channel.DiffRequest{Service: "slow"})
+		_, err := route.Diff(ctx, &tunnelapi.DiffRequest{Service: "slow"})
 		ended <- err
 	}()
 	eventually(t, "the call is under way", func() bool { return a.diffs.Load() == 1 })
@@ -327,17 +327,17 @@ func TestStreamsBetweenReplicasAreDeniedByDefault(t *testing.T) {
 		with   metadata.MD
 		want   codes.Code
 	}{
-		"as it should be":   {channel.Cluster_Diff_FullMethodName, right, codes.OK},
-		"control":           {channel.Cluster_Control_FullMethodName, right, codes.PermissionDenied},
+		"as it should be":   {tunnelapi.Cluster_Diff_FullMethodName, right, codes.OK},
+		"control":           {tunnelapi.Cluster_Control_FullMethodName, right, codes.PermissionDenied},
 		"another service":   {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", right, codes.PermissionDenied},
-		"no cluster":        {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-hops", "1"), codes.InvalidArgument},
-		"two clusters":      {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-cluster", "prod", "plural-hops", "1"), codes.InvalidArgument},
-		"a second hop":      {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-hops", "2"), codes.InvalidArgument},
-		"an absent cluster": {channel.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "prod", "plural-hops", "1"), channel.NotPassedOn},
+		"no cluster":        {tunnelapi.Cluster_Diff_FullMethodName, metadata.Pairs("plural-hops", "1"), codes.InvalidArgument},
+		"two clusters":      {tunnelapi.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-cluster", "prod", "plural-hops", "1"), codes.InvalidArgument},
+		"a second hop":      {tunnelapi.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "edge", "plural-hops", "2"), codes.InvalidArgument},
+		"an absent cluster": {tunnelapi.Cluster_Diff_FullMethodName, metadata.Pairs("plural-cluster", "prod", "plural-hops", "1"), tunnelapi.NotPassedOn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := metadata.NewOutgoingContext(t.Context(), test.with)
-			err := client.Invoke(ctx, test.method, &channel.DiffRequest{}, new(channel.DiffReply))
+			err := client.Invoke(ctx, test.method, &tunnelapi.DiffRequest{}, new(tunnelapi.DiffReply))
 			if status.Code(err) != test.want {
 				t.Errorf("%v, want %v", err, test.want)
 			}
@@ -395,15 +395,15 @@ func TestAReplicaThatLeavesEndsWhatIsWatchedFromOthers(t *testing.T) {
 		o.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	})
 	route := j.hubs[0].found("edge")
-	call := carry.Call{ID: "1", Class: channel.Class_WATCH}
-	watch, err := route.Proxy(carry.WithCall(t.Context(), call))
+	call := httpstream.Call{ID: "1", Class: tunnelapi.Class_WATCH}
+	watch, err := route.Proxy(httpstream.WithCall(t.Context(), call))
 	if err == nil {
-		err = watch.Send(&channel.Frame{Request: &channel.RequestHead{Id: call.ID, Class: call.Class, Method: http.MethodGet, Target: "/api/v1/pods?watch=1"}})
+		err = watch.Send(&tunnelapi.Frame{Request: &tunnelapi.RequestHead{Id: call.ID, Class: call.Class, Method: http.MethodGet, Target: "/api/v1/pods?watch=1"}})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := route.Logs(t.Context(), &channel.LogsRequest{Follow: true})
+	log, err := route.Logs(t.Context(), &tunnelapi.LogsRequest{Follow: true})
 	if err == nil {
 		_, err = log.Recv()
 	}
@@ -413,7 +413,7 @@ func TestAReplicaThatLeavesEndsWhatIsWatchedFromOthers(t *testing.T) {
 	eventually(t, "both are under way", func() bool { return j.hubs[1].streams() == 2 })
 	unary := make(chan error, 1)
 	go func() {
-		_, err := route.Diff(t.Context(), &channel.DiffRequest{Service: "slow"})
+		_, err := route.Diff(t.Context(), &tunnelapi.DiffRequest{Service: "slow"})
 		unary <- err
 	}()
 	eventually(t, "the call is under way", func() bool { return a.diffs.Load() == 1 })

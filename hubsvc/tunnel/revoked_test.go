@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // TestAKeyThatChangesWhileItsConnectionIsMadeIsNotMissed takes the key away, or replaces it, between two looks at it, when there is
@@ -58,7 +58,7 @@ func TestEventsAreBoundedForAClusterHoweverOftenItConnects(t *testing.T) {
 	for range 3 {
 		a := f.agent(t, "edge", []*replica{hub})
 		for range flood {
-			a.events <- &channel.Event{Reason: "Failed", Message: "again"}
+			a.events <- &tunnelapi.Event{Reason: "Failed", Message: "again"}
 		}
 		hub.connected(1)
 		a.stop()

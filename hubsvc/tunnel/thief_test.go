@@ -15,8 +15,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 )
 
@@ -35,7 +35,7 @@ func bindingOf(tb testing.TB, conn any) []byte {
 }
 
 // warned waits for an event of the reason.
-func (r *replica) warned(reason string) *channel.Event {
+func (r *replica) warned(reason string) *tunnelapi.Event {
 	r.tb.Helper()
 	for {
 		select {
@@ -52,21 +52,21 @@ func (r *replica) warned(reason string) *channel.Event {
 // A3: a token was read from a log, and it is not even bound, as those of agents behind a proxy that ends TLS are not.
 func TestAStolenTokenAloneOpensNoConnection(t *testing.T) {
 	t.Parallel()
-	hello := &channel.Hello{Cluster: "edge", Host: "thief", Boot: last, MinProtocol: 1, MaxProtocol: 1, AgentVersion: "0.9.0"}
+	hello := &tunnelapi.Hello{Cluster: "edge", Host: "thief", Boot: last, MinProtocol: 1, MaxProtocol: 1, AgentVersion: "0.9.0"}
 	for name, test := range map[string]struct {
 		// first is what the thief says on a connection with a binding, being asked to sign a nonce. It may see what the agent
 		// signs elsewhere, but not the key.
-		first func(h *hostile, agent *token.Signer, binding []byte) func(nonce []byte) *channel.AgentMessage
+		first func(h *hostile, agent *token.Signer, binding []byte) func(nonce []byte) *tunnelapi.AgentMessage
 		want  string
 	}{
 		"who says who it is, as agents once did": {
-			func(h *hostile, _ *token.Signer, _ []byte) func([]byte) *channel.AgentMessage {
-				return func([]byte) *channel.AgentMessage { return &channel.AgentMessage{Hello: h.hello} }
+			func(h *hostile, _ *token.Signer, _ []byte) func([]byte) *tunnelapi.AgentMessage {
+				return func([]byte) *tunnelapi.AgentMessage { return &tunnelapi.AgentMessage{Hello: h.hello} }
 			}, `"0.9.0", does not prove that it holds the cluster's key: upgrade it`,
 		},
 		"who signs nothing": {
-			func(h *hostile, agent *token.Signer, _ []byte) func([]byte) *channel.AgentMessage {
-				return func(nonce []byte) *channel.AgentMessage {
+			func(h *hostile, agent *token.Signer, _ []byte) func([]byte) *tunnelapi.AgentMessage {
+				return func(nonce []byte) *tunnelapi.AgentMessage {
 					m := h.proves(agent, nil)(nonce)
 					m.Proven.Signature = nil
 					return m
@@ -74,7 +74,7 @@ func TestAStolenTokenAloneOpensNoConnection(t *testing.T) {
 			}, "is not one for this connection",
 		},
 		"who signs with another key": {
-			func(h *hostile, _ *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
+			func(h *hostile, _ *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
 				_, key, err := ed25519.GenerateKey(nil)
 				if err != nil {
 					panic(err)
@@ -83,18 +83,18 @@ func TestAStolenTokenAloneOpensNoConnection(t *testing.T) {
 			}, "is not one for this connection",
 		},
 		"who shows what was signed for another nonce": {
-			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
-				return func([]byte) *channel.AgentMessage { return h.proves(agent, binding)(token.NewNonce()) }
+			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
+				return func([]byte) *tunnelapi.AgentMessage { return h.proves(agent, binding)(token.NewNonce()) }
 			}, "is not one for this connection",
 		},
 		"who passes the nonce on to an agent that has connected to the thief": {
-			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
+			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
 				return h.proves(agent, bytes.Repeat([]byte{7}, len(binding)))
 			}, "but on another TLS connection",
 		},
 		"who takes the other connection's name away": {
-			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
-				return func(nonce []byte) *channel.AgentMessage {
+			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
+				return func(nonce []byte) *tunnelapi.AgentMessage {
 					m := h.proves(agent, bytes.Repeat([]byte{7}, len(binding)))(nonce)
 					m.Proven.Binding = nil
 					return m
@@ -102,8 +102,8 @@ func TestAStolenTokenAloneOpensNoConnection(t *testing.T) {
 			}, "is not one for this connection",
 		},
 		"who says something else than was signed": {
-			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *channel.AgentMessage {
-				return func(nonce []byte) *channel.AgentMessage {
+			func(h *hostile, agent *token.Signer, binding []byte) func([]byte) *tunnelapi.AgentMessage {
+				return func(nonce []byte) *tunnelapi.AgentMessage {
 					m := h.proves(agent, binding)(nonce)
 					other := proto.CloneOf(h.hello)
 					other.Host = "another"
@@ -141,12 +141,12 @@ func TestARecordedProofOpensNoOtherConnection(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: "1", MinProtocol: 1, MaxProtocol: 1}}
+	h := &hostile{hello: &tunnelapi.Hello{Cluster: "edge", Boot: "1", MinProtocol: 1, MaxProtocol: 1}}
 	var mu sync.Mutex
-	var recorded *channel.AgentMessage
+	var recorded *tunnelapi.AgentMessage
 	first := hub.open(f, "edge")
 	sign := h.proves(f.signer("edge"), bindingOf(t, first))
-	h.first = func(nonce []byte) *channel.AgentMessage {
+	h.first = func(nonce []byte) *tunnelapi.AgentMessage {
 		mu.Lock()
 		defer mu.Unlock()
 		recorded = sign(nonce)
@@ -154,7 +154,7 @@ func TestARecordedProofOpensNoOtherConnection(t *testing.T) {
 	}
 	h.serve(t, first)
 	hub.connected(1)
-	thief := &hostile{hello: h.hello, gone: make(chan struct{}, 1), first: func([]byte) *channel.AgentMessage {
+	thief := &hostile{hello: h.hello, gone: make(chan struct{}, 1), first: func([]byte) *tunnelapi.AgentMessage {
 		mu.Lock()
 		defer mu.Unlock()
 		return recorded
@@ -201,7 +201,7 @@ func TestTheGreatestBootWinsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0")
-	h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: last, MinProtocol: 1, MaxProtocol: 1}}
+	h := &hostile{hello: &tunnelapi.Hello{Cluster: "edge", Boot: last, MinProtocol: 1, MaxProtocol: 1}}
 	h.first = h.proves(f.signer("edge"), nil)
 	for n := range 8 { // as many as a cluster may have
 		h.serve(t, hub.open(f, "edge"))
@@ -232,9 +232,9 @@ func TestAConnectionEndsAtItsAgeWhateverItsAgentDoes(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
 	hub := f.hub(t, "hub-0", func(s *settings) { s.MaxAge = 500 * time.Millisecond })
-	hello := &channel.Hello{Cluster: "edge", Boot: "1", MinProtocol: 1, MaxProtocol: 1}
-	h := &hostile{hello: hello, gone: make(chan struct{}, 1), logs: func(s channel.Cluster_LogsServer) error {
-		if err := s.Send(&channel.LogLine{Message: "one"}); err != nil {
+	hello := &tunnelapi.Hello{Cluster: "edge", Boot: "1", MinProtocol: 1, MaxProtocol: 1}
+	h := &hostile{hello: hello, gone: make(chan struct{}, 1), logs: func(s tunnelapi.Cluster_LogsServer) error {
+		if err := s.Send(&tunnelapi.LogLine{Message: "one"}); err != nil {
 			return err
 		}
 		<-s.Context().Done()
@@ -250,7 +250,7 @@ func TestAConnectionEndsAtItsAgeWhateverItsAgentDoes(t *testing.T) {
 	hub.connected(0)
 	h.serve(t, hub.open(f, "edge"))
 	hub.connected(1)
-	stream, err := hub.reach("edge").Logs(t.Context(), &channel.LogsRequest{Follow: true})
+	stream, err := hub.reach("edge").Logs(t.Context(), &tunnelapi.LogsRequest{Follow: true})
 	if err == nil {
 		_, err = stream.Recv()
 	}
@@ -285,7 +285,7 @@ func TestWhatAProcessIsKnownByIsShownToNobody(t *testing.T) {
 	if shown.Boot == a.boot || strings.Contains(hub.log.String(), a.boot) {
 		t.Fatalf("it is shown: %+v\n%s", shown, hub.log)
 	}
-	thief := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: shown.Boot, Host: shown.Host, MinProtocol: 1, MaxProtocol: 1}}
+	thief := &hostile{hello: &tunnelapi.Hello{Cluster: "edge", Boot: shown.Boot, Host: shown.Host, MinProtocol: 1, MaxProtocol: 1}}
 	thief.first = thief.proves(f.signer("edge"), nil)
 	thief.serve(t, hub.open(f, "edge"))
 	hub.connected(2)
@@ -309,7 +309,7 @@ func TestWhoConnectsAllTheTimeIsLetInNowAndThen(t *testing.T) {
 		}
 	})
 	come := func(n int) {
-		h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: fmt.Sprint(n), MinProtocol: 1, MaxProtocol: 1}}
+		h := &hostile{hello: &tunnelapi.Hello{Cluster: "edge", Boot: fmt.Sprint(n), MinProtocol: 1, MaxProtocol: 1}}
 		h.first = h.proves(f.signer("edge"), nil)
 		h.serve(t, hub.open(f, "edge"))
 	}
@@ -339,7 +339,7 @@ func TestWhoIsRefusedAllTheTimeFillsNoLogAndKeepsNoAgentOut(t *testing.T) {
 	now := time.Now()
 	hub := f.hub(t, "hub-0", func(s *settings) { s.Now = func() time.Time { return now } })
 	for n := range 30 {
-		h := &hostile{hello: &channel.Hello{Cluster: "edge", Boot: "1", MinProtocol: 99, MaxProtocol: 99}}
+		h := &hostile{hello: &tunnelapi.Hello{Cluster: "edge", Boot: "1", MinProtocol: 99, MaxProtocol: 99}}
 		h.first = h.proves(f.signer("edge"), nil)
 		h.serve(t, hub.open(f, "edge"))
 		eventually(t, "it is refused", func() bool { return strings.Count(hub.log.String(), "connection is refused") == n+1 })

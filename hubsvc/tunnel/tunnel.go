@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/internal/netconn"
 )
 
@@ -46,9 +46,9 @@ type Options struct {
 	// Replicas is how many there are; nil means one.
 	Replicas func() int
 	// Event takes what agents say happened. It must not block.
-	Event func(cluster string, e *channel.Event)
+	Event func(cluster string, e *tunnelapi.Event)
 	// Found takes what the hub itself finds out about a cluster's agents. It must not block.
-	Found func(cluster string, e *channel.Event)
+	Found func(cluster string, e *tunnelapi.Event)
 	// Arrived is told of a cluster that has a connection now. It must not block.
 	Arrived func(cluster string)
 	// Held is told of a cluster that this replica comes to hold a usable connection of, or holds none of any more. It must
@@ -57,7 +57,7 @@ type Options struct {
 	// MaxAge is how old a connection gets before its agent replaces it; zero means an hour. One that is not replaced ends.
 	MaxAge time.Duration
 	// Versions of the protocol to speak; zero means those that are spoken here.
-	Versions channel.Versions
+	Versions tunnelapi.Versions
 	Now      func() time.Time
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -120,7 +120,7 @@ func (h *Hub) longest() time.Duration {
 	return time.Duration(float64(h.maxAge()) * (1.2 + 0.1*rand.Float64()))
 }
 
-func (h *Hub) versions() channel.Versions { return cmp.Or(h.Versions, channel.Spoken()) }
+func (h *Hub) versions() tunnelapi.Versions { return cmp.Or(h.Versions, tunnelapi.Spoken()) }
 
 func (h *Hub) isDraining() bool {
 	h.mu.Lock()

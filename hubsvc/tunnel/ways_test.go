@@ -10,8 +10,8 @@ import (
 	"time"
 
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/api/channel/carry"
+	"github.com/pluralsh/plural/api/httpstream"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // refusing is a proxy that lets no requests through of which refuses says so.
@@ -29,7 +29,7 @@ func refusing(refuses func(*http.Request) bool) func(*settings) {
 	}
 }
 
-func isOwnUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") == channel.Upgrade }
+func isOwnUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") == tunnelapi.Upgrade }
 
 func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -87,7 +87,7 @@ func TestAgentConnectsByWhatGetsThrough(t *testing.T) {
 func transfers(t *testing.T, hub *replica) {
 	t.Helper()
 	const many = 5000
-	stream, err := hub.reach("edge").Objects(t.Context(), &channel.ObjectsRequest{Service: fmt.Sprint(many)})
+	stream, err := hub.reach("edge").Objects(t.Context(), &tunnelapi.ObjectsRequest{Service: fmt.Sprint(many)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestRequestsGoOverTheChannel(t *testing.T) {
 	j := join(t)
 	j.agent(t, "edge", j.hubs[1:2], func(o *agenttunnel.Options) {
 		o.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			call, _ := carry.CallOf(r.Context())
+			call, _ := httpstream.CallOf(r.Context())
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
@@ -113,10 +113,10 @@ func TestRequestsGoOverTheChannel(t *testing.T) {
 	})
 	for _, hub := range j.hubs[:2] { // over another replica, and here
 		route := hub.found("edge")
-		client := &carry.Transport{Open: func(ctx context.Context) (channel.Cluster_ProxyClient, error) { return route.Proxy(ctx) }}
-		ctx := carry.WithCall(t.Context(), carry.Call{
-			ID: "1", Class: channel.Class_UNARY,
-			Identity: &channel.Identity{User: "plural:ann", Cluster: "edge", ExpiresUnixMs: time.Now().Add(time.Minute).UnixMilli()},
+		client := &httpstream.Transport{Open: func(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error) { return route.Proxy(ctx) }}
+		ctx := httpstream.WithCall(t.Context(), httpstream.Call{
+			ID: "1", Class: tunnelapi.Class_UNARY,
+			Identity: &tunnelapi.Identity{User: "plural:ann", Cluster: "edge", ExpiresUnixMs: time.Now().Add(time.Minute).UnixMilli()},
 		})
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://edge/api/v1/namespaces?a=%2F", strings.NewReader("hello"))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 	"github.com/pluralsh/plural/workspace/solve"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -94,7 +94,7 @@ func (s *standing) refuses(now, v *semver.Version, e *catalog.Entry) *v1.Upgrade
 			Fix: "take it out of spec.upgrade.skip there",
 		}
 	}
-	if a := renew.NeedsAgreement(e.Package, s.name(), s.entry.Version, s.Spec.Approved); a != nil {
+	if a := pkgupgrade.NeedsAgreement(e.Package, s.name(), s.entry.Version, s.Spec.Approved); a != nil {
 		r := &v1.UpgradeReason{Code: v1.ReasonApproval, Message: e.Version + " wants somebody's agreement", Fix: "approve it: " + take}
 		if len(a.Breaking) > 0 {
 			r.Message = "breaking since " + a.Breaking[0].Since + ": " + strings.Join(strings.Fields(a.Breaking[0].Note), " ")

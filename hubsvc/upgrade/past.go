@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // Move is a commit that moved installations.
@@ -44,7 +44,7 @@ func (a *Action) Message() string {
 	b.WriteString("Take back " + strings.Join(names, ", ") + "\n\n")
 	b.WriteString(harmless(a.Why) + ".\n\n")
 	for _, c := range a.Changes {
-		b.WriteString(renew.Trailer + c.Installation + " " + c.From + arrow + c.To + "\n")
+		b.WriteString(pkgupgrade.Trailer + c.Installation + " " + c.From + arrow + c.To + "\n")
 	}
 	return Signed(b.String() + revertsTrailer + a.Revert)
 }
@@ -83,7 +83,7 @@ func Past(commit, message string, at time.Time) (Move, bool) {
 			own = value == hub
 		case revertsTrailer:
 			m.Reverts = value
-		case renew.Trailer:
+		case pkgupgrade.Trailer:
 			from, to, ok := strings.Cut(value, arrow)
 			name, from, named := strings.Cut(from, " ")
 			if ok && named && name != "" && from != "" && to != "" && !strings.Contains(from+to, " ") {

@@ -15,14 +15,14 @@ import (
 	"github.com/pluralsh/plural/hubsvc/upgrade"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/amend"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/merge"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
+	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 // unfit is an action that cannot be put together, for a reason that people can do something about.
@@ -84,13 +84,13 @@ func (u *Upgrader) forward(ctx context.Context, tip *workspace.Tip, set *catalog
 	if err != nil {
 		return nil, err
 	}
-	names, changes := make([]string, len(a.Changes)), make([]renew.Change, len(a.Changes))
+	names, changes := make([]string, len(a.Changes)), make([]pkgupgrade.Change, len(a.Changes))
 	for i, c := range a.Changes {
 		names[i] = c.Installation
-		changes[i] = renew.Change{Installation: c.Installation, Version: c.To, Requires: c.Requires}
+		changes[i] = pkgupgrade.Change{Installation: c.Installation, Version: c.To, Requires: c.Requires}
 	}
 	world := &compose.World{Fleet: f, Repo: tip.Files, Lock: lock, Blind: true}
-	result, err := renew.Plan(ctx, world, set, changes, pastOf(tip))
+	result, err := pkgupgrade.Plan(ctx, world, set, changes, pastOf(tip))
 	take := "plural package upgrade " + strings.Join(names, " ")
 	if err != nil {
 		return nil, &unfit{v1.UpgradeReason{
@@ -107,7 +107,7 @@ func (u *Upgrader) forward(ctx context.Context, tip *workspace.Tip, set *catalog
 }
 
 // pastOf finds a package's files as they came, in the history of the installation repo.
-func pastOf(tip *workspace.Tip) renew.Past {
+func pastOf(tip *workspace.Tip) pkgupgrade.Past {
 	return func(ctx context.Context, installation, digest string) (fs.FS, error) {
 		past, err := tip.Past()
 		if err != nil {
@@ -185,7 +185,7 @@ func (u *Upgrader) backward(_ context.Context, tip *workspace.Tip, _ *catalog.Se
 		}}
 	}
 	for _, c := range a.Changes {
-		skip, err := amend.Skipped(overlay.New(tip.Files, files), c.Installation, c.From)
+		skip, err := yamledit.Skipped(overlay.New(tip.Files, files), c.Installation, c.From)
 		if err != nil {
 			return nil, err
 		}

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 	"github.com/pluralsh/plural/hubsvc/committer"
 	"github.com/pluralsh/plural/hubsvc/upgrade"
 	"github.com/pluralsh/plural/test/support/fleetrepo"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // at are the options of an Upgrader of a hub that may push to an installation repo, with a key to sign by if it has one.
@@ -66,15 +66,15 @@ func TestMovesOfTheHubAreItsOwnCommitsAlone(t *testing.T) {
 
 func TestTheHubKnowsItsOwnCommitOnABranchWithoutHavingSeenItMade(t *testing.T) {
 	key := signingKey(t, "hub")
-	own, err := signed.ParseSigner(key)
+	own, err := verify.ParseSigner(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := signed.ParseSigner(signingKey(t, "mallory"))
+	foreign, err := verify.ParseSigner(signingKey(t, "mallory"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	move := upgrade.Signed("Upgrade web to 1.1.0\n\n" + renew.Trailer + "web 1.0.0 -> 1.1.0")
+	move := upgrade.Signed("Upgrade web to 1.1.0\n\n" + pkgupgrade.Trailer + "web 1.0.0 -> 1.1.0")
 	for name, tt := range map[string]struct {
 		by      string
 		message string

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/templates"
 	"github.com/pluralsh/plural/workspace/catalog"
@@ -15,7 +15,7 @@ import (
 
 // catalogs are where the fleet's packages are found, as this replica has them.
 type catalogs struct {
-	mirrors *gitagent.Set
+	mirrors *gitpoller.Set
 	sources *sources.Set
 	// kept are those of the last look, by name: what a catalog has read of a commit is not read again.
 	kept map[string]keptCatalog

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/upgrade"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/gitsource"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // propose asks for a branch to be merged, where the repository's host has pull requests that are known here, and gives the address of
@@ -89,8 +89,8 @@ func (g *github) open(ctx context.Context, token string, p pull) (string, error)
 	}
 	request.Header.Set("Accept", "application/vnd.github+json")
 	request.Header.Set("Content-Type", "application/json")
-	credentials := outbound.Credentials{Bearer: token}
-	client, err := outbound.Client(outbound.Options{For: request.URL, Credentials: credentials, MaxBytes: githubAnswer})
+	credentials := httpclient.Credentials{Bearer: token}
+	client, err := httpclient.Client(httpclient.Options{For: request.URL, Credentials: credentials, MaxBytes: githubAnswer})
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pluralsh/plural/hubsvc/upgrade"
-	"github.com/pluralsh/plural/internal/replicated"
+	"github.com/pluralsh/plural/internal/kv"
 )
 
 // soakStore keeps what was seen of upgrades in a bucket, so that a restart lets nothing soak anew. What is lost of it costs time:
@@ -61,7 +61,7 @@ func (r *soakStore) open(ctx context.Context) (err error) {
 	if r.kv != nil && r.complete {
 		return nil
 	}
-	r.kv, r.complete, err = replicated.Bucket(ctx, r.js, jetstream.KeyValueConfig{
+	r.kv, r.complete, err = kv.Bucket(ctx, r.js, jetstream.KeyValueConfig{
 		Bucket: upgradesBucket, Description: "since when packages are healthy", History: 1,
 		Storage: jetstream.FileStorage, Replicas: r.replicas,
 	})

@@ -22,7 +22,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/committer"
-	"github.com/pluralsh/plural/hubsvc/gitagent"
+	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/upgrade"
@@ -34,7 +34,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // Options are what an Upgrader works with. All must be set.
@@ -42,7 +42,7 @@ type Options struct {
 	// Plan is the one in force.
 	Plan      func() *planner.Plan
 	Sources   *sources.Set
-	Mirrors   *gitagent.Set
+	Mirrors   *gitpoller.Set
 	Committer *committer.Committer
 	View      *view.View
 	// Acts says whether this replica is the one that acts now.
@@ -211,7 +211,7 @@ func (u *Upgrader) facts(ctx context.Context, now *sources.Commit) (*upgrade.Fac
 		return nil, nil, err
 	}
 	set := u.catalogs.of(now)
-	universe, err := renew.Known(&compose.World{Fleet: now.Fleet, Repo: files, Lock: lock}, set.Universe(ctx))
+	universe, err := pkgupgrade.Known(&compose.World{Fleet: now.Fleet, Repo: files, Lock: lock}, set.Universe(ctx))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,9 +22,9 @@ import (
 
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 const header = "apiVersion: plural.sh/v1alpha1\n"
@@ -342,7 +342,7 @@ func TestARegistryIsLoggedInToWithWhatIsSealedForTheHub(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	url := "oci://" + server.Listener.Addr().String() + "/team/packages"
 	_, err := catalog.Publish(t.Context(), repo(map[string]string{"package.yaml": packageYAML("web", "1.0.0")}), catalog.PublishOptions{
-		OCIOptions: catalog.OCIOptions{URL: url, Credentials: outbound.Credentials{Username: "plural", Password: password, CA: ca}},
+		OCIOptions: catalog.OCIOptions{URL: url, Credentials: httpclient.Credentials{Username: "plural", Password: password, CA: ca}},
 	})
 	if err != nil {
 		t.Fatal(err)

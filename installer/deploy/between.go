@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/installer/plan"
 	"github.com/pluralsh/plural/internal/boundwalk"
 	"github.com/pluralsh/plural/workspace"
@@ -73,7 +73,7 @@ func Between(repo *workspace.Repo, before, after *offline.State) (*Difference, e
 // side is one of the states.
 type side struct {
 	state *offline.State
-	vault *vault.Vault
+	vault *sealer.Vault
 	key   []byte
 
 	composed []*compose.Composed

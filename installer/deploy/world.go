@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
 	"github.com/pluralsh/plural/crypto/policy"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/installer/ledger"
 	"github.com/pluralsh/plural/installer/plan"
 	"github.com/pluralsh/plural/workspace"
@@ -27,7 +27,7 @@ import (
 type world struct {
 	repo *workspace.Repo
 	// vault is nil where nothing is sealed.
-	vault *vault.Vault
+	vault *sealer.Vault
 
 	mu sync.RWMutex // guards what follows
 	at view

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pluralsh/plural/installer/ledger"
 	"github.com/pluralsh/plural/internal/gitexec"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 const (
@@ -174,7 +174,7 @@ func (x *exam) askRemote(ctx context.Context) (map[string]string, error) {
 	}
 	out, err := x.run(ctx, "ls-remote", "--heads", c.remote)
 	if err != nil {
-		return nil, outbound.RedactError(err, c.url, outbound.Credentials{})
+		return nil, httpclient.RedactError(err, c.url, httpclient.Credentials{})
 	}
 	branches := map[string]string{}
 	for line := range strings.Lines(out) {

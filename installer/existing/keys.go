@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // register gives the cluster's agent its keys, unless it has those that the repo knows.
@@ -47,7 +47,7 @@ func (u *up) register(ctx context.Context) (string, error) {
 		}
 		_, err = u.repo.Commit(ctx, message, changes)
 	} else {
-		plan, planned := u.editor.AddCluster(sharing.Cluster{Name: u.Cluster, Tags: prepared.Tags, Age: prepared.Age})
+		plan, planned := u.editor.AddCluster(rekey.Cluster{Name: u.Cluster, Tags: prepared.Tags, Age: prepared.Age})
 		if planned != nil {
 			return "", planned
 		}
@@ -141,7 +141,7 @@ func (u *up) hub(ctx context.Context) (string, error) {
 		return "", err
 	}
 	// The registration may have changed who can open what.
-	if u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed); err != nil {
+	if u.editor, err = rekey.Open(u.repo, u.Keys, u.Confirmed); err != nil {
 		return "", err
 	}
 	person, err := u.Person(ctx)

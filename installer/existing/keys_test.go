@@ -21,10 +21,10 @@ import (
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/internal/gitexec"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // flaky is a way to an API server on which a restart is lost while it is down.
@@ -185,8 +185,8 @@ func sealed(t *testing.T) Options {
 		Identities: func() ([]age.Identity, error) { return []age.Identity{id}, nil }, Confirmed: o.Confirmed,
 	}
 	repo.UseKeys(o.Keys)
-	plan, err := sharing.Begin(t.Context(), repo, o.Keys, o.Confirmed, sharing.Beginning{
-		Person: sharing.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")},
+	plan, err := rekey.Begin(t.Context(), repo, o.Keys, o.Confirmed, rekey.Beginning{
+		Person: rekey.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")},
 		Group:  "fleet", Patterns: []string{"secrets/**"},
 	})
 	if err == nil {
@@ -206,7 +206,7 @@ func TestARunSaysThatItLetTheHubIntoItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.repo.UseKeys(u.Keys)
-	if u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed); err != nil {
+	if u.editor, err = rekey.Open(u.repo, u.Keys, u.Confirmed); err != nil {
 		t.Fatal(err)
 	}
 	cluster.RemoveLater(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, hubkeys.Namespace, hubkeys.SecretName)

@@ -33,7 +33,7 @@ import (
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // Options say what fleet is to come up, and where.
@@ -100,7 +100,7 @@ type up struct {
 	Options
 	kube   dynamic.Interface
 	repo   *workspace.Repo
-	editor *sharing.Editor // nil where nothing is sealed
+	editor *rekey.Editor // nil where nothing is sealed
 	keys   *hubkeys.Keys
 	status *v1.Status
 	// elsewhere is Result.Elsewhere.
@@ -205,7 +205,7 @@ func (u *up) begin(ctx context.Context) (string, error) {
 	if _, err := u.repo.Push(ctx); err != nil {
 		return "", err
 	}
-	u.editor, err = sharing.Open(u.repo, u.Keys, u.Confirmed)
+	u.editor, err = rekey.Open(u.repo, u.Keys, u.Confirmed)
 	if errors.Is(err, policy.ErrNone) {
 		err = nil
 	}

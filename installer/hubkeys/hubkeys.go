@@ -31,9 +31,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pluralsh/plural/agent/identity"
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // Where a hub in a cluster finds what it is told.
@@ -42,7 +42,7 @@ const (
 	SecretName = "plural-hub"
 )
 
-// The keys of the Secret. Credentials have a prefix before the name that outbound.ParseCredentials knows them by.
+// The keys of the Secret. Credentials have a prefix before the name that httpclient.ParseCredentials knows them by.
 const (
 	keyToken      = "token"
 	keyIdentity   = "identity"
@@ -81,7 +81,7 @@ func Parts() []Part { return []Part{Token, Identity, HookSecret, SigningKey, Rep
 
 // Request is what only people know, and what they want to have anew.
 type Request struct {
-	// Repo and Edit are credentials by the names that outbound.ParseCredentials knows: to read the installation repo, and to
+	// Repo and Edit are credentials by the names that httpclient.ParseCredentials knows: to read the installation repo, and to
 	// push to it. Nil leaves those that are there; an empty map takes them away.
 	Repo, Edit map[string]string
 	// TLSCert and TLSKey are PEM, for a hub that ends TLS itself. Empty leaves those that are there.
@@ -164,7 +164,7 @@ func Prepare(ctx context.Context, kube dynamic.Interface, r Request) (*Keys, err
 
 func (r *Request) check() error {
 	for what, given := range map[string]map[string]string{"read the repo": r.Repo, "push to the repo": r.Edit} {
-		if _, err := outbound.ParseCredentials(given); err != nil {
+		if _, err := httpclient.ParseCredentials(given); err != nil {
 			return fmt.Errorf("credentials to %s: %w", what, err)
 		}
 	}
@@ -272,7 +272,7 @@ func (k *Keys) newSigningKey() error {
 
 // publish puts the public half of the signing key beside it.
 func (k *Keys) publish() error {
-	signer, err := signed.ParseSigner(k.data[keySigning])
+	signer, err := verify.ParseSigner(k.data[keySigning])
 	if err != nil {
 		return fmt.Errorf("secret %s/%s, %q: %w", Namespace, SecretName, keySigning, err)
 	}

@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/pluralsh/plural/crypto/signed"
 	"github.com/pluralsh/plural/crypto/trust"
+	"github.com/pluralsh/plural/crypto/verify"
 	"github.com/pluralsh/plural/installer/hubkeys"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 func secrets(kube dynamic.Interface) dynamic.ResourceInterface {
@@ -109,7 +109,7 @@ func TestAHubIsToldEverythingOnceAndTheSameFromThenOn(t *testing.T) {
 	if recipient, err := first.Recipient(); err != nil || recipient != id.Recipient().String() {
 		t.Errorf("the public half is %s, %v", recipient, err)
 	}
-	if signer, err := signed.ParseSigner([]byte(before["signing-key"])); err != nil || string(signer.Public()) != before["signing-key.pub"] {
+	if signer, err := verify.ParseSigner([]byte(before["signing-key"])); err != nil || string(signer.Public()) != before["signing-key.pub"] {
 		t.Errorf("the public half of the signing key is %q, %v", before["signing-key.pub"], err)
 	}
 	second := prepare(t, kube, hubkeys.Request{})
@@ -389,8 +389,8 @@ func newAlice(t *testing.T) *alice {
 	}
 	a := &alice{id, trust.Store{Dir: t.TempDir()}, repo}
 	repo.UseKeys(a.keys())
-	plan, err := sharing.Begin(t.Context(), repo, a.keys(), a.confirmed, sharing.Beginning{
-		Person: sharing.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
+	plan, err := rekey.Begin(t.Context(), repo, a.keys(), a.confirmed, rekey.Beginning{
+		Person: rekey.Person{Name: "alice", Keys: []byte(id.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func newAlice(t *testing.T) *alice {
 // join has the hub with these keys join, and says whether that changed anything.
 func (a *alice) join(t *testing.T, k *hubkeys.Keys) bool {
 	t.Helper()
-	editor, err := sharing.Open(a.repo, a.keys(), a.confirmed)
+	editor, err := rekey.Open(a.repo, a.keys(), a.confirmed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +458,7 @@ func TestAHubOpensWhatIsSealedForItAndNothingElse(t *testing.T) {
 	if got := opens(); !slices.Equal(got, []string{"hub"}) {
 		t.Errorf("with its new identity it opens what is sealed for %v", got)
 	}
-	editor, err := sharing.Open(a.repo, a.keys(), a.confirmed)
+	editor, err := rekey.Open(a.repo, a.keys(), a.confirmed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/installer/inspect"
 	"github.com/pluralsh/plural/installer/preview"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"

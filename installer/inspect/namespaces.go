@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // maxNamespaces is in how many namespaces a slip is looked for: each is held against all others.
@@ -34,8 +34,8 @@ func (i *inspector) misspelt(subject string) {
 		if near := slices.IndexFunc(names, func(name string) bool { return slipped(own, name) }); near >= 0 {
 			i.tell(&i.report.Warnings, Finding{
 				Where:   s.Place("spec.namespace").String(),
-				Message: fmt.Sprintf("service %s: namespace %s is used by this service alone", s.Metadata.Name, strict.Quote(own)),
-				Fix:     fmt.Sprintf("did you mean %s?", strict.Quote(names[near])),
+				Message: fmt.Sprintf("service %s: namespace %s is used by this service alone", s.Metadata.Name, yamlstrict.Quote(own)),
+				Fix:     fmt.Sprintf("did you mean %s?", yamlstrict.Quote(names[near])),
 			})
 		}
 	}
@@ -54,7 +54,7 @@ func slipped(a, b string) bool {
 		if word == wordsB[n] {
 			continue
 		}
-		if differ || min(len(word), len(wordsB[n])) <= short || letters(word) == letters(wordsB[n]) || !strict.Slip(word, wordsB[n]) {
+		if differ || min(len(word), len(wordsB[n])) <= short || letters(word) == letters(wordsB[n]) || !yamlstrict.Slip(word, wordsB[n]) {
 			return false
 		}
 		differ = true

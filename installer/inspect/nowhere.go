@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // nowhere warns of a service that asks for clusters of which there are none. One that asks for none is meant so, and a fleet without
@@ -32,7 +32,7 @@ func (i *inspector) nowhere(s *fleet.Service) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(asks.MatchLabels)) {
 		if wanted := key + "=" + asks.MatchLabels[key]; !known[wanted] {
-			if near, ok := strict.Nearest(wanted, all); ok {
+			if near, ok := yamlstrict.Nearest(wanted, all); ok {
 				fix = fmt.Sprintf("no cluster has %s; did you mean %s?", wanted, near)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/unseal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/installer/preview"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -146,7 +146,7 @@ func (i *inspector) judgeAll(r *rendition, made *preview.Rendition) error {
 
 // failed tells what does not render from what this machine cannot render.
 func (i *inspector) failed(r *rendition, err error) {
-	var locked *vault.LockedError
+	var locked *sealer.LockedError
 	var plugin *preview.PluginError
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pluralsh/plural/crypto/gitcmd"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // clone is a git repository of the person's: objects are made in it, and its work tree and index are never touched.
@@ -96,7 +96,7 @@ func (c *clone) once(ctx context.Context, env []string, input []byte, args ...st
 		status, ok := exit.Sys().(syscall.WaitStatus)
 		interrupted = ok && status.Signaled() && status.Signal() == syscall.SIGINT
 	}
-	return out, interrupted, outbound.RedactError(err, c.url, outbound.Credentials{})
+	return out, interrupted, httpclient.RedactError(err, c.url, httpclient.Credentials{})
 }
 
 // asking is the environment of a git that talks to the remote: where nobody can be asked, nobody is.

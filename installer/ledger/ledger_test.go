@@ -23,7 +23,7 @@ import (
 	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace"
 )
 

@@ -28,7 +28,7 @@ import (
 	"github.com/pluralsh/plural/templates"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // startAgents registers the clusters that are not, commits them with what the fleet is to run at first, and starts
@@ -88,7 +88,7 @@ func (f Fleet) registration(cluster string) string {
 // registerAll registers the clusters that are not. In a sealed repo each that has fresh keys is a commit of its own, which lets
 // the cluster open what its groups can.
 func (b *bringUp) registerAll(ctx context.Context) (registered []string, err error) {
-	if _, err := sharing.Resume(ctx, b.repo, b.Confirmed); err != nil { // an earlier up was killed
+	if _, err := rekey.Resume(ctx, b.repo, b.Confirmed); err != nil { // an earlier up was killed
 		return nil, err
 	}
 	files := map[string][]byte{}
@@ -213,7 +213,7 @@ func (b *bringUp) register(ctx context.Context, files map[string][]byte, cluster
 		files[path] = prepared.File
 		return prepared.Install(ctx, kube)
 	}
-	plan, err := editor.AddCluster(sharing.Cluster{Name: cluster, Tags: prepared.Tags, Age: prepared.Age})
+	plan, err := editor.AddCluster(rekey.Cluster{Name: cluster, Tags: prepared.Tags, Age: prepared.Age})
 	if err != nil {
 		return err
 	}
@@ -294,8 +294,8 @@ func (b *bringUp) letOperatorsIn(ctx context.Context, cluster string) error {
 }
 
 // editor changes who can open what; nil where nothing is sealed.
-func (b *bringUp) editor() (*sharing.Editor, error) {
-	editor, err := sharing.Open(b.repo, b.Keys, b.Confirmed)
+func (b *bringUp) editor() (*rekey.Editor, error) {
+	editor, err := rekey.Open(b.repo, b.Keys, b.Confirmed)
 	if errors.Is(err, policy.ErrNone) {
 		return nil, nil
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto/groups"
 	"github.com/pluralsh/plural/crypto/trust"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // member is a bring-up of one cluster, mgmt, in a repo that is there already.
@@ -43,8 +43,8 @@ func member(t *testing.T, kube *kubetest.Cluster) *bringUp {
 	if err := errors.Join(err, os.MkdirAll(b.clusterDir("mgmt"), 0o700), os.WriteFile(b.Kubeconfig("mgmt"), raw, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := sharing.Begin(t.Context(), b.repo, b.Keys, b.Confirmed, sharing.Beginning{
-		Person: sharing.Person{Name: "alice", Keys: []byte(alice.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
+	plan, err := rekey.Begin(t.Context(), b.repo, b.Keys, b.Confirmed, rekey.Beginning{
+		Person: rekey.Person{Name: "alice", Keys: []byte(alice.Recipient().String() + "\n")}, Group: "fleet", Patterns: []string{"secrets/**"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/pluralsh/plural/crypto/seal"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // Files of an installation that hold its answers.
@@ -95,7 +95,7 @@ func (s *Shelf) Set(name string, given map[string]any, unset []string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	return changes, renew.Generate(s.World, s.World.Lock, changes, name)
+	return changes, pkgupgrade.Generate(s.World, s.World.Lock, changes, name)
 }
 
 // Installed is the package of an installation, as it lies in the repo.

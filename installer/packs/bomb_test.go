@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 	"github.com/pluralsh/plural/workspace/compose"
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 	"github.com/pluralsh/plural/workspace/schema"
 	"github.com/pluralsh/plural/workspace/solve"
 	"github.com/pluralsh/plural/workspace/versions"
@@ -33,7 +33,7 @@ type Shelf struct {
 	World    *compose.World
 	Catalogs *catalog.Set
 	// Past finds older states of packages' files; may be nil.
-	Past renew.Past
+	Past pkgupgrade.Past
 }
 
 // Error is something that cannot be done.
@@ -74,7 +74,7 @@ type Pick struct {
 	// Package is that of a version that is not there yet; nil otherwise.
 	Package *packages.Package
 	// Agreement is what somebody has to agree to first; nil when nothing.
-	Agreement *renew.Agreement
+	Agreement *pkgupgrade.Agreement
 }
 
 // Changed says whether the version is not there yet.
@@ -101,7 +101,7 @@ type Proposal struct {
 	files map[string][]byte
 	// world is the shelf's with them.
 	world   *compose.World
-	changes []renew.Change
+	changes []pkgupgrade.Change
 }
 
 // Changed are the picks whose versions are not there yet.
@@ -120,7 +120,7 @@ func (p *Proposal) Idle() bool { return len(p.changes) == 0 && len(p.files) == 0
 
 // Add proposes packages that are not there yet.
 func (s *Shelf) Add(ctx context.Context, wanted ...Wanted) (*Proposal, error) {
-	wants := renew.Wants(s.World.Fleet, s.World.Lock)
+	wants := pkgupgrade.Wants(s.World.Fleet, s.World.Lock)
 	for _, w := range wanted {
 		as := cmp.Or(w.As, w.Name)
 		if in, ok := s.World.Fleet.Installation(as); ok {
@@ -154,7 +154,7 @@ func spell(w Wanted) string {
 
 // solve answers wants with what is locked where that fits.
 func (s *Shelf) solve(ctx context.Context, wants []solve.Want) (*solve.Solution, error) {
-	universe, err := renew.Known(s.World, s.Catalogs.Universe(ctx))
+	universe, err := pkgupgrade.Known(s.World, s.Catalogs.Universe(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (p *Proposal) take(ctx context.Context, solution *solve.Solution) error {
 	if p.world, err = p.shelf.with(p.files); err != nil {
 		return err
 	}
-	p.changes = renew.Changes(p.shelf.World.Lock, solution)
+	p.changes = pkgupgrade.Changes(p.shelf.World.Lock, solution)
 	closure := closureOf(solution, p.Asked)
 	for i := range solution.Picks {
 		pick := Pick{Pick: solution.Picks[i]}
@@ -222,7 +222,7 @@ func (p *Proposal) take(ctx context.Context, solution *solve.Solution) error {
 				return err
 			}
 			in, _ := p.world.Fleet.Installation(pick.As)
-			pick.Agreement = renew.NeedsAgreement(pick.Package, pick.As, pick.From, in.Spec.Approved)
+			pick.Agreement = pkgupgrade.NeedsAgreement(pick.Package, pick.As, pick.From, in.Spec.Approved)
 		}
 		if closure[pick.As] || pick.Changed() {
 			p.Picks = append(p.Picks, pick)
@@ -295,13 +295,13 @@ func (p *Proposal) Agree(pick *Pick) error {
 }
 
 // Plan gives the files of the proposal, with those that people would have written.
-func (p *Proposal) Plan(ctx context.Context) (*renew.Result, error) {
+func (p *Proposal) Plan(ctx context.Context) (*pkgupgrade.Result, error) {
 	for i := range p.Picks {
 		if pick := &p.Picks[i]; pick.Agreement != nil {
 			return nil, &AgreementError{pick.Agreement}
 		}
 	}
-	result, err := renew.Plan(ctx, p.world, p.shelf.Catalogs, p.changes, p.shelf.Past)
+	result, err := pkgupgrade.Plan(ctx, p.world, p.shelf.Catalogs, p.changes, p.shelf.Past)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (p *Proposal) Plan(ctx context.Context) (*renew.Result, error) {
 }
 
 // AgreementError says that an upgrade waits until somebody agrees to it.
-type AgreementError struct{ *renew.Agreement }
+type AgreementError struct{ *pkgupgrade.Agreement }
 
 // Error says to what.
 func (e *AgreementError) Error() string {
@@ -344,7 +344,7 @@ func (s *Shelf) Upgrade(ctx context.Context, names []string, to string) (*Propos
 		return nil, &Error{fmt.Sprintf("%q is no version", to), "write one in full: --to 1.4.2"}
 	}
 	meant := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
-	wants := renew.Wants(s.World.Fleet, s.World.Lock)
+	wants := pkgupgrade.Wants(s.World.Fleet, s.World.Lock)
 	for i := range wants {
 		in, _ := s.World.Fleet.Installation(wants[i].As)
 		if !meant(wants[i].As) {
@@ -441,7 +441,7 @@ func (s *Shelf) gently(ctx context.Context, wants []solve.Want, asked []string) 
 }
 
 // without is a range without what needs the agreement: what is at or above the first version that breaks, or the one version.
-func without(text string, a *renew.Agreement) string {
+func without(text string, a *pkgupgrade.Agreement) string {
 	cut := "!=" + a.To
 	if len(a.Breaking) > 0 {
 		cut = "<" + a.Breaking[0].Since

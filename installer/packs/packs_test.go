@@ -23,7 +23,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 	"github.com/pluralsh/plural/workspace/solve"
 )
 
@@ -32,7 +32,7 @@ type world struct {
 	t       *testing.T
 	files   map[string][]byte
 	catalog fstest.MapFS
-	past    renew.Past
+	past    pkgupgrade.Past
 }
 
 func start(t *testing.T) *world {
@@ -82,7 +82,7 @@ func (w *world) apply(changes map[string][]byte) {
 }
 
 // add answers the questions of what is asked for, and of what comes with it.
-func (w *world) add(answers map[string]map[string]any, wanted ...packs.Wanted) *renew.Result {
+func (w *world) add(answers map[string]map[string]any, wanted ...packs.Wanted) *pkgupgrade.Result {
 	w.t.Helper()
 	p, err := w.shelf().Add(context.Background(), wanted...)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *world) add(answers map[string]map[string]any, wanted ...packs.Wanted) *
 	return w.plan(p)
 }
 
-func (w *world) plan(p *packs.Proposal) *renew.Result {
+func (w *world) plan(p *packs.Proposal) *pkgupgrade.Result {
 	w.t.Helper()
 	r, err := p.Plan(context.Background())
 	if err != nil {
@@ -135,7 +135,7 @@ func TestAPackageComesWithAllThatItNeeds(t *testing.T) {
 		t.Error(d)
 	}
 	r := w.add(web(), wanted("web@^1"))
-	if !strings.HasPrefix(r.Message, "Add package web 1.1.0, with 1 that it needs\n") || strings.Contains(r.Message, renew.Trailer) {
+	if !strings.HasPrefix(r.Message, "Add package web 1.1.0, with 1 that it needs\n") || strings.Contains(r.Message, pkgupgrade.Trailer) {
 		t.Errorf("message %q", r.Message)
 	}
 	for file, want := range map[string]string{
@@ -493,7 +493,7 @@ func TestAVersionThatIsInNoCatalogAnyMoreIsFoundInTheHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var gone *renew.BaseError
+	var gone *pkgupgrade.BaseError
 	if _, err := p.Plan(context.Background()); !errors.As(err, &gone) {
 		t.Fatalf("%v", err)
 	}

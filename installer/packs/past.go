@@ -12,7 +12,7 @@ import (
 
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -21,7 +21,7 @@ const maxHistory = 20_000
 
 // History finds older states of packages' files among the commits before HEAD of the repository at root: a catalog that is part
 // of a program has no versions but its own.
-func History(root string) renew.Past {
+func History(root string) pkgupgrade.Past {
 	return func(ctx context.Context, installation, digest string) (fs.FS, error) {
 		repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 		if err != nil {

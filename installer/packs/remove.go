@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/renew"
+	"github.com/pluralsh/plural/workspace/pkgupgrade"
 )
 
 // Removal is what it takes to have packages no more.
@@ -84,7 +84,7 @@ func (s *Shelf) Remove(names ...string) (*Removal, error) {
 		}
 	}
 	if len(left) > 0 {
-		return r, renew.Generate(s.World, lock, r.Changes, left...)
+		return r, pkgupgrade.Generate(s.World, lock, r.Changes, left...)
 	}
 	_, err = fleet.Load(overlay.New(s.World.Repo, r.Changes))
 	return r, err

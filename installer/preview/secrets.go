@@ -20,8 +20,8 @@ import (
 	"github.com/pluralsh/plural/api/bundle"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/sops"
-	"github.com/pluralsh/plural/crypto/vault"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
@@ -29,7 +29,7 @@ import (
 // reader is what a person can read of one snapshot. It is the unseal.Opener in a cluster's place.
 type reader struct {
 	// vault is the person's; nil where there is no policy.
-	vault      *vault.Vault
+	vault      *sealer.Vault
 	identities func() ([]age.Identity, error)
 	// plain says that the files are those of a work tree, which may hold in clear what must be sealed.
 	plain bool
@@ -39,7 +39,7 @@ type reader struct {
 func newReader(snap *snapshot.Snapshot, identities func() ([]age.Identity, error)) (*reader, error) {
 	r := &reader{identities: sync.OnceValues(identities), plain: snap.Commit().ID == ""}
 	var err error
-	r.vault, err = vault.Open(vault.Config{Files: snap.FS(), Identities: r.identities})
+	r.vault, err = sealer.Open(sealer.Config{Files: snap.FS(), Identities: r.identities})
 	if errors.Is(err, policy.ErrNone) {
 		return r, nil
 	}

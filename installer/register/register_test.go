@@ -9,7 +9,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/installer/register"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 

@@ -22,8 +22,8 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc"
 	"github.com/pluralsh/plural/hubsvc/gateway"
-	"github.com/pluralsh/plural/internal/faultproxy"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/faultproxy"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // everything is one service of each kind: plain manifests with a sealed secret, a kustomization into a namespace that is not

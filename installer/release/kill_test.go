@@ -21,7 +21,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/installer/release"
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 // installer is a process that applies all that a repo's last commit asks for: HOST of the API server, ROOT of the repo.

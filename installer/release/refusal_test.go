@@ -15,7 +15,7 @@ import (
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/installer/release"
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata: {a: b}\n"

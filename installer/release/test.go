@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/agent/checks"
+	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // test tries the tests that gate the deployment: what depends on it may rely on them. The others are the agent's to run.
 func (r *release) test(ctx context.Context) error {
-	var runner *checks.Runner
+	var runner *servicetest.Runner
 	for i := range r.d.Tests {
 		t := &r.d.Tests[i]
 		if !t.Gate {
@@ -20,11 +20,11 @@ func (r *release) test(ctx context.Context) error {
 		}
 		if runner == nil {
 			var err error
-			if runner, err = checks.New(r.config, r.engine.Kinds()); err != nil {
+			if runner, err = servicetest.New(r.config, r.engine.Kinds()); err != nil {
 				return err
 			}
 		}
-		target := checks.Target{
+		target := servicetest.Target{
 			Service: r.d.Service, Namespace: r.d.Namespace, Namespaces: r.d.AllowedNamespaces, Key: r.d.Key, Account: r.d.ServiceAccount,
 			Mask: r.hide,
 		}
@@ -32,7 +32,7 @@ func (r *release) test(ctx context.Context) error {
 			if err := r.render(ctx, false); err != nil {
 				return err
 			}
-			target.Hooks = checks.HooksOf(r.made.Objects, r.d.Key)
+			target.Hooks = servicetest.HooksOf(r.made.Objects, r.d.Key)
 		}
 		r.told("runs test " + t.Name)
 		if result := runner.Run(ctx, target, check(t)); !result.Passed {
@@ -47,28 +47,28 @@ func (r *release) test(ctx context.Context) error {
 }
 
 // check is a test as its runner knows it.
-func check(t *fleet.Test) checks.Test {
+func check(t *fleet.Test) servicetest.Test {
 	timeout, _ := time.ParseDuration(t.Timeout) // checked when the fleet was loaded; empty means the runner's own
-	out := checks.Test{Name: t.Name, Timeout: timeout, Retries: t.Retries}
+	out := servicetest.Test{Name: t.Name, Timeout: timeout, Retries: t.Retries}
 	switch {
 	case t.HTTP != nil:
 		h := t.HTTP
-		out.HTTP = &checks.HTTP{
+		out.HTTP = &servicetest.HTTP{
 			Service: h.Service, Namespace: h.Namespace, Port: h.Port, Path: h.Path, Method: h.Method, Scheme: h.Scheme,
 			Headers: h.Headers, Body: h.Body, Status: h.Status, Contains: h.Contains, ByName: h.By == "cluster",
 		}
 	case t.Job != nil:
-		out.Job = &checks.Job{Manifest: t.Job}
+		out.Job = &servicetest.Job{Manifest: t.Job}
 	case t.CEL != nil:
 		for _, a := range t.CEL {
 			kind, group, _ := strings.Cut(a.Kind, ".")
-			out.CEL = append(out.CEL, checks.Assertion{
+			out.CEL = append(out.CEL, servicetest.Assertion{
 				Group: group, Version: a.Version, Kind: kind, Namespace: a.Namespace, Name: a.Name, Selector: a.Selector,
 				Expression: a.Expression, Message: a.Message,
 			})
 		}
 	case t.Helm != nil:
-		out.Helm = &checks.Helm{Hooks: t.Helm.Hooks}
+		out.Helm = &servicetest.Helm{Hooks: t.Helm.Hooks}
 	}
 	return out
 }

@@ -15,8 +15,8 @@ import (
 	"testing/fstest"
 
 	"github.com/pluralsh/plural/installer/terraform"
-	"github.com/pluralsh/plural/internal/needs"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/expr"
 	"github.com/pluralsh/plural/workspace/packages"
 )

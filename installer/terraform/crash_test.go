@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pluralsh/plural/installer/terraform"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // slow is a module of three resources, each of which writes to a file outside that it was made. The second tells that it

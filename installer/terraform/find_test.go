@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pluralsh/plural/installer/terraform"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // program puts one on PATH that says which version it is: what Find asks for is all that it can do.

@@ -14,7 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/pluralsh/plural/installer/terraform"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // TestMain lets the test binary be the program that is killed in the middle of a run.

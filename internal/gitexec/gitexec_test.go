@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/pluralsh/plural/internal/gitexec"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // repository is one that has git run a command wherever that is possible: the command makes the file spring.

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/internal/kubewatch"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // How many requests, and streams, one person may have open, and all together.
@@ -52,7 +52,7 @@ func newQuota(each, all int64, patience time.Duration) *Quota {
 }
 
 // Take takes a place for a person, and says whether there was one in time; done gives it back, and may be called twice.
-func (q *Quota) Take(ctx context.Context, p person.Person) (done func(), ok bool) {
+func (q *Quota) Take(ctx context.Context, p principal.Person) (done func(), ok bool) {
 	name := p.Key()
 	mine := q.enter(name)
 	if mine == nil {

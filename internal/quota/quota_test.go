@@ -5,12 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 func TestARequestWaitsForAPlaceAndNotForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, ana := Requests(), person.Person{Name: "ana"}
+		q, ana := Requests(), principal.Person{Name: "ana"}
 		var first func()
 		for range maxRequests {
 			done, ok := q.Take(t.Context(), ana)
@@ -28,7 +28,7 @@ func TestARequestWaitsForAPlaceAndNotForLong(t *testing.T) {
 		if _, ok := q.Take(t.Context(), ana); ok || time.Since(begin) != patience {
 			t.Errorf("one more: %v, after %v", ok, time.Since(begin))
 		}
-		if _, ok := q.Take(t.Context(), person.Person{Name: "bob"}); !ok {
+		if _, ok := q.Take(t.Context(), principal.Person{Name: "bob"}); !ok {
 			t.Error("somebody else has no place")
 		}
 	})
@@ -36,7 +36,7 @@ func TestARequestWaitsForAPlaceAndNotForLong(t *testing.T) {
 
 func TestFewWaitAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, ana := newQuota(1, 10, time.Minute), person.Person{Name: "ana"}
+		q, ana := newQuota(1, 10, time.Minute), principal.Person{Name: "ana"}
 		for range waiting {
 			go q.Take(t.Context(), ana)
 		}
@@ -52,7 +52,7 @@ func TestAllHaveSoManyTogether(t *testing.T) {
 	q := newQuota(2, 3, 0)
 	var last func()
 	for i, want := range []bool{true, true, true, false} {
-		done, ok := q.Take(t.Context(), person.Person{Name: string(rune('a' + i/2))})
+		done, ok := q.Take(t.Context(), principal.Person{Name: string(rune('a' + i/2))})
 		if ok != want {
 			t.Fatalf("%d: %v", i, ok)
 		}
@@ -61,17 +61,17 @@ func TestAllHaveSoManyTogether(t *testing.T) {
 		}
 	}
 	last()
-	if _, ok := q.Take(t.Context(), person.Person{Name: "z"}); !ok || len(q.people) != 2 {
+	if _, ok := q.Take(t.Context(), principal.Person{Name: "z"}); !ok || len(q.people) != 2 {
 		t.Errorf("what was given back: %v, of %d people", ok, len(q.people))
 	}
 }
 
 func TestTheOperatorSharesNoPlaceWithAUserOfThatName(t *testing.T) {
 	q := newQuota(1, 10, 0)
-	if _, ok := q.Take(t.Context(), person.Person{Name: "operator"}); !ok {
+	if _, ok := q.Take(t.Context(), principal.Person{Name: "operator"}); !ok {
 		t.Fatal("there is no place")
 	}
-	if _, ok := q.Take(t.Context(), person.Person{Name: "operator", Operator: true}); !ok {
+	if _, ok := q.Take(t.Context(), principal.Person{Name: "operator", Operator: true}); !ok {
 		t.Error("a user took the operator's place")
 	}
 }

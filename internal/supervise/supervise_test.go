@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pluralsh/plural/internal/lifeline"
+	"github.com/pluralsh/plural/internal/parentwatch"
 	"github.com/pluralsh/plural/internal/supervise"
 )
 
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "live":
-			<-lifeline.Bind(context.Background(), os.Stdin).Done()
+			<-parentwatch.Bind(context.Background(), os.Stdin).Done()
 			return
 		case "fail":
 			os.Exit(3)

@@ -28,8 +28,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 const clusterName = "edge"

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/api/channel"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/api/tunnelapi"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // patience bounds whatever is waited for.
@@ -28,8 +28,8 @@ const patience = time.Minute
 
 // Whom clusters see when the hub's operator asks.
 const (
-	operator  = channel.Prefix + "operator"
-	operators = channel.Prefix + "operators"
+	operator  = tunnelapi.Prefix + "operator"
+	operators = tunnelapi.Prefix + "operators"
 )
 
 // side is one of the two ways to a cluster.

@@ -27,8 +27,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/kubetest"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // The test binary is the child that renders.

@@ -23,9 +23,9 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/installer/hubkeys"
 	"github.com/pluralsh/plural/installer/register"
-	"github.com/pluralsh/plural/internal/needs"
-	"github.com/pluralsh/plural/internal/podrun"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/test/support/needs"
+	"github.com/pluralsh/plural/test/support/podrun"
 )
 
 // fleet is an installation repo whose hub and agent run in a cluster, as their charts say.

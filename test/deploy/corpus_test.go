@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // corpusCase is what is known of one folder of manifests that others wrote.

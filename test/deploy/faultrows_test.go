@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 // onInventory are requests for the service's inventory, allInventories the list that an engine begins with.

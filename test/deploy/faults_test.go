@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent/apply"
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 // row is one fault: what was there before, what is asked for while it lasts, what is seen then, and what is asked for once

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 // storyRows are faults that take more than one thing to go wrong.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/api/konfig"
 
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // rendering is one folder, as this program and as somebody else's renders it.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/render"
-	"github.com/pluralsh/plural/internal/faultproxy"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/faultproxy"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // The test binary is its own render child, as the product's binary is.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 var update = flag.Bool("update", false, "write testdata/breakages anew")

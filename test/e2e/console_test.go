@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // terminal is one that a person sits at: tmux knows what stands on its screen.

@@ -17,7 +17,7 @@ import (
 	"github.com/pluralsh/plural/crypto/trust"
 	"github.com/pluralsh/plural/installer/register"
 	"github.com/pluralsh/plural/workspace"
-	"github.com/pluralsh/plural/workspace/sharing"
+	"github.com/pluralsh/plural/workspace/rekey"
 )
 
 // perFile is the way whose files always differ: what it seals is different each time.
@@ -172,12 +172,12 @@ func benchRegister(b *testing.B) {
 	l.run("crypto", "groups", "confirm", "--yes")
 
 	began := time.Now()
-	editor, err := sharing.Open(repo, keys, trust.Store{Dir: filepath.Join(config, "confirmed")})
+	editor, err := rekey.Open(repo, keys, trust.Store{Dir: filepath.Join(config, "confirmed")})
 	if err != nil {
 		b.Fatal(err)
 	}
 	registration := prepare(b, "one-more")
-	plan, err := editor.AddCluster(sharing.Cluster{Name: "one-more", Age: registration.Age})
+	plan, err := editor.AddCluster(rekey.Cluster{Name: "one-more", Age: registration.Age})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // site is a fleet of one cluster, with what people use beside plural.

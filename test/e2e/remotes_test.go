@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // remotesRender copies a kustomization that names a repository, a file and a chart, makes sources of them by one command, and

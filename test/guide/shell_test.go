@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // shell is a reader's terminal in a fresh home: its folder and its variables stay from command to command.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pluralsh/plural/agent/object"
 	"github.com/pluralsh/plural/agent/order"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // hook is a document with annotations, of which each is "name value" with the name below helm.sh/.

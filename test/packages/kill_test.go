@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/pluralsh/plural/internal/faultproxy"
+	"github.com/pluralsh/plural/test/support/faultproxy"
 )
 
 // lines counts what the journal of the operator's machine holds.

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/internal/podrun"
 	"github.com/pluralsh/plural/templates"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/test/support/podrun"
 )
 
 var (

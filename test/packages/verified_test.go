@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 func TestAHubTurnsToSignedCommitsAloneByOneAnswerAndSignsItsOwn(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pluralsh/plural/agent/object"
-	"github.com/pluralsh/plural/internal/kubetest"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/kubetest"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
 )

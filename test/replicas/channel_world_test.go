@@ -34,7 +34,7 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto"
-	"github.com/pluralsh/plural/internal/kubetest"
+	"github.com/pluralsh/plural/test/support/kubetest"
 )
 
 // cluster is a real one of the fleet, with an agent that reaches the hub through a proxy.

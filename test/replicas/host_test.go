@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // host is where a replica runs.

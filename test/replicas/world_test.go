@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // The size of the fleet, and the pace of the hub.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/api/bundle"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/snapshot"

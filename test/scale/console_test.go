@@ -17,12 +17,12 @@ import (
 	"github.com/pluralsh/plural/api"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	hubapi "github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/view"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/paging"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 )
@@ -109,12 +109,12 @@ func varied() view.Options {
 }
 
 // consoleOf is what a console knows of a hub with this view.
-func consoleOf(t *testing.T, v *view.View) (*known.Fleet, *client.Client) {
+func consoleOf(t *testing.T, v *view.View) (*model.Fleet, *client.Client) {
 	t.Helper()
 	mux := http.NewServeMux()
 	hubapi.New(hubapi.Options{
 		View: v, Sources: v.Sources, Now: time.Now,
-		Allow: func(*http.Request, string) (person.Person, error) { return person.Person{Name: "ann"}, nil },
+		Allow: func(*http.Request, string) (principal.Person, error) { return principal.Person{Name: "ann"}, nil },
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (hubapi.Follower, error) {
 			return v.Follow(since, kinds, filters)
 		},
@@ -128,10 +128,10 @@ func consoleOf(t *testing.T, v *view.View) (*known.Fleet, *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := known.New(time.Now)
+	f := model.New(time.Now)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err = known.FromHub(c, known.Options{Now: time.Now}).Run(ctx, func(b known.Batch) {
+	err = model.FromHub(c, model.Options{Now: time.Now}).Run(ctx, func(b model.Batch) {
 		f.Apply(b)
 		if f.Deployments.Whole() && f.Clusters.Whole() && f.Services.Whole() && f.Sources.Whole() && f.Upgrades.Whole() && f.Events.Whole() {
 			cancel()
@@ -199,9 +199,9 @@ func TestConsolePicksAndSortsAsTheHubDoes(t *testing.T) {
 type asking[T any] = func(context.Context, paging.Query) (*v1.List[T], error)
 
 // agree compares a list's views with the hub's own answers. Orders by the names in differs are not compared: they are of times.
-func agree[R, T any](t *testing.T, list *known.List[R], filters []string, differs string, id func(T) string, page asking[T]) {
+func agree[R, T any](t *testing.T, list *model.List[R], filters []string, differs string, id func(T) string, page asking[T]) {
 	t.Helper()
-	compare := func(v *known.View[R], q paging.Query) {
+	compare := func(v *model.View[R], q paging.Query) {
 		t.Helper()
 		var want, got []string
 		q.Limit = 50

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/api/token"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // servingURL is what the hub's agents know it by.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pluralsh/plural/api/channel"
+	"github.com/pluralsh/plural/api/tunnelapi"
 )
 
 // floor is a way of the same hops as the hub's and the agent's, on which nothing is looked at: HTTP/2 and TLS to a server, a gRPC
@@ -27,7 +27,7 @@ func floor(tb testing.TB, api *httptest.Server) way {
 	plain.ForceAttemptHTTP2, plain.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
 	there.client = &http.Client{Transport: plain}
 	tb.Cleanup(plain.CloseIdleConnections)
-	client := channel.NewClusterClient(pipe(tb, &passer{there: there}))
+	client := tunnelapi.NewClusterClient(pipe(tb, &passer{there: there}))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := pass(w, r, client); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -41,7 +41,7 @@ func floor(tb testing.TB, api *httptest.Server) way {
 }
 
 // pipe is a gRPC connection over TLS to the server, as an agent's is.
-func pipe(tb testing.TB, serve channel.ClusterServer) *grpc.ClientConn {
+func pipe(tb testing.TB, serve tunnelapi.ClusterServer) *grpc.ClientConn {
 	tb.Helper()
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
@@ -51,9 +51,9 @@ func pipe(tb testing.TB, serve channel.ClusterServer) *grpc.ClientConn {
 		tb.Fatal(err)
 	}
 	server := grpc.NewServer(
-		grpc.StaticStreamWindowSize(channel.StreamWindow), grpc.StaticConnWindowSize(channel.ConnWindow), grpc.NumStreamWorkers(2),
+		grpc.StaticStreamWindowSize(tunnelapi.StreamWindow), grpc.StaticConnWindowSize(tunnelapi.ConnWindow), grpc.NumStreamWorkers(2),
 	)
-	channel.RegisterClusterServer(server, serve)
+	tunnelapi.RegisterClusterServer(server, serve)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	trusted := client(tb, authority(certificate), nil).Transport.(*http.Transport).TLSClientConfig
@@ -63,7 +63,7 @@ func pipe(tb testing.TB, serve channel.ClusterServer) *grpc.ClientConn {
 				DialContext(ctx, "tcp", listener.Addr().String())
 		}),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithReadBufferSize(0),
-		grpc.WithStaticStreamWindowSize(channel.StreamWindow), grpc.WithStaticConnWindowSize(channel.ConnWindow),
+		grpc.WithStaticStreamWindowSize(tunnelapi.StreamWindow), grpc.WithStaticConnWindowSize(tunnelapi.ConnWindow),
 	)
 	if err != nil {
 		tb.Fatal(err)
@@ -78,11 +78,11 @@ func pipe(tb testing.TB, serve channel.ClusterServer) *grpc.ClientConn {
 
 // passer asks the API server what a stream asks for.
 type passer struct {
-	channel.UnimplementedClusterServer
+	tunnelapi.UnimplementedClusterServer
 	there way
 }
 
-func (p *passer) Proxy(stream channel.Cluster_ProxyServer) error {
+func (p *passer) Proxy(stream tunnelapi.Cluster_ProxyServer) error {
 	asked, err := stream.Recv()
 	if err != nil {
 		return err
@@ -96,18 +96,18 @@ func (p *passer) Proxy(stream channel.Cluster_ProxyServer) error {
 	if _, err := io.ReadFull(answer.Body, body); err != nil {
 		return err
 	}
-	return stream.Send(&channel.Frame{Response: &channel.ResponseHead{Status: int32(answer.StatusCode)}, Data: body})
+	return stream.Send(&tunnelapi.Frame{Response: &tunnelapi.ResponseHead{Status: int32(answer.StatusCode)}, Data: body})
 }
 
 // pass sends a question over a stream, and answers with what comes back.
-func pass(w http.ResponseWriter, r *http.Request, over channel.ClusterClient) error {
+func pass(w http.ResponseWriter, r *http.Request, over tunnelapi.ClusterClient) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stream, err := over.Proxy(ctx)
 	if err != nil {
 		return err
 	}
-	err = stream.Send(&channel.Frame{Request: &channel.RequestHead{Method: r.Method, Target: r.URL.Path}})
+	err = stream.Send(&tunnelapi.Frame{Request: &tunnelapi.RequestHead{Method: r.Method, Target: r.URL.Path}})
 	if err = errors.Join(err, stream.CloseSend()); err != nil {
 		return err
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/pluralsh/plural/agent/reach"
+	"github.com/pluralsh/plural/agent/apiproxy"
 	agenttunnel "github.com/pluralsh/plural/agent/tunnel"
-	"github.com/pluralsh/plural/api/channel"
 	"github.com/pluralsh/plural/api/token"
+	"github.com/pluralsh/plural/api/tunnelapi"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/internal/person"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 const (
@@ -128,14 +128,14 @@ func newHub(tb testing.TB) *hub {
 	h := &hub{token: "the hub's own token, of some length"}
 	h.channels = tunnel.New(tunnel.Options{
 		Self: "hub", Cluster: keys.Cluster, URL: func() string { return audience }, Key: publicKey, Now: time.Now, Log: log,
-		Event: func(string, *channel.Event) {}, Metrics: prometheus.NewRegistry(),
+		Event: func(string, *tunnelapi.Event) {}, Metrics: prometheus.NewRegistry(),
 	})
 	front := kubeapi.New(kubeapi.Options{
-		Person: func(*http.Request, string) (person.Person, error) {
-			return person.Person{Name: "operator", Groups: []string{"operators"}, Operator: true, Credential: "hub"}, nil
+		Person: func(*http.Request, string) (principal.Person, error) {
+			return principal.Person{Name: "operator", Groups: []string{"operators"}, Operator: true, Credential: "hub"}, nil
 		},
-		Sees:  func(person.Person, string) bool { return true },
-		Allow: func(person.Person, string, kubeaccess.Request) error { return nil },
+		Sees:  func(principal.Person, string) bool { return true },
+		Allow: func(principal.Person, string, kubeaccess.Request) error { return nil },
 		Reach: func(ctx context.Context, cluster string) (kubeapi.Backend, error) {
 			route, err := h.channels.Reach(ctx, cluster)
 			if err != nil {
@@ -169,7 +169,9 @@ func newHub(tb testing.TB) *hub {
 // backend is a route to a cluster as the front of its API uses it.
 type backend struct{ *tunnel.Route }
 
-func (b backend) Open(ctx context.Context) (channel.Cluster_ProxyClient, error) { return b.Proxy(ctx) }
+func (b backend) Open(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error) {
+	return b.Proxy(ctx)
+}
 
 func (b backend) Name() string { return b.Connection }
 
@@ -199,9 +201,9 @@ func publicKey(cluster string) ed25519.PublicKey { return keyOf(cluster).Public(
 // agent is a cluster's end of the way. It ends with the test.
 func agent(tb testing.TB, h *hub, api *httptest.Server, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	tb.Helper()
-	handler, err := reach.New(reach.Options{
+	handler, err := apiproxy.New(apiproxy.Options{
 		Kube: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority(api)}}, Cluster: cluster,
-		Policy: func() reach.Policy { return reach.Policy{Mode: reach.Full} }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Policy: func() apiproxy.Policy { return apiproxy.Policy{Mode: apiproxy.Full} }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -223,7 +225,7 @@ func dialled(
 	return agenttunnel.Options{
 		URL: url, CA: ca, UserAgent: "bench", Handler: handler, Dial: dial, Log: slog.New(slog.DiscardHandler),
 		Token: signer.Token, Prove: signer.Prove,
-		Hello: func() *channel.Hello { return &channel.Hello{Cluster: cluster, Boot: "1"} },
+		Hello: func() *tunnelapi.Hello { return &tunnelapi.Hello{Cluster: cluster, Boot: "1"} },
 	}
 }
 

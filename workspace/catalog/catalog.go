@@ -1,7 +1,7 @@
 // Package catalog owns the finding of packages: in folders, in a registry.
 //
 // It refuses to know which versions fit together and how a fleet names its catalogs; whose signatures count comes in as a
-// [signed.Image].
+// [verify.Image].
 //
 // A [Catalog] lists packages and opens one version at a time. [Folder] reads any file system: an embedded one, a git commit's.
 // [OCI] reads one repository of a registry, which [Publish] writes. [All] puts catalogs in the order in which they are asked: a

@@ -16,9 +16,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/ocirepo"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/packages"
 	"github.com/pluralsh/plural/workspace/versions"
 )
@@ -168,7 +168,7 @@ func (c *oci) current(ctx context.Context) (*look, error) {
 		return l, nil
 	}
 	tags, err := c.repo.Tags(ctx)
-	var status *outbound.StatusError
+	var status *httpclient.StatusError
 	if errors.As(err, &status) && status.Code == 404 {
 		return nil, fmt.Errorf("%w: a repository is made when the first package is published to it", err)
 	}
@@ -224,8 +224,8 @@ func (c *oci) version(ctx context.Context, l *look, name, version string) (*arti
 
 // unanswered tells a registry that is away, or refuses, from one that holds something useless.
 func unanswered(err error) bool {
-	var status *outbound.StatusError
-	var retry *outbound.RetryError
+	var status *httpclient.StatusError
+	var retry *httpclient.RetryError
 	var network net.Error
 	return errors.As(err, &status) || errors.As(err, &retry) || errors.As(err, &network)
 }

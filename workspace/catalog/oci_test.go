@@ -29,10 +29,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/ocirepo"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/packages"
 )
 
@@ -233,7 +233,7 @@ func TestTheRegistryIsAskedOnceForEachThing(t *testing.T) {
 // keys are somebody's private key, and what trusts it.
 type keys struct {
 	private, password []byte
-	trust             signed.Image
+	trust             verify.Image
 }
 
 func newKeys(t *testing.T, private crypto.Signer, password string) keys {
@@ -242,7 +242,7 @@ func newKeys(t *testing.T, private crypto.Signer, password string) keys {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust, err := signed.ParseKeys(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	trust, err := verify.ParseKeys(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func newECDSA(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-func trusting(image signed.Image) func(*OCIOptions) {
+func trusting(image verify.Image) func(*OCIOptions) {
 	return func(o *OCIOptions) { o.Verify = image }
 }
 
@@ -295,7 +295,7 @@ func TestWhatIsSignedIsBelievedByItsKey(t *testing.T) {
 			}
 			h.publish(t, files, withKey(stranger.private, nil))
 			c := h.catalog(t, trusting(k.trust))
-			if _, err := c.Open(t.Context(), "web", "1.0.0"); !errors.Is(err, signed.ErrUnknownKey) {
+			if _, err := c.Open(t.Context(), "web", "1.0.0"); !errors.Is(err, verify.ErrUnknownKey) {
 				t.Errorf("by a stranger: %v", err)
 			}
 			if got := h.publish(t, files, withKey(k.private, k.password)); !got.Existed {
@@ -384,7 +384,7 @@ func TestARegistryThatIsAwayOrRefusesIsTold(t *testing.T) {
 		}
 	}
 	password := func(o *OCIOptions) {
-		o.Credentials = outbound.Credentials{Username: "me", Password: "s3cr3t-word"}
+		o.Credentials = httpclient.Credentials{Username: "me", Password: "s3cr3t-word"}
 	}
 	for name, tc := range map[string]struct {
 		door   func(http.ResponseWriter, *http.Request) bool

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/expr"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // scope is what the expressions of one installation can read.
@@ -205,8 +205,8 @@ func (w *World) mapping(name string) (values map[string]any, fields map[string]f
 
 func parseMapping(name string, text []byte) (map[string]any, map[string]fleet.Position, error) {
 	values, fields := map[string]any{}, map[string]fleet.Position{}
-	faults, first := &strict.Faults{}, true
-	strict.Read(name, text, faults, func(d *strict.Document) bool {
+	faults, first := &yamlstrict.Faults{}, true
+	yamlstrict.Read(name, text, faults, func(d *yamlstrict.Document) bool {
 		switch {
 		case d.Root == nil:
 		case !first:

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/kubeaccess"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // User is somebody who may log in to the hub: access/*.yaml.
@@ -26,7 +26,7 @@ type User struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (u *User) Place(field string) Position { return strict.Place(u.Fields, field, u.Position) }
+func (u *User) Place(field string) Position { return yamlstrict.Place(u.Fields, field, u.Position) }
 
 // UserSpec is what is known of a person, or of a program that acts like one.
 type UserSpec struct {
@@ -62,7 +62,7 @@ type Role struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (r *Role) Place(field string) Position { return strict.Place(r.Fields, field, r.Position) }
+func (r *Role) Place(field string) Position { return yamlstrict.Place(r.Fields, field, r.Position) }
 
 // RoleSpec allows things; what it does not name is not allowed by it.
 type RoleSpec struct {
@@ -97,7 +97,9 @@ type RoleBinding struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (b *RoleBinding) Place(field string) Position { return strict.Place(b.Fields, field, b.Position) }
+func (b *RoleBinding) Place(field string) Position {
+	return yamlstrict.Place(b.Fields, field, b.Position)
+}
 
 // RoleBindingSpec names a Role, and who has it.
 type RoleBindingSpec struct {
@@ -161,7 +163,7 @@ const (
 func (d *document) checkUser(u *User) {
 	d.checkName("metadata.name", u.Metadata.Name)
 	if u.Metadata.Name == ReservedUser {
-		d.Fault("metadata.name", "choose another name", "user %s is whoever holds the hub's own token", strict.Quote(ReservedUser))
+		d.Fault("metadata.name", "choose another name", "user %s is whoever holds the hub's own token", yamlstrict.Quote(ReservedUser))
 	}
 	d.checkGroups("spec.groups", u.Spec.Groups, maxGroups)
 	d.checkCount("spec.tokens", "tokens", len(u.Spec.Tokens), maxUserTokens)
@@ -170,7 +172,7 @@ func (d *document) checkUser(u *User) {
 		t, at := &u.Spec.Tokens[i], index("spec.tokens", i)
 		d.checkName(at+".name", t.Name)
 		if n, taken := first[t.Name]; taken && t.Name != "" {
-			d.Fault(at+".name", "rename one of them", "a second token named %s; the other is spec.tokens[%d]", strict.Quote(t.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second token named %s; the other is spec.tokens[%d]", yamlstrict.Quote(t.Name), n)
 		}
 		first[t.Name] = i
 		if t.Hash != "" && !tokenHash.MatchString(t.Hash) {
@@ -178,7 +180,7 @@ func (d *document) checkUser(u *User) {
 				"%s.hash is not a hash of the form sha256:HEX", at)
 		}
 		if _, err := time.Parse(time.RFC3339, t.Expires); t.Expires != "" && err != nil {
-			d.Fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", strict.Quote(t.Expires))
+			d.Fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", yamlstrict.Quote(t.Expires))
 		}
 	}
 }
@@ -188,11 +190,11 @@ func (d *document) checkGroups(field string, groups []string, most int) {
 	for i, name := range groups {
 		switch {
 		case strings.HasPrefix(strings.ToLower(name), "system:"):
-			d.Fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", strict.Quote(name))
+			d.Fault(index(field, i), "choose a name of your own", "group %s: system: belongs to Kubernetes", yamlstrict.Quote(name))
 		case name == ReservedGroup:
-			d.Fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", strict.Quote(name))
+			d.Fault(index(field, i), "choose another name", "group %s is of whoever holds the hub's own token", yamlstrict.Quote(name))
 		case !groupName().MatchString(name):
-			d.Fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", strict.Quote(name))
+			d.Fault(index(field, i), "use letters, digits and any of - . _ @ : / between them, at most 128", "bad group %s", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -238,9 +240,9 @@ func (d *document) checkVerbs(field string, list []string) {
 		switch known := verbs(); {
 		case verb == "*" || slices.Contains(known, verb):
 		case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, verb):
-			d.Fault(index(field, i), "write verbs: [create] and resources: [pods/"+verb+"]", "%s is not a verb but a subresource", strict.Quote(verb))
+			d.Fault(index(field, i), "write verbs: [create] and resources: [pods/"+verb+"]", "%s is not a verb but a subresource", yamlstrict.Quote(verb))
 		default:
-			d.Fault(index(field, i), strict.DidYouMean(verb, known, "verbs"), "unknown verb %s", strict.Quote(verb))
+			d.Fault(index(field, i), yamlstrict.DidYouMean(verb, known, "verbs"), "unknown verb %s", yamlstrict.Quote(verb))
 		}
 	}
 }
@@ -248,12 +250,12 @@ func (d *document) checkVerbs(field string, list []string) {
 func (d *document) checkResources(at string, r *KubernetesRule) {
 	for i, group := range r.APIGroups {
 		if !apiGroup().MatchString(group) {
-			d.Fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", strict.Quote(group))
+			d.Fault(index(at+".apiGroups", i), `write the group alone, such as apps, and "" for that of pods`, "bad API group %s", yamlstrict.Quote(group))
 		}
 	}
 	for i, name := range r.Resources {
 		if !resourceName().MatchString(name) {
-			d.Fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", strict.Quote(name))
+			d.Fault(index(at+".resources", i), "write the plural in lower case, such as pods or pods/log", "bad resource %s", yamlstrict.Quote(name))
 		}
 	}
 	for i, name := range r.Namespaces {
@@ -266,7 +268,7 @@ func (d *document) checkResources(at string, r *KubernetesRule) {
 	for i, url := range r.NonResourceURLs {
 		star := strings.IndexByte(url, '*')
 		if url != "*" && (!strings.HasPrefix(url, "/") || star >= 0 && !(star == len(url)-1 && strings.HasSuffix(url, "/*"))) {
-			d.Fault(index(at+".nonResourceURLs", i), "write a path such as /metrics, or /metrics/*", "bad path %s", strict.Quote(url))
+			d.Fault(index(at+".nonResourceURLs", i), "write a path such as /metrics, or /metrics/*", "bad path %s", yamlstrict.Quote(url))
 		}
 	}
 }
@@ -291,7 +293,7 @@ func (d *document) checkRoleBinding(b *RoleBinding) {
 }
 
 // checkAccess reports names in access/ that nothing in the fleet has, and one token of two users.
-func checkAccess(f *Fleet, known *known, out *strict.Faults) {
+func checkAccess(f *Fleet, known *known, out *yamlstrict.Faults) {
 	tokens := map[string]string{}
 	for i := range f.Users {
 		u := &f.Users[i]

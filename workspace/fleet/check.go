@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	"github.com/pluralsh/plural/internal/budget"
-	"github.com/pluralsh/plural/internal/tags"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/selector"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // longestSecretType bounds the type of a Kubernetes Secret, in characters.
@@ -102,7 +102,7 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 		d.checkName(at+".name", ref.Name)
 		d.checkPath(at+".from", ref.From)
 		if n, taken := first[ref.Name]; taken && ref.Name != "" {
-			d.Fault(at+".name", "rename one of them", "a second secret named %s; the other is spec.secrets[%d]", strict.Quote(ref.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second secret named %s; the other is spec.secrets[%d]", yamlstrict.Quote(ref.Name), n)
 		} else {
 			first[ref.Name] = i
 		}
@@ -111,7 +111,7 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 		case ref.TemplateOnly:
 			d.Fault(at+".type", "remove it, or remove templateOnly", "a type for a secret that no Kubernetes Secret is made of")
 		case len(ref.Type) > longestSecretType || !secretType.MatchString(ref.Type):
-			d.Fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", strict.Quote(ref.Type))
+			d.Fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", yamlstrict.Quote(ref.Type))
 		}
 	}
 }
@@ -140,11 +140,11 @@ func (d *document) checkExclude(patterns []string) {
 		_, err := path.Match(strings.TrimPrefix(p, "!"), "")
 		switch {
 		case strings.Trim(p, "!/ ") == "" || len(p) > longestExclude || err != nil:
-			d.Fault(at, `write it as in a .gitignore: "*.md", "/ci/", "!keep.yaml"`, "bad pattern %s", strict.Quote(p))
+			d.Fault(at, `write it as in a .gitignore: "*.md", "/ci/", "!keep.yaml"`, "bad pattern %s", yamlstrict.Quote(p))
 		case slices.Contains(strings.Split(p, "/"), ".."):
-			d.Fault(at, "patterns are relative to source.path: name another folder there", "pattern %s leaves the service's folder", strict.Quote(p))
+			d.Fault(at, "patterns are relative to source.path: name another folder there", "pattern %s leaves the service's folder", yamlstrict.Quote(p))
 		case strings.Contains(strings.ReplaceAll("/"+strings.TrimPrefix(p, "!")+"/", "/**/", "/"), "**"):
-			d.Fault(at, "** stands alone between slashes, for any number of folders", "bad pattern %s", strict.Quote(p))
+			d.Fault(at, "** stands alone between slashes, for any number of folders", "bad pattern %s", yamlstrict.Quote(p))
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (d *document) checkMounts(mounts []Mount) {
 		}
 		for j, other := range mounts[:i] {
 			if m.At != "" && other.At != "" && (within(m.At, other.At) || within(other.At, m.At)) {
-				d.Fault(at+".at", "name another folder", "mount at %s, which shares files with spec.mounts[%d] at %s", strict.Quote(m.At), j, strict.Quote(other.At))
+				d.Fault(at+".at", "name another folder", "mount at %s, which shares files with spec.mounts[%d] at %s", yamlstrict.Quote(m.At), j, yamlstrict.Quote(other.At))
 				break
 			}
 		}
@@ -191,7 +191,7 @@ func (d *document) checkRenderer(s ServiceSpec) {
 		return
 	}
 	if s.Renderer != "" && s.Renderer != "helm" {
-		d.Fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", strict.Quote(s.Renderer))
+		d.Fault("spec.helm", "write renderer: helm, or remove the helm settings", "helm settings for the renderer %s", yamlstrict.Quote(s.Renderer))
 	}
 	if s.Helm.Release != "" {
 		d.checkName("spec.helm.release", s.Helm.Release)
@@ -206,11 +206,11 @@ func (d *document) checkRenderer(s ServiceSpec) {
 
 func (d *document) checkRequirement(path string, r Requirement) {
 	switch r.Operator {
-	case tags.In, tags.NotIn:
+	case selector.In, selector.NotIn:
 		if len(r.Values) == 0 {
 			d.Fault(path, "add values: [...]", "operator %s without values", r.Operator)
 		}
-	case tags.Exists, tags.DoesNotExist:
+	case selector.Exists, selector.DoesNotExist:
 		if len(r.Values) > 0 {
 			d.Fault(path+".values", "remove them", "operator %s takes no values", r.Operator)
 		}
@@ -224,7 +224,7 @@ func (d *document) checkName(path, name string) {
 		return
 	}
 	fix := "use lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
-	d.Fault(path, fix, "bad name %s in %s", strict.Quote(name), path)
+	d.Fault(path, fix, "bad name %s in %s", yamlstrict.Quote(name), path)
 }
 
 func (d *document) checkBudget(path, s string) {
@@ -232,7 +232,7 @@ func (d *document) checkBudget(path, s string) {
 		return
 	}
 	if _, err := budget.Parse(s); err != nil {
-		d.Fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", strict.Quote(s))
+		d.Fault(path, `write a share such as "50%" or a count such as "10"`, "bad budget %s", yamlstrict.Quote(s))
 	}
 }
 
@@ -243,16 +243,16 @@ func (d *document) checkPath(field, p string) {
 	switch {
 	case p == "": // missing, and reported as such
 	case path.IsAbs(p) || !fs.ValidPath(clean):
-		d.Fault(field, "write it relative to the repository's root", "path %s leaves the repository", strict.Quote(p))
+		d.Fault(field, "write it relative to the repository's root", "path %s leaves the repository", yamlstrict.Quote(p))
 	case first == ".git" || strings.ContainsAny(p, "\\\x00"):
-		d.Fault(field, "name a folder of the repository, with / between its parts", "bad path %s", strict.Quote(p))
+		d.Fault(field, "name a folder of the repository, with / between its parts", "bad path %s", yamlstrict.Quote(p))
 	}
 }
 
 // checkRef wants a ref of git.
 func (d *document) checkRef(path, ref string) {
 	if ref != "" && !isGitRef(ref) {
-		d.Fault(path, gitRefFix, "bad ref %s", strict.Quote(ref))
+		d.Fault(path, gitRefFix, "bad ref %s", yamlstrict.Quote(ref))
 	}
 }
 
@@ -286,7 +286,7 @@ func (d *document) checkURL(path, raw string, schemes ...string) {
 	case err != nil || !u.IsAbs():
 		d.Fault(path, fix, "%s is not a URL", path)
 	case !slices.Contains(schemes, u.Scheme):
-		d.Fault(path, fix, "%s has the unknown scheme %s", path, strict.Quote(u.Scheme))
+		d.Fault(path, fix, "%s has the unknown scheme %s", path, yamlstrict.Quote(u.Scheme))
 	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
 		d.Fault(path, "write file:///absolute/path", "%s is not the URL of a local folder", path)
 	case u.Scheme != "file" && u.Host == "":

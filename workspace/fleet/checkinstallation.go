@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -79,7 +79,7 @@ func (l *loader) readNamed(name string, f folder) (found bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("stat %s: %w", strict.Quote(name), err)
+		return false, fmt.Errorf("stat %s: %w", yamlstrict.Quote(name), err)
 	case !info.Mode().IsRegular():
 		l.faults.Add(Position{File: name}, "put the file itself here", "not a regular file")
 		return true, nil
@@ -94,7 +94,7 @@ func (l *loader) addInstallation(d *document) {
 	d.checkInstallation(&i)
 	folder := path.Base(path.Dir(d.File))
 	if name := i.Metadata.Name; name != "" && name != folder {
-		d.Fault("metadata.name", "rename the folder, or write "+strict.Quote(folder), "installation %s in the folder %s", strict.Quote(name), strict.Quote(folder))
+		d.Fault("metadata.name", "rename the folder, or write "+yamlstrict.Quote(folder), "installation %s in the folder %s", yamlstrict.Quote(name), yamlstrict.Quote(folder))
 	}
 	if n := len(l.fleet.Installations); n > 0 && l.fleet.Installations[n-1].Position.File == d.File {
 		d.Fault("", "give it a folder of its own", "a second installation in one file; the first is at %s", l.fleet.Installations[n-1].Position)
@@ -108,7 +108,7 @@ func (d *document) checkInstallation(i *Installation) {
 	d.checkName("spec.package", i.Spec.Package)
 	d.checkName("spec.catalog", i.Spec.Catalog)
 	if v := i.Spec.Version; v != "" && !isRange(v) {
-		d.Fault("spec.version", `write a version, or a range of versions such as "^1.2"`, "bad version %s", strict.Quote(v))
+		d.Fault("spec.version", `write a version, or a range of versions such as "^1.2"`, "bad version %s", yamlstrict.Quote(v))
 	}
 	for n, r := range i.Spec.Clusters.MatchExpressions {
 		d.checkRequirement(index("spec.clusters.matchExpressions", n), r)
@@ -122,7 +122,7 @@ func (d *document) checkVersions(field string, list []string) {
 	d.checkCount(field, "versions", len(list), maxVersions)
 	for n, v := range list {
 		if !versions.Is(v) {
-			d.Fault(index(field, n), "write a version in full, such as 2.0.0", "bad version %s", strict.Quote(v))
+			d.Fault(index(field, n), "write a version in full, such as 2.0.0", "bad version %s", yamlstrict.Quote(v))
 		}
 	}
 }
@@ -145,14 +145,14 @@ func (d *document) checkWindow(at string, w *Window) {
 	switch {
 	case w.From == "" || w.To == "": // missing, and reported as such
 	case !fromOK || from == 24*time.Hour:
-		d.Fault(at+".from", clockFix, "bad time %s", strict.Quote(w.From))
+		d.Fault(at+".from", clockFix, "bad time %s", yamlstrict.Quote(w.From))
 	case !toOK:
-		d.Fault(at+".to", clockFix, "bad time %s", strict.Quote(w.To))
+		d.Fault(at+".to", clockFix, "bad time %s", yamlstrict.Quote(w.To))
 	case from == to:
 		d.Fault(at+".to", `for the whole day write from: "00:00", to: "24:00"`, "window that ends when it begins")
 	}
 	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
-		d.Fault(at+".zone", "write a name such as Europe/Berlin, or nothing for UTC", "unknown time zone %s", strict.Quote(w.Zone))
+		d.Fault(at+".zone", "write a name such as Europe/Berlin, or nothing for UTC", "unknown time zone %s", yamlstrict.Quote(w.Zone))
 	}
 }
 
@@ -164,7 +164,7 @@ func (d *document) checkSpan(field, text string, least time.Duration) {
 		return
 	}
 	if span, err := time.ParseDuration(text); err != nil || span < least || span > maxPolicyAge {
-		d.Fault(field, fmt.Sprintf(`write a time between %s and 720h, such as "1h"`, least), "bad time %s", strict.Quote(text))
+		d.Fault(field, fmt.Sprintf(`write a time between %s and 720h, such as "1h"`, least), "bad time %s", yamlstrict.Quote(text))
 	}
 }
 
@@ -178,9 +178,9 @@ func (d *document) checkCatalogs(catalogs []CatalogRef) {
 		switch other, taken := first[c.Name]; {
 		case c.Name == "": // missing, and reported as such
 		case c.Name == BuiltinCatalog:
-			d.Fault(at+".name", "choose another name", "catalog %s is the one that the program brings along", strict.Quote(c.Name))
+			d.Fault(at+".name", "choose another name", "catalog %s is the one that the program brings along", yamlstrict.Quote(c.Name))
 		case taken:
-			d.Fault(at+".name", "rename one of them", "a second catalog named %s; the other is spec.catalogs[%d]", strict.Quote(c.Name), other)
+			d.Fault(at+".name", "rename one of them", "a second catalog named %s; the other is spec.catalogs[%d]", yamlstrict.Quote(c.Name), other)
 		default:
 			first[c.Name] = n
 		}
@@ -188,7 +188,7 @@ func (d *document) checkCatalogs(catalogs []CatalogRef) {
 }
 
 // checkPackages reports names in the catalogs' list and below packages/ that nothing in the fleet has.
-func checkPackages(f *Fleet, known *known, out *strict.Faults) {
+func checkPackages(f *Fleet, known *known, out *yamlstrict.Faults) {
 	catalogs := []string{BuiltinCatalog}
 	w := &f.Workspace
 	for n, c := range w.Spec.Catalogs {
@@ -197,12 +197,12 @@ func checkPackages(f *Fleet, known *known, out *strict.Faults) {
 		if source, ok := f.Source(c.Source); ok {
 			switch kind := source.Kind(); {
 			case kind == "helm":
-				out.Add(w.Place(at+".source"), "name a source of git or oci", "source %s is a Helm repository, which holds no packages", strict.Quote(c.Source))
+				out.Add(w.Place(at+".source"), "name a source of git or oci", "source %s is a Helm repository, which holds no packages", yamlstrict.Quote(c.Source))
 			case kind == "http":
 				out.Add(w.Place(at+".source"), "name a source of git or oci",
-					"source %s is a single file, which holds no packages", strict.Quote(c.Source))
+					"source %s is a single file, which holds no packages", yamlstrict.Quote(c.Source))
 			case kind == "oci" && c.Path != "":
-				out.Add(w.Place(at+".path"), "remove it", "path in the source %s, which is of oci", strict.Quote(c.Source))
+				out.Add(w.Place(at+".path"), "remove it", "path in the source %s, which is of oci", yamlstrict.Quote(c.Source))
 			}
 		}
 		catalogs = append(catalogs, c.Name)

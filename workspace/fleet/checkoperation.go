@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/budget"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // Bounds of what a service or the workspace says about how things are applied, judged and tried. They are far above what
@@ -52,7 +52,7 @@ const kindFix = `write KIND, or KIND.GROUP such as "Certificate.cert-manager.io"
 
 func (d *document) checkKind(path, kind string) {
 	if kind != "" && !kindGroup().MatchString(kind) {
-		d.Fault(path, kindFix, "bad kind %s", strict.Quote(kind))
+		d.Fault(path, kindFix, "bad kind %s", yamlstrict.Quote(kind))
 	}
 }
 
@@ -75,7 +75,7 @@ func (d *document) checkText(path, text string, most int) {
 
 func (d *document) checkObjectName(path, name string) {
 	if name != "" && !subdomain().MatchString(name) {
-		d.Fault(path, "use lower-case letters, digits, dashes and dots", "bad name %s in %s", strict.Quote(name), path)
+		d.Fault(path, "use lower-case letters, digits, dashes and dots", "bad name %s in %s", yamlstrict.Quote(name), path)
 	}
 }
 
@@ -83,9 +83,9 @@ func (d *document) checkTokens(path string, tokens []string) {
 	d.checkCount(path, "tokens", len(tokens), maxTokens)
 	for i, token := range tokens {
 		at := index(path, i)
-		if !budget.IsToken(token) && !d.Faults.Has(strict.Place(d.Fields, at, d.Position())) {
+		if !budget.IsToken(token) && !d.Faults.Has(yamlstrict.Place(d.Fields, at, d.Position())) {
 			d.Fault(at, `write 12 hex digits, or TOKEN@CLUSTER, in quotes, or let "plural service ack" write them`, "bad token %s",
-				strict.Quote(token))
+				yamlstrict.Quote(token))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (d *document) checkAccount(path, account string) {
 		namespace, name = "default", account
 	}
 	if len(namespace) > 63 || !label.MatchString(namespace) || !subdomain().MatchString(name) {
-		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", strict.Quote(account))
+		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", yamlstrict.Quote(account))
 	}
 }
 
@@ -117,7 +117,7 @@ func (d *document) checkNamespaces(s ServiceSpec) {
 		listed = listed || namespace == own
 	}
 	if !listed {
-		d.Fault(at, "add it, or set spec.namespace to one of them", "the service's own namespace, %s, is not among the allowed ones", strict.Quote(own))
+		d.Fault(at, "add it, or set spec.namespace to one of them", "the service's own namespace, %s, is not among the allowed ones", yamlstrict.Quote(own))
 	}
 }
 
@@ -126,7 +126,7 @@ func (d *document) checkDependsOn(list []Dependency) {
 	for i, dep := range list {
 		at := index("spec.dependsOn", i)
 		if dep.Version != "" && !isRange(dep.Version) {
-			d.Fault(at+".version", `write a range of versions such as ">=1.14 <2"`, "bad version range %s", strict.Quote(dep.Version))
+			d.Fault(at+".version", `write a range of versions such as ">=1.14 <2"`, "bad version range %s", yamlstrict.Quote(dep.Version))
 		}
 	}
 }
@@ -151,9 +151,9 @@ func (d *document) checkField(at string, f FieldRule) {
 	switch {
 	case f.Pointer == "": // missing, and reported as such
 	case len(f.Pointer) > maxText || !pointer.MatchString(f.Pointer):
-		d.Fault(at+".pointer", `write a JSON pointer such as "/spec/replicas", with ~1 for a slash in a name`, "bad pointer %s", strict.Quote(f.Pointer))
+		d.Fault(at+".pointer", `write a JSON pointer such as "/spec/replicas", with ~1 for a slash in a name`, "bad pointer %s", yamlstrict.Quote(f.Pointer))
 	case identifying(f.Pointer):
-		d.Fault(at+".pointer", "remove the rule", "%s tells which object it is, and cannot be left to others", strict.Quote(f.Pointer))
+		d.Fault(at+".pointer", "remove the rule", "%s tells which object it is, and cannot be left to others", yamlstrict.Quote(f.Pointer))
 	}
 }
 
@@ -185,7 +185,7 @@ func (d *document) checkHealth(path string, rules []HealthRule) {
 		at := index(path, i)
 		d.checkKind(at+".kind", r.Kind)
 		if n, taken := first[r.Kind]; taken && r.Kind != "" {
-			d.Fault(at+".kind", "make one rule of them", "a second rule for %s; the other is %s[%d]", strict.Quote(r.Kind), path, n)
+			d.Fault(at+".kind", "make one rule of them", "a second rule for %s; the other is %s[%d]", yamlstrict.Quote(r.Kind), path, n)
 		} else {
 			first[r.Kind] = i
 		}
@@ -209,13 +209,13 @@ func (d *document) checkTests(tests []Test) {
 		t, at := &tests[i], index("spec.tests", i)
 		d.checkName(at+".name", t.Name)
 		if n, taken := first[t.Name]; taken && t.Name != "" {
-			d.Fault(at+".name", "rename one of them", "a second test named %s; the other is spec.tests[%d]", strict.Quote(t.Name), n)
+			d.Fault(at+".name", "rename one of them", "a second test named %s; the other is spec.tests[%d]", yamlstrict.Quote(t.Name), n)
 		} else {
 			first[t.Name] = i
 		}
 		if t.Timeout != "" {
 			if limit, err := time.ParseDuration(t.Timeout); err != nil || limit < minTimeout || limit > maxTimeout {
-				d.Fault(at+".timeout", `write a time between 1s and 1h, such as "30s"`, "bad timeout %s", strict.Quote(t.Timeout))
+				d.Fault(at+".timeout", `write a time between 1s and 1h, such as "30s"`, "bad timeout %s", yamlstrict.Quote(t.Timeout))
 			}
 		}
 		if t.Retries > maxRetries {
@@ -259,11 +259,11 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 	d.checkObjectName(at+".service", t.Service)
 	d.checkName(at+".namespace", t.Namespace)
 	if t.Port != "" && !port.MatchString(t.Port) {
-		d.Fault(at+".port", "write a port's number or name", "bad port %s", strict.Quote(t.Port))
+		d.Fault(at+".port", "write a port's number or name", "bad port %s", yamlstrict.Quote(t.Port))
 	}
 	d.checkText(at+".path", t.Path, maxText)
 	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {
-		d.Fault(at+".path", "begin it with a slash", "bad path %s", strict.Quote(t.Path))
+		d.Fault(at+".path", "begin it with a slash", "bad path %s", yamlstrict.Quote(t.Path))
 	}
 	if len(t.Headers) > maxHeaders {
 		d.Fault(at+".headers", "take some out", "more than %d headers", maxHeaders)
@@ -271,7 +271,7 @@ func (d *document) checkHTTP(at string, t *HTTPTest) {
 	for name, value := range t.Headers {
 		d.checkText(at+".headers."+name, value, maxText)
 		if !header().MatchString(name) || strings.ContainsAny(value, "\r\n") {
-			d.Fault(at+".headers."+name, "write one line of NAME: VALUE", "bad header %s", strict.Quote(name))
+			d.Fault(at+".headers."+name, "write one line of NAME: VALUE", "bad header %s", yamlstrict.Quote(name))
 		}
 	}
 	d.checkText(at+".body", t.Body, maxBody)
@@ -316,7 +316,7 @@ func (d *document) checkAssertions(at string, list []CELAssertion) {
 		d.checkText(at+".expression", a.Expression, maxExpression)
 		d.checkText(at+".message", a.Message, maxText)
 		if a.Version != "" && !apiVersion.MatchString(a.Version) {
-			d.Fault(at+".version", `write the API's version without its group, such as "v1"`, "bad version %s", strict.Quote(a.Version))
+			d.Fault(at+".version", `write the API's version without its group, such as "v1"`, "bad version %s", yamlstrict.Quote(a.Version))
 		}
 		if a.Name != "" && a.Selector != "" {
 			d.Fault(at+".selector", "keep one of them", "assertion with both a name and a selector")
@@ -335,9 +335,9 @@ func (d *document) checkPlugins(plugins []Plugin) {
 		switch {
 		case p.Name == "":
 		case builtin(p.Name):
-			d.Fault(at, "rename it", "%s is the name of a built-in renderer", strict.Quote(p.Name))
+			d.Fault(at, "rename it", "%s is the name of a built-in renderer", yamlstrict.Quote(p.Name))
 		case taken:
-			d.Fault(at, "remove one of them", "a second plugin named %s; the other is spec.plugins[%d]", strict.Quote(p.Name), n)
+			d.Fault(at, "remove one of them", "a second plugin named %s; the other is spec.plugins[%d]", yamlstrict.Quote(p.Name), n)
 		default:
 			first[p.Name] = i
 		}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -49,7 +49,7 @@ func (d *document) checkSource(s *Source) {
 	}
 	every, err := time.ParseDuration(s.Spec.Interval)
 	if err != nil || every < minInterval || every > maxInterval {
-		d.Fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", strict.Quote(s.Spec.Interval))
+		d.Fault("spec.interval", `write a time between 1s and 24h, such as "2m"`, "bad interval %s", yamlstrict.Quote(s.Spec.Interval))
 	}
 }
 
@@ -74,7 +74,7 @@ func (d *document) checkUpstream(s *SourceSpec) {
 		kinds = append(kinds, "http")
 		d.checkWebURL("spec.http.url", s.HTTP.URL, "")
 		if s.HTTP.Digest != "" && !ociDigest.MatchString(s.HTTP.Digest) {
-			d.Fault("spec.http.digest", "write sha256: and what sha256sum prints of the file", "bad digest %s", strict.Quote(s.HTTP.Digest))
+			d.Fault("spec.http.digest", "write sha256: and what sha256sum prints of the file", "bad digest %s", yamlstrict.Quote(s.HTTP.Digest))
 		}
 	}
 	switch {
@@ -90,7 +90,7 @@ func (d *document) checkGit(g *GitSource) {
 	d.checkRef("spec.git.ref", g.Ref)
 	if g.Submodules != "" && g.Submodules != "follow" {
 		d.Fault("spec.git.submodules", "write follow, or remove the field: a service that touches a submodule is held then",
-			"bad submodules %s", strict.Quote(g.Submodules))
+			"bad submodules %s", yamlstrict.Quote(g.Submodules))
 	}
 }
 
@@ -115,11 +115,11 @@ func (d *document) checkWebURL(path, raw, baseFix string) {
 func (d *document) checkDefaultChart(h *HelmSource) {
 	switch {
 	case h.Chart != "" && !chartName.MatchString(h.Chart):
-		d.Fault("spec.helm.chart", "write its name alone; its version is the ref", "bad chart %s", strict.Quote(h.Chart))
+		d.Fault("spec.helm.chart", "write its name alone; its version is the ref", "bad chart %s", yamlstrict.Quote(h.Chart))
 	case h.Ref != "" && h.Chart == "":
 		d.Fault("spec.helm.ref", "name the chart as spec.helm.chart, or give the ref to each service", "a version of no chart")
 	case h.Ref != "" && !isRange(h.Ref):
-		d.Fault("spec.helm.ref", `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", strict.Quote(h.Ref))
+		d.Fault("spec.helm.ref", `write a version, or a range of versions such as "^1.2"`, "bad ref %s of a chart", yamlstrict.Quote(h.Ref))
 	}
 }
 
@@ -138,14 +138,14 @@ func (d *document) checkOCIURL(path, raw string) {
 		return
 	}
 	if name := strings.TrimPrefix(u.Path, "/"); !ociPath.MatchString(name) || u.RawQuery != "" || u.Fragment != "" {
-		d.Fault(path, fix, "%s names no repository: %s is none", path, strict.Quote(name))
+		d.Fault(path, fix, "%s names no repository: %s is none", path, yamlstrict.Quote(name))
 	}
 }
 
 // checkOCIRef takes a tag, a range over tags or a digest.
 func (d *document) checkOCIRef(path, ref string) {
 	if !isOCIRef(ref) {
-		d.Fault(path, ociRefFix, "bad ref %s", strict.Quote(ref))
+		d.Fault(path, ociRefFix, "bad ref %s", yamlstrict.Quote(ref))
 	}
 }
 
@@ -227,12 +227,12 @@ func (d *document) checkDescent(kind string, v *Verification) {
 	}
 	if v.DescendsFrom != "" && !commitID.MatchString(v.DescendsFrom) {
 		d.Fault("spec.verify.descendsFrom", "write the 40 hex digits that git rev-parse prints",
-			"bad commit %s", strict.Quote(v.DescendsFrom))
+			"bad commit %s", yamlstrict.Quote(v.DescendsFrom))
 	}
 	if v.Rewinds != "" && v.Rewinds != "follow" {
 		d.Fault("spec.verify.rewinds",
 			"write follow, or remove the field: a branch that leaves what was verified of it stays where it was then",
-			"bad rewinds %s", strict.Quote(v.Rewinds))
+			"bad rewinds %s", yamlstrict.Quote(v.Rewinds))
 	}
 }
 
@@ -240,12 +240,12 @@ func (d *document) checkDescent(kind string, v *Verification) {
 func (d *document) checkFilePath(field, name string) {
 	d.checkPath(field, name)
 	if clean := path.Clean(name); name != "" && clean != name && fs.ValidPath(clean) {
-		d.Fault(field, "write "+strict.Quote(clean), "path %s is written in a roundabout way", strict.Quote(name))
+		d.Fault(field, "write "+yamlstrict.Quote(clean), "path %s is written in a roundabout way", yamlstrict.Quote(name))
 	}
 }
 
 // checkFiles reports files that sources and sinks name and the repository does not have. The error is one of reading.
-func checkFiles(fsys fs.FS, f *Fleet, out *strict.Faults) error {
+func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
 	for i := range f.Sources {
 		if err := checkNamed(fsys, &f.Sources[i], f.Sources[i].files(), out); err != nil {
 			return err
@@ -259,16 +259,16 @@ func checkFiles(fsys fs.FS, f *Fleet, out *strict.Faults) error {
 	return nil
 }
 
-func checkNamed(fsys fs.FS, d placed, files map[string]string, out *strict.Faults) error {
+func checkNamed(fsys fs.FS, d placed, files map[string]string, out *yamlstrict.Faults) error {
 	for field, name := range files {
 		info, err := fs.Stat(fsys, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out.Add(d.Place(field), "correct the path, or add the file", "file %s does not exist", strict.Quote(name))
+			out.Add(d.Place(field), "correct the path, or add the file", "file %s does not exist", yamlstrict.Quote(name))
 		case err != nil:
-			return fmt.Errorf("stat %s: %w", strict.Quote(name), err)
+			return fmt.Errorf("stat %s: %w", yamlstrict.Quote(name), err)
 		case !info.Mode().IsRegular():
-			out.Add(d.Place(field), "name the file itself", "%s is not a regular file", strict.Quote(name))
+			out.Add(d.Place(field), "name the file itself", "%s is not a regular file", yamlstrict.Quote(name))
 		}
 	}
 	return nil

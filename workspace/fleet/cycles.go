@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // maxCycles bounds what is reported at once: one wrong edge can close very many.
 const maxCycles = 20
 
 // checkCycles reports services that wait for each other, and installations that follow each other.
-func checkCycles(f *Fleet, out *strict.Faults) {
+func checkCycles(f *Fleet, out *yamlstrict.Faults) {
 	services := make([]node, len(f.Services))
 	for i := range f.Services {
 		s := &f.Services[i]
@@ -63,14 +63,14 @@ type step struct {
 // walk is a depth-first search along waits. It reports every cycle that it finds once, with the place of every step.
 type walk struct {
 	nodes     map[string]*node
-	out       *strict.Faults
+	out       *yamlstrict.Faults
 	fix, what string
 	state     map[string]visit
 	trail     []step
 	found     int
 }
 
-func walkAll(nodes []node, fix, what string, out *strict.Faults) {
+func walkAll(nodes []node, fix, what string, out *yamlstrict.Faults) {
 	w := &walk{nodes: make(map[string]*node, len(nodes)), out: out, fix: fix, what: what, state: make(map[string]visit, len(nodes))}
 	for i := range nodes {
 		if _, twice := w.nodes[nodes[i].name]; !twice {

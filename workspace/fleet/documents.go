@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // The kinds, as written in a document's kind field.
@@ -24,7 +24,7 @@ const (
 )
 
 // document is one document on its way into a kind.
-type document struct{ *strict.Document }
+type document struct{ *yamlstrict.Document }
 
 // folder holds documents of its kinds only, so that who may change a folder is who may change those kinds.
 type folder struct {
@@ -60,8 +60,8 @@ func (d *document) versionIsOurs() bool {
 	if version == nil || version.Value == APIVersion {
 		return true
 	}
-	d.Faults.Add(d.At(version), "write "+APIVersion, "unknown apiVersion %s", strict.Quote(version.Value))
-	_, slip := strict.Nearest(version.Value, []string{APIVersion})
+	d.Faults.Add(d.At(version), "write "+APIVersion, "unknown apiVersion %s", yamlstrict.Quote(version.Value))
+	_, slip := yamlstrict.Nearest(version.Value, []string{APIVersion})
 	return slip
 }
 
@@ -69,7 +69,7 @@ func (d *document) kindBelongs(f folder) (string, bool) {
 	kind := d.Scalar("kind")
 	switch {
 	case kind == nil && len(f.kinds) > 1:
-		d.Fault("", "add kind: "+strings.Join(f.kinds, " or kind: "), "missing field %s", strict.Quote("kind"))
+		d.Fault("", "add kind: "+strings.Join(f.kinds, " or kind: "), "missing field %s", yamlstrict.Quote("kind"))
 		return "", false
 	case kind == nil:
 		return f.kinds[0], true // missing, and reported as such
@@ -86,8 +86,8 @@ func (d *document) kindBelongs(f folder) (string, bool) {
 		d.Faults.Add(d.At(kind), "move it to "+home, "%s does not belong here", kind.Value)
 		return "", false
 	}
-	d.Faults.Add(d.At(kind), strict.DidYouMean(kind.Value, f.kinds, "kinds"), "unknown kind %s", strict.Quote(kind.Value))
-	return strict.Nearest(kind.Value, f.kinds)
+	d.Faults.Add(d.At(kind), yamlstrict.DidYouMean(kind.Value, f.kinds, "kinds"), "unknown kind %s", yamlstrict.Quote(kind.Value))
+	return yamlstrict.Nearest(kind.Value, f.kinds)
 }
 
 // add decodes and checks a document, and keeps it. One with mistakes is kept too where it has a name, so that

@@ -4,7 +4,7 @@
 //
 // Load walks an fs.FS that looks like the repository's root: plural.yaml, clusters/, sources/, services/, access/, notify/ and
 // packages/. Every document goes through three steps, each of which collects its complaints instead of stopping at the first:
-// bounds and strict decoding by the structs of kinds.go (workspace/strict), and checks of single values. When all are read,
+// bounds and strict decoding by the structs of kinds.go (internal/yamlstrict), and checks of single values. When all are read,
 // names and references are checked across files. The result is a Fleet that nobody changes any more, or Errors, each with its
 // place, its cause and what to write instead. Of other files only the presence counts, where a source names them.
 package fleet

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/pluralsh/plural/internal/tags"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/selector"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -141,7 +141,7 @@ func TestLoadRefusesHostileDocuments(t *testing.T) {
 		"alias cycle":       {service("x", "&s {source: {path: a}, clusters: *s}"), "stands inside the value"},
 		"deep":              {strings.Repeat("[", 5000), "not YAML"},
 		"deep and complete": {strings.Repeat("[", 500) + strings.Repeat("]", 500), "nested more than 100"},
-		"wide":              {"a: [" + strings.Repeat("1,", strict.MaxNodes) + "1]", "more than 100000 values"},
+		"wide":              {"a: [" + strings.Repeat("1,", yamlstrict.MaxNodes) + "1]", "more than 100000 values"},
 		"large":             {strings.Repeat("#", MaxFile+1), "larger than 1 MiB"},
 		"empty documents":   {strings.Repeat("---\n", MaxFile/4), "more than 20000 documents"},
 		"documents":         {strings.Repeat("--- {}\n", MaxDocuments+1), "more errors are not shown"},
@@ -218,12 +218,12 @@ func TestSelector(t *testing.T) {
 		{"other value", Selector{MatchLabels: map[string]string{"env": "dev"}}, false},
 		{"missing label is not empty", Selector{MatchLabels: map[string]string{"gone": ""}}, false},
 		{"name and label must both hold", Selector{Names: []string{"eu"}, MatchLabels: map[string]string{"env": "dev"}}, false},
-		{"in", require("env", tags.In, "dev", "prod"), true},
-		{"in without the tag", require("gone", tags.In, "dev"), false},
-		{"not in", require("env", tags.NotIn, "prod"), false},
-		{"not in without the tag", require("gone", tags.NotIn, "prod"), true},
-		{"exists", require("empty", tags.Exists), true},
-		{"does not exist", require("empty", tags.DoesNotExist), false},
+		{"in", require("env", selector.In, "dev", "prod"), true},
+		{"in without the tag", require("gone", selector.In, "dev"), false},
+		{"not in", require("env", selector.NotIn, "prod"), false},
+		{"not in without the tag", require("gone", selector.NotIn, "prod"), true},
+		{"exists", require("empty", selector.Exists), true},
+		{"does not exist", require("empty", selector.DoesNotExist), false},
 	} {
 		if got := test.s.Matches(c); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)

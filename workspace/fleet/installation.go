@@ -6,7 +6,7 @@ import (
 	"time"
 	_ "time/tzdata" // a zone must mean the same on every machine that reads the repository
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // The types below say what a fleet has of packages, and where packages are found.
@@ -35,7 +35,9 @@ type Installation struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (i *Installation) Place(field string) Position { return strict.Place(i.Fields, field, i.Position) }
+func (i *Installation) Place(field string) Position {
+	return yamlstrict.Place(i.Fields, field, i.Position)
+}
 
 // PackageName is the name of the package that is installed.
 func (i *Installation) PackageName() string {

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // Join lets one agent register itself as a cluster, once. It is taken out of the file when it is used.
@@ -52,7 +52,7 @@ func (d *document) checkJoin(j *Join) {
 		d.Fault("spec.join.hash", "plural cluster register NAME --print", "not the hash of a join token: want sha256: and 64 hexadecimal digits")
 	}
 	if _, err := time.Parse(time.RFC3339, j.Expires); err != nil {
-		d.Fault("spec.join.expires", "write it as 2027-01-31T00:00:00Z", "bad time %s", strict.Quote(j.Expires))
+		d.Fault("spec.join.expires", "write it as 2027-01-31T00:00:00Z", "bad time %s", yamlstrict.Quote(j.Expires))
 	}
 	if len(j.HubCA) > maxHubCA {
 		d.Fault("spec.join.hubCA", "give the one certificate that the hub's is signed with", "certificates of %d bytes: at most %d", len(j.HubCA), maxHubCA)

@@ -3,7 +3,7 @@ package fleet
 import (
 	"strings"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // The structs below are the format: a field without omitempty must be written, and not empty; any other field is
@@ -16,13 +16,13 @@ const APIVersion = "plural.sh/v1alpha1"
 
 // Position is where something was written. File is slash-separated and relative to the repository's root;
 // Line and Column count from 1, and 0 means unknown.
-type Position = strict.Position
+type Position = yamlstrict.Position
 
 // Error is one mistake in the repository.
-type Error = strict.Error
+type Error = yamlstrict.Error
 
 // Errors are all mistakes of one load, sorted by place.
-type Errors = strict.Errors
+type Errors = yamlstrict.Errors
 
 // Metadata names a document.
 type Metadata struct {
@@ -66,7 +66,9 @@ func (w *Workspace) Repository() string {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (w *Workspace) Place(field string) Position { return strict.Place(w.Fields, field, w.Position) }
+func (w *Workspace) Place(field string) Position {
+	return yamlstrict.Place(w.Fields, field, w.Position)
+}
 
 // WorkspaceSpec holds the fleet-wide settings.
 type WorkspaceSpec struct {
@@ -165,7 +167,7 @@ type Source struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Source) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
+func (s *Source) Place(field string) Position { return yamlstrict.Place(s.Fields, field, s.Position) }
 
 // SourceSpec holds exactly one kind of upstream: Git, Helm, OCI or HTTP.
 type SourceSpec struct {
@@ -267,7 +269,7 @@ type Service struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Service) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
+func (s *Service) Place(field string) Position { return yamlstrict.Place(s.Fields, field, s.Position) }
 
 // ServiceSpec says where the manifests come from, how they are rendered, and where they go.
 type ServiceSpec struct {

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
 // Sink is where notifications go: notify/*.yaml.
@@ -19,7 +19,7 @@ type Sink struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (s *Sink) Place(field string) Position { return strict.Place(s.Fields, field, s.Position) }
+func (s *Sink) Place(field string) Position { return yamlstrict.Place(s.Fields, field, s.Position) }
 
 // SinkSpec holds exactly one kind of sink.
 type SinkSpec struct {
@@ -62,7 +62,7 @@ type Route struct {
 }
 
 // Place is where a field was written by its dotted path, or else what would hold it.
-func (r *Route) Place(field string) Position { return strict.Place(r.Fields, field, r.Position) }
+func (r *Route) Place(field string) Position { return yamlstrict.Place(r.Fields, field, r.Position) }
 
 // RouteSpec names a sink. All conditions given must hold.
 type RouteSpec struct {
@@ -148,7 +148,7 @@ func (d *document) checkRoute(r *Route) {
 	d.checkCount("spec.reasons", "reasons", len(r.Spec.Reasons), maxPerRule)
 	for i, reason := range r.Spec.Reasons {
 		if !reasonWord.MatchString(reason) {
-			d.Fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", strict.Quote(reason))
+			d.Fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", yamlstrict.Quote(reason))
 		}
 	}
 	if r.Spec.Services != nil {
@@ -161,7 +161,7 @@ func (d *document) checkRoute(r *Route) {
 		return
 	}
 	if every, err := time.ParseDuration(r.Spec.Every); err != nil || every < minEvery || every > maxEvery {
-		d.Fault("spec.every", `write a time between 1s and 168h, such as "5m"`, "bad interval %s", strict.Quote(r.Spec.Every))
+		d.Fault("spec.every", `write a time between 1s and 168h, such as "5m"`, "bad interval %s", yamlstrict.Quote(r.Spec.Every))
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *Sink) files() map[string]string {
 }
 
 // checkNotify reports names in notify/ that nothing in the fleet has.
-func checkNotify(f *Fleet, known *known, out *strict.Faults) {
+func checkNotify(f *Fleet, known *known, out *yamlstrict.Faults) {
 	for i := range f.Routes {
 		r := &f.Routes[i]
 		refer(r, "spec.sink", "sink", r.Spec.Sink, known.sinks, out)

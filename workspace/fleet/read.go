@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/internal/boundread"
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 )
 
-// Bounds of one load, besides those of single documents (workspace/strict). They are far above what fleets need, and keep hostile input cheap.
+// Bounds of one load, besides those of single documents (internal/yamlstrict). They are far above what fleets need, and keep hostile input cheap.
 const (
 	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
@@ -25,7 +25,7 @@ const workspaceFile = "plural.yaml"
 type loader struct {
 	fsys      fs.FS
 	fleet     Fleet
-	faults    strict.Faults
+	faults    yamlstrict.Faults
 	documents int
 	bytes     int
 	// agentKeys holds where each agent's key was seen first.
@@ -33,7 +33,7 @@ type loader struct {
 }
 
 func newLoader(fsys fs.FS) *loader {
-	return &loader{fsys: fsys, faults: strict.Faults{Redact: redact}, agentKeys: map[string]Position{}}
+	return &loader{fsys: fsys, faults: yamlstrict.Faults{Redact: redact}, agentKeys: map[string]Position{}}
 }
 
 // readAll reads every file of ours. The error is one of reading; mistakes go to l.faults.
@@ -127,7 +127,7 @@ func (l *loader) readFile(name string, f folder) error {
 
 // documentsOf decodes every document of a text.
 func (l *loader) documentsOf(name string, data []byte, f folder) {
-	strict.Read(name, data, &l.faults, func(d *strict.Document) bool {
+	yamlstrict.Read(name, data, &l.faults, func(d *yamlstrict.Document) bool {
 		if l.documents == MaxDocuments {
 			l.faults.Add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
 			return false

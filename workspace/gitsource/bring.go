@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -182,7 +182,7 @@ func own(err error) bool {
 
 // tooLarge is err when that will not be otherwise the next time.
 func tooLarge(err error) error {
-	limit, long := new(snapshot.LimitError), new(outbound.TooLongError)
+	limit, long := new(snapshot.LimitError), new(httpclient.TooLongError)
 	if errors.As(err, &limit) || errors.As(err, &long) {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -32,7 +32,7 @@ func ways(t *testing.T, r *repo) map[string]Options {
 	t.Cleanup(secure.Close)
 	return map[string]Options{
 		"file": r.file(), "http": plain.options(), "http, first protocol": first.options(),
-		"https": {URL: secure.URL + "/repo/.git", Credentials: outbound.Credentials{Username: "ada", Password: "hunter2", CA: certificate(secure)}},
+		"https": {URL: secure.URL + "/repo/.git", Credentials: httpclient.Credentials{Username: "ada", Password: "hunter2", CA: certificate(secure)}},
 		"ssh":   newSSH(t, r).options(r),
 	}
 }
@@ -283,9 +283,9 @@ func TestOptionsThatCannotWorkAreRefusedBeforeTheNetwork(t *testing.T) {
 		"for this machine":     {URL: "http://example.org/x"},
 		"unsupported scheme: ": {URL: "file:///x"},
 		"identity":             {URL: "ssh://git@example.org/x"},
-		"known_hosts":          {URL: "ssh://git@example.org/x", Credentials: outbound.Credentials{SSHKey: []byte("x")}},
-		"no private SSH key":   {URL: "ssh://git@example.org/x", Credentials: outbound.Credentials{SSHKey: []byte("hunter2"), KnownHosts: []byte("x")}},
-		"ca.crt":               {URL: "https://example.org/x", Credentials: outbound.Credentials{CA: []byte("hunter2")}},
+		"known_hosts":          {URL: "ssh://git@example.org/x", Credentials: httpclient.Credentials{SSHKey: []byte("x")}},
+		"no private SSH key":   {URL: "ssh://git@example.org/x", Credentials: httpclient.Credentials{SSHKey: []byte("hunter2"), KnownHosts: []byte("x")}},
+		"ca.crt":               {URL: "https://example.org/x", Credentials: httpclient.Credentials{CA: []byte("hunter2")}},
 		"neither empty nor":    {URL: "https://example.org/x", Submodules: "yes"},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

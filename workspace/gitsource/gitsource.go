@@ -21,9 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // maxAnswer bounds one answer of a remote: the largest pack that a mirror takes, and room.
@@ -44,19 +44,19 @@ type Options struct {
 	// NoLoopback refuses servers of this machine.
 	NoLoopback bool
 	// Credentials are shown to the URL's host only. For ssh they must hold a private key and the host's keys.
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// Branches says that short refs are branches: a tag of the same name counts for nothing.
 	Branches bool
 	// Submodules is "" to leave them alone, or "follow" to put the pinned commits' files in their places.
 	Submodules string
 	// Check judges the signature of what a ref names: the tag's, of the same name, or the branch's commit's. Nil judges nothing.
 	// A verdict is remembered, but for those that wrap ErrUndecided.
-	Check func(context.Context, signed.Object) error
+	Check func(context.Context, verify.Object) error
 	// DescendsFrom is a commit that every branch has to come out of; empty wants none. It needs a Check.
 	DescendsFrom string
 	// Rewinds is "" to refuse a verified branch that left what was verified of it before, or "follow".
 	Rewinds string
-	// Stall is how long an answer may pause before it is given up; zero means outbound.DefaultStall.
+	// Stall is how long an answer may pause before it is given up; zero means httpclient.DefaultStall.
 	Stall time.Duration
 }
 
@@ -65,7 +65,7 @@ type Source struct {
 	options Options
 	url     *url.URL
 	wire    wire
-	count   *outbound.Counter
+	count   *httpclient.Counter
 	hinted  atomic.Bool
 
 	// What follows belongs to Fetch. All of it may be lost.
@@ -82,14 +82,14 @@ type Source struct {
 
 // New makes the upstream, a *Source. It does not touch the network.
 func New(o Options) (mirror.Upstream, error) {
-	s, err := newSource(o, &outbound.Counter{})
+	s, err := newSource(o, &httpclient.Counter{})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func newSource(o Options, count *outbound.Counter) (*Source, error) {
+func newSource(o Options, count *httpclient.Counter) (*Source, error) {
 	u, err := parseURL(o.URL, o.AllowFile)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func newSource(o Options, count *outbound.Counter) (*Source, error) {
 		return nil, fmt.Errorf("submodules: %q is neither empty nor %q", o.Submodules, SubmodulesFollow)
 	}
 	if o.Stall <= 0 {
-		o.Stall = outbound.DefaultStall
+		o.Stall = httpclient.DefaultStall
 	}
 	s := &Source{
 		options: o, url: u, count: count, tried: map[string]error{}, verdicts: map[verdict]error{},
@@ -122,7 +122,7 @@ func newSource(o Options, count *outbound.Counter) (*Source, error) {
 		s.wire, err = newWeb(o, u, count)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", outbound.Redact(o.URL), outbound.RedactError(err, u, o.Credentials))
+		return nil, fmt.Errorf("%s: %w", httpclient.Redact(o.URL), httpclient.RedactError(err, u, o.Credentials))
 	}
 	return s, nil
 }
@@ -132,7 +132,7 @@ func parseURL(raw string, allowFile bool) (*url.URL, error) {
 	if allowFile {
 		schemes = append(schemes, "file")
 	}
-	return outbound.ParseURL(Expand(raw), schemes...)
+	return httpclient.ParseURL(Expand(raw), schemes...)
 }
 
 // shortSSH is user@host:path.
@@ -162,11 +162,11 @@ func (s *Source) Fetch(ctx context.Context, refs []string, into mirror.Receiver)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	return mirror.Answer{}, fmt.Errorf("fetch %s: %w", outbound.Redact(s.options.URL), s.redact(err))
+	return mirror.Answer{}, fmt.Errorf("fetch %s: %w", httpclient.Redact(s.options.URL), s.redact(err))
 }
 
 func (s *Source) redact(err error) error {
-	return outbound.RedactError(err, s.url, s.options.Credentials)
+	return httpclient.RedactError(err, s.url, s.options.Credentials)
 }
 
 func (s *Source) fetch(ctx context.Context, refs []string, into mirror.Receiver) (mirror.Answer, error) {
@@ -235,10 +235,10 @@ func (s *Source) look(ctx context.Context, look lookout) (at map[string]string, 
 
 // changed says whether a server may have moved, or be another one, since it greeted.
 func changed(err error) bool {
-	if status := new(outbound.StatusError); errors.As(err, &status) {
+	if status := new(httpclient.StatusError); errors.As(err, &status) {
 		return status.Code < 500 && status.Code != 401 && status.Code != 403
 	}
-	retry, stall, network := new(outbound.RetryError), new(outbound.StallError), interface{ Timeout() bool }(nil)
+	retry, stall, network := new(httpclient.RetryError), new(httpclient.StallError), interface{ Timeout() bool }(nil)
 	return !errors.As(err, &retry) && !errors.As(err, &stall) && !errors.As(err, &network) &&
 		!errors.Is(err, context.Canceled)
 }

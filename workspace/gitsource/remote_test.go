@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace/mirror"
 )
 

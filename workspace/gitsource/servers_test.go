@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -41,7 +41,7 @@ func TestExpiredCredentialsAreNamedAndWorkAgainOnceTheServerTakesThem(t *testing
 		git.ServeHTTP(w, req)
 	})
 	o := f.options()
-	o.Credentials = outbound.Credentials{Username: "ada", Password: "hunter2"}
+	o.Credentials = httpclient.Credentials{Username: "ada", Password: "hunter2"}
 	m := follow(t, o)
 	m.fetch("main")
 	r.commit("a", "2")
@@ -69,7 +69,7 @@ func TestAServerThatNeverAnswersIsGivenUpAtTheDeadline(t *testing.T) {
 	s.hostKeys = map[string]ssh.PublicKey{"host": public}
 	for _, o := range []Options{
 		{URL: "http://user:hunter2@" + s.address + "/x"},
-		{URL: "ssh://git@" + s.address + "/x", Credentials: outbound.Credentials{SSHKey: key, KnownHosts: []byte(s.knownHosts())}},
+		{URL: "ssh://git@" + s.address + "/x", Credentials: httpclient.Credentials{SSHKey: key, KnownHosts: []byte(s.knownHosts())}},
 	} {
 		m := follow(t, o)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

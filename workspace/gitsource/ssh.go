@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // handshakeTimeout bounds the time from the first byte of a connection to the log-in.
@@ -23,7 +23,7 @@ type shell struct {
 	address string
 	command string
 	config  *ssh.ClientConfig
-	count   *outbound.Counter
+	count   *httpclient.Counter
 	keys    []string // names of the credentials
 	// noLoopback refuses servers of this machine.
 	noLoopback bool
@@ -33,7 +33,7 @@ type shell struct {
 }
 
 // newShell needs a private key and the host's keys: a host that is not known beforehand is never trusted.
-func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duration) (*stream, error) {
+func newShell(o Options, u *url.URL, count *httpclient.Counter, stall time.Duration) (*stream, error) {
 	c := o.Credentials
 	if len(c.SSHKey) == 0 || len(c.KnownHosts) == 0 {
 		return nil, errors.New("ssh needs the credentials identity (a private key) and known_hosts " +
@@ -69,7 +69,7 @@ func newShell(o Options, u *url.URL, count *outbound.Counter, stall time.Duratio
 	return &stream{start: s.start, close: s.close, count: count, stall: stall}, nil
 }
 
-func parseKey(c outbound.Credentials) (ssh.Signer, error) {
+func parseKey(c httpclient.Credentials) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKey(c.SSHKey)
 	if missing := new(ssh.PassphraseMissingError); errors.As(err, &missing) && c.Password != "" {
 		signer, err = ssh.ParsePrivateKeyWithPassphrase(c.SSHKey, []byte(c.Password))
@@ -121,7 +121,7 @@ func (s *shell) connect(ctx context.Context) error {
 	if s.client != nil {
 		return nil
 	}
-	conn, err := outbound.Dial(ctx, s.address, s.noLoopback, s.count)
+	conn, err := httpclient.Dial(ctx, s.address, s.noLoopback, s.count)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/pluralsh/plural/internal/needs"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // sshServer is OpenSSH's own server. Each connection gets a process of its own, as inetd would start it.
@@ -108,7 +108,7 @@ func (s *sshServer) options(r *repo) Options {
 	}
 	return Options{
 		URL:         "ssh://" + user + "@" + s.address + r.dir,
-		Credentials: outbound.Credentials{SSHKey: s.key, KnownHosts: []byte(s.knownHosts())},
+		Credentials: httpclient.Credentials{SSHKey: s.key, KnownHosts: []byte(s.knownHosts())},
 	}
 }
 

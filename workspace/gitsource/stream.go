@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/internal/gitexec"
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // process is one run of the upload-pack program, on this machine or at the far end of an SSH connection. It greets, and
@@ -43,7 +43,7 @@ func (p *process) Close() error {
 type stream struct {
 	start func(ctx context.Context, version int) (*process, error)
 	close func()
-	count *outbound.Counter
+	count *httpclient.Counter
 	stall time.Duration
 	// open has greeted and waits for its request, in protocol version 2 or in 0.
 	open   *process
@@ -56,7 +56,7 @@ func (s *stream) run(ctx context.Context, version int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.out = outbound.Unstalled(ctx, p.out, s.stall, p.kill)
+	p.out = httpclient.Unstalled(ctx, p.out, s.stall, p.kill)
 	return p, nil
 }
 
@@ -109,7 +109,7 @@ func (s *stream) rest() {
 }
 
 // newLocal is git over the git program of this machine, for repositories on its disk.
-func newLocal(dir string, count *outbound.Counter, stall time.Duration) *stream {
+func newLocal(dir string, count *httpclient.Counter, stall time.Duration) *stream {
 	start := func(ctx context.Context, version int) (*process, error) {
 		cmd := gitexec.Command(ctx, "", "-c", "uploadpack.allowFilter=true", "upload-pack", dir)
 		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_PROTOCOL=version=%d", version))

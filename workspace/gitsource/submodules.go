@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-git/go-git/v5/config"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -80,7 +80,7 @@ func (s *Source) pinned(ctx context.Context, j *job, from *url.URL, m module, co
 			return "", fmt.Errorf("%w%s", err, s.withheld(u))
 		}
 		if err := remote.pin(ctx, j, commit); err != nil {
-			return "", fmt.Errorf("%s: %w%s", outbound.Redact(u.String()), err, s.withheld(u))
+			return "", fmt.Errorf("%s: %w%s", httpclient.Redact(u.String()), err, s.withheld(u))
 		}
 	}
 	return s.follow(ctx, j, u, commit, depth+1)
@@ -91,7 +91,7 @@ func (s *Source) pinned(ctx context.Context, j *job, from *url.URL, m module, co
 func (s *Source) module(u *url.URL) (*Source, error) {
 	o := s.options
 	if !within(s.folder(), u) {
-		o.Credentials = outbound.Credentials{CA: o.Credentials.CA, KnownHosts: o.Credentials.KnownHosts}
+		o.Credentials = httpclient.Credentials{CA: o.Credentials.CA, KnownHosts: o.Credentials.KnownHosts}
 		if u.Scheme != "ssh" {
 			bare := *u
 			bare.User = nil
@@ -197,14 +197,14 @@ func moduleURL(from *url.URL, raw string) (*url.URL, error) {
 		host, at, _ := strings.Cut(rest, ":")
 		raw = "ssh://" + user + "@" + host + "/" + strings.TrimPrefix(at, "/")
 	}
-	u, err := outbound.ParseURL(raw, "https", "ssh", "http")
+	u, err := httpclient.ParseURL(raw, "https", "ssh", "http")
 	if err != nil {
 		return nil, err
 	}
-	if !outbound.SameHost(from, u) {
+	if !httpclient.SameHost(from, u) {
 		return nil, fmt.Errorf("%s is not on %s://%s: "+
 			"submodules are followed on the host and by the scheme of their repository only",
-			outbound.Redact(u.String()), from.Scheme, from.Host)
+			httpclient.Redact(u.String()), from.Scheme, from.Host)
 	}
 	if u.User == nil {
 		u.User = from.User

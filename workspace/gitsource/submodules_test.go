@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // beside makes another repository in the same folder, which the same server serves.
@@ -159,12 +159,12 @@ func TestCredentialsAreShownToSubmodulesInTheSourcesFolderOnly(t *testing.T) {
 	app.submodule("open", "../../teams/open", open.commit("o", "open"))
 	o := following(f)
 	o.URL = f.URL + "/team/app"
-	o.Credentials = outbound.Credentials{Username: "ada", Password: "hunter2"}
+	o.Credentials = httpclient.Credentials{Username: "ada", Password: "hunter2"}
 	m := follow(t, o)
 	m.fetch("main")
 	m.want("main", "lib/l", "lib")
 	m.want("main", "open/o", "open")
-	o.URL, o.Credentials = strings.Replace(o.URL, "http://", "http://ada:hunter2@", 1), outbound.Credentials{}
+	o.URL, o.Credentials = strings.Replace(o.URL, "http://", "http://ada:hunter2@", 1), httpclient.Credentials{}
 	m = follow(t, o)
 	m.fetch("main")
 	m.want("main", "open/o", "open")
@@ -172,7 +172,7 @@ func TestCredentialsAreShownToSubmodulesInTheSourcesFolderOnly(t *testing.T) {
 		app.submodule("hidden", at, hidden.commit("h", "hidden"))
 		_, err := m.try("main")
 		m.says(err, `submodule "hidden"`)
-		o.URL, o.Credentials = f.URL+"/team/app", outbound.Credentials{Username: "ada", Password: "hunter2"}
+		o.URL, o.Credentials = f.URL+"/team/app", httpclient.Credentials{Username: "ada", Password: "hunter2"}
 		_, err = follow(t, o).try("main")
 		m.says(err, `submodule "hidden"`, "shown to repositories in /team only")
 	}

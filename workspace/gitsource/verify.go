@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 )
 
 // A signature says who made an object, and nothing of the ref that names it: whoever can write refs could name any object
@@ -63,7 +63,7 @@ func (s *Source) verify(ctx context.Context, j *job, ref, id string) error {
 }
 
 func (s *Source) checkSignature(ctx context.Context, kind string, body []byte) error {
-	object, err := signed.Split(kind, body)
+	object, err := verify.Split(kind, body)
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/pluralsh/plural/crypto/signed"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // signer makes git sign with an SSH key, and gives the check that knows it.
-func signer(t *testing.T, r *repo) func(context.Context, signed.Object) error {
+func signer(t *testing.T, r *repo) func(context.Context, verify.Object) error {
 	t.Helper()
 	needs.Program(t, "ssh-keygen", "openssh-client")
 	key, public := newKey(t)
@@ -26,9 +26,9 @@ func signer(t *testing.T, r *repo) func(context.Context, signed.Object) error {
 	must(t, os.WriteFile(file, key, 0o600))
 	r.git("config", "gpg.format", "ssh")
 	r.git("config", "user.signingKey", file)
-	keys, err := signed.ParseKeys(ssh.MarshalAuthorizedKey(public))
+	keys, err := verify.ParseKeys(ssh.MarshalAuthorizedKey(public))
 	must(t, err)
-	return func(_ context.Context, o signed.Object) error {
+	return func(_ context.Context, o verify.Object) error {
 		_, err := keys.Git(o)
 		return err
 	}
@@ -48,7 +48,7 @@ func TestAnUnsignedCommitIsNotFollowedAndTheReasonIsSaid(t *testing.T) {
 	for range 2 {
 		changed, err := m.try("main", "", "other")
 		m.says(err, `"main"`, "is not verified", "not signed")
-		if !errors.Is(err, signed.ErrUnsigned) || len(changed) > 1 {
+		if !errors.Is(err, verify.ErrUnsigned) || len(changed) > 1 {
 			t.Errorf("changed = %q, %v", changed, err)
 		}
 		m.want("main", "a", "1")
@@ -77,7 +77,7 @@ func TestACommitByAStrangerIsNotFollowed(t *testing.T) {
 	signer(t, r)
 	r.commit("a", "2")
 	_, err := m.try("main")
-	if !errors.Is(err, signed.ErrUnknownKey) {
+	if !errors.Is(err, verify.ErrUnknownKey) {
 		t.Errorf("Fetch: %v", err)
 	}
 	m.want("main", "a", "1")

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // wire carries requests to one repository's upload-pack, and answers back. It is used by one fetch at a time.
@@ -26,13 +26,13 @@ type wire interface {
 // web is git over HTTP. Its connections outlive a fetch: a poll is one request on a connection that is there.
 type web struct {
 	client      *http.Client
-	credentials *outbound.Credentials
+	credentials *httpclient.Credentials
 	first       *url.URL // as configured, without credentials
 	base        string   // where the server answered last, without /info/refs
 }
 
-func newWeb(o Options, u *url.URL, count *outbound.Counter) (*web, error) {
-	client, err := outbound.Client(outbound.Options{
+func newWeb(o Options, u *url.URL, count *httpclient.Counter) (*web, error) {
+	client, err := httpclient.Client(httpclient.Options{
 		For: u, Credentials: o.Credentials, MaxBytes: maxAnswer, Counter: count, Stall: o.Stall, NoLoopback: o.NoLoopback,
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *web) do(req *http.Request, accept string) (*answerBody, url.URL, error)
 		return nil, url.URL{}, err
 	}
 	answer := &answerBody{res.Body}
-	if err := outbound.CheckStatus(res, *w.credentials); err != nil {
+	if err := httpclient.CheckStatus(res, *w.credentials); err != nil {
 		answer.end()
 		return nil, url.URL{}, err
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // shortDigest is how many hex digits people are shown.
@@ -113,7 +113,7 @@ func (f *fetch) located(chart string, r release) (found, error) {
 	case at.Scheme != "https" && f.base.Scheme == "https":
 		return found{}, fmt.Errorf("version %s: its archive is at %.200q, which is not https", r.Version, at)
 	}
-	if now.at, err = outbound.ParseURL(at.String(), "https", "http"); err != nil {
+	if now.at, err = httpclient.ParseURL(at.String(), "https", "http"); err != nil {
 		return found{}, fmt.Errorf("version %s: %w", r.Version, err)
 	}
 	return now, nil
@@ -201,7 +201,7 @@ func (f *fetch) provenance(ctx context.Context, now found) ([]byte, error) {
 	at := *now.at
 	at.Path, at.RawPath = at.Path+".prov", ""
 	text, err := f.get(ctx, &at, maxProvenance)
-	var status *outbound.StatusError
+	var status *httpclient.StatusError
 	if errors.As(err, &status) && status.Code == 404 {
 		return nil, nil
 	}

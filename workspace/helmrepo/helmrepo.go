@@ -20,8 +20,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	// URL is where index.yaml stands, without its name; http is for this machine only.
 	URL string
 	// Credentials are shown to the URL's own host only.
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// NoLoopback refuses servers of this machine.
 	NoLoopback bool
 	// Check is asked before a chart is taken in, and once more when an Upstream is made anew; nil asks nobody.
@@ -56,8 +56,8 @@ type upstream struct {
 	base   *url.URL
 	client *http.Client
 	// shown are the credentials that a refusal may be about.
-	shown   outbound.Credentials
-	counter *outbound.Counter
+	shown   httpclient.Credentials
+	counter *httpclient.Counter
 	index   index
 	// checked holds the charts that Check has let pass, by name, version and digest.
 	checked map[string]bool
@@ -65,16 +65,16 @@ type upstream struct {
 
 // New makes an Upstream of a repository. It asks the server nothing yet.
 func New(o Options) (mirror.Upstream, error) {
-	full, err := outbound.ParseURL(o.URL, "https", "http")
+	full, err := httpclient.ParseURL(o.URL, "https", "http")
 	if err != nil {
 		return nil, fmt.Errorf("helm repository: %w", err)
 	}
-	u := &upstream{options: o, shown: o.Credentials, counter: &outbound.Counter{}, checked: map[string]bool{}}
-	u.client, err = outbound.Client(outbound.Options{
+	u := &upstream{options: o, shown: o.Credentials, counter: &httpclient.Counter{}, checked: map[string]bool{}}
+	u.client, err = httpclient.Client(httpclient.Options{
 		For: full, Credentials: o.Credentials, MaxBytes: maxIndex, Counter: u.counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("helm repository %s: %w", outbound.Redact(o.URL), err)
+		return nil, fmt.Errorf("helm repository %s: %w", httpclient.Redact(o.URL), err)
 	}
 	u.shown.CA = nil
 	base := *full
@@ -138,7 +138,7 @@ func (u *upstream) clean(err error) error {
 	if parseErr != nil {
 		full = nil
 	}
-	return outbound.RedactError(err, full, u.options.Credentials)
+	return httpclient.RedactError(err, full, u.options.Credentials)
 }
 
 // chartRef is a ref, taken apart.

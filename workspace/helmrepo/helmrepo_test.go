@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 func TestAChartBecomesTheSameTreeInEveryMirror(t *testing.T) {
@@ -200,14 +200,14 @@ func TestCredentialsGoToTheRepositoryAndNowhereElse(t *testing.T) {
 		}
 	})
 	m := emptyMirror(t)
-	u := upstreamOf(t, Options{URL: s.URL + "/charts", Credentials: outbound.Credentials{Username: "me", Password: "s3cr3t-word"}})
+	u := upstreamOf(t, Options{URL: s.URL + "/charts", Credentials: httpclient.Credentials{Username: "me", Password: "s3cr3t-word"}})
 	mustFetch(t, m, u, "podinfo@6.7.0", "podinfo@6.6.0", "podinfo@6.5.0")
 	for ref, want := range map[string]string{"podinfo@6.7.0": "elsewhere", "podinfo@6.6.0": "moved", "podinfo@6.5.0": "own"} {
 		if got := values(t, m, ref); got != want {
 			t.Errorf("%s: values %q", ref, got)
 		}
 	}
-	u = upstreamOf(t, Options{URL: s.URL + "/charts", Credentials: outbound.Credentials{Username: "me", Password: "wr0ng-word"}})
+	u = upstreamOf(t, Options{URL: s.URL + "/charts", Credentials: httpclient.Credentials{Username: "me", Password: "wr0ng-word"}})
 	err := fetchAll(t, m, u, "podinfo@6.7.0")
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "wr0ng") {
 		t.Errorf("with a wrong password: %v", err)

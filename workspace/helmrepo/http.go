@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // maxProvenance bounds a .prov file, in bytes.
@@ -45,7 +45,7 @@ func (u *upstream) refresh(ctx context.Context, charts map[string]bool) error {
 	if known && res.StatusCode == http.StatusNotModified {
 		return nil
 	}
-	if err := outbound.CheckStatus(res, u.shown); err != nil {
+	if err := httpclient.CheckStatus(res, u.shown); err != nil {
 		return fmt.Errorf("get %s: %w", place(&at), err)
 	}
 	next := index{wanted: maps.Clone(charts), etag: res.Header.Get("ETag"), modified: res.Header.Get("Last-Modified")}
@@ -79,7 +79,7 @@ func (u *upstream) get(ctx context.Context, at *url.URL, most int64) ([]byte, er
 		return nil, readable(at, err)
 	}
 	defer res.Body.Close()
-	if err := outbound.CheckStatus(res, u.shown); err != nil {
+	if err := httpclient.CheckStatus(res, u.shown); err != nil {
 		return nil, fmt.Errorf("get %s: %w", place(at), err)
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
@@ -87,7 +87,7 @@ func (u *upstream) get(ctx context.Context, at *url.URL, most int64) ([]byte, er
 	case err != nil:
 		return nil, readable(at, err)
 	case int64(len(data)) > most:
-		return nil, readable(at, &outbound.TooLongError{Max: most})
+		return nil, readable(at, &httpclient.TooLongError{Max: most})
 	}
 	return data, nil
 }

@@ -16,22 +16,22 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 
-	"github.com/pluralsh/plural/crypto/signed"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // signedBy is the Check that trusts some keys.
-func signedBy(keys *signed.Keys) Check {
+func signedBy(keys *verify.Keys) Check {
 	return func(_ context.Context, c Chart) error {
 		digest, _, err := keys.Chart(c.Provenance, c.Name, c.Version)
 		if err == nil && digest != c.Digest {
-			err = fmt.Errorf("%w: an archive with digest %s", signed.ErrOther, digest)
+			err = fmt.Errorf("%w: an archive with digest %s", verify.ErrOther, digest)
 		}
 		return err
 	}
 }
 
-func pgpSigner(t testing.TB) (*openpgp.Entity, *signed.Keys) {
+func pgpSigner(t testing.TB) (*openpgp.Entity, *verify.Keys) {
 	t.Helper()
 	entity, err := openpgp.NewEntity("release", "", "release@example.com", nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func pgpSigner(t testing.TB) (*openpgp.Entity, *signed.Keys) {
 	if err := errors.Join(entity.Serialize(w), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := signed.ParseKeys(public.Bytes())
+	keys, err := verify.ParseKeys(public.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,11 @@ func TestAChartIsTakenWithTheProvenanceOfItsOwnArchiveOnly(t *testing.T) {
 		text []byte
 		want error
 	}{
-		{"none", nil, signed.ErrUnsigned},
-		{"a stranger's", provenance(t, stranger, "6.7.0", sum(data)), signed.ErrUnknownKey},
-		{"another version's", provenance(t, entity, "6.6.0", sum(old)), signed.ErrOther},
-		{"another archive's", provenance(t, entity, "6.7.0", sum(old)), signed.ErrOther},
-		{"changed", bytes.Replace(provenance(t, entity, "6.7.0", sum(old)), []byte(sum(old)), []byte(sum(data)), 1), signed.ErrBad},
+		{"none", nil, verify.ErrUnsigned},
+		{"a stranger's", provenance(t, stranger, "6.7.0", sum(data)), verify.ErrUnknownKey},
+		{"another version's", provenance(t, entity, "6.6.0", sum(old)), verify.ErrOther},
+		{"another archive's", provenance(t, entity, "6.7.0", sum(old)), verify.ErrOther},
+		{"changed", bytes.Replace(provenance(t, entity, "6.7.0", sum(old)), []byte(sum(old)), []byte(sum(data)), 1), verify.ErrBad},
 		{"its own", provenance(t, entity, "6.7.0", sum(data)), nil},
 	} {
 		s.change(func() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/treediff"
 )

@@ -16,10 +16,10 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/kustomizeurl"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // maxFile bounds the file, in bytes. The CRDs of the largest operators take a few MiB.
@@ -32,7 +32,7 @@ type Options struct {
 	// Digest is "sha256:" and 64 hex digits.
 	Digest string
 	// Credentials are shown to the URL's own host only.
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// NoLoopback refuses servers of this machine.
 	NoLoopback bool
 }
@@ -40,15 +40,15 @@ type Options struct {
 // upstream is one file.
 type upstream struct {
 	options Options
-	counter *outbound.Counter
+	counter *httpclient.Counter
 }
 
 // New makes an Upstream of a file. It asks the server nothing yet.
 func New(o Options) (mirror.Upstream, error) {
-	if _, err := outbound.ParseURL(o.URL, "https", "http"); err != nil {
+	if _, err := httpclient.ParseURL(o.URL, "https", "http"); err != nil {
 		return nil, fmt.Errorf("http source: %w", err)
 	}
-	return &upstream{options: o, counter: &outbound.Counter{}}, nil
+	return &upstream{options: o, counter: &httpclient.Counter{}}, nil
 }
 
 // Traffic implements mirror.Upstream.
@@ -97,12 +97,12 @@ func Digest(ctx context.Context, address string) (string, error) {
 	return digest, err
 }
 
-func get(ctx context.Context, o Options, counter *outbound.Counter) (data []byte, digest string, err error) {
-	at, err := outbound.ParseURL(o.URL, "https", "http")
+func get(ctx context.Context, o Options, counter *httpclient.Counter) (data []byte, digest string, err error) {
+	at, err := httpclient.ParseURL(o.URL, "https", "http")
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := outbound.Client(outbound.Options{
+	client, err := httpclient.Client(httpclient.Options{
 		For: at, Credentials: o.Credentials, MaxBytes: maxFile, Counter: counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func get(ctx context.Context, o Options, counter *outbound.Counter) (data []byte
 			err = wrapped.Err
 		}
 		err = fmt.Errorf("get %s://%s%s: %w", at.Scheme, at.Host, at.EscapedPath(), err)
-		return nil, "", outbound.RedactError(err, at, o.Credentials)
+		return nil, "", httpclient.RedactError(err, at, o.Credentials)
 	}
 	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func get(ctx context.Context, o Options, counter *outbound.Counter) (data []byte
 	defer answer.Body.Close()
 	shown := o.Credentials
 	shown.CA = nil
-	if err := outbound.CheckStatus(answer, shown); err != nil {
+	if err := httpclient.CheckStatus(answer, shown); err != nil {
 		return fail(err)
 	}
 	if data, err = io.ReadAll(answer.Body); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 )
 
 func TestFoldersThatNobodyCanWalkAreNotMerged(t *testing.T) {

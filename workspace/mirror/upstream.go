@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // Upstream is where a mirror's commits come from: a git remote, a Helm repository, an OCI repository, or another
@@ -88,7 +88,7 @@ func (e *RefError) Error() string { return fmt.Sprintf("ref %q: %v", e.Ref, e.Er
 func (e *RefError) Unwrap() error { return e.Err }
 
 // RetryError says that the upstream wants to be left alone for a while.
-type RetryError = outbound.RetryError
+type RetryError = httpclient.RetryError
 
 // Manifest is what another replica needs to hold the same.
 type Manifest struct {

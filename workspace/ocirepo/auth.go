@@ -13,11 +13,11 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 // credentialFor gives the credentials for the repository's own host, and for no other.
-func credentialFor(ref registry.Reference, c outbound.Credentials) (auth.CredentialFunc, error) {
+func credentialFor(ref registry.Reference, c httpclient.Credentials) (auth.CredentialFunc, error) {
 	own := auth.Credential{Username: c.Username, Password: c.Password, AccessToken: c.Bearer}
 	if own == auth.EmptyCredential && len(c.DockerConfig) > 0 {
 		var err error
@@ -58,15 +58,15 @@ func (r *Repository) readable(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errdef.ErrNotFound):
-		return &outbound.StatusError{Code: http.StatusNotFound, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
+		return &httpclient.StatusError{Code: http.StatusNotFound, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
 	case errors.As(err, &response):
-		status := &outbound.StatusError{Code: response.StatusCode, Host: response.URL.Host, Keys: r.shown.Keys()}
+		status := &httpclient.StatusError{Code: response.StatusCode, Host: response.URL.Host, Keys: r.shown.Keys()}
 		if len(response.Errors) > 0 {
 			return fmt.Errorf("%w (%.60q)", status, response.Errors[0].Code)
 		}
 		return status
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return &outbound.StatusError{Code: http.StatusUnauthorized, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
+		return &httpclient.StatusError{Code: http.StatusUnauthorized, Host: r.repo.Reference.Registry, Keys: r.shown.Keys()}
 	case errors.As(err, &wrapped):
 		return fmt.Errorf("ask %s: %w", r.repo.Reference.Registry, wrapped.Err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/workspace/outbound"
+	"github.com/pluralsh/plural/internal/httpclient"
 )
 
 func TestCredentialsGoToTheRegistryAndNowhereElse(t *testing.T) {
@@ -40,7 +40,7 @@ func TestCredentialsGoToTheRegistryAndNowhereElse(t *testing.T) {
 	// Both servers have the certificate that httptest makes for 127.0.0.1.
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
 	login := base64.StdEncoding.EncodeToString([]byte("me:s3cr3t-word"))
-	for name, c := range map[string]outbound.Credentials{
+	for name, c := range map[string]httpclient.Credentials{
 		"password": {Username: "me", Password: "s3cr3t-word", CA: ca},
 		"login":    {DockerConfig: []byte(`{"auths":{"https://` + h.Listener.Addr().String() + `/v1/":{"auth":"` + login + `"}}}`), CA: ca},
 	} {
@@ -53,7 +53,7 @@ func TestCredentialsGoToTheRegistryAndNowhereElse(t *testing.T) {
 			t.Errorf("%s: values %q", name, got)
 		}
 	}
-	for name, c := range map[string]outbound.Credentials{
+	for name, c := range map[string]httpclient.Credentials{
 		"nobody": {CA: ca}, "wrong": {Username: "me", Password: "wr0ng-word", CA: ca}, "no certificate": {Username: "me", Password: "s3cr3t-word"},
 	} {
 		err := fetchAll(t, emptyMirror(t), h.upstream(t, Options{Credentials: c}), "1.0.0")
@@ -63,7 +63,7 @@ func TestCredentialsGoToTheRegistryAndNowhereElse(t *testing.T) {
 		t.Log(name, err)
 	}
 	for name, config := range map[string]string{"other host": `{"auths":{"ghcr.io":{"auth":"` + login + `"}}}`, "no json": "s3cr3t-word"} {
-		_, err := New(Options{URL: h.url(), Credentials: outbound.Credentials{DockerConfig: []byte(config)}})
+		_, err := New(Options{URL: h.url(), Credentials: httpclient.Credentials{DockerConfig: []byte(config)}})
 		if err == nil || !strings.Contains(err.Error(), ".dockerconfigjson") || strings.Contains(err.Error(), "-word") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -92,20 +92,20 @@ func TestATokenIsFetchedOnceAndShownToTheRegistryAlone(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	})
-	m, u := emptyMirror(t), h.upstream(t, Options{Credentials: outbound.Credentials{Username: "me", Password: "s3cr3t-word"}})
+	m, u := emptyMirror(t), h.upstream(t, Options{Credentials: httpclient.Credentials{Username: "me", Password: "s3cr3t-word"}})
 	mustFetch(t, m, u, "1.0.0")
 	h.requests()
 	mustFetch(t, m, u, "1.0.0")
 	if got := h.requests(); got != "HEAD manifests/1.0.0 200" || tokens != 1 || values(t, m, "1.0.0") != "good" {
 		t.Errorf("%d tokens, then %s", tokens, got)
 	}
-	err := fetchAll(t, m, h.upstream(t, Options{Credentials: outbound.Credentials{Username: "me", Password: "wr0ng-word"}}), "1.0.0")
+	err := fetchAll(t, m, h.upstream(t, Options{Credentials: httpclient.Credentials{Username: "me", Password: "wr0ng-word"}}), "1.0.0")
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "-word") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	// A token that was handed out beforehand is shown without asking anybody.
 	tokens = 0
-	mustFetch(t, emptyMirror(t), h.upstream(t, Options{Credentials: outbound.Credentials{Bearer: "t0ken-of-an-hour"}}), "1.0.0")
+	mustFetch(t, emptyMirror(t), h.upstream(t, Options{Credentials: httpclient.Credentials{Bearer: "t0ken-of-an-hour"}}), "1.0.0")
 	if tokens != 0 {
 		t.Errorf("%d tokens", tokens)
 	}

@@ -1,7 +1,7 @@
 // Package ocirepo owns the conversation with OCI repositories: charts and other artifacts in a registry.
 //
 // It refuses to know what an artifact's files mean, but for the name and version of a signed chart, which have to be those of the
-// repository and the tag; and who is trusted to sign one: a [signed.Image] says that. A ref is
+// repository and the tag; and who is trusted to sign one: a [verify.Image] says that. A ref is
 // a tag, a range of versions over the tags, a digest ("sha256:..."), or empty for the newest version that is no
 // pre-release, and "latest" where no tag is a version.
 //
@@ -18,9 +18,9 @@ package ocirepo
 import (
 	"context"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/mirror"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // Options name one repository.
@@ -28,13 +28,13 @@ type Options struct {
 	// URL is oci://HOST/PATH, without a tag.
 	URL string
 	// Credentials are shown to the URL's own host, and to the server that it names for log-ins.
-	Credentials outbound.Credentials
+	Credentials httpclient.Credentials
 	// PlainHTTP speaks HTTP without TLS, on this machine only.
 	PlainHTTP bool
 	// NoLoopback refuses servers of this machine.
 	NoLoopback bool
 	// Verify is asked before an artifact is taken in, and once more when an Upstream is made anew; nil asks nobody.
-	Verify signed.Image
+	Verify verify.Image
 }
 
 // upstream is one repository as mirrors ask it.

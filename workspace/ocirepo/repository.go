@@ -14,8 +14,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/archive"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // Repository is one repository of a registry. What it remembers saves requests only. It is safe for concurrent use.
@@ -23,8 +23,8 @@ type Repository struct {
 	options Options
 	repo    *remote.Repository
 	// shown are the credentials that a refusal may be about.
-	shown   outbound.Credentials
-	counter *outbound.Counter
+	shown   httpclient.Credentials
+	counter *httpclient.Counter
 	// mu guards verified, the digests that Options.Verify has let pass.
 	mu       sync.Mutex
 	verified map[string]bool
@@ -36,15 +36,15 @@ func Open(o Options) (*Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OCI repository: %w", err)
 	}
-	r := &Repository{options: o, shown: o.Credentials, counter: &outbound.Counter{}, verified: map[string]bool{}}
+	r := &Repository{options: o, shown: o.Credentials, counter: &httpclient.Counter{}, verified: map[string]bool{}}
 	r.shown.CA = nil
 	credential, err := credentialFor(ref, o.Credentials)
 	if err != nil {
 		return nil, fmt.Errorf("OCI repository %s: %w", o.URL, err)
 	}
 	// The registry's protocol decides when which form of the credentials is shown, so the client below has none.
-	client, err := outbound.Client(outbound.Options{
-		Credentials: outbound.Credentials{CA: o.Credentials.CA}, Counter: r.counter, NoLoopback: o.NoLoopback, OtherHosts: true,
+	client, err := httpclient.Client(httpclient.Options{
+		Credentials: httpclient.Credentials{CA: o.Credentials.CA}, Counter: r.counter, NoLoopback: o.NoLoopback, OtherHosts: true,
 		MaxBytes: archive.DefaultLimits().Packed + 1,
 	})
 	if err != nil {
@@ -60,19 +60,19 @@ func Open(o Options) (*Repository, error) {
 
 // parseURL takes oci://HOST/PATH.
 func parseURL(raw string, plainHTTP bool) (registry.Reference, error) {
-	full, err := outbound.ParseURL(raw, "oci")
+	full, err := httpclient.ParseURL(raw, "oci")
 	if err != nil {
 		return registry.Reference{}, err
 	}
 	ref := registry.Reference{Registry: full.Host, Repository: strings.Trim(full.Path, "/")}
 	switch {
 	case full.User != nil:
-		return ref, fmt.Errorf("URL %q: credentials do not belong into it", outbound.Redact(raw))
+		return ref, fmt.Errorf("URL %q: credentials do not belong into it", httpclient.Redact(raw))
 	case strings.ContainsAny(ref.Repository, ":@"):
 		return ref, fmt.Errorf("URL %q: the tag or digest belongs into the ref, not into the URL", raw)
 	case full.RawQuery != "" || full.Fragment != "" || ref.ValidateRegistry() != nil || ref.ValidateRepository() != nil:
 		return ref, fmt.Errorf("URL %q: write oci://HOST/PATH, in lower case", raw)
-	case plainHTTP && !outbound.Loopback(full.Hostname()):
+	case plainHTTP && !httpclient.Loopback(full.Hostname()):
 		return ref, fmt.Errorf("URL %q: HTTP without TLS is for this machine only", raw)
 	}
 	return ref, nil
@@ -129,5 +129,5 @@ func (r *Repository) fit(err error) error { return r.clean(r.readable(err)) }
 
 // clean keeps secrets out of what a library made of a URL.
 func (r *Repository) clean(err error) error {
-	return outbound.RedactError(err, nil, r.options.Credentials)
+	return httpclient.RedactError(err, nil, r.options.Credentials)
 }

@@ -9,7 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 )
 
 // Whoever may push to a repository can add signatures, so what is fetched of them is bounded in number and bytes.
@@ -60,7 +60,7 @@ func (r *Repository) believes(digest string) bool {
 
 type signatures struct {
 	*Repository
-	found signed.Signatures
+	found verify.Signatures
 	// left is in bytes.
 	left int64
 }
@@ -89,7 +89,7 @@ func (s *signatures) simple(ctx context.Context, d ocispec.Descriptor) error {
 		if err != nil {
 			return err
 		}
-		s.found.Simple = append(s.found.Simple, signed.Simple{
+		s.found.Simple = append(s.found.Simple, verify.Simple{
 			Payload:     payload,
 			Signature:   layer.Annotations["dev.cosignproject.cosign/signature"],
 			Certificate: layer.Annotations["dev.sigstore.cosign/certificate"],

@@ -22,13 +22,13 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/verify"
 )
 
 // signer is somebody with a cosign key, and what trusts it.
 type signer struct {
 	key  *ecdsa.PrivateKey
-	keys *signed.Keys
+	keys *verify.Keys
 }
 
 func newSigner(t testing.TB) *signer {
@@ -41,7 +41,7 @@ func newSigner(t testing.TB) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := signed.ParseKeys(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+	keys, err := verify.ParseKeys(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +117,14 @@ func TestAnUnsignedArtifactIsNotTakenUntilItIsSigned(t *testing.T) {
 			h, s, stranger := newHub(t, httptest.NewServer), newSigner(t), newSigner(t)
 			h.pushChart(t, "1.0.0", "unsigned")
 			m, u := emptyMirror(t), h.upstream(t, Options{Verify: s.keys})
-			if err := fetchAll(t, m, u, "1.0.0"); !errors.Is(err, signed.ErrUnsigned) || !strings.Contains(err.Error(), "1.0.0@sha256:") {
+			if err := fetchAll(t, m, u, "1.0.0"); !errors.Is(err, verify.ErrUnsigned) || !strings.Contains(err.Error(), "1.0.0@sha256:") {
 				t.Fatal(err)
 			}
 			if got := h.requests(); strings.Contains(got, "blobs/") {
 				t.Errorf("what nobody vouches for was brought: %s", got)
 			}
 			sign(stranger, h, h.descriptor(t, "1.0.0"))
-			if err := fetchAll(t, m, u, "1.0.0"); err == nil || errors.Is(err, signed.ErrUnsigned) {
+			if err := fetchAll(t, m, u, "1.0.0"); err == nil || errors.Is(err, verify.ErrUnsigned) {
 				t.Fatal(err)
 			}
 			sign(s, h, h.descriptor(t, "1.0.0"))
@@ -137,7 +137,7 @@ func TestAnUnsignedArtifactIsNotTakenUntilItIsSigned(t *testing.T) {
 			// The next version is signed by nobody: what was good stays, and the reason is told.
 			h.pushChart(t, "1.1.0", "next")
 			err := fetchAll(t, m, u, "^1")
-			if !errors.Is(err, signed.ErrUnsigned) || values(t, m, "^1") != "unsigned" {
+			if !errors.Is(err, verify.ErrUnsigned) || values(t, m, "^1") != "unsigned" {
 				t.Errorf("values %q, error %v", values(t, m, "^1"), err)
 			}
 			// What was taken in under another policy is judged again.
@@ -184,9 +184,9 @@ func TestSignaturesAreFoundWhereARegistryCannotListReferrers(t *testing.T) {
 }
 
 // judge notes what it was given.
-type judge func(sigs signed.Signatures) error
+type judge func(sigs verify.Signatures) error
 
-func (j judge) Verify(_ context.Context, _ string, sigs signed.Signatures) error { return j(sigs) }
+func (j judge) Verify(_ context.Context, _ string, sigs verify.Signatures) error { return j(sigs) }
 
 func TestSignaturesAreBoundedInNumberAndSize(t *testing.T) {
 	t.Parallel()
@@ -198,9 +198,9 @@ func TestSignaturesAreBoundedInNumberAndSize(t *testing.T) {
 	}
 	tag := strings.Replace(d, ":", "-", 1) + ".sig"
 	h.manifest(t, tag, many)
-	var given signed.Signatures
-	u := h.upstream(t, Options{Verify: judge(func(sigs signed.Signatures) error { given = sigs; return s.keys.Verify(t.Context(), d, sigs) })})
-	if err := fetchAll(t, emptyMirror(t), u, "1.0.0"); !errors.Is(err, signed.ErrMalformed) || len(given.Simple) != mostSignatures {
+	var given verify.Signatures
+	u := h.upstream(t, Options{Verify: judge(func(sigs verify.Signatures) error { given = sigs; return s.keys.Verify(t.Context(), d, sigs) })})
+	if err := fetchAll(t, emptyMirror(t), u, "1.0.0"); !errors.Is(err, verify.ErrMalformed) || len(given.Simple) != mostSignatures {
 		t.Errorf("%d signatures, %v", len(given.Simple), err)
 	}
 	many.Layers = many.Layers[:1]

@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/sealed"
+	"github.com/pluralsh/plural/workspace/sealcheck"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -68,8 +68,8 @@ func (f *Files) Taken() *snapshot.Snapshot { return f.snap }
 
 // Unsealed lists the files that are not sealed as they must be. A work tree may hold in clear what will be sealed on its
 // way into git.
-func (f *Files) Unsealed(ctx context.Context) ([]sealed.Problem, error) {
-	return sealed.New().Check(ctx, f.snap)
+func (f *Files) Unsealed(ctx context.Context) ([]sealcheck.Problem, error) {
+	return sealcheck.New().Check(ctx, f.snap)
 }
 
 func take(root, commit string) (*snapshot.Snapshot, error) {

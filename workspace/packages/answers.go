@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/expr"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Answers are what a package's questions got.
@@ -34,7 +34,7 @@ type AnswerError struct {
 
 // Error names question, rule and fix. It tells no answer.
 func (e *AnswerError) Error() string {
-	return "question " + strict.Quote(e.Question) + ": " + strict.Printable(e.Rule) + ": " + strict.Printable(e.Fix)
+	return "question " + yamlstrict.Quote(e.Question) + ": " + yamlstrict.Printable(e.Rule) + ": " + yamlstrict.Printable(e.Fix)
 }
 
 // Answers judges what was given against the questions, and fills defaults in. Defaults and conditions see facts (the
@@ -146,7 +146,7 @@ func (p *Package) Unasked(given map[string]any) []error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, name) {
-			fix := strict.DidYouMean(name, known, "questions")
+			fix := yamlstrict.DidYouMean(name, known, "questions")
 			if fix == "" {
 				fix = "plural package show lists the questions"
 			}

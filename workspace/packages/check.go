@@ -11,7 +11,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"github.com/pluralsh/plural/workspace/strict"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -39,7 +39,7 @@ func celWords() []string { return []string{"false", "in", "null", "true"} }
 
 // checker checks one package.
 type checker struct {
-	*strict.Document
+	*yamlstrict.Document
 	pkg  *Package
 	refs stepRefs
 }
@@ -70,9 +70,9 @@ func (c *checker) name(field, name string) {
 	case name == "":
 		// missing, and reported as such
 	case len(name) > maxName:
-		c.Fault(field, fmt.Sprintf("use at most %d characters", maxName), "name %s is too long", strict.Quote(name))
+		c.Fault(field, fmt.Sprintf("use at most %d characters", maxName), "name %s is too long", yamlstrict.Quote(name))
 	case !label.MatchString(name):
-		c.Fault(field, "use lower-case letters, digits and dashes, with a letter or digit at both ends", "name %s is no DNS label", strict.Quote(name))
+		c.Fault(field, "use lower-case letters, digits and dashes, with a letter or digit at both ends", "name %s is no DNS label", yamlstrict.Quote(name))
 	}
 }
 
@@ -81,11 +81,11 @@ func (c *checker) variable(field, name string) {
 	switch {
 	case name == "":
 	case len(name) > maxName:
-		c.Fault(field, fmt.Sprintf("use at most %d characters", maxName), "name %s is too long", strict.Quote(name))
+		c.Fault(field, fmt.Sprintf("use at most %d characters", maxName), "name %s is too long", yamlstrict.Quote(name))
 	case !identifier.MatchString(name):
-		c.Fault(field, "use a letter, then letters, digits and _", "name %s cannot be written in an expression", strict.Quote(name))
+		c.Fault(field, "use a letter, then letters, digits and _", "name %s cannot be written in an expression", yamlstrict.Quote(name))
 	case slices.Contains(celWords(), name):
-		c.Fault(field, "use another name", "%s is a word of the expressions themselves", strict.Quote(name))
+		c.Fault(field, "use another name", "%s is a word of the expressions themselves", yamlstrict.Quote(name))
 	}
 }
 
@@ -96,9 +96,9 @@ func (c *checker) version(field, text string) {
 	v, err := semver.StrictNewVersion(text)
 	switch {
 	case err != nil || len(text) > maxVersion:
-		c.Fault(field, "write one like 1.4.2 or 2.0.0-rc.1", "version %s is not semantic", strict.Quote(text))
+		c.Fault(field, "write one like 1.4.2 or 2.0.0-rc.1", "version %s is not semantic", yamlstrict.Quote(text))
 	case v.Metadata() != "":
-		c.Fault(field, "leave out what stands behind the +", "version %s has build metadata, which orders nothing and fits into no tag", strict.Quote(text))
+		c.Fault(field, "leave out what stands behind the +", "version %s has build metadata, which orders nothing and fits into no tag", yamlstrict.Quote(text))
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *checker) line(field, text string) {
 func (c *checker) address(field, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		c.Fault(field, "write one like https://example.org/path", "%s is no web address", strict.Quote(text))
+		c.Fault(field, "write one like https://example.org/path", "%s is no web address", yamlstrict.Quote(text))
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *checker) atMost(field string, n, most int) bool {
 // once reports the second of two equal names.
 func (c *checker) once(seen map[string]bool, field, what, name string) {
 	if name != "" && seen[name] {
-		c.Fault(field, "keep one of them", "a second %s %s", what, strict.Quote(name))
+		c.Fault(field, "keep one of them", "a second %s %s", what, yamlstrict.Quote(name))
 	}
 	seen[name] = true
 }

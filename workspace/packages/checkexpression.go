@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/expr"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // scope is what an expression may read besides workspace, self, installation and cluster.
@@ -56,7 +56,7 @@ func (c *checker) badExpression(field string, err error) {
 	if e.At != "" && !strings.HasPrefix(e.At, "[") {
 		field += "."
 	}
-	c.Fault(field+e.At, "for ${ itself write $${", "expression %s: %s", strict.Quote(e.Text), e.Cause())
+	c.Fault(field+e.At, "for ${ itself write $${", "expression %s: %s", yamlstrict.Quote(e.Text), e.Cause())
 }
 
 // dotted is the way to a leaf as fields are named.
@@ -96,7 +96,7 @@ func (c *checker) condition(field, text string, s scope) {
 func (c *checker) reference(field string, r expr.Ref, s scope) {
 	names := func(known []string, what string) {
 		if len(r.Path) > 1 && !slices.Contains(known, r.Path[1]) {
-			c.Fault(field, strict.DidYouMean(r.Path[1], known, what), "%s reads %s, which does not exist", r, strict.Quote(r.Path[1]))
+			c.Fault(field, yamlstrict.DidYouMean(r.Path[1], known, what), "%s reads %s, which does not exist", r, yamlstrict.Quote(r.Path[1]))
 		}
 	}
 	switch r.Path[0] {
@@ -140,7 +140,7 @@ func (c *checker) answer(field string, r expr.Ref, s scope) {
 			c.Fault(field, "name the question: answers.NAME", "answers as a whole are not known while questions are asked")
 		}
 	case !slices.Contains(known, r.Path[1]):
-		c.Fault(field, strict.DidYouMean(r.Path[1], known, "questions"), "%s reads the answer to %s, which is no question", r, strict.Quote(r.Path[1]))
+		c.Fault(field, yamlstrict.DidYouMean(r.Path[1], known, "questions"), "%s reads the answer to %s, which is no question", r, yamlstrict.Quote(r.Path[1]))
 	case !slices.Contains(earlier, r.Path[1]):
 		c.Fault(field, "move that question before this one", "%s is not answered yet", r)
 	case s.asking && strings.HasSuffix(field, ".default") && c.isSecret(r.Path[1]):
@@ -167,7 +167,7 @@ func (c *checker) stepReference(field string, r expr.Ref, s scope) {
 	}
 	step, ok := c.pkg.Step(r.Path[1])
 	if !ok {
-		c.Fault(field, strict.DidYouMean(r.Path[1], known, "steps"), "%s reads from step %s, which does not exist", r, strict.Quote(r.Path[1]))
+		c.Fault(field, yamlstrict.DidYouMean(r.Path[1], known, "steps"), "%s reads from step %s, which does not exist", r, yamlstrict.Quote(r.Path[1]))
 		return
 	}
 	if s.step != "" {
@@ -195,6 +195,6 @@ func (c *checker) outputsOf(field string, r expr.Ref, known []string) {
 		return
 	}
 	if len(r.Path) > 3 && known != nil && !slices.Contains(known, r.Path[3]) {
-		c.Fault(field, strict.DidYouMean(r.Path[3], known, "outputs"), "%s reads output %s, which does not exist", r, strict.Quote(r.Path[3]))
+		c.Fault(field, yamlstrict.DidYouMean(r.Path[3], known, "outputs"), "%s reads output %s, which does not exist", r, yamlstrict.Quote(r.Path[3]))
 	}
 }

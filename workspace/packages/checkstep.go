@@ -15,8 +15,8 @@ import (
 	"cel.dev/cel-go/cel"
 
 	"github.com/pluralsh/plural/internal/boundcel"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -116,7 +116,7 @@ func (c *checker) terraform(field string, t *Terraform) {
 	c.rangeOf(field+".version", t.Version)
 	for _, name := range slices.Sorted(maps.Keys(t.Inputs)) {
 		if !isHCLName(name) {
-			c.Fault(field+".inputs."+name, "use a letter, then letters, digits, _ and -", "%s can be no variable of a module", strict.Quote(name))
+			c.Fault(field+".inputs."+name, "use a letter, then letters, digits, _ and -", "%s can be no variable of a module", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (c *checker) wait(field string, w *Wait) {
 	}
 	if w.Timeout != "" && !strings.Contains(w.Timeout, "${") {
 		if d, err := time.ParseDuration(w.Timeout); err != nil || d <= 0 || d > maxTimeout {
-			c.Fault(field+".timeout", `write one like "90s" or "5m", of a day at most`, "%s is no duration", strict.Quote(w.Timeout))
+			c.Fault(field+".timeout", `write one like "90s" or "5m", of a day at most`, "%s is no duration", yamlstrict.Quote(w.Timeout))
 		}
 	}
 	if w.HTTP != nil {
@@ -179,7 +179,7 @@ func (c *checker) wait(field string, w *Wait) {
 	for i, name := range w.Services {
 		step, ok := c.pkg.Step(name)
 		if !ok || !step.IsService() {
-			c.Fault(fmt.Sprintf("%s.services[%d]", field, i), "name a helm, manifests or service step", "%s is no step that becomes a Service", strict.Quote(name))
+			c.Fault(fmt.Sprintf("%s.services[%d]", field, i), "name a helm, manifests or service step", "%s is no step that becomes a Service", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (c *checker) object(field string, o *WaitObject) {
 	for i, name := range o.SecretOutputs {
 		if _, ok := o.Outputs[name]; !ok {
 			known := slices.Sorted(maps.Keys(o.Outputs))
-			c.Fault(fmt.Sprintf("%s.secretOutputs[%d]", field, i), strict.DidYouMean(name, known, "outputs"), "%s is no output", strict.Quote(name))
+			c.Fault(fmt.Sprintf("%s.secretOutputs[%d]", field, i), yamlstrict.DidYouMean(name, known, "outputs"), "%s is no output", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (c *checker) needs(field string, s *Step) {
 	}
 	for i, name := range s.Needs {
 		if !slices.Contains(known, name) {
-			c.Fault(fmt.Sprintf("%s.needs[%d]", field, i), strict.DidYouMean(name, known, "steps"), "step %s does not exist", strict.Quote(name))
+			c.Fault(fmt.Sprintf("%s.needs[%d]", field, i), yamlstrict.DidYouMean(name, known, "steps"), "step %s does not exist", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (p *Package) Needs(step string) []string {
 	if !ok {
 		return nil
 	}
-	read := &checker{&strict.Document{Faults: &strict.Faults{}, Fields: map[string]fleet.Position{}}, p, stepRefs{}}
+	read := &checker{&yamlstrict.Document{Faults: &yamlstrict.Faults{}, Fields: map[string]fleet.Position{}}, p, stepRefs{}}
 	read.condition("", s.When, scope{steps: true, step: step})
 	read.readBy(s)
 	return p.needed(s, read.refs)
@@ -299,7 +299,7 @@ func (c *checker) reportCycle(way []string) {
 }
 
 // checkFiles checks that what the steps name is in the folder.
-func (p *Package) checkFiles(files fs.FS, faults *strict.Faults) error {
+func (p *Package) checkFiles(files fs.FS, faults *yamlstrict.Faults) error {
 	for i := range p.Spec.Steps {
 		s, field := &p.Spec.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		var name, want string
@@ -321,7 +321,7 @@ func (p *Package) checkFiles(files fs.FS, faults *strict.Faults) error {
 			return err
 		}
 		if message != "" {
-			faults.Add(p.Place(field), "give a folder of the package, from its root", "%s %s", strict.Quote(name), message)
+			faults.Add(p.Place(field), "give a folder of the package, from its root", "%s %s", yamlstrict.Quote(name), message)
 		}
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pluralsh/plural/internal/boundwalk"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // How much one package may hold.
@@ -40,7 +40,7 @@ type Content struct {
 // things that are no files, names that some machine could not hold or read otherwise, and what the repository that the package
 // is copied into would not keep as it is: git's own files, executables, files that would be sealed.
 func Contents(files fs.FS) ([]Content, error) {
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	folded := map[string]string{}
 	var list []Content
 	var total int64
@@ -94,7 +94,7 @@ func unfit(name string, info fs.FileInfo, folded map[string]string) (message, fi
 	folded[lower] = name
 	switch {
 	case clash:
-		return fmt.Sprintf("not every machine can tell it from %s", strict.Quote(other)), "rename one of them"
+		return fmt.Sprintf("not every machine can tell it from %s", yamlstrict.Quote(other)), "rename one of them"
 	case info.Mode()&0o111 != 0:
 		return "an executable, which the installation repo does not keep as one", "chmod -x, and call it by its interpreter: sh FILE"
 	case info.Size() > MaxContent:

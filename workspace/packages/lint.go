@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/expr"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Problem is something that Lint found.
@@ -39,7 +39,7 @@ func Lint(files fs.FS) ([]Problem, error) {
 	if p == nil {
 		return problems, nil
 	}
-	advice := &strict.Faults{}
+	advice := &yamlstrict.Faults{}
 	p.advise(advice)
 	if _, err := fs.Stat(files, "README.md"); errors.Is(err, fs.ErrNotExist) {
 		advice.Add(fleet.Position{File: "README.md"}, "say what the package installs, and how it is looked after", "there is no README.md")
@@ -76,7 +76,7 @@ var (
 )
 
 // advise says what would make a package better.
-func (p *Package) advise(out *strict.Faults) {
+func (p *Package) advise(out *yamlstrict.Faults) {
 	add := func(field, fix, format string, args ...any) { out.Add(p.Place(field), fix, format, args...) }
 	if p.Spec.Description == "" {
 		add("spec", "add description: what the package is for, on one line", "there is no description")
@@ -89,11 +89,11 @@ func (p *Package) advise(out *strict.Faults) {
 		q, field := &p.Spec.Questions[i], fmt.Sprintf("spec.questions[%d]", i)
 		switch {
 		case q.Type != TypeSecret && q.Type != TypeBool && secretive.MatchString(q.Name) && q.Options == nil && !strings.HasSuffix(strings.TrimSuffix(q.Name, "s"), "Secret"):
-			add(field+".type", "make it a secret, so that its answer is sealed", "question %s sounds like a secret", strict.Quote(q.Name))
+			add(field+".type", "make it a secret, so that its answer is sealed", "question %s sounds like a secret", yamlstrict.Quote(q.Name))
 		case !read["*"] && !read[q.Name]:
-			add(field, "remove it, or use answers."+q.Name, "nothing reads the answer to %s", strict.Quote(q.Name))
+			add(field, "remove it, or use answers."+q.Name, "nothing reads the answer to %s", yamlstrict.Quote(q.Name))
 		case q.Prompt == "" && q.Default == nil:
-			add(field, "add prompt: what a person is asked", "question %s has no prompt", strict.Quote(q.Name))
+			add(field, "add prompt: what a person is asked", "question %s has no prompt", yamlstrict.Quote(q.Name))
 		}
 	}
 	for i := range p.Spec.Steps {
@@ -101,7 +101,7 @@ func (p *Package) advise(out *strict.Faults) {
 	}
 	for name := range p.Spec.Outputs {
 		if p.Spec.Outputs[name].Description == "" {
-			add("spec.outputs."+name, "add description", "output %s does not say what it is", strict.Quote(name))
+			add("spec.outputs."+name, "add description", "output %s does not say what it is", yamlstrict.Quote(name))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (p *Package) adviseStep(field string, s *Step, add func(field, fix, format 
 	}
 	walk(tree(parts(s)), field+"."+s.Kind(), func(at, text string) {
 		if floating.MatchString(text) {
-			add(at, "name a version", "image %s means another one every day", strict.Quote(text))
+			add(at, "name a version", "image %s means another one every day", yamlstrict.Quote(text))
 		}
 	})
 }

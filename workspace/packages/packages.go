@@ -15,8 +15,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/pluralsh/plural/internal/boundread"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // MaxFile is the longest package.yaml, in bytes.
@@ -36,9 +36,9 @@ func Load(files fs.FS) (*Package, error) {
 }
 
 // read is Load with the mistakes apart. The package is there, as far as it could be read, when the document could.
-func read(files fs.FS) (*Package, *strict.Faults, error) {
+func read(files fs.FS) (*Package, *yamlstrict.Faults, error) {
 	data, err := boundread.File(files, File, MaxFile)
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		faults.Add(fleet.Position{File: File}, `a package's folder holds it: begin with "plural package new"`, "file not found")
@@ -65,7 +65,7 @@ func read(files fs.FS) (*Package, *strict.Faults, error) {
 // Parse reads package.yaml alone, without the files beside it: for catalogs, which have no more of most versions. Errors
 // are those of Load.
 func Parse(data []byte) (*Package, error) {
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	if len(data) > MaxFile {
 		faults.Add(fleet.Position{File: File}, "shorten it", "file is larger than %d MiB", MaxFile>>20)
 		return nil, faults.Err()
@@ -77,9 +77,9 @@ func Parse(data []byte) (*Package, error) {
 	return p, nil
 }
 
-func parse(data []byte, faults *strict.Faults) *Package {
+func parse(data []byte, faults *yamlstrict.Faults) *Package {
 	var p *Package
-	strict.Read(File, data, faults, func(d *strict.Document) bool {
+	yamlstrict.Read(File, data, faults, func(d *yamlstrict.Document) bool {
 		switch {
 		case d.Root == nil:
 		case p != nil:
@@ -100,10 +100,10 @@ func parse(data []byte, faults *strict.Faults) *Package {
 
 // isPackage checks apiVersion and kind. It is false when that is another kind altogether, so that complaints about its
 // fields would only mislead.
-func isPackage(d *strict.Document) bool {
+func isPackage(d *yamlstrict.Document) bool {
 	for _, want := range []struct{ field, value string }{{"apiVersion", fleet.APIVersion}, {"kind", Kind}} {
 		if n := d.Scalar(want.field); n != nil && n.Value != want.value {
-			d.Faults.Add(d.At(n), "write "+want.value, "unknown %s %s", want.field, strict.Quote(n.Value))
+			d.Faults.Add(d.At(n), "write "+want.value, "unknown %s %s", want.field, yamlstrict.Quote(n.Value))
 			return false
 		}
 	}
@@ -112,7 +112,7 @@ func isPackage(d *strict.Document) bool {
 
 // Place is where a field was written by its dotted path, or else what would hold it.
 func (p *Package) Place(field string) fleet.Position {
-	return strict.Place(p.Fields, field, p.Position)
+	return yamlstrict.Place(p.Fields, field, p.Position)
 }
 
 // Step finds a step by name. The result is shared: do not change it.

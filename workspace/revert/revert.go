@@ -23,7 +23,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 
 	"github.com/pluralsh/plural/crypto/seal"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/workspace/history"
 	"github.com/pluralsh/plural/workspace/merge"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -313,7 +313,7 @@ func (p *planner) read(f treediff.File) ([]byte, error) {
 
 // Standing refuses sealed files that come back for others than those who are to read them now. The vault is that of the repository
 // with the plan's files in it.
-func (p *Plan) Standing(v *vault.Vault, commit string) error {
+func (p *Plan) Standing(v *sealer.Vault, commit string) error {
 	var in []Conflict
 	for _, path := range p.Sealed {
 		if reason := unfit(v, path, p.Files[path]); reason != "" {
@@ -327,7 +327,7 @@ func (p *Plan) Standing(v *vault.Vault, commit string) error {
 }
 
 // unfit says why a sealed file cannot stand at its path; empty when it can.
-func unfit(v *vault.Vault, path string, sealed []byte) string {
+func unfit(v *sealer.Vault, path string, sealed []byte) string {
 	binding, err := seal.Inspect(sealed)
 	if err != nil {
 		return "its seal cannot be read: " + err.Error()

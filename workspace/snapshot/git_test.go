@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // repo is a real git repository driven by the git program.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/packages"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // What an explanation has at most: people read the beginning.
@@ -364,6 +364,6 @@ func (s *solver) near(name string) string {
 	if !ok || len(name) > 64 {
 		return ""
 	}
-	best, _ := strict.Nearest(name, all.Names())
+	best, _ := yamlstrict.Nearest(name, all.Names())
 	return best
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pluralsh/plural/internal/walktest"
+	"github.com/pluralsh/plural/test/support/walktest"
 )
 
 // repo is an empty repository.

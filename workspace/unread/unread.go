@@ -18,9 +18,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/crypto/seal"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // Name is a parameter or a value that nothing reads.
@@ -156,7 +156,7 @@ func values(d *resolve.Deployment, s *fleet.Service) []Name {
 		for depth < len(key)-1 && len(read.under(key[:depth+1])) > 0 {
 			depth, names = depth+1, nil
 		}
-		nearest, _ := strict.Nearest(key[depth], append(names, read.under(key[:depth])...))
+		nearest, _ := yamlstrict.Nearest(key[depth], append(names, read.under(key[:depth])...))
 		name := Name{Field: "spec.helm.values." + strings.Join(key[:depth+1], "."), Nearest: nearest}
 		if !slices.Contains(list, name) {
 			list = append(list, name)
@@ -332,7 +332,7 @@ func (r *reads) missing(prefix string, names []string) []Name {
 	var list []Name
 	for _, name := range names {
 		if !r.reads([]string{name}) {
-			nearest, _ := strict.Nearest(name, r.under(nil))
+			nearest, _ := yamlstrict.Nearest(name, r.under(nil))
 			list = append(list, Name{Field: prefix + name, Nearest: nearest})
 		}
 	}

@@ -18,22 +18,22 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/pluralsh/plural/crypto/signed"
+	"github.com/pluralsh/plural/crypto/sealer"
 	"github.com/pluralsh/plural/crypto/values"
-	"github.com/pluralsh/plural/crypto/vault"
+	"github.com/pluralsh/plural/crypto/verify"
+	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/gitsource"
 	"github.com/pluralsh/plural/workspace/helmrepo"
 	"github.com/pluralsh/plural/workspace/httpfile"
 	"github.com/pluralsh/plural/workspace/mirror"
 	"github.com/pluralsh/plural/workspace/ocirepo"
-	"github.com/pluralsh/plural/workspace/outbound"
 )
 
 // Access is what a source is reached and believed with.
 type Access struct {
 	source      *fleet.Source
-	credentials outbound.Credentials
+	credentials httpclient.Credentials
 	// secret is the sealed file's content, and keys those of the files that hold public keys.
 	secret    []byte
 	keys      [][]byte
@@ -86,7 +86,7 @@ func (a *Access) open(files fs.FS, auth *fleet.SourceAuth, identities func() ([]
 			return fmt.Errorf("%s: %w", auth.Secret, err)
 		}
 		a.secret = plain
-		if a.credentials, err = outbound.ParseCredentials(flat); err != nil {
+		if a.credentials, err = httpclient.ParseCredentials(flat); err != nil {
 			return fmt.Errorf("%s: %w", auth.Secret, err)
 		}
 	}
@@ -127,7 +127,7 @@ func Unseal(files fs.FS, name string, identities func() ([]age.Identity, error))
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := vault.Open(vault.Config{Files: files, Identities: identities})
+	v, err := sealer.Open(sealer.Config{Files: files, Identities: identities})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,22 +225,22 @@ func (a *Access) Repository() (ocirepo.Options, error) {
 		return ocirepo.Options{}, err
 	}
 	// A registry on this machine is plain, as everybody's tools take it to be, unless somebody says what it is trusted by.
-	plain := outbound.Loopback(address.Hostname()) && len(a.credentials.CA) == 0
+	plain := httpclient.Loopback(address.Hostname()) && len(a.credentials.CA) == 0
 	return ocirepo.Options{
 		URL: a.source.URL(), Credentials: a.credentials, PlainHTTP: plain, Verify: verify, NoLoopback: a.NoLoopback,
 	}, nil
 }
 
 // Objects believes the commits and tags that one of the keys has signed; nil believes all.
-func Objects(files [][]byte) (func(context.Context, signed.Object) error, error) {
+func Objects(files [][]byte) (func(context.Context, verify.Object) error, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	keys, err := signed.ParseKeys(files...)
+	keys, err := verify.ParseKeys(files...)
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, o signed.Object) error {
+	return func(_ context.Context, o verify.Object) error {
 		_, err := keys.Git(o)
 		return err
 	}, nil
@@ -251,7 +251,7 @@ func charts(files [][]byte) (func(context.Context, helmrepo.Chart) error, error)
 	if len(files) == 0 {
 		return nil, nil
 	}
-	keys, err := signed.ParseKeys(files...)
+	keys, err := verify.ParseKeys(files...)
 	if err != nil {
 		return nil, err
 	}
@@ -265,14 +265,14 @@ func charts(files [][]byte) (func(context.Context, helmrepo.Chart) error, error)
 }
 
 // images is the verdict on what an OCI repository holds; nil believes all.
-func (a *Access) images() (signed.Image, error) {
+func (a *Access) images() (verify.Image, error) {
 	policy := a.source.Spec.Verify
 	switch {
 	case len(a.keys) > 0:
-		return signed.ParseKeys(a.keys...)
+		return verify.ParseKeys(a.keys...)
 	case policy != nil && policy.Keyless != nil:
 		k := policy.Keyless
-		return signed.Keyless{Issuer: k.Issuer, Identity: k.Identity, TrustRoot: a.trustRoot}.Image()
+		return verify.Keyless{Issuer: k.Issuer, Identity: k.Identity, TrustRoot: a.trustRoot}.Image()
 	}
 	return nil, nil
 }

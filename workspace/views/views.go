@@ -15,8 +15,8 @@ import (
 
 	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/filter"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 // The structs below are the format: a field without omitempty must be written, and not empty; any other field is unknown. The strict
@@ -71,7 +71,7 @@ func Load(files fs.FS) ([]View, error) {
 	text, err := boundread.File(files, File, maxFile)
 	switch {
 	case errors.Is(err, boundread.ErrNotRegular):
-		faults := &strict.Faults{}
+		faults := &yamlstrict.Faults{}
 		faults.Add(fleet.Position{File: File}, "put the file itself here", "not a regular file")
 		return nil, faults.Err()
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,14 +84,14 @@ func Load(files fs.FS) ([]View, error) {
 
 // Parse is Load for the text of the file.
 func Parse(text []byte) ([]View, error) {
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	if len(text) > maxFile {
 		faults.Add(fleet.Position{File: File}, "keep the views that are looked at", "file is larger than %d KiB", maxFile>>10)
 		return nil, faults.Err()
 	}
 	var list []View
 	documents := 0
-	strict.Read(File, text, faults, func(d *strict.Document) bool {
+	yamlstrict.Read(File, text, faults, func(d *yamlstrict.Document) bool {
 		if d.Root == nil {
 			return true
 		}
@@ -112,12 +112,12 @@ func Parse(text []byte) ([]View, error) {
 	return list, nil
 }
 
-func check(d *strict.Document, v *Views) {
+func check(d *yamlstrict.Document, v *Views) {
 	if v.APIVersion != "" && v.APIVersion != fleet.APIVersion {
-		d.Fault("apiVersion", "write "+fleet.APIVersion, "unknown apiVersion %s", strict.Quote(v.APIVersion))
+		d.Fault("apiVersion", "write "+fleet.APIVersion, "unknown apiVersion %s", yamlstrict.Quote(v.APIVersion))
 	}
 	if v.Kind != "" && v.Kind != Kind {
-		d.Fault("kind", "write "+Kind, "%s does not belong here", strict.Quote(v.Kind))
+		d.Fault("kind", "write "+Kind, "%s does not belong here", yamlstrict.Quote(v.Kind))
 	}
 	taken := map[int]string{}
 	for i := range v.Spec.Views {
@@ -130,7 +130,7 @@ func check(d *strict.Document, v *Views) {
 		case view.Key < 0 || view.Key > MaxKey:
 			d.Fault(at+".key", "choose one from 1 to 9", "there is no key %d", view.Key)
 		case is:
-			d.Fault(at+".key", "choose another", "key %d goes to %s already", view.Key, strict.Quote(other))
+			d.Fault(at+".key", "choose another", "key %d goes to %s already", view.Key, yamlstrict.Quote(other))
 		default:
 			taken[view.Key] = view.Name
 		}
@@ -142,7 +142,7 @@ func check(d *strict.Document, v *Views) {
 }
 
 // checkFilter judges a filter by its form: any key may be one.
-func checkFilter(d *strict.Document, at, text string) {
+func checkFilter(d *yamlstrict.Document, at, text string) {
 	form := filter.Schema[struct{}]{
 		Fields: map[string]filter.Field[struct{}]{"cluster": {Get: func(struct{}) string { return "" }}}, At: "cluster",
 		Tag: func(struct{}, string) string { return "" },

@@ -15,7 +15,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 const (
@@ -40,8 +40,8 @@ func ChildMain(stdin io.Reader, stdout io.Writer) int {
 	log.SetOutput(io.Discard)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 
-	held := walls.MemoryHeld()
-	if err := walls.Raise(walls.Limits{Memory: memory}); err != nil {
+	held := sandbox.MemoryHeld()
+	if err := sandbox.Raise(sandbox.Limits{Memory: memory}); err != nil {
 		_, _ = os.Stderr.WriteString(err.Error())
 		return 1
 	}
@@ -216,7 +216,7 @@ func watchMemory(most int64) (stop func()) {
 			case <-done:
 				return
 			case <-look.C:
-				if walls.MemoryHeld() > most {
+				if sandbox.MemoryHeld() > most {
 					_, _ = os.Stderr.WriteString("out of memory")
 					os.Exit(1)
 				}

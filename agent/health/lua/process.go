@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/pluralsh/plural/internal/walls"
+	"github.com/pluralsh/plural/internal/sandbox"
 )
 
 // errWall is why a context ended that an evaluation outlived.
@@ -16,7 +16,7 @@ var errWall = errors.New("the script took too long")
 
 // child is the process, seen from its parent.
 type child struct {
-	process *walls.Child
+	process *sandbox.Child
 	kill    context.CancelFunc
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -25,7 +25,7 @@ type child struct {
 // start returns a child that is ready. It lives until end, whatever becomes of ctx.
 func start(ctx context.Context, command []string) (*child, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
-	process, err := walls.Command(life, command)
+	process, err := sandbox.Command(life, command)
 	if err != nil {
 		kill()
 		return nil, err
@@ -85,11 +85,11 @@ func (c *child) buried() error {
 	exit := c.process.Wait()
 	timeout.Stop()
 	switch c.process.Autopsy(exit) {
-	case walls.Memory:
+	case sandbox.Memory:
 		return &BoundError{fmt.Sprintf("the script takes more than %d MiB of memory", memory>>20)}
-	case walls.Recursion:
+	case sandbox.Recursion:
 		return &BoundError{"the script recurses without end"}
-	case walls.Killed:
+	case sandbox.Killed:
 		return &BoundError{"the script was killed by the system: it takes too much memory"}
 	}
 	// The Go runtime does not always say that it had no memory: it may fault where it expected some.

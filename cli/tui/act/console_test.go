@@ -23,11 +23,11 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/tui/act"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/workspace"
 )
 
@@ -164,7 +164,7 @@ func newConsole(t *testing.T, env ...string) *console {
 	clock := func() time.Time { return now }
 	repo := newRepo(t)
 	c.world = &pane.World{
-		Context: t.Context(), Fleet: known.New(clock), Hub: hub, Repo: repo, Look: paint.NewLook(paint.Options{}), Now: clock,
+		Context: t.Context(), Fleet: model.New(clock), Hub: hub, Repo: repo, Look: paint.NewLook(paint.Options{}), Now: clock,
 	}
 	self, err := os.Executable()
 	if err != nil {

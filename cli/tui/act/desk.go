@@ -20,8 +20,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 )
 
 // Desk is where actions are agreed to, carried out and remembered. A console has one.
@@ -29,7 +29,7 @@ type Desk struct {
 	world  *pane.World
 	runner Runner
 	// own are the commands that the person added.
-	own []own.Command
+	own []usercommands.Command
 	log Log
 	// jobs are what is under way, the oldest first. Of those that write commits only the first is at work: a work tree is for one.
 	jobs []*job

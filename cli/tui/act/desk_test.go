@@ -12,9 +12,9 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/act"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/pane"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 func TestEachActionIsACommandThatAPersonCouldType(t *testing.T) {
@@ -249,7 +249,7 @@ func TestWhatWantsToBeConfirmedTakesThatTypedAndNothingIsRunBefore(t *testing.T)
 func TestWhatDeletesInProductionTakesTheNameTyped(t *testing.T) {
 	for env, want := range map[string]string{"prod": "type edge-1/web: y", "dev": "y/N"} {
 		c := newConsole(t)
-		c.world.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "edge-1", Tags: map[string]string{"env": env}}}}})
+		c.world.Fleet.Apply(model.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "edge-1", Tags: map[string]string{"env": env}}}}})
 		c.list.subjects = []pane.Subject{held(onCluster("web", "edge-1"))}
 		c.press("a")
 		if env == "prod" {

@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/passage"
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/workspace/offline"
 )
@@ -38,8 +38,8 @@ func (d *Desk) inspect(a *Action, s pane.Subject) tea.Cmd {
 		defer cancel()
 		o := s.Object
 		at := v1.ObjectRef{Group: o.Group, Version: o.Version, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
-		tokens := passage.NewTokens(d.world.Hub, s.Cluster, passage.TokenDir(), d.world.Now)
-		live, _ := passage.Object(ctx, tokens, at) // without it nothing is offered, and the cluster decides
+		tokens := apiproxy.NewTokens(d.world.Hub, s.Cluster, apiproxy.TokenDir(), d.world.Now)
+		live, _ := apiproxy.Object(ctx, tokens, at) // without it nothing is offered, and the cluster decides
 		return inspected{a, s, live, d.parameter(s.Service, live)}
 	})
 	return tea.Batch(told(false, "asking cluster %s about %s ...", s.Cluster, resource(s.Object)), looking)

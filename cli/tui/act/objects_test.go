@@ -15,9 +15,9 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/pane"
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // object is one of service web on cluster edge-1.
@@ -121,7 +121,7 @@ func TestScalingWhatGitDoesNotSayIsDoneAfterAYes(t *testing.T) {
 func TestWhatChangesAClusterInProductionTakesTheNameTyped(t *testing.T) {
 	for key, word := range map[string]string{"s": "scale", "R": "restart", "delete": "delete"} {
 		c := atCluster(t, scaledByOthers)
-		c.world.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{
+		c.world.Fleet.Apply(model.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{
 			Name: "edge-1",
 			Tags: map[string]string{"env": "prod"},
 		}}}})

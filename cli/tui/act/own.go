@@ -7,12 +7,12 @@ import (
 
 	"charm.land/bubbles/v2/key"
 
-	"github.com/pluralsh/plural/cli/tui/own"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 )
 
 // Add has a person's own commands be actions too.
-func (d *Desk) Add(list []own.Command) { d.own = list }
+func (d *Desk) Add(list []usercommands.Command) { d.own = list }
 
 // owned are the person's own actions. What is on a cluster is run where kubectl finds that cluster, by way of the hub; what is not, by
 // itself.
@@ -38,7 +38,7 @@ func (d *Desk) owned() []Action {
 	return out
 }
 
-func (d *Desk) ownAction(c own.Command, kinds []pane.Kind, inCluster bool) Action {
+func (d *Desk) ownAction(c usercommands.Command, kinds []pane.Kind, inCluster bool) Action {
 	return Action{
 		Binding: key.NewBinding(key.WithKeys(c.Key), key.WithHelp(c.Key, c.Name)), Name: d.world.Look.Clean(c.Name),
 		Writes: true, Asks: inCluster, Outside: !inCluster, Terminal: c.Terminal,
@@ -62,7 +62,7 @@ func (d *Desk) ownAction(c own.Command, kinds []pane.Kind, inCluster bool) Actio
 
 // script is a person's own command with what it is about, as variables: nothing is ever put into its text. KUBECONFIG comes from
 // plural kube run.
-func (d *Desk) script(c own.Command, s *pane.Subject) ([]string, error) {
+func (d *Desk) script(c usercommands.Command, s *pane.Subject) ([]string, error) {
 	args := []string{"env"}
 	for _, v := range []struct{ name, value string }{
 		{"CLUSTER", cluster(*s)}, {"SERVICE", s.Service}, {"NAMESPACE", d.namespace(s)}, {"KIND", kindOf(s)}, {"NAME", nameOf(s)},

@@ -10,9 +10,9 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/tui/act"
-	"github.com/pluralsh/plural/cli/tui/known"
-	"github.com/pluralsh/plural/cli/tui/own"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/pane"
+	"github.com/pluralsh/plural/cli/tui/usercommands"
 )
 
 func TestOwnCommandsAreGivenWhatTheyAreAboutAsVariables(t *testing.T) {
@@ -38,14 +38,14 @@ func TestOwnCommandsAreGivenWhatTheyAreAboutAsVariables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newConsole(t)
-			c.world.Fleet.Apply(known.Batch{
+			c.world.Fleet.Apply(model.Batch{
 				Services:    v1.Changes[v1.Service]{Items: []v1.Service{{Name: "web", Namespace: ""}}},
 				Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{{Cluster: "edge-1", Service: "web"}}},
 			})
 			if name == "a deployment" {
-				c.world.Fleet.Apply(known.Batch{Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "web", Namespace: "shop"}}}})
+				c.world.Fleet.Apply(model.Batch{Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "web", Namespace: "shop"}}}})
 			}
-			c.desk.Add([]own.Command{{Key: "W", Name: "say", Scope: own.Scopes(), Run: script}})
+			c.desk.Add([]usercommands.Command{{Key: "W", Name: "say", Scope: usercommands.Scopes(), Run: script}})
 			tt.on.Service = "web"
 			c.list.subjects = []pane.Subject{tt.on}
 			c.press("W")
@@ -59,7 +59,7 @@ func TestOwnCommandsAreGivenWhatTheyAreAboutAsVariables(t *testing.T) {
 func TestAnOwnCommandIsRunByItselfAndWhatItSaysIsKept(t *testing.T) {
 	c := newConsole(t)
 	file := filepath.Join(t.TempDir(), "said")
-	c.desk.Add([]own.Command{{Key: "W", Name: "say", Scope: []string{"service"}, Run: `echo "$NAME is a $KIND" | tee ` + file}})
+	c.desk.Add([]usercommands.Command{{Key: "W", Name: "say", Scope: []string{"service"}, Run: `echo "$NAME is a $KIND" | tee ` + file}})
 	c.list.subjects = []pane.Subject{service("web")}
 	c.press("W")
 	if e := c.desk.Log().At(0); e.Ending != act.Done || e.Output != "web is a service" {
@@ -72,7 +72,7 @@ func TestAnOwnCommandIsRunByItselfAndWhatItSaysIsKept(t *testing.T) {
 
 func TestOwnCommandsAreForTheirScopeAndNotForWhoOnlyReads(t *testing.T) {
 	c := newConsole(t)
-	c.desk.Add([]own.Command{{Key: "W", Name: "say", Scope: []string{"service"}, Run: "true"}})
+	c.desk.Add([]usercommands.Command{{Key: "W", Name: "say", Scope: []string{"service"}, Run: "true"}})
 	offered := func(on pane.Subject) bool {
 		for _, b := range c.desk.Offered([]pane.Subject{on}) {
 			if slices.Contains(b.Keys(), "W") {
@@ -105,7 +105,7 @@ func TestWhatAScriptCouldReadAsMoreThanANameIsGivenToNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newConsole(t)
-			c.desk.Add([]own.Command{{Key: "W", Name: "say", Scope: own.Scopes(), Run: "true"}})
+			c.desk.Add([]usercommands.Command{{Key: "W", Name: "say", Scope: usercommands.Scopes(), Run: "true"}})
 			c.list.subjects = []pane.Subject{on}
 			c.press("W")
 			if c.desk.Log().Len() > 0 || !strings.Contains(c.last(), "no name") {
@@ -113,7 +113,7 @@ func TestWhatAScriptCouldReadAsMoreThanANameIsGivenToNone(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{"cluster", "service", "deployment", "object", "source", "package", "commit"}, own.Scopes()); diff != "" {
+	if diff := cmp.Diff([]string{"cluster", "service", "deployment", "object", "source", "package", "commit"}, usercommands.Scopes()); diff != "" {
 		t.Error(diff)
 	}
 }

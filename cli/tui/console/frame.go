@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -136,11 +136,11 @@ func (m *Model) state() (string, paint.Style) {
 		return m.loggedOut(), paint.Bad
 	}
 	switch state.Link {
-	case known.Live:
+	case model.Live:
 		return "live", paint.Good
-	case known.Broken:
+	case model.Broken:
 		return "hub away " + duration.HumanDuration(max(0, now.Sub(state.Since))), paint.Bad
-	case known.Offline:
+	case model.Offline:
 		if state.AsOf.IsZero() && state.Asked {
 			break
 		}
@@ -152,7 +152,7 @@ func (m *Model) state() (string, paint.Style) {
 			word = "connecting"
 		}
 		return word + ", seen " + duration.HumanDuration(max(0, now.Sub(state.AsOf))) + " ago", paint.Busy
-	case known.Connecting:
+	case model.Connecting:
 	}
 	return "connecting", paint.Busy
 }
@@ -256,7 +256,7 @@ func (m *Model) line() string {
 		w.add(0, paint.Busy, m.World.Look.Cut(m.Actions.Busy(), m.width))
 	case m.World.Fleet.State.LoggedOut:
 		w.add(0, paint.Bad, m.World.Look.Cut("logged out: "+m.World.LogIn("L logs in")+": "+m.World.Fleet.State.Why, m.width))
-	case m.World.Fleet.State.Link != known.Live:
+	case m.World.Fleet.State.Link != model.Live:
 		w.add(0, paint.Faint, m.World.Look.Cut(m.World.Fleet.State.Why, m.width))
 	}
 	return w.b.String()

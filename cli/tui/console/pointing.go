@@ -1,14 +1,14 @@
 package console
 
 import (
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
 // pointing is a pane whose one subject is told as it is known now: the pane may have been opened before anything was, or long ago.
 type pointing struct {
 	pane.Pointing
-	fleet *known.Fleet
+	fleet *model.Fleet
 }
 
 // Subjects are the pane's.
@@ -20,7 +20,7 @@ func (p pointing) Subjects() []pane.Subject {
 	return []pane.Subject{fresh(p.fleet, list[0])}
 }
 
-func fresh(f *known.Fleet, s pane.Subject) pane.Subject {
+func fresh(f *model.Fleet, s pane.Subject) pane.Subject {
 	switch s.Kind { //nolint:exhaustive // of others, nothing changes
 	case pane.KindDeployment:
 		if row := f.Deployments.Get(s.Cluster + "/" + s.Service); row != nil {

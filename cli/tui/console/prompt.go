@@ -7,8 +7,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/pluralsh/plural/cli/tui/cmdline"
 	"github.com/pluralsh/plural/cli/tui/pane"
-	"github.com/pluralsh/plural/cli/tui/words"
 )
 
 // prompt is a line that is typed: a filter for the pane, or a command.
@@ -97,7 +97,7 @@ func (m *Model) question(q pane.Question) {
 func (m *Model) command() {
 	m.prompt = newPrompt(":", "")
 	m.prompt.past, m.prompt.at = m.places.typed, len(m.places.typed)
-	m.prompt.suggest(words.Words("", m.World))
+	m.prompt.suggest(cmdline.Words("", m.World))
 }
 
 // typed takes a key, or what was pasted, into the prompt.
@@ -158,7 +158,7 @@ func (m *Model) typed(msg tea.Msg) tea.Cmd {
 		return cmd
 	}
 	if p.pane == nil {
-		p.suggest(words.Words(text, m.World))
+		p.suggest(cmdline.Words(text, m.World))
 		return cmd
 	}
 	p.suggest(p.pane.Words(text))
@@ -198,7 +198,7 @@ func (p *prompt) recall(direction string) {
 
 // run does what a command asks for.
 func (m *Model) run(line string) tea.Cmd {
-	msg, err := words.Parse(line, m.World)
+	msg, err := cmdline.Parse(line, m.World)
 	if err != nil {
 		m.told = pane.Told{Text: err.Error(), Bad: true}
 		return nil

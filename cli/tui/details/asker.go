@@ -10,8 +10,8 @@ import (
 	"time"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace"
@@ -170,7 +170,7 @@ func (a asker) live(ctx context.Context, about pane.Subject) (map[string]any, er
 		return nil, fmt.Errorf("where %s %s is in its cluster's API is not known", o.Kind, o.Name)
 	}
 	at := v1.ObjectRef{Group: o.Group, Version: o.Version, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
-	live, err := passage.Object(ctx, passage.NewTokens(a.hub, about.Cluster, passage.TokenDir(), a.now), at)
+	live, err := apiproxy.Object(ctx, apiproxy.NewTokens(a.hub, about.Cluster, apiproxy.TokenDir(), a.now), at)
 	var answer *client.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound && strings.Contains(answer.Message, strconv.Quote(o.Name)) {
 		fix := "esc goes back to the list"

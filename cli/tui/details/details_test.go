@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -215,8 +215,8 @@ func TestWithoutAHubWhatWasSeenLastIsDescribed(t *testing.T) {
 			t.Errorf("%s: got %s", name, s.screen(120, 20))
 		}
 	}
-	seen := known.State{Link: known.Offline, Since: now, AsOf: *ago(2 * time.Hour)}
-	w.Fleet.Apply(known.Batch{Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{deployment()}}, State: &seen})
+	seen := model.State{Link: model.Offline, Since: now, AsOf: *ago(2 * time.Hour)}
+	w.Fleet.Apply(model.Batch{Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{deployment()}}, State: &seen})
 	s := open(t, w, "describe", onEdge)
 	s.play(nil)
 	s.says("service       web", "error: there is no hub to ask", "as of 120m ago")
@@ -244,8 +244,8 @@ func TestWhatTheHubCannotCheckIsShownWithItsCluster(t *testing.T) {
 	}
 }
 
-func batch(d v1.Deployment, c v1.Cluster) known.Batch {
-	return known.Batch{
+func batch(d v1.Deployment, c v1.Cluster) model.Batch {
+	return model.Batch{
 		Deployments: v1.Changes[v1.Deployment]{Items: []v1.Deployment{d}},
 		Clusters:    v1.Changes[v1.Cluster]{Items: []v1.Cluster{c}},
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
 
 // remembered is what the console knows of a subject without asking: less, and perhaps old. Nil: nothing.
-func remembered(f *known.Fleet, about pane.Subject) *described {
+func remembered(f *model.Fleet, about pane.Subject) *described {
 	if f == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func remembered(f *known.Fleet, about pane.Subject) *described {
 			return nil
 		}
 		d.cluster = &v1.ClusterDetail{Cluster: *row}
-		if known.Reporting(row) && !d.asOf.IsZero() {
+		if model.Reporting(row) && !d.asOf.IsZero() {
 			d.cluster.LastReport = &d.asOf
 		}
 	case pane.KindService:

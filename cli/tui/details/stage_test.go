@@ -18,7 +18,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -73,7 +73,7 @@ func world(t *testing.T, answers map[string]any) (*pane.World, *hub) {
 	}
 	clock := func() time.Time { return now }
 	return &pane.World{
-		Context: t.Context(), Hub: c, Look: paint.NewLook(paint.Options{Color: true, Dark: true}), Now: clock, Fleet: known.New(clock),
+		Context: t.Context(), Hub: c, Look: paint.NewLook(paint.Options{Color: true, Dark: true}), Now: clock, Fleet: model.New(clock),
 	}, h
 }
 

@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/pluralsh/plural/api/v1"
+	"github.com/pluralsh/plural/cli/apiproxy"
 	"github.com/pluralsh/plural/cli/client"
-	"github.com/pluralsh/plural/cli/passage"
 	"github.com/pluralsh/plural/cli/ui"
 )
 
@@ -237,5 +237,5 @@ func (k *Kinds) get(ctx context.Context, cluster, path, accept string) ([]byte, 
 	if k.hub == nil {
 		return nil, &ui.Err{Msg: "there is no hub to ask", Fix: "plural tui --hub URL, or plural auth login", Doc: ui.DocNoHub}
 	}
-	return passage.Get(ctx, passage.NewTokens(k.hub, cluster, passage.TokenDir(), k.now), path, accept)
+	return apiproxy.Get(ctx, apiproxy.NewTokens(k.hub, cluster, apiproxy.TokenDir(), k.now), path, accept)
 }

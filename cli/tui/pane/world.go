@@ -6,7 +6,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/tui/kinds"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/views"
@@ -16,9 +16,9 @@ import (
 type World struct {
 	// Context ends with the console.
 	Context context.Context //nolint:containedctx // commands of bubbletea have no other way to it
-	Fleet   *known.Fleet
+	Fleet   *model.Fleet
 	// Source fills Fleet.
-	Source known.Source
+	Source model.Source
 	// Hub is nil where there is none to ask: panes then show what is known without it, and say so.
 	Hub *client.Client
 	// TokenFrom is the variable that names the person's token; empty: it is that of the last login.

@@ -19,8 +19,8 @@ import (
 	"strings"
 
 	"github.com/pluralsh/plural/cli/tui/paint"
+	"github.com/pluralsh/plural/internal/yamlstrict"
 	"github.com/pluralsh/plural/workspace/fleet"
-	"github.com/pluralsh/plural/workspace/strict"
 )
 
 const (
@@ -45,7 +45,7 @@ type spec struct {
 	Styles map[string]string `yaml:"styles,omitempty"`
 }
 
-// Load is the skin of a name: one that is built in, or one in the person's configuration folder. Mistakes are strict.Errors.
+// Load is the skin of a name: one that is built in, or one in the person's configuration folder. Mistakes are yamlstrict.Errors.
 func Load(dir, name string) (*paint.Skin, error) {
 	if name == "" || slices.Contains(paint.Skins(), name) {
 		return &paint.Skin{Base: name}, nil
@@ -76,22 +76,22 @@ func builtIn() string { return strings.Join(paint.Skins(), ", ") }
 
 // Parse is Load for the text of a file.
 func Parse(file string, text []byte) (*paint.Skin, error) {
-	faults := &strict.Faults{}
+	faults := &yamlstrict.Faults{}
 	skin := &paint.Skin{}
-	strict.Read(file, text, faults, func(d *strict.Document) bool {
+	yamlstrict.Read(file, text, faults, func(d *yamlstrict.Document) bool {
 		if d.Root == nil {
 			return true
 		}
 		var doc document
 		d.Decode(&doc)
 		if doc.APIVersion != "" && doc.APIVersion != fleet.APIVersion {
-			d.Fault("apiVersion", "write "+fleet.APIVersion, "unknown apiVersion %s", strict.Quote(doc.APIVersion))
+			d.Fault("apiVersion", "write "+fleet.APIVersion, "unknown apiVersion %s", yamlstrict.Quote(doc.APIVersion))
 		}
 		if doc.Kind != "" && doc.Kind != Kind {
-			d.Fault("kind", "write "+Kind, "%s does not belong here", strict.Quote(doc.Kind))
+			d.Fault("kind", "write "+Kind, "%s does not belong here", yamlstrict.Quote(doc.Kind))
 		}
 		if skin.Base = doc.Spec.Base; skin.Base != "" && !slices.Contains(paint.Skins(), skin.Base) {
-			d.Fault("spec.base", "choose one of "+builtIn(), "there is no skin %s", strict.Quote(skin.Base))
+			d.Fault("spec.base", "choose one of "+builtIn(), "there is no skin %s", yamlstrict.Quote(skin.Base))
 		}
 		for _, role := range slices.Sorted(maps.Keys(doc.Spec.Styles)) {
 			if err := skin.Set(role, doc.Spec.Styles[role]); err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -50,7 +50,7 @@ func (c *cells) age(age time.Duration, silent bool) paint.Cell {
 		return paint.Cell{Text: "never seen", Style: paint.Old}
 	case silent:
 		return paint.Cell{Text: "stale " + duration.HumanDuration(age), Style: paint.Old}
-	case c.Fleet.State.Link == known.Live:
+	case c.Fleet.State.Link == model.Live:
 		return paint.Cell{Text: "now", Style: paint.Faint, Usual: true}
 	}
 	return paint.Cell{Text: duration.HumanDuration(age), Style: paint.Old}
@@ -76,10 +76,10 @@ func (c *cells) since(t *time.Time) paint.Cell {
 // report is how long ago a cluster reported last, where it is not on time. A live hub says when it is late, and else does not say
 // of each report that it came: a time that is counted from the last it spoke of would grow while all is well.
 func (c *cells) report(row *v1.Cluster) paint.Cell {
-	if !known.Reporting(row) {
+	if !model.Reporting(row) {
 		return c.since(row.LastReport)
 	}
-	if c.Fleet.State.Link == known.Live {
+	if c.Fleet.State.Link == model.Live {
 		return paint.Cell{Text: "on time", Style: paint.Faint, Usual: true}
 	}
 	at := c.Fleet.AsOf()

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/tui/tables"
@@ -216,7 +216,7 @@ func TestTheCursorStaysOnItsRowWhileRowsMove(t *testing.T) {
 	w := world(paint.Options{}, live()...)
 	p := open(t, w, "clusters", pane.Subject{}, "")
 	change := func(cluster v1.Cluster) {
-		w.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{cluster}}})
+		w.Fleet.Apply(model.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{cluster}}})
 	}
 	line := func() int {
 		for i, text := range p.Draw(80, 8) {
@@ -243,7 +243,7 @@ func TestTheCursorStaysOnItsRowWhileRowsMove(t *testing.T) {
 			t.Errorf("after %d changes the row went from line %d to %d", i+1, before, got)
 		}
 	}
-	w.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Gone: []string{on}}})
+	w.Fleet.Apply(model.Batch{Clusters: v1.Changes[v1.Cluster]{Gone: []string{on}}})
 	if got := names(p.Subjects()); got == on || got == "" {
 		t.Errorf("the row is gone, and the cursor is on %q", got)
 	}
@@ -253,7 +253,7 @@ func TestMarksOfRowsThatAreGoneGo(t *testing.T) {
 	w := world(paint.Options{}, live()...)
 	p := open(t, w, "services", pane.Subject{}, "")
 	press(p, "*")
-	w.Fleet.Apply(known.Batch{Services: v1.Changes[v1.Service]{Gone: []string{"search"}}})
+	w.Fleet.Apply(model.Batch{Services: v1.Changes[v1.Service]{Gone: []string{"search"}}})
 	if got := names(p.Subjects()); p.Marked() != 5 || strings.Contains(got, "search") {
 		t.Errorf("%d are marked: %s", p.Marked(), got)
 	}
@@ -285,13 +285,13 @@ func TestTablesAreNarrowedToTheirSubject(t *testing.T) {
 }
 
 func TestWhatIsNotKnownYetIsLookedForFirst(t *testing.T) {
-	w := world(paint.Options{}, known.Batch{
-		State: &known.State{Link: known.Live},
-		Marks: []known.Mark{{Kind: v1.ChangedDeployments, Begin: true, Total: 5_000}},
+	w := world(paint.Options{}, model.Batch{
+		State: &model.State{Link: model.Live},
+		Marks: []model.Mark{{Kind: v1.ChangedDeployments, Begin: true, Total: 5_000}},
 	})
 	some := canned()
-	w.Fleet.Apply(known.Batch{Deployments: some.Deployments})
-	w.Fleet.Apply(known.Batch{Marks: []known.Mark{{Kind: v1.ChangedDeployments, Total: 5_000}}})
+	w.Fleet.Apply(model.Batch{Deployments: some.Deployments})
+	w.Fleet.Apply(model.Batch{Marks: []model.Mark{{Kind: v1.ChangedDeployments, Total: 5_000}}})
 	p := open(t, w, "fleet", pane.Subject{Kind: pane.KindCluster, Name: "edge-us-05"}, "")
 	press(p, "f")
 	if err := p.SetFilter("pay"); err != nil {
@@ -374,7 +374,7 @@ func TestWordsOfFiltersAreCompleted(t *testing.T) {
 func TestCompletedWordsAreFilters(t *testing.T) {
 	w := world(paint.Options{}, live()...)
 	tag := map[string]string{"note": `a "quoted, word" \ *`, "health": "x"}
-	w.Fleet.Apply(known.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "odd", Phase: v1.Healthy, Tags: tag}}}})
+	w.Fleet.Apply(model.Batch{Clusters: v1.Changes[v1.Cluster]{Items: []v1.Cluster{{Name: "odd", Phase: v1.Healthy, Tags: tag}}}})
 	p := open(t, w, "clusters", pane.Subject{}, "")
 	for _, text := range []string{"note:", "tag.health:", "health:"} {
 		words := p.Words(text)
@@ -393,42 +393,42 @@ func TestCompletedWordsAreFilters(t *testing.T) {
 }
 
 func TestEmptyTablesSayWhatToDo(t *testing.T) {
-	done := func(link known.Link, why string) known.Batch {
-		b := known.Batch{State: &known.State{Link: link, Since: now, Why: why}}
-		if link != known.Connecting {
+	done := func(link model.Link, why string) model.Batch {
+		b := model.Batch{State: &model.State{Link: link, Since: now, Why: why}}
+		if link != model.Connecting {
 			for _, kind := range all {
-				b.Marks = append(b.Marks, known.Mark{Kind: kind, Begin: true}, known.Mark{Kind: kind, End: true})
+				b.Marks = append(b.Marks, model.Mark{Kind: kind, Begin: true}, model.Mark{Kind: kind, End: true})
 			}
 		}
 		return b
 	}
-	broken := done(known.Offline, "no hub is set")
+	broken := done(model.Offline, "no hub is set")
 	broken.Problems = []v1.Problem{{Message: "x"}, {Message: "y"}}
 	for _, c := range []struct {
 		name, pane, filter, keys string
-		batches                  []known.Batch
+		batches                  []model.Batch
 		want                     string
 	}{
 		{"at the start", "fleet", "", "", nil, "connecting to the hub"},
-		{"with trouble", "fleet", "", "", []known.Batch{done(known.Connecting, "dial tcp: refused")}, "dial tcp: refused"},
+		{"with trouble", "fleet", "", "", []model.Batch{done(model.Connecting, "dial tcp: refused")}, "dial tcp: refused"},
 		{
 			"before the first page", "fleet", "", "",
-			[]known.Batch{{State: &known.State{Link: known.Live}}},
+			[]model.Batch{{State: &model.State{Link: model.Live}}},
 			"the deployments are on their way",
 		},
-		{"in a new fleet", "clusters", "", "", []known.Batch{done(known.Live, "")}, "plural cluster register NAME"},
-		{"in a new fleet", "fleet", "", "", []known.Batch{done(known.Live, "")}, "plural service create NAME"},
-		{"in a new fleet", "sources", "", "", []known.Batch{done(known.Live, "")}, "plural source add NAME"},
-		{"in a new fleet", "packages", "", "", []known.Batch{done(known.Live, "")}, "plural package add NAME"},
+		{"in a new fleet", "clusters", "", "", []model.Batch{done(model.Live, "")}, "plural cluster register NAME"},
+		{"in a new fleet", "fleet", "", "", []model.Batch{done(model.Live, "")}, "plural service create NAME"},
+		{"in a new fleet", "sources", "", "", []model.Batch{done(model.Live, "")}, "plural source add NAME"},
+		{"in a new fleet", "packages", "", "", []model.Batch{done(model.Live, "")}, "plural package add NAME"},
 		{
 			"offline, never seen", "sources", "", "",
-			[]known.Batch{done(known.Offline, "no hub is set")},
+			[]model.Batch{done(model.Offline, "no hub is set")},
 			"no sources are known: no hub is set",
 		},
-		{"offline, with mistakes", "fleet", "", "", []known.Batch{broken}, "plural validate names them"},
+		{"offline, with mistakes", "fleet", "", "", []model.Batch{broken}, "plural validate names them"},
 		{"filtered away", "fleet", "nothing-fits", "", live(), "/ changes it, esc takes it away"},
-		{"healthy", "services", "", "f", []known.Batch{
-			done(known.Live, ""),
+		{"healthy", "services", "", "f", []model.Batch{
+			done(model.Live, ""),
 			{Services: v1.Changes[v1.Service]{Items: []v1.Service{{Name: "a", Phase: v1.Healthy}}}},
 		}, "nothing is wrong"},
 		{"healthy where it fits", "clusters", "edge-us-02", "f", live(), "nothing that fits is wrong"},
@@ -473,10 +473,10 @@ func TestFramesFitWhateverTheTerminalsSize(t *testing.T) {
 // large is a fleet of 10,000 clusters with ten services each.
 func large(tb testing.TB) *pane.World {
 	tb.Helper()
-	begin := known.Batch{State: &known.State{Link: known.Live, Since: now}}
+	begin := model.Batch{State: &model.State{Link: model.Live, Since: now}}
 	w := world(paint.Options{Color: true, Dark: true}, begin)
 	for c := range 10_000 {
-		var b known.Batch
+		var b model.Batch
 		b.Clusters.Items = []v1.Cluster{{
 			Name: fmt.Sprintf("edge-%05d", c), Phase: v1.Healthy,
 			Tags: map[string]string{"env": "prod"}, LastReport: ago(time.Second),

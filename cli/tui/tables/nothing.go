@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 )
 
@@ -15,7 +15,7 @@ func (t *table[T]) nothing(width int) []string {
 	if fix != "" {
 		lines = append(lines, "   "+t.Look.Paint(paint.Faint, fix))
 	}
-	if there, _ := t.view.Total(); there == 0 && t.Fleet.State.Link == known.Offline {
+	if there, _ := t.view.Total(); there == 0 && t.Fleet.State.Link == model.Offline {
 		lines = append(lines, t.mistakes()...)
 	}
 	for i := range lines {
@@ -47,15 +47,15 @@ func (t *table[T]) absence() (why, fix string) {
 	switch {
 	case there == 0 && state.LoggedOut:
 		return "the hub does not know you: " + state.Why, t.LogIn("L logs in")
-	case there == 0 && (state.Link == known.Connecting || state.Asked):
+	case there == 0 && (state.Link == model.Connecting || state.Asked):
 		return "connecting to the hub", state.Why
-	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == known.Live):
+	case there == 0 && !t.list.Whole() && (all > 0 || state.Link == model.Live):
 		return "the " + t.noun + " are on their way", ""
-	case there == 0 && state.Link == known.Offline && len(t.Fleet.Problems) > 0:
+	case there == 0 && state.Link == model.Offline && len(t.Fleet.Problems) > 0:
 		return fmt.Sprintf("the installation repo has %d mistakes", len(t.Fleet.Problems)), "plural validate names them, and how to mend them"
-	case there == 0 && state.Link == known.Offline && t.stream == v1.Happened:
+	case there == 0 && state.Link == model.Offline && t.stream == v1.Happened:
 		return "only a hub knows what happened", "plural tui --hub URL, or plural auth login"
-	case there == 0 && state.Link != known.Live && state.Why != "":
+	case there == 0 && state.Link != model.Live && state.Why != "":
 		return "no " + t.noun + " are known: " + state.Why, "plural doctor says what is wrong"
 	case there == 0:
 		return "there are no " + t.noun + " yet", t.start

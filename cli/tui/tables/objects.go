@@ -14,7 +14,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/tui/kinds"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/internal/filter"
@@ -30,7 +30,7 @@ const (
 
 // objects is a table of all objects of one kind, on the clusters that the filter leaves. They are asked anew while somebody looks.
 type objects struct {
-	*table[known.Object]
+	*table[model.Object]
 	word string
 	// asked are the clusters that were asked in this round, of so many that were meant; left is how many have not answered yet.
 	asked       []string
@@ -73,7 +73,7 @@ func (o *objects) shape(w *pane.World, columns []kinds.Column, text string) erro
 	for _, c := range columns {
 		names, numbers = append(names, c.Name), append(numbers, c.Number)
 	}
-	list := known.NewObjects(names, numbers, func(row *known.Object) bool { return unwell(names, row) })
+	list := model.NewObjects(names, numbers, func(row *model.Object) bool { return unwell(names, row) })
 	made, err := newTable(w, objectKind(&cells{w}, o.word, columns, list), pane.Subject{}, text)
 	if err != nil {
 		return err
@@ -81,45 +81,45 @@ func (o *objects) shape(w *pane.World, columns []kinds.Column, text string) erro
 	if o.table != nil {
 		o.table.Close()
 	}
-	o.table = made.(*table[known.Object])
+	o.table = made.(*table[model.Object])
 	return nil
 }
 
-func objectKind(c *cells, word string, columns []kinds.Column, list *known.List[known.Object]) kind[known.Object] {
-	k := kind[known.Object]{
+func objectKind(c *cells, word string, columns []kinds.Column, list *model.List[model.Object]) kind[model.Object] {
+	k := kind[model.Object]{
 		title: word, noun: word, list: list, pinned: 3, leads: "describe",
-		subject: func(o *known.Object) pane.Subject {
+		subject: func(o *model.Object) pane.Subject {
 			return pane.Subject{Kind: pane.KindObject, Name: o.Name, Cluster: o.Cluster, Service: o.Service, Object: new(o.Object)}
 		},
-		columns: []column[known.Object]{
+		columns: []column[model.Object]{
 			{
 				Column: paint.Column{Name: "CLUSTER", Weight: 1, Min: 8, Max: 40}, by: "cluster", key: "c",
-				cell: func(o *known.Object) paint.Cell { return text(o.Cluster) },
+				cell: func(o *model.Object) paint.Cell { return text(o.Cluster) },
 			},
 			{
 				Column: paint.Column{Name: "NAMESPACE", Weight: 1, Min: 9, Max: 40, Spare: always}, by: "namespace", key: "n",
-				cell: func(o *known.Object) paint.Cell { return faint(o.Namespace) },
+				cell: func(o *model.Object) paint.Cell { return faint(o.Namespace) },
 			},
 			{
 				Column: paint.Column{Name: "NAME", Weight: 3, Min: 12}, by: "name", key: "m",
-				cell: func(o *known.Object) paint.Cell { return text(o.Name) },
+				cell: func(o *model.Object) paint.Cell { return text(o.Name) },
 			},
 		},
 	}
 	if slices.ContainsFunc(columns, func(c kinds.Column) bool { return c.Name == message }) {
 		k.columns[2].Max, k.sorted = 16, "age" // names of events say nothing
 	}
-	k.enter = func(o *known.Object) (pane.Open, bool) { return pane.Open{Pane: "describe", About: k.subject(o)}, true }
+	k.enter = func(o *model.Object) (pane.Open, bool) { return pane.Open{Pane: "describe", About: k.subject(o)}, true }
 	for i, col := range columns {
-		k.columns = append(k.columns, column[known.Object]{
+		k.columns = append(k.columns, column[model.Object]{
 			Column: columnOf(col, i),
 			by:     strings.ReplaceAll(strings.ToLower(col.Name), " ", "-"),
-			cell:   func(o *known.Object) paint.Cell { return cellOf(o, i) },
+			cell:   func(o *model.Object) paint.Cell { return cellOf(o, i) },
 		})
 	}
-	k.columns = append(k.columns, column[known.Object]{
+	k.columns = append(k.columns, column[model.Object]{
 		Column: paint.Column{Name: "AGE", Right: true, Rank: 1}, by: "age", key: "a",
-		cell: func(o *known.Object) paint.Cell { return c.since(o.Created) },
+		cell: func(o *model.Object) paint.Cell { return c.since(o.Created) },
 	})
 	return k
 }
@@ -139,7 +139,7 @@ func columnOf(c kinds.Column, i int) paint.Column {
 	return paint.Column{Name: name, Max: 32, Right: c.Number, Rank: i + 2}
 }
 
-func cellOf(o *known.Object, i int) paint.Cell {
+func cellOf(o *model.Object, i int) paint.Cell {
 	if i >= len(o.Cells) {
 		return paint.Cell{}
 	}
@@ -148,7 +148,7 @@ func cellOf(o *known.Object, i int) paint.Cell {
 
 // unwell says whether the columns of a kind tell that something is wrong: fewer are ready than should be, a status that is none of
 // the good ones, a warning.
-func unwell(columns []string, o *known.Object) bool {
+func unwell(columns []string, o *model.Object) bool {
 	good := []string{"", "Running", "Completed", "Succeeded", "Active", "Bound", "Available", "Ready", "True", "Complete", "<none>"}
 	status := ""
 	for i, c := range columns[:min(len(columns), len(o.Cells))] {
@@ -276,20 +276,20 @@ func (o *objects) take(l listed) {
 		tags = c.Tags
 	}
 	o.more[l.cluster] = l.table.More
-	rows := make([]known.Object, len(l.table.Rows))
+	rows := make([]model.Object, len(l.table.Rows))
 	for i, r := range l.table.Rows {
-		rows[i] = known.Object{Cluster: l.cluster, Service: r.Service, Tags: tags, Object: r.Object, Cells: r.Cells}
+		rows[i] = model.Object{Cluster: l.cluster, Service: r.Service, Tags: tags, Object: r.Object, Cells: r.Cells}
 	}
-	known.Renew(o.list, l.cluster, rows)
+	model.Renew(o.list, l.cluster, rows)
 	for _, c := range o.stranded() {
-		known.Renew(o.list, c, nil)
+		model.Renew(o.list, c, nil)
 	}
 }
 
 // stranded are clusters with rows that are not asked any more.
 func (o *objects) stranded() []string {
 	var gone []string
-	each(o.list, func(row *known.Object) {
+	each(o.list, func(row *model.Object) {
 		if !slices.Contains(o.asked, row.Cluster) && !slices.Contains(gone, row.Cluster) {
 			gone = append(gone, row.Cluster)
 		}

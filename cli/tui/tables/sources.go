@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -82,7 +82,7 @@ func (c *cells) fetched(row *v1.Source) paint.Cell {
 	}
 	age := time.Duration(row.Age*float64(time.Second)) + max(0, c.Now().Sub(at))
 	cell := faint(duration.HumanDuration(max(0, age)))
-	if row.Error != "" || c.Fleet.State.Link != known.Live {
+	if row.Error != "" || c.Fleet.State.Link != model.Live {
 		cell.Style = paint.Old
 	}
 	return cell

@@ -8,7 +8,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/internal/filter"
@@ -19,7 +19,7 @@ type table[T any] struct {
 	*pane.World
 	kind[T]
 	about pane.Subject
-	view  *known.View[T]
+	view  *model.View[T]
 	keys  keymap
 	grid  paint.Grid
 
@@ -37,7 +37,7 @@ type table[T any] struct {
 	// seen is the generation of the list at which cursor and marks were right.
 	seen uint64
 	// link and whole are those that columns are as wide for: ages are told by other words, and other rows are in sight, with others.
-	link  known.Link
+	link  model.Link
 	whole bool
 }
 

@@ -10,7 +10,7 @@ package tables
 
 import (
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 )
@@ -35,7 +35,7 @@ type kind[T any] struct {
 	noun string
 	// stream is how the hub calls the list.
 	stream  v1.ChangeKind
-	list    *known.List[T]
+	list    *model.List[T]
 	columns []column[T]
 	// pinned counts the columns at the left that are not scrolled away.
 	pinned int

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 	"github.com/pluralsh/plural/cli/tui/paint"
 	"github.com/pluralsh/plural/cli/tui/pane"
 	"github.com/pluralsh/plural/cli/tui/tables"
@@ -35,8 +35,8 @@ var all = []v1.ChangeKind{
 }
 
 // canned is a fleet with something of everything.
-func canned() known.Batch {
-	var b known.Batch
+func canned() model.Batch {
+	var b model.Batch
 	regions := []string{"ap", "eu", "us"}
 	for i := range 12 {
 		c := v1.Cluster{
@@ -168,28 +168,28 @@ func canned() known.Batch {
 }
 
 // world is a console's that has the canned fleet.
-func world(o paint.Options, batches ...known.Batch) *pane.World {
+func world(o paint.Options, batches ...model.Batch) *pane.World {
 	clock := func() time.Time { return now }
-	w := &pane.World{Context: context.Background(), Fleet: known.New(clock), Look: paint.NewLook(o), Now: clock, Source: &source{}}
+	w := &pane.World{Context: context.Background(), Fleet: model.New(clock), Look: paint.NewLook(o), Now: clock, Source: &source{}}
 	for _, b := range batches {
 		w.Fleet.Apply(b)
 	}
 	return w
 }
 
-func live() []known.Batch {
-	begin := known.Batch{State: &known.State{Link: known.Live, Since: now}}
+func live() []model.Batch {
+	begin := model.Batch{State: &model.State{Link: model.Live, Since: now}}
 	end := canned()
 	for _, kind := range all {
-		begin.Marks = append(begin.Marks, known.Mark{Kind: kind, Begin: true})
-		end.Marks = append(end.Marks, known.Mark{Kind: kind, End: true})
+		begin.Marks = append(begin.Marks, model.Mark{Kind: kind, Begin: true})
+		end.Marks = append(end.Marks, model.Mark{Kind: kind, End: true})
 	}
-	return []known.Batch{begin, end}
+	return []model.Batch{begin, end}
 }
 
 // source remembers what was looked for.
 type source struct {
-	known.Source
+	model.Source
 	sought []string
 }
 
@@ -262,15 +262,15 @@ func pressed(name string) tea.Msg {
 
 func TestTablesAreDrawn(t *testing.T) {
 	dark := paint.Options{Color: true, Dark: true}
-	offline := known.Batch{State: &known.State{
-		Link: known.Offline, Since: now, AsOf: now.Add(-5 * time.Minute),
+	offline := model.Batch{State: &model.State{
+		Link: model.Offline, Since: now, AsOf: now.Add(-5 * time.Minute),
 		Why: "no route to the hub",
 	}}
 	frames := []struct {
 		name          string
 		width, height int
 		options       paint.Options
-		then          []known.Batch
+		then          []model.Batch
 		keys          []string
 	}{
 		{"80x24", 80, 24, paint.Options{}, nil, nil},
@@ -280,7 +280,7 @@ func TestTablesAreDrawn(t *testing.T) {
 		{"ascii 80x24", 80, 24, paint.Options{ASCII: true}, nil, nil},
 		{"dark 80x24 with marks", 80, 24, dark, nil, []string{"j", "space", "j", "space", "j"}},
 		{"light 80x24", 80, 24, paint.Options{Color: true}, nil, nil},
-		{"offline 80x24", 80, 24, paint.Options{}, []known.Batch{offline}, nil},
+		{"offline 80x24", 80, 24, paint.Options{}, []model.Batch{offline}, nil},
 		{"sorting 80x24", 80, 24, paint.Options{}, nil, []string{"o"}},
 		{"faults 80x24", 80, 24, paint.Options{}, nil, []string{"f"}},
 	}
@@ -321,7 +321,7 @@ func compare(t *testing.T, file, got string) {
 
 // A hub does not send a row anew for a report in which nothing is new: the one that the row has is old, and the cluster on time.
 func TestAClusterThatReportsIsOnTimeHoweverOldItsRowIs(t *testing.T) {
-	b := known.Batch{State: &known.State{Link: known.Live, Since: now.Add(-time.Hour)}}
+	b := model.Batch{State: &model.State{Link: model.Live, Since: now.Add(-time.Hour)}}
 	for name, phase := range map[string]v1.Phase{"well": v1.Healthy, "ill": v1.Degraded, "silent": v1.Stale} {
 		b.Clusters.Items = append(b.Clusters.Items, v1.Cluster{Name: name, Phase: phase, LastReport: ago(9 * time.Minute)})
 	}
@@ -343,6 +343,6 @@ func TestAClusterThatReportsIsOnTimeHoweverOldItsRowIs(t *testing.T) {
 	}
 	check("new ∅ unregistered 0/0 now never", "silent ◷ stale 0/0 stale 9m 9m",
 		"ill ! degraded 0/0 now on time", "well ✓ healthy 0/0 now on time")
-	w.Fleet.Apply(known.Batch{State: &known.State{Link: known.Broken, Since: now.Add(-4 * time.Minute)}})
+	w.Fleet.Apply(model.Batch{State: &model.State{Link: model.Broken, Since: now.Add(-4 * time.Minute)}})
 	check("new", "silent ◷ stale 0/0 stale 9m 9m", "ill ! degraded 0/0 4m 4m", "well ✓ healthy 0/0 4m 4m")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/pluralsh/plural/api/v1"
-	"github.com/pluralsh/plural/cli/tui/known"
+	"github.com/pluralsh/plural/cli/tui/model"
 )
 
 const (
@@ -143,7 +143,7 @@ func (t *table[T]) tagValues(name string) []string {
 }
 
 // distinct are the values of a list's rows, each once, in order. Most come in order already.
-func distinct[T any](list *known.List[T], value func(*T) string) []string {
+func distinct[T any](list *model.List[T], value func(*T) string) []string {
 	var out []string
 	ordered := true
 	each(list, func(row *T) {
@@ -166,7 +166,7 @@ func distinct[T any](list *known.List[T], value func(*T) string) []string {
 }
 
 // each reads the rows of a list, whatever is picked of them now.
-func each[T any](list *known.List[T], read func(*T)) {
+func each[T any](list *model.List[T], read func(*T)) {
 	left := maxRead
 	for row := range list.All() {
 		if left--; left < 0 {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pluralsh/plural/internal/needs"
+	"github.com/pluralsh/plural/test/support/needs"
 )
 
 // Origin is a bare repository that the git program pushes to.
@@ -165,7 +165,7 @@ func SigningKey(t testing.TB, name string) string {
 	t.Helper()
 	needs.Program(t, "ssh-keygen", "openssh-client")
 	file := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v\n%s", err, out)
 	}
 	return file

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package reach
-
-import "syscall"
-
-// giveUp leaves it to the kernel when a connection is dead.
-func giveUp(_, _ string, _ syscall.RawConn) error { return nil }

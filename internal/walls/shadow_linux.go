@@ -1,6 +1,0 @@
-//go:build !race
-
-package walls
-
-// shadow is how many bytes the process maps for each one it uses.
-const shadow = 1

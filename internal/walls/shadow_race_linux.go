@@ -1,6 +1,0 @@
-//go:build race
-
-package walls
-
-// shadow is how many bytes the process maps for each one it uses: the race detector keeps several of its own.
-const shadow = 12
