@@ -20,7 +20,7 @@ import (
 const agentImage = "ghcr.io/pluralsh/plural-agent"
 
 // door is where clusters join by a token.
-func (h *hub) door() *join.Door {
+func (h *hub) door() *join.Registrar {
 	image := h.AgentImage
 	if image == "" {
 		image = agentImage + ":" + strings.TrimPrefix(buildinfo.Version(), "v")
@@ -42,8 +42,8 @@ func (h *hub) admits(cluster string) error {
 }
 
 // place is what an agent has to know of this hub.
-func (h *hub) place() (join.Place, error) {
-	p := join.Place{HubURL: h.planner.AgentURL()}
+func (h *hub) place() (join.HubAddress, error) {
+	p := join.HubAddress{HubURL: h.planner.AgentURL()}
 	if p.HubURL == "" {
 		return p, errors.New("neither --url nor spec.hub.url in plural.yaml says how agents reach the hub")
 	}

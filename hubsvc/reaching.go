@@ -93,7 +93,7 @@ func (h *hub) reach() (err error) {
 			}
 			return route, nil
 		},
-		Do: r.kube.Do, Own: h.ring, Log: h.Log, Now: time.Now,
+		Do: r.kube.Do, HubLog: h.ring, Log: h.Log, Now: time.Now,
 	})
 	return nil
 }

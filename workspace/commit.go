@@ -185,7 +185,7 @@ func readHead(g *git.Repository) (*head, error) {
 
 // change is the edit that makes content the file at path, nil to remove it. It refuses a file whose content on disk is
 // neither the committed nor the wanted one.
-func (h *head) change(root *os.Root, f *form, path string, content []byte) (edit, error) {
+func (h *head) change(root *os.Root, f *sealCodec, path string, content []byte) (edit, error) {
 	disk, _, err := readFile(root, path)
 	if err != nil {
 		return edit{}, err
@@ -233,7 +233,7 @@ func (h *head) read(path string) ([]byte, error) {
 
 // commit is the one place where this program's changes become a commit, so what must hold for every commit (that
 // nothing secret is in clear, who its author is) is to be held here. It applies edits to HEAD's tree and to the index.
-func (r *Repo) commit(g *git.Repository, h *head, f *form, index *staged, message string, edits []edit) (string, error) {
+func (r *Repo) commit(g *git.Repository, h *head, f *sealCodec, index *staged, message string, edits []edit) (string, error) {
 	files := map[string]entry{}
 	for _, e := range edits {
 		old, had, err := find(h.tree, e.path)
@@ -271,7 +271,7 @@ func (r *Repo) commit(g *git.Repository, h *head, f *form, index *staged, messag
 }
 
 // applyTo applies e to a stored file, and says whether that gave another one.
-func applyTo(g *git.Repository, f *form, e edit, old entry, had bool) (entry, bool, error) {
+func applyTo(g *git.Repository, f *sealCodec, e edit, old entry, had bool) (entry, bool, error) {
 	if e.remove {
 		return entry{}, had, nil
 	}

@@ -38,23 +38,23 @@ func (r *Repo) Vault(changes map[string][]byte) (*sealer.Vault, error) {
 	})
 }
 
-// form translates between the two forms of a file: what people read, in the work tree, and what git keeps. They differ
+// sealCodec translates between the two forms of a file: what people read, in the work tree, and what git keeps. They differ
 // for paths that must be sealed, and a locked work tree holds what git keeps.
-type form struct {
+type sealCodec struct {
 	vault  *sealer.Vault // nil: nothing is to be sealed
 	locked bool
 }
 
-func (r *Repo) form(g *git.Repository, changes map[string][]byte) (*form, error) {
+func (r *Repo) form(g *git.Repository, changes map[string][]byte) (*sealCodec, error) {
 	v, err := r.Vault(changes)
 	if errors.Is(err, policy.ErrNone) {
-		return &form{}, nil
+		return &sealCodec{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	locked, err := isLocked(g)
-	return &form{v, locked}, err
+	return &sealCodec{v, locked}, err
 }
 
 // isLocked says whether git would not seal what is added to the clone: it has been locked, or was never unlocked.
@@ -74,7 +74,7 @@ func isLocked(g *git.Repository) (bool, error) {
 }
 
 // seals says whether the file at path must be sealed.
-func (f *form) seals(path string) (bool, error) {
+func (f *sealCodec) seals(path string) (bool, error) {
 	if f.vault == nil {
 		return false, nil
 	}
@@ -82,7 +82,7 @@ func (f *form) seals(path string) (bool, error) {
 }
 
 // stored is what git is to keep of content, where it keeps old now, which may be nil.
-func (f *form) stored(path string, content, old []byte) ([]byte, error) {
+func (f *sealCodec) stored(path string, content, old []byte) ([]byte, error) {
 	sealed, moved, err := f.vault.Keep(path, content, old)
 	if err == nil && moved != nil {
 		return f.vault.Seal(path, content)
@@ -92,7 +92,7 @@ func (f *form) stored(path string, content, old []byte) ([]byte, error) {
 
 // worktree is what the work tree is to hold of what git keeps: the plaintext, unless the clone is locked, disk holds the
 // sealed form already, or nobody here can open it.
-func (f *form) worktree(path string, stored, disk []byte) ([]byte, error) {
+func (f *sealCodec) worktree(path string, stored, disk []byte) ([]byte, error) {
 	if disk == nil && f.locked || disk != nil && seal.IsSealed(disk) {
 		return stored, nil
 	}
@@ -105,7 +105,7 @@ func (f *form) worktree(path string, stored, disk []byte) ([]byte, error) {
 }
 
 // arriving is worktree for what others have committed: a file that they put in another's place stays as git keeps it.
-func (f *form) arriving(path string, stored, disk []byte) ([]byte, error) {
+func (f *sealCodec) arriving(path string, stored, disk []byte) ([]byte, error) {
 	claims, err := seal.Inspect(stored)
 	if err == nil && claims.Check(f.vault.Policy().Repository, path) != nil {
 		return stored, nil
@@ -114,7 +114,7 @@ func (f *form) arriving(path string, stored, disk []byte) ([]byte, error) {
 }
 
 // same says whether disk holds what git keeps as stored, in either form.
-func (f *form) same(path string, disk, stored []byte) (bool, error) {
+func (f *sealCodec) same(path string, disk, stored []byte) (bool, error) {
 	if disk == nil || stored == nil || bytes.Equal(disk, stored) {
 		return (disk == nil) == (stored == nil), nil
 	}
@@ -127,7 +127,7 @@ func (f *form) same(path string, disk, stored []byte) (bool, error) {
 }
 
 // check refuses to store what must be sealed and is not.
-func (f *form) check(path string, stored []byte) error {
+func (f *sealCodec) check(path string, stored []byte) error {
 	sealed, err := f.seals(path)
 	if err != nil || !sealed || len(stored) == 0 {
 		return err
@@ -140,7 +140,7 @@ func (f *form) check(path string, stored []byte) error {
 
 // replaces is check for what takes the place of old. Everything that becomes a blob passes here. Git keeps no file in clear
 // that it kept sealed, unless the person has confirmed the policy that gives it up: somebody else may have changed it.
-func (f *form) replaces(path string, old, stored []byte) error {
+func (f *sealCodec) replaces(path string, old, stored []byte) error {
 	switch {
 	case !seal.IsSealed(old) || len(stored) == 0 || seal.IsSealed(stored):
 	case f.vault == nil:
@@ -154,7 +154,7 @@ func (f *form) replaces(path string, old, stored []byte) error {
 }
 
 // stands says whether a sealed file is for its place, and for the present identities of those who are to read it.
-func (f *form) stands(path string, stored []byte) error {
+func (f *sealCodec) stands(path string, stored []byte) error {
 	claims, err := seal.Inspect(stored)
 	if err != nil || len(stored) == 0 {
 		return nil // check has judged it
@@ -194,7 +194,7 @@ func (r *Repo) Sealed(ctx context.Context, changes map[string][]byte, each func(
 }
 
 // sealed tells each file of the tip that must be sealed.
-func (h *head) sealed(ctx context.Context, f *form, each func(path string, e entry) error) error {
+func (h *head) sealed(ctx context.Context, f *sealCodec, each func(path string, e entry) error) error {
 	return differing(ctx, h.git.Storer, nil, h.tree, func(path string, e entry) error {
 		sealed, err := f.seals(path)
 		if err != nil || !sealed || !e.mode.IsFile() {

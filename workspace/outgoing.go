@@ -18,7 +18,7 @@ import (
 // sealedAll refuses to push a commit that holds in clear what must be sealed, and a tip that these commits leave with a file
 // that is sealed for others than it should be. No hook runs on the way, and people may have made commits that nobody
 // looked at.
-func (h *head) sealedAll(ctx context.Context, f *form, remote string) error {
+func (h *head) sealedAll(ctx context.Context, f *sealCodec, remote string) error {
 	if f.vault == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (h *head) sealedAll(ctx context.Context, f *form, remote string) error {
 
 // brought is what the commits of a push change of what must be sealed.
 type brought struct {
-	form *form
+	form *sealCodec
 	// sealed are the files, rewritten says that who reads what changed.
 	sealed    map[string]bool
 	rewritten bool

@@ -94,7 +94,7 @@ func (r *Repo) proposed(h *head) (*Proposed, error) {
 }
 
 // aside stores a commit on top of h that has the files, and moves nothing. It is zero when h has them already.
-func (r *Repo) aside(h *head, f *form, message string, files map[string][]byte) (id, tree plumbing.Hash, err error) {
+func (r *Repo) aside(h *head, f *sealCodec, message string, files map[string][]byte) (id, tree plumbing.Hash, err error) {
 	root, err := os.OpenRoot(r.root)
 	if err != nil {
 		return id, tree, fmt.Errorf("open installation repo: %w", err)
@@ -132,7 +132,7 @@ func (r *Repo) aside(h *head, f *form, message string, files map[string][]byte) 
 }
 
 // offer pushes a commit as a new branch, if it holds nothing in clear that must be sealed.
-func (h *head) offer(ctx context.Context, f *form, remote string, branch plumbing.ReferenceName, id, tree plumbing.Hash) error {
+func (h *head) offer(ctx context.Context, f *sealCodec, remote string, branch plumbing.ReferenceName, id, tree plumbing.Hash) error {
 	commit, err := h.git.CommitObject(id)
 	if err != nil {
 		return fmt.Errorf("read commit %s: %w", id, err)

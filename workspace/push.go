@@ -317,7 +317,7 @@ func changes(ctx context.Context, s storer.EncodedObjectStorer, from, to *object
 }
 
 // untouched refuses when a file that upstream changed has changes here that are not committed.
-func (h *head) untouched(root *os.Root, index *staged, f *form, upstream map[string]entry) error {
+func (h *head) untouched(root *os.Root, index *staged, f *sealCodec, upstream map[string]entry) error {
 	for path, e := range upstream {
 		if !e.hash.IsZero() && e.mode != filemode.Regular && e.mode != filemode.Executable {
 			return conflict("git pull --rebase", "upstream changed %q, which is no plain file", path)
@@ -375,7 +375,7 @@ func (h *head) rebase(theirs *object.Commit, mine map[string]entry) error {
 
 // incoming is what the work tree is to hold of the files that upstream changed, each in the form that it has here. All
 // of it is read, and opened, before anything is moved.
-func incoming(root *os.Root, s storer.EncodedObjectStorer, f *form, upstream map[string]entry) (map[string][]byte, error) {
+func incoming(root *os.Root, s storer.EncodedObjectStorer, f *sealCodec, upstream map[string]entry) (map[string][]byte, error) {
 	texts := map[string][]byte{}
 	for path, e := range upstream {
 		if e.hash.IsZero() {

@@ -42,7 +42,7 @@ func (r *Repo) Write(files map[string][]byte) error {
 }
 
 // onDisk is a file as the work tree is to hold it: sealed where it lies sealed, or would in a locked clone.
-func (f *form) onDisk(root *os.Root, path string, content []byte) ([]byte, error) {
+func (f *sealCodec) onDisk(root *os.Root, path string, content []byte) ([]byte, error) {
 	sealed, err := f.seals(path)
 	if err != nil || !sealed || content == nil || seal.IsSealed(content) {
 		return content, err

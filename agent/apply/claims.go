@@ -12,20 +12,20 @@ type claims struct {
 	mu    sync.Mutex // guards what follows
 	wants map[string]map[object.ID]bool
 	// turns are of objects that somebody is taking at this moment.
-	turns map[object.ID]*turn
+	turns map[object.ID]*objectLock
 	// waiting are the services that wait for what becomes of an object.
 	waiting map[object.ID]map[string]bool
 }
 
-// turn lets one after another take an object.
-type turn struct {
+// objectLock lets one after another take an object.
+type objectLock struct {
 	sync.Mutex
 	users int // who hold it or wait for it; the claims' mutex guards it
 }
 
 func newClaims() *claims {
 	return &claims{
-		wants: make(map[string]map[object.ID]bool), turns: make(map[object.ID]*turn), waiting: make(map[object.ID]map[string]bool),
+		wants: make(map[string]map[object.ID]bool), turns: make(map[object.ID]*objectLock), waiting: make(map[object.ID]map[string]bool),
 	}
 }
 
@@ -34,7 +34,7 @@ func (c *claims) hold(id object.ID) func() {
 	c.mu.Lock()
 	t := c.turns[id]
 	if t == nil {
-		t = new(turn)
+		t = new(objectLock)
 		c.turns[id] = t
 	}
 	t.users++

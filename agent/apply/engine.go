@@ -55,7 +55,7 @@ type Engine struct {
 	news      news
 	listeners listeners
 	rules     rules
-	recall    recall
+	recall    inventoryCache
 	outage    outage
 
 	mu       sync.Mutex // guards what follows

@@ -158,7 +158,7 @@ func located(manifest, live any, fields *tree) *tree {
 		}
 	case []any:
 		items, _ := live.([]any)
-		known := counterparts{items, make(map[string]map[string]int)}
+		known := itemMatcher{items, make(map[string]map[string]int)}
 		for key, inner := range fields.below {
 			i, err := strconv.Atoi(key)
 			if err != nil || i < 0 || i >= len(node) {
@@ -181,8 +181,8 @@ func (t *tree) add(token string, inner *tree) {
 	}
 }
 
-// counterparts finds the items of a live list that those of a manifest became.
-type counterparts struct {
+// itemMatcher finds the items of a live list that those of a manifest became.
+type itemMatcher struct {
 	live []any
 	// byKeys holds, for the names of keys that identify an item, the first place of each of their values.
 	byKeys map[string]map[string]int
@@ -190,7 +190,7 @@ type counterparts struct {
 
 // of returns the place of an item: of the one with the same keys, else the same place when nothing tells items apart; -1 when
 // there is none.
-func (c *counterparts) of(item any, index int) int {
+func (c *itemMatcher) of(item any, index int) int {
 	keys := keysOf(item)
 	if _, isObject := item.(map[string]any); isObject && len(keys) == 0 {
 		if index < len(c.live) {

@@ -51,7 +51,7 @@ type pass struct {
 	// removing says that the service goes.
 	removing bool
 	catalog  *kinds.Catalog
-	contact  *contact
+	contact  *reachability
 	result   *Result
 
 	items    []item
@@ -83,7 +83,7 @@ func (e *Engine) newPass(ctx context.Context, req Request, r *record) (*pass, er
 func (e *Engine) blankPass(req Request, r *record) *pass {
 	return &pass{
 		Engine: e, req: req, state: req.state(), namespace: cmp.Or(req.Namespace, DefaultNamespace), record: r, inv: r.inv,
-		contact: &contact{limit: 2 * e.options.Parallel}, result: &Result{},
+		contact: &reachability{limit: 2 * e.options.Parallel}, result: &Result{},
 		rendered: map[object.ID]bool{}, hooks: map[object.ID]bool{}, blocked: map[object.ID]*Error{},
 		watched: map[schema.GroupKind]bool{}, unfollowed: map[schema.GroupKind]error{}, settled: map[object.ID]bool{},
 	}

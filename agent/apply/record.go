@@ -76,8 +76,8 @@ func (r *record) hold(ctx context.Context) error {
 
 func (r *record) release() { <-r.turn }
 
-// recall reads every inventory once, so that a thousand services are one request.
-type recall struct {
+// inventoryCache reads every inventory once, so that a thousand services are one request.
+type inventoryCache struct {
 	mu   sync.Mutex
 	done bool
 }

@@ -10,7 +10,7 @@ import (
 // Moves tells what one service renders no longer, and another one renders now on the same cluster, as one change of the latter:
 // it is neither added nor deleted, and counts for no budget.
 func Moves(deltas []Delta) []Delta {
-	m := mover{deltas: deltas, told: make([]map[string][]int, len(deltas)), clusters: map[move][]string{}}
+	m := moveFinder{deltas: deltas, told: make([]map[string][]int, len(deltas)), clusters: map[move][]string{}}
 	m.pair()
 	var out []Delta
 	for i := range deltas {
@@ -31,14 +31,14 @@ const unchanged = -1
 
 type move struct{ from, to part }
 
-// spot is an object on a cluster.
-type spot struct {
+// location is an object on a cluster.
+type location struct {
 	cluster string
 	id      object.ID
 }
 
-// mover finds moves.
-type mover struct {
+// moveFinder finds moves.
+type moveFinder struct {
 	deltas []Delta
 	// moves are in the order in which they were found, clusters where they happen.
 	moves    []move
@@ -47,7 +47,7 @@ type mover struct {
 	told []map[string][]int
 }
 
-func (m *mover) pair() {
+func (m *moveFinder) pair() {
 	takers := m.takers()
 	for i := range m.deltas {
 		d := &m.deltas[i]
@@ -56,7 +56,7 @@ func (m *mover) pair() {
 				continue
 			}
 			for _, cluster := range d.Clusters {
-				to, ok := takers[spot{cluster, d.Changes[j].place()}]
+				to, ok := takers[location{cluster, d.Changes[j].place()}]
 				if ok && m.deltas[to.delta].Service != d.Service {
 					m.note(cluster, part{i, j}, to)
 				}
@@ -66,7 +66,7 @@ func (m *mover) pair() {
 }
 
 // note remembers one move. Where nothing changes in what takes the object over, there is nothing to tell.
-func (m *mover) note(cluster string, from, to part) {
+func (m *moveFinder) note(cluster string, from, to part) {
 	m.hide(cluster, from)
 	if to.change == unchanged {
 		return
@@ -79,7 +79,7 @@ func (m *mover) note(cluster string, from, to part) {
 	m.clusters[found] = append(m.clusters[found], cluster)
 }
 
-func (m *mover) hide(cluster string, p part) {
+func (m *moveFinder) hide(cluster string, p part) {
 	if m.told[p.delta] == nil {
 		m.told[p.delta] = map[string][]int{}
 	}
@@ -87,7 +87,7 @@ func (m *mover) hide(cluster string, p part) {
 }
 
 // takers are what renders the objects now that something renders no longer.
-func (m *mover) takers() map[spot]part {
+func (m *moveFinder) takers() map[location]part {
 	leaving := map[object.ID]bool{}
 	for i := range m.deltas {
 		for j := range m.deltas[i].Changes {
@@ -96,7 +96,7 @@ func (m *mover) takers() map[spot]part {
 			}
 		}
 	}
-	takers := map[spot]part{}
+	takers := map[location]part{}
 	for i := range m.deltas {
 		d := &m.deltas[i]
 		take := func(id object.ID, change int) {
@@ -104,7 +104,7 @@ func (m *mover) takers() map[spot]part {
 				return
 			}
 			for _, cluster := range d.Clusters {
-				takers[spot{cluster, id}] = part{i, change}
+				takers[location{cluster, id}] = part{i, change}
 			}
 		}
 		for _, id := range d.Rendered {

@@ -71,7 +71,7 @@ func newHub(t *testing.T, raw string) *hub {
 			c := h.cluster
 			return &c, name == "edge"
 		},
-		Place:   func() (door.Place, error) { return door.Place{HubURL: h.url, Repository: repository}, nil },
+		Place:   func() (door.HubAddress, error) { return door.HubAddress{HubURL: h.url, Repository: repository}, nil },
 		Refused: func(string) error { return nil },
 		Commit: func(_ context.Context, _ string, keys fleet.AgentKeys, hash string) error {
 			h.mu.Lock()

@@ -44,7 +44,7 @@ func (k *Kinds) Follow(ctx context.Context, client metadata.Interface, changed f
 		watch := kubewatch.Watch[struct{}]{
 			Source: kubewatch.Metadata(client, res, metav1.NamespaceAll),
 			Reduce: func(metav1.Object) struct{} { return struct{}{} },
-			Sink:   &bell{rung: rung, versions: map[string]string{}},
+			Sink:   &changeNotifier{rung: rung, versions: map[string]string{}},
 		}
 		watches.Go(func() { watch.Run(ctx) })
 	}
@@ -119,14 +119,14 @@ func awaitQuiet(ctx context.Context, rung <-chan struct{}) {
 	}
 }
 
-// bell rings when a definition came, changed or went. A watch that starts anew and finds all as it was does not ring it.
-type bell struct {
+// changeNotifier rings when a definition came, changed or went. A watch that starts anew and finds all as it was does not ring it.
+type changeNotifier struct {
 	rung     chan<- struct{}
 	heard    bool
 	versions map[string]string // by name
 }
 
-func (b *bell) Replace(items []kubewatch.Item[struct{}], _ string) {
+func (b *changeNotifier) Replace(items []kubewatch.Item[struct{}], _ string) {
 	now := make(map[string]string, len(items))
 	for _, item := range items {
 		now[item.Name] = item.Version
@@ -137,17 +137,17 @@ func (b *bell) Replace(items []kubewatch.Item[struct{}], _ string) {
 	b.heard, b.versions = true, now
 }
 
-func (b *bell) Put(item kubewatch.Item[struct{}]) {
+func (b *changeNotifier) Put(item kubewatch.Item[struct{}]) {
 	b.versions[item.Name] = item.Version
 	b.ring()
 }
 
-func (b *bell) Delete(item kubewatch.Item[struct{}]) {
+func (b *changeNotifier) Delete(item kubewatch.Item[struct{}]) {
 	delete(b.versions, item.Name)
 	b.ring()
 }
 
-func (b *bell) ring() {
+func (b *changeNotifier) ring() {
 	select {
 	case b.rung <- struct{}{}:
 	default:

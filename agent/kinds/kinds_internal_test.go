@@ -27,7 +27,7 @@ func TestAMissingKindIsLookedForAgainAfterAWhile(t *testing.T) {
 
 func TestABellRingsForWhatIsNew(t *testing.T) {
 	rung := make(chan struct{}, 1)
-	b := &bell{rung: rung, versions: map[string]string{}}
+	b := &changeNotifier{rung: rung, versions: map[string]string{}}
 	rang := func() bool {
 		select {
 		case <-rung:

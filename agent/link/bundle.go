@@ -88,7 +88,7 @@ func (h *Hub) fetch(ctx context.Context, key string, p *partial) error {
 	default:
 		return refused(response)
 	}
-	return p.read(ctx, &patient{response.Body, time.AfterFunc(stall, func() { cancel(errStalled) })}, response.ContentLength)
+	return p.read(ctx, &idleTimeoutBody{response.Body, time.AfterFunc(stall, func() { cancel(errStalled) })}, response.ContentLength)
 }
 
 var errStalled = fmt.Errorf("nothing came for %v", stall)
@@ -138,13 +138,13 @@ func (p *partial) read(ctx context.Context, body io.Reader, announced int64) err
 	}
 }
 
-// patient is a body whose timer starts anew with everything that comes.
-type patient struct {
+// idleTimeoutBody is a body whose timer starts anew with everything that comes.
+type idleTimeoutBody struct {
 	io.Reader
 	timer *time.Timer
 }
 
-func (p *patient) Read(into []byte) (int, error) {
+func (p *idleTimeoutBody) Read(into []byte) (int, error) {
 	n, err := p.Reader.Read(into)
 	if err != nil {
 		p.timer.Stop()

@@ -62,7 +62,7 @@ func answerOne(in *bufio.Reader, out *reporter, limits Limits) (code int, again 
 	if err != nil {
 		return out.fail(err), false
 	}
-	asker := &asker{reporter: out, known: map[lookup]map[string]any{}}
+	asker := &lookupClient{reporter: out, known: map[lookup]map[string]any{}}
 	more := make(chan struct{})
 	if request.Lookups {
 		replies := make(chan reply)
@@ -80,7 +80,7 @@ func answerOne(in *bufio.Reader, out *reporter, limits Limits) (code int, again 
 		}()
 	}
 
-	job := &job{request: request, limits: limits, tree: newTree(files), asker: asker}
+	job := &job{request: request, limits: limits, tree: newTree(files), lookupClient: asker}
 	manifests, err := job.render()
 	if err != nil {
 		return out.fail(err), false
@@ -115,7 +115,7 @@ func readOpening(stdin io.Reader) (first opening, err error) {
 // job is one render, in the child.
 type job struct {
 	request
-	*asker
+	*lookupClient
 	limits Limits
 	tree   *tree
 }

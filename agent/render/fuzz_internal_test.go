@@ -73,7 +73,7 @@ func FuzzPluginOutput(f *testing.F) {
 	}
 	limits := Limits{Document: 64 << 10}.orDefaults()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		j := &job{limits: limits, tree: newTree(map[string][]byte{printedFile: data}), asker: &asker{reporter: &reporter{}}}
+		j := &job{limits: limits, tree: newTree(map[string][]byte{printedFile: data}), lookupClient: &lookupClient{reporter: &reporter{}}}
 		all, err := renderPrinted(j)
 		var flawed *Error
 		if errors.As(err, &flawed) && flawed.File != "" && !fs.ValidPath(flawed.File) {

@@ -106,7 +106,7 @@ func (i *inflation) print() ([]byte, error) {
 		j.APIVersions = append(slices.Clone(common.DefaultCapabilities.APIVersions), i.ApiVersions...)
 	}
 	i.traits.Capabilities = true // whether it asks is not worth another look: few kustomizations hold charts
-	j.asker = &asker{reporter: i.reporter, known: map[lookup]map[string]any{}}
+	j.lookupClient = &lookupClient{reporter: i.reporter, known: map[lookup]map[string]any{}}
 	c, err := loadChart(&j)
 	if err != nil {
 		return nil, err

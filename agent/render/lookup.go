@@ -60,15 +60,15 @@ func (l *looker) answer(ctx context.Context, unsent func() error, q *lookup) err
 	return nil
 }
 
-// asker asks the parent, in the child. A question that was answered is not asked again, so that one render sees one cluster.
-type asker struct {
+// lookupClient asks the parent, in the child. A question that was answered is not asked again, so that one render sees one cluster.
+type lookupClient struct {
 	*reporter
 	replies <-chan reply
 	known   map[lookup]map[string]any
 }
 
 // lookup is helm's function of that name.
-func (a *asker) lookup(apiVersion, kind, namespace, name string) (map[string]any, error) {
+func (a *lookupClient) lookup(apiVersion, kind, namespace, name string) (map[string]any, error) {
 	a.traits.Lookup = true
 	if a.replies == nil {
 		return map[string]any{}, nil
@@ -85,7 +85,7 @@ func (a *asker) lookup(apiVersion, kind, namespace, name string) (map[string]any
 	return found, nil
 }
 
-func (a *asker) ask(q lookup) (map[string]any, error) {
+func (a *lookupClient) ask(q lookup) (map[string]any, error) {
 	if err := a.question(q); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type loopState struct {
 	// keys open what is sealed for this cluster; envelopes are what they were made of.
 	keys      unseal.Keys
 	envelopes []*api.Envelope
-	can       capable
+	can       capabilities
 	barrier   barrier
 	// running are the passes under way; retrying those among them whose service failed the last time, fresh those that may
 	// have to render.
@@ -241,14 +241,14 @@ func (state *loopState) changed(names []string, now time.Time) {
 }
 
 // canDo takes in what the cluster can do now. Only renders that depend on it are made again.
-func (state *loopState) canDo(can capable) {
+func (state *loopState) canDo(can capabilities) {
 	if can.digest == state.can.digest {
 		return
 	}
 	state.can = can
 	for _, svc := range state.services {
 		if svc.desired != nil && depends(svc.desired, svc.memory.Capabilities) || svc.good != nil && depends(svc.good, svc.memory.Capabilities) {
-			svc.broken, svc.stirred = broken{}, true // a pass under way knows nothing of it
+			svc.broken, svc.stirred = renderFailure{}, true // a pass under way knows nothing of it
 			svc.wake(time.Now())
 		}
 	}

@@ -36,20 +36,20 @@ func (s *Syncer) openMounts(ctx context.Context, d *api.Deployment, keys unseal.
 	return nil
 }
 
-// room is what one deployment's files may still take.
-type room struct {
+// mountBudget is what one deployment's files may still take.
+type mountBudget struct {
 	bytes   int64
 	entries int
 }
 
-func newRoom(own *bundle.Files) *room {
+func newRoom(own *bundle.Files) *mountBudget {
 	limits := bundle.DefaultLimits()
-	r := &room{limits.Unpacked, limits.Entries}
+	r := &mountBudget{limits.Unpacked, limits.Entries}
 	_ = r.take(own) // a bundle alone never exceeds them
 	return r
 }
 
-func (r *room) take(files *bundle.Files) error {
+func (r *mountBudget) take(files *bundle.Files) error {
 	entries := files.Entries()
 	r.entries -= len(entries)
 	for _, e := range entries {

@@ -52,6 +52,6 @@ func (svc *service) hurry(now time.Time) {
 	if svc == nil {
 		return
 	}
-	svc.failures, svc.broken, svc.stirred = 0, broken{}, svc.cancel != nil
+	svc.failures, svc.broken, svc.stirred = 0, renderFailure{}, svc.cancel != nil
 	svc.wake(now)
 }

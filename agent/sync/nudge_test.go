@@ -71,7 +71,7 @@ func TestAHurriedServiceForgetsThatItFailed(t *testing.T) {
 			s := New(Options{Log: slog.New(slog.DiscardHandler)})
 			later := time.Now().Add(time.Hour)
 			state := &loopState{services: map[string]*service{
-				"web": {name: "web", due: later, failures: 7, broken: broken{"no", later}},
+				"web": {name: "web", due: later, failures: 7, broken: renderFailure{"no", later}},
 				"db":  {name: "db", idle: true},
 			}}
 			s.Hurry(test.named)

@@ -28,10 +28,10 @@ type work struct {
 	cache   rendered
 	asks    map[string]bool // what is remembered of charts, by key
 	keys    unseal.Keys
-	can     capable
-	blocked string // what the newest deployment waits for
-	broken  broken // why it cannot be rendered, as is known already
-	barred  string // why it is in quarantine
+	can     capabilities
+	blocked string        // what the newest deployment waits for
+	broken  renderFailure // why it cannot be rendered, as is known already
+	barred  string        // why it is in quarantine
 	// gated says that tests keep it from becoming the last good one.
 	gated bool
 	// deferPrune says that other services are still to be rendered.
@@ -61,7 +61,7 @@ type result struct {
 	interrupted bool
 	// failed says that the engine could not carry the pass through; broken that there was nothing to carry.
 	failed bool
-	broken broken
+	broken renderFailure
 	// can names what the cluster could do when it began.
 	can string
 	// blocked and deferred are what waits, for other services.
@@ -137,7 +137,7 @@ func (p *pass) advance(ctx context.Context) {
 	}
 	var none *unrenderable
 	if errors.As(err, &none) {
-		r.broken = broken{message: none.text}
+		r.broken = renderFailure{message: none.text}
 		if none.forEver {
 			r.broken.until = time.Now().Add(jitter(brokenPause))
 		}

@@ -35,13 +35,13 @@ type rendered struct {
 // packed are objects as compressed JSON: they are needed when something drifts, and lie there for weeks.
 type packed []byte
 
-// press packs and unpacks. What that takes is used again, since a thousand renders may follow each other.
-type press struct{ writers, readers sync.Pool }
+// zstdPool packs and unpacks. What that takes is used again, since a thousand renders may follow each other.
+type zstdPool struct{ writers, readers sync.Pool }
 
 // packWindow is how far back repetitions are found, in bytes.
 const packWindow = 256 << 10
 
-func (p *press) pack(objects []*unstructured.Unstructured) (packed, error) {
+func (p *zstdPool) pack(objects []*unstructured.Unstructured) (packed, error) {
 	var out bytes.Buffer
 	z, ok := p.writers.Get().(*zstd.Encoder)
 	if ok {
@@ -66,7 +66,7 @@ func (p *press) pack(objects []*unstructured.Unstructured) (packed, error) {
 	return bytes.Clone(out.Bytes()), nil
 }
 
-func (p *press) unpack(from packed) ([]*unstructured.Unstructured, error) {
+func (p *zstdPool) unpack(from packed) ([]*unstructured.Unstructured, error) {
 	z, ok := p.readers.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
@@ -94,21 +94,21 @@ func (p *press) unpack(from packed) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// capable is what a cluster can do, with a name for it.
-type capable struct {
+// capabilities is what a cluster can do, with a name for it.
+type capabilities struct {
 	Capabilities
 	digest string
 }
 
-func newCapable(c Capabilities) capable {
-	return capable{c, render.Fingerprint(c.KubeVersion, c.APIVersions)}
+func newCapable(c Capabilities) capabilities {
+	return capabilities{c, render.Fingerprint(c.KubeVersion, c.APIVersions)}
 }
 
 const identityDigits = 16
 
 // identity names a deployment's render: the same identity, the same objects. Of a chart it is known only once it was rendered
 // whether it depends on what the cluster can do; known is false before. asks is what is remembered of that, by key.
-func (s *Syncer) identity(d *api.Deployment, asks map[string]bool, can capable) (identity string, known bool, err error) {
+func (s *Syncer) identity(d *api.Deployment, asks map[string]bool, can capabilities) (identity string, known bool, err error) {
 	switch d.GetRenderer() {
 	case render.Raw, render.Kustomize:
 		return d.GetKey(), true, nil

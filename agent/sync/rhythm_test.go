@@ -257,8 +257,8 @@ func TestWhatFailedForAnOlderClusterIsTriedAgainSoon(t *testing.T) {
 		s := New(Options{Log: slog.New(slog.DiscardHandler)})
 		d := &api.Deployment{Service: "web", Key: "k"}
 		svc := &service{name: "web", desired: d, cancel: func() {}}
-		state := &loopState{services: map[string]*service{"web": svc}, barrier: make(barrier), running: 1, can: capable{digest: "now"}}
-		failed := broken{"it needs example.com/v1", time.Now().Add(brokenPause)}
+		state := &loopState{services: map[string]*service{"web": svc}, barrier: make(barrier), running: 1, can: capabilities{digest: "now"}}
+		failed := renderFailure{"it needs example.com/v1", time.Now().Add(brokenPause)}
 		s.settle(state, result{service: "web", desired: d, can: can, phase: api.Phase_FAILED, message: failed.message, broken: failed})
 		if got := time.Until(svc.due) < lastPause; got != soon || svc.status.GetMessage() != failed.message {
 			t.Errorf("a render for the cluster of %s is tried again in %v", can, time.Until(svc.due))
@@ -322,7 +322,7 @@ func TestAReportAlwaysFits(t *testing.T) {
 }
 
 func TestWhatChangesAllTheTimeIsLookedAtEverLessOften(t *testing.T) {
-	var s stir
+	var s leakyBucket
 	now := time.Unix(0, 0)
 	if first := s.pause(now); first != firstStir {
 		t.Errorf("the first pause is %v", first)

@@ -29,7 +29,7 @@ type service struct {
 	// cache is the newest render, so that healing costs none.
 	cache rendered
 	// broken is why the newest deployment cannot be rendered; it is not tried again before that is over.
-	broken broken
+	broken renderFailure
 	// found is what the last pass found; nil before the first. status is that with what the tests found: it is replaced, never
 	// changed, because reports share it.
 	found, status *api.ServiceReport
@@ -49,7 +49,7 @@ type service struct {
 	// failures counts passes that failed, one after the other.
 	failures int
 	// stir says how often the service's objects changed lately, stirred that they changed during the pass under way.
-	stir    stir
+	stir    leakyBucket
 	stirred bool
 	// blocked is what the newest deployment waits for, as the last pass was told.
 	blocked string
@@ -68,13 +68,13 @@ type service struct {
 	fresh   bool               // whether that pass may have to render
 }
 
-// broken is a deployment that cannot be rendered, and until when it is taken to stay so. The zero value is over.
-type broken struct {
+// renderFailure is a deployment that cannot be rendered, and until when it is taken to stay so. The zero value is over.
+type renderFailure struct {
 	message string
 	until   time.Time
 }
 
-func (b broken) now() bool { return time.Now().Before(b.until) }
+func (b renderFailure) now() bool { return time.Now().Before(b.until) }
 
 // want sets the newest deployment, and says whether it is another. A pass of an older one is stopped: the newest revision
 // never waits for it.
@@ -85,7 +85,7 @@ func (svc *service) want(d *api.Deployment) bool {
 	if svc.desired != nil && svc.desired.GetHold() == "" {
 		svc.last = svc.desired
 	}
-	svc.desired, svc.removable, svc.swept, svc.broken, svc.stirred = d, false, false, broken{}, false
+	svc.desired, svc.removable, svc.swept, svc.broken, svc.stirred = d, false, false, renderFailure{}, false
 	svc.sweepNotes = nil
 	svc.noted.Clear()
 	svc.wake(time.Now())
@@ -122,7 +122,7 @@ func (svc *service) decide(held string) {
 // retry makes a service that failed due: what kept it from working may be gone.
 func (svc *service) retry() {
 	if svc.failures > 0 {
-		svc.failures, svc.broken = 0, broken{}
+		svc.failures, svc.broken = 0, renderFailure{}
 		svc.wake(time.Now())
 	}
 }
@@ -248,9 +248,9 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
-// stir is a leaky bucket of changes: a service that changes now and then is looked at at once, one that changes all the time
+// leakyBucket is a leaky bucket of changes: a service that changes now and then is looked at at once, one that changes all the time
 // ever less often.
-type stir struct {
+type leakyBucket struct {
 	level float64
 	last  time.Time
 }
@@ -265,7 +265,7 @@ const (
 )
 
 // pause is how long to gather what else changes.
-func (s *stir) pause(now time.Time) time.Duration {
+func (s *leakyBucket) pause(now time.Time) time.Duration {
 	s.level = max(0, s.level-calm*now.Sub(s.last).Seconds()) + 1
 	s.last = now
 	return min(firstStir<<min(int(s.level/stirSteps), 10), lastStir)

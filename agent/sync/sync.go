@@ -147,7 +147,7 @@ type Syncer struct {
 	questions chan question
 	diffs     chan struct{}
 	diffKey   []byte
-	press     press
+	press     zstdPool
 	// looks and hurries hold a value when somebody cannot wait: for the next poll, for the passes of what is named below.
 	looks, hurries chan struct{}
 	// masked are the values that no view of a service may repeat, by service: []string, or unopened.

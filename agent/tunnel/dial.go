@@ -26,8 +26,8 @@ import (
 // step bounds each step of getting a connection: TCP, TLS, the hub's answer, its first word.
 const step = 10 * time.Second
 
-// way is one of the forms in which a connection gets through what lies between agent and hub.
-type way struct {
+// transport is one of the forms in which a connection gets through what lies between agent and hub.
+type transport struct {
 	name string
 	dial func(context.Context) (io.ReadWriteCloser, error)
 }
@@ -38,7 +38,7 @@ type dialer struct {
 	agent      string // for User-Agent
 	credential *credential.Credential
 	h1, h2     *http.Client
-	ways       []way
+	ways       []transport
 
 	mu    sync.Mutex // guards what follows
 	first int        // the way that is tried first
@@ -67,7 +67,7 @@ func newDialer(o *Options) (*dialer, error) {
 		h1: client(shown, trusted, o.Dial, (*http.Protocols).SetHTTP1),
 		h2: client(shown, trusted, o.Dial, (*http.Protocols).SetHTTP2),
 	}
-	d.ways = []way{{"upgrade", d.upgrade}, {"websocket", d.webSocket}, {"pipe", d.pipe}} // what costs least first
+	d.ways = []transport{{"upgrade", d.upgrade}, {"websocket", d.webSocket}, {"pipe", d.pipe}} // what costs least first
 	if u.Scheme == "http" {
 		d.ways = d.ways[:2] // nobody serves HTTP/2 without TLS
 	}
@@ -223,7 +223,7 @@ type unconnectedError struct{ error }
 func (e *unconnectedError) Unwrap() error { return e.error }
 
 // try dials one way, and says over which connection it leads.
-func (w way) try(ctx context.Context) (stream io.ReadWriteCloser, below net.Conn, err error) {
+func (w transport) try(ctx context.Context) (stream io.ReadWriteCloser, below net.Conn, err error) {
 	var connected atomic.Pointer[net.Conn]
 	stream, err = w.dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(got httptrace.GotConnInfo) { connected.Store(&got.Conn) },

@@ -26,18 +26,18 @@ func Server(hub *client.Client, cluster string) string {
 	return hub.Address() + "/k8s/" + url.PathEscape(cluster)
 }
 
-// Passage is a cluster's API: an http.Handler whose paths are those of the cluster's own.
-type Passage struct {
+// Proxy is a cluster's API: an http.Handler whose paths are those of the cluster's own.
+type Proxy struct {
 	proxy *httputil.ReverseProxy
 }
 
 // New is the passage to the cluster that tokens are for.
-func New(hub *client.Client, tokens *Tokens, log *slog.Logger) (*Passage, error) {
+func New(hub *client.Client, tokens *Tokens, log *slog.Logger) (*Proxy, error) {
 	server, err := url.Parse(Server(hub, tokens.cluster))
 	if err != nil {
 		return nil, err
 	}
-	return &Passage{&httputil.ReverseProxy{
+	return &Proxy{&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(server)
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // as it is written: the cluster reads it, not this program
@@ -51,7 +51,7 @@ func New(hub *client.Client, tokens *Tokens, log *slog.Logger) (*Passage, error)
 }
 
 // ServeHTTP sends one request on.
-func (p *Passage) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.proxy.ServeHTTP(w, r) }
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.proxy.ServeHTTP(w, r) }
 
 // transport shows the token.
 type transport struct {

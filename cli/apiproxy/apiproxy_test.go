@@ -24,8 +24,8 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 )
 
-// standIn is a hub with one cluster, edge, whose API is api.
-type standIn struct {
+// fakeHub is a hub with one cluster, edge, whose API is api.
+type fakeHub struct {
 	*httptest.Server
 	api http.HandlerFunc
 	// asked counts tokens, seq is the number of the newest; only that one opens the cluster.
@@ -35,15 +35,15 @@ type standIn struct {
 	life   time.Duration
 }
 
-func newHub(t *testing.T, api http.HandlerFunc) *standIn {
+func newHub(t *testing.T, api http.HandlerFunc) *fakeHub {
 	t.Helper()
-	h := &standIn{api: api, life: 10 * time.Minute}
+	h := &fakeHub{api: api, life: 10 * time.Minute}
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
 	return h
 }
 
-func (h *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/v1/kube/token" {
 		h.token(w, r)
 		return
@@ -55,7 +55,7 @@ func (h *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.api(w, r)
 }
 
-func (h *standIn) token(w http.ResponseWriter, r *http.Request) {
+func (h *fakeHub) token(w http.ResponseWriter, r *http.Request) {
 	var question struct{ Cluster string }
 	_ = json.NewDecoder(r.Body).Decode(&question)
 	if h.refuse != 0 || r.Header.Get("Authorization") != "Bearer person" || question.Cluster != "edge" || r.Method != http.MethodPost {
@@ -68,7 +68,7 @@ func (h *standIn) token(w http.ResponseWriter, r *http.Request) {
 }
 
 // tokens are those of a process of its own, which shares a folder with others.
-func (h *standIn) tokens(t *testing.T, person, dir string) *Tokens {
+func (h *fakeHub) tokens(t *testing.T, person, dir string) *Tokens {
 	t.Helper()
 	hub, err := client.New(h.URL, person, "test")
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *standIn) tokens(t *testing.T, person, dir string) *Tokens {
 }
 
 // open is a door to the cluster of hub.
-func open(t *testing.T, h *standIn, secret bool) (door *Door, end context.CancelFunc) {
+func open(t *testing.T, h *fakeHub, secret bool) (door *LocalListener, end context.CancelFunc) {
 	t.Helper()
 	tokens := h.tokens(t, "person", t.TempDir())
 	p, err := New(tokens.hub, tokens, slog.New(slog.DiscardHandler))

@@ -30,13 +30,13 @@ func newCmdToken(f *cmdutil.Factory) *cobra.Command {
 }
 
 type createOptions struct {
-	change.Making
+	change.CommitOptions
 	user, name, expires string
 	groups              []string
 }
 
 func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
-	o := &createOptions{Making: change.Making{Factory: f, Unobserved: true}}
+	o := &createOptions{CommitOptions: change.CommitOptions{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "create USER",
 		Short: "Make a token for a user, and commit its hash",
@@ -219,7 +219,7 @@ func noUser(name string) error {
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	m := &change.Making{Factory: f, Unobserved: true}
+	m := &change.CommitOptions{Factory: f, Unobserved: true}
 	cmd := &cobra.Command{
 		Use:   "delete USER NAME",
 		Short: "Take a token back",
@@ -236,7 +236,7 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-func remove(ctx context.Context, m *change.Making, name, token string) error {
+func remove(ctx context.Context, m *change.CommitOptions, name, token string) error {
 	repo, f, err := open(m.Factory)
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ import (
 	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
-// Making is how far a change is carried.
-type Making struct {
+// CommitOptions is how far a change is carried.
+type CommitOptions struct {
 	Factory *cmdutil.Factory
 	// DryRun shows the change and makes none.
 	DryRun bool
@@ -45,7 +45,7 @@ type Making struct {
 	// Ask is asked once the change has been shown and before it is made. Nil: nobody is asked.
 	Ask func(context.Context) error
 	// Instead makes changes that are more than their files.
-	Instead Way
+	Instead Committer
 	// Trailer is the last paragraph of the commit's message, whoever wrote it.
 	Trailer string
 	// GitHub says how the one that hosts the repository is talked to; the zero value is the usual.
@@ -56,14 +56,14 @@ type Making struct {
 	noCommit, noPush, pr bool
 }
 
-// Way is how a change is made that is more than its files, such as one of who can open what. Its zero value is the repo's own.
-type Way struct {
+// Committer is how a change is made that is more than its files, such as one of who can open what. Its zero value is the repo's own.
+type Committer struct {
 	Commit func(ctx context.Context, message string) (string, error)
 	Write  func() error
 }
 
 // Flags declares what a person may say of it.
-func (m *Making) Flags(flags *pflag.FlagSet) {
+func (m *CommitOptions) Flags(flags *pflag.FlagSet) {
 	flags.StringVarP(&m.message, "message", "m", "", "the commit's message")
 	flags.BoolVar(&m.DryRun, "dry-run", false, "show the change, and make none")
 	flags.BoolVar(&m.noCommit, "no-commit", false, "change the file in the work tree only")
@@ -75,10 +75,10 @@ func (m *Making) Flags(flags *pflag.FlagSet) {
 }
 
 // Pushes says whether the change is to be pushed to where it belongs.
-func (m *Making) Pushes() bool { return !m.DryRun && !m.noCommit && !m.noPush && !m.pr }
+func (m *CommitOptions) Pushes() bool { return !m.DryRun && !m.noCommit && !m.noPush && !m.pr }
 
-// Made is how far a change was carried.
-type Made struct {
+// Outcome is how far a change was carried.
+type Outcome struct {
 	// Written says that the change is made: by a commit, in the work tree, or as a branch; it may be when there is an error too.
 	Written bool
 	// Branch is the one that was pushed for others to merge, with the address of its pull request, if there is one.
@@ -88,28 +88,28 @@ type Made struct {
 }
 
 // CarryOut makes the change, as far as is wanted, with this message where the person gave none.
-func (m *Making) CarryOut(ctx context.Context, repo *workspace.Repo, c *yamledit.Change, message string) (Made, error) {
+func (m *CommitOptions) CarryOut(ctx context.Context, repo *workspace.Repo, c *yamledit.Change, message string) (Outcome, error) {
 	return m.carryOut(ctx, repo, map[string][]byte{c.File: c.After}, diff(c.File, c.Before, c.After), message)
 }
 
 // CarryOutFiles is CarryOut for several files: path to content as people read it, nil for one to be removed. Of files that are
 // sealed it shows only that they change, and of those for which fold says a title, how many there are. fold may be nil.
-func (m *Making) CarryOutFiles(
+func (m *CommitOptions) CarryOutFiles(
 	ctx context.Context, repo *workspace.Repo, files map[string][]byte, fold func(path string) string, message string,
-) (Made, error) {
+) (Outcome, error) {
 	shown, err := show(repo, files, fold)
 	if err != nil {
-		return Made{}, err
+		return Outcome{}, err
 	}
 	return m.carryOut(ctx, repo, files, shown, message)
 }
 
-func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[string][]byte, shown, message string) (Made, error) {
+func (m *CommitOptions) carryOut(ctx context.Context, repo *workspace.Repo, files map[string][]byte, shown, message string) (Outcome, error) {
 	if m.pr && (m.noCommit || m.noPush) {
-		return Made{}, &ui.Err{Msg: "--pr pushes the change, and --no-commit or --no-push does not", Fix: "give one of them"}
+		return Outcome{}, &ui.Err{Msg: "--pr pushes the change, and --no-commit or --no-push does not", Fix: "give one of them"}
 	}
 	if m.pr && m.Instead.Commit != nil {
-		return Made{}, &ui.Err{
+		return Outcome{}, &ui.Err{
 			Msg: "a change of who can open what cannot wait as a branch", Fix: "make it without --pr; with --no-push somebody can look at it first",
 		}
 	}
@@ -118,7 +118,7 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 			shown = m.painted(shown)
 		}
 		_, err := io.WriteString(m.Factory.IO.Out, shown)
-		return Made{}, err
+		return Outcome{}, err
 	}
 	told := ui.CleanText(shown)
 	if m.Factory.IO.ErrTTY {
@@ -127,13 +127,13 @@ func (m *Making) carryOut(ctx context.Context, repo *workspace.Repo, files map[s
 	m.Factory.Say("%s", strings.TrimSuffix(told, "\n"))
 	if m.pr {
 		if err := repo.Proposable(); err != nil { // nobody is asked in vain, and nothing else is done by then
-			return Made{}, err
+			return Outcome{}, err
 		}
 	}
 	m.warn(ctx)
 	if m.Ask != nil {
 		if err := m.Ask(ctx); err != nil {
-			return Made{}, err
+			return Outcome{}, err
 		}
 	}
 	message = cmp.Or(m.message, message)
@@ -154,7 +154,7 @@ const asking = 2 * time.Second
 
 // Refusing is what the hub says where it refuses what is there already; nil where it does not, or where it does not matter since
 // nothing is pushed or waited for. A hub that does not answer is not waited for.
-func (m *Making) Refusing(ctx context.Context) *v1.Status {
+func (m *CommitOptions) Refusing(ctx context.Context) *v1.Status {
 	if !m.Pushes() || !m.Wait {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (m *Making) Refusing(ctx context.Context) *v1.Status {
 }
 
 // warn says that the hub refuses what is there already, and so this too, unless it is what mends that.
-func (m *Making) warn(ctx context.Context) {
+func (m *CommitOptions) warn(ctx context.Context) {
 	status := m.Refusing(ctx)
 	if status == nil {
 		return
@@ -192,7 +192,7 @@ func (m *Making) warn(ctx context.Context) {
 }
 
 // painted is a diff for a terminal.
-func (m *Making) painted(diff string) string {
+func (m *CommitOptions) painted(diff string) string {
 	var b strings.Builder
 	for line := range strings.Lines(diff) {
 		text, ended := strings.CutSuffix(line, "\n")
@@ -205,7 +205,7 @@ func (m *Making) painted(diff string) string {
 }
 
 // write changes the work tree alone.
-func (m *Making) write(repo *workspace.Repo, files map[string][]byte) (Made, error) {
+func (m *CommitOptions) write(repo *workspace.Repo, files map[string][]byte) (Outcome, error) {
 	write := func() error { return repo.Write(files) }
 	if m.Instead.Write != nil {
 		write = m.Instead.Write
@@ -215,41 +215,41 @@ func (m *Making) write(repo *workspace.Repo, files map[string][]byte) (Made, err
 		names := strings.Join(tops(files), " ")
 		m.Factory.Say("changed %s; commit it: git add %s && git commit", names, names)
 	}
-	return Made{Written: err == nil}, err
+	return Outcome{Written: err == nil}, err
 }
 
 // commit commits the change, and pushes it where there is something to push to.
-func (m *Making) commit(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (Made, error) {
+func (m *CommitOptions) commit(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (Outcome, error) {
 	commit, err := m.committed(ctx, repo, files, message)
 	if err != nil {
-		return Made{}, err
+		return Outcome{}, err
 	}
 	remote, err := repo.HasRemote()
 	if err != nil {
-		return Made{Written: true}, err
+		return Outcome{Written: true}, err
 	}
 	if m.noPush || !remote {
 		m.Factory.Say("committed as %s; push it: git push", cmdutil.ShortCommit(commit))
-		return Made{Written: true}, nil
+		return Outcome{Written: true}, nil
 	}
 	pushed, err := repo.Push(ctx)
 	if err != nil {
-		return Made{Written: true}, fmt.Errorf("the change is committed as %s, and not pushed: %w", cmdutil.ShortCommit(commit), err)
+		return Outcome{Written: true}, fmt.Errorf("the change is committed as %s, and not pushed: %w", cmdutil.ShortCommit(commit), err)
 	}
 	branch, err := repo.Branch()
 	if err != nil {
-		return Made{Written: true}, err
+		return Outcome{Written: true}, err
 	}
 	if w, err := cmdutil.Manifest(repo); err == nil && w.Spec.Repo.Branch != "" && w.Spec.Repo.Branch != branch {
 		m.Factory.Say("committed and pushed as %s to branch %s; the hub follows %s: nothing changes on clusters until it is merged",
 			cmdutil.ShortCommit(pushed), ui.Clean(branch), ui.Clean(w.Spec.Repo.Branch))
-		return Made{Written: true, Branch: branch}, nil
+		return Outcome{Written: true, Branch: branch}, nil
 	}
 	m.Factory.Say("committed and pushed as %s", cmdutil.ShortCommit(pushed))
-	return Made{Written: true, Pushed: pushed}, nil
+	return Outcome{Written: true, Pushed: pushed}, nil
 }
 
-func (m *Making) committed(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (string, error) {
+func (m *CommitOptions) committed(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (string, error) {
 	if m.Instead.Commit != nil {
 		return m.Instead.Commit(ctx, message)
 	}
@@ -260,14 +260,14 @@ func (m *Making) committed(ctx context.Context, repo *workspace.Repo, files map[
 }
 
 // Finish waits until what was made is observed, as far as the person wants it and there is something to wait for.
-func (m *Making) Finish(ctx context.Context, made Made, about waitfor.About) error {
+func (m *CommitOptions) Finish(ctx context.Context, made Outcome, about waitfor.About) error {
 	_, err := m.Observe(ctx, made, about)
 	return err
 }
 
 // Observe is Finish, and says whether it was observed: nothing is, where nothing was pushed, or where nobody says which hub serves
 // the repo.
-func (m *Making) Observe(ctx context.Context, made Made, about waitfor.About) (bool, error) {
+func (m *CommitOptions) Observe(ctx context.Context, made Outcome, about waitfor.About) (bool, error) {
 	if made.Pushed == "" || !m.Wait {
 		return false, nil
 	}

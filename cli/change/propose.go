@@ -16,14 +16,14 @@ import (
 
 // propose pushes the change as a branch of its own, and has the host of the repository ask for it to be merged, where that can be
 // done from here. The branch is there without it.
-func (m *Making) propose(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (Made, error) {
+func (m *CommitOptions) propose(ctx context.Context, repo *workspace.Repo, files map[string][]byte, message string) (Outcome, error) {
 	p, err := repo.Propose(ctx, m.On, message, files, func(commit string) string {
 		return "plural/" + slug(message) + "-" + cmdutil.ShortCommit(commit)
 	})
 	if err != nil || p == nil {
-		return Made{}, err
+		return Outcome{}, err
 	}
-	made := Made{Written: true, Branch: p.Branch}
+	made := Outcome{Written: true, Branch: p.Branch}
 	m.Factory.Say("pushed as branch %s, %s", p.Branch, cmdutil.ShortCommit(p.Commit))
 	title, body, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	pull := githost.Pull{Title: title, Body: strings.TrimSpace(body), Branch: p.Branch, Base: p.Base}
@@ -37,7 +37,7 @@ func (m *Making) propose(ctx context.Context, repo *workspace.Repo, files map[st
 }
 
 // open opens a pull request; where nothing can, it says how a person does it.
-func (m *Making) open(ctx context.Context, remote string, pull githost.Pull) (string, error) {
+func (m *CommitOptions) open(ctx context.Context, remote string, pull githost.Pull) (string, error) {
 	repository, ok := githost.Of(remote)
 	if !ok {
 		if page := comparison(remote, pull); page != "" {

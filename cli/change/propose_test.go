@@ -67,7 +67,7 @@ func TestAProposalSaysWhereItCanBeMerged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("GH_CONFIG_DIR", t.TempDir())
 			var told bytes.Buffer
-			m := &Making{
+			m := &CommitOptions{
 				Factory: &cmdutil.Factory{IO: &ui.Streams{Out: io.Discard, ErrOut: &told}},
 				GitHub:  githost.Options{Transport: &tt.host, Token: func(string) string { return tt.token }},
 			}

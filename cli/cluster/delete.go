@@ -22,12 +22,12 @@ import (
 )
 
 type deleteOptions struct {
-	change.Making
+	change.CommitOptions
 	name, confirm string
 }
 
 func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
-	o := &deleteOptions{Making: change.Making{Factory: f}}
+	o := &deleteOptions{CommitOptions: change.CommitOptions{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Take a cluster out of the fleet",
@@ -73,7 +73,7 @@ func (o *deleteOptions) run(ctx context.Context) error {
 		if o.DryRun {
 			return c.show()
 		}
-		o.Instead = change.Way{Commit: c.plan.Apply, Write: c.write}
+		o.Instead = change.Committer{Commit: c.plan.Apply, Write: c.write}
 	}
 	o.Ask = func(ctx context.Context) error {
 		return document.Typed(ctx, o.Factory, o.name, o.confirm, fmt.Sprintf("Type %s to take it out of the fleet", o.name))

@@ -22,7 +22,7 @@ import (
 )
 
 type registerOptions struct {
-	change.Making
+	change.CommitOptions
 	factory             *cmdutil.Factory
 	name                string
 	kubeconfig, context string
@@ -32,7 +32,7 @@ type registerOptions struct {
 }
 
 func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
-	o := &registerOptions{factory: f, Making: change.Making{Factory: f}}
+	o := &registerOptions{factory: f, CommitOptions: change.CommitOptions{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "register NAME",
 		Short: "Let a cluster join the fleet",
@@ -62,7 +62,7 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 	flags.StringVar(&o.context, "context", "", "the kubeconfig's `CONTEXT` (default its current one)")
 	flags.StringVar(&o.hubCA, "hub-ca", "", "the `FILE` with the certificates that the agent trusts for the hub, PEM (default the system's)")
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")
-	patientFlags(&o.Making, flags)
+	patientFlags(&o.CommitOptions, flags)
 	flags.BoolVar(&o.noAgent, "no-agent", false, "leave the agent's installation to you")
 	flags.BoolVar(&o.print, "print", false, "print a line that registers the cluster where it is pasted")
 	for _, here := range []string{"kubeconfig", "context", "no-commit"} {
@@ -72,7 +72,7 @@ func newCmdRegister(f *cmdutil.Factory) *cobra.Command {
 }
 
 // patientFlags are a change's, where --wait is off unless it is asked for: a fleet's first cluster is registered before there is a hub.
-func patientFlags(m *change.Making, flags *pflag.FlagSet) {
+func patientFlags(m *change.CommitOptions, flags *pflag.FlagSet) {
 	m.Flags(flags)
 	m.Wait = false
 	wait := flags.Lookup("wait")
@@ -119,14 +119,14 @@ func (o *registerOptions) run(ctx context.Context) error {
 		if o.DryRun {
 			return c.show()
 		}
-		o.Instead = change.Way{Commit: c.plan.Apply, Write: c.write}
+		o.Instead = change.Committer{Commit: c.plan.Apply, Write: c.write}
 	}
 	o.Ask = func(ctx context.Context) error { // not before the change is known to work out, nor after git has keys that nobody has
 		if err := prepared.Install(ctx, kube); err != nil {
 			return err
 		}
 		o.factory.Say("cluster %s has its keys", o.name)
-		if err := (clusters.Ways{Root: c.repo.Root(), Config: o.factory.ConfigDir()}).Remember(o.name, way); err != nil {
+		if err := (clusters.Locator{Root: c.repo.Root(), Config: o.factory.ConfigDir()}).Remember(o.name, way); err != nil {
 			o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, o.name)
 		}
 		return nil
@@ -170,7 +170,7 @@ func (o *registerOptions) prepare(c *intent, prepared *register.Registration) er
 }
 
 // finish does what follows from the commit.
-func (o *registerOptions) finish(ctx context.Context, c *intent, made change.Made) error {
+func (o *registerOptions) finish(ctx context.Context, c *intent, made change.Outcome) error {
 	for _, group := range c.plan.Unreachable {
 		o.factory.Say("cluster %s belongs to the group %s, and you do not: let a member run plural crypto share cluster/%s --group %s", o.name, group, o.name, group)
 	}
@@ -188,7 +188,7 @@ func (o *registerOptions) finish(ctx context.Context, c *intent, made change.Mad
 }
 
 // kube is the cluster that is to be registered, and how it is reached.
-func (o *registerOptions) kube() (dynamic.Interface, clusters.Way, error) {
+func (o *registerOptions) kube() (dynamic.Interface, clusters.Access, error) {
 	config, way, err := clusters.Named(o.kubeconfig, o.context)
 	if err != nil {
 		return nil, way, &ui.Err{

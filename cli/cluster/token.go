@@ -14,7 +14,7 @@ import (
 )
 
 func newCmdToken(f *cmdutil.Factory) *cobra.Command {
-	o := &registerOptions{factory: f, Making: change.Making{Factory: f, Unobserved: true}}
+	o := &registerOptions{factory: f, CommitOptions: change.CommitOptions{Factory: f, Unobserved: true}}
 	var revoke bool
 	cmd := &cobra.Command{
 		Use:   "token NAME",

@@ -24,7 +24,7 @@ import (
 // NewCmdAgentInstall is `plural agent install`.
 func NewCmdAgentInstall(f *cmdutil.Factory) *cobra.Command {
 	in := install.New(f, pkg.Agent())
-	o := &registerOptions{factory: f, Making: change.Making{Factory: f}, noAgent: true}
+	o := &registerOptions{factory: f, CommitOptions: change.CommitOptions{Factory: f}, noAgent: true}
 	cmd := &cobra.Command{
 		Use:   "install NAME",
 		Short: "Put an agent on a cluster of the fleet",
@@ -47,7 +47,7 @@ is meant for besides.`,
 		},
 	}
 	flags := cmd.Flags()
-	in.Way.Flags(flags)
+	in.ClusterFlags.Flags(flags)
 	in.AnswerFlags(flags)
 	flags.BoolVar(&in.Making.DryRun, "dry-run", false, "show what would be done, and do nothing")
 	flags.StringToStringVar(&o.tags, "tag", nil, "a tag of a new cluster, `KEY=VALUE`; may be repeated")

@@ -36,7 +36,7 @@ type initOptions struct {
 	name        string
 	newcomer    bool
 	postQuantum bool
-	keep        keeping
+	keep        identityStorage
 }
 
 func newCmdInit(f *cmdutil.Factory) *cobra.Command {

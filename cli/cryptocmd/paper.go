@@ -86,7 +86,7 @@ type importOptions struct {
 	f    *cmdutil.Factory
 	file string
 	name string
-	keep keeping
+	keep identityStorage
 }
 
 func newCmdImport(f *cmdutil.Factory) *cobra.Command {
@@ -156,18 +156,18 @@ func holdsAll(known, ids []age.Identity) bool {
 	})
 }
 
-// keeping is how a new identity is to be kept.
-type keeping struct {
+// identityStorage is how a new identity is to be kept.
+type identityStorage struct {
 	passphrase, keyring bool
 }
 
-func (k *keeping) flags(cmd *cobra.Command) {
+func (k *identityStorage) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&k.passphrase, "passphrase", false, "protect the identity with a passphrase, which is asked for")
 	cmd.Flags().BoolVar(&k.keyring, "keyring", false, "keep the identity in the operating system's keyring")
 }
 
 // options asks for the passphrase, where one is wanted.
-func (k *keeping) options(ask func(string) (string, error)) (identities.Options, error) {
+func (k *identityStorage) options(ask func(string) (string, error)) (identities.Options, error) {
 	o := identities.Options{Keyring: k.keyring}
 	if !k.passphrase {
 		return o, nil

@@ -89,11 +89,11 @@ func (o *options) run(ctx context.Context) error {
 	return Carry(ctx, o.f, repo, Choice{
 		Only: o.packages, AllowDestroy: o.allowDestroy, TerraformUnlock: o.terraformUnlock, Parallel: o.parallel,
 		Kubeconfig: o.kubeconfig, Contexts: o.contexts,
-	}, Manner{Command: "plural deploy", DryRun: o.dryRun, ExitCode: o.exitCode})
+	}, RunOptions{Command: "plural deploy", DryRun: o.dryRun, ExitCode: o.exitCode})
 }
 
-// Manner is how a deploy is carried out.
-type Manner struct {
+// RunOptions is how a deploy is carried out.
+type RunOptions struct {
 	// Command is what the person ran, for the record.
 	Command string
 	// DryRun shows what would be done, and does nothing; with ExitCode that there is something is ui.ExitDiffers.
@@ -102,7 +102,7 @@ type Manner struct {
 
 // Carry shows what is to be done, asks whether it is meant, does it, and prints what came of it. A first interrupt lets the steps
 // that are under way end.
-func Carry(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, c Choice, m Manner) error {
+func Carry(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, c Choice, m RunOptions) error {
 	printer, err := f.Printer("table")
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func Carry(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, c Choi
 }
 
 // foresee prints what a deploy would do.
-func foresee(ctx context.Context, f *cmdutil.Factory, d *deploy.Deploy, printer *ui.Printer, m Manner) error {
+func foresee(ctx context.Context, f *cmdutil.Factory, d *deploy.Deploy, printer *ui.Printer, m RunOptions) error {
 	made := d.Plan()
 	if len(made.Steps) == 0 {
 		f.Say("nothing to do: the repo has no packages")
@@ -191,7 +191,7 @@ func OpenFor(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, repo
 	if err != nil {
 		return nil, err
 	}
-	ways := clusters.Ways{
+	ways := clusters.Locator{
 		Root: repo.Root(), Config: f.ConfigDir(), Local: cmdutil.LocalState(),
 		Kubeconfig: c.Kubeconfig, Contexts: c.Contexts,
 	}

@@ -177,7 +177,7 @@ func (o *options) clusters(env doctor.Env) (map[string]*rest.Config, error) {
 	if len(names) == 0 {
 		return map[string]*rest.Config{}, nil
 	}
-	ways := clusters.Ways{
+	ways := clusters.Locator{
 		Root: env.Repo.Root(), Config: o.f.ConfigDir(), Local: cmdutil.LocalState(), Kubeconfig: o.kubeconfig,
 	}
 	return ways.Reach(names)

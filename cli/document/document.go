@@ -27,7 +27,7 @@ import (
 
 // Change is a change that a command makes of a document of its kind.
 type Change struct {
-	change.Making
+	change.CommitOptions
 	// Kind is yamledit.Service, yamledit.Source or yamledit.Cluster.
 	Kind string
 	// asks has an edit ask, once it is shown, whatever it changes.
@@ -38,7 +38,7 @@ type Change struct {
 
 // New is a change whose flags say how far it is carried.
 func New(f *cmdutil.Factory, kind string) *Change {
-	return &Change{Making: change.Making{Factory: f}, Kind: kind}
+	return &Change{CommitOptions: change.CommitOptions{Factory: f}, Kind: kind}
 }
 
 // Create adds a document: a *fleet.Service, *fleet.Source or *fleet.Cluster.

@@ -22,33 +22,33 @@ import (
 // Install is one package on its way.
 type Install struct {
 	// Making is how far the change of the repo is carried, where there is one.
-	Making change.Making
+	Making change.CommitOptions
 	// Way is how the cluster is reached.
-	Way
+	ClusterFlags
 	wanted  packs.Wanted
 	set     []string
 	answers string
 }
 
-// Way is how a person says which cluster is meant.
-type Way struct {
+// ClusterFlags is how a person says which cluster is meant.
+type ClusterFlags struct {
 	Kubeconfig, Context string
 }
 
 // Flags declares them.
-func (w *Way) Flags(flags *pflag.FlagSet) {
+func (w *ClusterFlags) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.Kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` (default as for kubectl)")
 	flags.StringVar(&w.Context, "context", "", "the kubeconfig's `CONTEXT` (default: as plural deploy reaches the cluster)")
 }
 
 // New installs what is wanted.
 func New(f *cmdutil.Factory, wanted packs.Wanted) *Install {
-	return &Install{Making: change.Making{Factory: f, Unobserved: true}, wanted: wanted}
+	return &Install{Making: change.CommitOptions{Factory: f, Unobserved: true}, wanted: wanted}
 }
 
 // Flags declares what a person may say of it.
 func (i *Install) Flags(flags *pflag.FlagSet) {
-	i.Way.Flags(flags)
+	i.ClusterFlags.Flags(flags)
 	i.Making.Flags(flags)
 	i.AnswerFlags(flags)
 }
@@ -85,7 +85,7 @@ func (i *Install) Run(ctx context.Context, repo *workspace.Repo, cluster, comman
 	if !i.Making.DryRun {
 		i.remember(repo, cluster)
 	}
-	return deploy.Carry(ctx, f, repo, choice, deploy.Manner{Command: command, DryRun: i.Making.DryRun})
+	return deploy.Carry(ctx, f, repo, choice, deploy.RunOptions{Command: command, DryRun: i.Making.DryRun})
 }
 
 // remember has later deploys reach the cluster the same way. Without it they are told.
@@ -96,7 +96,7 @@ func (i *Install) remember(repo *workspace.Repo, cluster string) {
 	f := i.Making.Factory
 	_, way, err := clusters.Named(i.Kubeconfig, i.Context)
 	if err == nil {
-		err = clusters.Ways{Root: repo.Root(), Config: f.ConfigDir()}.Remember(cluster, way)
+		err = clusters.Locator{Root: repo.Root(), Config: f.ConfigDir()}.Remember(cluster, way)
 	}
 	if err != nil {
 		f.Say("%v: say --context %s=CONTEXT when it is needed", err, ui.Clean(cluster))

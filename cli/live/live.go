@@ -39,7 +39,7 @@ func (o *Options) Check() error {
 
 // Reach finds those of the named clusters that can be reached, for the installation repo at root. That none can is an error.
 func (o *Options) Reach(root string, names []string) (map[string]*rest.Config, error) {
-	found, err := clusters.Ways{
+	found, err := clusters.Locator{
 		Root: root, Config: o.Config, Local: cmdutil.LocalState(), Kubeconfig: o.kubeconfig, Contexts: o.contexts,
 	}.Reach(names)
 	if err != nil {

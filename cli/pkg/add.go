@@ -22,11 +22,11 @@ type addOptions struct {
 	clusters []string
 	labels   []string
 	given    given
-	making   change.Making
+	making   change.CommitOptions
 }
 
 func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
-	o := &addOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
+	o := &addOptions{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "add NAME[@RANGE]...",
 		Short: "Add packages to the repo, with all that they need",
@@ -128,7 +128,7 @@ func clash(packages []string, err error) error {
 }
 
 // show says what a proposal would change, and who asked for it.
-func (d *desk) show(p *packs.Proposal) error {
+func (d *packageRepo) show(p *packs.Proposal) error {
 	changed := p.Changed()
 	if len(changed) == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (d *desk) show(p *packs.Proposal) error {
 }
 
 // finish plans a proposal's files, asks where more would change than was asked for, and carries it out.
-func (d *desk) finish(ctx context.Context, making *change.Making, p *packs.Proposal, asked int) (made change.Made, err error) {
+func (d *packageRepo) finish(ctx context.Context, making *change.CommitOptions, p *packs.Proposal, asked int) (made change.Outcome, err error) {
 	result, err := p.Plan(ctx)
 	if err != nil {
 		return made, err

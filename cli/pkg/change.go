@@ -18,11 +18,11 @@ type setOptions struct {
 	f      *cmdutil.Factory
 	unset  []string
 	given  given
-	making change.Making
+	making change.CommitOptions
 }
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
-	o := &setOptions{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
+	o := &setOptions{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "set NAME [QUESTION=VALUE]...",
 		Short: "Change answers of a package",
@@ -81,7 +81,7 @@ func (o *setOptions) run(ctx context.Context, name string, args []string) error 
 }
 
 func newCmdRemove(f *cmdutil.Factory) *cobra.Command {
-	making := &change.Making{Factory: f, Unobserved: true}
+	making := &change.CommitOptions{Factory: f, Unobserved: true}
 	cmd := &cobra.Command{
 		Use:   "remove NAME...",
 		Short: "Take packages out of the installation repo",
@@ -107,7 +107,7 @@ clusters, as the hub knows it, and which deletions will wait for an agreement
 	return cmd
 }
 
-func remove(ctx context.Context, f *cmdutil.Factory, making *change.Making, names []string) error {
+func remove(ctx context.Context, f *cmdutil.Factory, making *change.CommitOptions, names []string) error {
 	d, err := open(f)
 	if err != nil {
 		return err
@@ -140,12 +140,12 @@ type Upgrade struct {
 	f      *cmdutil.Factory
 	to     string
 	given  given
-	making change.Making
+	making change.CommitOptions
 }
 
 // NewUpgrade is an upgrade that has not been told anything yet.
 func NewUpgrade(f *cmdutil.Factory) *Upgrade {
-	return &Upgrade{f: f, given: given{f: f}, making: change.Making{Factory: f, Unobserved: true}}
+	return &Upgrade{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 }
 
 // Flags declares what a person may say of it.
@@ -186,7 +186,7 @@ somebody names it: --to VERSION is the agreement, which is written down.`,
 }
 
 // Run upgrades the named installations, all where none is named, and says how far that was carried.
-func (o *Upgrade) Run(ctx context.Context, names []string) (made change.Made, err error) {
+func (o *Upgrade) Run(ctx context.Context, names []string) (made change.Outcome, err error) {
 	d, err := open(o.f)
 	if err != nil {
 		return made, err
@@ -220,7 +220,7 @@ func (o *Upgrade) Run(ctx context.Context, names []string) (made change.Made, er
 }
 
 // conflicts writes what could not be merged with git's markers, and commits nothing.
-func (d *desk) conflicts(making *change.Making, result *pkgupgrade.Result) error {
+func (d *packageRepo) conflicts(making *change.CommitOptions, result *pkgupgrade.Result) error {
 	problems := make([]ui.Problem, len(result.Conflicts))
 	for i, file := range result.Conflicts {
 		problems[i] = ui.Problem{Where: file, Message: "you and the package's author changed the same lines"}

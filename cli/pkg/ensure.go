@@ -45,9 +45,9 @@ func Ensure(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wante
 // Put is Ensure of one package, whose answers need no name before them, as a change that is shown and carried as far as making
 // says. added says that the repo did not have it.
 func Put(
-	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, making *change.Making,
+	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, making *change.CommitOptions,
 	wanted packs.Wanted, set []string, answers string,
-) (added bool, made change.Made, err error) {
+) (added bool, made change.Outcome, err error) {
 	d, p, err := lacking(ctx, f, repo, []packs.Wanted{wanted}, set, answers, wanted.Name)
 	if err != nil || p == nil {
 		return false, made, err
@@ -66,7 +66,7 @@ func Put(
 // lacking proposes those of the packages that the repo does not have, answered; nil when it has them all.
 func lacking(
 	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wanted []packs.Wanted, set []string, answers, main string,
-) (*desk, *packs.Proposal, error) {
+) (*packageRepo, *packs.Proposal, error) {
 	in := *f
 	in.Dir = repo.Root()
 	d, err := open(&in)

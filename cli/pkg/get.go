@@ -15,8 +15,8 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 )
 
-// standing is what the repo has of one package, with what the hub says of it, if one can be asked.
-type standing struct {
+// packageState is what the repo has of one package, with what the hub says of it, if one can be asked.
+type packageState struct {
 	installed
 	Hub *v1.Upgrade `json:"hub,omitempty"`
 }
@@ -49,7 +49,7 @@ func get(ctx context.Context, f *cmdutil.Factory, name string) error {
 			Msg: fmt.Sprintf("the installation repo has no package %q", name), Fix: "plural package list", Doc: ui.DocNotFound,
 		}
 	}
-	s := standing{installed: list[i], Hub: upgrades(ctx, f)[name]}
+	s := packageState{installed: list[i], Hub: upgrades(ctx, f)[name]}
 	return printer.Print(ui.View{
 		Value: s, Names: []string{"package/" + name},
 		Screen: func(w io.Writer) error { return f.IO.Aligned(w, []ui.Column{{Name: "NAME"}, {Name: name}}, s.facts()) },
@@ -57,7 +57,7 @@ func get(ctx context.Context, f *cmdutil.Factory, name string) error {
 }
 
 // facts are what people read.
-func (s *standing) facts() [][]string {
+func (s *packageState) facts() [][]string {
 	facts := [][]string{
 		{"package", s.Package},
 		{"version", cmdutil.OrDash(s.Version)},

@@ -58,7 +58,7 @@ func proposed(t *testing.T) *packs.Proposal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shelf := &packs.Shelf{
+	shelf := &packs.Snapshot{
 		World: &compose.World{Fleet: loaded, Repo: repo, Lock: &lockfile.Lock{}},
 		Catalogs: catalog.All(catalog.Folder("main", fstest.MapFS{
 			"web/package.yaml": {Data: []byte(asking)}, "web/m/a.yaml": {Data: []byte("a: b\n")},

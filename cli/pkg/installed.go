@@ -39,7 +39,7 @@ type installed struct {
 }
 
 // list is what the repo has, by name.
-func (d *desk) list() []installed {
+func (d *packageRepo) list() []installed {
 	all := []installed{}
 	for i := range d.World.Fleet.Installations {
 		in := &d.World.Fleet.Installations[i]
@@ -299,12 +299,12 @@ func showOutdated(ctx context.Context, f *cmdutil.Factory, selection *cmdutil.Se
 	return list, printer.Print(ui.View{Value: list, Columns: columns, Rows: rows, Names: names})
 }
 
-func (d *desk) outdated(ctx context.Context) ([]outdated, error) {
+func (d *packageRepo) outdated(ctx context.Context) ([]outdated, error) {
 	proposal, err := d.Upgrade(ctx, nil, "")
 	if err != nil {
 		return nil, err
 	}
-	fits, held := map[string]string{}, map[string]packs.Held{}
+	fits, held := map[string]string{}, map[string]packs.HeldBack{}
 	for _, pick := range proposal.Changed() {
 		fits[pick.As] = pick.Version
 	}
@@ -332,7 +332,7 @@ func (d *desk) outdated(ctx context.Context) ([]outdated, error) {
 }
 
 // unreached are warnings of the catalogs that did not answer: what they have is in no comparison.
-func (d *desk) unreached(ctx context.Context) []string {
+func (d *packageRepo) unreached(ctx context.Context) []string {
 	var warnings []string
 	for _, ref := range d.World.Fleet.Workspace.Spec.Catalogs {
 		_, _, err := d.Catalogs.Versions(ctx, ref.Name, "any") // opens it, without reading all that is in it
@@ -351,7 +351,7 @@ func (d *desk) unreached(ctx context.Context) []string {
 }
 
 // reason is why an installation does not have the newest version.
-func (d *desk) reason(p installed, o outdated, held map[string]packs.Held) string {
+func (d *packageRepo) reason(p installed, o outdated, held map[string]packs.HeldBack) string {
 	if h, ok := held[p.Name]; ok {
 		return h.Why + ": " + h.Instead
 	}
@@ -368,7 +368,7 @@ func (d *desk) reason(p installed, o outdated, held map[string]packs.Held) strin
 }
 
 // heldBy names the packages that need an installation at another version than the newest.
-func (d *desk) heldBy(p installed, newest string) string {
+func (d *packageRepo) heldBy(p installed, newest string) string {
 	var by []string
 	for i := range d.World.Lock.Packages {
 		e := &d.World.Lock.Packages[i]

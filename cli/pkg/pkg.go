@@ -50,20 +50,20 @@ they become. Adding or upgrading one is a commit; plural deploy carries it out.`
 		newCmdLint(f), newCmdNew(f), newCmdPublish(f))
 }
 
-// desk is an installation repo with the catalogs that its fleet names.
-type desk struct {
+// packageRepo is an installation repo with the catalogs that its fleet names.
+type packageRepo struct {
 	f    *cmdutil.Factory
 	repo *workspace.Repo
-	packs.Shelf
+	packs.Snapshot
 }
 
 // open is the installation repo around.
-func open(f *cmdutil.Factory) (*desk, error) {
+func open(f *cmdutil.Factory) (*packageRepo, error) {
 	repo, err := f.Repo()
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{f: f, repo: repo}
+	d := &packageRepo{f: f, repo: repo}
 	files := os.DirFS(repo.Root())
 	d.World = &compose.World{Blind: true, Repo: files}
 	if d.World.Fleet, err = fleet.Load(files); err != nil {
@@ -84,12 +84,12 @@ func open(f *cmdutil.Factory) (*desk, error) {
 }
 
 // browse is the installation repo around or, where there is none, what the program brings along.
-func browse(f *cmdutil.Factory) (*desk, error) {
+func browse(f *cmdutil.Factory) (*packageRepo, error) {
 	_, err := workspace.Find(f.WorkDir())
 	if !errors.Is(err, workspace.ErrNotFound) {
 		return open(f)
 	}
-	d := &desk{f: f}
+	d := &packageRepo{f: f}
 	d.World = &compose.World{Fleet: &fleet.Fleet{}, Lock: &lockfile.Lock{}}
 	d.Catalogs, err = openCatalogs(f, d.World.Fleet, nil)
 	return d, err
@@ -106,12 +106,12 @@ func openCatalogs(f *cmdutil.Factory, loaded *fleet.Fleet, files fs.FS) (*catalo
 }
 
 // carryOut makes what was planned the repo's. Files that a package brings are counted, not shown.
-func (d *desk) carryOut(
-	ctx context.Context, making *change.Making, files map[string][]byte, message string,
-) (change.Made, error) {
+func (d *packageRepo) carryOut(
+	ctx context.Context, making *change.CommitOptions, files map[string][]byte, message string,
+) (change.Outcome, error) {
 	if len(files) == 0 {
 		d.f.Say("nothing to do")
-		return change.Made{}, nil
+		return change.Outcome{}, nil
 	}
 	made, err := making.CarryOutFiles(ctx, d.repo, files, d.foldNew, message)
 	if err == nil && made.Written && made.Branch == "" {
@@ -121,7 +121,7 @@ func (d *desk) carryOut(
 }
 
 // foldNew is the payload folder of a file that it does not have yet.
-func (d *desk) foldNew(file string) string {
+func (d *packageRepo) foldNew(file string) string {
 	parts := strings.SplitN(file, "/", 4)
 	if len(parts) < 4 || parts[0] != "packages" || parts[2] != "payload" {
 		return ""

@@ -28,11 +28,11 @@ type ackOptions struct {
 	clusters []string
 	removals string
 	commit   bool
-	making   change.Making
+	making   change.CommitOptions
 }
 
 func newCmdAck(f *cmdutil.Factory) *cobra.Command {
-	o := &ackOptions{f: f, making: change.Making{Factory: f}}
+	o := &ackOptions{f: f, making: change.CommitOptions{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "ack [NAME]",
 		Short: "Agree to deletions that wait for a person",

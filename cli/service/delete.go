@@ -44,19 +44,19 @@ agreement: plural service ack.`,
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the service's `NAME` once more, for scripts")
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		t := toll{f: f, name: args[0]}
+		t := impact{f: f, name: args[0]}
 		return c.Delete(cmd.Context(), args[0], confirm, t.say)
 	}
 	return cmd
 }
 
-// toll is what goes with a service.
-type toll struct {
+// impact is what goes with a service.
+type impact struct {
 	f    *cmdutil.Factory
 	name string
 }
 
-func (t toll) say(ctx context.Context, repo *workspace.Repo) error {
+func (t impact) say(ctx context.Context, repo *workspace.Repo) error {
 	known, err := fleet.Load(os.DirFS(repo.Root()))
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (t toll) say(ctx context.Context, repo *workspace.Repo) error {
 }
 
 // objects says what the service has on its clusters. A hub that cannot say keeps nobody from going on.
-func (t toll) objects(ctx context.Context, stay bool) error {
+func (t impact) objects(ctx context.Context, stay bool) error {
 	asking, cancel := context.WithTimeout(ctx, tollPatience)
 	defer cancel()
 	var service *v1.Service
@@ -128,7 +128,7 @@ func (t toll) objects(ctx context.Context, stay bool) error {
 }
 
 // budget says what will wait for an agreement, and by which command it is given.
-func (t toll) budget(known *fleet.Fleet, s *fleet.Service) error {
+func (t impact) budget(known *fleet.Fleet, s *fleet.Service) error {
 	spec := &known.Workspace.Spec
 	if budget.Agreed(spec.Acknowledged, []string{t.name}) {
 		return nil

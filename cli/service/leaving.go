@@ -48,7 +48,7 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 	}
 	c.f.Say("service %s leaves %s: %s", c.name, cmdutil.Few(leaves), fate)
 	if runs == 0 { // the hub knows how much that is
-		if err := (toll{f: c.f, name: c.name}).objects(ctx, before.Orphans(was)); err != nil {
+		if err := (impact{f: c.f, name: c.name}).objects(ctx, before.Orphans(was)); err != nil {
 			return err
 		}
 	}

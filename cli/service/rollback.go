@@ -25,11 +25,11 @@ type rollbackOptions struct {
 	f       *cmdutil.Factory
 	service string
 	commit  string
-	making  change.Making
+	making  change.CommitOptions
 }
 
 func newCmdRollback(f *cmdutil.Factory) *cobra.Command {
-	o := &rollbackOptions{f: f, making: change.Making{Factory: f}}
+	o := &rollbackOptions{f: f, making: change.CommitOptions{Factory: f}}
 	cmd := &cobra.Command{
 		Use:   "rollback NAME [COMMIT]",
 		Short: "Bring a service back to what it was at a commit",
@@ -108,7 +108,7 @@ func (o *rollbackOptions) run(ctx context.Context) error {
 		o.f.Say("it is so already")
 		return nil
 	}
-	return undo.Bringing{
+	return undo.Restoration{
 		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: to, Question: "Roll " + o.service + " back to this?",
 		Message: fmt.Sprintf("Roll %s back to %s\n\nIts files are as they were in commit %s.", o.service, cmdutil.ShortCommit(to), to),
 	}.Do(ctx)

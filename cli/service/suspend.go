@@ -20,7 +20,7 @@ type suspension struct {
 	// on says that they leave it alone; begin, done and message tell so.
 	on                    bool
 	done, nothing, commit string
-	making                change.Making
+	making                change.CommitOptions
 }
 
 func newCmdSuspend(f *cmdutil.Factory) *cobra.Command {
@@ -49,7 +49,7 @@ waits until the hub serves the commit.`,
 }
 
 func newCmdSuspension(f *cmdutil.Factory, s suspension, cmd *cobra.Command) *cobra.Command {
-	s.f, s.making = f, change.Making{Factory: f}
+	s.f, s.making = f, change.CommitOptions{Factory: f}
 	s.making.Flags(cmd.Flags())
 	cmd.Args = cmdutil.Exactly("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ import (
 
 // remotes writes the sources that kustomizations name as remotes.
 type remotes struct {
-	making *change.Making
+	making *change.CommitOptions
 	files  fs.FS
 	// written are the new files, over those of the work tree.
 	written map[string][]byte
@@ -33,7 +33,7 @@ type remotes struct {
 }
 
 // addRemotes finds the remotes of the kustomizations below a folder, and makes a source of each that is none.
-func addRemotes(ctx context.Context, f *cmdutil.Factory, making *change.Making, dir string) error {
+func addRemotes(ctx context.Context, f *cmdutil.Factory, making *change.CommitOptions, dir string) error {
 	repo, err := f.Repo()
 	if err != nil {
 		return err

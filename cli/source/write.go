@@ -133,7 +133,7 @@ what is missing.`,
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if kustomizations != "" {
-			return addRemotes(cmd.Context(), f, &c.Making, kustomizations)
+			return addRemotes(cmd.Context(), f, &c.CommitOptions, kustomizations)
 		}
 		spec, err := w.spec(cmd.Context())
 		if err != nil {

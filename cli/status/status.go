@@ -71,10 +71,10 @@ each of them with 8.`,
 func Show(ctx context.Context, f *cmdutil.Factory) error { return run(ctx, options{f: f}) }
 
 // looks is what there is to see, and how it is asked for.
-type looks func(ctx context.Context, hub *client.Client, printer *ui.Printer) (*sight, error)
+type looks func(ctx context.Context, hub *client.Client, printer *ui.Printer) (*snapshot, error)
 
-// sight is what one look at the fleet gave.
-type sight struct {
+// snapshot is what one look at the fleet gave.
+type snapshot struct {
 	view ui.View
 	// converged says that there is no more to wait for; pending says, if there is, what for.
 	converged bool
@@ -98,7 +98,7 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 	}
-	var seen *sight
+	var seen *snapshot
 	err := opts.f.Show(ctx, opts.watching, func(ctx context.Context, hub *client.Client, printer *ui.Printer) (ui.View, error) {
 		now, err := look(ctx, hub, printer)
 		if err != nil {
@@ -131,7 +131,7 @@ func wait(ctx context.Context, opts options, look looks) error {
 	if err != nil {
 		return err
 	}
-	var seen *sight
+	var seen *snapshot
 	told := ""
 	kinds := append(slices.Clone(opts.watching.Kinds), v1.ChangedSummary)
 	watching := cmdutil.Watching{Kinds: kinds, Filter: opts.watching.Filter, Awaits: true}
@@ -170,7 +170,7 @@ func waiting(pending []ui.Problem) string {
 const maxPending = 20
 
 // late adds what was waited for to the error of a wait whose time is over.
-func late(ctx context.Context, err error, seen *sight) error {
+func late(ctx context.Context, err error, seen *snapshot) error {
 	if err == nil || seen == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
@@ -185,14 +185,14 @@ func late(ctx context.Context, err error, seen *sight) error {
 const most = 50
 
 // fleet is the whole fleet.
-func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Printer) (*sight, error) {
+func (o options) fleet(ctx context.Context, hub *client.Client, printer *ui.Printer) (*snapshot, error) {
 	status, err := hub.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
 	quiet := *status
 	quiet.Sources = cmdutil.StillSources(status.Sources)
-	s := &sight{
+	s := &snapshot{
 		view:      ui.View{Value: status, Names: []string{"workspace/" + status.Workspace}, Still: quiet},
 		converged: status.Converged(), pending: pending(status),
 	}
@@ -258,7 +258,7 @@ func (o options) known(ctx context.Context, hub *client.Client) error {
 
 // rows are services on clusters.
 func (o options) rows(q paging.Query) looks {
-	return func(ctx context.Context, hub *client.Client, _ *ui.Printer) (*sight, error) {
+	return func(ctx context.Context, hub *client.Client, _ *ui.Printer) (*snapshot, error) {
 		list, err := cmdutil.Pick(ctx, &o.selection, q, hub.DeploymentsPage)
 		if err != nil {
 			return nil, err
@@ -268,7 +268,7 @@ func (o options) rows(q paging.Query) looks {
 			Columns: append(cmdutil.DeploymentColumns(), ui.Column{Name: "VERSION", Wide: true}),
 			Note:    o.selection.Note("services on clusters", len(list.Items), list.Total),
 		}
-		s := &sight{converged: list.Total > 0 && list.Counts[v1.Healthy] == list.Total}
+		s := &snapshot{converged: list.Total > 0 && list.Counts[v1.Healthy] == list.Total}
 		for i := range list.Items {
 			d := &list.Items[i]
 			view.Rows[i] = append(view.Rows[i], cmdutil.OrDash(d.Version))

@@ -200,11 +200,11 @@ func TestAWaitWithoutATimeoutEndsByItself(t *testing.T) {
 	}
 	for timeout, bounded := range map[time.Duration]bool{0: true, time.Hour: false} { // the program bounds that itself
 		f.Timeout = timeout
-		err := wait(t.Context(), options{f: f}, func(ctx context.Context, _ *client.Client, _ *ui.Printer) (*sight, error) {
+		err := wait(t.Context(), options{f: f}, func(ctx context.Context, _ *client.Client, _ *ui.Printer) (*snapshot, error) {
 			if until, is := ctx.Deadline(); is != bounded || is && time.Until(until) > limit {
 				t.Errorf("with --timeout %v it looks until %v (%v)", timeout, until, is)
 			}
-			return &sight{converged: true}, nil
+			return &snapshot{converged: true}, nil
 		})
 		if err != nil {
 			t.Error(err)

@@ -28,12 +28,12 @@ type options struct {
 	commit  string
 	redo    bool
 	confirm string
-	making  change.Making
+	making  change.CommitOptions
 }
 
 // NewCmdUndo is `plural undo`.
 func NewCmdUndo(f *cmdutil.Factory) *cobra.Command {
-	o := &options{f: f, making: change.Making{Factory: f}}
+	o := &options{f: f, making: change.CommitOptions{Factory: f}}
 	cmd := &cobra.Command{
 		Use:     "undo [COMMIT]",
 		GroupID: cmdutil.GroupStart,
@@ -109,7 +109,7 @@ func (o *options) run(ctx context.Context) error {
 		return nil
 	}
 	o.making.Trailer = trailer(r)
-	b := Bringing{
+	b := Restoration{
 		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: title(r.Subject), Question: "Undo this?",
 		Agreed:   func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
 		Foretold: func(t revert.Touched) []string { return foretold(plan, t, r) },

@@ -39,7 +39,7 @@ type existingOptions struct {
 	set                 []string
 	answers             string
 	// way is how the cluster is reached, once that is known.
-	way clusters.Way
+	way clusters.Access
 }
 
 // upExisting brings a fleet up on the cluster of a context.
@@ -256,7 +256,7 @@ func (o *options) deploy(
 	if err != nil {
 		return err
 	}
-	ways := clusters.Ways{Root: repo.Root(), Config: o.factory.ConfigDir()}
+	ways := clusters.Locator{Root: repo.Root(), Config: o.factory.ConfigDir()}
 	if err := ways.Remember(w.Spec.Management, o.existing.way); err != nil {
 		o.factory.Say("%v: say --context %s=CONTEXT when it is needed", err, w.Spec.Management)
 	}

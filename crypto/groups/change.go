@@ -62,7 +62,7 @@ func (s *Set) Create(repository, name string, members []Member, o CreateOptions)
 		}
 		g.Members = append(g.Members, m)
 	}
-	seats := seating{set: s, repository: repository, clusterKey: o.ClusterKey}
+	seats := envelopeSealer{set: s, repository: repository, clusterKey: o.ClusterKey}
 	return changes, seats.sealAll(changes, g, id)
 }
 
@@ -142,7 +142,7 @@ func (s *Set) Add(repository string, k *Keyring, group string, m Member, ck Clus
 		return nil, fmt.Errorf("the keyring's identity of the group %q is not that of %s", group, RecipientFile(group))
 	}
 	changes := Changes{}
-	seats := seating{set: s, repository: repository, clusterKey: ck}
+	seats := envelopeSealer{set: s, repository: repository, clusterKey: ck}
 	return changes, seats.seal(changes, g, id, m)
 }
 
@@ -165,8 +165,8 @@ func (s *Set) checkMember(g *Group, m Member) error {
 	return nil
 }
 
-// seating seals groups' identities to members.
-type seating struct {
+// envelopeSealer seals groups' identities to members.
+type envelopeSealer struct {
 	set        *Set
 	repository string
 	clusterKey ClusterKey
@@ -175,7 +175,7 @@ type seating struct {
 }
 
 // sealAll makes the envelopes of all members of g.
-func (t seating) sealAll(changes Changes, g *Group, id private) error {
+func (t envelopeSealer) sealAll(changes Changes, g *Group, id private) error {
 	for _, m := range g.Members {
 		if err := t.seal(changes, g, id, m); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (t seating) sealAll(changes Changes, g *Group, id private) error {
 	return nil
 }
 
-func (t seating) seal(changes Changes, g *Group, id private, m Member) error {
+func (t envelopeSealer) seal(changes Changes, g *Group, id private, m Member) error {
 	to, err := t.recipientsOf(m)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (t seating) seal(changes Changes, g *Group, id private, m Member) error {
 	return err
 }
 
-func (t seating) recipientsOf(m Member) ([]age.Recipient, error) {
+func (t envelopeSealer) recipientsOf(m Member) ([]age.Recipient, error) {
 	switch m.Kind {
 	case Cluster:
 		return t.cluster(m.Name)
@@ -219,7 +219,7 @@ func (t seating) recipientsOf(m Member) ([]age.Recipient, error) {
 	return to, nil
 }
 
-func (t seating) cluster(name string) ([]age.Recipient, error) {
+func (t envelopeSealer) cluster(name string) ([]age.Recipient, error) {
 	if t.clusterKey == nil {
 		return nil, fmt.Errorf("the key of the cluster %q is not at hand", name)
 	}

@@ -204,23 +204,23 @@ func (k *Keyring) itself(g *Group) private {
 	return nil
 }
 
-// way is one envelope with the identities that may open it, which are looked for when its turn has come.
-type way struct {
+// envelopeKey is one envelope with the identities that may open it, which are looked for when its turn has come.
+type envelopeKey struct {
 	member Member
 	with   func() []age.Identity
 }
 
-func (k *Keyring) ways(g *Group) []way {
+func (k *Keyring) ways(g *Group) []envelopeKey {
 	own, strangers := k.owners()
-	var first, nested, last []way
+	var first, nested, last []envelopeKey
 	for _, m := range g.Members {
 		switch {
 		case m.Kind == Subgroup:
-			nested = append(nested, way{m, func() []age.Identity { return k.through(m.Name) }})
+			nested = append(nested, envelopeKey{m, func() []age.Identity { return k.through(m.Name) }})
 		case m.Kind == Person && own[m.Name] != nil:
-			first = append(first, way{m, func() []age.Identity { return own[m.Name] }})
+			first = append(first, envelopeKey{m, func() []age.Identity { return own[m.Name] }})
 		case m.Kind == Person && len(strangers) > 0:
-			last = append(last, way{m, func() []age.Identity { return strangers }})
+			last = append(last, envelopeKey{m, func() []age.Identity { return strangers }})
 		}
 	}
 	return slices.Concat(first, nested, last)

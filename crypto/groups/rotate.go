@@ -25,7 +25,7 @@ func (s *Set) Rotate(repository string, k *Keyring, groups []string, remove []Me
 	if err := s.checkRemoved(groups, remove); err != nil {
 		return nil, nil, err
 	}
-	r := rotation{seating: seating{set: s, repository: repository, clusterKey: ck, recipients: map[string]age.Recipient{}}, changes: Changes{}}
+	r := rotation{envelopeSealer: envelopeSealer{set: s, repository: repository, clusterKey: ck, recipients: map[string]age.Recipient{}}, changes: Changes{}}
 	rotated = s.closure(groups)
 	for _, name := range rotated {
 		if err := r.renew(k, name); err != nil {
@@ -69,7 +69,7 @@ func (s *Set) contains(outer, inner string) bool {
 
 // rotation is one Rotate under way.
 type rotation struct {
-	seating
+	envelopeSealer
 	changes Changes
 	next    []succession
 }

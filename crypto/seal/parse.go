@@ -81,16 +81,16 @@ func headerLen(data []byte) (int, error) {
 	return 0, damaged(io.ErrUnexpectedEOF)
 }
 
-// spy is an identity that fits nothing and remembers what it was shown, so that age's own parser reads the header.
-type spy struct{ stanzas []*age.Stanza }
+// headerReader is an identity that fits nothing and remembers what it was shown, so that age's own parser reads the header.
+type headerReader struct{ stanzas []*age.Stanza }
 
-func (s *spy) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
+func (s *headerReader) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	s.stanzas = stanzas
 	return nil, age.ErrIncorrectIdentity
 }
 
 func readStanzas(header []byte) ([]*age.Stanza, error) {
-	var seen spy
+	var seen headerReader
 	_, err := age.DecryptHeader(header, &seen)
 	if seen.stanzas == nil {
 		return nil, damaged(err)

@@ -10,7 +10,7 @@ type ends struct {
 
 // sameEnds brings the sides to lines that all end with a newline, so that lines differ by what they say alone; the ends
 // that the merged text is to have are given back. Carriage returns stay where a side has lines with and without.
-func sameEnds(s sides) (sides, ends) {
+func sameEnds(s mergeTexts) (mergeTexts, ends) {
 	vote := func(property func(string) bool) bool {
 		if b := property(s.base); b != property(s.ours) {
 			return !b

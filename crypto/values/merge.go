@@ -21,21 +21,21 @@ func Merge(name string, base, ours, theirs []byte) (merged []byte, conflicts int
 	case !isText(base) || !isText(ours) || !isText(theirs):
 		return ours, 1, &Error{File: name, Message: "both sides changed it, and it is not UTF-8 text", Err: ErrFormat}
 	}
-	in, ends := sameEnds(sides{string(base), string(ours), string(theirs)})
+	in, ends := sameEnds(mergeTexts{string(base), string(ours), string(theirs)})
 	merged, conflicts = ends.restore(in.merge(name))
 	return merged, conflicts, nil
 }
 
-// sides are the three texts of a merge.
-type sides struct{ base, ours, theirs string }
+// mergeTexts are the three texts of a merge.
+type mergeTexts struct{ base, ours, theirs string }
 
 // each is s with every text changed.
-func (s sides) each(change func(string) string) sides {
-	return sides{change(s.base), change(s.ours), change(s.theirs)}
+func (s mergeTexts) each(change func(string) string) mergeTexts {
+	return mergeTexts{change(s.base), change(s.ours), change(s.theirs)}
 }
 
 // merge is the most careful merge that says what the sides want.
-func (s sides) merge(name string) []piece {
+func (s mergeTexts) merge(name string) []piece {
 	files := s.files(name)
 	if files == nil {
 		return mergeLines(s.base, s.ours, s.theirs)
@@ -52,13 +52,13 @@ func (s sides) merge(name string) []piece {
 	return disputed(s.ours, s.theirs)
 }
 
-// trio is the three files of a merge, read alike: base, ours, theirs.
-type trio []*file
+// mergeFiles is the three files of a merge, read alike: base, ours, theirs.
+type mergeFiles []*file
 
 // files reads all three sides; nil unless each has keys and as many documents as the others. A file without any text is
 // one that has no keys yet.
-func (s sides) files(name string) trio {
-	t := make(trio, 3)
+func (s mergeTexts) files(name string) mergeFiles {
+	t := make(mergeFiles, 3)
 	for i, text := range []string{s.theirs, s.ours, s.base} {
 		f, err := parse(name, []byte(text))
 		if strings.TrimSpace(text) == "" && i > 0 {
@@ -75,7 +75,7 @@ func (s sides) files(name string) trio {
 }
 
 // agree says whether pieces, whichever side wins the conflicts, hold under each key what the sides want there.
-func (t trio) agree(pieces []piece) bool {
+func (t mergeFiles) agree(pieces []piece) bool {
 	j := judge{disputed: countConflicts(pieces) > 0}
 	for side := 1; side <= 2; side++ {
 		var b strings.Builder
@@ -154,7 +154,7 @@ type merger struct {
 }
 
 // files merges document by document.
-func (m merger) files(t trio) []piece {
+func (m merger) files(t mergeFiles) []piece {
 	var pieces []piece
 	for i, doc := range t[0].docs {
 		b, o, th := t[0].cut(doc), t[1].cut(t[1].docs[i]), t[2].cut(t[2].docs[i])

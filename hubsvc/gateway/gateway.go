@@ -201,27 +201,27 @@ func (g *Gateway) paced(w http.ResponseWriter, cluster string) bool {
 	return false
 }
 
-// fault is why a report is refused.
-type fault struct {
+// reportError is why a report is refused.
+type reportError struct {
 	code int
 	text string
 }
 
-func (g *Gateway) readReport(w http.ResponseWriter, r *http.Request, cluster string) (*api.Report, *fault) {
+func (g *Gateway) readReport(w http.ResponseWriter, r *http.Request, cluster string) (*api.Report, *reportError) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxReportBytes))
 	g.pace.charge(cluster, g.Now(), len(body))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("report is larger than %d bytes", tooLarge.Limit)}
+		return nil, &reportError{http.StatusRequestEntityTooLarge, fmt.Sprintf("report is larger than %d bytes", tooLarge.Limit)}
 	}
 	if err != nil {
-		return nil, &fault{http.StatusBadRequest, "report was cut off"}
+		return nil, &reportError{http.StatusBadRequest, "report was cut off"}
 	}
 	if err := checkEntries(body); err != nil {
-		return nil, &fault{http.StatusRequestEntityTooLarge, err.Error()}
+		return nil, &reportError{http.StatusRequestEntityTooLarge, err.Error()}
 	}
 	report := new(api.Report)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, report); err != nil {
-		return nil, &fault{http.StatusBadRequest, "report is not a plural.v1.Report"}
+		return nil, &reportError{http.StatusBadRequest, "report is not a plural.v1.Report"}
 	}
 	return report, nil
 }

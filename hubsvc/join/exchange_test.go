@@ -49,7 +49,7 @@ func newFleet(tb testing.TB) *fleetOf {
 	f.clusters["joined"] = &fleet.Cluster{Metadata: fleet.Metadata{Name: "joined"}}
 	f.options = join.Options{
 		Cluster: func(name string) (*fleet.Cluster, bool) { c, ok := f.clusters[name]; return c, ok },
-		Place:   func() (join.Place, error) { return join.Place{HubURL: hubURL, Repository: "3f0c"}, nil },
+		Place:   func() (join.HubAddress, error) { return join.HubAddress{HubURL: hubURL, Repository: "3f0c"}, nil },
 		Refused: func(string) error { return nil },
 		Commit: func(_ context.Context, cluster string, _ fleet.AgentKeys, hash string) error {
 			f.commits = append(f.commits, cluster+" "+hash)
@@ -226,7 +226,7 @@ func TestWhatCannotBeDoneNowLeavesTheTokenGood(t *testing.T) {
 	}{
 		"the hub does not know where it is": {
 			spoil: func(o *join.Options) {
-				o.Place = func() (join.Place, error) { return join.Place{HubURL: hubURL}, broken }
+				o.Place = func() (join.HubAddress, error) { return join.HubAddress{HubURL: hubURL}, broken }
 			}, status: http.StatusServiceUnavailable,
 		},
 		"nothing is committed here": {
@@ -303,7 +303,7 @@ func TestManifestsAreHandedOutForTheClustersOwnTokenAlone(t *testing.T) {
 		t.Errorf("where nobody joins, with a wrong token: %d", code)
 	}
 	f.options.Refused = func(string) error { return nil }
-	f.options.Place = func() (join.Place, error) { return join.Place{}, errors.New("no space left") }
+	f.options.Place = func() (join.HubAddress, error) { return join.HubAddress{}, errors.New("no space left") }
 	f.open()
 	if code, text := f.fetch("edge.yaml", "for edge"); code != http.StatusServiceUnavailable || strings.Contains(text, "Deployment") ||
 		strings.Contains(text, "space") {

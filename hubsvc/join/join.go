@@ -37,8 +37,8 @@ import (
 	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
-// Place is what an agent has to know of its hub.
-type Place struct {
+// HubAddress is what an agent has to know of its hub.
+type HubAddress struct {
 	HubURL string
 	// Repository is the id of the installation repo; empty when nothing is sealed there.
 	Repository string
@@ -59,7 +59,7 @@ type Exchange struct {
 type Options struct {
 	// Cluster is a cluster as the desired state has it now.
 	Cluster func(name string) (*fleet.Cluster, bool)
-	Place   func() (Place, error)
+	Place   func() (HubAddress, error)
 	// Refused says why nothing is committed here, if nothing is: a *Refusal.
 	Refused func(cluster string) error
 	// Commit registers the keys, if Good says so of the cluster at the tip of the installation repo; else its error is ErrNotGood.
@@ -90,8 +90,8 @@ const (
 // ErrNotGood means that a token is not good, or not for this cluster, or not any more.
 var ErrNotGood = errors.New("the token is not good")
 
-// Door lets clusters in that show a join token. It is safe for concurrent use.
-type Door struct {
+// Registrar lets clusters in that show a join token. It is safe for concurrent use.
+type Registrar struct {
 	Options
 	limits    *addrlimit.Limits
 	exchanges *prometheus.CounterVec
@@ -101,8 +101,8 @@ type Door struct {
 }
 
 // New is a door.
-func New(o Options) *Door {
-	d := &Door{Options: o, limits: addrlimit.New(burst, each, o.Now), used: map[string]time.Time{}}
+func New(o Options) *Registrar {
+	d := &Registrar{Options: o, limits: addrlimit.New(burst, each, o.Now), used: map[string]time.Time{}}
 	d.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plural_hub_joins_total", Help: "Requests to join the fleet by a token, by what came of them.",
 	}, []string{"outcome"})
@@ -116,7 +116,7 @@ func New(o Options) *Door {
 const ManifestsPath = "/join/"
 
 // Routes adds its paths to mux.
-func (d *Door) Routes(mux *http.ServeMux) {
+func (d *Registrar) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ManifestsPath+"{file}", d.limited(d.manifests))
 	mux.HandleFunc("POST "+api.JoinPath, d.limited(d.exchange))
 }
@@ -130,7 +130,7 @@ func APIRoutes() []openapi.Route {
 }
 
 // limited answers a bounded number of requests of each address.
-func (d *Door) limited(next http.HandlerFunc) http.HandlerFunc {
+func (d *Registrar) limited(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if !d.limits.Allow(addrlimit.Sender(r)) {
@@ -144,7 +144,7 @@ func (d *Door) limited(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // notFound is the answer to everything that is wrong with a cluster or a token.
-func (d *Door) notFound(w http.ResponseWriter) {
+func (d *Registrar) notFound(w http.ResponseWriter) {
 	d.exchanges.WithLabelValues("refused").Inc()
 	refuse(w, http.StatusNotFound, v1.Error{
 		Message: "no cluster waits for this token: it is not the cluster's, was used, or has expired",
@@ -153,7 +153,7 @@ func (d *Door) notFound(w http.ResponseWriter) {
 }
 
 // manifests hands out what starts an agent. It uses nothing up.
-func (d *Door) manifests(w http.ResponseWriter, r *http.Request) {
+func (d *Registrar) manifests(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".yaml")
 	shown, inHeader := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !inHeader { // as the lines of earlier releases have it, which proxies write down
@@ -189,7 +189,7 @@ func (d *Door) manifests(w http.ResponseWriter, r *http.Request) {
 }
 
 // open says whether anybody may join at all; if not, that has been answered.
-func (d *Door) open(w http.ResponseWriter, cluster string) bool {
+func (d *Registrar) open(w http.ResponseWriter, cluster string) bool {
 	refusal := new(Refusal)
 	if errors.As(d.Refused(cluster), &refusal) {
 		d.exchanges.WithLabelValues("closed").Inc()
@@ -199,7 +199,7 @@ func (d *Door) open(w http.ResponseWriter, cluster string) bool {
 	return true
 }
 
-func (d *Door) failed(w http.ResponseWriter, cluster string, err error) {
+func (d *Registrar) failed(w http.ResponseWriter, cluster string, err error) {
 	d.exchanges.WithLabelValues("failed").Inc()
 	d.Log.Error("a cluster could not join", "cluster", cluster, "error", err)
 	refuse(w, http.StatusServiceUnavailable, v1.Error{
@@ -209,7 +209,7 @@ func (d *Door) failed(w http.ResponseWriter, cluster string, err error) {
 }
 
 // waits says whether a cluster waits for the token of a hash.
-func (d *Door) waits(c *fleet.Cluster, hash string) bool {
+func (d *Registrar) waits(c *fleet.Cluster, hash string) bool {
 	d.mu.Lock()
 	_, used := d.used[hash]
 	d.mu.Unlock()
@@ -223,7 +223,7 @@ func Good(c *fleet.Cluster, hash string, now time.Time) bool {
 }
 
 // exchange registers the keys that an agent brings.
-func (d *Door) exchange(w http.ResponseWriter, r *http.Request) {
+func (d *Registrar) exchange(w http.ResponseWriter, r *http.Request) {
 	place, err := d.Place()
 	if err != nil {
 		d.failed(w, "", err)
@@ -256,7 +256,7 @@ func (d *Door) exchange(w http.ResponseWriter, r *http.Request) {
 }
 
 // read reads a request whose keys are keys, and belong to who sent it.
-func (d *Door) read(w http.ResponseWriter, r *http.Request, hubURL string) (asked api.JoinRequest, ok bool) {
+func (d *Registrar) read(w http.ResponseWriter, r *http.Request, hubURL string) (asked api.JoinRequest, ok bool) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, api.MaxJoinBytes))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(&asked) != nil || !errors.Is(decoder.Decode(new(json.RawMessage)), io.EOF) {
@@ -275,7 +275,7 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, hubURL string) (aske
 }
 
 // register commits the keys and writes it down. When it does not come to that, that has been answered.
-func (d *Door) register(w http.ResponseWriter, r *http.Request, c *fleet.Cluster, keys fleet.AgentKeys, hash string) bool {
+func (d *Registrar) register(w http.ResponseWriter, r *http.Request, c *fleet.Cluster, keys fleet.AgentKeys, hash string) bool {
 	name := c.Metadata.Name
 	e := Exchange{ID: strings.ToLower(rand.Text()), Cluster: name, Request: r, Allowed: true, Beginning: d.Now()}
 	if err := d.Write(r.Context(), e, false); err != nil {
@@ -306,7 +306,7 @@ func (d *Door) register(w http.ResponseWriter, r *http.Request, c *fleet.Cluster
 }
 
 // use remembers that a token was exchanged, so that nobody reads the installation repo for it again.
-func (d *Door) use(hash string, until time.Time) {
+func (d *Registrar) use(hash string, until time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Now()

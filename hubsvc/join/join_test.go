@@ -28,7 +28,7 @@ func doorThatLogs(t testing.TB, raw string, log *slog.Logger) (http.Handler, *ti
 	mux := http.NewServeMux()
 	join.New(join.Options{
 		Cluster: func(name string) (*fleet.Cluster, bool) { return c, name == "edge" },
-		Place:   func() (join.Place, error) { return join.Place{HubURL: "https://hub"}, nil },
+		Place:   func() (join.HubAddress, error) { return join.HubAddress{HubURL: "https://hub"}, nil },
 		Refused: func(string) error { return nil },
 		Commit: func(context.Context, string, fleet.AgentKeys, string) error {
 			t.Error("something is committed")

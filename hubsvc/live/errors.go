@@ -29,10 +29,10 @@ func (e *Refusal) Error() string {
 	return e.Message + ": " + e.Fix
 }
 
-// begunError ends an answer of which the beginning has been sent.
-type begunError struct{ error }
+// partialAnswerError ends an answer of which the beginning has been sent.
+type partialAnswerError struct{ error }
 
-func (e *begunError) Unwrap() error { return e.error }
+func (e *partialAnswerError) Unwrap() error { return e.error }
 
 func notFound(what, name string) error {
 	return &Refusal{Status: http.StatusNotFound, Message: fmt.Sprintf("no %s %s", what, strconv.Quote(clip(name))), Fix: "plural " + what + " list"}

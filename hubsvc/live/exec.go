@@ -73,7 +73,7 @@ func (a *API) connect(w http.ResponseWriter, r *http.Request) error {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Time{}) // what was set is for requests
 	if err := switched(buffered.Writer, resp.Header); err != nil {
-		return &begunError{err}
+		return &partialAnswerError{err}
 	}
 	relay(&client{conn, buffered.Reader}, backend)
 	return nil

@@ -66,8 +66,8 @@ type Options struct {
 	// io.ReadWriteCloser with CloseWrite.
 	Do func(ctx context.Context, p principal.Person, cluster string, r *http.Request) (*http.Response, error)
 	// Own is this hub's own log.
-	Own *logring.Ring
-	Log *slog.Logger
+	HubLog *logring.Ring
+	Log    *slog.Logger
 	// Idle is how long what nobody looks at is kept up; a minute when zero.
 	Idle time.Duration
 	Now  func() time.Time
@@ -218,7 +218,7 @@ func reply(w http.ResponseWriter, status int, body any) {
 
 // answer says why there is nothing else to say. An answer that has begun is broken off.
 func answer(w http.ResponseWriter, err error) {
-	var begun *begunError
+	var begun *partialAnswerError
 	if errors.As(err, &begun) {
 		return
 	}

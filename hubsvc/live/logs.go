@@ -204,7 +204,7 @@ func (a *API) ownLog(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return a.following(ctx, cancel, w, q.Follow, asker{Person: p}, still, func(out io.Writer) error {
-		return a.o.Own.Read(ctx, q, func(l logring.Line) error {
+		return a.o.HubLog.Read(ctx, q, func(l logring.Line) error {
 			_, err := io.WriteString(out, logText(l.Time, strings.ToLower(l.Level.String()), l.Message, l.Attributes))
 			return err
 		})
@@ -235,7 +235,7 @@ func (a *API) following(ctx context.Context, end context.CancelFunc, w http.Resp
 		}()
 	}
 	if err := send(plain(w)); err != nil && !follow {
-		return &begunError{err}
+		return &partialAnswerError{err}
 	}
 	return nil
 }

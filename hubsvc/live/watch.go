@@ -78,7 +78,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, who asker, f *feed, 
 		no := refusalOf(err)
 		_ = watcher.event("reset", v1.Error{Message: no.Message, Fix: no.Fix})
 	}
-	return &begunError{err}
+	return &partialAnswerError{err}
 }
 
 // watcher is one person's look at a feed.

@@ -121,7 +121,7 @@ func newWorld(t *testing.T) *world {
 	w.keep(w.views.Run)
 	client := w.connect()
 	api := live.New(live.Options{
-		Person: w.person, Allow: w.allow, Own: w.own, Idle: 100 * time.Millisecond,
+		Person: w.person, Allow: w.allow, HubLog: w.own, Idle: 100 * time.Millisecond,
 		Sees: func(p principal.Person, cluster string) bool { return cluster == "edge-1" && p.Name != "stranger" },
 		Runs: func(_, service string) bool { return service == w.service },
 		Reach: func(context.Context, string) (live.Agent, error) {

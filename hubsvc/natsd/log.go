@@ -17,8 +17,8 @@ const (
 	maxSaid = 100
 )
 
-// complaints passes on what the server has to say when something is wrong, and drops its chatter.
-type complaints struct {
+// logFilter passes on what the server has to say when something is wrong, and drops its chatter.
+type logFilter struct {
 	log *slog.Logger
 	// fatal gets the first reason for which the server gives up; it holds one.
 	fatal chan error
@@ -29,18 +29,18 @@ type complaints struct {
 	unwritten error
 }
 
-func newComplaints(log *slog.Logger) *complaints {
-	return &complaints{log: log, fatal: make(chan error, 1), said: make(map[string]time.Time)}
+func newComplaints(log *slog.Logger) *logFilter {
+	return &logFilter{log: log, fatal: make(chan error, 1), said: make(map[string]time.Time)}
 }
 
-func (c *complaints) Fatalf(format string, v ...any) {
+func (c *logFilter) Fatalf(format string, v ...any) {
 	select {
 	case c.fatal <- fmt.Errorf(format, v...):
 	default:
 	}
 }
 
-func (c *complaints) Errorf(format string, v ...any) {
+func (c *logFilter) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	if strings.Contains(strings.ToLower(text), "critical write error") {
 		c.mu.Lock()
@@ -54,19 +54,19 @@ func (c *complaints) Errorf(format string, v ...any) {
 
 // lost says which write failed. The server keeps that in mind: whatever was to be written there fails from then on, until it is
 // started anew. Its log is the one place that has it of a stream, a consumer and a raft group alike, of one copy or of three.
-func (c *complaints) lost() error {
+func (c *logFilter) lost() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unwritten
 }
 
-func (c *complaints) Warnf(format string, v ...any) {
+func (c *logFilter) Warnf(format string, v ...any) {
 	if text := fmt.Sprintf(format, v...); c.isNew(text) {
 		c.log.Warn("nats server warns", "text", text)
 	}
 }
 
-func (c *complaints) isNew(text string) bool {
+func (c *logFilter) isNew(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.said[text]; ok && time.Since(at) < quiet {
@@ -79,6 +79,6 @@ func (c *complaints) isNew(text string) bool {
 	return true
 }
 
-func (c *complaints) Noticef(string, ...any) {}
-func (c *complaints) Debugf(string, ...any)  {}
-func (c *complaints) Tracef(string, ...any)  {}
+func (c *logFilter) Noticef(string, ...any) {}
+func (c *logFilter) Debugf(string, ...any)  {}
+func (c *logFilter) Tracef(string, ...any)  {}

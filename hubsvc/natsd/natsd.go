@@ -77,8 +77,8 @@ type Server struct {
 
 	mu     sync.Mutex // guards what follows
 	server *server.Server
-	said   *complaints // of server
-	failed error       // what Fault says
+	said   *logFilter // of server
+	failed error      // what Fault says
 }
 
 // Start runs a server, or connects to one. It returns before there is a majority, and before an external server

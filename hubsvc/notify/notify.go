@@ -101,7 +101,7 @@ type Options struct {
 // Notifier tells. It is safe for concurrent use.
 type Notifier struct {
 	Options
-	courier *courier
+	courier *sender
 	counts  counters
 	wake    chan struct{}
 

@@ -69,8 +69,8 @@ type known struct {
 	whole map[string]struct{}
 }
 
-// word is what one replica says to the others.
-type word struct {
+// announcement is what one replica says to the others.
+type announcement struct {
 	Replica string `json:"replica"`
 	// Opened and Closed are changes.
 	Opened []string `json:"opened,omitempty"`
@@ -184,7 +184,7 @@ func (p *Presence) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			p.send(word{Replica: p.Self, Gone: true})
+			p.send(announcement{Replica: p.Self, Gone: true})
 			_ = p.Conn.FlushTimeout(leaveTime) // whoever does not hear it waits for the silence
 			return nil
 		case <-p.wake:
@@ -200,20 +200,20 @@ func (p *Presence) Run(ctx context.Context) error {
 func (p *Presence) say(beat bool) {
 	p.mu.Lock()
 	mine := p.of(p.Self)
-	ending := word{Replica: p.Self, Count: len(mine.clusters), Sum: mine.sum}
-	var words []word
+	ending := announcement{Replica: p.Self, Count: len(mine.clusters), Sum: mine.sum}
+	var words []announcement
 	switch {
 	case p.asked:
 		for part := range slices.Chunk(slices.Collect(maps.Keys(mine.clusters)), perMessage) {
-			words = append(words, word{Replica: p.Self, All: part, Count: unfinished})
+			words = append(words, announcement{Replica: p.Self, All: part, Count: unfinished})
 		}
 		if len(words) == 0 {
-			words = []word{ending}
+			words = []announcement{ending}
 		}
 		words[0].First, words[len(words)-1].Last = true, true
 	case len(p.news) > 0:
 		for part := range slices.Chunk(slices.Collect(maps.Keys(p.news)), perMessage) {
-			w := word{Replica: p.Self, Count: unfinished}
+			w := announcement{Replica: p.Self, Count: unfinished}
 			for _, cluster := range part {
 				if _, held := mine.clusters[cluster]; held {
 					w.Opened = append(w.Opened, cluster)
@@ -224,7 +224,7 @@ func (p *Presence) say(beat bool) {
 			words = append(words, w)
 		}
 	case beat:
-		words = []word{ending}
+		words = []announcement{ending}
 	}
 	p.asked = false
 	clear(p.news)
@@ -247,7 +247,7 @@ func (p *Presence) say(beat bool) {
 // unfinished stands in the place of a count in all but the last of several words.
 const unfinished = -1
 
-func (p *Presence) send(w word) {
+func (p *Presence) send(w announcement) {
 	text, err := json.Marshal(w)
 	if err == nil {
 		err = p.Conn.Publish(subject, text)
@@ -259,7 +259,7 @@ func (p *Presence) send(w word) {
 
 // hear takes in what a replica says.
 func (p *Presence) hear(m *nats.Msg) {
-	var w word
+	var w announcement
 	if json.Unmarshal(m.Data, &w) != nil || w.Replica == "" || w.Replica == p.Self {
 		return
 	}
@@ -274,7 +274,7 @@ func (p *Presence) hear(m *nats.Msg) {
 }
 
 // take takes in one word. The caller holds the mutex.
-func (p *Presence) take(w *word) (changed []string) {
+func (p *Presence) take(w *announcement) (changed []string) {
 	if w.Gone {
 		return p.drop(w.Replica)
 	}

@@ -140,7 +140,7 @@ func TestAReplicaThatComesLaterLearnsOfMoreThanOneMessageHolds(t *testing.T) {
 }
 
 // say publishes as a replica of which nothing else is there.
-func (h *hub) say(w word) {
+func (h *hub) say(w announcement) {
 	h.Helper()
 	text, err := json.Marshal(w)
 	if err == nil {
@@ -157,7 +157,7 @@ func TestALostMessageIsMadeUpFor(t *testing.T) {
 	a.Set("edge-1", true)
 	h.eventually("the other knows", func() bool { return b.Connected("edge-1") })
 	// As if what b heard of a was something else.
-	h.say(word{Replica: "a", Opened: []string{"edge-2"}, Closed: []string{"edge-1"}, Count: 1, Sum: sumOf("edge-2")})
+	h.say(announcement{Replica: "a", Opened: []string{"edge-2"}, Closed: []string{"edge-1"}, Count: 1, Sum: sumOf("edge-2")})
 	h.eventually("the other was led astray", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.changed["edge-2"] > 0 })
 	a.Set("edge-3", true)
 	h.eventually("the other knows again", func() bool { return b.Connected("edge-1") && !b.Connected("edge-2") })
@@ -167,7 +167,7 @@ func TestAReplicaThatFallsSilentHoldsNothing(t *testing.T) {
 	h := newHub(t)
 	a := h.start("a", 50*time.Millisecond)
 	h.eventually("it was heard", func() bool {
-		h.say(word{Replica: "ghost", Opened: []string{"edge-1"}, Count: 1, Sum: sumOf("edge-1")}) // nobody may listen yet
+		h.say(announcement{Replica: "ghost", Opened: []string{"edge-1"}, Count: 1, Sum: sumOf("edge-1")}) // nobody may listen yet
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.changed["edge-1"] > 0
@@ -195,7 +195,7 @@ func TestAReplicaThatIsAloneKnowsWhatItHolds(t *testing.T) {
 
 // A replica of another version may say anything.
 func FuzzWhatIsHeardDoesNoHarm(f *testing.F) {
-	for _, w := range []word{
+	for _, w := range []announcement{
 		{Replica: "b", Opened: []string{"x"}, Closed: []string{"x"}, Count: 1},
 		{Replica: "b", All: []string{"x", "y"}, First: true, Last: true, Count: 2},
 		{Replica: "b", Gone: true},

@@ -46,20 +46,20 @@ func newMetrics(to prometheus.Registerer, s *Shard) *metrics {
 	return m
 }
 
-// standing is how a lease fares.
-type standing struct {
+// leaseState is how a lease fares.
+type leaseState struct {
 	held, fenced bool
 	epoch        uint64
 }
 
-// speaker logs how the own lease fares, once a change.
-type speaker struct {
+// leaseLogger logs how the own lease fares, once a change.
+type leaseLogger struct {
 	log   *slog.Logger
-	last  standing
+	last  leaseState
 	waits bool
 }
 
-func (s *speaker) say(now standing, err error) {
+func (s *leaseLogger) say(now leaseState, err error) {
 	last := s.last
 	waits := !now.held && !now.fenced && err != nil
 	switch {

@@ -57,7 +57,7 @@ func (s *Shard) Run(ctx context.Context) error {
 func (s *Shard) rhythm() poll.Loop { return poll.Loop{Interval: s.TTL / looks, Jitter: 0.25} }
 
 func (s *Shard) loop(ctx context.Context) {
-	said := &speaker{log: s.Log}
+	said := &leaseLogger{log: s.Log}
 	_ = s.rhythm().Run(ctx, s.wake, func(ctx context.Context) error {
 		err := s.step(ctx)
 		if ctx.Err() == nil {
@@ -69,10 +69,10 @@ func (s *Shard) loop(ctx context.Context) {
 }
 
 // standing is how the own lease fares.
-func (s *Shard) standing() standing {
+func (s *Shard) standing() leaseState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return standing{
+	return leaseState{
 		held: s.own.term != "" && time.Since(s.own.renewed) < s.span(), fenced: s.own.fenced, epoch: s.own.epoch,
 	}
 }

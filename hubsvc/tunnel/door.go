@@ -94,7 +94,7 @@ func (h *Hub) upgrade(w http.ResponseWriter, r *http.Request, c caller) {
 	default:
 		c.by = "websocket"
 		var ws *websocket.Conn
-		if ws, err = websocket.Accept(&lean{w}, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}); err == nil {
+		if ws, err = websocket.Accept(&smallBufferWriter{w}, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled}); err == nil {
 			stream = netconn.WebSocket(ws)
 		}
 	}
@@ -117,11 +117,11 @@ const (
 	writeBuffer = 2 << 10
 )
 
-// lean is a response whose connection is taken over with small buffers.
-type lean struct{ http.ResponseWriter }
+// smallBufferWriter is a response whose connection is taken over with small buffers.
+type smallBufferWriter struct{ http.ResponseWriter }
 
 // Hijack is that of http.Hijacker.
-func (l *lean) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (l *smallBufferWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(l.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err

@@ -58,7 +58,7 @@ func (d *decision) unsolved(err error) {
 }
 
 // judgeVersions leaves out what the policy does not take by itself, with the reasons.
-func (d *decision) judgeVersions(s *standing) {
+func (d *decision) judgeVersions(s *installationState) {
 	now := versions.Parse(s.entry.Version)
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -80,10 +80,10 @@ func sameCore(a, b *semver.Version) bool {
 }
 
 // newest is the newest version that the installation's range admits, if it is another one.
-func (s *standing) newest() string { return s.out.Newest }
+func (s *installationState) newest() string { return s.out.Newest }
 
 // refuses says why the hub does not go to a version by itself, if it does not.
-func (s *standing) refuses(now, v *semver.Version, e *catalog.Entry) *v1.UpgradeReason {
+func (s *installationState) refuses(now, v *semver.Version, e *catalog.Entry) *v1.UpgradeReason {
 	take := "plural package upgrade " + s.name() + " --to " + e.Version
 	if slices.Contains(s.Spec.Upgrade.Skip, e.Version) {
 		if s.reverted != nil && s.reverted.Version == e.Version {
@@ -144,7 +144,7 @@ func (d *decision) locked(force map[string]string) map[string]string {
 }
 
 // candidates is the range of what the installation may go to, or stay at; false: it stays.
-func (s *standing) candidates() (string, bool) {
+func (s *installationState) candidates() (string, bool) {
 	if s.rolling || s.pkg == nil {
 		return "", false
 	}
@@ -164,7 +164,7 @@ func (s *standing) candidates() (string, bool) {
 }
 
 // eligible says whether a version is newer, and in the installation's own range.
-func (s *standing) eligible(e *catalog.Entry) bool {
+func (s *installationState) eligible(e *catalog.Entry) bool {
 	now, v := versions.Parse(s.entry.Version), versions.Parse(e.Version)
 	wanted, err := versions.ParseRange(s.Spec.Version)
 	if now == nil || v == nil || err != nil || e.Problem != nil {
@@ -202,7 +202,7 @@ func (d *decision) newcomers(solution *solve.Solution) bool {
 }
 
 // explain says why an installation does not go to the newest version that there is.
-func (d *decision) explain(s *standing) {
+func (d *decision) explain(s *installationState) {
 	s.out.Target = s.pick
 	newest := s.newest()
 	if newest == "" || newest == s.pick || s.rolling {

@@ -34,7 +34,7 @@ func (d *decision) order() {
 }
 
 // unit are the installations that have to move with one, by name; or the one that has to go before it.
-func (d *decision) unit(s *standing) (unit []*standing, first *standing) {
+func (d *decision) unit(s *installationState) (unit []*installationState, first *installationState) {
 	all := d.closure(s)
 	for _, other := range all {
 		if other != s && !slices.Contains(d.closure(other), s) {
@@ -45,8 +45,8 @@ func (d *decision) unit(s *standing) (unit []*standing, first *standing) {
 }
 
 // closure is the smallest set around an installation that can move by itself, as far as there is one.
-func (d *decision) closure(s *standing) []*standing {
-	set := []*standing{s}
+func (d *decision) closure(s *installationState) []*installationState {
+	set := []*installationState{s}
 	for {
 		grown := false
 		for _, edge := range d.broken(set) {
@@ -57,15 +57,15 @@ func (d *decision) closure(s *standing) []*standing {
 			}
 		}
 		if !grown {
-			slices.SortFunc(set, func(a, b *standing) int { return strings.Compare(a.name(), b.name()) })
+			slices.SortFunc(set, func(a, b *installationState) int { return strings.Compare(a.name(), b.name()) })
 			return set
 		}
 	}
 }
 
 // broken are the dependencies that do not hold when a set has moved and nothing else.
-func (d *decision) broken(set []*standing) [][2]*standing {
-	var edges [][2]*standing
+func (d *decision) broken(set []*installationState) [][2]*installationState {
+	var edges [][2]*installationState
 	for _, s := range d.list {
 		moved := slices.Contains(set, s)
 		pkg, requires := s.pkg, s.entry.Requires
@@ -86,7 +86,7 @@ func (d *decision) broken(set []*standing) [][2]*standing {
 				other, version = on.at(on.pick), on.pick
 			}
 			if other != nil && !satisfied(dep, other, version) {
-				edges = append(edges, [2]*standing{s, on})
+				edges = append(edges, [2]*installationState{s, on})
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (d *decision) broken(set []*standing) [][2]*standing {
 }
 
 // at is the package at one of its versions; nil when there is none.
-func (s *standing) at(version string) *packages.Package {
+func (s *installationState) at(version string) *packages.Package {
 	for i := range s.entries {
 		if s.entries[i].Version == version {
 			return s.entries[i].Package
@@ -127,7 +127,7 @@ func satisfied(dep *packages.Dependency, p *packages.Package, version string) bo
 }
 
 // propose makes an action of a unit, unless something keeps it.
-func (d *decision) propose(unit []*standing) {
+func (d *decision) propose(unit []*installationState) {
 	var a Action
 	for _, s := range unit {
 		a.Changes = append(a.Changes, Change{s.name(), s.entry.Version, s.pick, s.satisfies})
@@ -158,12 +158,12 @@ func (d *decision) propose(unit []*standing) {
 const BranchPrefix = "plural/upgrade/"
 
 // branch is where a unit's proposal goes.
-func branch(unit []*standing) string {
+func branch(unit []*installationState) string {
 	return BranchPrefix + unit[0].name() + "-" + strings.NewReplacer("+", "-", "~", "-").Replace(unit[0].pick)
 }
 
 // waits are what a unit waits for, what a person has to do first.
-func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
+func (d *decision) waits(unit []*installationState, a *Action) []v1.UpgradeReason {
 	if a.Branch != "" && d.Branch != nil {
 		branch, there := d.Branch(a.Branch)
 		if branch.Unread {
@@ -212,7 +212,7 @@ func (d *decision) waits(unit []*standing, a *Action) []v1.UpgradeReason {
 	return reasons
 }
 
-func sick(s *standing, bad *Cell, sentence string) v1.UpgradeReason {
+func sick(s *installationState, bad *Cell, sentence string) v1.UpgradeReason {
 	return v1.UpgradeReason{
 		Code: v1.ReasonUnhealthy, Message: fmt.Sprintf(sentence, s.name(), s.entry.Version, bad.Cluster) + ": " + bad.said(),
 		Installation: s.name(), Version: s.entry.Version, Service: bad.Service, Cluster: bad.Cluster,
@@ -221,7 +221,7 @@ func sick(s *standing, bad *Cell, sentence string) v1.UpgradeReason {
 
 // deploys says that a version, or the one before it, has steps that only people run: a step that is gone wants to be taken down.
 // A branch is for people anyway.
-func (s *standing) deploys(a *Action) *v1.UpgradeReason {
+func (s *installationState) deploys(a *Action) *v1.UpgradeReason {
 	if a.Branch != "" {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (s *standing) deploys(a *Action) *v1.UpgradeReason {
 }
 
 // dependencies have to be healthy at their versions wherever they run.
-func (d *decision) dependencies(s *standing, unit []*standing) []v1.UpgradeReason {
+func (d *decision) dependencies(s *installationState, unit []*installationState) []v1.UpgradeReason {
 	var reasons []v1.UpgradeReason
 	seen := map[string]bool{}
 	for _, requires := range []map[string]string{s.entry.Requires, s.satisfies} {
@@ -271,7 +271,7 @@ func sortedValues(m map[string]string) []string {
 }
 
 // canaries have to have been healthy at the version for a while.
-func (d *decision) canaries(s *standing) []v1.UpgradeReason {
+func (d *decision) canaries(s *installationState) []v1.UpgradeReason {
 	var reasons []v1.UpgradeReason
 	soak := s.Spec.Upgrade.SoakTime()
 	for _, name := range s.Spec.Upgrade.After {
@@ -320,7 +320,7 @@ func short(d time.Duration) string {
 }
 
 // window says until when an installation is outside of its windows, if it is.
-func (d *decision) window(s *standing) *v1.UpgradeReason {
+func (d *decision) window(s *installationState) *v1.UpgradeReason {
 	policy := &s.Spec.Upgrade
 	if policy.Open(d.Now) {
 		return nil

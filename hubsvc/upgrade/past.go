@@ -102,7 +102,7 @@ func (d *decision) lookBack() {
 	seen := map[string]bool{}
 	for i := range d.Past {
 		m := &d.Past[i]
-		var last []*standing
+		var last []*installationState
 		for _, c := range m.Changes {
 			s := d.by[c.Installation]
 			if s == nil || seen[c.Installation] {
@@ -133,7 +133,7 @@ func (d *decision) lookBack() {
 // checkMove says how far a move got that is the last of all its installations, and whether it is taken back. One that was healthy
 // once is not: what happens later is not its doing. One that ended long before this process began to look is not known to have
 // been.
-func (d *decision) checkMove(m *Move, of []*standing) {
+func (d *decision) checkMove(m *Move, of []*installationState) {
 	deadline := time.Duration(0)
 	for _, s := range of {
 		deadline = max(deadline, s.Spec.Upgrade.DeadlineTime())

@@ -106,7 +106,7 @@ type Decision struct {
 
 // Decide decides.
 func Decide(f *Facts) *Decision {
-	d := &decision{Facts: f, by: map[string]*standing{}}
+	d := &decision{Facts: f, by: map[string]*installationState{}}
 	for i := range f.Fleet.Installations {
 		d.add(&f.Fleet.Installations[i])
 	}
@@ -119,13 +119,13 @@ func Decide(f *Facts) *Decision {
 // decision is one in the making.
 type decision struct {
 	*Facts
-	list    []*standing // by name
-	by      map[string]*standing
+	list    []*installationState // by name
+	by      map[string]*installationState
 	actions []Action
 }
 
-// standing is one installation.
-type standing struct {
+// installationState is one installation.
+type installationState struct {
 	*fleet.Installation
 	entry *lockfile.Entry
 	pkg   *packages.Package
@@ -142,14 +142,14 @@ type standing struct {
 	reverted *v1.UpgradeReason
 }
 
-func (s *standing) name() string { return s.Metadata.Name }
+func (s *installationState) name() string { return s.Metadata.Name }
 
 func (d *decision) add(i *fleet.Installation) {
 	entry, ok := d.Lock.Entry(i.Metadata.Name)
 	if !ok {
 		return // nobody has resolved it yet
 	}
-	s := &standing{Installation: i, entry: entry, excluded: map[string]v1.UpgradeReason{}}
+	s := &installationState{Installation: i, entry: entry, excluded: map[string]v1.UpgradeReason{}}
 	s.out = v1.Upgrade{
 		Installation: s.name(), Package: entry.Package, Catalog: entry.Catalog, Version: entry.Version,
 		Policy: cmp.Or(i.Spec.Upgrade.Policy, fleet.UpgradeManual),
@@ -168,7 +168,7 @@ func (d *decision) add(i *fleet.Installation) {
 }
 
 // because adds a reason.
-func (s *standing) because(code v1.UpgradeCode, message, fix string) *v1.UpgradeReason {
+func (s *installationState) because(code v1.UpgradeCode, message, fix string) *v1.UpgradeReason {
 	s.out.Reasons = append(s.out.Reasons, v1.UpgradeReason{Code: code, Message: message, Fix: fix})
 	return &s.out.Reasons[len(s.out.Reasons)-1]
 }
@@ -186,7 +186,7 @@ func (d *decision) result() *Decision {
 }
 
 // state follows from the reasons where nothing else has been said.
-func (s *standing) state() v1.UpgradeState {
+func (s *installationState) state() v1.UpgradeState {
 	if len(s.out.Reasons) == 0 {
 		return v1.UpgradeCurrent
 	}

@@ -25,10 +25,10 @@ import (
 	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
-// unfit is an action that cannot be put together, for a reason that people can do something about.
-type unfit struct{ reason v1.UpgradeReason }
+// actionError is an action that cannot be put together, for a reason that people can do something about.
+type actionError struct{ reason v1.UpgradeReason }
 
-func (u *unfit) Error() string { return u.reason.Message }
+func (u *actionError) Error() string { return u.reason.Message }
 
 // self is the author of what the hub commits by itself. Nobody who has the hub commit is called so: their names have no space.
 const self = "plural hub"
@@ -46,7 +46,7 @@ func (u *Upgrader) act(ctx context.Context, now *sources.Commit, set *catalog.Se
 		}
 		return plan(ctx, tip, set, a)
 	})
-	cannot := new(unfit)
+	cannot := new(actionError)
 	switch {
 	case errors.Is(err, errMoved):
 		u.Hint()
@@ -93,12 +93,12 @@ func (u *Upgrader) forward(ctx context.Context, tip *workspace.Tip, set *catalog
 	result, err := pkgupgrade.Plan(ctx, world, set, changes, pastOf(tip))
 	take := "plural package upgrade " + strings.Join(names, " ")
 	if err != nil {
-		return nil, &unfit{v1.UpgradeReason{
+		return nil, &actionError{v1.UpgradeReason{
 			Code: v1.ReasonPlan, Message: "it cannot be put together: " + oneLine(err), Fix: fixOf(err, take),
 		}}
 	}
 	if len(result.Conflicts) > 0 {
-		return nil, &unfit{v1.UpgradeReason{
+		return nil, &actionError{v1.UpgradeReason{
 			Code: v1.ReasonConflict, Message: "what was changed here and what the new version changes conflict in " + strings.Join(result.Conflicts, ", "),
 			Fix: take,
 		}}
@@ -179,7 +179,7 @@ func (u *Upgrader) backward(_ context.Context, tip *workspace.Tip, _ *catalog.Se
 		return nil, err
 	}
 	if len(conflicts) > 0 {
-		return nil, &unfit{v1.UpgradeReason{
+		return nil, &actionError{v1.UpgradeReason{
 			Code: v1.ReasonConflict, Fix: "git revert " + a.Revert,
 			Message: a.Why + "; it cannot be taken back, since others changed the same in " + strings.Join(conflicts, ", "),
 		}}

@@ -17,7 +17,7 @@ type index struct {
 	places []*place
 	byName map[string]*place
 	// services are those of the fleet, names in its order.
-	services map[string]*tally
+	services map[string]*serviceTotals
 	names    []string
 	held     []v1.Problem
 	// clusters and deployments count phases, resting those deployments that are held because somebody suspended them.
@@ -65,8 +65,8 @@ func (c *counts) worst() v1.Phase {
 	return phases[0]
 }
 
-// tally is one service over all of its clusters.
-type tally struct {
+// serviceTotals is one service over all of its clusters.
+type serviceTotals struct {
 	name string
 	// info is what its file says, with what was found out when it was resolved.
 	info v1.Service
@@ -82,7 +82,7 @@ type tally struct {
 }
 
 // add takes a row in, or, with -1, out.
-func (t *tally) add(r *row, n int) {
+func (t *serviceTotals) add(r *row, n int) {
 	t.phases.add(r.phase, n)
 	t.counted = false
 	if r.want == nil {
@@ -95,7 +95,7 @@ func (t *tally) add(r *row, n int) {
 }
 
 // at makes sure that a place is among those of the tally.
-func (t *tally) at(p *place) {
+func (t *serviceTotals) at(p *place) {
 	i, ok := slices.BinarySearchFunc(t.places, p, byName)
 	if !ok {
 		t.places = slices.Insert(t.places, i, p)
@@ -105,7 +105,7 @@ func (t *tally) at(p *place) {
 func byName(a, b *place) int { return cmp.Compare(a.entry.name(), b.entry.name()) }
 
 // rows are those of the service, by cluster.
-func (t *tally) rows() []cell {
+func (t *serviceTotals) rows() []cell {
 	var cells []cell
 	for _, p := range t.places {
 		if r := p.entry.row(t.name); r != nil {
@@ -116,7 +116,7 @@ func (t *tally) rows() []cell {
 }
 
 // service is the service in one line. Its phase is that of its worst row; among equals the first says why.
-func (t *tally) service() v1.Service {
+func (t *serviceTotals) service() v1.Service {
 	out := t.info
 	out.Clusters, out.Ready, out.Phase = t.asked, t.ready, t.phases.worst()
 	if !t.counted {
@@ -144,7 +144,7 @@ func describe(s *fleet.Service) v1.Service {
 }
 
 // found adds what a deployment's resolution found out.
-func (t *tally) found(d *resolve.Deployment) {
+func (t *serviceTotals) found(d *resolve.Deployment) {
 	t.info.Renderer, t.info.Namespace = cmp.Or(d.Renderer, t.info.Renderer), cmp.Or(d.Namespace, t.info.Namespace)
 	t.info.Commit = cmp.Or(d.Commit, t.info.Commit)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/pluralsh/plural/workspace/resolve"
 )
 
-// said is what rows need of one report. It is immutable. What only the answer about one row shows is read from the report
+// reportSummary is what rows need of one report. It is immutable. What only the answer about one row shows is read from the report
 // itself.
-type said struct {
+type reportSummary struct {
 	received                        int64
 	agentVersion, kubernetesVersion unique.Handle[string]
 	held                            *v1.Waiting
@@ -41,8 +41,8 @@ type fact struct {
 // reader makes facts of reports.
 type reader struct{ seed maphash.Seed }
 
-func (r reader) read(report *api.Report) *said {
-	s := &said{
+func (r reader) read(report *api.Report) *reportSummary {
+	s := &reportSummary{
 		received:     report.GetReceivedUnixMs(),
 		agentVersion: word(report.GetAgentVersion()), kubernetesVersion: word(report.GetKubernetesVersion()),
 		held: heldBack(report.GetHeld()), facts: make([]fact, 0, len(report.GetServices())),
@@ -107,7 +107,7 @@ type row struct {
 // entry is one cluster: what it should run with what its agent said last. It is immutable.
 type entry struct {
 	cluster *fleet.Cluster
-	said    *said // nil: nothing
+	said    *reportSummary // nil: nothing
 	stale   bool
 	// connected says that people reach it now.
 	connected bool
@@ -131,7 +131,7 @@ func (e *entry) name() string { return e.cluster.Metadata.Name }
 const maxLeftovers = 1000
 
 // join joins one cluster.
-func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *said, stale bool) *entry {
+func join(cluster *fleet.Cluster, deployments []*resolve.Deployment, s *reportSummary, stale bool) *entry {
 	e := &entry{cluster: cluster, said: s, stale: stale, asked: len(deployments), phase: v1.Healthy}
 	var facts []fact
 	if s != nil {

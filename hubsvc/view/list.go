@@ -139,8 +139,8 @@ func (v *View) ListUpgrades(q paging.Query) (*v1.List[v1.Upgrade], error) {
 	return page(listing[v1.Upgrade]{table: upgradeTable(), schema: upgradeSchema()}, q, since, slices.Values(v.Upgrades()), itself)
 }
 
-// happened is an event with its number.
-type happened struct {
+// numberedEvent is an event with its number.
+type numberedEvent struct {
 	v1.Event
 	number uint64
 }
@@ -148,21 +148,21 @@ type happened struct {
 // Events lists what happened lately, the newest first.
 func (v *View) Events(q paging.Query) (*v1.List[v1.Event], error) {
 	v.settled()
-	kept := make([]happened, 0, len(v.events.ring))
+	kept := make([]numberedEvent, 0, len(v.events.ring))
 	for number := v.events.next - uint64(len(v.events.ring)); number < v.events.next; number++ {
 		event, _ := v.events.at(number)
-		kept = append(kept, happened{event, number})
+		kept = append(kept, numberedEvent{event, number})
 	}
 	since := v.changes.token(v.changes.last)
 	v.mu.Unlock()
-	l := listing[happened]{
-		table: paging.Table[happened]{
-			Columns: map[string]paging.Column[happened]{"newest": {Number: func(h happened) int64 { return -int64(h.number) }}},
+	l := listing[numberedEvent]{
+		table: paging.Table[numberedEvent]{
+			Columns: map[string]paging.Column[numberedEvent]{"newest": {Number: func(h numberedEvent) int64 { return -int64(h.number) }}},
 			ID:      []string{"newest"},
 		},
-		schema: of(eventSchema(), func(h happened) v1.Event { return h.Event }),
+		schema: of(eventSchema(), func(h numberedEvent) v1.Event { return h.Event }),
 	}
-	return page(l, q, since, slices.Values(kept), func(h happened) v1.Event { return h.Event })
+	return page(l, q, since, slices.Values(kept), func(h numberedEvent) v1.Event { return h.Event })
 }
 
 // of is a schema for what holds an item of another.

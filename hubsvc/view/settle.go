@@ -116,7 +116,7 @@ func (v *View) settled() time.Time {
 	return now
 }
 
-func (v *View) read(cluster string) *said {
+func (v *View) read(cluster string) *reportSummary {
 	report, ok := v.Report(cluster)
 	if !ok {
 		return nil
@@ -125,7 +125,7 @@ func (v *View) read(cluster string) *said {
 }
 
 // heard is what an entry's cluster said, as of when it was heard from last.
-func (v *View) heard(e *entry) *said {
+func (v *View) heard(e *entry) *reportSummary {
 	if e.said == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (v *View) heard(e *entry) *said {
 }
 
 // place puts what a cluster said in its place.
-func (v *View) place(p *place, s *said, now time.Time) {
+func (v *View) place(p *place, s *reportSummary, now time.Time) {
 	next := v.joined(p, p.entry.cluster, s, now)
 	v.count(p, p.entry, -1)
 	v.differ(p.entry, next, now)
@@ -148,7 +148,7 @@ func (v *View) place(p *place, s *said, now time.Time) {
 }
 
 // joined is what will stand in a place, until its deadline at the latest.
-func (v *View) joined(p *place, cluster *fleet.Cluster, s *said, now time.Time) *entry {
+func (v *View) joined(p *place, cluster *fleet.Cluster, s *reportSummary, now time.Time) *entry {
 	stale, next := false, time.Time{}
 	if s != nil {
 		stale, next = age(s.received, now, v.StaleAfter)
@@ -254,10 +254,10 @@ func sameFleet(a, b *Desired) bool {
 
 // tallies begins to count a desired state's services.
 func (x *index) tallies(desired *Desired) {
-	x.services, x.names = make(map[string]*tally, len(desired.Fleet.Services)), nil
+	x.services, x.names = make(map[string]*serviceTotals, len(desired.Fleet.Services)), nil
 	for i := range desired.Fleet.Services {
 		s := &desired.Fleet.Services[i]
-		x.services[s.Metadata.Name] = &tally{name: s.Metadata.Name, info: describe(s), choosy: !s.Spec.Clusters.None()}
+		x.services[s.Metadata.Name] = &serviceTotals{name: s.Metadata.Name, info: describe(s), choosy: !s.Spec.Clusters.None()}
 		x.names = append(x.names, s.Metadata.Name)
 	}
 	for i := range desired.Fleet.Clusters {

@@ -62,7 +62,7 @@ func TestAServiceStandsOnEachClusterThatItIsMeantFor(t *testing.T) {
 	w.says("a", 0, &agentapi.ServiceReport{Service: "web", Key: "k2", AppliedKey: "k2", Phase: agentapi.Phase_HEALTHY})
 	w.says("b", 0, &agentapi.ServiceReport{Service: "web", Key: "k2", QuarantinedKey: "k2", Phase: agentapi.Phase_FAILED, Message: "smoke"})
 	got := w.view().Stands("web")
-	want := []view.Stand{
+	want := []view.ServiceState{
 		{Cluster: "a", Phase: v1.Healthy},
 		{Cluster: "b", Phase: v1.Failed, Quarantined: true, Message: "smoke"},
 		{Cluster: "c", Phase: v1.Pending, Message: "its agent has not reported yet"},

@@ -211,8 +211,8 @@ func (v *View) Upgrade(name string) (v1.Upgrade, bool) {
 	return v1.Upgrade{}, false
 }
 
-// Stand is how a service is on one cluster that it is meant for.
-type Stand struct {
+// ServiceState is how a service is on one cluster that it is meant for.
+type ServiceState struct {
 	Cluster string
 	Phase   v1.Phase
 	// Quarantined says that what is wanted failed a test that gates.
@@ -221,18 +221,18 @@ type Stand struct {
 }
 
 // Stands are how a service is on the clusters that it is meant for, by name.
-func (v *View) Stands(service string) []Stand {
+func (v *View) Stands(service string) []ServiceState {
 	v.settled()
 	defer v.mu.Unlock()
 	tally := v.index.services[service]
 	if tally == nil {
 		return nil
 	}
-	var out []Stand
+	var out []ServiceState
 	for _, c := range tally.rows() {
 		if want := c.row.want; want != nil {
 			failed := c.row.fact != nil && want.Key != "" && c.row.fact.quarantined.Value() == want.Key
-			out = append(out, Stand{c.entry.name(), c.row.phase, failed, clip(c.row.said(), maxMessage)})
+			out = append(out, ServiceState{c.entry.name(), c.row.phase, failed, clip(c.row.said(), maxMessage)})
 		}
 	}
 	return out

@@ -20,8 +20,8 @@ import (
 	"github.com/pluralsh/plural/installer/local"
 )
 
-// Ways are where ways to clusters are looked for.
-type Ways struct {
+// Locator are where ways to clusters are looked for.
+type Locator struct {
 	// Root is the installation repo's folder.
 	Root string
 	// Config is the person's own folder, where ways are remembered; empty: none are.
@@ -51,7 +51,7 @@ func (e *ContextError) Unwrap() error { return e.Err }
 
 // Reach finds those of the named clusters that this machine has a way to. A context that the person names for a cluster must be
 // there, and the cluster among those that are meant.
-func (w Ways) Reach(names []string) (map[string]*rest.Config, error) {
+func (w Locator) Reach(names []string) (map[string]*rest.Config, error) {
 	rules, known, err := contexts(w.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (w Ways) Reach(names []string) (map[string]*rest.Config, error) {
 }
 
 // reach is the way to one cluster, or nil.
-func (w Ways) reach(rules *clientcmd.ClientConfigLoadingRules, known *clientcmdapi.Config, name, chosen string) (*rest.Config, error) {
+func (w Locator) reach(rules *clientcmd.ClientConfigLoadingRules, known *clientcmdapi.Config, name, chosen string) (*rest.Config, error) {
 	if chosen != "" {
 		return configOf(rules, known, chosen)
 	}
@@ -100,7 +100,7 @@ func (w Ways) reach(rules *clientcmd.ClientConfigLoadingRules, known *clientcmda
 }
 
 // chosen are the contexts that the person names, by cluster.
-func (w Ways) chosen(known *clientcmdapi.Config, names []string) (map[string]string, error) {
+func (w Locator) chosen(known *clientcmdapi.Config, names []string) (map[string]string, error) {
 	chosen := map[string]string{}
 	for _, text := range w.Contexts {
 		cluster, context, ok := strings.Cut(text, "=")

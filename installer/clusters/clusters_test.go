@@ -40,7 +40,7 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-func reached(t *testing.T, w clusters.Ways, names string) ([]string, error) {
+func reached(t *testing.T, w clusters.Locator, names string) ([]string, error) {
 	t.Helper()
 	found, err := w.Reach(strings.Fields(names))
 	var got []string
@@ -53,27 +53,27 @@ func reached(t *testing.T, w clusters.Ways, names string) ([]string, error) {
 func TestAClusterIsReachedByWhatIsNearestToThePerson(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "config"), kubeconfig)
-	remembering := func(context string) clusters.Ways {
-		w := clusters.Ways{Root: dir, Config: t.TempDir(), Kubeconfig: file}
-		if err := w.Remember("edge-1", clusters.Way{Kubeconfig: file, Context: context}); err != nil {
+	remembering := func(context string) clusters.Locator {
+		w := clusters.Locator{Root: dir, Config: t.TempDir(), Kubeconfig: file}
+		if err := w.Remember("edge-1", clusters.Access{Kubeconfig: file, Context: context}); err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	locally := clusters.Ways{Root: dir, Local: t.TempDir(), Kubeconfig: file}
+	locally := clusters.Locator{Root: dir, Local: t.TempDir(), Kubeconfig: file}
 	fleet, err := local.At(dir, locally.Local)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, fleet.Kubeconfig("edge-1"), strings.Replace(kubeconfig, "b.example", "local.example", 1))
 	for name, tt := range map[string]struct {
-		ways     clusters.Ways
+		ways     clusters.Locator
 		contexts []string
 		want     string
 		refused  string
 		fix      string
 	}{
-		"called like it":   {ways: clusters.Ways{Kubeconfig: file}, want: "edge-1 https://a.example"},
+		"called like it":   {ways: clusters.Locator{Kubeconfig: file}, want: "edge-1 https://a.example"},
 		"in a local fleet": {ways: locally, want: "edge-1 https://local.example"},
 		"remembered":       {ways: remembering("admin@b"), want: "edge-1 https://b.example"},
 		"named": {
@@ -83,23 +83,23 @@ func TestAClusterIsReachedByWhatIsNearestToThePerson(t *testing.T) {
 		"remembered, and gone": {ways: without(remembering("gone")), refused: `no longer there`, fix: "--context edge-1=CONTEXT"},
 		"of another file now":  {ways: remembering("gone"), want: "edge-1 https://a.example"},
 		"no such context": {
-			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=c"}, refused: `no context "c"`,
+			ways: clusters.Locator{Kubeconfig: file}, contexts: []string{"edge-1=c"}, refused: `no context "c"`,
 			fix: "one of admin@b, broken, edge-1",
 		},
 		"a cluster not wanted": {
-			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-3=admin@b"},
+			ways: clusters.Locator{Kubeconfig: file}, contexts: []string{"edge-3=admin@b"},
 			refused: `names cluster "edge-3"`, fix: "ls clusters/",
 		},
 		"no cluster at all": {
-			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"admin@b"},
+			ways: clusters.Locator{Kubeconfig: file}, contexts: []string{"admin@b"},
 			refused: "cannot read --context", fix: "CLUSTER=CONTEXT",
 		},
 		"a context that is none": {
-			ways: clusters.Ways{Kubeconfig: file}, contexts: []string{"edge-1=broken"},
+			ways: clusters.Locator{Kubeconfig: file}, contexts: []string{"edge-1=broken"},
 			refused: `context "broken"`, fix: "kubectl config view",
 		},
 		"a file that is not here": {
-			ways: clusters.Ways{Kubeconfig: filepath.Join(dir, "none")}, refused: "read kubeconfig",
+			ways: clusters.Locator{Kubeconfig: filepath.Join(dir, "none")}, refused: "read kubeconfig",
 			fix: "kubectl config view",
 		},
 	} {
@@ -123,13 +123,13 @@ func TestAClusterIsReachedByWhatIsNearestToThePerson(t *testing.T) {
 	}
 }
 
-func without(w clusters.Ways) clusters.Ways {
+func without(w clusters.Locator) clusters.Locator {
 	w.Kubeconfig = ""
 	return w
 }
 
 func TestAClusterThatNothingIsKnownOfIsLeftOut(t *testing.T) {
-	got, err := reached(t, clusters.Ways{Kubeconfig: write(t, filepath.Join(t.TempDir(), "config"), kubeconfig)}, "edge-2 edge-1")
+	got, err := reached(t, clusters.Locator{Kubeconfig: write(t, filepath.Join(t.TempDir(), "config"), kubeconfig)}, "edge-2 edge-1")
 	if err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -140,10 +140,10 @@ func TestAWayIsRememberedForOneCloneWithoutSecrets(t *testing.T) {
 	file := write(t, filepath.Join(dir, "config"), kubeconfig)
 	t.Setenv("KUBECONFIG", file)
 	config, way, err := clusters.Named("", "")
-	if err != nil || config.Host != "https://b.example" || way != (clusters.Way{Kubeconfig: file, Context: "admin@b"}) {
+	if err != nil || config.Host != "https://b.example" || way != (clusters.Access{Kubeconfig: file, Context: "admin@b"}) {
 		t.Fatalf("%v, %+v, %v", config, way, err)
 	}
-	w := clusters.Ways{Root: filepath.Join(dir, "one"), Config: filepath.Join(dir, "person")}
+	w := clusters.Locator{Root: filepath.Join(dir, "one"), Config: filepath.Join(dir, "person")}
 	if err := w.Remember("edge-2", way); err != nil {
 		t.Fatal(err)
 	}

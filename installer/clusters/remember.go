@@ -16,8 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Way is how one cluster is reached.
-type Way struct {
+// Access is how one cluster is reached.
+type Access struct {
 	// Kubeconfig is the file that has the context, absolute; empty: what kubectl knows.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Context    string `json:"context"`
@@ -25,31 +25,31 @@ type Way struct {
 
 // Named is the way by one context, to be remembered. An empty context is the current one, an empty kubeconfig what kubectl knows;
 // a process in a cluster that knows no context means its own, which nothing has to be remembered for.
-func Named(kubeconfig, context string) (*rest.Config, Way, error) {
+func Named(kubeconfig, context string) (*rest.Config, Access, error) {
 	rules, known, err := contexts(kubeconfig)
 	if err != nil {
-		return nil, Way{}, err
+		return nil, Access{}, err
 	}
 	if context == "" {
 		context = known.CurrentContext
 	}
 	if context == "" {
 		if config, err := rest.InClusterConfig(); err == nil {
-			return config, Way{}, nil
+			return config, Access{}, nil
 		}
-		return nil, Way{}, &ContextError{
+		return nil, Access{}, &ContextError{
 			Message:  "no context is the current one",
 			Solution: "--context CONTEXT, or kubectl config use-context CONTEXT",
 		}
 	}
 	if known.Contexts[context] == nil {
-		return nil, Way{}, unknown(known, context)
+		return nil, Access{}, unknown(known, context)
 	}
 	config, err := configOf(rules, known, context)
 	if err != nil {
-		return nil, Way{}, err
+		return nil, Access{}, err
 	}
-	return config, Way{Kubeconfig: fileOf(known, context), Context: context}, nil
+	return config, Access{Kubeconfig: fileOf(known, context), Context: context}, nil
 }
 
 // fileOf is the file that holds all of a context; empty when it is made of several.
@@ -67,7 +67,7 @@ func fileOf(known *clientcmdapi.Config, context string) string {
 }
 
 // config reaches the cluster that is remembered.
-func (way Way) config(cluster string) (*rest.Config, error) {
+func (way Access) config(cluster string) (*rest.Config, error) {
 	rules, known, err := contexts(way.Kubeconfig)
 	if err == nil && known.Contexts[way.Context] != nil {
 		return configOf(rules, known, way.Context)
@@ -79,7 +79,7 @@ func (way Way) config(cluster string) (*rest.Config, error) {
 }
 
 // Remember keeps the way to a cluster, in place of an older one. Where Config is empty, or the way is, nothing is kept.
-func (w Ways) Remember(cluster string, way Way) error {
+func (w Locator) Remember(cluster string, way Access) error {
 	name, err := w.file(cluster)
 	if err != nil || name == "" || way.Context == "" {
 		return err
@@ -107,8 +107,8 @@ func (w Ways) Remember(cluster string, way Way) error {
 }
 
 // remembered is the zero Way for a cluster that nothing is remembered of.
-func (w Ways) remembered(cluster string) (Way, error) {
-	var way Way
+func (w Locator) remembered(cluster string) (Access, error) {
+	var way Access
 	name, err := w.file(cluster)
 	if err != nil || name == "" {
 		return way, err
@@ -127,7 +127,7 @@ func (w Ways) remembered(cluster string) (Way, error) {
 }
 
 // file is where the way to a cluster is kept, one for each clone of a repo: one may be for another fleet of the same name.
-func (w Ways) file(cluster string) (string, error) {
+func (w Locator) file(cluster string) (string, error) {
 	if w.Config == "" {
 		return "", nil
 	}

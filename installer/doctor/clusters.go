@@ -42,11 +42,11 @@ type cluster struct {
 	name   string
 	config *rest.Config
 	x      *exam
-	alive  func(context.Context) (*pulse, error)
+	alive  func(context.Context) (*apiAnswer, error)
 }
 
-// pulse is an API server's answer.
-type pulse struct {
+// apiAnswer is an API server's answer.
+type apiAnswer struct {
 	version string
 	minor   int
 	clock   clock
@@ -66,7 +66,7 @@ func (x *exam) clusters() []Check {
 	for _, name := range slices.Sorted(maps.Keys(x.Clusters)) {
 		c := &cluster{name: name, config: x.Clusters[name], x: x}
 		c.alive = once(c.ask)
-		add := func(check string, before bool, run func(context.Context, *pulse) Result) {
+		add := func(check string, before bool, run func(context.Context, *apiAnswer) Result) {
 			all = append(all, Check{Group: "cluster " + name, Name: check, Before: before, Run: func(ctx context.Context) Result {
 				p, err := c.alive(ctx)
 				if err != nil {
@@ -77,7 +77,7 @@ func (x *exam) clusters() []Check {
 		}
 		all = append(all, Check{Group: "cluster " + name, Name: "reachable", Before: true, Run: c.reachable})
 		add("version", true, c.versionOf)
-		add("clock", true, func(_ context.Context, p *pulse) Result { return p.clock.judge("the API server's") })
+		add("clock", true, func(_ context.Context, p *apiAnswer) Result { return p.clock.judge("the API server's") })
 		add("permissions", true, c.permissions)
 		add("pod security", true, c.podSecurity)
 		add("storage", true, c.storage)
@@ -87,7 +87,7 @@ func (x *exam) clusters() []Check {
 }
 
 // ask asks for the version, which nearly everybody may.
-func (c *cluster) ask(ctx context.Context) (*pulse, error) {
+func (c *cluster) ask(ctx context.Context) (*apiAnswer, error) {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (c *cluster) ask(ctx context.Context) (*pulse, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	p := &pulse{clock: newClock(answer, sent, c.x.Now())}
+	p := &apiAnswer{clock: newClock(answer, sent, c.x.Now())}
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers %s", answer.Status)
 	}
@@ -133,7 +133,7 @@ func (c *cluster) reachable(ctx context.Context) Result {
 	return ok("%s answers", c.config.Host)
 }
 
-func (c *cluster) versionOf(_ context.Context, p *pulse) Result {
+func (c *cluster) versionOf(_ context.Context, p *apiAnswer) Result {
 	switch {
 	case p.minor == 0:
 		return warn(lookYourself, "%q tells no version", p.version)
@@ -146,10 +146,10 @@ func (c *cluster) versionOf(_ context.Context, p *pulse) Result {
 	return ok("Kubernetes %s", p.version)
 }
 
-// right is something that an install does.
-type right struct{ verb, group, resource, namespace string }
+// permission is something that an install does.
+type permission struct{ verb, group, resource, namespace string }
 
-func (r right) String() string {
+func (r permission) String() string {
 	text := r.verb + " " + r.resource
 	if r.group != "" {
 		text += "." + r.group
@@ -161,9 +161,9 @@ func (r right) String() string {
 }
 
 // rights are those that putting hub and agent into a cluster takes.
-func rights() []right {
+func rights() []permission {
 	const ns, rbac = identity.Namespace, "rbac.authorization.k8s.io"
-	return []right{
+	return []permission{
 		{"create", "", "namespaces", ""},
 		{"create", "apiextensions.k8s.io", "customresourcedefinitions", ""},
 		{"create", rbac, "clusterroles", ""},
@@ -183,13 +183,13 @@ func rights() []right {
 }
 
 // permissions asks the API server what it would allow.
-func (c *cluster) permissions(ctx context.Context, _ *pulse) Result {
+func (c *cluster) permissions(ctx context.Context, _ *apiAnswer) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return because(err, "the API server cannot be asked", lookYourself)
 	}
 	const fix = "use a context that may do it; whoever administers the cluster can bind you to cluster-admin for the install"
-	all, err := allowed(ctx, client, right{"*", "*", "*", ""})
+	all, err := allowed(ctx, client, permission{"*", "*", "*", ""})
 	if err != nil {
 		return because(err, "the API server does not say what you may do", fix)
 	}
@@ -214,7 +214,7 @@ func (c *cluster) permissions(ctx context.Context, _ *pulse) Result {
 	return ok("you may do what an install does")
 }
 
-func allowed(ctx context.Context, client dynamic.Interface, r right) (bool, error) {
+func allowed(ctx context.Context, client dynamic.Interface, r permission) (bool, error) {
 	reviews := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
 	answer, err := client.Resource(reviews).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
@@ -230,7 +230,7 @@ func allowed(ctx context.Context, client dynamic.Interface, r right) (bool, erro
 }
 
 // podSecurity looks at what the namespace of hub and agent lets pods do.
-func (c *cluster) podSecurity(ctx context.Context, _ *pulse) Result {
+func (c *cluster) podSecurity(ctx context.Context, _ *apiAnswer) Result {
 	const label, restricted = "pod-security.kubernetes.io/enforce", "restricted"
 	namespace, r := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", identity.Namespace)
 	if namespace == nil {
@@ -267,7 +267,7 @@ func (c *cluster) get(
 }
 
 // storage looks for what the hub's volumes are made of.
-func (c *cluster) storage(ctx context.Context, _ *pulse) Result {
+func (c *cluster) storage(ctx context.Context, _ *apiAnswer) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return because(err, "the API server cannot be asked", lookYourself)
@@ -290,7 +290,7 @@ func (c *cluster) storage(ctx context.Context, _ *pulse) Result {
 }
 
 // registered compares the agent's keys in the cluster with the public halves in the repo.
-func (c *cluster) registered(ctx context.Context, _ *pulse) Result {
+func (c *cluster) registered(ctx context.Context, _ *apiAnswer) Result {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return because(err, "the API server cannot be asked", lookYourself)

@@ -18,7 +18,7 @@ import (
 )
 
 // register gives the cluster's agent its keys, unless it has those that the repo knows.
-func (u *up) register(ctx context.Context) (string, error) {
+func (u *bringUp) register(ctx context.Context) (string, error) {
 	path := register.Path(u.Cluster)
 	file, err := u.read(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func (u *up) register(ctx context.Context) (string, error) {
 }
 
 // managed is plural.yaml with the management cluster's name.
-func (u *up) managed() ([]byte, error) {
+func (u *bringUp) managed() ([]byte, error) {
 	text, err := u.read(workspace.Manifest)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (u *up) managed() ([]byte, error) {
 }
 
 // registered says whether the cluster's agent is the one that the repo knows.
-func (u *up) registered(ctx context.Context, file []byte) (bool, error) {
+func (u *bringUp) registered(ctx context.Context, file []byte) (bool, error) {
 	if file == nil {
 		return false, nil
 	}
@@ -96,7 +96,7 @@ func (u *up) registered(ctx context.Context, file []byte) (bool, error) {
 }
 
 // hub puts into the cluster what the hub is told beside git, and lets it open what is sealed for it.
-func (u *up) hub(ctx context.Context) (string, error) {
+func (u *bringUp) hub(ctx context.Context) (string, error) {
 	request := hubkeys.Request{Repo: u.Read, Edit: u.Push, TLSCert: u.TLSCert, TLSKey: u.TLSKey}
 	var err error
 	if u.keys, err = hubkeys.Prepare(ctx, u.kube, request); err != nil {
@@ -166,7 +166,7 @@ func (u *up) hub(ctx context.Context) (string, error) {
 }
 
 // guard tells this clone's git of the files that are sealed for the hub now.
-func (u *up) guard(ctx context.Context) error {
+func (u *bringUp) guard(ctx context.Context) error {
 	git, err := gitcmd.Find(ctx, u.repo.Root())
 	if err != nil {
 		return err

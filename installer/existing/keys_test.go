@@ -92,7 +92,7 @@ func TestARestartThatFailedIsMadeByTheNextRunAndByNoneAfterIt(t *testing.T) {
 	before := pod(t, kube, "")
 
 	run := func() error {
-		_, err := (&up{kube: kube}).hub(t.Context())
+		_, err := (&bringUp{kube: kube}).hub(t.Context())
 		return err
 	}
 	way.down.Store(true)
@@ -137,7 +137,7 @@ func TestARestartThatFailedIsMadeByTheNextRunAndByNoneAfterIt(t *testing.T) {
 
 func TestARunSaysWhichKeysOfTheHubItMade(t *testing.T) {
 	cluster := kubetest.Start(t)
-	u := &up{kube: cluster.Dynamic}
+	u := &bringUp{kube: cluster.Dynamic}
 	text, err := u.hub(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func sealed(t *testing.T) Options {
 
 func TestARunSaysThatItLetTheHubIntoItsGroup(t *testing.T) {
 	cluster := kubetest.Start(t)
-	u := &up{Options: sealed(t), kube: cluster.Dynamic}
+	u := &bringUp{Options: sealed(t), kube: cluster.Dynamic}
 	var err error
 	if u.repo, err = workspace.Find(u.Dir); err != nil {
 		t.Fatal(err)

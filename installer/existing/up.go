@@ -95,8 +95,8 @@ type Result struct {
 	Elsewhere []v1.Problem
 }
 
-// up is one Up under way.
-type up struct {
+// bringUp is one Up under way.
+type bringUp struct {
 	Options
 	kube   dynamic.Interface
 	repo   *workspace.Repo
@@ -109,7 +109,7 @@ type up struct {
 
 // Up brings the fleet up, or finishes what an earlier Up began.
 func Up(ctx context.Context, o Options) (*Result, error) {
-	u := &up{Options: o}
+	u := &bringUp{Options: o}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) (string, error)
@@ -137,7 +137,7 @@ func Up(ctx context.Context, o Options) (*Result, error) {
 const answering = 30 * time.Second
 
 // look sees whether the cluster answers, before anything is made.
-func (u *up) look(ctx context.Context) (string, error) {
+func (u *bringUp) look(ctx context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(u.Config)
 	if err != nil {
 		return "", err
@@ -164,7 +164,7 @@ func (u *up) look(ctx context.Context) (string, error) {
 }
 
 // begin makes the installation repo with its origin, as far as it is not there.
-func (u *up) begin(ctx context.Context) (string, error) {
+func (u *bringUp) begin(ctx context.Context) (string, error) {
 	if u.Origin != nil {
 		if err := u.Origin(ctx); err != nil {
 			return "", err
@@ -212,7 +212,7 @@ func (u *up) begin(ctx context.Context) (string, error) {
 	return u.repo.Root(), err
 }
 
-func (u *up) manifest() (*fleet.Workspace, error) {
+func (u *bringUp) manifest() (*fleet.Workspace, error) {
 	root, err := os.OpenRoot(u.repo.Root())
 	if err != nil {
 		return nil, fmt.Errorf("open installation repo: %w", err)
@@ -222,7 +222,7 @@ func (u *up) manifest() (*fleet.Workspace, error) {
 }
 
 // settle takes from plural.yaml what nobody gave, and refuses what it says otherwise.
-func (u *up) settle(w *fleet.Workspace) error {
+func (u *bringUp) settle(w *fleet.Workspace) error {
 	for _, field := range []struct {
 		name, flag string
 		has        string
@@ -247,7 +247,7 @@ func (u *up) settle(w *fleet.Workspace) error {
 	return nil
 }
 
-func (u *up) read(path string) ([]byte, error) {
+func (u *bringUp) read(path string) ([]byte, error) {
 	root, err := os.OpenRoot(u.repo.Root())
 	if err != nil {
 		return nil, fmt.Errorf("open installation repo: %w", err)
@@ -263,7 +263,7 @@ func (u *up) read(path string) ([]byte, error) {
 	return text, nil
 }
 
-func (u *up) packages(ctx context.Context) (string, error) {
+func (u *bringUp) packages(ctx context.Context) (string, error) {
 	if err := u.Packages(ctx, u.repo); err != nil {
 		return "", err
 	}
@@ -271,7 +271,7 @@ func (u *up) packages(ctx context.Context) (string, error) {
 	return "", err
 }
 
-func (u *up) deploy(ctx context.Context) (string, error) {
+func (u *bringUp) deploy(ctx context.Context) (string, error) {
 	gone, err := u.gone(ctx)
 	if err != nil {
 		return "", err
@@ -281,7 +281,7 @@ func (u *up) deploy(ctx context.Context) (string, error) {
 
 // gone are the packages of hub and agent that are not in the cluster: it is new, or somebody deleted them. Of others the hub and
 // the agents take care once they are there.
-func (u *up) gone(ctx context.Context) (packages []string, err error) {
+func (u *bringUp) gone(ctx context.Context) (packages []string, err error) {
 	for _, its := range []struct{ pkg, resource, name string }{
 		{"hub", "statefulsets", "plural-hub"},
 		{"agent", "deployments", "plural-agent"},
@@ -309,7 +309,7 @@ const (
 
 // converge waits until the cluster runs what the newest commit asks for, as its hub says, or something has been ill for a while.
 // Of the fleet's other clusters it only says how they are: whoever brings this one up can do nothing about them.
-func (u *up) converge(ctx context.Context) (string, error) {
+func (u *bringUp) converge(ctx context.Context) (string, error) {
 	head, err := u.repo.Head()
 	if err != nil {
 		return "", err
@@ -351,7 +351,7 @@ func (u *up) converge(ctx context.Context) (string, error) {
 }
 
 // ask asks the hub how the fleet is, and, unless all of it is well, how each of its clusters is.
-func (u *up) ask(ctx context.Context) (*v1.Status, []v1.Cluster, error) {
+func (u *bringUp) ask(ctx context.Context) (*v1.Status, []v1.Cluster, error) {
 	status, err := u.Status(ctx, u.HubURL, u.keys.Token())
 	if err != nil || status.Converged() {
 		return status, nil, err

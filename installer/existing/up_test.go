@@ -36,7 +36,7 @@ func TestAClusterThatDoesNotAnswerIsNamedInTime(t *testing.T) {
 			<-closed
 			return nil, errors.New("closed")
 		}
-		u := &up{Options: Options{Config: &rest.Config{Host: "https://10.0.0.1:6443", Dial: nowhere}}}
+		u := &bringUp{Options: Options{Config: &rest.Config{Host: "https://10.0.0.1:6443", Dial: nowhere}}}
 		begin := time.Now()
 		_, err := u.look(t.Context())
 		var unreachable *UnreachableError
@@ -59,7 +59,7 @@ func TestAClusterThatRefusesIsNotCalledSilent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
-	u := &up{Options: Options{Config: &rest.Config{Host: server.URL}}}
+	u := &bringUp{Options: Options{Config: &rest.Config{Host: server.URL}}}
 	if _, err := u.look(t.Context()); err == nil || errors.As(err, new(*UnreachableError)) {
 		t.Errorf("refused: %v", err)
 	}
@@ -116,7 +116,7 @@ func TestWaitingForTheFleetEndsWithWhatTheHubSaidLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := &up{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
+				u := &bringUp{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
 					HubURL: "https://hub", Cluster: "mgmt", Reporter: quiet{},
 					Status: func(context.Context, string, string) (*v1.Status, error) { return test.says, test.fails },
 					List:   func(context.Context, string, string) ([]v1.Cluster, error) { return nil, nil },
@@ -137,7 +137,7 @@ func TestWaitingForTheFleetEndsWithWhatTheHubSaidLast(t *testing.T) {
 			Head: v1.Commit{ID: head}, Commit: v1.Commit{ID: head}, Clusters: v1.Counts{v1.Healthy: 1, v1.Failed: 1, v1.Stale: 1},
 			Unhealthy: []v1.Deployment{{Service: "web", Cluster: "edge-1", Phase: v1.Failed, Message: "no such image"}},
 		}
-		u := &up{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
+		u := &bringUp{repo: repo, keys: &hubkeys.Keys{}, Options: Options{
 			Cluster: "mgmt", Reporter: quiet{},
 			Status: func(context.Context, string, string) (*v1.Status, error) { return says, nil },
 			List: func(context.Context, string, string) ([]v1.Cluster, error) {

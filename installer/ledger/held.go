@@ -25,7 +25,7 @@ type Held struct {
 
 	mu       sync.Mutex // guards all below
 	queue    []*update
-	seen     *sight
+	seen     *snapshot
 	released bool
 }
 

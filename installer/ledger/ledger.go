@@ -99,8 +99,8 @@ func (l *Ledger) File(ctx context.Context, name string) ([]byte, error) {
 	return c.read(ctx, at, name)
 }
 
-// sight is the record at one moment. It does not change.
-type sight struct {
+// snapshot is the record at one moment. It does not change.
+type snapshot struct {
 	// ref is the commit that the ref named then, empty for none; commit is the one with the record, which differs when only
 	// this clone has one.
 	ref, commit string
@@ -108,7 +108,7 @@ type sight struct {
 	text []byte
 }
 
-func (s *sight) record() (*Record, error) {
+func (s *snapshot) record() (*Record, error) {
 	if s.text == nil {
 		return &Record{Installations: map[string]*Installation{}}, nil
 	}
@@ -116,7 +116,7 @@ func (s *sight) record() (*Record, error) {
 }
 
 // look finds the record.
-func (l *Ledger) look(ctx context.Context) (*sight, error) {
+func (l *Ledger) look(ctx context.Context) (*snapshot, error) {
 	c, err := l.clone(ctx)
 	if err != nil {
 		return nil, err
@@ -134,12 +134,12 @@ func (l *Ledger) look(ctx context.Context) (*sight, error) {
 	return nil, errMoved
 }
 
-func see(ctx context.Context, c *clone) (*sight, error) {
+func see(ctx context.Context, c *clone) (*snapshot, error) {
 	tip, err := c.tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{ref: tip, commit: tip}
+	s := &snapshot{ref: tip, commit: tip}
 	switch {
 	case tip == "":
 		if s.commit, err = c.here(ctx); err != nil || s.commit == "" {
@@ -162,7 +162,7 @@ type revision struct {
 
 // publish makes a commit with a revision on top of what was seen, and moves the ref there. The error is errMoved when somebody
 // else was faster. Nothing is written, and s returned, when the revision changes nothing.
-func (l *Ledger) publish(ctx context.Context, s *sight, r revision, message string) (*sight, error) {
+func (l *Ledger) publish(ctx context.Context, s *snapshot, r revision, message string) (*snapshot, error) {
 	c, err := l.clone(ctx)
 	if err != nil {
 		return nil, err
@@ -205,12 +205,12 @@ func (l *Ledger) publish(ctx context.Context, s *sight, r revision, message stri
 		break
 	}
 	l.knows(next)
-	return &sight{ref: next, commit: next, text: text}, nil
+	return &snapshot{ref: next, commit: next, text: text}, nil
 }
 
 // arrange is all files that a commit with the revision holds, and whether that differs from what was seen. Files that belong to
 // no step of the record are left out.
-func (c *clone) arrange(ctx context.Context, s *sight, r revision, text []byte) (map[string]file, bool, error) {
+func (c *clone) arrange(ctx context.Context, s *snapshot, r revision, text []byte) (map[string]file, bool, error) {
 	was, err := c.files(ctx, s.commit)
 	if err != nil {
 		return nil, false, err
@@ -255,7 +255,7 @@ func pause(ctx context.Context, attempt int) error {
 }
 
 // change makes a change to the record as it is at the moment, again when somebody else was faster.
-func (l *Ledger) change(ctx context.Context, message string, make func(*Record) error) (*sight, error) {
+func (l *Ledger) change(ctx context.Context, message string, make func(*Record) error) (*snapshot, error) {
 	for attempt := range races {
 		s, err := l.look(ctx)
 		if err != nil {

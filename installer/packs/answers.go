@@ -68,7 +68,7 @@ func (p *Proposal) Answer(pick *Pick, given map[string]any) error {
 }
 
 // Set plans other answers for an installation that is there. What is generated follows.
-func (s *Shelf) Set(name string, given map[string]any, unset []string) (map[string][]byte, error) {
+func (s *Snapshot) Set(name string, given map[string]any, unset []string) (map[string][]byte, error) {
 	if err := s.known([]string{name}); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Shelf) Set(name string, given map[string]any, unset []string) (map[stri
 }
 
 // Installed is the package of an installation, as it lies in the repo.
-func (s *Shelf) Installed(name string) (*packages.Package, error) {
+func (s *Snapshot) Installed(name string) (*packages.Package, error) {
 	if err := s.known([]string{name}); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFoldersThatNobodyCanWalkAreNotTakenAway(t *testing.T) {
-	s := &Shelf{World: &compose.World{Repo: walktest.Bomb{}}}
+	s := &Snapshot{World: &compose.World{Repo: walktest.Bomb{}}}
 	if err := s.takeFiles("web", map[string][]byte{}); err == nil || !strings.Contains(err.Error(), "more than 40000 files and folders") {
 		t.Errorf("error is %v", err)
 	}

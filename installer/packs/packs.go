@@ -28,8 +28,8 @@ import (
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
-// Shelf is one state of an installation repo, with the catalogs that are asked.
-type Shelf struct {
+// Snapshot is one state of an installation repo, with the catalogs that are asked.
+type Snapshot struct {
 	World    *compose.World
 	Catalogs *catalog.Set
 	// Past finds older states of packages' files; may be nil.
@@ -80,8 +80,8 @@ type Pick struct {
 // Changed says whether the version is not there yet.
 func (p *Pick) Changed() bool { return p.Package != nil }
 
-// Held is a newer version that an installation does not get unasked.
-type Held struct {
+// HeldBack is a newer version that an installation does not get unasked.
+type HeldBack struct {
 	Installation, Version string
 	// Why is a sentence, Instead what to do to get it.
 	Why, Instead string
@@ -94,9 +94,9 @@ type Proposal struct {
 	// Asked are the installations that were asked for, in the picks' order.
 	Asked []string
 	// Held are newer versions that were left out.
-	Held []Held
+	Held []HeldBack
 
-	shelf *Shelf
+	shelf *Snapshot
 	// files are those that people would have written.
 	files map[string][]byte
 	// world is the shelf's with them.
@@ -119,7 +119,7 @@ func (p *Proposal) Changed() []*Pick {
 func (p *Proposal) Idle() bool { return len(p.changes) == 0 && len(p.files) == 0 }
 
 // Add proposes packages that are not there yet.
-func (s *Shelf) Add(ctx context.Context, wanted ...Wanted) (*Proposal, error) {
+func (s *Snapshot) Add(ctx context.Context, wanted ...Wanted) (*Proposal, error) {
 	wants := pkgupgrade.Wants(s.World.Fleet, s.World.Lock)
 	for _, w := range wanted {
 		as := cmp.Or(w.As, w.Name)
@@ -153,7 +153,7 @@ func spell(w Wanted) string {
 }
 
 // solve answers wants with what is locked where that fits.
-func (s *Shelf) solve(ctx context.Context, wants []solve.Want) (*solve.Solution, error) {
+func (s *Snapshot) solve(ctx context.Context, wants []solve.Want) (*solve.Solution, error) {
 	universe, err := pkgupgrade.Known(s.World, s.Catalogs.Universe(ctx))
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func closureOf(solution *solve.Solution, asked []string) map[string]bool {
 }
 
 // open is what the catalog's author says of one version.
-func (s *Shelf) open(ctx context.Context, catalogName, name, version string) (*packages.Package, error) {
+func (s *Snapshot) open(ctx context.Context, catalogName, name, version string) (*packages.Package, error) {
 	entries, _, err := s.Catalogs.Versions(ctx, catalogName, name)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (s *Shelf) open(ctx context.Context, catalogName, name, version string) (*p
 }
 
 // with is the shelf's world with files laid over it.
-func (s *Shelf) with(files map[string][]byte) (*compose.World, error) {
+func (s *Snapshot) with(files map[string][]byte) (*compose.World, error) {
 	if len(files) == 0 {
 		return s.World, nil
 	}
@@ -333,7 +333,7 @@ func (e *AgreementError) Fix() string {
 // Upgrade proposes the newest versions that fit for installations; none named means all. With a version, which one
 // installation alone can be given, it is that one, and whoever names it agrees to it. Without, versions that need agreement are
 // left out, and told as Held.
-func (s *Shelf) Upgrade(ctx context.Context, names []string, to string) (*Proposal, error) {
+func (s *Snapshot) Upgrade(ctx context.Context, names []string, to string) (*Proposal, error) {
 	if err := s.known(names); err != nil {
 		return nil, err
 	}
@@ -393,7 +393,7 @@ func inRange(in *fleet.Installation, version string) error {
 	return nil
 }
 
-func (s *Shelf) proposal(ctx context.Context, wants []solve.Want, asked []string) (*Proposal, error) {
+func (s *Snapshot) proposal(ctx context.Context, wants []solve.Want, asked []string) (*Proposal, error) {
 	solution, err := s.solve(ctx, wants)
 	if err != nil {
 		return nil, err
@@ -406,8 +406,8 @@ func (s *Shelf) proposal(ctx context.Context, wants []solve.Want, asked []string
 }
 
 // gently goes as far as nobody has to agree. Each turn takes the versions away that somebody would have to agree to.
-func (s *Shelf) gently(ctx context.Context, wants []solve.Want, asked []string) (*Proposal, error) {
-	held := map[string]Held{}
+func (s *Snapshot) gently(ctx context.Context, wants []solve.Want, asked []string) (*Proposal, error) {
+	held := map[string]HeldBack{}
 	const turns = 20
 	for range turns {
 		p, err := s.proposal(ctx, wants, asked)
@@ -422,7 +422,7 @@ func (s *Shelf) gently(ctx context.Context, wants []solve.Want, asked []string) 
 			again = true
 			why := &AgreementError{pick.Agreement}
 			if _, told := held[pick.As]; !told {
-				held[pick.As] = Held{pick.As, pick.Version, why.Error(), why.Fix()}
+				held[pick.As] = HeldBack{pick.As, pick.Version, why.Error(), why.Fix()}
 			}
 			for i := range wants {
 				if wants[i].As == pick.As {
@@ -457,12 +457,12 @@ func without(text string, a *pkgupgrade.Agreement) string {
 }
 
 // has says whether a catalog is asked.
-func (s *Shelf) has(name string) bool {
+func (s *Snapshot) has(name string) bool {
 	return slices.ContainsFunc(s.Catalogs.Catalogs(), func(c catalog.Catalog) bool { return c.Name() == name })
 }
 
 // known checks that installations are there.
-func (s *Shelf) known(names []string) error {
+func (s *Snapshot) known(names []string) error {
 	for _, name := range names {
 		if _, ok := s.World.Fleet.Installation(name); !ok {
 			return &compose.UnknownError{Installation: name}

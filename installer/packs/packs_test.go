@@ -55,7 +55,7 @@ func start(t *testing.T) *world {
 
 func (w *world) repo() fs.FS { return overlay.New(fstest.MapFS{}, w.files) }
 
-func (w *world) shelf() *packs.Shelf {
+func (w *world) shelf() *packs.Snapshot {
 	w.t.Helper()
 	loaded, err := fleet.Load(w.repo())
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *world) shelf() *packs.Shelf {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &packs.Shelf{
+	return &packs.Snapshot{
 		World:    &compose.World{Fleet: loaded, Repo: w.repo(), Lock: lock},
 		Catalogs: catalog.All(catalog.Folder("main", w.catalog)), Past: w.past,
 	}

@@ -43,7 +43,7 @@ func (e *NeededError) Fix() string {
 }
 
 // Remove plans that installations go. Those that need one optionally are generated anew.
-func (s *Shelf) Remove(names ...string) (*Removal, error) {
+func (s *Snapshot) Remove(names ...string) (*Removal, error) {
 	if err := s.known(names); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *Shelf) Remove(names ...string) (*Removal, error) {
 }
 
 // removable refuses what is protected.
-func (s *Shelf) removable(name string) error {
+func (s *Snapshot) removable(name string) error {
 	in, _ := s.World.Fleet.Installation(name)
 	if in.Spec.Protected {
 		return &Error{
@@ -111,7 +111,7 @@ func (s *Shelf) removable(name string) error {
 }
 
 // neededBy are the installations besides names that a package is a dependency of, those that can do without it apart.
-func (s *Shelf) neededBy(name string, names []string) (needed, optional []string, err error) {
+func (s *Snapshot) neededBy(name string, names []string) (needed, optional []string, err error) {
 	for i := range s.World.Lock.Packages {
 		e := &s.World.Lock.Packages[i]
 		if slices.Contains(names, e.Name) {
@@ -137,7 +137,7 @@ func (s *Shelf) neededBy(name string, names []string) (needed, optional []string
 }
 
 // installed is the package of an installation, as it lies in the repo.
-func (s *Shelf) installed(name string) (*packages.Package, error) {
+func (s *Snapshot) installed(name string) (*packages.Package, error) {
 	files, err := fs.Sub(s.World.Repo, compose.Payload(name))
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *Shelf) installed(name string) (*packages.Package, error) {
 	return p, err
 }
 
-func (s *Shelf) takeFiles(name string, changes map[string][]byte) error {
+func (s *Snapshot) takeFiles(name string, changes map[string][]byte) error {
 	return boundwalk.Dir(s.World.Repo, "packages/"+name, compose.MaxFiles, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

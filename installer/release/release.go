@@ -74,12 +74,12 @@ type Cluster struct {
 	stop      context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
-	works   map[string]*work
+	works   map[string]*serviceRelease
 	applied map[string]*release
 }
 
-// work is that on one service. Who does it holds turn; news has a value when objects of the service changed.
-type work struct{ turn, news chan struct{} }
+// serviceRelease is that on one service. Who does it holds turn; news has a value when objects of the service changed.
+type serviceRelease struct{ turn, news chan struct{} }
 
 // Connect connects to no one yet: an unreachable API server shows in the first call. The config is copied. Whoever connects
 // calls Close.
@@ -87,7 +87,7 @@ func Connect(name string, config *rest.Config, o Options) (*Cluster, error) {
 	o.fill()
 	c := &Cluster{
 		name: name, config: rest.CopyConfig(config), options: o, stop: func() {},
-		works: map[string]*work{}, applied: map[string]*release{},
+		works: map[string]*serviceRelease{}, applied: map[string]*release{},
 	}
 	if _, err := rest.HTTPClientFor(c.config); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", name, err)
@@ -223,7 +223,7 @@ func (c *Cluster) listen(ctx context.Context, service string) (news <-chan struc
 	c.mu.Lock()
 	at := c.works[service]
 	if at == nil {
-		at = &work{turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+		at = &serviceRelease{turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 		c.works[service] = at
 	}
 	c.mu.Unlock()

@@ -18,7 +18,7 @@ type folder struct {
 	files fs.FS
 	mu    sync.Mutex
 	// read are packages by their folder. Guarded by mu.
-	read map[string]*one
+	read map[string]*folderReader
 }
 
 // Bounds of one catalog. A folder can lie at many paths for nothing.
@@ -27,8 +27,8 @@ const (
 	maxVersions = 1_000
 )
 
-// one is a package's folder, read at most once.
-type one struct {
+// folderReader is a package's folder, read at most once.
+type folderReader struct {
 	once  sync.Once
 	entry Entry
 	files fs.FS
@@ -39,7 +39,7 @@ type one struct {
 // Folder is a catalog of NAME/package.yaml, or NAME/VERSION/package.yaml for several versions, in files that do not change
 // while it is used. A folder without such a file is none of its business.
 func Folder(name string, files fs.FS) Catalog {
-	return &folder{name: name, files: files, read: map[string]*one{}}
+	return &folder{name: name, files: files, read: map[string]*folderReader{}}
 }
 
 func (f *folder) Name() string { return f.name }
@@ -200,11 +200,11 @@ func subfolders(files fs.FS, of string) ([]string, error) {
 }
 
 // at reads one folder.
-func (f *folder) at(name, place string) *one {
+func (f *folder) at(name, place string) *folderReader {
 	f.mu.Lock()
 	o := f.read[place]
 	if o == nil {
-		o = &one{}
+		o = &folderReader{}
 		f.read[place] = o
 	}
 	f.mu.Unlock()
@@ -212,7 +212,7 @@ func (f *folder) at(name, place string) *one {
 	return o
 }
 
-func (o *one) load(files fs.FS, name, place string) {
+func (o *folderReader) load(files fs.FS, name, place string) {
 	if o.files, o.err = fs.Sub(files, place); o.err != nil {
 		return
 	}

@@ -59,12 +59,12 @@ type oci struct {
 	mu   sync.Mutex
 	// look is what the registry said last, entries what its manifests hold, by tag and digest, which together never change: what is
 	// good under its own tag is not under another. Guarded by mu.
-	look    *look
+	look    *tagList
 	entries map[string]*artifact
 }
 
-// look is what tags there are, and what they name.
-type look struct {
+// tagList is what tags there are, and what they name.
+type tagList struct {
 	at   time.Time
 	tags map[string][]string // versions by package
 	// named are manifests by tag.
@@ -160,7 +160,7 @@ func (c *oci) Open(ctx context.Context, name, version string) (*Payload, error) 
 }
 
 // current is what the registry says of its tags, now or a moment ago.
-func (c *oci) current(ctx context.Context) (*look, error) {
+func (c *oci) current(ctx context.Context) (*tagList, error) {
 	c.mu.Lock()
 	l := c.look
 	c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *oci) current(ctx context.Context) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &look{at: c.now(), tags: map[string][]string{}, named: map[string]ocispec.Descriptor{}}
+	l = &tagList{at: c.now(), tags: map[string][]string{}, named: map[string]ocispec.Descriptor{}}
 	for _, tag := range tags {
 		if name, version, ok := parseTag(tag); ok {
 			l.tags[name] = append(l.tags[name], version)
@@ -189,7 +189,7 @@ func (c *oci) current(ctx context.Context) (*look, error) {
 
 // version says what a tag holds. The error means that the registry did not answer; what is wrong with the version itself is
 // its entry's problem.
-func (c *oci) version(ctx context.Context, l *look, name, version string) (*artifact, error) {
+func (c *oci) version(ctx context.Context, l *tagList, name, version string) (*artifact, error) {
 	d, err := c.named(ctx, l, tagOf(name, version))
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func unanswered(err error) bool {
 	return errors.As(err, &status) || errors.As(err, &retry) || errors.As(err, &network)
 }
 
-func (c *oci) named(ctx context.Context, l *look, tag string) (ocispec.Descriptor, error) {
+func (c *oci) named(ctx context.Context, l *tagList, tag string) (ocispec.Descriptor, error) {
 	c.mu.Lock()
 	d, ok := l.named[tag]
 	c.mu.Unlock()

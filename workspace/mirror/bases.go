@@ -12,9 +12,9 @@ const (
 	maxBase  = 1 << 20
 )
 
-// bases remembers objects that deltas stand on: reading one object after the other makes them again and again. What was
+// deltaBaseCache remembers objects that deltas stand on: reading one object after the other makes them again and again. What was
 // not asked for while half of the room filled up is forgotten.
-type bases struct {
+type deltaBaseCache struct {
 	mu         sync.Mutex // guards what follows
 	young, old map[place]made
 	size       int64
@@ -31,7 +31,7 @@ type made struct {
 	body []byte
 }
 
-func (b *bases) get(p place) (made, bool) {
+func (b *deltaBaseCache) get(p place) (made, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if m, ok := b.young[p]; ok {
@@ -45,7 +45,7 @@ func (b *bases) get(p place) (made, bool) {
 	return m, ok
 }
 
-func (b *bases) put(p place, m made) {
+func (b *deltaBaseCache) put(p place, m made) {
 	if len(m.body) > maxBase {
 		return
 	}
@@ -55,7 +55,7 @@ func (b *bases) put(p place, m made) {
 }
 
 // keep must be called with mu held.
-func (b *bases) keep(p place, m made) {
+func (b *deltaBaseCache) keep(p place, m made) {
 	const overhead = 128
 	if b.size += int64(len(m.body)) + overhead; b.size > maxBases/2 || b.young == nil {
 		b.young, b.old, b.size = map[place]made{}, b.young, int64(len(m.body))+overhead

@@ -89,7 +89,7 @@ func openStore(generation string, most int64) (*store, error) {
 // cache is what the packs of a store share to read faster.
 type cache struct {
 	inflaters
-	bases
+	deltaBaseCache
 }
 
 // add opens a pack that has its name.

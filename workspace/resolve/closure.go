@@ -89,7 +89,7 @@ func (w *closureWalk) folder(dir string, depth int) *fault {
 }
 
 // parse reads a kustomization once for each content. The error is one of reading.
-func (w *closureWalk) parse(file spot) (parsed, error) {
+func (w *closureWalk) parse(file location) (parsed, error) {
 	if known, ok := w.r.refs.get(file.id); ok {
 		return known, nil
 	}
@@ -119,7 +119,7 @@ func readKustomization(fsys fs.FS, file string) (parsed, error) {
 }
 
 // follow adds what one reference points to.
-func (w *closureWalk) follow(dir string, from spot, ref reference, depth int) *fault {
+func (w *closureWalk) follow(dir string, from location, ref reference, depth int) *fault {
 	if w.looked++; w.looked > maxReferences {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("more than %d references", maxReferences), fix: "split the service"}
 	}
@@ -162,7 +162,7 @@ func (w *closureWalk) follow(dir string, from spot, ref reference, depth int) *f
 }
 
 // elsewhere refuses a reference that means one thing where the folder is, and another where a symbolic link has it seen.
-func (w *closureWalk) elsewhere(dir string, ref reference, at spot, err error) *fault {
+func (w *closureWalk) elsewhere(dir string, ref reference, at location, err error) *fault {
 	real, wrong := w.view.find(dir)
 	if wrong != nil || !real.own() || real.path == dir {
 		return nil
@@ -178,7 +178,7 @@ func (w *closureWalk) elsewhere(dir string, ref reference, at spot, err error) *
 }
 
 // find looks for a path, or for the template that the render makes it from.
-func (w *closureWalk) find(name string) (string, spot, error) {
+func (w *closureWalk) find(name string) (string, location, error) {
 	at, err := w.view.find(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return name, at, err

@@ -156,8 +156,8 @@ func (p *picker) input(name string, selected *selection) (snapshot.Entry, *fault
 	return entry, nil
 }
 
-// pickOf is all that a part of a folder depends on which is told by the names in it.
-type pickOf struct {
+// partDependencies is all that a part of a folder depends on which is told by the names in it.
+type partDependencies struct {
 	id                 snapshot.Hash
 	dir, name, reading string
 	filtered           bool
@@ -169,7 +169,7 @@ func (p *picker) remembered(name string, at snapshot.Target, selected *selection
 		return p.entry(name, at, selected, filtered)
 	}
 	reading := fmt.Sprintf("%s%q%t%q", p.reading.renderer, p.reading.patterns, p.reading.bare, p.reading.named)
-	key := pickOf{at.Hash, p.reading.dir, name, reading, filtered}
+	key := partDependencies{at.Hash, p.reading.dir, name, reading, filtered}
 	known, ok := p.r.picks.get(key)
 	if !ok {
 		alone := &picker{r: p.r, snap: p.snap, reading: p.reading}

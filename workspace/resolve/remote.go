@@ -58,7 +58,7 @@ func (f *remoteFiles) mount() Mount {
 
 // find tells which source an address means, and its state. The fault says what is missing and how it is written; it is none of
 // the repository's, so nothing is remembered of it.
-func (s *remoteSources) find(from spot, meanings []kustomizeurl.Remote) (*remote, *snapshot.Snapshot, *fault) {
+func (s *remoteSources) find(from location, meanings []kustomizeurl.Remote) (*remote, *snapshot.Snapshot, *fault) {
 	if !s.fleet.Workspace.Remotes() {
 		return nil, nil, &fault{
 			unread:  true,
@@ -96,7 +96,7 @@ func (s *remoteSources) find(from spot, meanings []kustomizeurl.Remote) (*remote
 
 // mayUse keeps what is fetched with the fleet's credentials from kustomizations of strangers: it is for those of the
 // installation repo, for those that were fetched with the same credentials, and for services that name the source themselves.
-func (s *remoteSources) mayUse(from spot, source *fleet.Source) bool {
+func (s *remoteSources) mayUse(from location, source *fleet.Source) bool {
 	secret := secretOf(source)
 	reader := s.sourceOf(from)
 	if secret == "" || reader == "" || len(s.service.Reads(source)) > 0 {
@@ -114,7 +114,7 @@ func secretOf(s *fleet.Source) string {
 }
 
 // sourceOf is the source that a file of the view comes from; empty for the installation repo.
-func (s *remoteSources) sourceOf(from spot) string {
+func (s *remoteSources) sourceOf(from location) string {
 	switch {
 	case from.remote != nil:
 		return from.remote.source.Metadata.Name
@@ -142,7 +142,7 @@ func (s *remoteSources) upToDate(list []remoteFiles) bool {
 }
 
 // remote follows an address in a kustomization.
-func (w *closureWalk) remote(from spot, ref reference, depth int) *fault {
+func (w *closureWalk) remote(from location, ref reference, depth int) *fault {
 	meanings, err := kustomizeurl.Parse(kustomizeurl.WithoutKey(ref.path))
 	if err != nil {
 		return &fault{message: fmt.Sprintf("%s: remote address: %v", ref.field, err)}
@@ -179,7 +179,7 @@ func (w *closureWalk) remote(from spot, ref reference, depth int) *fault {
 }
 
 // mount makes the view show what an address means, and tells which of its meanings that is.
-func (w *closureWalk) mount(from spot, meanings []kustomizeurl.Remote) (kustomizeurl.Remote, *fault) {
+func (w *closureWalk) mount(from location, meanings []kustomizeurl.Remote) (kustomizeurl.Remote, *fault) {
 	found, snap, f := w.view.sources.find(from, meanings)
 	if f != nil {
 		return kustomizeurl.Remote{}, f
@@ -211,7 +211,7 @@ func (w *closureWalk) mount(from spot, meanings []kustomizeurl.Remote) (kustomiz
 }
 
 // use notes that a path of the view is needed.
-func (w *closureWalk) use(name string, at spot) {
+func (w *closureWalk) use(name string, at location) {
 	switch {
 	case at.own():
 		w.inputs = append(w.inputs, name)
@@ -222,7 +222,7 @@ func (w *closureWalk) use(name string, at spot) {
 }
 
 // contains keeps a remote's kustomizations in their own repository, as kustomize does.
-func (w *closureWalk) contains(from spot, name string) bool {
+func (w *closureWalk) contains(from location, name string) bool {
 	if from.remote == nil {
 		return true
 	}
@@ -255,7 +255,7 @@ func inflations(home string, charts []chart) []inflation {
 }
 
 // chart adds a chart that lies beside the kustomization, or else the one that its repository has.
-func (w *closureWalk) chart(dir string, from spot, c inflation) *fault {
+func (w *closureWalk) chart(dir string, from location, c inflation) *fault {
 	if w.looked++; w.looked > maxReferences {
 		return &fault{field: "spec.source.path", message: fmt.Sprintf("more than %d references", maxReferences), fix: "split the service"}
 	}

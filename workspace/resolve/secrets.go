@@ -172,21 +172,21 @@ type formOf struct {
 	base string
 }
 
-// form says who can read a file.
-type form struct{ sealed, sops bool }
+// sealFormat says who can read a file.
+type sealFormat struct{ sealed, sops bool }
 
 // formOf reads a file once for each content.
-func (r *Resolver) formOf(own *snapshot.Snapshot, name string, id snapshot.Hash) (form, error) {
+func (r *Resolver) formOf(own *snapshot.Snapshot, name string, id snapshot.Hash) (sealFormat, error) {
 	key := formOf{id, path.Base(name)}
 	if known, ok := r.forms.get(key); ok {
 		return known, nil
 	}
 	data, err := fs.ReadFile(own.FS(), name)
 	if err != nil {
-		return form{}, err
+		return sealFormat{}, err
 	}
 	_, err = seal.Inspect(data)
-	found := form{err == nil, sops.IsSOPS(name, data)}
+	found := sealFormat{err == nil, sops.IsSOPS(name, data)}
 	r.forms.set(key, found)
 	return found, nil
 }

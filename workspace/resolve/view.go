@@ -36,8 +36,8 @@ type mountPoint struct {
 	remote *remote
 }
 
-// spot is where a path of a view lies.
-type spot struct {
+// location is where a path of a view lies.
+type location struct {
 	// snap is nil for a folder that is there only because something is mounted below it.
 	snap *snapshot.Snapshot
 	// path is the one in snap, without a symbolic link in it.
@@ -51,10 +51,10 @@ type spot struct {
 }
 
 // own says whether the path lies in the service's own repository.
-func (s spot) own() bool { return s.snap != nil && s.mount == 0 }
+func (s location) own() bool { return s.snap != nil && s.mount == 0 }
 
 // blame places a fault at the spot.
-func (s spot) blame(f *fault) *fault {
+func (s location) blame(f *fault) *fault {
 	switch {
 	case s.remote != nil:
 		f.source = s.remote.source.Metadata.Name
@@ -66,7 +66,7 @@ func (s spot) blame(f *fault) *fault {
 }
 
 // blameAt places a fault at a line of the spot, unless a file further on is to blame.
-func (s spot) blameAt(f *fault, line, column int) *fault {
+func (s location) blameAt(f *fault, line, column int) *fault {
 	if f.file != "" {
 		return f
 	}
@@ -75,27 +75,27 @@ func (s spot) blameAt(f *fault, line, column int) *fault {
 }
 
 // find looks a path up, along symbolic links. The error is that of snapshot.Follow.
-func (v *view) find(name string) (spot, error) {
+func (v *view) find(name string) (location, error) {
 	for i, m := range v.mounts {
 		if inner, ok := below(name, m.at); ok {
-			return look(spot{snap: m.snap, path: path.Join(m.path, inner), mount: i + 1, remote: m.remote})
+			return look(location{snap: m.snap, path: path.Join(m.path, inner), mount: i + 1, remote: m.remote})
 		}
 	}
-	at, err := look(spot{snap: v.repo, path: name})
+	at, err := look(location{snap: v.repo, path: name})
 	if err == nil && v.exclusion.has(name, at.mode.IsDir()) {
-		return spot{}, &fs.PathError{Op: "find", Path: name, Err: fs.ErrNotExist}
+		return location{}, &fs.PathError{Op: "find", Path: name, Err: fs.ErrNotExist}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, m := range v.mounts {
 			if _, ok := below(m.at, name); ok {
-				return spot{mode: fs.ModeDir | 0o755}, nil
+				return location{mode: fs.ModeDir | 0o755}, nil
 			}
 		}
 	}
 	return at, err
 }
 
-func look(at spot) (spot, error) {
+func look(at location) (location, error) {
 	found, err := at.snap.Follow(at.path)
 	if err == nil {
 		at.path, at.id, at.mode = found.Path, found.Hash, found.Mode

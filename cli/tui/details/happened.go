@@ -35,8 +35,8 @@ type incidents struct {
 	beside error
 }
 
-// annals is the pane of what happened to a subject.
-type annals struct{ rowed[*incidents] }
+// eventsPane is the pane of what happened to a subject.
+type eventsPane struct{ rowed[*incidents] }
 
 func newHappened(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	switch about.Kind {
@@ -44,7 +44,7 @@ func newHappened(w *pane.World, about pane.Subject) (pane.Pane, error) {
 	default:
 		return nil, fmt.Errorf("nothing is told of a %s", about.Kind)
 	}
-	p := &annals{rowed[*incidents]{page: newPage[*incidents](w, about, "events")}}
+	p := &eventsPane{rowed[*incidents]{page: newPage[*incidents](w, about, "events")}}
 	p.none = "nothing is told of it; Kubernetes forgets after an hour"
 	p.count = func(found *incidents) int { return len(found.list) }
 	p.cells = func(found *incidents, i int, now time.Time, cells []paint.Cell) {
@@ -143,7 +143,7 @@ func (i *incident) where(about pane.Subject) string {
 }
 
 // Subjects is what the row under the cursor happened to.
-func (p *annals) Subjects() []pane.Subject {
+func (p *eventsPane) Subjects() []pane.Subject {
 	if p.value == nil || p.cursor >= len(p.value.list) {
 		return []pane.Subject{p.about}
 	}
@@ -156,7 +156,7 @@ func (p *annals) Subjects() []pane.Subject {
 }
 
 // Note says how many there are.
-func (p *annals) Note() string {
+func (p *eventsPane) Note() string {
 	if p.value == nil {
 		return ""
 	}
@@ -164,7 +164,7 @@ func (p *annals) Note() string {
 }
 
 // Keys are those of rows.
-func (p *annals) Keys() []key.Binding { return append([]key.Binding{again()}, listKeys()...) }
+func (p *eventsPane) Keys() []key.Binding { return append([]key.Binding{again()}, listKeys()...) }
 
 // draw fills in a row.
 func (i *incident) draw(about pane.Subject, now time.Time, cells []paint.Cell) {

@@ -29,11 +29,11 @@ type past struct {
 	beside error
 }
 
-// chronicle is the pane of a history, a commit a row.
-type chronicle struct{ rowed[*past] }
+// historyPane is the pane of a history, a commit a row.
+type historyPane struct{ rowed[*past] }
 
 func newHistory(w *pane.World, about pane.Subject) (pane.Pane, error) {
-	c := &chronicle{rowed[*past]{page: newPage[*past](w, about, "history")}}
+	c := &historyPane{rowed[*past]{page: newPage[*past](w, about, "history")}}
 	c.none = "nothing of it was ever committed"
 	c.count = func(found *past) int { return len(found.revisions) }
 	c.cells = func(found *past, i int, now time.Time, cells []paint.Cell) {
@@ -91,14 +91,14 @@ func (a asker) told(ctx context.Context, service string) (*past, error) {
 }
 
 // Subjects is the commit under the cursor.
-func (c *chronicle) Subjects() []pane.Subject {
+func (c *historyPane) Subjects() []pane.Subject {
 	if r := c.revision(); r != nil {
 		return []pane.Subject{{Kind: pane.KindCommit, Name: r.ID, Service: serviceOf(c.about)}}
 	}
 	return nil
 }
 
-func (c *chronicle) revision() *v1.Revision {
+func (c *historyPane) revision() *v1.Revision {
 	if c.value == nil || c.cursor >= len(c.value.revisions) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (c *chronicle) revision() *v1.Revision {
 }
 
 // Note says where it is from.
-func (c *chronicle) Note() string {
+func (c *historyPane) Note() string {
 	if c.value == nil {
 		return ""
 	}
@@ -120,12 +120,12 @@ func (c *chronicle) Note() string {
 func showDiff() key.Binding { return bind("enter", "what it changed", "enter") }
 
 // Keys are those of rows.
-func (c *chronicle) Keys() []key.Binding {
+func (c *historyPane) Keys() []key.Binding {
 	return append([]key.Binding{showDiff(), again()}, listKeys()...)
 }
 
 // Update opens what a commit changed, or moves the cursor.
-func (c *chronicle) Update(msg tea.Msg) tea.Cmd {
+func (c *historyPane) Update(msg tea.Msg) tea.Cmd {
 	if press, ok := msg.(tea.KeyPressMsg); ok && key.Matches(press, showDiff()) {
 		if on := c.Subjects(); len(on) == 1 {
 			return pane.Ask(pane.Open{Pane: "diff", About: on[0]})

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// contact notices that an API server has gone away, so that a pass of thousands of objects does not wait for a timeout
+// reachability notices that an API server has gone away, so that a pass of thousands of objects does not wait for a timeout
 // on each. One request without an answer is a hiccup; limit of them in a row are an outage.
-type contact struct {
+type reachability struct {
 	limit int
 
 	mu     sync.Mutex // guards what follows
@@ -17,7 +17,7 @@ type contact struct {
 }
 
 // note takes the outcome of a request.
-func (c *contact) note(err error) {
+func (c *reachability) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil || answered(err) {
@@ -29,7 +29,7 @@ func (c *contact) note(err error) {
 }
 
 // lost returns why it makes no sense to send more requests, or nil.
-func (c *contact) lost(ctx context.Context) error {
+func (c *reachability) lost(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *contact) lost(ctx context.Context) error {
 }
 
 // closing returns why a pass that is over cannot be trusted to have seen the cluster, or nil.
-func (c *contact) closing(ctx context.Context) error {
+func (c *reachability) closing(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

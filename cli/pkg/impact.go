@@ -23,8 +23,8 @@ import (
 // tollPatience is how long the hub may take to say what goes. Without it the person decides all the same.
 const tollPatience = 10 * time.Second
 
-// toll is what a removal meets once it is committed.
-type toll struct {
+// impact is what a removal meets once it is committed.
+type impact struct {
 	f             *cmdutil.Factory
 	before, after *fleet.Fleet
 	// gone are the services that the removal takes away.
@@ -32,12 +32,12 @@ type toll struct {
 }
 
 // sayToll says before anything is written what a removal will meet: on clusters, in terraform, in budgets, among other packages.
-func (d *desk) sayToll(ctx context.Context, names []string, removal *packs.Removal) error {
+func (d *packageRepo) sayToll(ctx context.Context, names []string, removal *packs.Removal) error {
 	after, err := fleet.Load(overlay.New(d.World.Repo, removal.Changes))
 	if err != nil {
 		return err
 	}
-	t := &toll{f: d.f, before: d.World.Fleet, after: after}
+	t := &impact{f: d.f, before: d.World.Fleet, after: after}
 	for i := range t.before.Services {
 		s := &t.before.Services[i]
 		if _, stays := after.Service(s.Metadata.Name); !stays {
@@ -66,13 +66,13 @@ func (d *desk) sayToll(ctx context.Context, names []string, removal *packs.Remov
 }
 
 // stays says whether a service leaves what it has on clusters behind.
-func (t *toll) stays(s *fleet.Service) bool {
+func (t *impact) stays(s *fleet.Service) bool {
 	return cmp.Or(s.Spec.Sync.OnDelete, t.before.Workspace.Spec.Defaults.Sync.OnDelete) == "orphan"
 }
 
 // objects says what the services have on each cluster, as agents reported last. A hub that cannot say keeps nobody from going
 // on.
-func (t *toll) objects(ctx context.Context) error {
+func (t *impact) objects(ctx context.Context) error {
 	if len(t.gone) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (t *toll) objects(ctx context.Context) error {
 // maxTold bounds how many clusters are named.
 const maxTold = 10
 
-func (t *toll) told(by map[string]int, fate string) {
+func (t *impact) told(by map[string]int, fate string) {
 	if len(by) == 0 {
 		return
 	}
@@ -134,7 +134,7 @@ func (t *toll) told(by map[string]int, fate string) {
 }
 
 // budgets says what will wait for an agreement, and by which command it is given.
-func (t *toll) budgets() error {
+func (t *impact) budgets() error {
 	spec := &t.after.Workspace.Spec
 	var names []string
 	for _, s := range t.gone {

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Door is a listener of this machine that only its own programs reach.
-type Door struct {
+// LocalListener is a listener of this machine that only its own programs reach.
+type LocalListener struct {
 	// URL is where the handler's paths begin.
 	URL string
 
@@ -26,13 +26,13 @@ type Door struct {
 // Open serves handler on a port of 127.0.0.1, or on a free one where port is 0, until ctx ends or Close is called. What goes
 // over the door ends with it. A secret door is open only to who knows its URL; another to every program of this machine, but
 // not to the pages of a browser.
-func Open(ctx context.Context, handler http.Handler, port int, secret bool) (*Door, error) {
+func Open(ctx context.Context, handler http.Handler, port int, secret bool) (*LocalListener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("open a port: %w", err)
 	}
 	address := listener.Addr().String()
-	d := &Door{URL: "http://" + address, done: make(chan struct{})}
+	d := &LocalListener{URL: "http://" + address, done: make(chan struct{})}
 	if secret {
 		word := rand.Text()
 		d.URL += "/" + word
@@ -55,7 +55,7 @@ func Open(ctx context.Context, handler http.Handler, port int, secret bool) (*Do
 }
 
 // Close ends all that goes over the door.
-func (d *Door) Close() {
+func (d *LocalListener) Close() {
 	_ = d.server.Close()
 	<-d.done
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/pluralsh/plural/workspace/treediff"
 )
 
-// Bringing is the way from a plan that brings something back to a commit that is observed.
-type Bringing struct {
+// Restoration is the way from a plan that brings something back to a commit that is observed.
+type Restoration struct {
 	Factory *cmdutil.Factory
-	Making  *change.Making
+	Making  *change.CommitOptions
 	Repo    *workspace.Repo
 	Plan    *revert.Plan
 	// Commit is the one that is taken back, or gone back to. Message is that of the new one.
@@ -44,7 +44,7 @@ type Bringing struct {
 }
 
 // Do shows what is brought back, asks, makes it, and waits for it.
-func (b Bringing) Do(ctx context.Context) error {
+func (b Restoration) Do(ctx context.Context) error {
 	if err := b.standing(); err != nil {
 		return Explain(err)
 	}
@@ -94,7 +94,7 @@ func (b Bringing) Do(ctx context.Context) error {
 
 // queued is what else comes into force where the hub refuses what is there, and takes it with this: all that was changed since
 // the commit that it serves.
-func (b Bringing) queued(ctx context.Context, after *fleet.Fleet) revert.Touched {
+func (b Restoration) queued(ctx context.Context, after *fleet.Fleet) revert.Touched {
 	status := b.Making.Refusing(ctx)
 	if status == nil {
 		return revert.Touched{}
@@ -131,7 +131,7 @@ func without(list, others []string) []string {
 
 // readers says who can open what afterwards, where that changes: whoever agrees to it confirms it by that. It is nil where
 // nothing does, and where it is not as the person has confirmed it already, which is to be looked at apart.
-func (b Bringing) readers(touched revert.Touched) (*rekey.Standing, error) {
+func (b Restoration) readers(touched revert.Touched) (*rekey.Standing, error) {
 	if len(b.Plan.Trust) == 0 && len(touched.Agents) == 0 {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (b Bringing) readers(touched revert.Touched) (*rekey.Standing, error) {
 
 // sayBroken says what it means that the fleet cannot be read as it is: that nothing of it is in force; and, where this changes
 // nothing about that, what does.
-func (b Bringing) sayBroken(ctx context.Context, now *outlook) {
+func (b Restoration) sayBroken(ctx context.Context, now *forecast) {
 	if now.loose != nil {
 		b.Factory.Say("files that are not committed have a mistake: %s", cmdutil.FirstMistake(now.loose))
 	}
@@ -177,7 +177,7 @@ func (b Bringing) sayBroken(ctx context.Context, now *outlook) {
 
 // mending is what makes a fleet of the repo again: to take back the commit that broke it, where that is enough, or all that came
 // after the newest one that reads as a fleet, whose steps from HEAD sound counts.
-func (b Bringing) mending(ctx context.Context, sound int) string {
+func (b Restoration) mending(ctx context.Context, sound int) string {
 	if sound < 0 {
 		return "mend the files: plural validate names all mistakes"
 	}
@@ -192,7 +192,7 @@ func (b Bringing) mending(ctx context.Context, sound int) string {
 }
 
 // breaking is the commit so many steps back from HEAD, if the repo is a fleet without it; nil if not.
-func (b Bringing) breaking(ctx context.Context, steps int) *history.Revision {
+func (b Restoration) breaking(ctx context.Context, steps int) *history.Revision {
 	id, err := b.Repo.Resolve(fmt.Sprintf("HEAD~%d", steps))
 	if err != nil {
 		return nil
@@ -216,7 +216,7 @@ func (b Bringing) breaking(ctx context.Context, steps int) *history.Revision {
 }
 
 // standing judges what comes back sealed.
-func (b Bringing) standing() error {
+func (b Restoration) standing() error {
 	if len(b.Plan.Sealed) == 0 {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (b Bringing) standing() error {
 	return b.Plan.Standing(vault, b.Commit)
 }
 
-func (b Bringing) touched(before, after *fleet.Fleet) revert.Touched {
+func (b Restoration) touched(before, after *fleet.Fleet) revert.Touched {
 	var src resolve.Sources
 	if now, err := offline.Open(b.Repo, "HEAD"); err == nil {
 		src = now
@@ -238,7 +238,7 @@ func (b Bringing) touched(before, after *fleet.Fleet) revert.Touched {
 	return b.Plan.Touches(before, after, src)
 }
 
-func (b Bringing) ask(ctx context.Context, touched revert.Touched) error {
+func (b Restoration) ask(ctx context.Context, touched revert.Touched) error {
 	if b.Agreed != nil {
 		if err := b.Agreed(ctx, touched); err != nil {
 			return err
@@ -325,8 +325,8 @@ func unfit(err error) error {
 	}
 }
 
-// outlook is the fleet as the hub has it, and as it will be.
-type outlook struct {
+// forecast is the fleet as the hub has it, and as it will be.
+type forecast struct {
 	before, after *fleet.Fleet
 	// broken is why the files as they are now are no fleet, if so, and still why they are none afterwards. Then before is the
 	// newest commit before that reads as a fleet, which the hub keeps serving, and from which the plan leads on; sound counts the
@@ -338,8 +338,8 @@ type outlook struct {
 }
 
 // loaded reads the fleet before and after files of the commit head are changed.
-func loaded(repo *workspace.Repo, head string, files map[string][]byte) (*outlook, error) {
-	r, now := &outlook{}, os.DirFS(repo.Root())
+func loaded(repo *workspace.Repo, head string, files map[string][]byte) (*forecast, error) {
+	r, now := &forecast{}, os.DirFS(repo.Root())
 	r.before, r.broken = fleet.Load(now)
 	r.after, r.still = fleet.Load(overlay.New(now, files))
 	committed, err := offline.At(repo, head)

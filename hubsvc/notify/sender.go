@@ -32,8 +32,8 @@ const maxAnswer = 64 << 10
 // maxText bounds a message for people, in bytes.
 const maxText = 3000
 
-// courier brings messages to sinks. It keeps a client for each address, and so its connections.
-type courier struct {
+// sender brings messages to sinks. It keeps a client for each address, and so its connections.
+type sender struct {
 	// noLoopback refuses sinks on this machine.
 	noLoopback bool
 	// full is how long a file gets before it is put aside, in bytes.
@@ -44,8 +44,8 @@ type courier struct {
 	file    sync.Mutex // held while one is written
 }
 
-func newCourier(noLoopback bool) *courier {
-	return &courier{noLoopback: noLoopback, full: maxFile, clients: make(map[string]*http.Client)}
+func newCourier(noLoopback bool) *sender {
+	return &sender{noLoopback: noLoopback, full: maxFile, clients: make(map[string]*http.Client)}
 }
 
 // refusedError is what a sink will say to any further attempt too.
@@ -60,7 +60,7 @@ func passing(err error) bool {
 }
 
 // bring makes one attempt. No error repeats the address of a sink, which may be a secret.
-func (c *courier) bring(ctx context.Context, to *Sink, m *Message) error {
+func (c *sender) bring(ctx context.Context, to *Sink, m *Message) error {
 	switch to.Kind {
 	case File:
 		return c.write(to.Target, m)
@@ -92,7 +92,7 @@ func sign(secret []byte, at time.Time, body []byte) string {
 	return "t=" + seconds + ",v1=" + hex.EncodeToString(sum.Sum(nil))
 }
 
-func (c *courier) post(ctx context.Context, to *Sink, body []byte, more func(http.Header)) error {
+func (c *sender) post(ctx context.Context, to *Sink, body []byte, more func(http.Header)) error {
 	client, err := c.client(to.Target)
 	if err != nil {
 		return refusedError{err}
@@ -132,7 +132,7 @@ var errUsable = errors.New("its address is not https://HOST/PATH, with a host th
 // maxClients bounds the addresses that connections are kept to.
 const maxClients = 100
 
-func (c *courier) client(address string) (*http.Client, error) {
+func (c *sender) client(address string) (*http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if client := c.clients[address]; client != nil {
@@ -163,7 +163,7 @@ const (
 )
 
 // write adds one line of JSON to a file.
-func (c *courier) write(name string, m *Message) error {
+func (c *sender) write(name string, m *Message) error {
 	line, err := json.Marshal(m)
 	if err != nil {
 		return refusedError{err}
@@ -182,7 +182,7 @@ func (c *courier) write(name string, m *Message) error {
 }
 
 // rotate puts a file aside that is full, and deletes the oldest.
-func (c *courier) rotate(files rotation.Files) error {
+func (c *sender) rotate(files rotation.Files) error {
 	info, err := os.Stat(files.Newest)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < c.full {
 		return nil
