@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/pluralsh/plural/agent/fieldpath"
 )
 
 // initialManager owns the fields that are set when an object is made and left alone from then on, so that nobody's removal
@@ -51,7 +53,7 @@ func conflictOf(cause metav1.StatusCause, manifest map[string]any) conflict {
 	if found := managerName.FindStringSubmatch(cause.Message); found != nil {
 		c.manager = cmp.Or(found[1], c.manager)
 	}
-	c.path, _ = find(manifest, cause.Field)
+	c.path, _ = fieldpath.Find(manifest, cause.Field)
 	return c
 }
 
@@ -70,7 +72,7 @@ func (p *pass) resolve(it item, body []byte, cause error) (resolved []byte, taki
 		case Fail:
 			refused = append(refused, fmt.Sprintf("%s belongs to %q", c.field, c.manager))
 		case Yield, Ignore:
-			pare(manifest, [][]string{c.path})
+			fieldpath.Remove(manifest, [][]string{c.path})
 			yielded[c.manager] = append(yielded[c.manager], c.field)
 		default:
 			taken[c.manager] = append(taken[c.manager], c.field)
@@ -97,7 +99,7 @@ func (p *pass) policy(it item, c conflict) Policy {
 		return Own
 	}
 	for _, rule := range p.req.Fields {
-		if rule.fits(it.id) && c.path != nil && covers(rule.Pointer, c.path) {
+		if rule.fits(it.id) && c.path != nil && fieldpath.Covers(rule.Pointer, c.path) {
 			return rule.Policy
 		}
 	}
@@ -137,7 +139,7 @@ func (p *pass) ignored(it item) [][]string {
 	var found [][]string
 	for _, rule := range p.req.Fields {
 		if rule.Policy == Ignore && rule.fits(it.id) {
-			found = append(found, match(it.obj.Object, rule.Pointer)...)
+			found = append(found, fieldpath.Match(it.obj.Object, rule.Pointer)...)
 		}
 	}
 	return found
@@ -187,7 +189,7 @@ func (p *pass) letGo(ctx context.Context, it item, live *unstructured.Unstructur
 
 // handOver makes another manager the owner of fields as they are live.
 func (p *pass) handOver(ctx context.Context, it item, live *unstructured.Unstructured, fields [][]string) error {
-	skeleton, err := json.Marshal(excerpt(live.Object, located(it.obj.Object, live.Object, treeOf(fields))))
+	skeleton, err := json.Marshal(fieldpath.Excerpt(it.obj.Object, live.Object, fields))
 	if err != nil {
 		return err
 	}
@@ -201,6 +203,6 @@ func without(body []byte, fields [][]string) ([]byte, error) {
 	if err := kjson.Unmarshal(body, &manifest); err != nil {
 		return nil, err
 	}
-	pare(manifest, fields)
+	fieldpath.Remove(manifest, fields)
 	return json.Marshal(manifest)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pluralsh/plural/agent/fieldpath"
 	"github.com/pluralsh/plural/agent/object"
 )
 
@@ -52,7 +53,7 @@ func (p *Policies) check() error {
 		if !strings.HasPrefix(rule.Pointer, "/") || rule.Pointer == "/" {
 			return fmt.Errorf("fields[%d]: %q is no JSON pointer: write it like /spec/replicas", i, rule.Pointer)
 		}
-		if slices.ContainsFunc(essential(), func(path []string) bool { return covers(rule.Pointer, path) }) {
+		if slices.ContainsFunc(essential(), func(path []string) bool { return fieldpath.Covers(rule.Pointer, path) }) {
 			return fmt.Errorf("fields[%d]: %q holds what names the object: name a field inside it that does not", i, rule.Pointer)
 		}
 		if !slices.Contains([]Policy{Own, Yield, Fail, Ignore}, rule.Policy) {

@@ -41,6 +41,32 @@ func TestEveryPackageSaysWhatItOwns(t *testing.T) {
 	}
 }
 
+// largeRoom is how many lines a package may have that says nothing of its size.
+const largeRoom = 2500
+
+func TestLargeRoomsSayWhyTheyAreOne(t *testing.T) {
+	rows, err := tableAfter(read(t, "docs/architecture.md"), "## Large rooms")
+	if err != nil {
+		t.Fatalf("docs/architecture.md: %v", err)
+	}
+	reasons := map[string]string{}
+	for _, r := range rows {
+		reasons[codes(r[0])[0]] = r[1]
+	}
+	for _, p := range tree(t) {
+		switch {
+		case p.lines > largeRoom && reasons[p.dir] == "":
+			t.Errorf("%s has %d lines: part it, or say in docs/architecture.md why it is one package", p.dir, p.lines)
+		case p.lines <= largeRoom && reasons[p.dir] != "":
+			t.Errorf("%s has %d lines: docs/architecture.md need not say why it is large", p.dir, p.lines)
+		}
+		delete(reasons, p.dir)
+	}
+	for dir := range reasons {
+		t.Errorf("docs/architecture.md says why %s is large, which is no package", dir)
+	}
+}
+
 func TestProgramsLinkNothingTheyPromisedToLeaveOut(t *testing.T) {
 	rows, err := tableAfter(read(t, "docs/architecture.md"), "## Programs")
 	if err != nil {

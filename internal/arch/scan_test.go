@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -22,6 +23,7 @@ var nested = []string{"localkube"}
 type pkg struct {
 	dir, name string
 	docs      []string // the package comments, of which there should be one
+	lines     int      // of the program, without what is generated
 	code      []string // rooms imported by the program
 	tests     []string // rooms imported by test files only
 }
@@ -95,6 +97,9 @@ func add(fsys fs.FS, name string, found map[string]*pkg) error {
 	if strings.HasSuffix(name, "_test.go") {
 		p.tests = append(p.tests, imports(file, dir)...)
 		return nil
+	}
+	if !ast.IsGenerated(file) {
+		p.lines += bytes.Count(src, []byte("\n"))
 	}
 	p.name = file.Name.Name
 	p.code = append(p.code, imports(file, dir)...)

@@ -1,4 +1,9 @@
-package apply
+// Package fieldpath owns fields of manifests: which of them a pointer or an API server names, and what an object is without them, or
+// with nothing else. Field managers, ignored differences and conflicts are told by it.
+//
+// A path is a list of tokens from the top of a manifest: keys of objects, and indexes of lists in decimal. The package refuses to know who
+// owns a field, and never asks a cluster.
+package fieldpath
 
 import (
 	"fmt"
@@ -9,8 +14,6 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Fields of a manifest are named by tokens: keys of objects, and indexes of lists in decimal.
-
 // tokens reads a JSON pointer.
 func tokens(pointer string) []string {
 	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
@@ -20,8 +23,8 @@ func tokens(pointer string) []string {
 	return parts
 }
 
-// covers says whether a pointer names the field at path, or something that holds it.
-func covers(pointer string, path []string) bool {
+// Covers says whether a pointer names the field at path, or something that holds it.
+func Covers(pointer string, path []string) bool {
 	want := tokens(pointer)
 	if len(want) > len(path) {
 		return false
@@ -34,8 +37,8 @@ func covers(pointer string, path []string) bool {
 	return true
 }
 
-// match returns the paths of a manifest that a pointer names, in order.
-func match(node any, pointer string) [][]string {
+// Match returns the paths of a manifest that a pointer names, in order.
+func Match(node any, pointer string) [][]string {
 	var found [][]string
 	var walk func(node any, left, path []string)
 	walk = func(node any, left, path []string) {
@@ -107,8 +110,8 @@ func (t *tree) put(token string, inner *tree) {
 	t.below[token] = inner
 }
 
-// pare takes fields out of a manifest. An item of a list goes as a whole.
-func pare(manifest map[string]any, paths [][]string) {
+// Remove takes fields out of a manifest. An item of a list goes as a whole.
+func Remove(manifest map[string]any, paths [][]string) {
 	_ = pared(manifest, treeOf(paths))
 }
 
@@ -250,7 +253,12 @@ func identifying() []string {
 	}
 }
 
-// excerpt is an object with nothing but its name and the fields, as they are.
+// Excerpt is a live object with nothing but its name and those fields that the paths name in its manifest. In a list of objects, others may
+// have put items of theirs before ours, which are found by their keys.
+func Excerpt(manifest, live map[string]any, paths [][]string) map[string]any {
+	return excerpt(live, located(manifest, live, treeOf(paths)))
+}
+
 func excerpt(obj map[string]any, fields *tree) map[string]any {
 	out := map[string]any{"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 	metadata, _ := obj["metadata"].(map[string]any)
@@ -337,9 +345,9 @@ func identified(item, part any) any {
 	return fields
 }
 
-// find returns the path of a field that the API server names, such as .spec.containers[name="web"].image, in a manifest. Names
+// Find returns the path of a field that the API server names, such as .spec.containers[name="web"].image, in a manifest. Names
 // are not escaped there, and some hold dots: the manifest decides what is a name.
-func find(node any, field string) (path []string, ok bool) {
+func Find(node any, field string) (path []string, ok bool) {
 	if field == "" {
 		return nil, true
 	}
@@ -354,7 +362,7 @@ func find(node any, field string) (path []string, ok bool) {
 			if !there {
 				continue
 			}
-			if inner, ok := find(child, field[end:]); ok {
+			if inner, ok := Find(child, field[end:]); ok {
 				return append([]string{field[1:end]}, inner...), true
 			}
 		}
@@ -368,7 +376,7 @@ func find(node any, field string) (path []string, ok bool) {
 			if !selected(selector, i, child) {
 				continue
 			}
-			if inner, ok := find(child, rest); ok {
+			if inner, ok := Find(child, rest); ok {
 				return append([]string{strconv.Itoa(i)}, inner...), true
 			}
 		}

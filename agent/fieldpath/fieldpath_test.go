@@ -1,4 +1,4 @@
-package apply
+package fieldpath
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
@@ -29,7 +28,7 @@ func TestAFieldOfThePrintedNameIsFoundInTheManifest(t *testing.T) {
 		`.spec.replicas`:                                                    "",
 		`[0]`:                                                               "",
 	} {
-		path, ok := find(parsed(t, pod), field)
+		path, ok := Find(parsed(t, pod), field)
 		if got := strings.Join(path, "/"); strings.ReplaceAll(want, "\x00", "/") != got || ok != (want != "") {
 			t.Errorf("%s: %q, %t; want %q", field, got, ok, want)
 		}
@@ -42,7 +41,7 @@ func TestFieldsAreTakenOutWhicheverOrderTheyAreNamedIn(t *testing.T) {
 	want := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app.kubernetes.io/name":"web"}},"spec":{"containers":[{"name":"b]\""}]}}`)
 	for range 2 {
 		manifest := parsed(t, pod)
-		pare(manifest, paths)
+		Remove(manifest, paths)
 		if diff := cmp.Diff(want, manifest); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -55,10 +54,9 @@ func TestAFieldIsHandedOverFromWhereItIsLive(t *testing.T) {
 	live := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"n","uid":"u"},"spec":{"containers":[
 {"name":"injected","image":"proxy"},{"name":"a","image":"edited","args":["x"]}]}}`)
 	manifest := parsed(t, pod)
-	places := located(manifest, live, treeOf(match(manifest, "/spec/containers/*/image")))
 
 	want := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"n"},"spec":{"containers":[{"name":"a","image":"edited"}]}}`)
-	if diff := cmp.Diff(want, excerpt(live, places)); diff != "" {
+	if diff := cmp.Diff(want, Excerpt(manifest, live, Match(manifest, "/spec/containers/*/image"))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -77,14 +75,10 @@ func FuzzFields(f *testing.F) {
 		if kjson.Unmarshal(text, &manifest) != nil {
 			return
 		}
-		if path, ok := find(manifest, field); ok && len(path) > 0 && len(at(manifest, path)) != 1 {
+		if path, ok := Find(manifest, field); ok && len(path) > 0 && len(at(manifest, path)) != 1 {
 			t.Errorf("%q is found at %q, where nothing is", field, path)
 		}
-		c := conflictOf(metav1.StatusCause{Field: field, Message: `conflict with "` + other + `" using v1`}, manifest)
-		if c.manager == "" {
-			t.Errorf("no manager in %q", other)
-		}
-		paths := slices.Concat(match(manifest, pointer), match(manifest, other))
+		paths := slices.Concat(Match(manifest, pointer), Match(manifest, other))
 		checkPared(t, text, manifest, paths)
 		checkExcerpt(t, manifest, paths)
 	})
@@ -92,16 +86,14 @@ func FuzzFields(f *testing.F) {
 
 // checkPared compares taking out at once with taking out one by one, the last first.
 func checkPared(t *testing.T, text []byte, manifest map[string]any, paths [][]string) {
-	body, err := without(text, paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := parsed(t, string(text))
+	Remove(got, paths)
 	want := clone(t, manifest)
 	for _, path := range slices.SortedFunc(slices.Values(paths), func(a, b []string) int { return -compareDeep(manifest, a, b) }) {
-		pare(want, [][]string{path})
+		Remove(want, [][]string{path})
 	}
-	if got := parsed(t, string(body)); len(paths) > 0 && !reflect.DeepEqual(want, got) {
-		t.Errorf("without %q:\n%s\nwant\n%v", paths, body, want)
+	if len(paths) > 0 && !reflect.DeepEqual(want, got) {
+		t.Errorf("without %q:\n%v\nwant\n%v", paths, got, want)
 	}
 }
 
