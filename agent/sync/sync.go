@@ -45,7 +45,8 @@ type Hub interface {
 	Report(ctx context.Context, report *api.Report) error
 }
 
-// Store is what survives a restart of the agent.
+// Store is what survives a restart of the agent. It is large because each kind of state is written whole, and tests kill the agent between
+// any two writes.
 type Store interface {
 	SavePoll(etag, edition string, poll *api.Poll) error
 	Poll() (poll *api.Poll, etag, edition string, err error)
@@ -64,7 +65,7 @@ type Renderer interface {
 	Render(ctx context.Context, in render.Input) (*render.Output, error)
 }
 
-// Engine makes objects live, and watches them.
+// Engine makes objects live, and watches them. It is large because what is applied, diffed, removed and told of is one engine's memory.
 type Engine interface {
 	Apply(ctx context.Context, r apply.Request) (*apply.Result, error)
 	Diff(ctx context.Context, r apply.Request) ([]apply.Change, error)

@@ -26,7 +26,8 @@ const (
 	VerbEdit = "edit"
 )
 
-// View is what can be read. Errors of lists are those of packages filter and paging.
+// View is what can be read. Errors of lists are those of packages filter and paging. It is large because it has a method for each list
+// of the API.
 type View interface {
 	Status() *v1.Status
 	Summary() *v1.Summary
