@@ -46,6 +46,8 @@ type service struct {
 	// due is when the next pass is to begin; idle services wait for news.
 	due  time.Time
 	idle bool
+	// woken is for when it was woken during the pass under way, which began without knowing why; zero for not at all.
+	woken time.Time
 	// failures counts passes that failed, one after the other.
 	failures int
 	// stir says how often the service's objects changed lately, stirred that they changed during the pass under way.
@@ -97,8 +99,11 @@ func (svc *service) want(d *api.Deployment) bool {
 	return true
 }
 
-// wake makes the service due at some time, unless it is sooner.
+// wake makes the service due at some time, unless it is sooner. The end of a pass under way does not undo that.
 func (svc *service) wake(at time.Time) {
+	if svc.cancel != nil {
+		svc.woken = sooner(at, svc.woken)
+	}
 	if svc.idle || svc.due.After(at) {
 		svc.due, svc.idle = at, false
 	}
@@ -161,7 +166,8 @@ func (svc *service) quarantined() bool {
 
 // take keeps a pass's result, and decides when the next one is due.
 func (svc *service) take(r result) {
-	svc.good, svc.cache = r.good, r.cache
+	woken := svc.woken
+	svc.good, svc.cache, svc.woken = r.good, r.cache, time.Time{}
 	if r.applied != nil {
 		svc.applied = r.applied
 	}
@@ -184,6 +190,9 @@ func (svc *service) take(r result) {
 		svc.failures++
 	}
 	svc.rest(svc.next(r))
+	if !woken.IsZero() {
+		svc.wake(woken)
+	}
 	if svc.stirred {
 		svc.stirred = false
 		now := time.Now()

@@ -1,6 +1,7 @@
 package sync_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pluralsh/plural/agent/apply"
 	"github.com/pluralsh/plural/agent/render"
 	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
@@ -167,6 +170,53 @@ func TestAFailedGateGoesBackAndAnotherKeyLiftsIt(t *testing.T) {
 	if s := w.becomes(third, api.Phase_HEALTHY); s.GetQuarantinedKey() != "" || w.live("web") != "three" {
 		t.Errorf("status = %v", s)
 	}
+}
+
+// A pass that began before the gate failed knows nothing of it, and used to end in rest: what ran before came back with the next news.
+func TestAGateThatFailsDuringAPassGoesBackAfterIt(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.configMap("web", "one", tested("gate")), w.configMap("web", "two", tested("gate"))
+	trial := &heldTrial{tester: w.tester, key: second.GetKey(), begun: make(chan struct{}), goesOn: make(chan struct{})}
+	w.checks = trial
+	var watch atomic.Bool
+	passing, passes := make(chan struct{}), make(chan struct{})
+	w.held = func(apply.Request) {
+		if watch.CompareAndSwap(true, false) {
+			close(passing)
+			<-passes
+		}
+	}
+	w.hub.asks("", first)
+	w.start()
+	w.becomes(first, api.Phase_HEALTHY)
+
+	w.tester.set(func() { w.tester.fails["gate"] = "no answer" })
+	w.hub.asks("", second)
+	<-trial.begun
+	watch.Store(true)
+	w.delete("web") // which a pass of the second key heals
+	<-passing
+	close(trial.goesOn)
+	w.eventually("the second key is in quarantine", func() bool { return w.hub.status("web").GetQuarantinedKey() == second.GetKey() })
+	close(passes)
+	w.eventually("the key before is applied again", func() bool {
+		return w.live("web") == "one" && w.hub.status("web").GetAppliedKey() == first.GetKey()
+	})
+}
+
+// heldTrial has tests of one key wait.
+type heldTrial struct {
+	*tester
+	key           string
+	begun, goesOn chan struct{}
+}
+
+func (h *heldTrial) Run(ctx context.Context, target servicetest.Target, test servicetest.Test) servicetest.Result {
+	if target.Key == h.key {
+		close(h.begun)
+		<-h.goesOn
+	}
+	return h.tester.Run(ctx, target, test)
 }
 
 func TestAMendedTestLiftsTheQuarantineOfItsKey(t *testing.T) {

@@ -148,10 +148,18 @@ func (h *hub) status(service string) *api.ServiceReport {
 	return nil
 }
 
-// engine is the real one, whose look at the cluster can be made to fail.
+// engine is the real one, whose look at the cluster can be made to fail, and whose passes held up.
 type engine struct {
 	*apply.Engine
 	blind *atomic.Bool
+	held  func(apply.Request) // before each pass; nil for nothing
+}
+
+func (e engine) Apply(ctx context.Context, r apply.Request) (*apply.Result, error) {
+	if e.held != nil {
+		e.held(r)
+	}
+	return e.Engine.Apply(ctx, r)
 }
 
 func (e engine) Services(ctx context.Context) ([]string, error) {
@@ -259,7 +267,8 @@ type world struct {
 	can     chan agentsync.Capabilities
 	log     *slog.Logger
 	event   func(agentsync.Event)
-	latest  *agentsync.Syncer // of what start started
+	held    func(apply.Request) // before each pass
+	latest  *agentsync.Syncer   // of what start started
 }
 
 func newWorld(t *testing.T) *world {
@@ -368,7 +377,7 @@ func (w *world) syncer(e *apply.Engine, keep agentsync.Store) *agentsync.Syncer 
 		w.Fatal(err)
 	}
 	return agentsync.New(agentsync.Options{
-		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
+		Hub: w.hub, Store: keep, Engine: engine{e, &w.blind, w.held}, Log: w.log, Cluster: w.cluster, Checks: w.checks,
 		Warnings: events.New(objects, e.Kinds(), w.log),
 		Renderer: renderer{real, &w.renders}, Plugin: real.PluginDigest, Verify: w.verify, Passes: 3, PollInterval: 100 * time.Millisecond,
 		AgentVersion: "v1", Capabilities: agentsync.Capabilities{KubeVersion: "v1.35.0"}, NewCapabilities: w.can, Event: w.event,

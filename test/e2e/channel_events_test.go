@@ -217,13 +217,9 @@ func suspendedIsLeftAlone(t *testing.T, r *reached, _ *people) {
 // deployment is what the hub says of a service on a cluster; nil when it says nothing.
 func (r *reached) deployment(name, cluster string) *v1.Deployment {
 	r.t.Helper()
-	out, err := r.local.command(filepath.Join(r.bin, "plural"), "service", "get", name, "-o", "json").Output()
-	if err != nil {
-		return nil
-	}
 	var s v1.Service
-	if err := json.Unmarshal(out, &s); err != nil {
-		r.t.Fatal(err)
+	if !r.ask("/v1/services/"+name, &s) {
+		return nil
 	}
 	for i := range s.Deployments {
 		if s.Deployments[i].Cluster == cluster {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -71,13 +70,9 @@ func (s *site) deploy(message string, files map[string]string) string {
 // deployment is what the hub says of a service's one deployment; nil when it knows no such service.
 func (s *site) deployment(name string) (*v1.Deployment, string) {
 	s.t.Helper()
-	out, err := s.command(filepath.Join(s.bin, "plural"), "service", "get", name, "-o", "json").Output()
-	if err != nil {
+	var got v1.Service
+	if !s.ask("/v1/services/"+name, &got) {
 		return nil, ""
-	}
-	got := new(v1.Service)
-	if err := json.Unmarshal(out, got); err != nil {
-		s.t.Fatalf("service get is no JSON: %v\n%s", err, out)
 	}
 	if len(got.Deployments) != 1 {
 		return nil, ""

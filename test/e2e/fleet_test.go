@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -207,18 +208,55 @@ func image(object *unstructured.Unstructured) string {
 	return name
 }
 
-// status is what the hub says of the fleet; nil when it does not answer.
+// status is what the hub says of the fleet; nil when it does not answer. Who waits asks many times: a program that is started each time
+// takes the processor from what is waited for.
 func (l *local) status() *v1.Status {
 	l.t.Helper()
-	out, err := l.command(filepath.Join(l.bin, "plural"), "status", "-o", "json").Output()
-	if err != nil {
+	s := new(v1.Status)
+	if !l.ask("/v1/status", s) {
 		return nil
 	}
-	s := new(v1.Status)
-	if err := json.Unmarshal(out, s); err != nil {
-		l.t.Fatalf("status is no JSON: %v\n%s", err, out)
-	}
 	return s
+}
+
+// ask reads an answer of the hub's API, with the operator's token. It says false while the hub does not answer.
+func (l *local) ask(path string, into any) bool {
+	l.t.Helper()
+	body, err := l.get(path)
+	if err != nil {
+		return false
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		l.t.Fatalf("%s is no JSON: %v\n%s", path, err, body)
+	}
+	return true
+}
+
+func (l *local) get(path string) ([]byte, error) {
+	l.t.Helper()
+	files, err := filepath.Glob(filepath.Join(l.home, "state", "plural", "local", "*", "hub", "token"))
+	if err != nil || len(files) != 1 {
+		l.t.Fatalf("files of the hub's token: %q, %v", files, err)
+	}
+	token, err := os.ReadFile(files[0])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.hub+path, nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return body, err
 }
 
 // converged waits until the fleet runs the commit.
@@ -244,25 +282,7 @@ func (l *local) eventually(what string, within time.Duration, yes func() bool) {
 // metric reads one of the hub's figures.
 func (l *local) metric(name string) float64 {
 	l.t.Helper()
-	files, err := filepath.Glob(filepath.Join(l.home, "state", "plural", "local", "*", "hub", "token"))
-	if err != nil || len(files) != 1 {
-		l.t.Fatalf("files of the hub's token: %q, %v", files, err)
-	}
-	token, err := os.ReadFile(files[0])
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.hub+"/metrics", nil)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	body, err := l.get("/metrics")
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -250,7 +250,7 @@ func (h *heard) String() string {
 // until waits for a condition, longer than any machine takes.
 func until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
+	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(5 * time.Minute)
 	for !yes() {
