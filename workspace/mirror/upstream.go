@@ -45,8 +45,8 @@ type Tip struct {
 	Rewound string `json:"rewound,omitempty"`
 }
 
-// Receiver is the mirror as an upstream sees it during one fetch. It is large because git brings packs, and Helm, OCI and HTTP bring charts,
-// files and archives.
+// Receiver is the mirror as an upstream sees it during one fetch. It is large because git brings packs, and Helm, OCI and HTTP bring
+// charts, files and archives.
 type Receiver interface {
 	// Tip is the last good one of a ref; zero when there is none.
 	Tip(ref string) Tip
