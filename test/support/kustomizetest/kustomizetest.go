@@ -1,4 +1,4 @@
-// Package kustomizetest owns the program that tests compare kustomize's output with: somebody else's.
+// Package kustomizetest owns the kustomize that tests compare with.
 package kustomizetest
 
 import (
@@ -53,7 +53,7 @@ func exists(name string) bool {
 // tool is where make builds a program.
 func tool(name string) string {
 	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..", ".tools", name)
+	return filepath.Join(filepath.Dir(here), "..", "..", "..", ".tools", name)
 }
 
 func program(ctx context.Context) []string {

@@ -54,7 +54,7 @@ func write(t *testing.T, file, text string) {
 // bring runs the script as make corpus does, with other pins.
 func bring(t *testing.T, pins, dir string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", ".ci", "corpus"), dir)
+	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "..", ".ci", "corpus"), dir)
 	cmd.Env = append(os.Environ(), "PLURAL_CORPUS_PINS="+pins, "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
