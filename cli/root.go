@@ -118,6 +118,7 @@ func run(ctx context.Context, f *cmdutil.Factory, name string, args []string) in
 	root.SetErr(f.IO.ErrOut)
 	mendScripts(root)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		complete(root, f) // here alone: it is a tenth of what a command takes to start
 		plainUsages(root)
 	}
 	stop, tellNews := func() {}, func() {}
@@ -301,7 +302,6 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		}
 	})
 	setHelp(root, f)
-	complete(root, f)
 	return root
 }
 

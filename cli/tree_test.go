@@ -20,7 +20,9 @@ import (
 
 // commands are all that help shows, and that do something.
 func commands() (root *cobra.Command, all []*cobra.Command) {
-	root = newRoot(&cmdutil.Factory{IO: &ui.Streams{Out: io.Discard, ErrOut: io.Discard}, Now: now, Getenv: func(string) string { return "" }})
+	f := &cmdutil.Factory{IO: &ui.Streams{Out: io.Discard, ErrOut: io.Discard}, Now: now, Getenv: func(string) string { return "" }}
+	root = newRoot(f)
+	complete(root, f)
 	visit(root, func(cmd *cobra.Command) {
 		for c := cmd; c != nil; c = c.Parent() {
 			if c.Hidden {

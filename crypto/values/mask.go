@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Mask is text with every value replaced by ***(8 hex digits of its HMAC under key), so that two maskings with one key
@@ -40,7 +41,7 @@ func Mask(name string, text, key []byte) []byte {
 }
 
 // simpleKey is a key that nobody would take for a secret or a sentence.
-var simpleKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]{0,63}$`)
+var simpleKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]{0,63}$`) })
 
 // telling says whether all keys look like names, in a file whose own name does not tell that it has keys: a password
 // with a colon in it must not be taken for YAML.
@@ -63,7 +64,7 @@ func (n *node) telling() bool {
 		return true
 	}
 	return !slices.ContainsFunc(n.entries, func(e entry) bool {
-		return e.key != nil && !simpleKey.MatchString(e.key.text) || !e.value.telling()
+		return e.key != nil && !simpleKey().MatchString(e.key.text) || !e.value.telling()
 	})
 }
 
@@ -98,7 +99,7 @@ func (m *masker) name(n *node) string {
 	switch {
 	case n.kind != scalar:
 		return "***(" + m.sum("key", fmt.Sprint(n.kind)) + ")"
-	case simpleKey.MatchString(n.text):
+	case simpleKey().MatchString(n.text):
 		return n.text
 	}
 	return quoteYAML(n.text)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -98,7 +99,7 @@ func Clip(s string, most int) string {
 }
 
 // clientID is what a client may call its own request: nothing that could be mistaken for more than a name.
-var clientID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}$`)
+var clientID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}$`) })
 
 // sender fills in where a request came from.
 func (r *Record) sender(from *http.Request) {
@@ -109,7 +110,7 @@ func (r *Record) sender(from *http.Request) {
 	r.Source = host
 	r.Forwarded = Clip(strings.Join(from.Header["X-Forwarded-For"], ", "), maxForwarded)
 	r.UserAgent = Clip(from.UserAgent(), maxAgent)
-	if id := from.Header.Get("X-Request-Id"); clientID.MatchString(id) {
+	if id := from.Header.Get("X-Request-Id"); clientID().MatchString(id) {
 		r.ClientID = id
 	}
 }

@@ -101,7 +101,7 @@ func check(ref *v1.ObjectRef) error {
 	if err != nil {
 		return err
 	}
-	if !word.MatchString(ref.Name) {
+	if !word().MatchString(ref.Name) {
 		return bad("name %q is no name", clip(ref.Name))
 	}
 	ref.Version = at.version

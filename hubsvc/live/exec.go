@@ -127,9 +127,9 @@ func execRequest(r *http.Request, protocols []string) (*http.Request, error) {
 		return nil, &Refusal{Status: http.StatusUpgradeRequired, Message: "this is a websocket", Fix: "ask for an upgrade, over HTTP/1.1"}
 	case len(protocols) == 0:
 		return nil, bad("want one of the websocket protocols %s", strings.Join(execProtocols(), ", "))
-	case err != nil || namespace == "" || !word.MatchString(pod):
+	case err != nil || namespace == "" || !word().MatchString(pod):
 		return nil, bad("%q is no name of a pod", clip(namespace+"/"+pod))
-	case container != "" && !word.MatchString(container):
+	case container != "" && !word().MatchString(container):
 		return nil, bad("%q is no name of a container", clip(container))
 	case len(command) == 0 || len(strings.Join(command, " ")) > maxCommand:
 		return nil, bad("command is not given, or too long")

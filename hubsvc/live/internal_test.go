@@ -36,7 +36,7 @@ func FuzzPlace(f *testing.F) {
 	f.Add("", "v1", "..", "a/b", "%2e%2e")
 	f.Fuzz(func(t *testing.T, group, version, resource, namespace, name string) {
 		at, err := newPlace(group, version, resource, namespace)
-		if err != nil || !word.MatchString(name) {
+		if err != nil || !word().MatchString(name) {
 			return
 		}
 		q, err := kubeaccess.Parse(http.MethodGet, at.path(name), nil)

@@ -30,7 +30,7 @@ func (a *API) podLogs(w http.ResponseWriter, r *http.Request, who asker) error {
 	}
 	pod := r.PathValue("pod")
 	at, err := newPlace("", "v1", "pods", r.PathValue("namespace"))
-	if err != nil || !word.MatchString(pod) {
+	if err != nil || !word().MatchString(pod) {
 		return bad("%q is no name of a pod", clip(r.PathValue("namespace")+"/"+pod))
 	}
 	asked, err := at.request(r.Context(), http.MethodGet, query, nil, pod, "log")
@@ -58,7 +58,7 @@ func (a *API) podLogs(w http.ResponseWriter, r *http.Request, who asker) error {
 func podLogQuery(asked url.Values) (url.Values, error) {
 	query := url.Values{}
 	if container := asked.Get("container"); container != "" {
-		if !word.MatchString(container) {
+		if !word().MatchString(container) {
 			return nil, bad("%q is no name of a container", clip(container))
 		}
 		query.Set("container", container)

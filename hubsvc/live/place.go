@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/pluralsh/plural/api/tunnelapi"
 )
@@ -15,7 +16,7 @@ import (
 type place struct{ group, version, resource, namespace string }
 
 // word is a name that means the same in every path. Longer ones there are none.
-var word = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.:]{0,252}$`)
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.:]{0,252}$`) })
 
 // newPlace checks the parts of a place.
 func newPlace(group, version, resource, namespace string) (place, error) {
@@ -24,7 +25,7 @@ func newPlace(group, version, resource, namespace string) (place, error) {
 	}
 	for what, text := range map[string]string{"group": group, "version": version, "resource": resource, "namespace": namespace} {
 		optional := what == "group" || what == "namespace"
-		if !(optional && text == "") && !word.MatchString(text) {
+		if !(optional && text == "") && !word().MatchString(text) {
 			return place{}, bad("%s %q is no name", what, clip(text))
 		}
 	}

@@ -6,12 +6,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // tokenDigits is the length of a token.
 const tokenDigits = 12
 
-var token = regexp.MustCompile(`^[0-9a-f]{12}(@[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
+var token = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{12}(@[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
+})
 
 // Token names exactly what is to be deleted: whoever agrees to the token agrees to these names, in whatever order, and to
 // no others. It is 12 hex digits.
@@ -59,4 +62,4 @@ func For(cluster string, acknowledged []string) []string {
 }
 
 // IsToken says whether s could be a Token, or TOKEN@CLUSTER.
-func IsToken(s string) bool { return token.MatchString(s) }
+func IsToken(s string) bool { return token().MatchString(s) }

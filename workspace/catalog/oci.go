@@ -78,7 +78,7 @@ type artifact struct {
 }
 
 // nameForm is a DNS label.
-var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) })
 
 // tagOf is where a version is published.
 func tagOf(name, version string) string { return name + "_" + version }
@@ -86,7 +86,7 @@ func tagOf(name, version string) string { return name + "_" + version }
 // parseTag undoes tagOf.
 func parseTag(tag string) (name, version string, ok bool) {
 	name, version, ok = strings.Cut(tag, "_")
-	return name, version, ok && nameForm.MatchString(name) && versions.Is(version)
+	return name, version, ok && nameForm().MatchString(name) && versions.Is(version)
 }
 
 func (c *oci) Name() string { return c.name }

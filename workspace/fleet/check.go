@@ -27,11 +27,11 @@ func lazily(pattern string) func() *regexp.Regexp {
 
 var (
 	// label is a DNS label (RFC 1123) of any length.
-	label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	label = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	// secretType is the type of a Kubernetes Secret: a word, which may stand under a domain.
-	secretType = regexp.MustCompile(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`)
+	secretType = lazily(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`)
 	// shortSSH is user@host:path.
-	shortSSH = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:\s]\S*$`)
+	shortSSH = lazily(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:\s]\S*$`)
 )
 
 func (d *document) checkWorkspace(w *Workspace) {
@@ -110,7 +110,7 @@ func (d *document) checkSecrets(secrets []SecretRef) {
 		case ref.Type == "":
 		case ref.TemplateOnly:
 			d.Fault(at+".type", "remove it, or remove templateOnly", "a type for a secret that no Kubernetes Secret is made of")
-		case len(ref.Type) > longestSecretType || !secretType.MatchString(ref.Type):
+		case len(ref.Type) > longestSecretType || !secretType().MatchString(ref.Type):
 			d.Fault(at+".type", "write Opaque, kubernetes.io/tls or another type of Secret", "bad type %s", yamlstrict.Quote(ref.Type))
 		}
 	}
@@ -220,7 +220,7 @@ func (d *document) checkRequirement(path string, r Requirement) {
 // checkName wants a DNS label. An empty name is missing, and reported as such.
 func (d *document) checkName(path, name string) {
 	const longest = 63
-	if name == "" || (len(name) <= longest && label.MatchString(name)) {
+	if name == "" || (len(name) <= longest && label().MatchString(name)) {
 		return
 	}
 	fix := "use lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
@@ -269,7 +269,7 @@ func isGitRef(ref string) bool {
 
 // checkGitURL wants a URL that git can fetch from, or git's short form of ssh.
 func (d *document) checkGitURL(path, raw string) {
-	if !shortSSH.MatchString(raw) {
+	if !shortSSH().MatchString(raw) {
 		d.checkURL(path, raw, "https", "http", "ssh", "file")
 	}
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"time"
 
@@ -39,13 +38,13 @@ var (
 	// subdomain is a DNS subdomain (RFC 1123): the name of most objects.
 	subdomain = lazily(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 	// apiVersion is the version of an API, without its group.
-	apiVersion = regexp.MustCompile(`^v[0-9]{1,4}((alpha|beta)[0-9]{1,4})?$`)
+	apiVersion = lazily(`^v[0-9]{1,4}((alpha|beta)[0-9]{1,4})?$`)
 	// pointer is a JSON pointer (RFC 6901) that names something in a document.
-	pointer = regexp.MustCompile(`^(/([^~/]|~[01])*)+$`)
+	pointer = lazily(`^(/([^~/]|~[01])*)+$`)
 	// header is a header's name.
 	header = lazily("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 	// port is a number or a name.
-	port = regexp.MustCompile(`^([1-9][0-9]{0,4}|[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?)$`)
+	port = lazily(`^([1-9][0-9]{0,4}|[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?)$`)
 )
 
 const kindFix = `write KIND, or KIND.GROUP such as "Certificate.cert-manager.io"`
@@ -99,7 +98,7 @@ func (d *document) checkAccount(path, account string) {
 	if !both {
 		namespace, name = "default", account
 	}
-	if len(namespace) > 63 || !label.MatchString(namespace) || !subdomain().MatchString(name) {
+	if len(namespace) > 63 || !label().MatchString(namespace) || !subdomain().MatchString(name) {
 		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", yamlstrict.Quote(account))
 	}
 }
@@ -150,7 +149,7 @@ func (d *document) checkField(at string, f FieldRule) {
 	d.checkText(at+".name", f.Name, maxText)
 	switch {
 	case f.Pointer == "": // missing, and reported as such
-	case len(f.Pointer) > maxText || !pointer.MatchString(f.Pointer):
+	case len(f.Pointer) > maxText || !pointer().MatchString(f.Pointer):
 		d.Fault(at+".pointer", `write a JSON pointer such as "/spec/replicas", with ~1 for a slash in a name`, "bad pointer %s", yamlstrict.Quote(f.Pointer))
 	case identifying(f.Pointer):
 		d.Fault(at+".pointer", "remove the rule", "%s tells which object it is, and cannot be left to others", yamlstrict.Quote(f.Pointer))
@@ -258,7 +257,7 @@ func (d *document) checkTest(at string, t *Test) {
 func (d *document) checkHTTP(at string, t *HTTPTest) {
 	d.checkObjectName(at+".service", t.Service)
 	d.checkName(at+".namespace", t.Namespace)
-	if t.Port != "" && !port.MatchString(t.Port) {
+	if t.Port != "" && !port().MatchString(t.Port) {
 		d.Fault(at+".port", "write a port's number or name", "bad port %s", yamlstrict.Quote(t.Port))
 	}
 	d.checkText(at+".path", t.Path, maxText)
@@ -315,7 +314,7 @@ func (d *document) checkAssertions(at string, list []CELAssertion) {
 		d.checkText(at+".selector", a.Selector, maxText)
 		d.checkText(at+".expression", a.Expression, maxExpression)
 		d.checkText(at+".message", a.Message, maxText)
-		if a.Version != "" && !apiVersion.MatchString(a.Version) {
+		if a.Version != "" && !apiVersion().MatchString(a.Version) {
 			d.Fault(at+".version", `write the API's version without its group, such as "v1"`, "bad version %s", yamlstrict.Quote(a.Version))
 		}
 		if a.Name != "" && a.Selector != "" {

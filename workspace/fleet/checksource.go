@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
@@ -26,13 +25,13 @@ const (
 
 var (
 	// chartName is what Helm lets a chart be called.
-	chartName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	chartName = lazily(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	// ociPath, ociTag and ociDigest are those of the distribution specification.
-	ociPath   = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
-	ociTag    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-	ociDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	ociPath   = lazily(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	ociTag    = lazily(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	ociDigest = lazily(`^sha256:[0-9a-f]{64}$`)
 	// commitID is how git writes one in full.
-	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	commitID = lazily(`^[0-9a-f]{40}$`)
 )
 
 func (d *document) checkSource(s *Source) {
@@ -73,7 +72,7 @@ func (d *document) checkUpstream(s *SourceSpec) {
 	if s.HTTP != nil {
 		kinds = append(kinds, "http")
 		d.checkWebURL("spec.http.url", s.HTTP.URL, "")
-		if s.HTTP.Digest != "" && !ociDigest.MatchString(s.HTTP.Digest) {
+		if s.HTTP.Digest != "" && !ociDigest().MatchString(s.HTTP.Digest) {
 			d.Fault("spec.http.digest", "write sha256: and what sha256sum prints of the file", "bad digest %s", yamlstrict.Quote(s.HTTP.Digest))
 		}
 	}
@@ -114,7 +113,7 @@ func (d *document) checkWebURL(path, raw, baseFix string) {
 // checkDefaultChart looks at the chart of those who name none.
 func (d *document) checkDefaultChart(h *HelmSource) {
 	switch {
-	case h.Chart != "" && !chartName.MatchString(h.Chart):
+	case h.Chart != "" && !chartName().MatchString(h.Chart):
 		d.Fault("spec.helm.chart", "write its name alone; its version is the ref", "bad chart %s", yamlstrict.Quote(h.Chart))
 	case h.Ref != "" && h.Chart == "":
 		d.Fault("spec.helm.ref", "name the chart as spec.helm.chart, or give the ref to each service", "a version of no chart")
@@ -137,7 +136,7 @@ func (d *document) checkOCIURL(path, raw string) {
 	if raw == "" || err != nil || d.Faults.Len() > before {
 		return
 	}
-	if name := strings.TrimPrefix(u.Path, "/"); !ociPath.MatchString(name) || u.RawQuery != "" || u.Fragment != "" {
+	if name := strings.TrimPrefix(u.Path, "/"); !ociPath().MatchString(name) || u.RawQuery != "" || u.Fragment != "" {
 		d.Fault(path, fix, "%s names no repository: %s is none", path, yamlstrict.Quote(name))
 	}
 }
@@ -152,7 +151,7 @@ func (d *document) checkOCIRef(path, ref string) {
 const ociRefFix = `write a tag, a range of versions such as "^1.2", or a digest sha256:...`
 
 func isOCIRef(ref string) bool {
-	return ref == "" || ociTag.MatchString(ref) || ociDigest.MatchString(ref) || isRange(ref)
+	return ref == "" || ociTag().MatchString(ref) || ociDigest().MatchString(ref) || isRange(ref)
 }
 
 // isRange says whether ref is a version or a range of versions.
@@ -191,7 +190,7 @@ func knownHosts(text string) bool {
 	}
 }
 
-func isSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || shortSSH.MatchString(raw) }
+func isSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || shortSSH().MatchString(raw) }
 
 // checkVerification wants one way to verify, and one that the upstream knows.
 func (d *document) checkVerification(kind string, v *Verification) {
@@ -225,7 +224,7 @@ func (d *document) checkDescent(kind string, v *Verification) {
 		}
 		return
 	}
-	if v.DescendsFrom != "" && !commitID.MatchString(v.DescendsFrom) {
+	if v.DescendsFrom != "" && !commitID().MatchString(v.DescendsFrom) {
 		d.Fault("spec.verify.descendsFrom", "write the 40 hex digits that git rev-parse prints",
 			"bad commit %s", yamlstrict.Quote(v.DescendsFrom))
 	}

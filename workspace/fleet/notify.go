@@ -3,7 +3,6 @@ package fleet
 import (
 	"io/fs"
 	"net/url"
-	"regexp"
 	"time"
 
 	"github.com/pluralsh/plural/internal/yamlstrict"
@@ -128,7 +127,7 @@ func (d *document) checkSink(s *Sink) {
 }
 
 // reasonWord is what the reason of an event looks like.
-var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
+var reasonWord = lazily(`^[A-Z][A-Za-z]{0,63}$`)
 
 // checkWebhookURL wants one that is encrypted, or on this machine.
 func (d *document) checkWebhookURL(field, raw string) {
@@ -147,7 +146,7 @@ func (d *document) checkRoute(r *Route) {
 	d.checkName("metadata.name", r.Metadata.Name)
 	d.checkCount("spec.reasons", "reasons", len(r.Spec.Reasons), maxPerRule)
 	for i, reason := range r.Spec.Reasons {
-		if !reasonWord.MatchString(reason) {
+		if !reasonWord().MatchString(reason) {
 			d.Fault(index("spec.reasons", i), "write one word, such as Failed", "bad reason %s", yamlstrict.Quote(reason))
 		}
 	}

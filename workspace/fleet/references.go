@@ -186,7 +186,7 @@ func (u use) checkChart(kind string, out *yamlstrict.Faults) {
 			fix = "add chart: NAME"
 		}
 		out.Add(u.service.Place(u.at+".name"), fix, "source %s is a Helm repository, and no chart is named", yamlstrict.Quote(u.source.Name))
-	case kind == "helm" && !chartName.MatchString(u.chart):
+	case kind == "helm" && !chartName().MatchString(u.chart):
 		out.Add(u.service.Place(u.chartAt), "write its name alone; its version is the source's ref", "bad chart %s", yamlstrict.Quote(u.chart))
 	case kind != "helm" && u.chart != "":
 		out.Add(u.service.Place(u.chartAt), "remove it, and name the chart's folder as source.path", "chart %s, and the source is no Helm repository", yamlstrict.Quote(u.chart))

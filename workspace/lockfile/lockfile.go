@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -151,7 +152,7 @@ func conflictMarker(text []byte) int {
 }
 
 var (
-	label  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	label  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) })
 	digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
@@ -175,7 +176,7 @@ func (l *Lock) check() error {
 
 func (e *Entry) check() string {
 	for _, name := range []string{e.Name, e.Package, e.Catalog} {
-		if !label.MatchString(name) {
+		if !label().MatchString(name) {
 			return fmt.Sprintf("bad name %.70q", name)
 		}
 	}
@@ -188,7 +189,7 @@ func (e *Entry) check() string {
 		return fmt.Sprintf("more than %d dependencies", maxRequires)
 	}
 	for dependency, by := range e.Requires {
-		if !label.MatchString(dependency) || !label.MatchString(by) {
+		if !label().MatchString(dependency) || !label().MatchString(by) {
 			return fmt.Sprintf("bad dependency %.70q: %.70q", dependency, by)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -23,7 +24,7 @@ const (
 )
 
 // tagForm is what the distribution specification takes for a tag.
-var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+var tagForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
 
 // fetch is one Fetch.
 type fetch struct {
@@ -102,7 +103,7 @@ func (f *fetch) resolve(ctx context.Context, ref string, last mirror.Tip) (named
 		}
 	case ref == "", versions.Looks(ref):
 		tag, err = f.newest(ctx, ref, last)
-	case tagForm.MatchString(ref):
+	case tagForm().MatchString(ref):
 		tag = ref
 	default:
 		return named{}, fmt.Errorf("not a tag, a range of versions or a digest")
