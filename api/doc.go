@@ -1,4 +1,4 @@
-// Package api owns the words that the hub and its agents say to each other: the protobuf messages of plural.proto.
+// Package api owns the messages between hub and agents.
 //
 // It knows neither side. A poll is GET /agent/v1/poll with If-None-Match, answered by 304 or by a Poll message whose
 // ETag is the root over everything the cluster should run; a bundle is GET /bundles/{key}; a Report is POSTed to

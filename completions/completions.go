@@ -1,4 +1,4 @@
-// Package completions owns the words that a half-typed argument may become.
+// Package completions owns completions of arguments.
 //
 // It refuses to know any shell, any command and how a hub is spoken to.
 //

@@ -1,4 +1,4 @@
-// Package crypto owns the keys of the fleet: who can prove to be whom, who can open what.
+// Package crypto owns the keys of clusters' agents.
 //
 // It knows no files, no git and no cluster: callers bring bytes and say where they came from. Values that hold a
 // private half print as "[redacted]".

@@ -1,5 +1,4 @@
-// Package docs owns the parts of the documentation that the program brings along: the reference of what people write, and its
-// JSON Schemas.
+// Package docs owns the documentation that is compiled in, with the schemas of what people write.
 //
 // It refuses to know who reads them. The schemas are generated from the types that the readers of those files fill in, by the
 // tests of this package, which also keep both the same.

@@ -1,6 +1,6 @@
-// Package hubsvc owns the hub: the process that its rooms make together.
+// Package hubsvc owns the hub's wiring.
 //
-// It is wiring. Data passes through in one direction: mirrors bring commits, the planner makes of the newest good one what every
+// Data passes through in one direction: mirrors bring commits, the planner makes of the newest good one what every
 // cluster should run, gateway serves that to agents with bundles from cache, state keeps what they report, view joins both, api
 // shows it. What a room needs of another is handed to it here.
 package hubsvc

@@ -1,4 +1,4 @@
-// Package templates owns the files that a new installation repo, or a new cluster, starts with.
+// Package templates owns the files of a new installation repo or a new cluster.
 //
 // It refuses to know disks, git and API servers: what it gives out are names and bytes.
 //

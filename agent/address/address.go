@@ -1,4 +1,4 @@
-// Package address owns what an agent takes for its hub: which URLs, and whose certificates.
+// Package address owns the addresses at which an agent reaches its hub.
 //
 // It refuses to know what is said there.
 package address

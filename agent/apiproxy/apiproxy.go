@@ -1,4 +1,4 @@
-// Package apiproxy owns people's requests at the cluster's own API server.
+// Package apiproxy owns the proxy for people's requests to the cluster's own API server.
 //
 // It refuses to know how a request came here, and takes the hub's word for nothing but who asks: the identity must be bound to
 // this cluster and stand apart from all that the cluster knows by itself. What the person may do is decided by the cluster's RBAC,

@@ -1,4 +1,4 @@
-// Package apply owns the step from rendered objects to live ones.
+// Package apply owns one pass over a service: server-side apply, pruning, hooks and the inventory.
 //
 // It refuses to know where objects come from: no bundle, renderer, hub or repository is visible from here. What a service
 // owns stands in the cluster (agent/inventory), so that any engine can go on where another was killed; what is live is

@@ -1,4 +1,4 @@
-// Package compare owns what differs between two renditions of a fleet.
+// Package compare owns the difference between two renders of a fleet.
 //
 // It refuses to know where renditions come from, and how differences are printed. Nothing here reads a file or a clock.
 //

@@ -1,4 +1,4 @@
-// Package credential owns how an agent shows its hub whose agent it is.
+// Package credential owns the agent's credential towards its hub.
 //
 // It refuses to know what is asked. Each request carries a token that is good on the very TLS connection over which it goes:
 // one that somebody finds in a log is worth nothing to them. Where something between agent and hub ends TLS, the two ends see

@@ -1,4 +1,4 @@
-// Package events owns what a cluster's Events say of objects that are not as they should be.
+// Package events owns the reading of a cluster's Events about objects that are not healthy.
 //
 // It refuses to know why an object is not well, and asks for nothing while all is. Of a service's objects that stay unhealthy it
 // asks for the warnings in their namespaces, ever less often (Reader). A warning counts for the object that it is about, and for

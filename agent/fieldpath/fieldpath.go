@@ -1,5 +1,5 @@
-// Package fieldpath owns fields of manifests: which of them a pointer or an API server names, and what an object is without them, or
-// with nothing else. Field managers, ignored differences and conflicts are told by it.
+// Package fieldpath owns paths of fields in manifests: found by a pointer or by an API server's name for them, taken out, or kept
+// alone. Field managers, ignored differences and conflicts are told by it.
 //
 // A path is a list of tokens from the top of a manifest: keys of objects, and indexes of lists in decimal. The package refuses to know who
 // owns a field, and never asks a cluster.

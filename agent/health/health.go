@@ -1,4 +1,4 @@
-// Package health owns the verdict on one live object: does it do what it was made for.
+// Package health owns the health status of one live object.
 //
 // It refuses to know where objects come from, who applied them or what a service is; it sends no request. A live
 // object, status included, goes in as the API server returned it, and one Status comes out. The first of these that knows

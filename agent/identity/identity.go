@@ -1,4 +1,4 @@
-// Package identity owns the Secret in which an agent finds who it is.
+// Package identity owns the Secret that holds an agent's identity.
 //
 // Whoever registers a cluster writes it, and the cluster's agent reads it. Neither is known here.
 package identity

@@ -1,4 +1,4 @@
-// Package inventory owns the record of what each service has in a cluster.
+// Package inventory owns the record of the objects that each service has in a cluster.
 //
 // It refuses to know what the recorded objects hold, and who applies or deletes them.
 //

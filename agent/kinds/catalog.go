@@ -1,4 +1,4 @@
-// Package kinds owns the knowledge of which kinds a cluster serves.
+// Package kinds owns the kinds that a cluster serves.
 //
 // It refuses to know what anybody wants with them; of objects it has never seen one.
 //

@@ -1,4 +1,4 @@
-// Package livequery owns what people look at in a cluster.
+// Package livequery owns live queries of people: objects, trees and events of a cluster, for as long as somebody watches.
 //
 // It refuses to know who looks, and whether they may: whoever asks has made sure of that. Of an object it keeps what a line
 // about it shows, never what a Secret or a ConfigMap holds.

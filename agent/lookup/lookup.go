@@ -1,4 +1,4 @@
-// Package lookup owns what a chart finds when it looks objects up in its cluster.
+// Package lookup owns the answers to the lookups of charts.
 //
 // It refuses to know charts. A service account goes in, and what comes out reads objects as that account, and no more than
 // it may read.

@@ -1,4 +1,4 @@
-// Package object owns what one object in a cluster is called.
+// Package object owns the identifier of an object in a cluster.
 //
 // It refuses to know anything of an object beyond its name, the marks that this program puts on it, the words that deny it, and which
 // kinds are other tools' orders.

@@ -1,4 +1,4 @@
-// Package order owns the turn of each object: when it is applied, and how, as its annotations say.
+// Package order owns the order in which objects are applied, as their kinds and annotations say.
 //
 // It refuses to know what is live in a cluster, how an object is sent there, and who renders it.
 //

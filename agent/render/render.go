@@ -1,4 +1,4 @@
-// Package render turns a service's files into Kubernetes objects.
+// Package render owns the rendering of a service's files to objects, in a sandboxed child process.
 //
 // It refuses to know clusters, credentials and disks: no renderer here talks to an API server, reads a file that
 // is not in its Input, or sees the environment.

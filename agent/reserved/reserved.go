@@ -1,5 +1,4 @@
-// Package reserved owns the question which objects of a cluster are the agent's own, so that no delivered service can take over what
-// the agent may do, or undo what the cluster says of people.
+// Package reserved owns the list of objects that belong to the agent and that no service may change.
 //
 // It refuses to know how objects are written, and what RBAC says: whoever is about to write or delete an object for a service asks
 // here first. A service is known by what the plan says of it, its name, its namespace and where its files come from, and never by

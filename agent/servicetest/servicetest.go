@@ -1,4 +1,4 @@
-// Package servicetest owns the trying of one service's tests on a live cluster.
+// Package servicetest owns the run of one test of a service on a live cluster.
 //
 // It refuses to know when a test is due, what a result leads to, and what the hub calls things.
 //

@@ -1,4 +1,4 @@
-// Package sim owns agents without clusters: thousands of them in one process, which ask a hub as a fleet would.
+// Package sim owns simulated agents without clusters: thousands in one process, for load tests of a hub.
 //
 // It refuses to know where the hub comes from, what is committed to its repository, and what a good figure is.
 //

@@ -1,5 +1,4 @@
-// Package store owns what an agent remembers on disk: the last poll, each service's last good deployment with what came of it,
-// bundles.
+// Package store owns the agent's state on disk.
 //
 // It never interprets what it keeps and never holds a secret in clear. Files are written to a temporary name, then
 // renamed, so a crash leaves the old or the new; any of them can be deleted by hand, at the cost of asking the hub again.

@@ -1,4 +1,4 @@
-// Package sync owns the agent's loop: make the cluster what the hub says, service by service, for ever.
+// Package sync owns the reconcile loop of the agent.
 //
 // It knows neither HTTP nor disks nor the API server: the hub, the store, the renderer, the apply engine and the runner of
 // tests are each what it needs of them. One goroutine owns all state (loop.go); polls, passes, tests and reports run beside it

@@ -1,4 +1,4 @@
-// Package tail owns the agent's own log as people read it.
+// Package tail owns the agent's own log, for people who read it through the hub.
 //
 // It refuses to know who asks, and where the log is written.
 package tail

@@ -1,4 +1,4 @@
-// Package unseal owns the opening of a deployment's sealed files, in memory.
+// Package unseal owns the decryption of a deployment's sealed files, in memory.
 //
 // It knows neither where bundles come from nor what is rendered of them, and writes nothing: no disk, no log. Its errors name
 // paths, groups and recipients, never a value; for the errors of others there is Redact.

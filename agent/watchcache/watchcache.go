@@ -1,4 +1,4 @@
-// Package watchcache owns what is known of the live objects that carry our label, from watches alone.
+// Package watchcache owns the cache of live objects with our label, filled by watches alone.
 //
 // It refuses to know what a service should be, and writes nothing to a cluster. Of an object it keeps Facts, never the
 // object: what has no status is not even sent whole by the API server, so the values of Secrets are never here.

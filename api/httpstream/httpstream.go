@@ -1,4 +1,4 @@
-// Package httpstream owns the way of one HTTP exchange over one stream of the channel.
+// Package httpstream owns one HTTP request and its response over one gRPC stream.
 //
 // At the hub a cluster is an http.RoundTripper, at the agent an http.Handler, and this is what lies between. It knows
 // neither how streams are opened nor who may send what.

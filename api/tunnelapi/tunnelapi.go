@@ -1,4 +1,4 @@
-// Package tunnelapi owns the words that go over the connection that an agent keeps open to its hub.
+// Package tunnelapi owns the messages on the connection that an agent keeps open to its hub.
 //
 // It knows no transport and no HTTP. The agent dials, and is the server of what is defined here (channel.proto); the hub
 // is its client.

@@ -1,4 +1,4 @@
-// Package apiproxy owns the way from a person's machine to a cluster's API, through the hub.
+// Package apiproxy owns the local proxy to a cluster's API, through the hub.
 //
 // It refuses to know what goes over it, and which commands there are.
 //

@@ -1,4 +1,4 @@
-// Package auth owns the commands by which a person is known to a hub.
+// Package auth owns `plural auth`: login, and tokens.
 //
 // It refuses to know how a hub finds out who somebody is. Logging in keeps a token on this machine, for one hub; tokens are
 // made and taken back by commits to the installation repo, which holds nothing but their hashes.

@@ -1,4 +1,4 @@
-// Package change owns how a change of the installation repo is carried out on a person's machine.
+// Package change owns the way of a change from edited files to a commit, a push or a pull request.
 //
 // It refuses to know what is changed: a change is files as they were and as they will be. How far it is carried, from a look at
 // it to a commit that is pushed, the person's flags say, which are the same for every command.

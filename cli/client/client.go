@@ -1,4 +1,4 @@
-// Package client owns the conversation of people's tools with a hub: its /v1 over HTTP.
+// Package client owns the client of a hub's API.
 //
 // It refuses to know how answers are shown and where addresses and tokens come from.
 //

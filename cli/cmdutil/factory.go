@@ -1,4 +1,4 @@
-// Package cmdutil owns what every command is made from: the global flags, and the things that are built from them.
+// Package cmdutil owns the options, clients and printers that commands share, made when first used.
 //
 // It refuses to know any single command.
 //

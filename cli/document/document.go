@@ -1,4 +1,4 @@
-// Package document owns what a command does to one document of the installation repo.
+// Package document owns edits of one document of the installation repo.
 //
 // It refuses to know the fields of any kind, and how far a change is carried: callers name fields, and cli/change asks the
 // person's flags.

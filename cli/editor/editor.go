@@ -1,4 +1,4 @@
-// Package editor owns a text on its way through a person's own editor.
+// Package editor owns the editing of a text in a person's editor.
 //
 // It refuses to know what the text is, and writes it nowhere but into a private copy. Open makes that copy, in memory where the
 // system has such a place; Edit lets the person work on it, as often as it takes; Text reads what has become of it; and Wipe

@@ -1,4 +1,4 @@
-// Package fleetcache owns what this person's tools saw last of a fleet, on their own disk.
+// Package fleetcache owns the last state of a fleet that this person's commands saw.
 //
 // It refuses to know how it was seen, and whether any of it is still so: it says when it was.
 //

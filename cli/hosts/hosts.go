@@ -1,4 +1,4 @@
-// Package hosts owns the tokens of the hubs that this user has logged in to.
+// Package hosts owns the hubs that this person has logged in to, with their tokens.
 //
 // It refuses to know what a token says or whether it is still good.
 //

@@ -1,4 +1,4 @@
-// Package install owns the way of one package from nothing to running, as a single command.
+// Package install owns the installation of one package with a single command.
 //
 // It refuses to know how packages are added and how they are deployed: cli/pkg and cli/deploy do. What the repo lacks is added to
 // it by a change that is shown and pushed as far as the person wants; what is pushed is deployed, on the cluster of a context.

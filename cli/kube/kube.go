@@ -1,4 +1,4 @@
-// Package kube owns the commands by which Kubernetes tools reach the fleet's clusters through the hub.
+// Package kube owns the commands that give Kubernetes tools access through the hub.
 //
 // It refuses to know how requests get there and what tools ask for. A command finds the hub and the cluster, and writes the
 // file that tools read, or runs a tool with one.

@@ -1,4 +1,4 @@
-// Package live owns the flags by which a person has commands ask clusters themselves.
+// Package live owns the flags for commands that ask clusters directly.
 //
 // It refuses to know what is asked of them, and how ways to them are found.
 package live

@@ -1,4 +1,4 @@
-// Package logstream owns the reading of logs through a hub.
+// Package logstream owns the reading of logs of pods through a hub.
 //
 // It refuses to know what becomes of the lines.
 //

@@ -1,4 +1,4 @@
-// Package manual owns the pages that are written from the command tree.
+// Package manual owns the manual pages and reference made from the command tree.
 //
 // It refuses to know any single command.
 //

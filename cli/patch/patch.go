@@ -1,4 +1,4 @@
-// Package patch owns what differs between the files of two states of an installation repo.
+// Package patch owns the difference between the files of two states of an installation repo.
 //
 // It refuses to know how it is shown and what the files mean.
 //

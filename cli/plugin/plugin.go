@@ -1,4 +1,4 @@
-// Package plugin owns the commands that other people's programs add: plural-NAME on PATH is plural NAME.
+// Package plugin owns commands that other programs add.
 //
 // It refuses to know what such a program does.
 //

@@ -1,4 +1,4 @@
-// Package progress owns how the steps of a long command are shown while they run.
+// Package progress owns the display of steps, live on a terminal and as lines elsewhere.
 //
 // It knows no step. One writer draws a terminal's lines again and again, another prints one line for each change, a third
 // one JSON object for each: pipes and CI see no escape sequence.

@@ -1,4 +1,4 @@
-// Package settings owns what a person has set for the program, whatever the fleet.
+// Package settings owns a person's settings of the program.
 //
 // It refuses to know what the program does with it.
 //

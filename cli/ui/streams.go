@@ -1,4 +1,4 @@
-// Package ui owns how the program talks: streams, tables and other formats, prompts, errors and exit codes.
+// Package ui owns streams, output formats, prompts, errors and exit codes.
 //
 // It refuses to know what is being talked about: no fleet, hub or git appears here.
 //

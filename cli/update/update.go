@@ -1,4 +1,4 @@
-// Package update owns what is known of newer releases of the program.
+// Package update owns the check for newer releases of the program.
 //
 // It refuses to know whether a person wants to hear of them, and how they are told.
 //

@@ -1,4 +1,4 @@
-// Package waitfor owns the waiting of a person's machine until a commit is seen to have its effect.
+// Package waitfor owns the wait until a commit has taken effect.
 //
 // It refuses to know what the commit changes and how it was made: it is told by name what has to be well, or gone.
 //

@@ -1,4 +1,4 @@
-// Package gitcmd owns questions put to the git program.
+// Package gitcmd owns queries of the git program.
 //
 // It refuses to know what the answers are for: keys, policies and hooks are other rooms'. It never decides by git's
 // words, only by exit codes and by formats made for programs, and a path never reaches git or comes back from it with

@@ -1,4 +1,4 @@
-// Package gitfilter owns what git runs on each sealed file, on its way into git and out of it.
+// Package gitfilter owns git's clean and smudge filter for sealed files.
 //
 // It refuses to know whose keys there are and how a clone is set up: identities come from a function, and which paths
 // reach it git decides. It never makes a key and never guesses one.

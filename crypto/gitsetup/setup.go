@@ -1,4 +1,4 @@
-// Package gitsetup owns git's own settings of one clone: those that make git seal, open, show, merge and check files.
+// Package gitsetup owns the settings of one clone that make git seal and open files.
 //
 // It refuses to know keys and what sealing is: git is told which of the program's commands to run, and for which paths.
 //

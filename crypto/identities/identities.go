@@ -1,4 +1,4 @@
-// Package identities owns where a person's private keys are found.
+// Package identities owns the places where a person's private keys are found.
 //
 // It refuses to know what the keys open: no group, repository or sealed file appears here.
 //

@@ -1,4 +1,4 @@
-// Package keys owns the text of one person's or machine's keys.
+// Package keys owns the parsing of people's and machines' keys.
 //
 // It refuses to know where the text lies and what a key may open: callers bring the text, and a name to call it by in
 // errors.

@@ -1,4 +1,4 @@
-// Package leakcheck owns the search for files that are not sealed as the policy wants them.
+// Package leakcheck owns the search for files that should be sealed and are not.
 //
 // It refuses to know whose keys there are and how a person is told: findings come back as values, and nothing is printed.
 // Of git it changes one thing, the index that is about to be committed.

@@ -1,4 +1,4 @@
-// Package sops owns the opening of files that the sops program wrote for age recipients.
+// Package sops owns the decryption of files that sops encrypted for age recipients.
 //
 // It knows the documented format and nothing else: no key services, no clouds, no files, no writing. What came from other
 // tools' key managers alone is named and refused.

@@ -1,4 +1,4 @@
-// Package trust owns what one person has confirmed: for each repository, who may open what.
+// Package trust owns the readers that one person has confirmed.
 //
 // It refuses to know who can open what: it compares two statements and keeps one of them. Whoever can write to a
 // repository can add a key to it; nothing is sealed for that key until a person has seen it here.

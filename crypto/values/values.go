@@ -1,4 +1,4 @@
-// Package values owns the keys inside a YAML, JSON or env file.
+// Package values owns the values in a YAML, JSON or env file: read, set, masked, merged.
 //
 // It refuses to know whether a file is sealed, where it lies or who may read it: names only tell the format, and text
 // goes in and out as bytes.

@@ -1,4 +1,4 @@
-// Package verify owns the verdict on a signature.
+// Package verify owns the verification of signatures of commits and images.
 //
 // It refuses to know where anything was fetched from, and what follows from a verdict: keys, objects and signatures
 // come in as bytes, and an error says in words for people why something is not vouched for. Nothing here asks the

@@ -1,4 +1,4 @@
-// Package access owns what people may do.
+// Package access owns the authorisation of people by roles.
 //
 // It refuses to know who asks, and how that was found out. Rules are made of one fleet and never change: for a new fleet
 // there are new Rules. What no role allows is denied, and what a role allows at a cluster the cluster's own rules may

@@ -1,4 +1,4 @@
-// Package acts owns the record of what people and clusters have the hub itself do.
+// Package acts owns the audit records of what people and clusters ask of the hub itself.
 //
 // It says what is worth a record and how often one person may cause one; the record is package audit's. What is asked of a cluster has
 // records of its own.

@@ -1,4 +1,4 @@
-// Package auth owns the answer to "who is asking?".
+// Package auth owns the authentication of requests to the hub.
 //
 // It knows no routes. An agent is the cluster whose key signed its token. A person is the user whose token's hash stands in
 // the fleet, or, as operator, whoever holds the hub's own token; for the API of a single cluster either may be given a

@@ -1,4 +1,4 @@
-// Package certs owns the certificate that a server shows: the one that its files hold now.
+// Package certs owns the certificates that a server shows, reloaded when their files change.
 //
 // It refuses to know who renews the files, and what is served with them. A handshake asks for the certificate; the first one
 // after a while looks whether the files are others than those that were read, and reads them again if so. What cannot be used

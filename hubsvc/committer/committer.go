@@ -1,4 +1,4 @@
-// Package committer owns the hub's own commits to the installation repo, and which commits of it are believed.
+// Package committer owns the hub's own commits to the installation repo, and the verification of all commits there.
 //
 // Every commit is made on the newest one, in a clone that goes afterwards, as one person asked for it or as the hub itself. What a
 // commit is for is the business of those who ask.

@@ -1,4 +1,4 @@
-// Package events owns what the hub tells people that happened: in clusters, as agents say, and to itself.
+// Package events owns the events of the fleet, for people and sinks.
 //
 // All replicas show an event; the one that publishes what is served passes it on to sinks.
 package events

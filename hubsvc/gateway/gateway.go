@@ -1,4 +1,4 @@
-// Package gateway owns the hub's side of the conversation with agents: what to run, the bytes to run, what came of it.
+// Package gateway owns the hub's API for agents.
 //
 // It knows neither git nor people. A poll is answered from memory, 304 when nothing changed; a bundle is a file that
 // is served as it lies on disk, to clusters whose deployments name it and to nobody else; a report is bounded in size

@@ -1,4 +1,4 @@
-// Package gitpoller owns the fetching of upstreams for the hub.
+// Package gitpoller owns the polling of one git, Helm, OCI or HTTP source each.
 //
 // There is one [Agent] for each upstream, however many services read it, and a [Set] of them that follows the fleet. In a
 // hub of several replicas one of them owns each upstream: its agent asks the upstream at jittered intervals, sooner when

@@ -1,4 +1,4 @@
-// Package history owns what the hub tells of the installation repo's past: its commits, what they changed, and what became of them.
+// Package history owns the history of the installation repo, with what each commit did to services.
 //
 // It reads the repository itself, when somebody asks, since mirrors hold no history. It judges no commit.
 package history

@@ -1,4 +1,4 @@
-// Package join owns the hub's side of a cluster's joining by a token.
+// Package join owns the registration of clusters by join tokens.
 //
 // It refuses to know git, and what is served: both are handed to it as functions. The token is the only credential: whoever
 // asks without a good one learns neither which clusters there are nor which of them wait for somebody.

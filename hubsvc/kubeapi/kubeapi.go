@@ -1,4 +1,4 @@
-// Package kubeapi owns the way of people's requests to the API servers of clusters, under /k8s/{cluster}/.
+// Package kubeapi owns the proxy from people to the API servers of clusters.
 //
 // It knows neither who somebody is nor what they may do, nor where a cluster's connection ends: it asks. A request is read
 // strictly, judged, given a place within the bounds, written down when it changes something, and passed on over one stream

@@ -1,4 +1,4 @@
-// Package listen owns the ports of a hub: their addresses, certificates and limits, and how they are closed.
+// Package listen owns the listening ports of a hub.
 package listen
 
 import (

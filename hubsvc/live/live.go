@@ -1,4 +1,4 @@
-// Package live owns what people see of the live objects of clusters, and do to them.
+// Package live owns the API for live objects of clusters: watches, logs, shells, actions.
 //
 // It refuses to know what a fleet should be, who somebody is, and how a cluster is reached: it asks. What is seen comes from
 // the agents' views (feed.go), one stream for all people who look at the same thing; what is done goes to the cluster's own API

@@ -1,4 +1,4 @@
-// Package natsd owns the hub's NATS: a server in this process, alone or one of a cluster, or somebody else's.
+// Package natsd owns the hub's NATS: embedded, clustered, or external.
 //
 // It knows nothing of what the hub keeps there: rooms get a connection and bring their own subjects and buckets. A
 // server of ours has no clients but those in the same process; as one of a cluster it listens for the others alone.

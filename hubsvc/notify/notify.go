@@ -1,4 +1,4 @@
-// Package notify owns the telling of people, elsewhere, of what happened in the fleet.
+// Package notify owns notifications to sinks outside the hub.
 //
 // It knows neither where events come from nor what the repository calls a sink: it is given events, with a table that says
 // who wants to hear of which. What is told is gathered for a moment, so that the same trouble on fourteen clusters is one

@@ -1,4 +1,4 @@
-// Package peer owns the conversation between the replicas of one hub: what a repository's owner holds, and its files.
+// Package peer owns the protocol between the replicas of one hub.
 //
 // It decides nothing: who owns what, and what a bundle's key stands for, is asked of functions. A replica that follows
 // a repository gets the owner's manifest (GET /peer/v1/repos/{id}, conditional by ETag), then the packs that it lacks,

@@ -1,4 +1,4 @@
-// Package planner owns which commit of the installation repo is served, and what follows from it for every cluster.
+// Package planner owns the choice and check of the commit that is served, and the plan for every cluster that follows from it.
 //
 // It judges the newest commit as a whole, publishes it with the commits of all sources as one revision if it is good, and resolves the
 // newest revision to a Plan. It fetches nothing, serves nothing, and knows nobody who asks.

@@ -1,4 +1,4 @@
-// Package presence owns the knowledge which clusters are connected to the hub, to whichever of its replicas.
+// Package presence owns the record of which clusters are connected to which replica.
 //
 // It refuses to know what a connection is, and what is done over it. A replica says what it holds itself; every change goes to
 // the others in one message, and so does, from time to time, a checksum over all that it holds. Who finds that it knows

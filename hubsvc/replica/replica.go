@@ -1,4 +1,4 @@
-// Package replica owns this hub's part among its replicas: which upstreams it fetches, and how it reaches who fetches the others.
+// Package replica owns what a replica shares with the others of its hub.
 //
 // A hub that is alone is a replica that owns all.
 package replica

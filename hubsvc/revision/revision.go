@@ -1,4 +1,4 @@
-// Package revision owns the agreement of the hub's replicas on what is being served.
+// Package revision owns the agreement of the hub's replicas on the commits that are served.
 //
 // An [Edition] names one commit of the installation repo, with the commit of every source that goes with it. One replica
 // publishes it; all replicas, the publisher too, serve what the newest one says, so all give agents the same answers. The

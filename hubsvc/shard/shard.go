@@ -1,4 +1,4 @@
-// Package shard owns the question which replica of the hub fetches from which upstream.
+// Package shard owns the leases by which replicas divide the sources among them.
 //
 // It knows nothing of upstreams and repositories but their names, and does not promise that an owner does its work:
 // what it saves is traffic, and what is served is right whoever fetched it.

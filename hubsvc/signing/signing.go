@@ -1,4 +1,4 @@
-// Package signing owns the keys with which the hub signs what it hands out, and knows again what it signed.
+// Package signing owns the keys with which the hub signs tokens.
 //
 // It knows nothing of tokens. A [Ring] holds the keys of one purpose, and no ring finds another's. Keys are 256 random bits,
 // made of nothing else that the hub has. Time is cut into days: each has its own key, which signs on that day alone and

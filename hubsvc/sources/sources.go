@@ -1,5 +1,4 @@
-// Package sources owns what the repositories of a fleet are to those who fetch them: address, credentials, refs, and which
-// signatures are believed.
+// Package sources owns the sources of a fleet as the hub fetches them.
 //
 // It opens what the hub needs to reach them, in memory. It fetches nothing.
 package sources

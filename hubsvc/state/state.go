@@ -1,4 +1,4 @@
-// Package state owns what has been observed of the fleet: the newest report of every cluster.
+// Package state owns the reports of agents.
 //
 // It knows neither what should be there nor who asks. A report is taken in at once, packed, into a map from which all
 // reads are answered; [Store.Run] writes what changed to a JetStream key-value bucket, one key a cluster, and follows

@@ -1,4 +1,4 @@
-// Package status owns what the hub says of itself: to people, and to Prometheus.
+// Package status owns the hub's own status and metrics.
 //
 // All figures are read where they are kept, when somebody asks.
 package status

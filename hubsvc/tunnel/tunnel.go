@@ -1,4 +1,4 @@
-// Package tunnel owns the connections that agents keep open to this replica.
+// Package tunnel owns the connections of agents to this replica.
 //
 // It refuses to know what goes over them. An agent dials and says who it is; from then on it is a gRPC server, and the
 // hub its client. Who wants to reach a cluster gets a route: over a connection that this replica holds, or, found by NATS,

@@ -1,4 +1,4 @@
-// Package upgrade owns the decision which installation moves to which version now.
+// Package upgrade owns the decision which installation is upgraded to which version now.
 //
 // It refuses to know how catalogs are read, commits are made and clusters report: all of that comes in as [Facts], and what
 // comes out is where each installation stands, and what to do next. The same facts give the same decision, on every replica;

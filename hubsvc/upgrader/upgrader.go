@@ -1,4 +1,4 @@
-// Package upgrader owns the moving of installations to newer versions of their packages, as their policies say.
+// Package upgrader owns the commits that upgrade installations, and that take upgrades back.
 //
 // Every replica decides, from the same facts, so that each can show where all stands; the one that publishes acts. What is decided is
 // the business of package upgrade.

@@ -1,4 +1,4 @@
-// Package view owns what people see: desired state joined with observed state on (cluster, service).
+// Package view owns the read model: desired state joined with observed state.
 //
 // It fetches nothing, and refuses to know how its answers reach people. Joined rows of the whole fleet are kept ready: a report
 // costs as much as its cluster has services, a new plan as much as there are rows, an answer as much as looking at each row

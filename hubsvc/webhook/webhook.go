@@ -1,4 +1,4 @@
-// Package webhook owns what git hosts tell the hub when somebody has pushed.
+// Package webhook owns webhooks of git hosts.
 //
 // It refuses to believe a word of it but "look there now": a body names repositories, never what is in them, so a
 // replay costs one question to the git host. It does not know what the hub follows either: whoever is given the URLs

@@ -1,4 +1,4 @@
-// Package catalogs owns where a fleet's packages are found, from a person's machine.
+// Package catalogs owns the catalogs of a fleet, as a person's machine finds them.
 //
 // It refuses to know what packages hold. Open takes the catalogs of plural.yaml with their Sources and makes a catalog.Set of
 // them, with the one that the program brings along at the end. Nothing is fetched before it is asked for: a git catalog is

@@ -1,4 +1,4 @@
-// Package clusters owns how the clusters of a fleet are reached from a person's machine.
+// Package clusters owns the kubeconfig contexts by which a person's machine reaches clusters.
 //
 // It refuses to know what is asked of them. Nothing here sends a request, and nothing that is kept here is a secret.
 //

@@ -1,4 +1,4 @@
-// Package converge owns the wait until a fleet that comes up runs what its newest commit asks for.
+// Package converge owns the wait until a new fleet runs its newest commit.
 //
 // It refuses to know how the fleet came up, and how its hub is reached. What is refused, and what has been ill for a while, ends the
 // wait at once: nothing of it gets well by itself.

@@ -1,4 +1,4 @@
-// Package deploy owns the carrying out of what an installation repo's packages ask for.
+// Package deploy owns `plural deploy` without its command line: the plan and the run of an installation repo's packages.
 //
 // It refuses to know terminals: what it does is told to a Reporter, and what it needs to know of people and hubs it is given.
 //

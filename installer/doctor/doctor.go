@@ -1,4 +1,4 @@
-// Package doctor owns the checks of all that a fleet stands on.
+// Package doctor owns the checks of everything that a fleet depends on.
 //
 // It refuses to know how a finding is shown, and mends nothing: each check that fails says what to do, which is a person's to
 // decide.

@@ -1,4 +1,4 @@
-// Package existing owns how a fleet comes up on a cluster that is there already.
+// Package existing owns the setup of a fleet on an existing cluster.
 //
 // It refuses to know terminals, and which packages make a hub: those are brought in by who calls it, and a Reporter hears of
 // each step. Every step finds out what is there already, so a second Up goes on where the first was interrupted.

@@ -1,4 +1,4 @@
-// Package githost owns what an installation repo needs of the GitHub that hosts it.
+// Package githost owns what an installation repo needs of GitHub: keys, webhooks, pull requests.
 //
 // It refuses to know other git servers, of which nothing is needed: whatever git can push to, and a hub can fetch from, holds a
 // fleet. It keeps nothing; private keys and secrets are its callers'.

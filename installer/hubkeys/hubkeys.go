@@ -1,4 +1,4 @@
-// Package hubkeys owns what a hub in a cluster is told that git does not hold.
+// Package hubkeys owns the Secret of a hub in a cluster.
 //
 // It refuses to know charts, terminals and how a hub comes to run. It commits nothing: that the hub may open what is sealed for
 // it is a plan, which the caller shows and carries out.

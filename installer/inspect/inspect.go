@@ -1,4 +1,4 @@
-// Package inspect owns what is wrong with the objects that a fleet renders to.
+// Package inspect owns the static checks of the objects that a fleet renders to.
 //
 // It refuses to know how a fleet is read, how a service is rendered, and what kinds of Kubernetes look like: resolve,
 // installer/preview and kubeschema do. No cluster is asked.

@@ -1,4 +1,4 @@
-// Package journal owns what runs on this machine have begun and ended.
+// Package journal owns the journal of steps that runs on this machine began and ended.
 //
 // It refuses to know what the tasks are, and what an outcome means. It keeps no secret: an outcome that has some comes sealed.
 //

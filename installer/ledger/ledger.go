@@ -1,4 +1,4 @@
-// Package ledger owns the record of what was deployed of a fleet's packages.
+// Package ledger owns the record of what was deployed of a fleet's packages, a git ref that is also the lock.
 //
 // It refuses to know what a step is, and how one is taken or undone: plan compares the record with what is wanted, others do
 // what follows. It holds no secret in clear: a file for the record is refused unless it is sealed.

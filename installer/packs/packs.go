@@ -1,4 +1,4 @@
-// Package packs owns the changes by which an installation repo comes to have packages, other versions of them, or none.
+// Package packs owns the commits that add, change, upgrade and remove packages.
 //
 // It refuses to know terminals and commits: what it plans is a list of files, with what to tell people first.
 //

@@ -1,4 +1,4 @@
-// Package plan owns the question which steps of a fleet's packages have to be taken.
+// Package plan owns the steps that packages still need.
 //
 // It refuses to know how a step is taken, and reads nothing: what is wanted comes composed out of the installation repo, what
 // was done comes out of the record. The two are compared by digest. A step's digest is over all that it reads, over the

@@ -1,4 +1,4 @@
-// Package preview owns what a service renders to on a person's machine.
+// Package preview owns the render of a service on a person's machine.
 //
 // It refuses to know how deployments are found, and how their objects are shown.
 //

@@ -1,4 +1,4 @@
-// Package probe owns the waiting until something outside is as a package wants it.
+// Package probe owns the wait for a condition outside, as a package states it.
 //
 // It refuses to know why that is waited for, and what services are: it asks whoever does.
 //

@@ -1,5 +1,4 @@
-// Package register owns how a cluster joins the fleet: keys are made, their public halves go into the cluster's file in
-// git, their private halves into a Secret in the cluster.
+// Package register owns the registration of a cluster.
 //
 // A cluster that nobody here reaches is invited instead: Invite makes a token whose hash goes into the file, for its agent to
 // register itself.

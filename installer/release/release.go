@@ -1,4 +1,4 @@
-// Package release owns the bringing of one deployment into a cluster from a person's machine.
+// Package release owns the release of one deployment into a cluster from a person's machine.
 //
 // It refuses to know how deployments are found, in which order they come, and what is remembered of them afterwards.
 //

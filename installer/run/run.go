@@ -1,4 +1,4 @@
-// Package run owns the carrying out of tasks that need each other.
+// Package run owns the run of tasks in the order of their dependencies.
 //
 // It refuses to know what a task does, how long it may take, and whether it is worth trying again.
 //

@@ -1,4 +1,4 @@
-// Package terraform owns the running of one terraform module to the state that its inputs ask for.
+// Package terraform owns the run of one terraform module.
 //
 // It refuses to know what a package is, where a sealed state is kept and who may deploy: a caller gives files, inputs
 // and the newest state that it knows, and is given outputs and the state to keep. OpenTofu does as well as Terraform.

@@ -1,4 +1,4 @@
-// Package addrlimit owns how often each address may try something.
+// Package addrlimit owns a rate limit by address.
 //
 // It knows nothing of what is tried. Addresses of version 6 count by the network that one party has. Addresses beyond a bound
 // share one allowance, so that many of them cost no more memory.

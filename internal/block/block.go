@@ -1,4 +1,4 @@
-// Package block owns the part of a text file that the program keeps inside what others wrote.
+// Package block owns a block of lines that the program maintains in somebody else's text file.
 //
 // It refuses to know files and what the text means, except that a script's first line must stay first. A text goes in and
 // comes out with the block put into it or cut out of it; everything outside the two marker lines stays byte for byte.

@@ -1,4 +1,4 @@
-// Package boundcel owns what one expression of CEL may be and take.
+// Package boundcel owns CEL expressions with bounds on size and cost.
 //
 // It refuses to know what expressions are for. Whoever wrote them may be a stranger: their length, nesting, cost and time have
 // limits, and so has what they can make, which leave the longest that people write well inside.

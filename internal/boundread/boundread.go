@@ -1,4 +1,4 @@
-// Package boundread owns the reading of one file that strangers wrote, with an end.
+// Package boundread owns reads of untrusted files with a bound.
 //
 // It refuses to know what the file means. What only looks like a file, such as a link to a terminal, is not opened: it may never end.
 package boundread

@@ -1,4 +1,4 @@
-// Package boundwalk owns walks through file systems that strangers wrote, each with an end.
+// Package boundwalk owns walks of untrusted file systems with a bound.
 //
 // It refuses to know what is looked for. A folder of a git repository can lie at more paths than anybody can walk, at the price
 // of a kilobyte; so every file and every folder that is met counts, wherever it lies and whatever the caller makes of it. An

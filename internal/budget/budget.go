@@ -1,4 +1,4 @@
-// Package budget owns the rule of how much one step may delete before a person has to agree.
+// Package budget owns the deletion budget.
 package budget
 
 import (

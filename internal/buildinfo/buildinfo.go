@@ -1,4 +1,4 @@
-// Package buildinfo owns what a binary knows of its own build.
+// Package buildinfo owns the version of this build.
 package buildinfo
 
 import (

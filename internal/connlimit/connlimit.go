@@ -1,4 +1,4 @@
-// Package connlimit owns the bound on connections over which nobody has asked anything yet, for each address they come from.
+// Package connlimit owns a limit on connections that have not sent a request yet.
 //
 // It refuses to know who anybody is. A server's own deadlines end such connections after a while; this keeps one address
 // from having too many of them meanwhile.

@@ -1,4 +1,4 @@
-// Package filter owns the words with which people pick items of a list.
+// Package filter owns the filter language of lists.
 //
 // It refuses to know what the items are: a [Schema] says which keys they have and how a value is read.
 //

@@ -1,4 +1,4 @@
-// Package gitexec owns how the git program is started.
+// Package gitexec owns the start of the git program, with settings that no repository can override.
 //
 // It refuses to know what git is asked, and reads none of its answers.
 //

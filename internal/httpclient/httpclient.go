@@ -1,4 +1,4 @@
-// Package httpclient owns how the program talks to servers that people named in a fleet.
+// Package httpclient owns the HTTP client for servers that a fleet names.
 //
 // [ParseURL] says which addresses are talked to at all. [Credentials] are what a server may be shown; they go to exactly
 // the scheme, host and port that they were given for, and no text shows them. [Client] puts both into an HTTP client that

@@ -1,4 +1,4 @@
-// Package kubeaccess owns the question what a request to a Kubernetes API server asks for.
+// Package kubeaccess owns the parsing of a Kubernetes API request into verb, resource and namespace.
 //
 // It refuses to know who asks, and of which cluster. A rule allows what it names; what no rule names is not allowed.
 package kubeaccess

@@ -1,5 +1,4 @@
-// Package kubeschema owns what kinds of Kubernetes objects look like: those of Kubernetes itself, in the minor versions that are
-// built in, and those that CustomResourceDefinitions define.
+// Package kubeschema owns the schemas of Kubernetes kinds.
 //
 // It refuses to know files and clusters: an object is judged alone, against a version that somebody names.
 //

@@ -1,4 +1,4 @@
-// Package kubewatch owns the keeping up of one watch on an API server.
+// Package kubewatch owns one watch on an API server, kept up.
 //
 // It refuses to know what the objects are for: each is reduced to what its reader wants before anything is kept, so that
 // a watch costs memory for what is wanted of an object, not for the object.

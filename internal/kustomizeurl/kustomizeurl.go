@@ -1,5 +1,4 @@
-// Package kustomizeurl owns the addresses that a kustomization may name in the place of a path: git repositories, single files
-// behind http, and charts.
+// Package kustomizeurl owns remote addresses in kustomizations.
 //
 // It refuses to know who fetches them and from where. A [Remote] says what an address means, and in which folder a render sees
 // its files, so that whoever puts them there and the renderer that looks for them agree without a word between them.

@@ -1,4 +1,4 @@
-// Package kv owns how a stream comes to have as many copies as it should.
+// Package kv owns NATS streams with the right number of copies.
 //
 // It knows nothing of what streams hold. A stream that is not there is made; where too few servers have met for all
 // copies it is made with one, rather than not at all, and each later call tries to bring it to its number: a fleet's

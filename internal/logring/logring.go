@@ -1,4 +1,4 @@
-// Package logring owns the newest lines of this process's own log.
+// Package logring owns a ring buffer of this process's log.
 //
 // It refuses to know who reads them, and writes nothing anywhere. A Ring is put before the handler that writes the log;
 // what passes it stays in memory until newer lines take its place.

@@ -1,4 +1,4 @@
-// Package netconn owns the net.Conn that is made of some other two-way stream of bytes.
+// Package netconn owns a net.Conn over another two-way stream of bytes.
 //
 // It refuses to know what goes over it. Such streams know no deadlines, so one that passes here ends the connection; who
 // needs to go on reading after a deadline cannot use it.

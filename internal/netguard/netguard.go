@@ -1,4 +1,4 @@
-// Package netguard owns which addresses the program dials when others name them.
+// Package netguard owns the addresses that the program may dial when others name them.
 //
 // It refuses to know who names an address, and why. A name is judged by what it resolves to, at the moment of dialling:
 // [Policy.Control] is for a net.Dialer, which calls it with each address that it is about to connect to. So a name that

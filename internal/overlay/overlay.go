@@ -1,4 +1,4 @@
-// Package overlay owns the view of a file system as it would be after some changes.
+// Package overlay owns a file system with changes laid over it.
 //
 // It refuses to write: the changes stay in memory.
 package overlay

@@ -1,4 +1,4 @@
-// Package paging owns the order of long lists and the cutting of them into pages.
+// Package paging owns the order and the pages of long lists.
 //
 // It refuses to know what the items are: a [Table] says by which columns they can be sorted. A page ends where a reader
 // asked, or sooner where it would become too large; the token that continues a list holds the place in the order where the page

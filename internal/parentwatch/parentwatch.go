@@ -1,4 +1,4 @@
-// Package parentwatch owns the promise that a process ends with the one that started it.
+// Package parentwatch owns the end of a process together with its parent.
 package parentwatch
 
 import (

@@ -1,4 +1,4 @@
-// Package plaintext owns what of a text from outside may go on into errors, logs and answers.
+// Package plaintext owns the cleaning of outside text for errors, logs and answers.
 //
 // It refuses to know where the text comes from: git quotes damaged files as they are, and so do servers.
 package plaintext

@@ -1,4 +1,4 @@
-// Package poll owns the rhythm of a level-triggered loop: when to look at the world again.
+// Package poll owns a jittered polling loop.
 //
 // A [Loop] calls its function at jittered intervals, sooner when it is woken, and later and later while it fails. The
 // function looks at the newest state each time, so wake-ups may be lost, doubled or late without harm. What it looks at,

@@ -1,4 +1,4 @@
-// Package principal owns who a request is made for.
+// Package principal owns the principal of a request.
 //
 // It knows neither how that was found out nor what the person may do.
 package principal

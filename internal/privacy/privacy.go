@@ -1,4 +1,4 @@
-// Package privacy owns how a process keeps its memory from the other processes of its user.
+// Package privacy owns the protection of a process's memory from other processes of its user.
 //
 // It refuses to know what secrets are in there, and how the programs are kept that the process starts: they may be a person's
 // own, whose core files are theirs to have.

@@ -1,4 +1,4 @@
-// Package quota owns how much of the hub's own interface each person may have open at a time, and all together.
+// Package quota owns a limit on each person's open requests to the hub.
 //
 // It knows neither what is asked nor of whom. A place is taken before anything is looked for, and given back at the end.
 package quota

@@ -1,4 +1,4 @@
-// Package removedapi owns the knowledge of which versions of its own APIs Kubernetes removed, and what follows them.
+// Package removedapi owns the API versions that Kubernetes removed, and their successors.
 //
 // It refuses to know what a cluster serves, and what any version looks like.
 //

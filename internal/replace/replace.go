@@ -1,4 +1,4 @@
-// Package replace owns the replacement of one file in a folder tree by new content, as a whole or not at all.
+// Package replace owns the atomic replacement of a file.
 //
 // It refuses to know what the content is, and whether it may stand there.
 //

@@ -1,4 +1,4 @@
-// Package rotation owns the names of files that are full, and which of them stay.
+// Package rotation owns the rotation of log files.
 //
 // It writes none of them: who does says when a file is full, and puts it aside under the next name.
 package rotation

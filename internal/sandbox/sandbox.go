@@ -1,4 +1,4 @@
-// Package sandbox bounds what one child process of ours can do.
+// Package sandbox owns the sandbox of a child process that works on untrusted input.
 //
 // It refuses to know what the child is for. A parent starts the child by Command; the child's main calls Raise before
 // it reads the first byte of what it is sent, and from then on can open no file, make no socket and run no program,

@@ -1,4 +1,4 @@
-// Package selector owns the conditions that pick clusters by their tags.
+// Package selector owns label selectors over the tags of clusters.
 //
 // It refuses to know what clusters are picked for.
 package selector

@@ -1,4 +1,4 @@
-// Package supervise owns processes that outlive the command that asked for them.
+// Package supervise owns processes that outlive the command that started them.
 //
 // A folder is the whole interface: one file a process says what should run, status.json says what does. The supervisor
 // (Run) makes the second follow the first until it is told to stop; commands (Dir) write the first and read the second.

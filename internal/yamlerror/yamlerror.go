@@ -1,4 +1,4 @@
-// Package yamlerror owns how the complaints of YAML and JSON libraries are put for people: in words of YAML, without Go's types.
+// Package yamlerror owns errors of YAML and JSON libraries in words of YAML, without Go's types.
 //
 // It refuses to know where a text is from. What it does not know it leaves as it is.
 package yamlerror

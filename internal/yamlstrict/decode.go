@@ -1,4 +1,4 @@
-// Package yamlstrict owns the reading of YAML that people write into structs.
+// Package yamlstrict owns strict YAML decoding into structs, with positions.
 //
 // It refuses to know what the structs mean. The YAML is a subset on purpose, so that nothing in it can mean two things; what is
 // not read is a mistake, and each mistake has its place, its cause and what to write instead. Read checks bounds and gives

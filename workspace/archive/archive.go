@@ -1,4 +1,4 @@
-// Package archive owns the way from a tar file that a stranger packed to files in memory.
+// Package archive owns the unpacking of untrusted tar archives into memory.
 //
 // It refuses to know where the archive came from or whose it is: digests and signatures are for whoever fetched it.
 // What comes out is a function of the files' names, contents and executable bits alone; owners, times and all other

@@ -1,4 +1,4 @@
-// Package catalog owns the finding of packages: in folders, in a registry.
+// Package catalog owns catalogs of packages, in folders and registries.
 //
 // It refuses to know which versions fit together and how a fleet names its catalogs; whose signatures count comes in as a
 // [verify.Image].

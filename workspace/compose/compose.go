@@ -1,4 +1,4 @@
-// Package compose owns what an installation of a package becomes in the installation repo.
+// Package compose owns the Services that an installation of a package becomes.
 //
 // It refuses to know where packages are found, what was deployed, and git: it reads one state of a repository and says what
 // that should be made of.

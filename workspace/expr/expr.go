@@ -1,4 +1,4 @@
-// Package expr owns the expressions in package files.
+// Package expr owns expressions in package files.
 //
 // It refuses to know what the variables mean and where their values come from. An expression is CEL between ${ and } in a
 // text of a decoded tree; a text that is one expression and nothing else becomes that expression's value, any other text has

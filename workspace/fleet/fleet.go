@@ -1,4 +1,4 @@
-// Package fleet owns what people write in an installation repo: the kinds and their strict reading.
+// Package fleet owns the kinds that people write, strictly read.
 //
 // It refuses to know git, clusters' real state, and what the manifests behind a service say.
 //

@@ -1,4 +1,4 @@
-// Package gitsource owns the fetching from git remotes.
+// Package gitsource owns fetching from git remotes.
 //
 // [New] makes a [mirror.Upstream] of a repository's URL. It speaks git's own protocol, over HTTP, over SSH, and to the
 // git program for repositories on this disk. A poll asks for the wanted refs alone (protocol version 2's ls-refs), where

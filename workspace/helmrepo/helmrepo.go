@@ -1,4 +1,4 @@
-// Package helmrepo owns the reading of Helm repositories: an index.yaml over HTTP, with the archives of charts.
+// Package helmrepo owns reading Helm repositories.
 //
 // It refuses to know what a chart means and who is trusted to sign one: a [Check] is given. A ref is CHART@RANGE, where
 // the range is an exact version, a range of versions, or empty for the newest that is no pre-release.

@@ -1,4 +1,4 @@
-// Package history owns the question which commits made an installation repo what it is.
+// Package history owns the commits that changed a part of an installation repo.
 //
 // It refuses to know where the objects lie (a clone, or a hub's) and what is done about a commit that is found.
 //

@@ -1,4 +1,4 @@
-// Package httpfile owns the fetching of one file behind an https URL, of which a digest is known.
+// Package httpfile owns the download of one file whose digest is known.
 //
 // It refuses to know what the file says. A file whose digest is not the given one is not taken in, so that whoever answers for
 // the URL can change nothing. What is taken in becomes a commit of one file in the mirror, the same on every machine; once it

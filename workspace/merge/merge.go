@@ -1,4 +1,4 @@
-// Package merge owns the making of one text from two that were changed since they were the same.
+// Package merge owns the three-way merge of texts.
 //
 // It refuses to know git, and what the texts mean.
 //

@@ -1,4 +1,4 @@
-// Package mirror owns the last good commits of one upstream, on disk.
+// Package mirror owns the mirror of one source on disk: its last good commits.
 //
 // A [Mirror] is a folder of git packs with a small state beside them: for each ref that was asked for, all files of its
 // last good commit and of a few before it, and no history. [Mirror.Fetch] lets an [Upstream] say what the refs name now

@@ -1,4 +1,4 @@
-// Package ocirepo owns the conversation with OCI repositories: charts and other artifacts in a registry.
+// Package ocirepo owns charts and artifacts in OCI registries.
 //
 // It refuses to know what an artifact's files mean, but for the name and version of a signed chart, which have to be those of the
 // repository and the tag; and who is trusted to sign one: a [verify.Image] says that. A ref is

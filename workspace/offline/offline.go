@@ -1,5 +1,4 @@
-// Package offline owns the view of an installation repo without a hub: its fleet, the files behind its services, what
-// of it must be sealed.
+// Package offline owns an installation repo as seen without a hub.
 //
 // It refuses to know the network. What a work tree or a commit holds is there; a source in another repository never is.
 //

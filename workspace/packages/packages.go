@@ -1,4 +1,4 @@
-// Package packages owns what a package is, as its author writes it.
+// Package packages owns the format of packages.
 //
 // It refuses to know where packages are found, which versions fit together, and what is done with them. A folder is read
 // strictly by Load, which collects every mistake with its place, checks that what the document names is there, and that its

@@ -1,4 +1,4 @@
-// Package pkgupgrade owns what a repository has to become for installations to have other versions of their packages.
+// Package pkgupgrade owns the edits that upgrade installations of packages.
 //
 // It refuses to decide who may have which version, and writes nothing.
 //

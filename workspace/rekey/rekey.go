@@ -1,4 +1,4 @@
-// Package rekey owns changes to who can open what, as commits.
+// Package rekey owns changes of who can open which sealed files.
 //
 // It refuses to know terminals: who asks for a change sees the Plan, decides, and has it carried out.
 //

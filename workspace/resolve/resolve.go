@@ -1,4 +1,4 @@
-// Package resolve owns the step from what people wrote to what each cluster should run.
+// Package resolve owns the deployments of one cluster, resolved from a fleet.
 //
 // It refuses to know how sources are fetched, how bundles are packed or kept, and what a render makes of them: it
 // reads names and ids of git objects, and of files only kustomizations, the policy of what must be sealed, and the first

@@ -1,4 +1,4 @@
-// Package revert owns the question what an installation repo would be without one of its commits.
+// Package revert owns the state of an installation repo without one of its commits.
 //
 // It refuses to know how a change is made: it reads git's objects, and gives files.
 //

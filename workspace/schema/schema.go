@@ -1,4 +1,4 @@
-// Package schema owns the JSON Schemas that an installation repo keeps for people's editors.
+// Package schema owns the JSON schemas that an installation repo keeps for editors.
 //
 // It refuses to know editors, and what the schemas say.
 //

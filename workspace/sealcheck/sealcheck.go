@@ -1,5 +1,4 @@
-// Package sealcheck owns the judgement of one state of an installation repo: what in it must be sealed, and is not as it
-// must be.
+// Package sealcheck owns the check that everything is sealed as the policy says.
 //
 // It refuses to know identities: nothing is opened, so what it says is what anybody who can read the repository can see.
 //

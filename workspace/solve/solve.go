@@ -1,4 +1,4 @@
-// Package solve owns which versions of packages fit together.
+// Package solve owns the choice of versions of packages that fit together.
 //
 // It refuses to know where packages are found, and what is done with those that it picks: a [Universe] tells it of versions,
 // and what comes out is a list.

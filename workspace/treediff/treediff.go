@@ -1,4 +1,4 @@
-// Package treediff owns the comparison of two git trees, with an end.
+// Package treediff owns the comparison of two git trees, with a bound.
 //
 // It refuses to know where trees are kept, and what their files mean.
 //

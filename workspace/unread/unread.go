@@ -1,4 +1,4 @@
-// Package unread owns which parameters and Helm values of a service nothing reads: mostly slips of the hand.
+// Package unread owns the check for parameters and Helm values that nothing reads.
 //
 // It refuses to know what templates do. What looks as if it reads a name counts as reading it, also in a comment, and where a template
 // takes all parameters or values at once, or cannot be read here, nothing is said.

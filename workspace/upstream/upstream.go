@@ -1,4 +1,4 @@
-// Package upstream owns the way from a fleet's Source to its server.
+// Package upstream owns the client for each kind of Source.
 //
 // It refuses to know when a source is asked and where what it gives is kept. [Find] opens the credentials that a source names
 // and reads the keys by which its signatures count, all of them files of the installation repo; the [Access] that comes of it

@@ -1,4 +1,4 @@
-// Package versions owns which of many versions a range of versions means.
+// Package versions owns the choice of a version in a range.
 //
 // It refuses to know what has the versions, charts or tags, and who lists them. A version is semantic in full, such as
 // 6.7.0, v6.7.0 or 6.7.0-rc.1; other texts are passed over, so that "latest" or a date among them is no harm. A [Range]

@@ -1,4 +1,4 @@
-// Package views owns views.yaml, by which the people of a fleet share what they look at.
+// Package views owns views.yaml, the shared views of the console.
 //
 // It refuses to know how a list is shown and where its rows come from.
 //

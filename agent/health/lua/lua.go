@@ -1,4 +1,4 @@
-// Package lua owns the process in which other people's health scripts run.
+// Package lua owns the child process that runs Lua health checks.
 //
 // It refuses to know which kinds have scripts, and what a verdict leads to.
 //

@@ -1,4 +1,4 @@
-// Package pipe owns the form in which the bytes of a connection go through a gRPC call: as Chunk messages.
+// Package pipe owns a connection's bytes as chunks of a gRPC stream.
 //
 // It knows neither HTTP nor what the bytes are. Both ends write it by hand instead of by a gRPC library, whose server inside
 // an HTTP server takes in what nobody reads without a bound.

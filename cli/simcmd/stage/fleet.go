@@ -1,5 +1,4 @@
-// Package stage owns what a simulation is played on: an installation repo that is made up, a hub as a process of its
-// own, and what that process costs.
+// Package stage owns the made-up fleet and the hub of a simulation, and the measuring of its costs.
 //
 // It refuses to know the agents and the order of events.
 //

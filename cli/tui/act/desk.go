@@ -1,4 +1,4 @@
-// Package act owns what can be done to the subjects of the console.
+// Package act owns the actions on subjects of the console.
 //
 // It refuses to know how anything is done: an action is a command of this program with its arguments, which a person could type.
 //

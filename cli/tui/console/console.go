@@ -1,4 +1,4 @@
-// Package console owns the frame of `plural tui`: what stands around the pane that is looked at.
+// Package console owns the frame of the console around the current pane.
 //
 // It refuses to know what panes show and what actions do.
 //

@@ -1,4 +1,4 @@
-// Package details owns the console's panes about one subject.
+// Package details owns the panes about one subject.
 //
 // It refuses to know how the subject was found, and how the console is drawn around a pane.
 //

@@ -1,4 +1,4 @@
-// Package kinds owns what the APIs of clusters serve and list, asked through the hub as the person.
+// Package kinds owns the kinds that clusters serve, listed through the hub as the person.
 //
 // It refuses to know screens, and what is done to objects.
 //

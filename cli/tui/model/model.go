@@ -1,4 +1,4 @@
-// Package model owns what the console knows of the fleet.
+// Package model owns the rows of the fleet that the console shows.
 //
 // It refuses to know screens, and how anything is changed.
 //

@@ -1,4 +1,4 @@
-// Package paint owns how rows and words look in a terminal's cells.
+// Package paint owns the look of rows and words in a terminal's cells.
 //
 // It refuses to know what is shown: it is given texts with roles, and phases with the words that the hub has for them.
 //

@@ -1,4 +1,4 @@
-// Package pane owns what the console and its panes say to each other.
+// Package pane owns the interface between the console and its panes.
 //
 // It refuses to know any pane and how the console is drawn around it.
 //

@@ -1,4 +1,4 @@
-// Package skins owns the files by which a person gives the console colours.
+// Package skins owns the files with which a person colours the console.
 //
 // It refuses to know what a colour looks like in a terminal.
 //

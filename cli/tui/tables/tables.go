@@ -1,4 +1,4 @@
-// Package tables owns the console's panes that are lists of what is in the fleet.
+// Package tables owns the panes that list clusters, services and objects.
 //
 // It refuses to know where rows come from, how they are kept in order, and what can be done to them.
 //

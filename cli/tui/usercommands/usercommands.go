@@ -1,4 +1,4 @@
-// Package usercommands owns commands.yaml, by which a person adds commands to their console.
+// Package usercommands owns commands.yaml, with which a person adds commands to the console.
 //
 // It refuses to know what is done with a command and who else has keys: it is told which keys are taken.
 //

@@ -1,4 +1,4 @@
-// Package faultproxy owns the road between a client and a Kubernetes API server that a test can break.
+// Package faultproxy owns a proxy before an API server that injects faults.
 //
 // It knows requests and answers, and nothing of what they are about. A [Proxy] passes everything on to the real server,
 // but what a [Rule] matches: that meets the rule's [Fault], which may answer itself, spoil the server's answer, or lose it

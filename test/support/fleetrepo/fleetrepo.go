@@ -1,4 +1,4 @@
-// Package fleetrepo owns installation repos on this machine's disk that tests push to.
+// Package fleetrepo owns installation repos on disk that tests push to.
 package fleetrepo
 
 import (

@@ -1,4 +1,4 @@
-// Package needs owns what a test does without something that it needs of its machine.
+// Package needs owns the programs and rights that tests need, and skips where they are missing.
 //
 // It refuses to know what any test does with it.
 package needs

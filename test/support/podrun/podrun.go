@@ -1,4 +1,4 @@
-// Package podrun owns the pods of a test's cluster whose containers run as processes of this machine.
+// Package podrun owns a kubelet that runs containers as processes of this machine.
 //
 // It refuses to know what the programs are: a Program says which images stand for which command, and a container of any other
 // image counts as running without anything being run. It isolates nothing, and is for tests alone.

@@ -1,4 +1,4 @@
-// Package relay owns TCP connections between named peers that a test can disturb.
+// Package relay owns TCP relays between named peers that a test can cut.
 //
 // It knows nothing of what is said on them. Each [Network.Link] listens on the loopback interface for one peer's
 // connections to another, and passes bytes on until the test stalls, delays or cuts what flows from one to the other;

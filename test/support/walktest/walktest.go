@@ -1,4 +1,4 @@
-// Package walktest owns folders that nobody can walk, for tests of what walks.
+// Package walktest owns folders without end, for tests of bounded walks.
 //
 // It refuses to know what is looked for in them.
 package walktest
