@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestStories(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() && os.Getenv("CI") == "" {
 		t.Skip("NOT RUN: stories start the program some 850 times")
 	}
 	testscript.Run(t, testscript.Params{
