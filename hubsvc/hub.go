@@ -39,6 +39,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/listen"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/notify"
+	"github.com/pluralsh/plural/hubsvc/oidc"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/hubsvc/revision"
@@ -127,18 +128,18 @@ type hub struct {
 	bundles   *cache.Cache
 	view      *view.View
 	people    *auth.People
-	// kubeKeys sign tokens for single clusters.
-	kubeKeys  *signing.Ring
-	agents    *auth.Agents
-	acts      *acts.Recorder
-	events    *events.Events
-	history   *history.History
-	reaching  reaching
-	upgrader  *upgrader.Upgrader
-	status    *status.Status
-	nats      *natsd.Server
-	registry  *prometheus.Registry
-	listeners *listen.Listeners
+	// kubeKeys sign tokens for single clusters, sessionKeys sessions of people.
+	kubeKeys, sessionKeys *signing.Ring
+	agents                *auth.Agents
+	acts                  *acts.Recorder
+	events                *events.Events
+	history               *history.History
+	reaching              reaching
+	upgrader              *upgrader.Upgrader
+	status                *status.Status
+	nats                  *natsd.Server
+	registry              *prometheus.Registry
+	listeners             *listen.Listeners
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
 	// left is closed when this replica is about to end, parted when nothing goes over its connections to clusters any more.
@@ -242,11 +243,15 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		Dir: filepath.Join(h.Data, "history"), Kept: filepath.Join(h.Data, "refused.json"), Sources: h.sources, Branch: h.Branch,
 		Plan: h.planner.Plan, Log: h.Log,
 	})
-	h.kubeKeys = signing.New(signing.Options{
-		JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: "kube", Lifetime: auth.KubeValidity, Now: time.Now, Log: h.Log,
-	})
+	keys := func(purpose string, lifetime time.Duration) *signing.Ring {
+		return signing.New(signing.Options{
+			JetStream: nats.JetStream(), Replicas: nats.Replicas(), Purpose: purpose, Lifetime: lifetime, Now: time.Now, Log: h.Log,
+		})
+	}
+	h.kubeKeys, h.sessionKeys = keys("kube", auth.KubeValidity), keys("session", auth.SessionValidity)
 	h.people, err = auth.NewPeople(auth.Options{
-		File: h.TokenFile, Users: h.planner.Person, Keys: h.kubeKeys, Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
+		File: h.TokenFile, Directory: h.planner.Directory, URL: h.planner.AgentURL, Keys: h.kubeKeys, SessionKeys: h.sessionKeys,
+		Verifier: oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}), Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
 	})
 	if err != nil {
 		return err
@@ -374,6 +379,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, l *listen.Listeners)
 	group.Go(func() error { return h.view.Run(ctx) })
 	group.Go(func() error { return h.upgrader.Run(ctx) })
 	group.Go(func() error { return h.kubeKeys.Run(ctx) })
+	group.Go(func() error { return h.sessionKeys.Run(ctx) })
 	group.Go(func() error { return h.people.Run(ctx) })
 	group.Go(func() error { return h.events.Run(ctx) })
 	group.Go(func() error { return h.state.ForgetLeavers(ctx, h.planner.Left) })
@@ -415,6 +421,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	}
 	api.New(h.apiOptions(document)).Routes(mux)
 	h.me().Routes(mux)
+	h.login().Routes(mux, h.registry)
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)
 	h.door().Routes(mux)

@@ -19,7 +19,7 @@ import (
 
 // apiRoutes describe all of /v1.
 func apiRoutes() [][]openapi.Route {
-	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), live.APIRoutes(), join.APIRoutes()}
+	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), api.LoginRoutes(), live.APIRoutes(), join.APIRoutes()}
 }
 
 // apiOptions are what people's tools are served with.
@@ -44,6 +44,14 @@ func (h *hub) apiOptions(document []byte) api.Options {
 			}
 			return who, err
 		},
+	}
+}
+
+// login lets people in who have a token from elsewhere.
+func (h *hub) login() *api.Login {
+	return &api.Login{
+		Providers: func() map[string]fleet.ProviderSpec { return h.planner.Directory().Providers() },
+		Exchange:  h.people.Exchange, Record: h.acts.Login, Now: time.Now,
 	}
 }
 

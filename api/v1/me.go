@@ -13,6 +13,66 @@ type Me struct {
 	Verbs []string `json:"verbs"`
 	// Expires is when the credential does; nil: never.
 	Expires *time.Time `json:"expires,omitempty"`
+	// Login is how they logged in with a token from elsewhere; nil: with a token of the fleet's.
+	Login *Login `json:"login,omitempty"`
+}
+
+// Login is what let somebody in.
+type Login struct {
+	// Through is provider/NAME or federation/NAME, as access/ of the installation repo has them.
+	Through string `json:"through"`
+	// Subject is whom the token was about: its sub claim.
+	Subject string `json:"subject"`
+	// Shown is what the provider calls the person. Others may be called so too.
+	Shown string `json:"shown,omitempty"`
+}
+
+// LoginProvider is an OpenID Connect provider with which people log in.
+type LoginProvider struct {
+	Name     string `json:"name"`
+	Issuer   string `json:"issuer"`
+	ClientID string `json:"clientID"`
+	// Scopes are asked for besides openid; empty: the client chooses.
+	Scopes []string `json:"scopes,omitempty"`
+	// Device says that somebody may log in with a code that is typed in on another device.
+	Device bool `json:"device,omitempty"`
+}
+
+// LoginProviderList is sorted by name.
+type LoginProviderList struct {
+	Items []LoginProvider `json:"items"`
+}
+
+// ExchangePath is where a token from elsewhere is exchanged for a session.
+const ExchangePath = "/v1/auth/exchange"
+
+// What an exchange is called in RFC 8693.
+const (
+	GrantTokenExchange   = "urn:ietf:params:oauth:grant-type:token-exchange"
+	TokenTypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"
+	TokenTypeJWT         = "urn:ietf:params:oauth:token-type:jwt"
+	TokenTypeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
+)
+
+// ExchangeRequest asks for a session (RFC 8693). It is sent as a form.
+type ExchangeRequest struct {
+	// GrantType is urn:ietf:params:oauth:grant-type:token-exchange.
+	GrantType string `json:"grant_type"`
+	// SubjectToken is a provider's ID token for the fleet's client, or one of a federation whose only audience is the hub's URL.
+	SubjectToken string `json:"subject_token"`
+	// SubjectTokenType is urn:ietf:params:oauth:token-type:id_token, or that of jwt.
+	SubjectTokenType string `json:"subject_token_type"`
+}
+
+// ExchangeAnswer is a session: a bearer token for the hub.
+type ExchangeAnswer struct {
+	AccessToken string `json:"access_token"`
+	// IssuedTokenType is urn:ietf:params:oauth:token-type:access_token.
+	IssuedTokenType string `json:"issued_token_type"`
+	// TokenType is Bearer.
+	TokenType string `json:"token_type"`
+	// ExpiresIn is in seconds.
+	ExpiresIn int64 `json:"expires_in"`
 }
 
 // KubeTokenRequest asks for a token for the API of one cluster.

@@ -112,6 +112,23 @@ func (a *Recorder) Exchange(ctx context.Context, e join.Exchange, end bool) erro
 	return a.audit.Write(ctx, record)
 }
 
+// Login writes down that somebody was let in with a token from elsewhere, before they are.
+func (a *Recorder) Login(r *http.Request, who *principal.Person) error {
+	record := audit.Record{
+		Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.End, Person: who.Name, Groups: who.Groups, Credential: who.Credential,
+		Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
+		UserAgent: said(r.UserAgent()), Verb: "login", Path: said(r.URL.Path), Decision: audit.Allowed, Status: http.StatusOK, Must: true,
+	}
+	if s := who.Session; s != nil {
+		record.Cause = said(s.Through() + " says " + s.Subject)
+	}
+	if err := a.audit.Write(r.Context(), record); err != nil {
+		a.log.Error("a login is refused that cannot be written down", "person", who.Name, "error", err)
+		return err
+	}
+	return nil
+}
+
 func tooManyRefusals(w http.ResponseWriter) {
 	tooMany(w, "10", v1.Error{Message: "too much of what you asked for was refused", Fix: "wait ten seconds before you ask again"})
 }

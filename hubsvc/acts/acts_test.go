@@ -21,6 +21,7 @@ import (
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // recording is a Recorder that writes acts down, while the function that it gives back has not been called.
@@ -28,7 +29,7 @@ func recording(t *testing.T) (h *Recorder, known *auth.People, token string, end
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")
-	people, err := auth.NewPeople(auth.Options{File: file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	people, err := auth.NewPeople(auth.Options{File: file, Directory: func() *auth.Directory { return auth.NewDirectory(&fleet.Fleet{}) }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

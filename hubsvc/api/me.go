@@ -77,6 +77,9 @@ func (m *Me) who(w http.ResponseWriter, _ *http.Request, p principal.Person) {
 		expires := p.Expires.UTC()
 		me.Expires = &expires
 	}
+	if s := p.Session; s != nil {
+		me.Login = &v1.Login{Through: s.Through(), Subject: s.Subject, Shown: s.Shown}
+	}
 	reply(w, http.StatusOK, me)
 }
 

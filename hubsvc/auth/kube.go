@@ -59,6 +59,8 @@ func withoutKeys(err error) error {
 type kubeClaims struct {
 	jwt.RegisteredClaims
 	Parent string `json:"par"`
+	// Session is the parent when it is one.
+	Session *principal.Session `json:"ses,omitempty"`
 }
 
 // Issue makes a token with which p, who was found by Person, may ask for the API of one cluster. It is good for ttl, at most
@@ -85,7 +87,7 @@ func (p *People) Issue(ctx context.Context, of principal.Person, cluster string,
 			Issuer: kubeIssuer, Subject: of.Name, Audience: jwt.ClaimStrings{kubeAudience + cluster},
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 		},
-		Parent: of.Credential,
+		Parent: of.Credential, Session: of.Session,
 	})
 	unsigned.Header["kid"] = id
 	token, err = unsigned.SignedString(key)
@@ -116,7 +118,7 @@ func (p *People) KubePerson(r *http.Request, cluster string) (principal.Person, 
 		}
 		return lasting, other
 	}
-	return p.still(claims.Parent, claims.Subject)
+	return p.still(claims.Parent, claims.Session, claims.Subject)
 }
 
 // verify trusts nothing that the token says of how it is to be verified. The key that it names is one of ours or none.

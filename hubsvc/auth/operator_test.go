@@ -146,7 +146,7 @@ func TestATokenWithoutAnEndIsTakenAndWarnedOfEachDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		people, err := auth.NewPeople(auth.Options{
-			File: d.file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Now: time.Now, Log: slog.New(&log),
+			File: d.file, Directory: nobody, Now: time.Now, Log: slog.New(&log),
 		})
 		if err != nil {
 			t.Fatal(err)

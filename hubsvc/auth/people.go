@@ -3,13 +3,14 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/pluralsh/plural/hubsvc/oidc"
 	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -20,23 +21,29 @@ const operator = fleet.ReservedUser
 // People tells people from their requests. It knows the hub's own token, by its hash alone, and the fleet's users'. It is safe
 // for concurrent use.
 type People struct {
-	hubs  *tokenFile
-	log   *slog.Logger
-	users func(hash string) (principal.Person, bool)
-	now   func() time.Time
-	kube  kubeTokens
+	hubs      *tokenFile
+	log       *slog.Logger
+	directory func() *Directory
+	url       func() string
+	verifier  *oidc.Verifier
+	now       func() time.Time
+	kube      kubeTokens
+	sessions  sessions
 }
 
 // Options are what People need. All must be set.
 type Options struct {
 	// File holds the hub's own token. It may change at any time.
 	File string
-	// Users finds the user of a token by fleet.HashToken of it, as the desired state has it now: a token that it stops finding
-	// is refused from then on.
-	Users func(hash string) (principal.Person, bool)
-	// Keys sign the tokens for single clusters.
-	Keys Keys
-	Now  func() time.Time
+	// Directory is who the fleet knows as the desired state has it now: who is taken out of it is refused from then on.
+	Directory func() *Directory
+	// URL is the hub's own, which tokens of federations have to be made for; it may change with the workspace.
+	URL func() string
+	// Verifier verifies tokens from elsewhere.
+	Verifier *oidc.Verifier
+	// Keys sign the tokens for single clusters, SessionKeys sessions.
+	Keys, SessionKeys Keys
+	Now               func() time.Time
 	// Replaced is called after the hub's own token has been replaced by another one; nil is not.
 	Replaced func()
 	Log      *slog.Logger
@@ -49,10 +56,13 @@ func NewPeople(o Options) (*People, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &People{hubs: hubs, log: o.Log, users: o.Users, now: o.Now, kube: newKubeTokens(o.Keys, o.Now)}, nil
+	return &People{
+		hubs: hubs, log: o.Log, directory: o.Directory, url: o.URL, verifier: o.Verifier, now: o.Now,
+		kube: newKubeTokens(o.Keys, o.Now), sessions: newSessions(o.SessionKeys, o.Now),
+	}, nil
 }
 
-// Person is who sent r, by the hub's own token or a user's; ErrUnauthenticated for everybody else.
+// Person is who sent r, by the hub's own token, a user's or a session of Exchange; ErrUnauthenticated for everybody else.
 func (p *People) Person(r *http.Request) (principal.Person, error) {
 	raw, ok := bearer(r)
 	if !ok {
@@ -63,7 +73,19 @@ func (p *People) Person(r *http.Request) (principal.Person, error) {
 	if subtle.ConstantTimeCompare(sum[:], hubs.hash[:]) == 1 {
 		return hubs.person(p.now())
 	}
-	return p.byCredential(fleet.HashToken(raw))
+	who, err := p.byCredential(fleet.HashToken(raw))
+	if err == nil || strings.Count(raw, ".") != 2 {
+		return who, err
+	}
+	// It looks like a session; a user's token may, too, and one that is neither is told as what people have for longest.
+	session, wrong := p.sessions.verify(r.Context(), raw)
+	switch rejected := new(principal.Rejected); {
+	case wrong == nil:
+		return p.bySession(session)
+	case errors.As(wrong, &rejected):
+		return who, rejected
+	}
+	return who, err
 }
 
 // unknownFix is what to do about a token that is nobody's here.
@@ -78,7 +100,7 @@ func (p *People) byCredential(credential string) (principal.Person, error) {
 		}
 		return principal.Person{}, ErrUnauthenticated // of a token that was replaced
 	}
-	found, ok := p.users(credential)
+	found, ok := p.directory().tokens[credential]
 	switch {
 	case !ok:
 		return principal.Person{}, &principal.Rejected{Message: "this hub knows no such token as was sent", Fix: unknownFix, Err: ErrUnauthenticated}
@@ -95,12 +117,16 @@ func (p *People) byCredential(credential string) (principal.Person, error) {
 // Current is what has become of somebody who was found before: the same with today's groups, or ErrUnauthenticated when the
 // credential is good no longer.
 func (p *People) Current(before principal.Person) (principal.Person, error) {
-	return p.still(before.Credential, before.Name)
+	return p.still(before.Credential, before.Session, before.Name)
 }
 
 // still finds whose a credential is now, if that is who it was.
-func (p *People) still(credential, name string) (principal.Person, error) {
-	now, err := p.byCredential(credential)
+func (p *People) still(credential string, session *principal.Session, name string) (now principal.Person, err error) {
+	if session != nil {
+		now, err = p.bySession(session)
+	} else {
+		now, err = p.byCredential(credential)
+	}
 	if err == nil && now.Name != name {
 		err = ErrUnauthenticated
 	}
@@ -108,20 +134,4 @@ func (p *People) still(credential, name string) (principal.Person, error) {
 		return principal.Person{}, err
 	}
 	return now, nil
-}
-
-// Users finds the users of a fleet by the hashes of their tokens.
-func Users(f *fleet.Fleet) map[string]principal.Person {
-	users := map[string]principal.Person{}
-	for i := range f.Users {
-		u := &f.Users[i]
-		groups := slices.Sorted(slices.Values(u.Spec.Groups))
-		for j := range u.Spec.Tokens {
-			t := &u.Spec.Tokens[j]
-			users[t.Hash] = principal.Person{
-				Name: u.Metadata.Name, Groups: slices.Compact(slices.Clone(groups)), Credential: t.Hash, Expires: t.Until(),
-			}
-		}
-	}
-	return users
 }

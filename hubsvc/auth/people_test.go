@@ -14,7 +14,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/signing"
-	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 func request(t *testing.T, authorization string) *http.Request {
@@ -40,6 +40,9 @@ func ring(t testing.TB, purpose string, now func() time.Time) (*signing.Ring, *n
 	}), server
 }
 
+// nobody is who a fleet without users knows.
+func nobody() *auth.Directory { return auth.NewDirectory(&fleet.Fleet{}) }
+
 func isOperator(people *auth.People, r *http.Request) bool {
 	who, err := people.Person(r)
 	return err == nil && who.Operator
@@ -49,7 +52,9 @@ func isOperator(people *auth.People, r *http.Request) bool {
 func alone(t testing.TB, file string) auth.Options {
 	t.Helper()
 	keys, _ := ring(t, "kube", time.Now)
-	return auth.Options{File: file, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }, Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	session := keys.Options
+	session.Purpose, session.Lifetime = "session", auth.SessionValidity
+	return auth.Options{File: file, Directory: nobody, Keys: keys, SessionKeys: signing.New(session), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestPeopleNeedTheTokenThatTheHubWrote(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/natsd"
+	"github.com/pluralsh/plural/hubsvc/oidc"
 	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -28,19 +29,22 @@ import (
 type door struct {
 	*auth.People
 	*testing.T
-	users map[string]principal.Person
+	known *auth.Directory
 	now   time.Time
 	hubs  string // the hub's own token
 	file  string
 	log   lines
 	keys  *signing.Ring
-	nats  *natsd.Server
+	// verifier is the same for all replicas of a test.
+	verifier *oidc.Verifier
+	nats     *natsd.Server
 }
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
-	d := &door{T: t, now: time.Now().Truncate(time.Second), file: filepath.Join(t.TempDir(), "token")}
+	d := &door{T: t, known: nobody(), now: time.Now().Truncate(time.Second), file: filepath.Join(t.TempDir(), "token")}
 	d.keys, d.nats = ring(t, "kube", func() time.Time { return d.now })
+	d.verifier = oidc.New(oidc.Options{Now: func() time.Time { return d.now }, Log: slog.New(&d.log)})
 	d.People = d.replica()
 	raw, err := os.ReadFile(d.file)
 	if err != nil {
@@ -50,15 +54,21 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
+const hubURL = "https://hub.example.com"
+
+// sessionKeys are those of one replica more.
+func (d *door) sessionKeys() *signing.Ring {
+	o := d.keys.Options
+	o.Purpose, o.Lifetime = "session", auth.SessionValidity
+	return signing.New(o)
+}
+
 // replica is one more process with the same token and the same NATS.
 func (d *door) replica() *auth.People {
 	d.Helper()
 	people, err := auth.NewPeople(auth.Options{
-		File: d.file, Keys: signing.New(d.keys.Options), Now: func() time.Time { return d.now }, Log: slog.New(&d.log),
-		Users: func(hash string) (principal.Person, bool) {
-			p, ok := d.users[hash]
-			return p, ok
-		},
+		File: d.file, Keys: signing.New(d.keys.Options), SessionKeys: d.sessionKeys(), URL: func() string { return hubURL }, Verifier: d.verifier, Now: func() time.Time { return d.now }, Log: slog.New(&d.log),
+		Directory: func() *auth.Directory { return d.known },
 	})
 	if err != nil {
 		d.Fatal(err)
@@ -67,7 +77,7 @@ func (d *door) replica() *auth.People {
 }
 
 // fleet makes it all that the hub serves.
-func (d *door) fleet(users ...fleet.User) { d.users = auth.Users(&fleet.Fleet{Users: users}) }
+func (d *door) fleet(users ...fleet.User) { d.known = auth.NewDirectory(&fleet.Fleet{Users: users}) }
 
 // ada is a user with a token, which may expire.
 func ada(token, expires string, groups ...string) fleet.User {
@@ -102,7 +112,7 @@ func TestAUserIsWhoeverShowsATokenOfTheirs(t *testing.T) {
 // P6: what is taken out of the fleet counts no more from the next request on, on open streams too.
 func TestAnExpiredTokenIsToldFromAnUnknownOneAndFromNone(t *testing.T) {
 	d := newDoor(t)
-	d.users = map[string]principal.Person{fleet.HashToken("adas"): {Name: "ada", Expires: d.now}}
+	d.fleet(ada("adas", d.now.UTC().Format(time.RFC3339)))
 	day := d.now.UTC().Format(time.DateOnly)
 	for token, want := range map[string][2]string{
 		"":     {"not logged in to this hub", "plural auth login"},
@@ -346,7 +356,7 @@ func TestAKeyForSomethingElseSignsNoTokenForACluster(t *testing.T) {
 	d := newDoor(t)
 	o := d.keys.Options
 	o.Purpose = "sessions"
-	sessions := auth.Options{Log: slog.New(slog.DiscardHandler), File: d.file, Keys: signing.New(o), Now: o.Now, Users: func(string) (principal.Person, bool) { return principal.Person{}, false }}
+	sessions := auth.Options{Log: slog.New(slog.DiscardHandler), File: d.file, Keys: signing.New(o), Now: o.Now, Directory: nobody}
 	other, err := auth.NewPeople(sessions)
 	if err != nil {
 		t.Fatal(err)

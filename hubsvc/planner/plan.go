@@ -13,7 +13,6 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
-	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -26,9 +25,9 @@ type Plan struct {
 	// roots and keys are by cluster; a cluster without an agent's key has no entry in keys.
 	roots map[string]*gateway.Root
 	keys  map[string]ed25519.PublicKey
-	// people are by the hashes of their tokens, and access says what they may do.
-	people map[string]principal.Person
-	access *access.Rules
+	// directory is who may log in, and access says what they may do.
+	directory *auth.Directory
+	access    *access.Rules
 	// Sinks says who is told of what.
 	Sinks *notify.Table
 	// bundles are by bundle key.
@@ -43,7 +42,7 @@ type Plan struct {
 
 // blank is the plan of a hub which has seen no good commit.
 func blank() *Plan {
-	return &Plan{access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table)}
+	return &Plan{directory: auth.NewDirectory(&fleet.Fleet{}), access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table)}
 }
 
 // bundleSource says where the bytes behind a bundle's key are.
@@ -86,12 +85,12 @@ func newPlan(ctx context.Context, c *sources.Commit, with planInputs, terms gate
 				Fleet: *f, Served: describe(c.Snapshot.Commit()),
 				Deployments: make(map[string][]*resolve.Deployment, len(f.Clusters)),
 			},
-			roots:   make(map[string]*gateway.Root, len(f.Clusters)),
-			keys:    make(map[string]ed25519.PublicKey, len(f.Clusters)),
-			people:  auth.Users(f),
-			access:  access.New(f),
-			bundles: make(map[string]bundleSource),
-			IDs:     with.sources.ids,
+			roots:     make(map[string]*gateway.Root, len(f.Clusters)),
+			keys:      make(map[string]ed25519.PublicKey, len(f.Clusters)),
+			directory: auth.NewDirectory(f),
+			access:    access.New(f),
+			bundles:   make(map[string]bundleSource),
+			IDs:       with.sources.ids,
 		},
 		with: with, shared: sharing{}, encoder: gateway.NewEncoder(terms), log: log,
 	}

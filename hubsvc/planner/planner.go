@@ -20,11 +20,11 @@ import (
 	"github.com/pluralsh/plural/api/bundle"
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/access"
+	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
-	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealcheck"
@@ -102,11 +102,8 @@ func (p *Planner) Revision() string { return p.Plan().Revision }
 // Key is the public key of a cluster's agent, or nil.
 func (p *Planner) Key(cluster string) ed25519.PublicKey { return p.Plan().keys[cluster] }
 
-// Person is the user that has a token of this hash.
-func (p *Planner) Person(hash string) (principal.Person, bool) {
-	found, ok := p.Plan().people[hash]
-	return found, ok
-}
+// Directory is who may log in now.
+func (p *Planner) Directory() *auth.Directory { return p.Plan().directory }
 
 // Access says what people may do now.
 func (p *Planner) Access() *access.Rules { return p.Plan().access }

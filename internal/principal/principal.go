@@ -10,8 +10,10 @@ import (
 
 // Person is somebody who is logged in to the hub.
 type Person struct {
-	// Name is unique among the fleet's users.
+	// Name is unique: a user's of the fleet, or PROVIDER:SUBJECT of somebody whom only an identity provider knows.
 	Name string
+	// Shown is what an identity provider calls the person; empty: nothing. Others may be called so too, and nothing is decided by it.
+	Shown string
 	// Groups are sorted.
 	Groups []string
 	// Operator says that the hub's own token was shown: everything is allowed.
@@ -20,6 +22,34 @@ type Person struct {
 	Credential string
 	// Expires is when the credential does; zero means never.
 	Expires time.Time
+	// Session is of whoever logged in with a token from elsewhere; nil: a token of the fleet's was shown.
+	Session *Session
+}
+
+// Session is what is known of a login with a token from elsewhere. Whoever is logged in carries it, signed by the hub, which keeps
+// nothing of it.
+type Session struct {
+	// ID is random.
+	ID string `json:"id"`
+	// Provider or Federation names what let them in, and Trust is a digest of what the fleet said of that then.
+	Provider   string `json:"prv,omitempty"`
+	Federation string `json:"fed,omitempty"`
+	Trust      string `json:"trt"`
+	// Subject is whom the token was about, Shown what that is called, Groups those that the fleet knew then.
+	Subject string   `json:"sub"`
+	Shown   string   `json:"nam,omitempty"`
+	Groups  []string `json:"grp,omitempty"`
+	// Issued and Expires are in seconds since 1970.
+	Issued  int64 `json:"iat"`
+	Expires int64 `json:"exp"`
+}
+
+// Through says what let the person in, such as provider/corp.
+func (s *Session) Through() string {
+	if s.Federation != "" {
+		return "federation/" + s.Federation
+	}
+	return "provider/" + s.Provider
 }
 
 // Key tells people apart: a user may have the operator's name.

@@ -33,6 +33,10 @@ type UserSpec struct {
 	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
 	// Tokens are the user's credentials: plural auth token create adds one.
 	Tokens []UserToken `yaml:"tokens,omitempty" json:"tokens,omitempty"`
+	// Identities are the user's accounts with identity providers. Somebody who logs in with another is known as PROVIDER:SUBJECT.
+	Identities []Identity `yaml:"identities,omitempty" json:"identities,omitempty"`
+	// SessionsAfter is a time in RFC 3339: logins with an identity that are older have ended. plural auth end sets it.
+	SessionsAfter string `yaml:"sessionsAfter,omitempty" json:"sessionsAfter,omitempty"`
 }
 
 // UserToken is a credential, of which the repository knows the hash alone.
@@ -166,6 +170,8 @@ func (d *document) checkUser(u *User) {
 	}
 	d.checkGroups("spec.groups", u.Spec.Groups, maxGroups)
 	d.checkCount("spec.tokens", "tokens", len(u.Spec.Tokens), maxUserTokens)
+	d.checkIdentities(u.Spec.Identities)
+	d.checkMoment("spec.sessionsAfter", u.Spec.SessionsAfter)
 	first := map[string]int{}
 	for i := range u.Spec.Tokens {
 		t, at := &u.Spec.Tokens[i], index("spec.tokens", i)
@@ -178,9 +184,7 @@ func (d *document) checkUser(u *User) {
 			d.Fault(at+".hash", `make a token with "plural auth token create"; if a token itself stands here, it is known to whoever reads the repository`,
 				"%s.hash is not a hash of the form sha256:HEX", at)
 		}
-		if _, err := time.Parse(time.RFC3339, t.Expires); t.Expires != "" && err != nil {
-			d.Fault(at+".expires", `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", yamlstrict.Quote(t.Expires))
-		}
+		d.checkMoment(at+".expires", t.Expires)
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	kindUser      = "User"
 	kindRole      = "Role"
 	kindBinding   = "RoleBinding"
+	kindProvider  = "Provider"
+	kindFederated = "Federation"
 	kindSink      = "Sink"
 	kindRoute     = "Route"
 )
@@ -37,7 +39,7 @@ func folders() []folder {
 		{"clusters", []string{kindCluster}},
 		{"sources", []string{kindSource}},
 		{"services", []string{kindService}},
-		{"access", []string{kindUser, kindRole, kindBinding}},
+		{"access", []string{kindUser, kindRole, kindBinding, kindProvider, kindFederated}},
 		{"notify", []string{kindSink, kindRoute}},
 	}
 }
@@ -133,6 +135,16 @@ func (l *loader) addAccess(d *document, kind string) {
 		d.Decode(&b)
 		d.checkRoleBinding(&b)
 		f.RoleBindings = append(f.RoleBindings, b)
+	case kindProvider:
+		p := Provider{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&p)
+		d.checkProvider(&p)
+		f.Providers = append(f.Providers, p)
+	case kindFederated:
+		m := Federation{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&m)
+		d.checkFederation(&m)
+		f.Federations = append(f.Federations, m)
 	case kindSink:
 		s := Sink{Position: d.Position(), Fields: d.Fields}
 		d.Decode(&s)

@@ -27,6 +27,8 @@ type Fleet struct {
 	Users        []User
 	Roles        []Role
 	RoleBindings []RoleBinding
+	Providers    []Provider
+	Federations  []Federation
 	Sinks        []Sink
 	Routes       []Route
 }
@@ -119,6 +121,8 @@ func (f *Fleet) sort() {
 	sortBy(f.Users, userName)
 	sortBy(f.Roles, roleName)
 	sortBy(f.RoleBindings, bindingName)
+	sortBy(f.Providers, providerName)
+	sortBy(f.Federations, federationName)
 	sortBy(f.Sinks, sinkName)
 	sortBy(f.Routes, routeName)
 }
@@ -130,6 +134,8 @@ func installationName(i *Installation) string { return i.Metadata.Name }
 func userName(u *User) string                 { return u.Metadata.Name }
 func roleName(r *Role) string                 { return r.Metadata.Name }
 func bindingName(b *RoleBinding) string       { return b.Metadata.Name }
+func providerName(p *Provider) string         { return p.Metadata.Name }
+func federationName(f *Federation) string     { return f.Metadata.Name }
 func sinkName(s *Sink) string                 { return s.Metadata.Name }
 func routeName(r *Route) string               { return r.Metadata.Name }
 

@@ -18,6 +18,8 @@ func checkNames(f *Fleet, out *yamlstrict.Faults) {
 	unique(f.Users, "user", out, func(u *User) (string, Position) { return u.Metadata.Name, u.Position })
 	unique(f.Roles, "role", out, func(r *Role) (string, Position) { return r.Metadata.Name, r.Position })
 	unique(f.RoleBindings, "role binding", out, func(b *RoleBinding) (string, Position) { return b.Metadata.Name, b.Position })
+	unique(f.Providers, "provider", out, func(p *Provider) (string, Position) { return p.Metadata.Name, p.Position })
+	unique(f.Federations, "federation", out, func(m *Federation) (string, Position) { return m.Metadata.Name, m.Position })
 	unique(f.Sinks, "sink", out, func(s *Sink) (string, Position) { return s.Metadata.Name, s.Position })
 	unique(f.Routes, "route", out, func(r *Route) (string, Position) { return r.Metadata.Name, r.Position })
 }
@@ -33,18 +35,19 @@ func unique[T any](list []T, what string, out *yamlstrict.Faults, of func(*T) (s
 }
 
 // known are the names that can be referred to, each list sorted.
-type known struct{ clusters, sources, services, installations, users, roles, sinks []string }
+type known struct{ clusters, sources, services, installations, users, roles, providers, sinks []string }
 
 // checkReferences reports names that nothing in the fleet has, and uses of sources that do not fit their kind.
 func checkReferences(f *Fleet, out *yamlstrict.Faults) {
 	all := &known{
 		clusters: names(f.Clusters, clusterName), sources: names(f.Sources, sourceName), services: names(f.Services, serviceName),
 		installations: names(f.Installations, installationName),
-		users:         names(f.Users, userName), roles: names(f.Roles, roleName), sinks: names(f.Sinks, sinkName),
+		users:         names(f.Users, userName), roles: names(f.Roles, roleName), providers: names(f.Providers, providerName), sinks: names(f.Sinks, sinkName),
 	}
 	checkServices(f, all, out)
 	checkPackages(f, all, out)
 	checkAccess(f, all, out)
+	checkIdentity(f, all, out)
 	checkNotify(f, all, out)
 }
 

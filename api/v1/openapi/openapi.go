@@ -29,6 +29,8 @@ type Route struct {
 	Query   []Param
 	// Body and Response are values of the types that are sent, such as v1.Status{}; nil: nothing is.
 	Body, Response any
+	// Form says that the body is sent as a form (application/x-www-form-urlencoded) and not as JSON.
+	Form bool
 	// Status is that of success; zero means 200.
 	Status int
 	// Stream is the media type of an answer without an end, such as text/event-stream; Response is then what the data of one of
@@ -102,7 +104,11 @@ func (d *draft) add(r *Route) error {
 		"parameters": d.parameters(r), "responses": d.responses(r),
 	}
 	if r.Body != nil {
-		operation["requestBody"] = map[string]any{"required": true, "content": media("application/json", d.schemas.of(typeOf(r.Body)))}
+		kind := "application/json"
+		if r.Form {
+			kind = "application/x-www-form-urlencoded"
+		}
+		operation["requestBody"] = map[string]any{"required": true, "content": media(kind, d.schemas.of(typeOf(r.Body)))}
 	}
 	if r.Open {
 		operation["security"] = []any{map[string]any{}}

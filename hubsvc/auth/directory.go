@@ -1,0 +1,123 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+// Directory is who a fleet knows, and by what: its users, their tokens and accounts, and whom it believes about others. It does not
+// change once it is made.
+type Directory struct {
+	// tokens are users by the hashes of their tokens.
+	tokens     map[string]principal.Person
+	users      map[string]user
+	identities map[fleet.Identity]string
+	// groups are those that a role binding names: others are no concern of the fleet's.
+	groups      map[string]bool
+	providers   map[string]provider
+	federations map[string]federation
+}
+
+// user is somebody of the fleet.
+type user struct {
+	groups        []string
+	sessionsAfter time.Time
+}
+
+type provider struct {
+	*fleet.ProviderSpec
+	name, trust   string
+	sessionsAfter time.Time
+}
+
+type federation struct {
+	*fleet.FederationSpec
+	name, trust string
+}
+
+// NewDirectory reads a fleet, which has no mistakes.
+func NewDirectory(f *fleet.Fleet) *Directory {
+	d := &Directory{
+		tokens: map[string]principal.Person{}, users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
+		groups: map[string]bool{}, providers: map[string]provider{}, federations: map[string]federation{},
+	}
+	for i := range f.Users {
+		u := &f.Users[i]
+		name, groups := u.Metadata.Name, sorted(u.Spec.Groups)
+		d.users[name] = user{groups, moment(u.Spec.SessionsAfter)}
+		for j := range u.Spec.Tokens {
+			t := &u.Spec.Tokens[j]
+			d.tokens[t.Hash] = principal.Person{Name: name, Groups: groups, Credential: t.Hash, Expires: t.Until()}
+		}
+		for _, id := range u.Spec.Identities {
+			d.identities[id] = name
+		}
+	}
+	for i := range f.RoleBindings {
+		for _, group := range f.RoleBindings[i].Spec.Groups {
+			d.groups[group] = true
+		}
+	}
+	for i := range f.Providers {
+		p := &f.Providers[i]
+		d.providers[p.Metadata.Name] = provider{
+			&p.Spec, p.Metadata.Name, digestOf(p.Spec.Issuer, p.Spec.ClientID), moment(p.Spec.SessionsAfter),
+		}
+	}
+	for i := range f.Federations {
+		m := &f.Federations[i]
+		d.federations[m.Metadata.Name] = federation{&m.Spec, m.Metadata.Name, digestOf(m.Spec.Issuer, m.Spec.User, m.Spec.Claims)}
+	}
+	return d
+}
+
+// sorted are groups as a person has them.
+func sorted(groups []string) []string { return slices.Compact(slices.Sorted(slices.Values(groups))) }
+
+// moment is a time that was checked when the fleet was read; zero for none.
+func moment(written string) time.Time {
+	at, _ := time.Parse(time.RFC3339, written)
+	return at
+}
+
+// digestOf tells whether what the fleet says of a provider is still what it was.
+func digestOf(parts ...any) string {
+	text, err := json.Marshal(parts) // of strings and maps of them, in whose order the keys are sorted
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:9])
+}
+
+// issuers are those whose keys may be asked for.
+func (d *Directory) issuers() []string {
+	var all []string
+	for _, p := range d.providers {
+		all = append(all, p.Issuer)
+	}
+	for _, m := range d.federations {
+		all = append(all, m.Issuer)
+	}
+	return all
+}
+
+// known are the groups of a token that the fleet has a role for, sorted.
+func (d *Directory) known(groups []string) []string {
+	return sorted(slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !d.groups[g] }))
+}
+
+// Providers are what somebody has to know who wants to log in, by name.
+func (d *Directory) Providers() map[string]fleet.ProviderSpec {
+	all := make(map[string]fleet.ProviderSpec, len(d.providers))
+	for name, p := range d.providers {
+		all[name] = *p.ProviderSpec
+	}
+	return all
+}

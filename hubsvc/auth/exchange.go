@@ -1,0 +1,219 @@
+package auth
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/pluralsh/plural/hubsvc/oidc"
+	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+const (
+	// MaxSubjectToken bounds a token from elsewhere, in bytes: with 200 groups in it one has some 10 KB.
+	MaxSubjectToken = 32 << 10
+	// maxTokenGroups bounds how many groups are looked through, maxShown how much of a name is shown, in bytes.
+	maxTokenGroups = 10_000
+	maxShown       = 64
+)
+
+// refused is what somebody is told whose token lets nobody in.
+func refused(fix, format string, of ...any) error {
+	return &principal.Rejected{Message: fmt.Sprintf(format, of...), Fix: fix, Err: ErrUnauthenticated}
+}
+
+// Exchange lets in whoever has a token of a provider for its client, or one for this hub that a federation takes. It returns the
+// session as it is carried, and who that is. The token has to say that it is for us: the hub's own say so of no provider, so that no
+// session makes another.
+func (p *People) Exchange(ctx context.Context, raw string) (session string, who principal.Person, err error) {
+	issuer, ok := issuerOf(raw)
+	if !ok {
+		return "", who, refused("send the ID token of a login", "what was sent is no ID token")
+	}
+	d := p.directory()
+	p.verifier.Keep(d.issuers())
+	var made *principal.Session
+	for _, from := range d.providers {
+		if from.Issuer == issuer {
+			made, err = p.fromProvider(ctx, d, &from, raw)
+			break
+		}
+	}
+	if taken := d.of(issuer); len(taken) > 0 && made == nil { // one issuer may know people and programs
+		made, err = p.fromFederation(ctx, taken, raw)
+	}
+	switch {
+	case err != nil:
+		return "", who, err
+	case made == nil:
+		return "", who, refused("see kind Provider and kind Federation in access/", "no provider or federation of this fleet has the issuer of this token")
+	}
+	if who, err = p.bySession(made); err != nil {
+		return "", principal.Person{}, err
+	}
+	session, err = p.sessions.sign(ctx, made)
+	return session, who, err
+}
+
+// issuerOf is what a token says of who made it, which nobody has checked yet.
+func issuerOf(raw string) (string, bool) {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 || len(raw) > MaxSubjectToken {
+		return "", false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var said struct {
+		Issuer string `json:"iss"`
+	}
+	if err != nil || json.Unmarshal(text, &said) != nil {
+		return "", false
+	}
+	return said.Issuer, said.Issuer != ""
+}
+
+// of are the federations that take tokens of an issuer, by name.
+func (d *Directory) of(issuer string) []federation {
+	var all []federation
+	for _, name := range slices.Sorted(maps.Keys(d.federations)) {
+		if m := d.federations[name]; m.Issuer == issuer {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// untold turns what came of a verification into words.
+func untold(err error, of string) error {
+	if away := new(oidc.Unavailable); errors.As(err, &away) {
+		return &principal.Rejected{
+			Message: "the hub cannot ask " + of + " for its keys now, and nobody new is let in meanwhile",
+			Fix:     "try again in a minute; see that the hub reaches " + away.Issuer + ": plural logs hub says why it does not",
+			Later:   true, Err: err,
+		}
+	}
+	return refused("plural auth login again; if that does not help, compare issuer and client ID with those in access/", "the token of %s is not taken: %s", of, err)
+}
+
+func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider, raw string) (*principal.Session, error) {
+	of := fmt.Sprintf("provider %q", from.name)
+	token, err := p.verifier.Verify(ctx, raw, from.Issuer, from.ClientID)
+	if err != nil {
+		return nil, untold(err, of)
+	}
+	if !fleet.SubjectFits(token.Subject) {
+		return nil, refused("have the provider give subjects of at most 255 visible ASCII characters", "the token of %s is about nobody who can be named", of)
+	}
+	groups, err := groupsOf(token.Claims, from.GroupsClaim(), of)
+	if err != nil {
+		return nil, err
+	}
+	s := p.newSession(from.Lifetime())
+	s.Provider, s.Trust, s.Subject, s.Groups = from.name, from.trust, token.Subject, d.known(groups)
+	s.Shown = shown(token.Claims[from.NameClaim()])
+	return s, nil
+}
+
+// groupsOf reads a claim that lists groups. A provider that leaves groups out of a token because there are many is told from one
+// that knows of none: somebody without their groups would be somebody else.
+func groupsOf(claims map[string]any, claim, of string) ([]string, error) {
+	switch listed := claims[claim].(type) {
+	case nil:
+		elsewhere, _ := claims["_claim_names"].(map[string]any)
+		if _, left := elsewhere[claim]; left || claims["hasgroups"] != nil {
+			return nil, refused("have the provider put into tokens only the groups that are assigned to this client, or app roles",
+				"%s leaves the groups out of its token, because there are too many of them", of)
+		}
+		return nil, nil
+	case string:
+		return []string{listed}, nil
+	case []any:
+		if len(listed) > maxTokenGroups {
+			return nil, refused("have the provider put fewer groups into tokens", "the token of %s has more than %d groups", of, maxTokenGroups)
+		}
+		var groups []string
+		for _, group := range listed {
+			if name, ok := group.(string); ok {
+				groups = append(groups, name)
+			}
+		}
+		return groups, nil
+	}
+	return nil, refused("name another claim in the provider's claims.groups", "claim %s of %s is no list of groups", claim, of)
+}
+
+// shown is a name that can stand on a screen and in a log.
+func shown(claim any) string {
+	name, _ := claim.(string)
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(name, ""))
+	if len(name) > maxShown {
+		name = strings.ToValidUTF8(name[:maxShown], "")
+	}
+	return strings.TrimSpace(name)
+}
+
+func (p *People) fromFederation(ctx context.Context, taken []federation, raw string) (*principal.Session, error) {
+	audience := p.url()
+	if audience == "" {
+		return nil, refused("write spec.hub.url into plural.yaml", "this hub does not know its own URL, which tokens for it have to name")
+	}
+	token, err := p.verifier.Verify(ctx, raw, taken[0].Issuer, audience)
+	if err != nil {
+		return nil, untold(err, fmt.Sprintf("the issuer of federation %q", taken[0].name))
+	}
+	if !fleet.SubjectFits(strings.ReplaceAll(token.Subject, " ", "")) {
+		return nil, refused("ask its issuer", "the token is about nobody who can be named")
+	}
+	for i := range taken {
+		if m := &taken[i]; m.takes(token) {
+			s := p.newSession(m.Lifetime())
+			s.Federation, s.Trust, s.Subject, s.Shown = m.name, m.trust, token.Subject, shown(token.Subject)
+			return s, nil
+		}
+	}
+	return nil, refused("compare the claims of a Federation in access/ with those of the token, which its issuer shows", "no federation takes this token: %s", differing(taken, token))
+}
+
+// takes says whether a token says all that it must.
+func (m *federation) takes(token *oidc.Token) bool { return len(m.wrong(token)) == 0 }
+
+// wrong are the claims that a token does not have as it must.
+func (m *federation) wrong(token *oidc.Token) []string {
+	var names []string
+	for name, want := range m.Claims {
+		if got, ok := token.Claims[name].(string); !ok || got != want {
+			names = append(names, name)
+		}
+	}
+	// Code of strangers runs for these events, with whatever else of the repository a token speaks of.
+	event, _ := token.Claims["event_name"].(string)
+	if _, said := m.Claims["event_name"]; !said && strings.HasPrefix(event, "pull_request") {
+		names = append(names, "event_name")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// differing names the claims, and not what they should be: whoever has any token of the issuer may ask.
+func differing(taken []federation, token *oidc.Token) string {
+	var all []string
+	for i := range taken {
+		all = append(all, fmt.Sprintf("%s wants another %s", taken[i].name, strings.Join(taken[i].wrong(token), ", ")))
+	}
+	const most = 5
+	if len(all) > most {
+		all = append(all[:most], fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,173 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+const (
+	// sessionAudience tells sessions from tokens for clusters.
+	sessionAudience = "session"
+	// sessionCredential begins the principal.Person.Credential of a session; its ID follows.
+	sessionCredential = "session:"
+	// maxSession is the longest that a session is good for, whatever the fleet says.
+	maxSession = 24 * time.Hour
+	// MaxSessionBytes bounds a session as people carry it.
+	MaxSessionBytes = 3500
+)
+
+// SessionValidity is how long after it was made a session may still be taken, on any replica.
+const SessionValidity = maxSession + kubeLeeway
+
+// sessionClaims say that the hub has let somebody in.
+type sessionClaims struct {
+	jwt.RegisteredClaims
+	Session principal.Session `json:"ses"`
+}
+
+// sessions signs and verifies sessions.
+type sessions struct {
+	keys   Keys
+	parser *jwt.Parser
+}
+
+func newSessions(keys Keys, now func() time.Time) sessions {
+	return sessions{keys: keys, parser: jwt.NewParser(
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(kubeIssuer), jwt.WithAudience(sessionAudience), jwt.WithIssuedAt(),
+		jwt.WithExpirationRequired(), jwt.WithTimeFunc(now), jwt.WithLeeway(kubeLeeway), jwt.WithStrictDecoding(),
+	)}
+}
+
+// withoutSessionKeys is the answer while nobody can sign, or tell what was signed.
+func withoutSessionKeys(err error) error {
+	return &principal.Rejected{
+		Message: "the hub cannot reach the keys of sessions now",
+		Fix:     "try again in a minute; plural logs hub says why", Later: true, Err: err,
+	}
+}
+
+// sign is a session as somebody carries it.
+func (s *sessions) sign(ctx context.Context, session *principal.Session) (string, error) {
+	id, key, err := s.keys.Current(ctx)
+	if err != nil {
+		return "", withoutSessionKeys(err)
+	}
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, sessionClaims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: kubeIssuer, Audience: jwt.ClaimStrings{sessionAudience},
+			IssuedAt: jwt.NewNumericDate(time.Unix(session.Issued, 0)), ExpiresAt: jwt.NewNumericDate(time.Unix(session.Expires, 0)),
+		},
+		Session: *session,
+	})
+	unsigned.Header["kid"] = id
+	signed, err := unsigned.SignedString(key)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("sign a session: %w", err)
+	case len(signed) > MaxSessionBytes:
+		return "", &principal.Rejected{
+			Message: fmt.Sprintf("the login does not fit: of its groups %d are named in access/, which makes it %d bytes, more than %d",
+				len(session.Groups), len(signed), MaxSessionBytes),
+			Fix: "bind roles to fewer, larger groups",
+		}
+	}
+	return signed, nil
+}
+
+// verify is the session of a token, which says of itself nothing that is believed before its signature was checked.
+func (s *sessions) verify(ctx context.Context, raw string) (*principal.Session, error) {
+	claims := &sessionClaims{}
+	_, err := s.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
+		id, _ := t.Header["kid"].(string)
+		key, known, err := s.keys.Find(ctx, id)
+		switch {
+		case err != nil:
+			return nil, withoutSessionKeys(err)
+		case !known:
+			return nil, errors.New("no key of the hub's has this ID")
+		}
+		return key, nil
+	})
+	session := &claims.Session
+	switch {
+	case errors.Is(err, jwt.ErrTokenExpired): // its signature was good
+		return nil, ended(session)
+	case err != nil:
+		return nil, err
+	case len(claims.Audience) != 1 || session.ID == "" || session.Expires-session.Issued > int64(maxSession/time.Second):
+		return nil, errors.New("no session that this hub makes")
+	}
+	return session, nil
+}
+
+// ended is what somebody is told whose session is over.
+func ended(s *principal.Session) error {
+	fix := "plural auth login"
+	if s.Federation != "" {
+		fix = "plural auth login, in the job that needs it: a session of a program lasts some minutes"
+	}
+	return &principal.Rejected{
+		Message: "this login ended at " + time.Unix(s.Expires, 0).UTC().Format(time.RFC3339), Fix: fix, Err: ErrUnauthenticated,
+	}
+}
+
+// withdrawn is what somebody is told whose session the fleet has taken back.
+func withdrawn(format string, of ...any) error {
+	return &principal.Rejected{Message: fmt.Sprintf(format, of...), Fix: "plural auth login", Err: ErrUnauthenticated}
+}
+
+// bySession finds whom a session names now: what the fleet says today of its provider and of its user counts.
+func (p *People) bySession(s *principal.Session) (principal.Person, error) {
+	who := principal.Person{
+		Shown: s.Shown, Credential: sessionCredential + s.ID, Expires: time.Unix(s.Expires, 0), Session: s,
+	}
+	if !p.now().Before(who.Expires) {
+		return principal.Person{}, ended(s)
+	}
+	d := p.directory()
+	if s.Federation != "" {
+		m, ok := d.federations[s.Federation]
+		if !ok || m.trust != s.Trust {
+			return principal.Person{}, withdrawn("federation %q is not what it was when this login began", s.Federation)
+		}
+		u, ok := d.users[m.User]
+		if !ok || s.Issued < u.sessionsAfter.Unix() {
+			return principal.Person{}, withdrawn("the logins of user %q have been ended", m.User)
+		}
+		who.Name, who.Groups = m.User, u.groups
+		return who, nil
+	}
+	from, ok := d.providers[s.Provider]
+	switch {
+	case !ok || from.trust != s.Trust:
+		return principal.Person{}, withdrawn("provider %q is not what it was when this login began", s.Provider)
+	case s.Issued < from.sessionsAfter.Unix():
+		return principal.Person{}, withdrawn("the logins of provider %q have been ended", s.Provider)
+	}
+	who.Groups = d.known(s.Groups)
+	name, bound := d.identities[fleet.Identity{Provider: s.Provider, Subject: s.Subject}]
+	if !bound {
+		who.Name = s.Provider + ":" + s.Subject
+		return who, nil
+	}
+	u := d.users[name]
+	if s.Issued < u.sessionsAfter.Unix() {
+		return principal.Person{}, withdrawn("the logins of user %q have been ended", name)
+	}
+	who.Name, who.Groups = name, sorted(append(who.Groups, u.groups...))
+	return who, nil
+}
+
+// newSession is one that begins now.
+func (p *People) newSession(lifetime time.Duration) *principal.Session {
+	now := p.now()
+	return &principal.Session{ID: rand.Text()[:16], Issued: now.Unix(), Expires: now.Add(min(lifetime, maxSession)).Unix()}
+}
