@@ -30,65 +30,123 @@ func NewCmdAuth(f *cmdutil.Factory) *cobra.Command {
 		GroupID: cmdutil.GroupAccess,
 		Short:   "Log in to a hub, and manage tokens",
 		Example: cmdutil.Example("plural auth login", "plural auth status", "plural auth token create ada"),
-	}, newCmdLogin(f), newCmdLogout(f), newCmdStatus(f), newCmdToken(f))
+	}, newCmdLogin(f), newCmdLogout(f), newCmdStatus(f), newCmdEnd(f), newCmdToken(f))
+}
+
+type loginOptions struct {
+	factory                                *cmdutil.Factory
+	token, idToken, device, withoutBrowser bool
+	provider                               string
+	address                                string
 }
 
 func newCmdLogin(f *cmdutil.Factory) *cobra.Command {
-	var fromInput bool
+	o := &loginOptions{factory: f}
 	cmd := &cobra.Command{
 		Use:   "login",
-		Short: "Log in to a hub with a token",
-		Long: "Log in to a hub with a token.\n\n" +
-			"The hub is asked whose the token is, and then it is kept on this machine, in a file that only you can read, for\n" +
-			"every further command about that hub. Tokens are made with: plural auth token create.",
-		Example: cmdutil.Example("plural auth login", "plural auth login --hub https://hub.example.com --with-token"),
+		Short: "Log in to a hub",
+		Long: "Log in to a hub.\n\n" +
+			"Where the fleet has an identity provider, its page opens in the browser: $BROWSER, else the system's. Over SSH the\n" +
+			"address is printed, and the one that the browser ends at is pasted here. The login lasts for some hours; where this\n" +
+			"machine has a keyring and the provider allows it, plural renews it by itself.\n\n" +
+			"A job of GitHub Actions or GitLab CI, or a pod, logs in without a secret where access/ has a Federation for it: with\n" +
+			"the token in PLURAL_ID_TOKEN or in the file that PLURAL_ID_TOKEN_FILE names, or with the job's own at GitHub.\n\n" +
+			"A token of plural auth token create is taken with --with-token, or asked for where there is no provider. It is kept in\n" +
+			"a file that only you can read.",
+		Example: cmdutil.Example("plural auth login", "plural auth login --no-browser", "plural auth login --hub https://hub.example.com --with-token"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[0]), Fix: "plural auth login --hub " + args[0], Doc: ui.DocUsage}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return login(cmd.Context(), f, fromInput)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().BoolVar(&fromInput, "with-token", false, "read the token from standard input")
+	flags := cmd.Flags()
+	flags.BoolVar(&o.token, "with-token", false, "read a token of plural auth token create from standard input")
+	flags.BoolVar(&o.idToken, "with-id-token", false, "read an ID token of a provider or a federation from standard input")
+	flags.StringVar(&o.provider, "provider", "", "the `NAME` of the identity provider, where the fleet has several")
+	flags.BoolVar(&o.device, "device", false, "log in with a code that is typed in on another device, where the provider allows it")
+	flags.BoolVar(&o.withoutBrowser, "no-browser", false, "print the address in the place of opening it")
+	cmd.MarkFlagsMutuallyExclusive("with-token", "with-id-token", "provider")
+	cmd.MarkFlagsMutuallyExclusive("with-token", "with-id-token", "device", "no-browser")
 	return cmd
 }
 
-func login(ctx context.Context, f *cmdutil.Factory, fromInput bool) error {
-	address, err := f.HubAddress()
+func (o *loginOptions) run(ctx context.Context) (err error) {
+	if o.address, err = o.factory.HubAddress(); err != nil {
+		return err
+	}
+	if err := o.factory.CheckPlain(o.address); err != nil {
+		return err
+	}
+	if o.token {
+		return o.byToken(ctx)
+	}
+	idToken, from, err := o.machineToken(ctx)
 	if err != nil {
 		return err
 	}
-	if fromInput { // a person who is asked is told the address
-		err = f.CheckNamed(address, "the token of --with-token")
+	if from != "" {
+		return o.byMachine(ctx, idToken, from)
 	}
-	if err == nil {
-		err = f.CheckPlain(address)
-	}
+	hub, err := o.factory.HubAt(o.address, "")
 	if err != nil {
 		return err
 	}
-	token, err := readToken(ctx, f, address, fromInput)
+	providers, err := hub.LoginProviders(ctx)
 	if err != nil {
 		return err
 	}
-	me, err := whoIs(ctx, f, address, token)
+	if len(providers) == 0 && o.provider == "" && !o.device {
+		return o.byToken(ctx)
+	}
+	return o.byProvider(ctx, hub, providers)
+}
+
+// byToken logs in with a token that lasts.
+func (o *loginOptions) byToken(ctx context.Context) error {
+	f := o.factory
+	if o.token { // a person who is asked is told the address
+		if err := f.CheckNamed(o.address, "the token of --with-token"); err != nil {
+			return err
+		}
+	}
+	token, err := readToken(ctx, f, o.address, o.token)
 	if err != nil {
 		return err
 	}
-	if err := f.Hosts().Save(address, token); err != nil {
+	me, err := whoIs(ctx, f, o.address, token)
+	if err != nil {
 		return err
 	}
-	f.Say("logged in to %s as %s", ui.Clean(address), ui.Clean(me.Name))
-	if at := cmdutil.LocalRepo(address, ""); at != "" {
+	if err := f.ForgetLogin(o.address); err != nil {
+		return err
+	}
+	if err := f.Hosts().Save(o.address, token); err != nil {
+		return err
+	}
+	o.greet(me)
+	return nil
+}
+
+// greet says who is logged in now.
+func (o *loginOptions) greet(me *v1.Me) {
+	f, who := o.factory, me.Name
+	if me.Login != nil && me.Login.Shown != "" && me.Login.Shown != me.Name {
+		who += " (" + me.Login.Shown + ")"
+	}
+	f.Say("logged in to %s as %s", ui.Clean(o.address), ui.Clean(who))
+	if len(me.Verbs) == 0 {
+		f.Say("warning: no RoleBinding names you, or a group of yours: nothing may be seen")
+		f.Say("  fix: somebody who may push binds a Role to %s in access/, or makes it an identity of a User; plural auth status shows the rest", ui.Clean(me.Name))
+	}
+	if at := cmdutil.LocalRepo(o.address, ""); at != "" {
 		f.Say("note: plural up --local %s logs in as its operator again", ui.Clean(at))
 	}
 	if name := overriding(f); name != "" {
 		f.Say("note: %s is set, and counts in the place of this login", name)
 	}
-	return nil
 }
 
 // readToken takes the token from standard input or, hidden, from the person.
@@ -155,7 +213,8 @@ func newCmdLogout(f *cmdutil.Factory) *cobra.Command {
 		Use:   "logout",
 		Short: "Forget the token for a hub on this machine",
 		Long: "Forget the token for a hub on this machine.\n\n" +
-			"The token itself stays good; take it back with: plural auth token delete.",
+			"A token itself stays good; take it back with: plural auth token delete. A login ends by itself; end all of a user's at\n" +
+			"once with: plural auth end.",
 		Example: cmdutil.Example("plural auth logout", "plural auth logout --hub https://hub.example.com"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(_ *cobra.Command, _ []string) error {
@@ -171,7 +230,7 @@ func newCmdLogout(f *cmdutil.Factory) *cobra.Command {
 				f.Say("not logged in to %s", ui.Clean(address))
 				return nil
 			}
-			if err := f.Hosts().Save(address, ""); err != nil {
+			if err := f.ForgetLogin(address); err != nil {
 				return err
 			}
 			f.Say("logged out of %s", ui.Clean(address))
@@ -185,6 +244,8 @@ type standing struct {
 	Hub string `json:"hub"`
 	// From is where the token came from.
 	From string `json:"from"`
+	// Renews says that plural renews the login by itself.
+	Renews bool `json:"renews,omitempty"`
 	v1.Me
 }
 
@@ -203,7 +264,7 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := standing{hub.Address(), cmp.Or(overriding(f), f.Hosts().Path()), *me}
+			s := standing{hub.Address(), cmp.Or(overriding(f), f.Hosts().Path()), overriding(f) == "" && me.Login != nil && f.Renews(hub.Address()), *me}
 			return printer.Print(ui.View{
 				Value: s, Names: []string{"user/" + me.Name}, Screen: func(w io.Writer) error { return s.screen(f, w) },
 			})
@@ -219,12 +280,19 @@ func (s *standing) screen(f *cmdutil.Factory, w io.Writer) error {
 	expires := "never"
 	if s.Expires != nil {
 		expires = s.Expires.Local().Format("2006-01-02 15:04")
+		if s.Renews {
+			expires += ", renewed by itself"
+		}
 	}
-	return f.IO.Aligned(w, []ui.Column{{Name: "HUB"}, {Name: s.Hub}}, [][]string{
-		{"user", s.Name},
+	rows := [][]string{{"user", s.Name}}
+	if l := s.Login; l != nil {
+		rows = append(rows, []string{"through", l.Through}, []string{"subject", l.Subject}, []string{"shown as", cmdutil.OrDash(l.Shown)})
+	}
+	rows = append(rows, [][]string{
 		{"groups", cmdutil.OrDash(strings.Join(s.Groups, ", "))},
 		{"fleet", cmdutil.OrDash(may)},
 		{"expires", expires},
 		{"token", s.From},
-	})
+	}...)
+	return f.IO.Aligned(w, []ui.Column{{Name: "HUB"}, {Name: s.Hub}}, rows)
 }

@@ -290,9 +290,15 @@ func (c *Client) read(ctx context.Context, method, target string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("ask hub: %w", err)
 	}
+	c.identify(req)
+	return c.answer(req)
+}
+
+// answer is the body of the answer to a request.
+func (c *Client) answer(req *http.Request) ([]byte, error) {
+	ctx := req.Context()
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.userAgent)
-	c.identify(req)
 	resp, err := c.ask(req, c.http)
 	if err != nil {
 		return nil, err

@@ -23,17 +23,22 @@ func (f *Factory) HubToken(address string) (string, error) {
 		return "", err
 	}
 	if from != "" {
-		err = f.CheckNamed(address, from)
-	} else {
-		token, err = f.Hosts().Token(address)
+		if err = f.CheckNamed(address, from); err == nil && token != "" {
+			err = f.CheckPlain(address)
+		}
+		if err != nil {
+			return "", err
+		}
+		return token, nil
 	}
-	if err == nil && token != "" {
+	login, err := f.Hosts().Login(address)
+	if err == nil && login.Token != "" {
 		err = f.CheckPlain(address)
 	}
 	if err != nil {
 		return "", err
 	}
-	return token, nil
+	return f.renewed(address, login)
 }
 
 // environmentToken is the token that the environment holds, and the variable that has it; empty for none.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/adrg/xdg"
 	"sigs.k8s.io/yaml"
@@ -46,6 +47,17 @@ type file struct {
 
 type host struct {
 	Token string `json:"token"`
+	// Provider and Expires are of a login that another may follow.
+	Provider string     `json:"provider,omitempty"`
+	Expires  *time.Time `json:"expires,omitempty"`
+}
+
+// Login is a token of a login that lasts for some hours.
+type Login struct {
+	Token string
+	// Provider is the name of the identity provider; empty for a program's login.
+	Provider string
+	Expires  time.Time
 }
 
 // Token is the token for the hub at address, empty when there is none.
@@ -59,7 +71,24 @@ func (s *Store) Token(address string) (string, error) {
 }
 
 // Save keeps token for the hub at address. An empty token forgets the hub.
-func (s *Store) Save(address, token string) error {
+func (s *Store) Save(address, token string) error { return s.SaveLogin(address, Login{Token: token}) }
+
+// Login is what is kept for the hub at address. Expires is zero for a token that is not of a login.
+func (s *Store) Login(address string) (Login, error) {
+	k, err := key(address)
+	if err != nil {
+		return Login{}, err
+	}
+	f, err := s.read()
+	l := Login{Token: f.Hosts[k].Token, Provider: f.Hosts[k].Provider}
+	if at := f.Hosts[k].Expires; at != nil {
+		l.Expires = *at
+	}
+	return l, err
+}
+
+// SaveLogin is Save, for the token of a login.
+func (s *Store) SaveLogin(address string, login Login) error {
 	k, err := key(address)
 	if err != nil {
 		return err
@@ -71,8 +100,13 @@ func (s *Store) Save(address, token string) error {
 	if f.Hosts == nil {
 		f.Hosts = map[string]host{}
 	}
-	f.Hosts[k] = host{Token: token}
-	if token == "" {
+	h := host{Token: login.Token, Provider: login.Provider}
+	if !login.Expires.IsZero() {
+		expires := login.Expires.UTC().Truncate(time.Second)
+		h.Expires = &expires
+	}
+	f.Hosts[k] = h
+	if login.Token == "" {
 		delete(f.Hosts, k)
 	}
 	return s.write(f)
@@ -129,6 +163,15 @@ func Same(a, b string) bool {
 	one, err := key(a)
 	other, failed := key(b)
 	return err == nil && failed == nil && one == other
+}
+
+// Key is what one hub is filed under, wherever something is kept of it; empty for an address that is none.
+func Key(address string) string {
+	k, err := key(address)
+	if err != nil {
+		return ""
+	}
+	return k
 }
 
 // key is what one hub is filed under, however its address was typed: scheme and host, in lower case.

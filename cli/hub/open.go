@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,21 +52,7 @@ func open(ctx context.Context, f *cmdutil.Factory) error {
 		f.Say("it has no page; in the terminal: plural tui")
 		return nil
 	}
-	return browse(ctx, f, address)
-}
-
-// browse opens an address in the person's browser. It is that of a hub, which begins with its scheme.
-func browse(ctx context.Context, f *cmdutil.Factory, address string) error {
-	command := []string{"xdg-open"}
-	switch browser := strings.Fields(f.Getenv("BROWSER")); {
-	case len(browser) > 0:
-		command = browser
-	case runtime.GOOS == "darwin":
-		command = []string{"open"}
-	case runtime.GOOS == "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
-	}
-	err := exec.CommandContext(ctx, command[0], append(command[1:], address)...).Run()
+	err = f.Browse(ctx, address)
 	if errors.Is(err, exec.ErrNotFound) {
 		f.Say("there is no browser here: open it where there is one")
 		return nil

@@ -21,6 +21,9 @@ const (
 	Service = "Service"
 	Source  = "Source"
 	Cluster = "Cluster"
+	// User and Provider are only changed.
+	User     = "User"
+	Provider = "Provider"
 )
 
 // packagesFolder holds services that programs made, and make anew.
@@ -35,7 +38,12 @@ func (d Document) String() string { return fmt.Sprintf("%s %q", d.noun(), d.Name
 func (d Document) noun() string { return strings.ToLower(d.Kind) }
 
 // folder is where people write such documents.
-func (d Document) folder() string { return d.noun() + "s" }
+func (d Document) folder() string {
+	if d.Kind == User || d.Kind == Provider {
+		return "access"
+	}
+	return d.noun() + "s"
+}
 
 // InvalidError is a change that would leave mistakes behind. Their places are those in the files as they would be.
 type InvalidError struct{ Mistakes fleet.Errors }
