@@ -48,6 +48,9 @@ export PLURAL_CORPUS := $(CURDIR)/$(CORPUS)
 endif
 endif
 
+# Tests that sign in take a second OpenID provider, a node program. Where there is no npm they skip, but not in CI.
+OIDC_PROVIDER := $(if $(or $(CI),$(shell command -v npm)),.tools/oidc-provider)
+
 GENERATORS := .tools/protoc-gen-go .tools/protoc-gen-go-grpc
 PROTOS     := api/plural.proto api/tunnelapi/tunnel.proto
 PROTOC     := protoc $(GENERATORS:%=--plugin=%) --go_opt=module=$(MODULE) --go-grpc_opt=module=$(MODULE)
@@ -88,7 +91,7 @@ test: build test-root test-localkube test-pictures ## Run every test, against re
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.|\.Go\(func|t\.Parallel\(\)
 .PHONY: test-root
-test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM)
+test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM) $(OIDC_PROVIDER)
 	export TMPDIR='$(TEST_TMPDIR)' PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	watched=$$(grep -lrE --include='*.go' --exclude-dir={.git,localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u | grep -vx ./cli | xargs go list); \
@@ -243,6 +246,12 @@ TOFU := github.com/opentofu/opentofu
 # What stands for the providers of clouds in tests of terraform modules.
 .tools/terraform-provider-recorded: $(wildcard tools/recorded/*.go) tools/recorded/go.mod tools/recorded/go.sum
 	cd tools/recorded && go build -ldflags '-s -w' -o ../../$@ .
+
+# What tests sign in to, beside the provider that runs in their own process.
+.tools/oidc-provider: test/support/idp/package.json test/support/idp/package-lock.json
+	rm -rf $@.new && mkdir -p $@.new && cp $^ $@.new
+	cd $@.new && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	rm -rf $@ && mv $@.new $@
 
 .tools/protoc-gen-go: go.mod go.sum
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

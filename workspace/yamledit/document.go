@@ -248,6 +248,16 @@ func position(f *fleet.Fleet, d Document) (fleet.Position, bool) {
 		if c, ok := f.Cluster(d.Name); ok {
 			return c.Position, true
 		}
+	case User:
+		if u, ok := f.User(d.Name); ok {
+			return u.Position, true
+		}
+	case Provider:
+		for i := range f.Providers {
+			if f.Providers[i].Metadata.Name == d.Name {
+				return f.Providers[i].Position, true
+			}
+		}
 	}
 	return fleet.Position{}, false
 }
