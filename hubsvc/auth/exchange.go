@@ -58,8 +58,10 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 	if who, err = p.bySession(made); err != nil {
 		return "", principal.Person{}, err
 	}
-	session, err = p.sessions.sign(ctx, made)
-	return session, who, err
+	if session, err = p.sessions.sign(ctx, made); err != nil {
+		return "", principal.Person{}, err
+	}
+	return session, who, nil
 }
 
 // issuerOf is what a token says of who made it, which nobody has checked yet.
