@@ -326,17 +326,20 @@ func TestAFederationTakesTheJobsThatItMeansAndNoOthers(t *testing.T) {
 			t.Errorf("%s: %q, fix %q", name, message, fix)
 		}
 	}
-	for name, change := range map[string]func(){
-		"it wants another ref": func() { w.f.Federations[0].Spec.Claims["ref"] = "refs/heads/release" },
-		"it is removed":        func() { w.f.Federations = nil },
+	for _, change := range []struct {
+		what string
+		do   func()
+	}{
+		{"it wants another ref", func() { w.f.Federations[0].Spec.Claims["ref"] = "refs/heads/release" }},
+		{"it is removed", func() { w.f.Federations = nil }},
 	} {
-		change()
+		change.do()
 		w.serve()
 		if _, err := w.Current(who); err == nil {
-			t.Errorf("%s: what is open goes on", name)
+			t.Errorf("%s: what is open goes on", change.what)
 		}
 		if _, err := w.Person(w.asks(session)); err == nil {
-			t.Errorf("%s: the session goes on", name)
+			t.Errorf("%s: the session goes on", change.what)
 		}
 	}
 }
