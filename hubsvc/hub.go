@@ -43,6 +43,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/hubsvc/revision"
+	"github.com/pluralsh/plural/hubsvc/signin"
 	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/state"
@@ -130,16 +131,18 @@ type hub struct {
 	people    *auth.People
 	// kubeKeys sign tokens for single clusters, sessionKeys sessions of people.
 	kubeKeys, sessionKeys *signing.Ring
-	agents                *auth.Agents
-	acts                  *acts.Recorder
-	events                *events.Events
-	history               *history.History
-	reaching              reaching
-	upgrader              *upgrader.Upgrader
-	status                *status.Status
-	nats                  *natsd.Server
-	registry              *prometheus.Registry
-	listeners             *listen.Listeners
+	// loginKeys seal what a browser's login remembers.
+	loginKeys *signing.Ring
+	agents    *auth.Agents
+	acts      *acts.Recorder
+	events    *events.Events
+	history   *history.History
+	reaching  reaching
+	upgrader  *upgrader.Upgrader
+	status    *status.Status
+	nats      *natsd.Server
+	registry  *prometheus.Registry
+	listeners *listen.Listeners
 	// ring is the newest of what Log was told.
 	ring *logring.Ring
 	// left is closed when this replica is about to end, parted when nothing goes over its connections to clusters any more.
@@ -249,6 +252,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		})
 	}
 	h.kubeKeys, h.sessionKeys = keys("kube", auth.KubeValidity), keys("session", auth.SessionValidity)
+	h.loginKeys = keys("login", signin.Lifetime)
 	h.people, err = auth.NewPeople(auth.Options{
 		File: h.TokenFile, Directory: h.planner.Directory, URL: h.planner.AgentURL, Keys: h.kubeKeys, SessionKeys: h.sessionKeys,
 		Verifier: oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}), Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
@@ -380,6 +384,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, l *listen.Listeners)
 	group.Go(func() error { return h.upgrader.Run(ctx) })
 	group.Go(func() error { return h.kubeKeys.Run(ctx) })
 	group.Go(func() error { return h.sessionKeys.Run(ctx) })
+	group.Go(func() error { return h.loginKeys.Run(ctx) })
 	group.Go(func() error { return h.people.Run(ctx) })
 	group.Go(func() error { return h.events.Run(ctx) })
 	group.Go(func() error { return h.state.ForgetLeavers(ctx, h.planner.Left) })
@@ -422,6 +427,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	api.New(h.apiOptions(document)).Routes(mux)
 	h.me().Routes(mux)
 	h.login().Routes(mux, h.registry)
+	h.signin().Routes(mux)
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)
 	h.door().Routes(mux)

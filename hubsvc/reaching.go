@@ -22,6 +22,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/presence"
+	"github.com/pluralsh/plural/hubsvc/signin"
 	"github.com/pluralsh/plural/hubsvc/tunnel"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/principal"
@@ -173,7 +174,7 @@ func (h *hub) planChanged(before, now *planner.Plan) {
 
 // front serves people's requests to clusters before anything looks at their paths, and all else by mux.
 func (h *hub) front(mux http.Handler) http.Handler {
-	kube, rest := h.reaching.kube, h.acts.HTTP(mux)
+	kube, rest := h.reaching.kube, signin.Guard(h.acts.HTTP(mux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kube.Match(r) {
 			kube.ServeHTTP(w, r)

@@ -13,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/hubsvc/join"
 	"github.com/pluralsh/plural/hubsvc/live"
+	"github.com/pluralsh/plural/hubsvc/signin"
 	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -53,6 +54,14 @@ func (h *hub) login() *api.Login {
 		Providers: func() map[string]fleet.ProviderSpec { return h.planner.Directory().Providers() },
 		Exchange:  h.people.Exchange, Record: h.acts.Login, Now: time.Now,
 	}
+}
+
+// signin lets people log in to the page.
+func (h *hub) signin() *signin.Pages {
+	return signin.New(signin.Options{
+		URL: h.planner.AgentURL, Providers: h.login().Providers, Admit: h.people.Admit, Person: h.people.Person, Record: h.acts.Login,
+		Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
+	})
 }
 
 // me answers people's questions about themselves.

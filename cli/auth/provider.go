@@ -16,10 +16,12 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/client"
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/hosts"
 	"github.com/pluralsh/plural/cli/oidc"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/internal/httpclient"
+	"github.com/pluralsh/plural/internal/oidcflow"
 )
 
 const (
@@ -35,7 +37,7 @@ func (o *loginOptions) byProvider(ctx context.Context, hub *client.Client, provi
 	if err != nil {
 		return err
 	}
-	provider, err := oidc.Discover(ctx, chosen)
+	provider, err := oidcflow.Discover(ctx, cmdutil.Flow(chosen))
 	if err != nil {
 		return &ui.Err{
 			Msg: "the identity provider does not answer as one", Cause: err.Error(), Fix: "see that this machine reaches " + chosen.Issuer, Doc: ui.DocLogin, Err: err,
@@ -43,11 +45,11 @@ func (o *loginOptions) byProvider(ctx context.Context, hub *client.Client, provi
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
-	var tokens *oidc.Tokens
+	var tokens *oidcflow.Tokens
 	if o.device {
 		tokens, err = o.byDevice(ctx, provider, chosen)
 	} else {
-		tokens, err = provider.Login(ctx, o.ways(chosen))
+		tokens, err = oidc.Login(ctx, provider, o.ways(chosen))
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -129,13 +131,17 @@ func (o *loginOptions) ways(chosen *v1.LoginProvider) oidc.Ways {
 	return ways
 }
 
-func (o *loginOptions) byDevice(ctx context.Context, provider *oidc.Client, chosen *v1.LoginProvider) (*oidc.Tokens, error) {
+func (o *loginOptions) byDevice(ctx context.Context, provider *oidcflow.Client, chosen *v1.LoginProvider) (*oidcflow.Tokens, error) {
 	f := o.factory
-	return provider.Device(ctx, func(address, code string, until time.Time) {
+	tokens, err := provider.Device(ctx, func(address, code string, until time.Time) {
 		f.Say("log in with %s on any device at %s with this code, until %s:", ui.Clean(chosen.Name), ui.Clean(address), until.Local().Format("15:04"))
 		f.Say("  %s", ui.Clean(code))
 		f.Say("type in no code that somebody has sent you: it would log them in as you")
 	})
+	if err == nil {
+		err = provider.Check(ctx, tokens, "")
+	}
+	return tokens, err
 }
 
 // exchange has the hub take an ID token, and keeps the session.

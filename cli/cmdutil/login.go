@@ -14,7 +14,7 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/hosts"
-	"github.com/pluralsh/plural/cli/oidc"
+	"github.com/pluralsh/plural/internal/oidcflow"
 )
 
 const (
@@ -97,6 +97,11 @@ func (f *Factory) renewed(address string, login hosts.Login) (string, error) {
 	return login.Token, nil
 }
 
+// Flow is how somebody logs in with a provider of the fleet from a terminal.
+func Flow(p *v1.LoginProvider) oidcflow.Options {
+	return oidcflow.Options{Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes, Offline: true}
+}
+
 func (f *Factory) renew(ctx context.Context, address, name, refresh string) (login hosts.Login, next string, err error) {
 	hub, err := f.HubAt(address, "")
 	if err != nil {
@@ -110,11 +115,14 @@ func (f *Factory) renew(ctx context.Context, address, name, refresh string) (log
 	if i < 0 {
 		return login, "", fmt.Errorf("the fleet has no provider %q any longer", name)
 	}
-	provider, err := oidc.Discover(ctx, &providers[i])
+	provider, err := oidcflow.Discover(ctx, Flow(&providers[i]))
 	if err != nil {
 		return login, "", err
 	}
 	tokens, err := provider.Refresh(ctx, refresh)
+	if err == nil {
+		err = provider.Check(ctx, tokens, "")
+	}
 	if err != nil {
 		return login, "", err
 	}

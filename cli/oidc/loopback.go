@@ -1,3 +1,7 @@
+// Package oidc owns logging in with an OpenID Connect provider from a terminal.
+//
+// It knows neither the hub nor where tokens are kept. The browser ends at a port of this machine (RFC 8252), or the person pastes the
+// URL that a browser elsewhere ended at.
 package oidc
 
 import (
@@ -10,7 +14,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/pluralsh/plural/internal/oidcflow"
 )
+
+// CallbackPath is that of the redirect URI, whose host is 127.0.0.1 with any port.
+const CallbackPath = "/callback"
 
 // Ways are how a person gets to the provider's page and back.
 type Ways struct {
@@ -26,15 +35,21 @@ type came struct {
 	err  error
 }
 
+// waiting is an attempt that waits for its answer.
+type waiting struct {
+	*oidcflow.Client
+	*oidcflow.Attempt
+}
+
 // Login logs in by code. It ends with the first answer to it, whichever way that comes, or with ctx.
-func (c *Client) Login(ctx context.Context, ways Ways) (*Tokens, error) {
+func Login(ctx context.Context, c *oidcflow.Client, ways Ways) (*oidcflow.Tokens, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("wait for the browser: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	a := c.begin("http://" + listener.Addr().String() + CallbackPath)
+	a := &waiting{c, oidcflow.Begin("http://" + listener.Addr().String() + CallbackPath)}
 	answers := make(chan came, 1)
 	server := &http.Server{
 		Handler: a.callback(listener.Addr().String(), answers), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -48,7 +63,7 @@ func (c *Client) Login(ctx context.Context, ways Ways) (*Tokens, error) {
 		_ = server.Shutdown(ended)
 		<-served
 	}()
-	if err := ways.Open(ctx, a.url()); err != nil {
+	if err := ways.Open(ctx, c.URL(a.Attempt)); err != nil {
 		return nil, err
 	}
 	if ways.Pasted != nil {
@@ -61,20 +76,24 @@ func (c *Client) Login(ctx context.Context, ways Ways) (*Tokens, error) {
 		if got.err != nil {
 			return nil, got.err
 		}
-		return a.exchange(ctx, got.code)
+		tokens, err := c.Exchange(ctx, a.Attempt, got.code)
+		if err == nil {
+			err = c.Check(ctx, tokens, a.Nonce)
+		}
+		return tokens, err
 	}
 }
 
 // paste takes the URL that a person pastes.
-func (a *attempt) paste(ctx context.Context, pasted func(context.Context) (string, error), answers chan<- came) {
+func (a *waiting) paste(ctx context.Context, pasted func(context.Context) (string, error), answers chan<- came) {
 	text, err := pasted(ctx)
 	var code string
 	if err == nil {
 		u, wrong := url.Parse(strings.TrimSpace(text))
 		if wrong != nil || u.Path != CallbackPath {
-			err = fmt.Errorf("that is not the URL that the browser ended at: it begins with %s", a.config.RedirectURL)
+			err = fmt.Errorf("that is not the URL that the browser ended at: it begins with %s", a.Redirect)
 		} else {
-			code, err = a.code(u.Query())
+			code, err = a.Code(a.Attempt, u.Query())
 		}
 	}
 	select {
@@ -85,7 +104,7 @@ func (a *attempt) paste(ctx context.Context, pasted func(context.Context) (strin
 
 // callback answers the browser. Other programs of this machine may ask, too, and pages that a browser shows may make it ask: what is
 // not the answer to this attempt changes nothing.
-func (a *attempt) callback(host string, answers chan<- came) http.Handler {
+func (a *waiting) callback(host string, answers chan<- came) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+CallbackPath, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -96,8 +115,8 @@ func (a *attempt) callback(host string, answers chan<- came) http.Handler {
 			w.WriteHeader(http.StatusMisdirectedRequest)
 			return
 		}
-		code, err := a.code(r.URL.Query())
-		if errors.Is(err, errElsewhere) {
+		code, err := a.Code(a.Attempt, r.URL.Query())
+		if errors.Is(err, oidcflow.ErrElsewhere) {
 			page(w, http.StatusBadRequest, "This is not the login that your terminal waits for", "Begin again there: plural auth login")
 			return
 		}

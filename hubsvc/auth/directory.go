@@ -67,7 +67,7 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	for i := range f.Providers {
 		p := &f.Providers[i]
 		d.providers[p.Metadata.Name] = provider{
-			&p.Spec, p.Metadata.Name, digestOf(p.Spec.Issuer, p.Spec.ClientID), moment(p.Spec.SessionsAfter),
+			&p.Spec, p.Metadata.Name, digestOf(p.Spec.Issuer, p.Spec.ClientID, p.Spec.PageClientID()), moment(p.Spec.SessionsAfter),
 		}
 	}
 	for i := range f.Federations {

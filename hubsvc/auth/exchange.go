@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 	var made *principal.Session
 	for _, from := range d.providers {
 		if from.Issuer == issuer {
-			made, err = p.fromProvider(ctx, d, &from, raw)
+			made, err = p.fromProvider(ctx, d, &from, shownToken{raw: raw, audience: from.ClientID})
 			break
 		}
 	}
@@ -55,6 +56,26 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 	case made == nil:
 		return "", who, refused("see kind Provider and kind Federation in access/", "no provider or federation of this fleet has the issuer of this token")
 	}
+	return p.admit(ctx, made)
+}
+
+// Admit is Exchange for somebody who logged in to the page: raw is a provider's ID token for the client of the page, and of the login
+// that sent nonce.
+func (p *People) Admit(ctx context.Context, name, raw, nonce string) (session string, who principal.Person, err error) {
+	d := p.directory()
+	from, ok := d.providers[name]
+	if !ok {
+		return "", who, withdrawn("the fleet has no provider %q any longer", name)
+	}
+	made, err := p.fromProvider(ctx, d, &from, shownToken{raw: raw, audience: from.PageClientID(), nonce: nonce})
+	if err != nil {
+		return "", who, err
+	}
+	return p.admit(ctx, made)
+}
+
+// admit signs a session, of whoever the fleet takes it for.
+func (p *People) admit(ctx context.Context, made *principal.Session) (session string, who principal.Person, err error) {
 	if who, err = p.bySession(made); err != nil {
 		return "", principal.Person{}, err
 	}
@@ -103,11 +124,17 @@ func untold(err error, of string) error {
 	return refused("plural auth login again; if that does not help, compare issuer and client ID with those in access/", "the token of %s is not taken: %s", of, err)
 }
 
-func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider, raw string) (*principal.Session, error) {
+// shownToken is an ID token, for whom it has to be, and what it has to repeat; empty for nothing.
+type shownToken struct{ raw, audience, nonce string }
+
+func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider, t shownToken) (*principal.Session, error) {
 	of := fmt.Sprintf("provider %q", from.name)
-	token, err := p.verifier.Verify(ctx, raw, from.Issuer, from.ClientID)
+	token, err := p.verifier.Verify(ctx, t.raw, from.Issuer, t.audience)
 	if err != nil {
 		return nil, untold(err, of)
+	}
+	if said, _ := token.Claims["nonce"].(string); t.nonce != "" && subtle.ConstantTimeCompare([]byte(said), []byte(t.nonce)) != 1 {
+		return nil, refused("log in again", "the token of %s is of another login", of)
 	}
 	if !fleet.SubjectFits(token.Subject) {
 		return nil, refused("have the provider give subjects of at most 255 visible ASCII characters", "the token of %s is about nobody who can be named", of)

@@ -66,7 +66,7 @@ func NewPeople(o Options) (*People, error) {
 func (p *People) Person(r *http.Request) (principal.Person, error) {
 	raw, ok := bearer(r)
 	if !ok {
-		return principal.Person{}, ErrUnauthenticated
+		return p.byCookie(r)
 	}
 	// Hashes are compared, so that neither the time it takes nor a length says anything of the token.
 	hubs, sum := p.hubs.current(), sha256.Sum256([]byte(raw))
@@ -86,6 +86,23 @@ func (p *People) Person(r *http.Request) (principal.Person, error) {
 		return who, rejected
 	}
 	return who, err
+}
+
+// byCookie is who logged in to the page with the browser that sent r. What a browser sends by itself is not taken for the API of a
+// cluster, where others decide what a page shows: see KubePerson.
+func (p *People) byCookie(r *http.Request) (principal.Person, error) {
+	cookie, err := r.Cookie(SessionCookie)
+	if err != nil || r.Header.Get("Authorization") != "" || len(cookie.Value) > MaxSessionBytes {
+		return principal.Person{}, ErrUnauthenticated
+	}
+	session, err := p.sessions.verify(r.Context(), cookie.Value)
+	if rejected := new(principal.Rejected); errors.As(err, &rejected) {
+		return principal.Person{}, rejected
+	}
+	if err != nil {
+		return principal.Person{}, ErrUnauthenticated
+	}
+	return p.bySession(session)
 }
 
 // unknownFix is what to do about a token that is nobody's here.

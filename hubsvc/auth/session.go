@@ -20,6 +20,8 @@ const (
 	sessionCredential = "session:"
 	// maxSession is the longest that a session is good for, whatever the fleet says.
 	maxSession = 24 * time.Hour
+	// SessionCookie is the session of a browser. Its prefix has browsers take it from this host alone, and with TLS.
+	SessionCookie = "__Host-plural"
 	// MaxSessionBytes bounds a session as people carry it.
 	MaxSessionBytes = 3500
 )

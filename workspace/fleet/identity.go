@@ -32,6 +32,8 @@ type ProviderSpec struct {
 	Issuer string `yaml:"issuer" json:"issuer"`
 	// ClientID is that of a public client, for which the provider lets http://127.0.0.1 with any port be a redirect URI.
 	ClientID string `yaml:"clientID" json:"clientID"`
+	// Page is the client with which people log in to the hub's page.
+	Page ProviderPage `yaml:"page,omitempty" json:"page,omitempty"`
 	// Scopes are asked for besides openid. Left out: profile, email and, where the provider has them, groups and offline_access.
 	Scopes []string `yaml:"scopes,omitempty" json:"scopes,omitempty"`
 	// Claims are the names of claims that are read besides sub.
@@ -45,6 +47,13 @@ type ProviderSpec struct {
 	SessionsAfter string `yaml:"sessionsAfter,omitempty" json:"sessionsAfter,omitempty"`
 }
 
+// ProviderPage is a client of a provider for the hub's page.
+type ProviderPage struct {
+	// ClientID is that of a public client whose redirect URI is the hub's URL and /auth/callback. Left out: spec.clientID, where the
+	// provider lets one client have both redirect URIs.
+	ClientID string `yaml:"clientID,omitempty" json:"clientID,omitempty"`
+}
+
 // ProviderClaims are names of claims.
 type ProviderClaims struct {
 	// Name is the claim that is shown as the person's name; nothing is decided by it.
@@ -52,6 +61,9 @@ type ProviderClaims struct {
 	// Groups is the claim that lists the person's groups. Those that access/ names count; others are forgotten.
 	Groups string `yaml:"groups,omitempty" json:"groups,omitempty" default:"groups"`
 }
+
+// PageClientID is the client for the hub's page.
+func (p *ProviderSpec) PageClientID() string { return cmp.Or(p.Page.ClientID, p.ClientID) }
 
 // NameClaim and GroupsClaim are the claims with their defaults.
 func (p *ProviderSpec) NameClaim() string { return cmp.Or(p.Claims.Name, "preferred_username") }
@@ -139,6 +151,7 @@ func (d *document) checkProvider(p *Provider) {
 	}
 	d.checkIssuer(p.Spec.Issuer)
 	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue())
+	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue())
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
 	for i, scope := range p.Spec.Scopes {
 		d.checkPattern(index("spec.scopes", i), "scope", scope, scopeName())

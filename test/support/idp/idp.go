@@ -68,7 +68,9 @@ func (o Options) withDefaults() Options {
 }
 
 // redirects are where clients listen, on any port.
-func redirects() []string { return []string{"http://127.0.0.1/callback", "http://[::1]/callback"} }
+func redirects() []string {
+	return []string{"http://127.0.0.1/callback", "http://[::1]/callback", "http://127.0.0.1/auth/callback"}
+}
 
 // Provider is a running OpenID provider. It ends with its test. It is safe for concurrent use.
 type Provider struct {

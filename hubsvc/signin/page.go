@@ -1,0 +1,129 @@
+package signin
+
+import (
+	"bytes"
+	"crypto/rand"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pluralsh/plural/hubsvc/auth"
+)
+
+// view is what a page shows. The template escapes all of it.
+type view struct {
+	Nonce, Title, Text string
+	// Next is the path that the page leads to by itself.
+	Next string
+	// Providers are the names of those that somebody may choose from.
+	Providers []string
+	// Facts are about whoever is logged in, as pairs.
+	Facts [][2]string
+}
+
+// page is parsed when it is shown first: other commands of the program pay nothing for it.
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(text)) })
+
+const text = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{{- if .Next}}
+<meta http-equiv="refresh" content="0;url={{.Next}}">
+{{- end}}
+<title>{{.Title}} - plural</title>
+<style nonce="{{.Nonce}}">
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 15vh auto; max-width: 32rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; }
+dt { font-weight: 600; }
+dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
+.action { display: inline-block; margin: .25rem .5rem .25rem 0; padding: .5rem 1rem; border: 1px solid; border-radius: .4rem; color: inherit;
+  background: none; font: inherit; text-decoration: none; cursor: pointer; }
+</style>
+</head>
+<body>
+<main>
+<h1>{{.Title}}</h1>
+<p>{{.Text}}</p>
+{{- range .Providers}}
+<a class="action" href="/auth/login?provider={{.}}">Log in with {{.}}</a>
+{{- end}}
+{{- if .Facts}}
+<dl>
+{{- range .Facts}}
+<dt>{{index . 0}}</dt><dd>{{index . 1}}</dd>
+{{- end}}
+</dl>
+<form method="post" action="/auth/logout"><button class="action">Log out</button></form>
+{{- else if .Next}}
+<a class="action" href="{{.Next}}">Go on</a>
+{{- else if not .Providers}}
+<a class="action" href="/">Back</a>
+{{- end}}
+</main>
+</body>
+</html>
+`
+
+// show answers with a page, which loads nothing and runs nothing.
+func (p *Pages) show(w http.ResponseWriter, status int, v view) {
+	v.Nonce = rand.Text()
+	var body bytes.Buffer
+	if err := page().Execute(&body, v); err != nil {
+		p.Log.Error("a page cannot be written", "error", err)
+		http.Error(w, "the hub cannot write its page", http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // a browser that went away has seen enough
+}
+
+func (p *Pages) say(w http.ResponseWriter, status int, title, text string) {
+	p.show(w, status, view{Title: title, Text: text})
+}
+
+func (p *Pages) leadTo(w http.ResponseWriter, path string) {
+	p.show(w, http.StatusOK, view{Title: "One moment", Text: "The page goes on by itself.", Next: path})
+}
+
+// home is who is logged in, or how to log in.
+func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
+	who, err := p.Person(r)
+	if err != nil {
+		if _, had := r.Cookie(auth.SessionCookie); had == nil {
+			clearCookie(w, auth.SessionCookie, http.SameSiteStrictMode) // it has ended
+		}
+		v := view{Title: "Log in", Providers: slices.Sorted(maps.Keys(p.Providers()))}
+		if v.Text = "This is the hub of a fleet of Kubernetes clusters."; len(v.Providers) == 0 {
+			v.Title, v.Text = "plural", "This is the hub of a fleet of Kubernetes clusters. It has no identity provider to log in with; in a terminal: plural auth login."
+		}
+		p.show(w, http.StatusOK, v)
+		return
+	}
+	facts := [][2]string{{"User", who.Name}}
+	if s := who.Session; s != nil {
+		facts = append(facts, [2]string{"Through", s.Through()})
+		if s.Shown != "" {
+			facts = append(facts, [2]string{"Shown as", s.Shown})
+		}
+	}
+	if len(who.Groups) > 0 {
+		facts = append(facts, [2]string{"Groups", strings.Join(who.Groups, ", ")})
+	}
+	if !who.Expires.IsZero() {
+		facts = append(facts, [2]string{"Until", who.Expires.UTC().Format(time.DateTime) + " UTC"})
+	}
+	p.show(w, http.StatusOK, view{Title: "You are logged in", Text: "The console of the fleet is in the terminal: plural tui.", Facts: facts})
+}

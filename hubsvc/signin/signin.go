@@ -1,0 +1,290 @@
+// Package signin owns logging in to the hub's page with a browser.
+//
+// It knows neither how a token is verified nor who may do what. The code flow of OpenID Connect ends at the hub, so that no token of a
+// provider reaches the browser. What a login has to remember until it ends lies sealed in a cookie; so does the session, which the hub
+// signs: no replica keeps anything.
+package signin
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/internal/addrlimit"
+	"github.com/pluralsh/plural/internal/httpclient"
+	"github.com/pluralsh/plural/internal/oidcflow"
+	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
+)
+
+const (
+	// loginCookie is what a login remembers. It comes back from a provider's page, and so cannot be strict about where a request is from.
+	loginCookie = "__Host-plural-login"
+	// Lifetime is how long somebody may take at the provider's page.
+	Lifetime = 10 * time.Minute
+	// maxReturn bounds the path that a login leads to, in bytes, and maxAnswer a provider's answer.
+	maxReturn = 512
+	maxAnswer = 8 << 10
+	// One address may begin so many logins at once, and one more each of these: each asks the provider.
+	loginsAtOnce = 50
+	eachLogin    = time.Second / 5
+)
+
+// Paths of the hub.
+const (
+	LoginPath    = "/auth/login"
+	CallbackPath = "/auth/callback"
+	LogoutPath   = "/auth/logout"
+)
+
+// Options are what signing in needs. All but NoLoopback must be set.
+type Options struct {
+	// URL is the hub's own, which providers know; it may change with the workspace.
+	URL func() string
+	// Providers are those with which people log in, by name.
+	Providers func() map[string]fleet.ProviderSpec
+	// Admit is the session for a provider's ID token, of the login that sent nonce. Its error may be a *principal.Rejected.
+	Admit func(ctx context.Context, provider, token, nonce string) (session string, who principal.Person, err error)
+	// Person is who sends a request.
+	Person func(*http.Request) (principal.Person, error)
+	// Record writes down who is let in, before they are.
+	Record func(r *http.Request, who *principal.Person) error
+	// Keys seal what a login remembers.
+	Keys auth.Keys
+	// NoLoopback refuses providers on this machine.
+	NoLoopback bool
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// Pages are the hub's for signing in.
+type Pages struct {
+	Options
+	limits *addrlimit.Limits
+}
+
+// New makes the pages.
+func New(o Options) *Pages {
+	return &Pages{o, addrlimit.New(loginsAtOnce, eachLogin, o.Now)}
+}
+
+// Routes adds the paths to mux.
+func (p *Pages) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /{$}", p.home)
+	mux.HandleFunc("GET "+LoginPath, p.login)
+	mux.HandleFunc("GET "+CallbackPath, p.callback)
+	mux.HandleFunc("POST "+LogoutPath, p.logout)
+}
+
+// remembered is what a login keeps until it ends.
+type remembered struct {
+	oidcflow.Attempt
+	Provider string `json:"provider"`
+	Return   string `json:"return"`
+	Until    int64  `json:"until"`
+}
+
+// login sends a browser to a provider.
+func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
+	name, home := r.URL.Query().Get("provider"), p.URL()
+	provider, known := p.Providers()[name]
+	switch u, err := url.Parse(home); {
+	case !p.limits.Allow(addrlimit.Sender(r)):
+		w.Header().Set("Retry-After", "5")
+		p.say(w, http.StatusTooManyRequests, "Too many logins from this address", "Wait a few seconds and try again.")
+		return
+	case !known:
+		p.say(w, http.StatusNotFound, "There is no such provider", "The fleet has no identity provider of this name. Choose one that it has.")
+		return
+	case err != nil || u.Host == "" || u.Scheme != "https" && !httpclient.Loopback(u.Hostname()):
+		p.say(w, http.StatusServiceUnavailable, "The hub has no https address", "Browsers keep a login for https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
+		return
+	}
+	flow, err := p.flow(r.Context(), name, &provider)
+	if err != nil {
+		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", err)
+		p.say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
+		return
+	}
+	attempt := oidcflow.Begin(strings.TrimSuffix(home, "/") + CallbackPath)
+	sealed, err := p.seal(r.Context(), &remembered{
+		Attempt: *attempt, Provider: name, Return: ownPath(r.URL.Query().Get("return")), Until: p.Now().Add(Lifetime).Unix(),
+	})
+	if err != nil {
+		p.Log.Warn("a login cannot begin", "error", err)
+		p.say(w, http.StatusServiceUnavailable, "The hub cannot begin a login now", "Try again in a minute. The hub's log says why.")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: loginCookie, Value: sealed, Path: "/", MaxAge: int(Lifetime / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	http.Redirect(w, r, flow.URL(attempt), http.StatusFound)
+}
+
+func (p *Pages) flow(ctx context.Context, name string, s *fleet.ProviderSpec) (*oidcflow.Client, error) {
+	return oidcflow.Discover(ctx, oidcflow.Options{
+		Name: name, Issuer: s.Issuer, ClientID: s.PageClientID(), Scopes: s.Scopes, NoLoopback: p.NoLoopback,
+	})
+}
+
+// callback takes a provider's answer, and begins the session.
+func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
+	began, err := p.began(r)
+	clearCookie(w, loginCookie, http.SameSiteLaxMode)
+	if err != nil || len(r.URL.RawQuery) > maxAnswer {
+		p.say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
+		return
+	}
+	provider, known := p.Providers()[began.Provider]
+	if !known {
+		p.say(w, http.StatusNotFound, "There is no such provider any longer", "Choose one that the fleet has.")
+		return
+	}
+	session, who, err := p.end(r, began, &provider)
+	if err != nil {
+		p.refuse(w, began.Provider, err)
+		return
+	}
+	if err := p.Record(r, &who); err != nil {
+		p.say(w, http.StatusServiceUnavailable, "This cannot be written down now, so nobody is let in", "Try again in a minute.")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: auth.SessionCookie, Value: session, Path: "/", Expires: who.Expires, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+	p.leadTo(w, began.Return) // a redirect would still be a request from the provider's page, which brings no strict cookie
+}
+
+// end asks the provider who has logged in.
+func (p *Pages) end(r *http.Request, began *remembered, provider *fleet.ProviderSpec) (string, principal.Person, error) {
+	flow, err := p.flow(r.Context(), began.Provider, provider)
+	if err != nil {
+		return "", principal.Person{}, err
+	}
+	code, err := flow.Code(&began.Attempt, r.URL.Query())
+	if err != nil {
+		return "", principal.Person{}, err
+	}
+	tokens, err := flow.Exchange(r.Context(), &began.Attempt, code)
+	if err != nil {
+		return "", principal.Person{}, err
+	}
+	return p.Admit(r.Context(), began.Provider, tokens.ID, began.Nonce)
+}
+
+// refuse tells somebody why they are not let in. What a provider says is for the log alone.
+func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
+	if rejected := new(principal.Rejected); errors.As(err, &rejected) {
+		status, message, fix := principal.Answer(err)
+		p.say(w, status, message, fix)
+		return
+	}
+	p.Log.Warn("a login to the page has failed", "provider", provider, "error", err)
+	if errors.Is(err, oidcflow.ErrElsewhere) {
+		p.say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
+		return
+	}
+	p.say(w, http.StatusBadGateway, "You are not logged in", "The identity provider did not say who you are. Begin again; the hub's log says more.")
+}
+
+// logout ends what this browser has of the session.
+func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
+	clearCookie(w, auth.SessionCookie, http.SameSiteStrictMode)
+	p.leadTo(w, "/")
+}
+
+func clearCookie(w http.ResponseWriter, name string, site http.SameSite) {
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: site})
+}
+
+// ownPath is a path of the hub's page, and no other place.
+func ownPath(written string) string {
+	u, err := url.Parse(written)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
+		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(u.Path, "/auth/") || strings.HasPrefix(u.Path, "/k8s/") {
+		return "/"
+	}
+	return written
+}
+
+// began is the login that a browser ends here.
+func (p *Pages) began(r *http.Request) (*remembered, error) {
+	cookie, err := r.Cookie(loginCookie)
+	if err != nil {
+		return nil, err
+	}
+	return p.open(r.Context(), cookie.Value)
+}
+
+// sealedFor has a sealed login be good for nothing else.
+var sealedFor = []byte("plural login")
+
+func (p *Pages) seal(ctx context.Context, login *remembered) (string, error) {
+	id, key, err := p.Keys.Current(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(login)
+	if err != nil {
+		return "", fmt.Errorf("seal a login: %w", err)
+	}
+	box, err := aead(key)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, box.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	return id + "." + base64.RawURLEncoding.EncodeToString(box.Seal(nonce, nonce, text, sealedFor)), nil
+}
+
+func (p *Pages) open(ctx context.Context, sealed string) (*remembered, error) {
+	id, encoded, _ := strings.Cut(sealed, ".")
+	key, known, err := p.Keys.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || !known {
+		return nil, errors.New("open a login: it is not one of the hub's")
+	}
+	box, err := aead(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) < box.NonceSize() {
+		return nil, errors.New("open a login: it is too short")
+	}
+	text, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], sealedFor)
+	if err != nil {
+		return nil, fmt.Errorf("open a login: %w", err)
+	}
+	login := new(remembered)
+	if err := json.Unmarshal(text, login); err != nil {
+		return nil, fmt.Errorf("open a login: %w", err)
+	}
+	if p.Now().Unix() >= login.Until {
+		return nil, errors.New("open a login: it took too long")
+	}
+	return login, nil
+}
+
+func aead(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("seal a login: %w", err)
+	}
+	return cipher.NewGCM(block)
+}
