@@ -44,6 +44,8 @@ func TestLogin(t *testing.T) {
 	part("a person by the browser", byBrowser)
 	part("a person whom the fleet has no role for", withoutRole)
 	part("a person who gives up", refused)
+	part("a login goes on by itself", renews)
+	part("a code that is typed in on another device", byDevice)
 	part("a CI job", ciJob)
 	part("a person on the page", onPage)
 	part("somebody who attacks the page", pageAttacks)
@@ -112,6 +114,42 @@ func refused(t *testing.T, w *world) {
 	}
 	if _, err := os.Stat(filepath.Join(p.home, ".config", "plural", "hosts.yaml")); err == nil {
 		t.Error("something is kept of a login that failed")
+	}
+}
+
+// I11.
+func byDevice(t *testing.T, w *world) {
+	if said, code := w.person("ada-partner").fails("auth", "login", "--provider", "partner", "--device"); code == 0 || !strings.Contains(said, "spec.device") {
+		t.Errorf("of a provider that does not allow it: %d %s", code, said)
+	}
+	p := w.person("ada-device")
+	cmd := p.command(program(p, "plural"), "auth", "login", "--provider", "corp", "--device")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	address, code := "", ""
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		line := lines.Text()
+		said.WriteString(line + "\n")
+		if _, after, ok := strings.Cut(line, "on any device at "); ok {
+			address, _, _ = strings.Cut(after, " ")
+		} else if address != "" && code == "" {
+			code = strings.TrimSpace(line)
+			if _, err := w.corp.Browser(t, "ada-l").Open(address + "?user_code=" + code); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "logged in") {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	if got := p.status(); got.Name != "ada" {
+		t.Errorf("%+v", got)
 	}
 }
 
