@@ -22,7 +22,7 @@ type sso struct {
 	f fleet.Fleet
 }
 
-func newSSO(t *testing.T) *sso {
+func newSSO(t testing.TB) *sso {
 	t.Helper()
 	w := &sso{door: newDoor(t), Issuer: issuer.Start(t)}
 	w.f = fleet.Fleet{

@@ -17,7 +17,7 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-func request(t *testing.T, authorization string) *http.Request {
+func request(t testing.TB, authorization string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	if authorization != "" {

@@ -28,7 +28,7 @@ import (
 // door is a hub's People whose fleet and clock a test moves.
 type door struct {
 	*auth.People
-	*testing.T
+	testing.TB
 	known *auth.Directory
 	now   time.Time
 	hubs  string // the hub's own token
@@ -40,9 +40,9 @@ type door struct {
 	nats     *natsd.Server
 }
 
-func newDoor(t *testing.T) *door {
+func newDoor(t testing.TB) *door {
 	t.Helper()
-	d := &door{T: t, known: nobody(), now: time.Now().Truncate(time.Second), file: filepath.Join(t.TempDir(), "token")}
+	d := &door{TB: t, known: nobody(), now: time.Now().Truncate(time.Second), file: filepath.Join(t.TempDir(), "token")}
 	d.keys, d.nats = ring(t, "kube", func() time.Time { return d.now })
 	d.verifier = oidc.New(oidc.Options{Now: func() time.Time { return d.now }, Log: slog.New(&d.log)})
 	d.People = d.replica()
@@ -86,7 +86,7 @@ func ada(token, expires string, groups ...string) fleet.User {
 	}}
 }
 
-func (d *door) asks(raw string) *http.Request { return request(d.T, "Bearer "+raw) }
+func (d *door) asks(raw string) *http.Request { return request(d.TB, "Bearer "+raw) }
 
 func TestAUserIsWhoeverShowsATokenOfTheirs(t *testing.T) {
 	d, token := newDoor(t), fleet.NewToken()
