@@ -47,6 +47,8 @@ func kinds() map[string][]kind {
 			{"User", "access/*.yaml", "access.md", reflect.TypeFor[fleet.User]()},
 			{"Role", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Role]()},
 			{"RoleBinding", "access/*.yaml", "access.md", reflect.TypeFor[fleet.RoleBinding]()},
+			{"Provider", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Provider]()},
+			{"Federation", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Federation]()},
 		},
 		"notify": {
 			{"Sink", "notify/*.yaml", "notify.md", reflect.TypeFor[fleet.Sink]()},

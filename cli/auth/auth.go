@@ -139,7 +139,8 @@ func (o *loginOptions) greet(me *v1.Me) {
 	f.Say("logged in to %s as %s", ui.Clean(o.address), ui.Clean(who))
 	if len(me.Verbs) == 0 {
 		f.Say("warning: no RoleBinding names you, or a group of yours: nothing may be seen")
-		f.Say("  fix: somebody who may push binds a Role to %s in access/, or makes it an identity of a User; plural auth status shows the rest", ui.Clean(me.Name))
+		f.Say("  fix: somebody who may push binds a Role to one of your groups in access/, or makes %s an identity of a User there; plural auth status shows both",
+			ui.Clean(me.Name))
 	}
 	if at := cmdutil.LocalRepo(o.address, ""); at != "" {
 		f.Say("note: plural up --local %s logs in as its operator again", ui.Clean(at))

@@ -201,6 +201,9 @@ func (p *People) fromFederation(ctx context.Context, taken []federation, raw str
 	if err != nil {
 		return nil, untold(err, fmt.Sprintf("the issuer of federation %q", taken[0].name))
 	}
+	if audiences, several := token.Claims["aud"].([]any); several && len(audiences) != 1 {
+		return nil, refused("ask its issuer for one whose only audience is "+audience, "the token is for others than this hub, too")
+	}
 	if !fleet.SubjectFits(strings.ReplaceAll(token.Subject, " ", "")) {
 		return nil, refused("ask its issuer", "the token is about nobody who can be named")
 	}

@@ -127,8 +127,11 @@ const (
 	MaxSubject = 255
 )
 
-// GitHubIssuer makes the tokens of workflows on github.com.
-const GitHubIssuer = "https://token.actions.githubusercontent.com"
+// gitHubIssuer and gitLabIssuer make the tokens of jobs on github.com and gitlab.com.
+const (
+	gitHubIssuer = "https://token.actions.githubusercontent.com"
+	gitLabIssuer = "https://gitlab.com"
+)
 
 var (
 	claimName  = lazily(`^[A-Za-z][-._:/A-Za-z0-9]{0,127}$`)
@@ -147,20 +150,23 @@ func sessionOf(written string, otherwise time.Duration) time.Duration {
 func (d *document) checkProvider(p *Provider) {
 	d.checkName("metadata.name", p.Metadata.Name)
 	if p.Metadata.Name == "system" { // people of it would be called as Kubernetes' own users are
-		d.Fault("metadata.name", "choose another name", "provider named system: system: belongs to Kubernetes")
+		d.Fault("metadata.name", "choose another name", "provider named system: names of its people would begin with system:, which belongs to Kubernetes")
 	}
 	d.checkIssuer(p.Spec.Issuer)
-	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue())
-	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue())
+	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue(), visible)
+	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue(), visible)
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
 	for i, scope := range p.Spec.Scopes {
-		d.checkPattern(index("spec.scopes", i), "scope", scope, scopeName())
+		if at := index("spec.scopes", i); scope == "" && !d.Faults.Has(yamlstrict.Place(d.Fields, at, d.Position())) {
+			d.Fault(at, "remove it", "empty scope")
+		}
+		d.checkPattern(index("spec.scopes", i), "scope", scope, scopeName(), "write each scope as an entry of its own")
 	}
 	for field, name := range map[string]string{"name": p.Spec.Claims.Name, "groups": p.Spec.Claims.Groups} {
-		d.checkPattern("spec.claims."+field, "name of a claim", name, claimName())
+		d.checkPattern("spec.claims."+field, "name of a claim", name, claimName(), claimLetters)
 	}
 	if strings.EqualFold(p.Spec.Claims.Groups, "email") {
-		d.Fault("spec.claims.groups", "name the claim that lists groups", "groups from an e-mail address")
+		d.Fault("spec.claims.groups", "name the claim that lists groups", "claim email lists no groups")
 	}
 	d.checkSession(p.Spec.Session, maxSession)
 	d.checkMoment("spec.sessionsAfter", p.Spec.SessionsAfter)
@@ -173,15 +179,18 @@ func (d *document) checkFederation(f *Federation) {
 	d.checkCount("spec.claims", "claims", len(f.Spec.Claims), maxClaims)
 	for _, name := range slices.Sorted(maps.Keys(f.Spec.Claims)) {
 		value := f.Spec.Claims[name]
-		d.checkPattern("spec.claims", "name of a claim", name, claimName())
-		d.checkPattern("spec.claims."+name, "value of claim "+name, value, claimValue())
-		if strings.ContainsAny(value, "*?") {
-			d.Fault("spec.claims."+name, "write it out; make one Federation for each value", "claim %s is compared as it is: %s would match no token, or was meant to match many",
+		d.checkPattern("spec.claims."+name, "name of a claim", name, claimName(), claimLetters)
+		d.checkPattern("spec.claims."+name, "value of claim "+name, value, claimValue(), visible)
+		switch {
+		case value == "" && !d.Faults.Has(yamlstrict.Place(d.Fields, "spec.claims."+name, d.Position())):
+			d.Fault("spec.claims."+name, "write the value that tokens have, or remove the claim", "empty value of claim %s", name)
+		case strings.ContainsAny(value, "*?"):
+			d.Fault("spec.claims."+name, "write the value out; make one Federation for each value", "wildcard in claim %s: %s: values are compared as they are",
 				name, yamlstrict.Quote(value))
 		}
 	}
 	if name := firstOf(f.Spec.Claims, "aud", "iss", "exp", "nbf", "iat"); name != "" {
-		d.Fault("spec.claims."+name, "remove it: the hub checks issuer, audience and times of every token", "claim %s is not for a Federation to say", name)
+		d.Fault("spec.claims."+name, "remove it: the hub checks issuer, audience and times of every token", "claim %s cannot be set in a Federation", name)
 	}
 	if what, fix := unpinned(&f.Spec); what != "" {
 		d.Fault("spec.claims", fix, "%s", what)
@@ -202,49 +211,64 @@ func firstOf(claims map[string]string, list ...string) string {
 // taken over by others, so that numbers count.
 func unpinned(f *FederationSpec) (what, fix string) {
 	has := func(names ...string) bool { return firstOf(f.Claims, names...) != "" }
-	switch github := f.Issuer == GitHubIssuer || strings.HasSuffix(f.Issuer, "/_services/token"); {
+	switch github := f.Issuer == gitHubIssuer || strings.HasSuffix(f.Issuer, "/_services/token"); {
 	case f.Issuer == "":
 		return "", ""
 	case github && !has("repository_id"):
-		return "any repository of GitHub that is called so would be taken: claims lack repository_id",
+		return "claims lack repository_id: somebody else can take over the name of a repository",
 			"add repository_id, a number that gh api repos/OWNER/NAME --jq .id prints"
 	case github && !has("ref", "environment", "job_workflow_ref"):
-		return "any branch of the repository would be taken: claims lack ref, environment and job_workflow_ref",
+		return "claims lack ref, environment and job_workflow_ref: every branch of the repository could log in",
 			"add ref: refs/heads/main, or environment: NAME of one that is protected"
 	case github:
 		return "", ""
-	case (has("project_id", "project_path", "namespace_path") || f.Issuer == "https://gitlab.com") && !has("sub"):
+	case has("project_id", "project_path", "namespace_path") || f.Issuer == gitLabIssuer: // whose sub has the project's path
 		if !has("project_id") {
-			return "any project that is called so would be taken: claims lack project_id", "add project_id, a number that the project's page shows"
+			return "claims lack project_id: somebody else can take over the path of a project", "add project_id, a number that the project's page shows"
 		}
 		if f.Claims["ref_protected"] != "true" {
-			return "any branch of the project would be taken: claims lack ref_protected", `add ref_protected: "true"`
+			return `claims lack ref_protected: "true": every branch of the project could log in`, `add ref_protected: "true"`
 		}
 		return "", ""
 	case !has("sub"):
-		return "claims lack sub, without which everybody whom the issuer knows would be taken", "add sub, such as system:serviceaccount:NAMESPACE:NAME"
+		return "claims lack sub: every account that the issuer has could log in", "add sub, such as system:serviceaccount:NAMESPACE:NAME"
 	}
 	return "", ""
 }
 
 // checkPattern holds a text to a pattern; empty ones are reported as missing where they must not be.
-func (d *document) checkPattern(field, what, text string, pattern *regexp.Regexp) {
+func (d *document) checkPattern(field, what, text string, pattern *regexp.Regexp, fix string) {
 	if text != "" && !pattern.MatchString(text) {
-		d.Fault(field, "use visible ASCII characters", "bad %s %s", what, yamlstrict.Quote(text))
+		d.Fault(field, fix, "bad %s %s", what, yamlstrict.Quote(text))
 	}
 }
+
+// What to do about texts that do not match their pattern.
+const (
+	visible      = "use at most 512 visible ASCII characters, with spaces only between them"
+	claimLetters = "begin with a letter; use letters, digits and any of - . _ : /, at most 128"
+)
 
 // checkIssuer wants a URL that nobody on the way can change the keys of.
 func (d *document) checkIssuer(issuer string) {
 	if issuer == "" {
 		return // reported as missing
 	}
-	u, err := url.Parse(issuer)
-	if err == nil && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" &&
-		(u.Scheme == "https" || u.Scheme == "http" && httpclient.Loopback(u.Hostname())) {
+	cause := ""
+	switch u, err := url.Parse(issuer); {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		cause = "it is no URL"
+	case u.User != nil:
+		cause = "it names a user"
+	case u.RawQuery != "" || u.Fragment != "":
+		cause = "it has a query or a fragment"
+	case u.Scheme == "http" && !httpclient.Loopback(u.Hostname()):
+		cause = "it has no TLS, and is not on the hub's own machine"
+	default:
 		return
 	}
-	d.Fault("spec.issuer", "write it as its tokens have it: https://HOST or https://HOST/PATH", "bad issuer %s", yamlstrict.Quote(httpclient.Redact(issuer)))
+	d.Fault("spec.issuer", "write it as its tokens have it: https://HOST or https://HOST/PATH", "bad issuer %s: %s",
+		yamlstrict.Quote(httpclient.Redact(issuer)), cause)
 }
 
 func (d *document) checkSession(written string, most time.Duration) {
@@ -252,7 +276,7 @@ func (d *document) checkSession(written string, most time.Duration) {
 		return
 	}
 	if session, err := time.ParseDuration(written); err != nil || session < minSession || session > most {
-		d.Fault("spec.session", "write a duration such as 15m, at most "+strings.TrimSuffix(most.String(), "0m0s"), "bad session %s", yamlstrict.Quote(written))
+		d.Fault("spec.session", "write a duration from 1m to "+strings.TrimSuffix(most.String(), "0m0s")+", such as 15m", "bad session %s", yamlstrict.Quote(written))
 	}
 }
 
@@ -284,7 +308,13 @@ func checkIdentity(f *Fleet, known *known, out *yamlstrict.Faults) {
 		for j, id := range u.Spec.Identities {
 			field := index("spec.identities", j)
 			refer(u, field+".provider", "provider", id.Provider, known.providers, out)
-			if first, taken := owners[id]; taken {
+			if id.Provider == "" || id.Subject == "" {
+				continue // reported as missing
+			}
+			switch first, taken := owners[id]; {
+			case taken && first == u.Metadata.Name:
+				out.Add(u.Place(field), "remove one of them", "the identity is listed twice")
+			case taken:
 				out.Add(u.Place(field), "leave it with one of them", "the identity is already that of user %s", first)
 			}
 			owners[id] = u.Metadata.Name
@@ -304,8 +334,8 @@ func checkIdentity(f *Fleet, known *known, out *yamlstrict.Faults) {
 		for j := range i {
 			other := &f.Federations[j]
 			if one.Spec.Issuer == other.Spec.Issuer && one.Spec.User != other.Spec.User && compatible(one.Spec.Claims, other.Spec.Claims) {
-				out.Add(one.Place("spec.claims"), "have them differ in a claim that both name", "a token could be that of federation %s too, which is for another user",
-					other.Metadata.Name)
+				out.Add(one.Place("spec.claims"), "name one claim in both, with different values", "one token could satisfy federation %s too, which is for user %s",
+					other.Metadata.Name, other.Spec.User)
 			}
 		}
 	}

@@ -71,8 +71,9 @@ func TestTheExamplesOfAccessLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Users) != 1 || len(f.Roles) != 1 || len(f.RoleBindings) != 1 {
-		t.Errorf("%d users, %d roles, %d bindings: are the examples found?", len(f.Users), len(f.Roles), len(f.RoleBindings))
+	if len(f.Users) != 2 || len(f.Roles) != 1 || len(f.RoleBindings) != 1 || len(f.Providers) != 1 || len(f.Federations) != 1 {
+		t.Errorf("%d users, %d roles, %d bindings, %d providers, %d federations: are the examples found?",
+			len(f.Users), len(f.Roles), len(f.RoleBindings), len(f.Providers), len(f.Federations))
 	}
 }
 
@@ -112,8 +113,11 @@ func TestTheExamplesOfInstallationsLoad(t *testing.T) {
 // TestTheSpecKnowsEveryField looks for the name of every field of a kind in its reference.
 func TestTheSpecKnowsEveryField(t *testing.T) {
 	for page, kinds := range map[string][]reflect.Type{
-		"service.md":      {reflect.TypeFor[ServiceSpec]()},
-		"access.md":       {reflect.TypeFor[UserSpec](), reflect.TypeFor[RoleSpec](), reflect.TypeFor[RoleBindingSpec]()},
+		"service.md": {reflect.TypeFor[ServiceSpec]()},
+		"access.md": {
+			reflect.TypeFor[UserSpec](), reflect.TypeFor[RoleSpec](), reflect.TypeFor[RoleBindingSpec](), reflect.TypeFor[ProviderSpec](),
+			reflect.TypeFor[FederationSpec](),
+		},
 		"notify.md":       {reflect.TypeFor[SinkSpec](), reflect.TypeFor[RouteSpec]()},
 		"installation.md": {reflect.TypeFor[InstallationSpec](), reflect.TypeFor[CatalogRef]()},
 	} {
