@@ -145,6 +145,7 @@ func section(c *cobra.Command, heading string) string {
 		describe()
 	}
 	title("SYNOPSIS", "Usage")
+	c.InitDefaultHelpFlag() // which makes it a command with flags
 	b.WriteString(block(c.UseLine()))
 	if heading != "" {
 		describe()
