@@ -58,6 +58,8 @@ var pages = map[string]func(s *shell){
 	"docs/guide/ci.md": func(s *shell) {
 		s.clusters("https://hub.example.com", "prod")
 		s.gitHost("fleet")
+		s.stands("agent.memory: 256Mi", "agent.memory: 256Mi\nhub.flags: ["+hurry+"]")
+		s.job(map[string]any{"repository_id": "1296269", "ref": "refs/heads/main", "environment": "fleet", "event_name": "push"})
 	},
 	"docs/guide/packages.md": func(s *shell) {
 		s.registry("localhost:5000")

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +19,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/pluralsh/plural/test/support/issuer"
 	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/test/support/needs"
 	"github.com/pluralsh/plural/test/support/podrun"
@@ -198,4 +201,22 @@ func (s *shell) downAfterwards(dirs ...string) {
 			_ = cmd.Run() // it may be down
 		}
 	})
+}
+
+// job has the reader's shell be a job at GitHub, which gives it tokens with these claims for whom it asks.
+func (s *shell) job(claims map[string]any) {
+	s.t.Helper()
+	const bearer = "the-jobs-own"
+	github := issuer.StartAt(s.t, "/_services/token") // as GitHub Enterprise Server has it
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+bearer {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		token := github.Token(github.Claims("repo:acme/fleet:environment:fleet", r.URL.Query().Get("audience"), time.Now(), claims))
+		_ = json.NewEncoder(w).Encode(map[string]any{"count": 1, "value": token}) // a job that went away asks again
+	}))
+	s.t.Cleanup(server.Close)
+	s.stands("https://token.actions.githubusercontent.com", github.URL)
+	s.env = append(s.env, "ACTIONS_ID_TOKEN_REQUEST_URL="+server.URL+"/?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN="+bearer)
 }

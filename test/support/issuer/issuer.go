@@ -32,12 +32,18 @@ type Issuer struct {
 // Start is an issuer with one key, which is named "one".
 func Start(t testing.TB) *Issuer {
 	t.Helper()
+	return StartAt(t, "")
+}
+
+// StartAt is Start, for an issuer whose URL has a path.
+func StartAt(t testing.TB, path string) *Issuer {
+	t.Helper()
 	i := &Issuer{TB: t}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+path+"/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		i.reply(w, map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
 	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+path+"/keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.Requests.Add(1)
 		i.mu.Lock()
 		set, answer := jose.JSONWebKeySet{}, i.answer
@@ -52,7 +58,7 @@ func Start(t testing.TB) *Issuer {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	i.URL = server.URL
+	i.URL = server.URL + path
 	i.Rotate("one")
 	return i
 }
