@@ -113,6 +113,19 @@ func (d *Directory) known(groups []string) []string {
 	return sorted(slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !d.groups[g] }))
 }
 
+// User is a user of the fleet as the fleet alone knows them: a token of theirs makes them this person, and what a provider says of
+// their groups comes on top.
+func (d *Directory) User(name string) (principal.Person, bool) {
+	u, ok := d.users[name]
+	return principal.Person{Name: name, Groups: u.groups}, ok
+}
+
+// Identified is the name of the user whose account with a provider this is.
+func (d *Directory) Identified(id fleet.Identity) (string, bool) {
+	name, ok := d.identities[id]
+	return name, ok
+}
+
 // Providers are what somebody has to know who wants to log in, by name.
 func (d *Directory) Providers() map[string]fleet.ProviderSpec {
 	all := make(map[string]fleet.ProviderSpec, len(d.providers))

@@ -15,7 +15,7 @@ import (
 const (
 	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
-	MaxDocuments = 20_000   // documents in all files, empty ones too
+	MaxDocuments = 200_000  // documents in all files, empty ones too
 )
 
 // workspaceFile is the one file every installation repo has.
