@@ -16,7 +16,7 @@ type bounds struct {
 
 // checkBounds is nil when the document is within MaxDepth, MaxNodes and MaxAliases. The error has no file yet.
 func checkBounds(n *yaml.Node) *Error {
-	b := &bounds{open: map[*yaml.Node]bool{}}
+	b := &bounds{}
 	return b.walk(n, 0)
 }
 
@@ -31,6 +31,9 @@ func (b *bounds) walk(n *yaml.Node, depth int) *Error {
 		return b.alias(n, depth)
 	}
 	if n.Anchor != "" {
+		if b.open == nil { // few documents have one
+			b.open = map[*yaml.Node]bool{}
+		}
 		b.open[n] = true
 		defer delete(b.open, n)
 	}

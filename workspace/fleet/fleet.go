@@ -40,6 +40,7 @@ func Load(fsys fs.FS) (*Fleet, error) {
 	if err := l.readAll(); err != nil {
 		return nil, err
 	}
+	l.checkAgentKeys()
 	f := &l.fleet
 	f.sort()
 	checkNames(f, &l.faults)

@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/yamlstrict"
@@ -15,7 +19,7 @@ import (
 const (
 	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
-	MaxDocuments = 200_000  // documents in all files, empty ones too
+	MaxDocuments = 100_000  // documents in all files, empty ones too
 )
 
 // workspaceFile is the one file every installation repo has.
@@ -23,17 +27,23 @@ const workspaceFile = "plural.yaml"
 
 // loader reads one repository. A value is used once.
 type loader struct {
-	fsys      fs.FS
-	fleet     Fleet
-	faults    yamlstrict.Faults
-	documents int
-	bytes     int
-	// agentKeys holds where each agent's key was seen first.
-	agentKeys map[string]Position
+	fsys   fs.FS
+	fleet  Fleet
+	faults yamlstrict.Faults
+	bytes  int
+	// documents counts those of all files, also of such as are read side by side.
+	documents *atomic.Int64
+	agentKeys []agentKey
+}
+
+// agentKey is the key of a cluster's agent.
+type agentKey struct {
+	auth           string
+	cluster, place Position
 }
 
 func newLoader(fsys fs.FS) *loader {
-	return &loader{fsys: fsys, faults: yamlstrict.Faults{Redact: redact}, agentKeys: map[string]Position{}}
+	return &loader{fsys: fsys, faults: yamlstrict.Faults{Redact: redact}, documents: &atomic.Int64{}}
 }
 
 // readAll reads every file of ours. The error is one of reading; mistakes go to l.faults.
@@ -79,6 +89,7 @@ func (l *loader) readFolder(f folder) error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", f.name, err)
 	}
+	var files []string
 	for _, e := range entries {
 		name := path.Join(f.name, e.Name())
 		switch {
@@ -89,12 +100,54 @@ func (l *loader) readFolder(f folder) error {
 		case !e.Type().IsRegular():
 			l.faults.Add(Position{File: name}, "put the file itself here", "not a regular file")
 		default:
-			if err := l.readFile(name, f); err != nil {
-				return err
-			}
+			files = append(files, name)
 		}
 	}
+	return l.readFiles(files, f)
+}
+
+// readFiles decodes files side by side, which is most of the work of a load, and keeps what they hold in their order.
+func (l *loader) readFiles(files []string, f folder) error {
+	parts := make([]*loader, len(files))
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range files {
+		data, err := l.readBounded(name)
+		if err != nil {
+			_ = workers.Wait() // no worker fails
+			return err
+		}
+		part := newLoader(nil)
+		part.documents, parts[i] = l.documents, part
+		workers.Go(func() error {
+			if data != nil {
+				part.documentsOf(name, data, f)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait() // the same
+	for _, part := range parts {
+		l.keep(part)
+	}
 	return nil
+}
+
+// keep takes over what a file of a folder held.
+func (l *loader) keep(part *loader) {
+	to, from := &l.fleet, &part.fleet
+	to.Clusters = append(to.Clusters, from.Clusters...)
+	to.Sources = append(to.Sources, from.Sources...)
+	to.Services = append(to.Services, from.Services...)
+	to.Users = append(to.Users, from.Users...)
+	to.Roles = append(to.Roles, from.Roles...)
+	to.RoleBindings = append(to.RoleBindings, from.RoleBindings...)
+	to.Providers = append(to.Providers, from.Providers...)
+	to.Federations = append(to.Federations, from.Federations...)
+	to.Sinks = append(to.Sinks, from.Sinks...)
+	to.Routes = append(to.Routes, from.Routes...)
+	l.agentKeys = append(l.agentKeys, part.agentKeys...)
+	l.faults.Take(&part.faults)
 }
 
 // Document says whether a file of an installation repo, by its path, holds the workspace, services or clusters: what is read of it
@@ -128,11 +181,10 @@ func (l *loader) readFile(name string, f folder) error {
 // documentsOf decodes every document of a text.
 func (l *loader) documentsOf(name string, data []byte, f folder) {
 	yamlstrict.Read(name, data, &l.faults, func(d *yamlstrict.Document) bool {
-		if l.documents == MaxDocuments {
+		if l.documents.Add(1) > MaxDocuments {
 			l.faults.Add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
 			return false
 		}
-		l.documents++
 		if d.Root != nil {
 			l.document(&document{d}, f)
 		}
