@@ -1,7 +1,6 @@
 package access
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/hubsvc/access"
 )
 
 type explainOptions struct {
@@ -145,8 +143,7 @@ type decision struct {
 
 // decide asks the rules as the hub does; which of them say yes is for people to know.
 func (o *explainOptions) decide(p *policy, who *subject, asked *question, printer *ui.Printer) error {
-	refused := p.decide(who, asked, o.cluster)
-	d := decision{Subject: who.shown, Question: asked.describe(o.cluster), Allowed: refused == nil, By: []grant{}}
+	d := decision{Subject: who.shown, Question: asked.describe(o.cluster), Allowed: p.allows(who, asked, o.cluster), By: []grant{}}
 	for _, h := range p.rules.Held(who.Person) {
 		for _, a := range asked.by(h.Grant, o.cluster) {
 			if a.namespaces == nil {
@@ -169,23 +166,19 @@ func (o *explainOptions) decide(p *policy, who *subject, asked *question, printe
 	if len(d.Namespaces) > 0 {
 		o.factory.Say("note: they may in some namespaces: --namespace %s", ui.Clean(listed(d.Namespaces)))
 	}
-	var denied *access.Denied
-	if errors.As(refused, &denied) && printer.Human() {
-		verb := asked.verb
-		if verb != "" {
-			o.factory.Say("fix: bind a Role with fleet: [%s] to %s in access/", verb, ui.Clean(who.shown))
-		} else {
-			o.factory.Say("fix: bind a Role with a kubernetes rule for it to %s in access/", ui.Clean(who.shown))
-		}
+	rule := "a kubernetes rule for it"
+	if asked.verb != "" {
+		rule = "fleet: [" + asked.verb + "]"
 	}
+	o.factory.Say("fix: bind a Role with %s to %s in access/", rule, ui.Clean(who.shown))
 	return ui.Silent(ui.ExitFailed)
 }
 
-func (p *policy) decide(who *subject, asked *question, cluster string) error {
+func (p *policy) allows(who *subject, asked *question, cluster string) bool {
 	if asked.verb != "" {
-		return p.rules.Fleet(who.Person, asked.verb)
+		return p.rules.Fleet(who.Person, asked.verb) == nil
 	}
-	return p.rules.Kubernetes(who.Person, cluster, asked.q)
+	return p.rules.Kubernetes(who.Person, cluster, asked.q) == nil
 }
 
 func (o *explainOptions) screen(d *decision, w io.Writer) error {

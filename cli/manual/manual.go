@@ -145,6 +145,7 @@ func section(c *cobra.Command, heading string) string {
 		describe()
 	}
 	title("SYNOPSIS", "Usage")
+	c.InheritedFlags() // which takes over those of the parents: the line says [flags] for them too
 	b.WriteString(block(c.UseLine()))
 	if heading != "" {
 		describe()

@@ -159,7 +159,8 @@ func (r *Rules) Fleet(p principal.Person, verb string) error {
 // Kubernetes is nil when the person may ask the cluster's API server for q, and a *Denied otherwise. What every client asks
 // before anything else is open to whoever may ask for anything there.
 func (r *Rules) Kubernetes(p principal.Person, cluster string, q kubeaccess.Request) error {
-	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, &q) })) {
+	discovery := kubeaccess.Discovery(q)
+	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, &q, discovery) })) {
 		return nil
 	}
 	return &Denied{
@@ -168,17 +169,17 @@ func (r *Rules) Kubernetes(p principal.Person, cluster string, q kubeaccess.Requ
 	}
 }
 
-func (r *role) allows(cluster string, q *kubeaccess.Request) bool {
+func (r *role) allows(cluster string, q *kubeaccess.Request, discovery bool) bool {
 	for i := range r.rules {
-		if r.rules[i].holds(cluster) && r.rules[i].passes(q) {
+		if r.rules[i].holds(cluster) && r.rules[i].passes(q, discovery) {
 			return true
 		}
 	}
 	return false
 }
 
-// passes says whether the rule allows q at the clusters that it is about.
-func (r *rule) passes(q *kubeaccess.Request) bool { return r.rule.Allows(*q) || kubeaccess.Discovery(*q) }
+// passes says whether the rule allows q at the clusters that it is about; discovery is whether q is that.
+func (r *rule) passes(q *kubeaccess.Request, discovery bool) bool { return discovery || r.rule.Allows(q) }
 
 // Sees says whether the person may know that the cluster is there: who has a verb of the fleet, or may ask for anything of
 // the cluster. Verbs for tools show nothing.

@@ -47,8 +47,9 @@ func (g *Grant) Fleet(verb string) bool { return g.role.does(verb) }
 // Kubernetes are the indexes of the rules in the role's spec.kubernetes that allow q at a cluster; empty: at any.
 func (g *Grant) Kubernetes(cluster string, q kubeaccess.Request) []int {
 	var all []int
+	discovery := kubeaccess.Discovery(q)
 	for i := range g.role.rules {
-		if one := &g.role.rules[i]; (cluster == "" || one.holds(cluster)) && one.passes(&q) {
+		if one := &g.role.rules[i]; (cluster == "" || one.holds(cluster)) && one.passes(&q, discovery) {
 			all = append(all, i)
 		}
 	}

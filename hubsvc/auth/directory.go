@@ -44,7 +44,7 @@ type federation struct {
 // NewDirectory reads a fleet, which has no mistakes.
 func NewDirectory(f *fleet.Fleet) *Directory {
 	d := &Directory{
-		tokens: map[string]principal.Person{}, users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
+		tokens: make(map[string]principal.Person, len(f.Users)), users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
 		groups: map[string]bool{}, providers: map[string]provider{}, federations: map[string]federation{},
 	}
 	for i := range f.Users {
@@ -82,6 +82,9 @@ func sorted(groups []string) []string { return slices.Compact(slices.Sorted(slic
 
 // moment is a time that was checked when the fleet was read; zero for none.
 func moment(written string) time.Time {
+	if written == "" {
+		return time.Time{}
+	}
 	at, _ := time.Parse(time.RFC3339, written)
 	return at
 }

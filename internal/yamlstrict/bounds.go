@@ -14,10 +14,14 @@ type bounds struct {
 	open map[*yaml.Node]bool
 }
 
-// checkBounds is nil when the document is within MaxDepth, MaxNodes and MaxAliases. The error has no file yet.
-func checkBounds(n *yaml.Node) *Error {
+// manyFields bounds what is made ready for the places of a document's values.
+const manyFields = 1_000
+
+// checkBounds counts keys and values. The error is nil when the document is within MaxDepth, MaxNodes and MaxAliases, and has no file yet.
+func checkBounds(n *yaml.Node) (values int, err *Error) {
 	b := &bounds{}
-	return b.walk(n, 0)
+	err = b.walk(n, 0)
+	return b.nodes, err
 }
 
 func (b *bounds) walk(n *yaml.Node, depth int) *Error {

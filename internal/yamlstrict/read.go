@@ -39,11 +39,13 @@ func Read(file string, data []byte, faults *Faults, each func(*Document) bool) {
 
 // newDocument checks the bounds of one.
 func newDocument(file string, root *yaml.Node, faults *Faults) *Document {
-	d := &Document{File: file, Fields: map[string]Position{}, Faults: faults}
+	d := &Document{File: file, Faults: faults}
 	if len(root.Content) == 0 || isNull(root.Content[0]) {
 		return d
 	}
-	if err := checkBounds(root.Content[0]); err != nil {
+	values, err := checkBounds(root.Content[0])
+	d.Fields = make(map[string]Position, min(values/2, manyFields)) // a key has no place of its own
+	if err != nil {
 		err.File = file
 		faults.Put(err)
 		return d

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -127,27 +128,40 @@ func (l *loader) readFiles(files []string, f folder) error {
 		})
 	}
 	_ = workers.Wait() // the same
-	for _, part := range parts {
-		l.keep(part)
-	}
+	l.keep(parts)
 	return nil
 }
 
-// keep takes over what a file of a folder held.
-func (l *loader) keep(part *loader) {
-	to, from := &l.fleet, &part.fleet
-	to.Clusters = append(to.Clusters, from.Clusters...)
-	to.Sources = append(to.Sources, from.Sources...)
-	to.Services = append(to.Services, from.Services...)
-	to.Users = append(to.Users, from.Users...)
-	to.Roles = append(to.Roles, from.Roles...)
-	to.RoleBindings = append(to.RoleBindings, from.RoleBindings...)
-	to.Providers = append(to.Providers, from.Providers...)
-	to.Federations = append(to.Federations, from.Federations...)
-	to.Sinks = append(to.Sinks, from.Sinks...)
-	to.Routes = append(to.Routes, from.Routes...)
-	l.agentKeys = append(l.agentKeys, part.agentKeys...)
-	l.faults.Take(&part.faults)
+// keep takes over what files of a folder held.
+func (l *loader) keep(parts []*loader) {
+	f := &l.fleet
+	f.Clusters = joined(f.Clusters, parts, func(part *Fleet) []Cluster { return part.Clusters })
+	f.Sources = joined(f.Sources, parts, func(part *Fleet) []Source { return part.Sources })
+	f.Services = joined(f.Services, parts, func(part *Fleet) []Service { return part.Services })
+	f.Users = joined(f.Users, parts, func(part *Fleet) []User { return part.Users })
+	f.Roles = joined(f.Roles, parts, func(part *Fleet) []Role { return part.Roles })
+	f.RoleBindings = joined(f.RoleBindings, parts, func(part *Fleet) []RoleBinding { return part.RoleBindings })
+	f.Providers = joined(f.Providers, parts, func(part *Fleet) []Provider { return part.Providers })
+	f.Federations = joined(f.Federations, parts, func(part *Fleet) []Federation { return part.Federations })
+	f.Sinks = joined(f.Sinks, parts, func(part *Fleet) []Sink { return part.Sinks })
+	f.Routes = joined(f.Routes, parts, func(part *Fleet) []Route { return part.Routes })
+	for _, part := range parts {
+		l.agentKeys = append(l.agentKeys, part.agentKeys...)
+		l.faults.Take(&part.faults)
+	}
+}
+
+// joined has room for all at once: there may be tens of thousands.
+func joined[T any](before []T, parts []*loader, of func(*Fleet) []T) []T {
+	more := 0
+	for _, part := range parts {
+		more += len(of(&part.fleet))
+	}
+	all := slices.Grow(before, more)
+	for _, part := range parts {
+		all = append(all, of(&part.fleet)...)
+	}
+	return all
 }
 
 // Document says whether a file of an installation repo, by its path, holds the workspace, services or clusters: what is read of it
