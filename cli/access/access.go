@@ -99,7 +99,8 @@ func (p *policy) subject(written string) (*subject, error) {
 	if provider, sub, ok := strings.Cut(name, ":"); ok {
 		if _, known := p.people.Providers()[provider]; !known {
 			return nil, &ui.Err{
-				Msg: fmt.Sprintf("the installation repo has no identity provider %q", provider), Fix: "write PROVIDER:SUBJECT with a Provider of access/",
+				Msg: fmt.Sprintf("the installation repo has no identity provider %q", provider),
+				Fix: "write PROVIDER:SUBJECT with a Provider of access/",
 				Doc: ui.DocNotFound,
 			}
 		}

@@ -111,20 +111,29 @@ func (o *explainOptions) list(p *policy, who *subject, printer *ui.Printer) erro
 // more says that the repo may not know everything.
 func (o *explainOptions) more(who *subject) {
 	if who.elsewhere {
-		o.factory.Say("note: groups that the identity provider says %s is in count too, and are not in the installation repo", ui.Clean(who.shown))
+		const note = "note: groups that the identity provider says %s is in count too, and are not in the installation repo"
+		o.factory.Say(note, ui.Clean(who.shown))
 	}
 }
 
 func columns() []ui.Column {
 	return []ui.Column{
-		{Name: "ROLE"}, {Name: "BINDING"}, {Name: "THROUGH"}, {Name: "CLUSTERS"}, {Name: "NAMESPACES"}, {Name: "VERBS"}, {Name: "RESOURCES"}, {Name: "FILE"},
+		{Name: "ROLE"},
+		{Name: "BINDING"},
+		{Name: "THROUGH"},
+		{Name: "CLUSTERS"},
+		{Name: "NAMESPACES"},
+		{Name: "VERBS"},
+		{Name: "RESOURCES"},
+		{Name: "FILE"},
 		{Name: "RULE", Wide: true},
 	}
 }
 
 func cells(g *grant) []string {
 	return []string{
-		g.Role, g.Binding, cmdutil.OrDash(g.Through), listed(g.Clusters), listed(g.Namespaces), strings.Join(g.Verbs, ", "), listed(g.Resources), g.File, g.Rule,
+		g.Role, g.Binding, cmdutil.OrDash(g.Through), listed(g.Clusters), listed(g.Namespaces),
+		strings.Join(g.Verbs, ", "), listed(g.Resources), g.File, g.Rule,
 	}
 }
 

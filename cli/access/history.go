@@ -18,7 +18,9 @@ func changes(ctx context.Context, f *cmdutil.Factory, p *policy) map[string]stri
 	if len(single) == 0 {
 		return nil
 	}
-	log := gitexec.Call{Dir: p.root, Args: []string{"log", "--format=%x01%h %cs", "--name-only", "--no-renames", "--relative", "-z", "--", "access"}}
+	log := gitexec.Call{Dir: p.root, Args: []string{
+		"log", "--format=%x01%h %cs", "--name-only", "--no-renames", "--relative", "-z", "--", "access",
+	}}
 	said, err := log.Run(ctx)
 	if err != nil {
 		f.Say("note: commits are left out: %s", ui.Clean(err.Error()))

@@ -74,7 +74,9 @@ const resourceFix = "write it as in RBAC: pods, pods/exec, deployments.apps, /me
 func askFleet(verb, namespace string) (*question, error) {
 	known := slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs())
 	if !slices.Contains(known, verb) {
-		return nil, &ui.Err{Msg: fmt.Sprintf("%q is no verb of the fleet", verb), Fix: yamlstrict.DidYouMean(verb, known, "verbs"), Doc: ui.DocUsage}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%q is no verb of the fleet", verb), Fix: yamlstrict.DidYouMean(verb, known, "verbs"), Doc: ui.DocUsage,
+		}
 	}
 	if namespace != "" {
 		return nil, &ui.Err{Msg: "the fleet has no namespaces", Fix: "leave out --namespace", Doc: ui.DocUsage}
@@ -88,7 +90,9 @@ func askPath(verb, path, namespace string) (*question, error) {
 	}
 	methods := []string{"get", "head", "post", "put", "patch", "delete", "options"}
 	if !slices.Contains(methods, verb) {
-		return nil, &ui.Err{Msg: fmt.Sprintf("%q is no verb of a path", verb), Fix: yamlstrict.DidYouMean(verb, methods, "verbs"), Doc: ui.DocUsage}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%q is no verb of a path", verb), Fix: yamlstrict.DidYouMean(verb, methods, "verbs"), Doc: ui.DocUsage,
+		}
 	}
 	q, err := kubeaccess.Parse(strings.ToUpper(verb), path, nil)
 	if err != nil {
@@ -150,7 +154,10 @@ func unknownResource(kind string) error {
 	if near, ok := yamlstrict.Nearest(kind, known); ok {
 		fix = fmt.Sprintf("did you mean %q? otherwise %s", near, fix)
 	}
-	return &ui.Err{Msg: fmt.Sprintf("which API group has %q is not known", kind), Cause: "Kubernetes itself has no such resource", Fix: fix, Doc: ui.DocUsage}
+	return &ui.Err{
+		Msg: fmt.Sprintf("which API group has %q is not known", kind), Cause: "Kubernetes itself has no such resource", Fix: fix,
+		Doc: ui.DocUsage,
+	}
 }
 
 // describe is the question to follow "may".

@@ -116,8 +116,8 @@ func (l *line) cells(by string) []string {
 		g = &grant{}
 	}
 	return []string{
-		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), g.Role, g.Binding, g.Through, join(g.Clusters),
-		join(g.Namespaces), join(g.Verbs), join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
+		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), g.Role, g.Binding, g.Through,
+		join(g.Clusters), join(g.Namespaces), join(g.Verbs), join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
 	}
 }
 

@@ -71,8 +71,15 @@ func (o *whoCanOptions) run(verb, resource string) error {
 	}
 	list := p.whoCan(asked, o.cluster)
 	view := ui.View{Value: list, Columns: []ui.Column{
-		{Name: "SUBJECT"}, {Name: "USERS"}, {Name: "ROLE"}, {Name: "BINDING"}, {Name: "CLUSTERS"}, {Name: "NAMESPACES"}, {Name: "FILE"},
-		{Name: "RULE", Wide: true}, {Name: "MEMBERS", Wide: true},
+		{Name: "SUBJECT"},
+		{Name: "USERS"},
+		{Name: "ROLE"},
+		{Name: "BINDING"},
+		{Name: "CLUSTERS"},
+		{Name: "NAMESPACES"},
+		{Name: "FILE"},
+		{Name: "RULE", Wide: true},
+		{Name: "MEMBERS", Wide: true},
 	}}
 	groups := false
 	for i := range list {
@@ -83,7 +90,8 @@ func (o *whoCanOptions) run(verb, resource string) error {
 		}
 		view.Names = append(view.Names, w.Subject)
 		view.Rows = append(view.Rows, []string{
-			w.Subject, users, w.Role, w.Binding, listed(w.Clusters), listed(w.Namespaces), w.File, w.Rule, cmdutil.OrDash(strings.Join(w.Users, ", ")),
+			w.Subject, users, w.Role, w.Binding, listed(w.Clusters), listed(w.Namespaces), w.File, w.Rule,
+			cmdutil.OrDash(strings.Join(w.Users, ", ")),
 		})
 	}
 	view.Names = slices.Compact(view.Names)

@@ -179,7 +179,9 @@ func (r *role) allows(cluster string, q *kubeaccess.Request, discovery bool) boo
 }
 
 // passes says whether the rule allows q at the clusters that it is about; discovery is whether q is that.
-func (r *rule) passes(q *kubeaccess.Request, discovery bool) bool { return discovery || r.rule.Allows(q) }
+func (r *rule) passes(q *kubeaccess.Request, discovery bool) bool {
+	return discovery || r.rule.Allows(q)
+}
 
 // Sees says whether the person may know that the cluster is there: who has a verb of the fleet, or may ask for anything of
 // the cluster. Verbs for tools show nothing.

@@ -202,9 +202,11 @@ func BenchmarkKubernetes(b *testing.B) {
 func TestGrantsDecideAsTheRulesDo(t *testing.T) {
 	r := rules(t, user("ada"), "User\nmetadata: {name: bob}\nspec: {groups: [ops]}\n",
 		role("reader", `{fleet: [view], kubernetes: [{verbs: [get, list, watch], resources: ["*"]}]}`),
-		role("shell", `{kubernetes: [{clusters: {names: [dev]}, namespaces: [shop], verbs: [create], resources: [pods/exec]}, {verbs: [get], nonResourceURLs: [/metrics]}]}`),
+		role("shell", `{kubernetes: [{clusters: {names: [dev]}, namespaces: [shop], verbs: [create], resources: [pods/exec]},
+			{verbs: [get], nonResourceURLs: [/metrics]}]}`),
 		role("pusher", `{fleet: [hint]}`),
-		binding("b1", "{role: reader, users: [ada, ada], groups: [ops]}"), binding("b2", "{role: shell, groups: [ops]}"), binding("b3", "{role: pusher, users: [ada]}"))
+		binding("b1", "{role: reader, users: [ada, ada], groups: [ops]}"),
+		binding("b2", "{role: shell, groups: [ops]}"), binding("b3", "{role: pusher, users: [ada]}"))
 	for _, who := range []principal.Person{{Name: "ada"}, {Name: "bob", Groups: []string{"ops"}}, {Name: "eve"}} {
 		held := r.Held(who)
 		for _, verb := range []string{access.View, access.Sync, access.Edit, access.Admin, access.Metrics, access.Hint} {
@@ -214,7 +216,8 @@ func TestGrantsDecideAsTheRulesDo(t *testing.T) {
 			}
 		}
 		for _, line := range []string{
-			"GET /api/v1/pods", "GET /api/v1/namespaces/shop/pods/web/exec", "POST /api/v1/namespaces/other/pods/web/exec", "GET /metrics", "GET /version",
+			"GET /api/v1/pods", "GET /api/v1/namespaces/shop/pods/web/exec", "POST /api/v1/namespaces/other/pods/web/exec",
+			"GET /metrics", "GET /version",
 			"DELETE /api/v1/namespaces/shop/pods/web",
 		} {
 			for _, cluster := range []string{"dev", "prod"} {

@@ -103,10 +103,13 @@ func largeFleet(b *testing.B) string {
 			for g := range in {
 				groups += fmt.Sprintf("    - g%04d\n", (n+g*97)%benchGroups)
 			}
-			return fmt.Sprintf("User\nmetadata:\n  name: u%05d\nspec:\n  groups:\n%s  tokens:\n    - name: laptop\n      hash: %q\n", n, groups, fleet.HashToken(fmt.Sprint(n)))
+			return fmt.Sprintf("User\nmetadata:\n  name: u%05d\nspec:\n  groups:\n%s"+
+				"  tokens:\n    - name: laptop\n      hash: %q\n", n, groups, fleet.HashToken(fmt.Sprint(n)))
 		case "access/roles":
-			return fmt.Sprintf("Role\nmetadata:\n  name: r%03d\nspec:\n  fleet: [view]\n  kubernetes:\n    - verbs: [get, list, watch]\n      resources: [\"*\"]\n"+
-				"    - clusters: {matchLabels: {env: dev}}\n      namespaces: [n%d]\n      verbs: [create, update, patch, delete]\n      resources: [deployments, pods/exec]\n", n, n)
+			return fmt.Sprintf("Role\nmetadata:\n  name: r%03d\nspec:\n  fleet: [view]\n  kubernetes:\n"+
+				"    - verbs: [get, list, watch]\n      resources: [\"*\"]\n"+
+				"    - clusters: {matchLabels: {env: dev}}\n      namespaces: [n%d]\n"+
+				"      verbs: [create, update, patch, delete]\n      resources: [deployments, pods/exec]\n", n, n)
 		}
 		return fmt.Sprintf("RoleBinding\nmetadata:\n  name: b%05d\nspec:\n  role: r%03d\n  groups: [g%04d]\n", n, n%benchRoles, n%benchGroups)
 	}

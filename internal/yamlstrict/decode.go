@@ -128,7 +128,7 @@ type field struct {
 }
 
 // kinds are the fields of each struct that was decoded: repositories have tens of thousands of documents of a few kinds.
-var kinds sync.Map // of reflect.Type to []field
+var kinds sync.Map //nolint:gochecknoglobals // of reflect.Type to []field: follows from types alone
 
 // fieldsOf lists the fields of a struct in order, those of embedded structs among them.
 func fieldsOf(t reflect.Type) []field {
