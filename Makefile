@@ -128,7 +128,7 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 .PHONY: bench
 bench: build .tools/remotedialer .tools/kustomize .tools/helm ## Measure; prints lines of the form "bench NAME VALUE UNIT".
 	PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
-		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages ./cli/simcmd/replay
+		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages ./cli/simcmd/replay ./hubsvc/access
 
 .PHONY: compare-health
 compare-health: ## Compare our health rules' verdicts with other people's: DIR=argo-cd/resource_customizations, say.

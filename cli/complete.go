@@ -89,6 +89,8 @@ func ownArguments(f *cmdutil.Factory) map[string]cobra.CompletionFunc {
 		"plural config get":      completeSettings,
 		"plural config unset":    completeSettings,
 		"plural config set":      completeSettings,
+		"plural access who-can":  nothing,
+		"plural access explain":  cmdutil.Complete(f, completions.Users, completions.Nothing, completions.Nothing),
 		// A token's name is known to the hub alone, which is asked by plural auth token list.
 		"plural auth token delete":    cmdutil.Complete(f, completions.Users, completions.Nothing),
 		"plural crypto groups create": nothing,

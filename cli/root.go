@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/access"
 	"github.com/pluralsh/plural/cli/agent"
 	"github.com/pluralsh/plural/cli/auth"
 	"github.com/pluralsh/plural/cli/cluster"
@@ -273,6 +274,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		cryptocmd.NewCmdCrypto(f),
 		secret.NewCmdSecret(f),
 		auth.NewCmdAuth(f),
+		access.NewCmdAccess(f),
 		kube.NewCmdKube(f),
 		kubectl.NewCmdKubectl(f),
 		logs.NewCmdLogs(f),

@@ -113,6 +113,7 @@ screens such as status and get aligned. A list without rows has no header.
   -o name            kind/name, a line each
   -o jsonpath=TEXT   as kubectl has it: jsonpath={.items[*].name}
   -o template=TEXT   a Go template: template={{range .items}}{{.name}} {{end}}
+  -o csv             of plural access report alone, for spreadsheets
   -o markdown        of plural diff alone: a comment for a pull request
   --jq EXPRESSION    the JSON as jq picks it: --jq '.items[].name'
 

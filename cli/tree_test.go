@@ -49,6 +49,7 @@ func TestEveryCommandHasTwoExamples(t *testing.T) {
 func TestVerbsAreFew(t *testing.T) {
 	common := []string{"list", "get", "create", "set", "delete", "edit", "status", "events", "sync", "doctor", "upgrade", "config", "token"}
 	own := map[string][]string{
+		"access":  {"who-can", "explain", "report"},
 		"agent":   {"run", "install"},
 		"auth":    {"login", "logout"},
 		"cluster": {"register"},

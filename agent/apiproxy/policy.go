@@ -101,7 +101,7 @@ func (p Policy) forbids(who *tunnelapi.Identity, q kubeaccess.Request) string {
 		return said + " says " + ReadOnly
 	case p.Mode != "" && p.Mode != Full && p.Mode != ReadOnly:
 		return said + " cannot be read"
-	case len(p.Rules) > 0 && !slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.isFor(who) && r.Allows(q) }):
+	case len(p.Rules) > 0 && !slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.isFor(who) && r.Allows(&q) }):
 		return said + " has no rule that lets it through"
 	}
 	return ""
@@ -114,7 +114,7 @@ func (p Policy) Shows(group, resource, namespace string) bool {
 		return false
 	}
 	q := kubeaccess.Request{Verb: "list", Resource: true, Group: group, Kind: resource, Namespace: namespace}
-	return len(p.Rules) == 0 || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Allows(q) })
+	return len(p.Rules) == 0 || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Allows(&q) })
 }
 
 // reads relies on kubeaccess, for which whatever opens a connection is no reading.

@@ -145,7 +145,8 @@ func section(c *cobra.Command, heading string) string {
 		describe()
 	}
 	title("SYNOPSIS", "Usage")
-	c.InitDefaultHelpFlag() // which makes it a command with flags
+	c.InitDefaultHelpFlag()
+	c.InheritedFlags() // which takes over those of the parents: the line says [flags] for them too
 	b.WriteString(block(c.UseLine()))
 	if heading != "" {
 		describe()

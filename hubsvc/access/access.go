@@ -31,51 +31,59 @@ const (
 
 // Rules are who may do what in one fleet. They are safe for concurrent use.
 type Rules struct {
-	users, groups map[string][]*role
+	// grants are all that give something, in the order of the bindings' names.
+	grants        []*Grant
+	users, groups map[string][]*Grant
 	clusters      map[string]bool
 }
 
 // role is a fleet.Role, made ready for many questions.
 type role struct {
 	// reach counts the fleet verbs that are allowed, in their order; tools are the verbs for tools.
-	reach  int
-	tools  []string
-	grants []grant
+	reach int
+	tools []string
+	rules []rule
 }
 
-type grant struct {
+// rule is one of a role's for Kubernetes.
+type rule struct {
 	// clusters is nil for all.
 	clusters map[string]bool
-	rule     kubeaccess.Rule
+	rule     *kubeaccess.Rule
 }
 
-func (g *grant) holds(cluster string) bool { return g.clusters == nil || g.clusters[cluster] }
+func (r *rule) holds(cluster string) bool { return r.clusters == nil || r.clusters[cluster] }
 
 // New reads the roles of f, and who has them.
 func New(f *fleet.Fleet) *Rules {
-	r := &Rules{users: map[string][]*role{}, groups: map[string][]*role{}, clusters: make(map[string]bool, len(f.Clusters))}
+	r := &Rules{
+		grants: make([]*Grant, 0, len(f.RoleBindings)), users: map[string][]*Grant{}, groups: map[string][]*Grant{},
+		clusters: make(map[string]bool, len(f.Clusters)),
+	}
 	for i := range f.Clusters {
 		r.clusters[f.Clusters[i].Metadata.Name] = true
 	}
-	roles := make(map[string]*role, len(f.Roles))
+	roles := make(map[string]*Grant, len(f.Roles))
 	for i := range f.Roles {
-		roles[f.Roles[i].Metadata.Name] = ready(&f.Roles[i], f.Clusters)
+		roles[f.Roles[i].Metadata.Name] = &Grant{Role: &f.Roles[i], role: ready(&f.Roles[i], f.Clusters)}
 	}
 	for i := range f.RoleBindings {
-		spec := &f.RoleBindings[i].Spec
-		if given, ok := roles[spec.Role]; ok {
-			give(r.users, spec.Users, given)
-			give(r.groups, spec.Groups, given)
+		binding := &f.RoleBindings[i]
+		if of, ok := roles[binding.Spec.Role]; ok {
+			given := &Grant{Binding: binding, Role: of.Role, role: of.role}
+			r.grants = append(r.grants, given)
+			give(r.users, binding.Spec.Users, given)
+			give(r.groups, binding.Spec.Groups, given)
 		}
 	}
 	return r
 }
 
-// give adds a role to each name, once.
-func give(to map[string][]*role, names []string, given *role) {
+// give adds what a binding grants to each of its names, once.
+func give(to map[string][]*Grant, names []string, given *Grant) {
 	for _, name := range names {
-		if !slices.Contains(to[name], given) {
-			to[name] = append(to[name], given)
+		if has := to[name]; len(has) == 0 || has[len(has)-1] != given {
+			to[name] = append(has, given)
 		}
 	}
 }
@@ -89,8 +97,8 @@ func ready(from *fleet.Role, clusters []fleet.Cluster) *role {
 		}
 	}
 	for i := range from.Spec.Kubernetes {
-		rule := &from.Spec.Kubernetes[i]
-		made.grants = append(made.grants, grant{picked(rule.Clusters, clusters), rule.Rule})
+		written := &from.Spec.Kubernetes[i]
+		made.rules = append(made.rules, rule{picked(written.Clusters, clusters), &written.Rule})
 	}
 	return made
 }
@@ -126,10 +134,11 @@ func (r *role) does(verb string) bool {
 
 // some says whether a role of the person passes the test.
 func (r *Rules) some(p *principal.Person, pass func(*role) bool) bool {
-	if slices.ContainsFunc(r.users[p.Name], pass) {
+	given := func(g *Grant) bool { return pass(g.role) }
+	if slices.ContainsFunc(r.users[p.Name], given) {
 		return true
 	}
-	return slices.ContainsFunc(p.Groups, func(group string) bool { return slices.ContainsFunc(r.groups[group], pass) })
+	return slices.ContainsFunc(p.Groups, func(group string) bool { return slices.ContainsFunc(r.groups[group], given) })
 }
 
 // Fleet is nil when the person may do verb to the fleet, and a *Denied otherwise.
@@ -150,7 +159,8 @@ func (r *Rules) Fleet(p principal.Person, verb string) error {
 // Kubernetes is nil when the person may ask the cluster's API server for q, and a *Denied otherwise. What every client asks
 // before anything else is open to whoever may ask for anything there.
 func (r *Rules) Kubernetes(p principal.Person, cluster string, q kubeaccess.Request) error {
-	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, q) })) {
+	discovery := kubeaccess.Discovery(q)
+	if r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool { return role.allows(cluster, &q, discovery) })) {
 		return nil
 	}
 	return &Denied{
@@ -159,21 +169,25 @@ func (r *Rules) Kubernetes(p principal.Person, cluster string, q kubeaccess.Requ
 	}
 }
 
-func (r *role) allows(cluster string, q kubeaccess.Request) bool {
-	discovery := kubeaccess.Discovery(q)
-	for i := range r.grants {
-		if g := &r.grants[i]; g.holds(cluster) && (discovery || g.rule.Allows(q)) {
+func (r *role) allows(cluster string, q *kubeaccess.Request, discovery bool) bool {
+	for i := range r.rules {
+		if r.rules[i].holds(cluster) && r.rules[i].passes(q, discovery) {
 			return true
 		}
 	}
 	return false
 }
 
+// passes says whether the rule allows q at the clusters that it is about; discovery is whether q is that.
+func (r *rule) passes(q *kubeaccess.Request, discovery bool) bool {
+	return discovery || r.rule.Allows(q)
+}
+
 // Sees says whether the person may know that the cluster is there: who has a verb of the fleet, or may ask for anything of
 // the cluster. Verbs for tools show nothing.
 func (r *Rules) Sees(p principal.Person, cluster string) bool {
 	return r.clusters[cluster] && (p.Operator || r.some(&p, func(role *role) bool {
-		return role.reach > 0 || slices.ContainsFunc(role.grants, func(g grant) bool { return g.holds(cluster) })
+		return role.reach > 0 || slices.ContainsFunc(role.rules, func(one rule) bool { return one.holds(cluster) })
 	}))
 }
 

@@ -3,6 +3,7 @@ package access_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -194,5 +195,47 @@ func BenchmarkKubernetes(b *testing.B) {
 		if r.Kubernetes(ada, "dev", q) == nil {
 			b.Fatal("allowed")
 		}
+	}
+}
+
+// TestGrantsDecideAsTheRulesDo asks for everything both ways: whoever reads the grants must not see another answer than the hub gives.
+func TestGrantsDecideAsTheRulesDo(t *testing.T) {
+	r := rules(t, user("ada"), "User\nmetadata: {name: bob}\nspec: {groups: [ops]}\n",
+		role("reader", `{fleet: [view], kubernetes: [{verbs: [get, list, watch], resources: ["*"]}]}`),
+		role("shell", `{kubernetes: [{clusters: {names: [dev]}, namespaces: [shop], verbs: [create], resources: [pods/exec]},
+			{verbs: [get], nonResourceURLs: [/metrics]}]}`),
+		role("pusher", `{fleet: [hint]}`),
+		binding("b1", "{role: reader, users: [ada, ada], groups: [ops]}"),
+		binding("b2", "{role: shell, groups: [ops]}"), binding("b3", "{role: pusher, users: [ada]}"))
+	for _, who := range []principal.Person{{Name: "ada"}, {Name: "bob", Groups: []string{"ops"}}, {Name: "eve"}} {
+		held := r.Held(who)
+		for _, verb := range []string{access.View, access.Sync, access.Edit, access.Admin, access.Metrics, access.Hint} {
+			some := slices.ContainsFunc(held, func(h access.Held) bool { return h.Fleet(verb) })
+			if err := r.Fleet(who, verb); (err == nil) != some {
+				t.Errorf("%s, %s: %v, grants say %v", who.Name, verb, err, some)
+			}
+		}
+		for _, line := range []string{
+			"GET /api/v1/pods", "GET /api/v1/namespaces/shop/pods/web/exec", "POST /api/v1/namespaces/other/pods/web/exec",
+			"GET /metrics", "GET /version",
+			"DELETE /api/v1/namespaces/shop/pods/web",
+		} {
+			for _, cluster := range []string{"dev", "prod"} {
+				some := slices.ContainsFunc(held, func(h access.Held) bool { return len(h.Kubernetes(cluster, ask(t, line))) > 0 })
+				if err := r.Kubernetes(who, cluster, ask(t, line)); (err == nil) != some {
+					t.Errorf("%s, %s on %s: %v, grants say %v", who.Name, line, cluster, err, some)
+				}
+			}
+		}
+	}
+	if held := r.Held(principal.Person{Name: "ada"}); len(held) != 2 || held[0].Binding.Metadata.Name != "b1" || held[0].Group != "" {
+		t.Errorf("ada has %d grants", len(held))
+	}
+	shell := r.Grants()[1]
+	if names, all := shell.Clusters(0); all || !slices.Equal(names, []string{"dev"}) {
+		t.Errorf("clusters %q, all %v", names, all)
+	}
+	if _, all := shell.Clusters(1); !all {
+		t.Error("a rule without clusters is not about all")
 	}
 }

@@ -44,7 +44,7 @@ type federation struct {
 // NewDirectory reads a fleet, which has no mistakes.
 func NewDirectory(f *fleet.Fleet) *Directory {
 	d := &Directory{
-		tokens: map[string]principal.Person{}, users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
+		tokens: make(map[string]principal.Person, len(f.Users)), users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
 		groups: map[string]bool{}, providers: map[string]provider{}, federations: map[string]federation{},
 	}
 	for i := range f.Users {
@@ -82,6 +82,9 @@ func sorted(groups []string) []string { return slices.Compact(slices.Sorted(slic
 
 // moment is a time that was checked when the fleet was read; zero for none.
 func moment(written string) time.Time {
+	if written == "" {
+		return time.Time{}
+	}
 	at, _ := time.Parse(time.RFC3339, written)
 	return at
 }
@@ -111,6 +114,19 @@ func (d *Directory) issuers() []string {
 // known are the groups of a token that the fleet has a role for, sorted.
 func (d *Directory) known(groups []string) []string {
 	return sorted(slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !d.groups[g] }))
+}
+
+// User is a user of the fleet as the fleet alone knows them: a token of theirs makes them this person, and what a provider says of
+// their groups comes on top.
+func (d *Directory) User(name string) (principal.Person, bool) {
+	u, ok := d.users[name]
+	return principal.Person{Name: name, Groups: u.groups}, ok
+}
+
+// Identified is the name of the user whose account with a provider this is.
+func (d *Directory) Identified(id fleet.Identity) (string, bool) {
+	name, ok := d.identities[id]
+	return name, ok
 }
 
 // Providers are what somebody has to know who wants to log in, by name.

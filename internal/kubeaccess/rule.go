@@ -9,7 +9,7 @@ import (
 const everything = "*"
 
 // Allows says whether the rule names what the request asks for.
-func (r Rule) Allows(q Request) bool {
+func (r *Rule) Allows(q *Request) bool {
 	if !names(r.Verbs, q.Verb) {
 		return false
 	}

@@ -59,7 +59,8 @@ func TestRuleAllowsWhatItNamesAndNothingElse(t *testing.T) {
 		{everything, "POST " + web + "/eviction", true},
 	}
 	for _, test := range tests {
-		if got := test.rule.Allows(parse(t, test.line, nil)); got != test.want {
+		q := parse(t, test.line, nil)
+		if got := test.rule.Allows(&q); got != test.want {
 			t.Errorf("%+v allows %s = %v", test.rule, test.line, got)
 		}
 	}
@@ -81,7 +82,7 @@ func TestWhatOpensAConnectionHasToBeNamed(t *testing.T) {
 		for _, header := range []http.Header{nil, websocket} {
 			q := parse(t, line, header)
 			for _, rule := range rules {
-				if rule.Allows(q) || kubeaccess.Discovery(q) {
+				if rule.Allows(&q) || kubeaccess.Discovery(q) {
 					t.Errorf("%s (upgrade %v) is allowed by %+v", line, header != nil, rule)
 				}
 			}
@@ -137,15 +138,16 @@ func TestAnUpgradeIsNeitherDiscoveryNorReading(t *testing.T) {
 		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 	} {
 		q := parse(t, line, websocket)
-		if kubeaccess.Discovery(q) || reading.Allows(q) || q.Verb == "get" || q.Verb == "head" {
+		if kubeaccess.Discovery(q) || reading.Allows(&q) || q.Verb == "get" || q.Verb == "head" {
 			t.Errorf("%s as an upgrade is taken for %s", line, q.Verb)
 		}
-		if q := parse(t, line, nil); !kubeaccess.Discovery(q) && !reading.Allows(q) {
+		if q := parse(t, line, nil); !kubeaccess.Discovery(q) && !reading.Allows(&q) {
 			t.Errorf("%s is not allowed any more", line)
 		}
 	}
 	opens := kubeaccess.Rule{Verbs: []string{"create"}, NonResourceURLs: []string{"/apis/metrics.k8s.io/*"}}
-	if !opens.Allows(parse(t, "GET /apis/metrics.k8s.io/v1beta1", websocket)) {
+	upgraded := parse(t, "GET /apis/metrics.k8s.io/v1beta1", websocket)
+	if !opens.Allows(&upgraded) {
 		t.Error("a rule that names it does not allow it")
 	}
 }

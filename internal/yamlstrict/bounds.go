@@ -14,10 +14,14 @@ type bounds struct {
 	open map[*yaml.Node]bool
 }
 
-// checkBounds is nil when the document is within MaxDepth, MaxNodes and MaxAliases. The error has no file yet.
-func checkBounds(n *yaml.Node) *Error {
-	b := &bounds{open: map[*yaml.Node]bool{}}
-	return b.walk(n, 0)
+// manyFields bounds what is made ready for the places of a document's values.
+const manyFields = 1_000
+
+// checkBounds counts keys and values. The error is nil when the document is within MaxDepth, MaxNodes and MaxAliases, and has no file yet.
+func checkBounds(n *yaml.Node) (values int, err *Error) {
+	b := &bounds{}
+	err = b.walk(n, 0)
+	return b.nodes, err
 }
 
 func (b *bounds) walk(n *yaml.Node, depth int) *Error {
@@ -31,6 +35,9 @@ func (b *bounds) walk(n *yaml.Node, depth int) *Error {
 		return b.alias(n, depth)
 	}
 	if n.Anchor != "" {
+		if b.open == nil { // few documents have one
+			b.open = map[*yaml.Node]bool{}
+		}
 		b.open[n] = true
 		defer delete(b.open, n)
 	}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -122,28 +123,39 @@ type field struct {
 	name     string
 	required bool
 	by       tags
-	value    reflect.Value
+	// index finds it in a value of the kind, as reflect does.
+	index []int
 }
 
+// kinds are the fields of each struct that was decoded: repositories have tens of thousands of documents of a few kinds.
+var kinds sync.Map //nolint:gochecknoglobals // of reflect.Type to []field: follows from types alone
+
 // fieldsOf lists the fields of a struct in order, those of embedded structs among them.
-func fieldsOf(v reflect.Value) []field {
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := kinds.Load(t); ok {
+		return known.([]field)
+	}
 	var all []field
-	for i := range v.NumField() {
-		sf := v.Type().Field(i)
+	for i := range t.NumField() {
+		sf := t.Field(i)
 		name, options, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
 		switch {
 		case name == "-":
 		case options == "inline":
-			all = append(all, fieldsOf(v.Field(i))...)
+			for _, f := range fieldsOf(sf.Type) {
+				f.index = append([]int{i}, f.index...)
+				all = append(all, f)
+			}
 		default:
-			all = append(all, field{name, options != "omitempty", tagsOf(sf.Tag), v.Field(i)})
+			all = append(all, field{name, options != "omitempty", tagsOf(sf.Tag), []int{i}})
 		}
 	}
+	kinds.Store(t, all)
 	return all
 }
 
 func (d *Document) structure(n *yaml.Node, v reflect.Value, path string) {
-	fields := fieldsOf(v)
+	fields := fieldsOf(v.Type())
 	if n.Kind != yaml.MappingNode {
 		d.WrongType(n, path, "fields", writtenOut(n, fields, path))
 		return
@@ -151,7 +163,7 @@ func (d *Document) structure(n *yaml.Node, v reflect.Value, path string) {
 	d.pairs(n, path, func(key, val *yaml.Node) {
 		for _, f := range fields {
 			if f.name == key.Value {
-				d.value(val, f.value, join(path, f.name), f.by)
+				d.value(val, v.FieldByIndex(f.index), join(path, f.name), f.by)
 				return
 			}
 		}
@@ -210,10 +222,10 @@ func written(n *yaml.Node, name string) bool {
 
 // pairs calls each with every key and value of a mapping whose keys are plain, unique text.
 func (d *Document) pairs(n *yaml.Node, path string, each func(key, val *yaml.Node)) {
-	seen := make(map[string]int, len(n.Content)/2)
+	seen := keys{many: len(n.Content) > 2*fewKeys}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := target(n.Content[i])
-		switch line, twice := seen[key.Value]; {
+		switch line, twice := seen.line(key.Value); {
 		case key.Kind != yaml.ScalarNode || isNull(key):
 			d.Faults.Add(d.At(key), "write the key as plain text", "key that is not text%s", in(path))
 		case key.ShortTag() == "!!merge":
@@ -221,9 +233,46 @@ func (d *Document) pairs(n *yaml.Node, path string, each func(key, val *yaml.Nod
 		case twice:
 			d.Faults.Add(d.At(key), "keep one of them", "field %s%s is already set in line %d", Quote(key.Value), in(path), line)
 		default:
-			seen[key.Value] = key.Line
+			seen.add(key)
 			each(key, n.Content[i+1])
 		}
+	}
+}
+
+// keys are those of one mapping so far. Most mappings have so few that looking through them takes less than a map.
+type keys struct {
+	many bool
+	few  []*yaml.Node
+	room [fewKeys]*yaml.Node
+	all  map[string]int
+}
+
+const fewKeys = 8
+
+// line is where a key stands, if it is among them.
+func (k *keys) line(name string) (int, bool) {
+	if k.many {
+		line, ok := k.all[name]
+		return line, ok
+	}
+	for _, n := range k.few {
+		if n.Value == name {
+			return n.Line, true
+		}
+	}
+	return 0, false
+}
+
+func (k *keys) add(n *yaml.Node) {
+	switch {
+	case !k.many && k.few == nil:
+		k.few = append(k.room[:0], n)
+	case !k.many:
+		k.few = append(k.few, n)
+	case k.all == nil:
+		k.all = map[string]int{n.Value: n.Line}
+	default:
+		k.all[n.Value] = n.Line
 	}
 }
 
@@ -234,7 +283,7 @@ func (d *Document) list(n *yaml.Node, v reflect.Value, path string, by tags) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
-		at := fmt.Sprintf("%s[%d]", path, i)
+		at := path + "[" + strconv.Itoa(i) + "]"
 		if isNull(target(item)) {
 			d.Faults.Add(d.At(target(item)), "remove it or fill it in", "empty entry%s", in(path))
 		}

@@ -79,6 +79,14 @@ func (f *Faults) Put(e *Error) {
 	f.list = append(f.list, e)
 }
 
+// Take keeps the mistakes that others found, too.
+func (f *Faults) Take(other *Faults) {
+	for _, e := range other.list {
+		f.Put(e)
+	}
+	f.dropped += other.dropped
+}
+
 // Has says whether a mistake was found at this very place.
 func (f *Faults) Has(at Position) bool {
 	return slices.ContainsFunc(f.list, func(e *Error) bool { return e.Position == at })

@@ -21,15 +21,14 @@ const (
 // Read calls each with every document of a file, until it says false. One that is empty, or over a bound, has no Root. What is
 // no YAML ends the file, and is a fault.
 func Read(file string, data []byte, faults *Faults, each func(*Document) bool) {
-	lines := &lineReader{rest: data}
-	decoder := yaml.NewDecoder(lines)
-	for {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for read := 0; ; read++ {
 		var root yaml.Node
 		switch err := decoder.Decode(&root); {
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil:
-			syntaxError(file, data, lines.line, err, faults)
+			syntaxError(file, data, lineOf(data, read), err, faults)
 			return
 		case !each(newDocument(file, &root, faults)):
 			return
@@ -37,13 +36,28 @@ func Read(file string, data []byte, faults *Faults, each func(*Document) bool) {
 	}
 }
 
+// lineOf is how far the parser reads until it complains about the document behind so many others. Only then is it given a line at a
+// time, which takes longer.
+func lineOf(data []byte, documents int) int {
+	lines := &lineReader{rest: data}
+	decoder := yaml.NewDecoder(lines)
+	for range documents + 1 {
+		if decoder.Decode(&yaml.Node{}) != nil {
+			break
+		}
+	}
+	return lines.line
+}
+
 // newDocument checks the bounds of one.
 func newDocument(file string, root *yaml.Node, faults *Faults) *Document {
-	d := &Document{File: file, Fields: map[string]Position{}, Faults: faults}
+	d := &Document{File: file, Faults: faults}
 	if len(root.Content) == 0 || isNull(root.Content[0]) {
 		return d
 	}
-	if err := checkBounds(root.Content[0]); err != nil {
+	values, err := checkBounds(root.Content[0])
+	d.Fields = make(map[string]Position, min(values/2, manyFields)) // a key has no place of its own
+	if err != nil {
 		err.File = file
 		faults.Put(err)
 		return d

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +50,9 @@ type UserToken struct {
 
 // Until is when the token expires; zero means never. It was checked when the fleet was read.
 func (t *UserToken) Until() time.Time {
+	if t.Expires == "" {
+		return time.Time{}
+	}
 	at, _ := time.Parse(time.RFC3339, t.Expires)
 	return at
 }
@@ -297,15 +299,16 @@ func (d *document) checkRoleBinding(b *RoleBinding) {
 
 // checkAccess reports names in access/ that nothing in the fleet has, and one token of two users.
 func checkAccess(f *Fleet, known *known, out *yamlstrict.Faults) {
-	tokens := map[string]string{}
+	type owner struct{ token, user string }
+	tokens := make(map[string]owner, len(f.Users))
 	for i := range f.Users {
 		u := &f.Users[i]
 		for j, t := range u.Spec.Tokens {
-			field := index("spec.tokens", j) + ".hash"
 			if first, taken := tokens[t.Hash]; taken && t.Hash != "" {
-				out.Add(u.Place(field), "make a token for each of them", "the token is already %s", first)
+				fix := "make a token for each of them"
+				out.Add(u.Place(index("spec.tokens", j)+".hash"), fix, "the token is already %s of user %s", first.token, first.user)
 			}
-			tokens[t.Hash] = fmt.Sprintf("%s of user %s", t.Name, u.Metadata.Name)
+			tokens[t.Hash] = owner{t.Name, u.Metadata.Name}
 		}
 	}
 	for i := range f.Roles {

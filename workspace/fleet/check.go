@@ -2,12 +2,12 @@ package fleet
 
 import (
 	"encoding/base64"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -305,4 +305,4 @@ func hasCredential(u *url.URL) bool {
 	return password || u.Scheme != "ssh"
 }
 
-func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

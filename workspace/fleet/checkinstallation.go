@@ -57,7 +57,7 @@ func (l *loader) readPackages() error {
 // readInstallation reads the two files of one folder.
 func (l *loader) readInstallation(name string) error {
 	at := path.Join(name, installationFile)
-	before, known := l.documents, len(l.fleet.Installations)
+	before, known := l.documents.Load(), len(l.fleet.Installations)
 	ok, err := l.readNamed(at, folder{kinds: []string{kindInstalled}})
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (l *loader) readInstallation(name string) error {
 	switch {
 	case !ok:
 		l.faults.Add(Position{File: at}, fmt.Sprintf(`create it with "plural package add %s", or remove the folder`, path.Base(name)), "file not found")
-	case l.documents == before || len(l.fleet.Installations) == known && !l.faults.In(at):
+	case l.documents.Load() == before || len(l.fleet.Installations) == known && !l.faults.In(at):
 		l.faults.Add(Position{File: at}, "write an Installation document", "file is empty")
 	}
 	_, err = l.readNamed(path.Join(name, servicesFile), folder{kinds: []string{kindService}})

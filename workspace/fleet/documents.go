@@ -169,19 +169,24 @@ func (l *loader) addWorkspace(d *document) {
 	l.fleet.Workspace = w
 }
 
-// addCluster refuses a key that another cluster has: its agent could speak for both.
 func (l *loader) addCluster(d *document) {
 	c := Cluster{Position: d.Position()}
 	d.Decode(&c)
 	d.checkCluster(&c)
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
-	auth := c.Spec.Agent.Auth
-	if auth == "" {
-		return
+	if auth := c.Spec.Agent.Auth; auth != "" {
+		l.agentKeys = append(l.agentKeys, agentKey{auth, c.Position, d.Fields["spec.agent.auth"]})
 	}
-	if first, taken := l.agentKeys[auth]; taken {
-		d.Fault("spec.agent.auth", "register the cluster again", "the agent key is already that of the cluster at %s", first)
-		return
+}
+
+// checkAgentKeys refuses a key that another cluster has: its agent could speak for both.
+func (l *loader) checkAgentKeys() {
+	owners := make(map[string]Position, len(l.agentKeys))
+	for _, key := range l.agentKeys {
+		if first, taken := owners[key.auth]; taken {
+			l.faults.Add(key.place, "register the cluster again", "the agent key is already that of the cluster at %s", first)
+			continue
+		}
+		owners[key.auth] = key.cluster
 	}
-	l.agentKeys[auth] = c.Position
 }

@@ -40,6 +40,7 @@ func Load(fsys fs.FS) (*Fleet, error) {
 	if err := l.readAll(); err != nil {
 		return nil, err
 	}
+	l.checkAgentKeys()
 	f := &l.fleet
 	f.sort()
 	checkNames(f, &l.faults)
@@ -141,7 +142,19 @@ func routeName(r *Route) string               { return r.Metadata.Name }
 
 // sortBy keeps the order of reading among equals, so that a duplicate is reported at the later file.
 func sortBy[T any](list []T, name func(*T) string) {
+	if namesSorted(list, name) { // as people write many, and sorting would copy each
+		return
+	}
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(name(&a), name(&b)) })
+}
+
+func namesSorted[T any](list []T, name func(*T) string) bool {
+	for i := 1; i < len(list); i++ {
+		if name(&list[i-1]) > name(&list[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func find[T any](list []T, name string, of func(*T) string) (*T, bool) {

@@ -281,7 +281,10 @@ func (d *document) checkSession(written string, most time.Duration) {
 }
 
 func (d *document) checkMoment(field, written string) {
-	if _, err := time.Parse(time.RFC3339, written); written != "" && err != nil {
+	if written == "" {
+		return
+	}
+	if _, err := time.Parse(time.RFC3339, written); err != nil {
 		d.Fault(field, `write a time such as "2027-01-31T00:00:00Z"`, "bad time %s", yamlstrict.Quote(written))
 	}
 }

@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pluralsh/plural/internal/boundread"
 	"github.com/pluralsh/plural/internal/yamlstrict"
@@ -15,7 +20,7 @@ import (
 const (
 	MaxFile      = 1 << 20  // bytes in one file
 	MaxTotal     = 64 << 20 // bytes in all files
-	MaxDocuments = 20_000   // documents in all files, empty ones too
+	MaxDocuments = 100_000  // documents in all files, empty ones too
 )
 
 // workspaceFile is the one file every installation repo has.
@@ -23,17 +28,23 @@ const workspaceFile = "plural.yaml"
 
 // loader reads one repository. A value is used once.
 type loader struct {
-	fsys      fs.FS
-	fleet     Fleet
-	faults    yamlstrict.Faults
-	documents int
-	bytes     int
-	// agentKeys holds where each agent's key was seen first.
-	agentKeys map[string]Position
+	fsys   fs.FS
+	fleet  Fleet
+	faults yamlstrict.Faults
+	bytes  int
+	// documents counts those of all files, also of such as are read side by side.
+	documents *atomic.Int64
+	agentKeys []agentKey
+}
+
+// agentKey is the key of a cluster's agent.
+type agentKey struct {
+	auth           string
+	cluster, place Position
 }
 
 func newLoader(fsys fs.FS) *loader {
-	return &loader{fsys: fsys, faults: yamlstrict.Faults{Redact: redact}, agentKeys: map[string]Position{}}
+	return &loader{fsys: fsys, faults: yamlstrict.Faults{Redact: redact}, documents: &atomic.Int64{}}
 }
 
 // readAll reads every file of ours. The error is one of reading; mistakes go to l.faults.
@@ -79,6 +90,7 @@ func (l *loader) readFolder(f folder) error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", f.name, err)
 	}
+	var files []string
 	for _, e := range entries {
 		name := path.Join(f.name, e.Name())
 		switch {
@@ -89,12 +101,67 @@ func (l *loader) readFolder(f folder) error {
 		case !e.Type().IsRegular():
 			l.faults.Add(Position{File: name}, "put the file itself here", "not a regular file")
 		default:
-			if err := l.readFile(name, f); err != nil {
-				return err
-			}
+			files = append(files, name)
 		}
 	}
+	return l.readFiles(files, f)
+}
+
+// readFiles decodes files side by side, which is most of the work of a load, and keeps what they hold in their order.
+func (l *loader) readFiles(files []string, f folder) error {
+	parts := make([]*loader, len(files))
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range files {
+		data, err := l.readBounded(name)
+		if err != nil {
+			_ = workers.Wait() // no worker fails
+			return err
+		}
+		part := newLoader(nil)
+		part.documents, parts[i] = l.documents, part
+		workers.Go(func() error {
+			if data != nil {
+				part.documentsOf(name, data, f)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait() // the same
+	l.keep(parts)
 	return nil
+}
+
+// keep takes over what files of a folder held.
+func (l *loader) keep(parts []*loader) {
+	f := &l.fleet
+	f.Clusters = joined(f.Clusters, parts, func(part *Fleet) []Cluster { return part.Clusters })
+	f.Sources = joined(f.Sources, parts, func(part *Fleet) []Source { return part.Sources })
+	f.Services = joined(f.Services, parts, func(part *Fleet) []Service { return part.Services })
+	f.Users = joined(f.Users, parts, func(part *Fleet) []User { return part.Users })
+	f.Roles = joined(f.Roles, parts, func(part *Fleet) []Role { return part.Roles })
+	f.RoleBindings = joined(f.RoleBindings, parts, func(part *Fleet) []RoleBinding { return part.RoleBindings })
+	f.Providers = joined(f.Providers, parts, func(part *Fleet) []Provider { return part.Providers })
+	f.Federations = joined(f.Federations, parts, func(part *Fleet) []Federation { return part.Federations })
+	f.Sinks = joined(f.Sinks, parts, func(part *Fleet) []Sink { return part.Sinks })
+	f.Routes = joined(f.Routes, parts, func(part *Fleet) []Route { return part.Routes })
+	for _, part := range parts {
+		l.agentKeys = append(l.agentKeys, part.agentKeys...)
+		l.faults.Take(&part.faults)
+	}
+}
+
+// joined has room for all at once: there may be tens of thousands.
+func joined[T any](before []T, parts []*loader, of func(*Fleet) []T) []T {
+	more := 0
+	for _, part := range parts {
+		more += len(of(&part.fleet))
+	}
+	all := slices.Grow(before, more)
+	for _, part := range parts {
+		all = append(all, of(&part.fleet)...)
+	}
+	return all
 }
 
 // Document says whether a file of an installation repo, by its path, holds the workspace, services or clusters: what is read of it
@@ -128,11 +195,10 @@ func (l *loader) readFile(name string, f folder) error {
 // documentsOf decodes every document of a text.
 func (l *loader) documentsOf(name string, data []byte, f folder) {
 	yamlstrict.Read(name, data, &l.faults, func(d *yamlstrict.Document) bool {
-		if l.documents == MaxDocuments {
+		if l.documents.Add(1) > MaxDocuments {
 			l.faults.Add(Position{File: name}, "", "the repository holds more than %d documents", MaxDocuments)
 			return false
 		}
-		l.documents++
 		if d.Root != nil {
 			l.document(&document{d}, f)
 		}
