@@ -20,6 +20,7 @@ import (
 var dryRuns = map[string]struct{ args, fails string }{
 	"plural agent install":        {args: "edge-1 --kubeconfig nothing", fails: "no package of the repo puts an agent on cluster edge-1"},
 	"plural agent upgrade":        {},
+	"plural auth end":             {args: "ada"},
 	"plural auth token create":    {args: "grace"},
 	"plural auth token delete":    {args: "ada laptop"},
 	"plural cluster create":       {args: "edge-9 tags.env=prod"},

@@ -51,7 +51,7 @@ func TestVerbsAreFew(t *testing.T) {
 	own := map[string][]string{
 		"access":  {"who-can", "explain", "report"},
 		"agent":   {"run", "install"},
-		"auth":    {"login", "logout"},
+		"auth":    {"login", "logout", "end"},
 		"cluster": {"register"},
 		"config":  {"unset", "path"},
 		"crypto": {

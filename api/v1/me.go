@@ -48,9 +48,9 @@ const ExchangePath = "/v1/auth/exchange"
 
 // What an exchange is called in RFC 8693.
 const (
-	GrantTokenExchange   = "urn:ietf:params:oauth:grant-type:token-exchange"
-	TokenTypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"
-	TokenTypeJWT         = "urn:ietf:params:oauth:token-type:jwt"
+	GrantTokenExchange   = "urn:ietf:params:oauth:grant-type:token-exchange" //nolint:gosec // a name
+	TokenTypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"       //nolint:gosec // a name
+	TokenTypeJWT         = "urn:ietf:params:oauth:token-type:jwt"            //nolint:gosec // a name
 	TokenTypeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
 )
 

@@ -90,6 +90,10 @@ func (o *loginOptions) run(ctx context.Context) (err error) {
 	if from != "" {
 		return o.byMachine(ctx, idToken, from)
 	}
+	person := o.provider != "" || o.device || o.withoutBrowser || o.factory.Getenv("BROWSER") != ""
+	if !person && !o.factory.Prompter().Able() { // nobody would see the page of a provider
+		return o.byToken(ctx)
+	}
 	hub, err := o.factory.HubAt(o.address, "")
 	if err != nil {
 		return err
@@ -163,7 +167,8 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 		if !f.Prompter().Able() {
 			return "", &ui.Err{
 				Msg: "nothing said what the token is, and nobody can be asked",
-				Fix: "plural auth login --hub " + address + " --with-token < FILE", Doc: ui.DocNoInput,
+				Fix: "plural auth login --hub " + address + " --with-token < FILE; or --no-browser, to log in with an identity provider at an address that is printed",
+				Doc: ui.DocNoInput,
 			}
 		}
 		question := ui.Question{Flag: "with-token", Title: "Token for " + address, Help: "it is not shown", Secret: true, Value: &token}

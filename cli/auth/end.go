@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
 func newCmdEnd(f *cmdutil.Factory) *cobra.Command {
 	m := &change.CommitOptions{Factory: f, Unobserved: true}
 	cmd := &cobra.Command{
-		Use:   "end USER | provider/NAME",
+		Use:   "end USER",
 		Short: "End all logins of a user, or of an identity provider",
 		Long: "End all logins of a user, or of an identity provider.\n\n" +
 			"From when the hub serves the commit, logins that began before now are refused, and what was opened with them ends\n" +
@@ -42,6 +44,11 @@ func end(ctx context.Context, m *change.CommitOptions, what string) error {
 	d := yamledit.Document{Kind: yamledit.User, Name: what}
 	if name, ok := strings.CutPrefix(what, "provider/"); ok {
 		d = yamledit.Document{Kind: yamledit.Provider, Name: name}
+		if !slices.ContainsFunc(f.Providers, func(p fleet.Provider) bool { return p.Metadata.Name == name }) {
+			return &ui.Err{
+				Msg: fmt.Sprintf("the installation repo has no provider %q", name), Fix: "see the Provider documents in access/", Doc: ui.DocNotFound,
+			}
+		}
 	} else if _, known := f.User(what); !known {
 		return &ui.Err{
 			Msg: fmt.Sprintf("the installation repo has no user %q", what),

@@ -55,8 +55,11 @@ func Login(ctx context.Context, c *oidcflow.Client, ways Ways) (*oidcflow.Tokens
 		Handler: a.callback(listener.Addr().String(), answers), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // it ends with the login
+	}()
 	defer func() {
 		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // the browser may still read its page
 		defer cancel()

@@ -3,12 +3,10 @@ package signin
 import (
 	"bytes"
 	"crypto/rand"
-	"html/template"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -24,9 +22,6 @@ type view struct {
 	// Facts are about whoever is logged in, as pairs.
 	Facts [][2]string
 }
-
-// page is parsed when it is shown first: other commands of the program pay nothing for it.
-var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(text)) })
 
 const text = `<!doctype html>
 <html lang="en">
@@ -75,7 +70,7 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	v.Nonce = rand.Text()
 	var body bytes.Buffer
-	if err := page().Execute(&body, v); err != nil {
+	if err := p.page().Execute(&body, v); err != nil {
 		p.Log.Error("a page cannot be written", "error", err)
 		http.Error(w, "the hub cannot write its page", http.StatusInternalServerError)
 		return

@@ -18,6 +18,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -72,11 +74,16 @@ type Options struct {
 type Pages struct {
 	Options
 	limits *addrlimit.Limits
+	// page is parsed when it is shown first.
+	page func() *template.Template
 }
 
 // New makes the pages.
 func New(o Options) *Pages {
-	return &Pages{o, addrlimit.New(loginsAtOnce, eachLogin, o.Now)}
+	return &Pages{
+		o, addrlimit.New(loginsAtOnce, eachLogin, o.Now),
+		sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(text)) }),
+	}
 }
 
 // Routes adds the paths to mux.
@@ -131,7 +138,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	})
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, flow.URL(attempt), http.StatusFound)
+	http.Redirect(w, r, flow.URL(attempt), http.StatusFound) //nolint:gosec // the provider's, as its own discovery and access/ say
 }
 
 func (p *Pages) flow(ctx context.Context, name string, s *fleet.ProviderSpec) (*oidcflow.Client, error) {
@@ -207,7 +214,7 @@ func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
 }
 
 func clearCookie(w http.ResponseWriter, name string, site http.SameSite) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: site})
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: site}) //nolint:gosec // site is Lax or Strict
 }
 
 // ownPath is a path of the hub's page, and no other place.
@@ -230,7 +237,7 @@ func (p *Pages) began(r *http.Request) (*remembered, error) {
 }
 
 // sealedFor has a sealed login be good for nothing else.
-var sealedFor = []byte("plural login")
+const sealedFor = "plural login"
 
 func (p *Pages) seal(ctx context.Context, login *remembered) (string, error) {
 	id, key, err := p.Keys.Current(ctx)
@@ -247,7 +254,7 @@ func (p *Pages) seal(ctx context.Context, login *remembered) (string, error) {
 	}
 	nonce := make([]byte, box.NonceSize())
 	_, _ = rand.Read(nonce) // never fails
-	return id + "." + base64.RawURLEncoding.EncodeToString(box.Seal(nonce, nonce, text, sealedFor)), nil
+	return id + "." + base64.RawURLEncoding.EncodeToString(box.Seal(nonce, nonce, text, []byte(sealedFor))), nil
 }
 
 func (p *Pages) open(ctx context.Context, sealed string) (*remembered, error) {
@@ -267,7 +274,7 @@ func (p *Pages) open(ctx context.Context, sealed string) (*remembered, error) {
 	if len(raw) < box.NonceSize() {
 		return nil, errors.New("open a login: it is too short")
 	}
-	text, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], sealedFor)
+	text, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], []byte(sealedFor))
 	if err != nil {
 		return nil, fmt.Errorf("open a login: %w", err)
 	}

@@ -88,7 +88,7 @@ func byBrowser(t *testing.T, w *world) {
 			}
 		})
 	}
-	said, _ := w.person("undecided").fails("auth", "login")
+	said, _ := w.person("undecided").fails("auth", "login", "--no-browser")
 	if !strings.Contains(said, "--provider corp") {
 		t.Errorf("of several providers: %s", said)
 	}
@@ -228,7 +228,7 @@ func ended(t *testing.T, w *world) {
 	}
 	closed := make(chan time.Time, 1)
 	go func() {
-		for lines := bufio.NewScanner(stream.Body); lines.Scan(); { //nolint:revive // read to its end
+		for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
 		}
 		closed <- time.Now()
 	}()
