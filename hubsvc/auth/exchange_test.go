@@ -319,6 +319,7 @@ func TestAFederationTakesTheJobsThatItMeansAndNoOthers(t *testing.T) {
 		"it in other letters":                  {"repository_id": "74 "},
 		"for another hub":                      {"aud": "https://other.example.com"},
 		"for this hub and others":              {"aud": []string{hubURL, "https://other.example.com"}},
+		"for this hub and others, made for it": {"aud": []string{hubURL, "https://other.example.com"}, "azp": hubURL},
 		"about nobody":                         {"sub": ""},
 	} {
 		message, fix := w.refusal(w.job(more))
