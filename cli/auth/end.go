@@ -55,7 +55,7 @@ func end(ctx context.Context, m *change.CommitOptions, what string) error {
 			Fix: "make the identity one of a User in access/, and end that; or end all of the provider: plural auth end provider/NAME", Doc: ui.DocNotFound,
 		}
 	}
-	now := m.Factory.Now().UTC().Truncate(time.Second)
+	now := m.Factory.Now().UTC().Truncate(time.Second).Add(time.Second) // logins know whole seconds: those of this one end, too
 	planned, err := yamledit.Set(os.DirFS(repo.Root()), d, yamledit.Field{Key: "spec.sessionsAfter", Value: now.Format(time.RFC3339)})
 	if err != nil {
 		return change.Explained(err)

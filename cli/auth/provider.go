@@ -57,7 +57,8 @@ func (o *loginOptions) byProvider(ctx context.Context, hub *client.Client, provi
 	case err != nil:
 		return &ui.Err{Msg: "not logged in with provider " + chosen.Name, Cause: err.Error(), Fix: "plural auth login, once more", Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err}
 	}
-	return o.exchange(ctx, hub, tokens.ID, chosen.Name, tokens.Refresh)
+	login := hosts.Login{Provider: chosen.Name, Issuer: chosen.Issuer, ClientID: chosen.ClientID}
+	return o.exchange(ctx, hub, tokens.ID, login, tokens.Refresh)
 }
 
 // choose finds the provider that is meant.
@@ -145,7 +146,7 @@ func (o *loginOptions) byDevice(ctx context.Context, provider *oidcflow.Client, 
 }
 
 // exchange has the hub take an ID token, and keeps the session.
-func (o *loginOptions) exchange(ctx context.Context, hub *client.Client, idToken, provider, refresh string) error {
+func (o *loginOptions) exchange(ctx context.Context, hub *client.Client, idToken string, login hosts.Login, refresh string) error {
 	f := o.factory
 	session, expires, err := hub.Exchange(ctx, idToken)
 	if err != nil {
@@ -155,7 +156,8 @@ func (o *loginOptions) exchange(ctx context.Context, hub *client.Client, idToken
 	if err != nil {
 		return err
 	}
-	renews, err := f.KeepLogin(o.address, hosts.Login{Token: session, Provider: provider, Expires: expires}, refresh)
+	login.Token, login.Expires = session, expires
+	renews, err := f.KeepLogin(o.address, login, refresh)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (o *loginOptions) byMachine(ctx context.Context, idToken, from string) erro
 	if err != nil {
 		return err
 	}
-	return o.exchange(ctx, hub, idToken, "", "")
+	return o.exchange(ctx, hub, idToken, hosts.Login{}, "")
 }
 
 // machineToken is the token that a program has from where it runs, and what has it; empty for none.

@@ -28,6 +28,9 @@ const (
 
 // Browse opens an address in the person's browser: $BROWSER, else the system's. An exec.ErrNotFound says that there is none.
 func (f *Factory) Browse(ctx context.Context, address string) error {
+	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
+		return fmt.Errorf("open %.100q: it is no page", address)
+	}
 	command := []string{"xdg-open"}
 	switch browser := strings.Fields(f.Getenv("BROWSER")); {
 	case len(browser) > 0:
@@ -81,7 +84,7 @@ func (f *Factory) renewed(address string, login hosts.Login) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
-	again, next, err := f.renew(ctx, address, login.Provider, refresh)
+	again, next, err := f.renew(ctx, address, login, refresh)
 	if err == nil {
 		_, err = f.KeepLogin(address, again, next)
 		return again.Token, err
@@ -102,7 +105,7 @@ func Flow(p *v1.LoginProvider) oidcflow.Options {
 	return oidcflow.Options{Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes, Offline: true}
 }
 
-func (f *Factory) renew(ctx context.Context, address, name, refresh string) (login hosts.Login, next string, err error) {
+func (f *Factory) renew(ctx context.Context, address string, before hosts.Login, refresh string) (login hosts.Login, next string, err error) {
 	hub, err := f.HubAt(address, "")
 	if err != nil {
 		return login, "", err
@@ -111,9 +114,12 @@ func (f *Factory) renew(ctx context.Context, address, name, refresh string) (log
 	if err != nil {
 		return login, "", err
 	}
-	i := slices.IndexFunc(providers, func(p v1.LoginProvider) bool { return p.Name == name })
+	i := slices.IndexFunc(providers, func(p v1.LoginProvider) bool { return p.Name == before.Provider })
 	if i < 0 {
-		return login, "", fmt.Errorf("the fleet has no provider %q any longer", name)
+		return login, "", fmt.Errorf("the fleet has no provider %q any longer", before.Provider)
+	}
+	if providers[i].Issuer != before.Issuer || providers[i].ClientID != before.ClientID { // who gets the refresh token is not for a hub to say
+		return login, "", fmt.Errorf("provider %q of the fleet is not the one that you logged in with", before.Provider)
 	}
 	provider, err := oidcflow.Discover(ctx, Flow(&providers[i]))
 	if err != nil {
@@ -133,5 +139,7 @@ func (f *Factory) renew(ctx context.Context, address, name, refresh string) (log
 	if err != nil {
 		return login, "", err
 	}
-	return hosts.Login{Token: session, Provider: name, Expires: expires}, tokens.Refresh, nil
+	login = before
+	login.Token, login.Expires = session, expires
+	return login, tokens.Refresh, nil
 }

@@ -49,15 +49,17 @@ type host struct {
 	Token string `json:"token"`
 	// Provider and Expires are of a login that another may follow.
 	Provider string     `json:"provider,omitempty"`
+	Issuer   string     `json:"issuer,omitempty"`
+	ClientID string     `json:"clientID,omitempty"`
 	Expires  *time.Time `json:"expires,omitempty"`
 }
 
 // Login is a token of a login that lasts for some hours.
 type Login struct {
 	Token string
-	// Provider is the name of the identity provider; empty for a program's login.
-	Provider string
-	Expires  time.Time
+	// Provider is the name of the identity provider; empty for a program's login. Issuer and ClientID are what it was then.
+	Provider, Issuer, ClientID string
+	Expires                    time.Time
 }
 
 // Token is the token for the hub at address, empty when there is none.
@@ -80,8 +82,9 @@ func (s *Store) Login(address string) (Login, error) {
 		return Login{}, err
 	}
 	f, err := s.read()
-	l := Login{Token: f.Hosts[k].Token, Provider: f.Hosts[k].Provider}
-	if at := f.Hosts[k].Expires; at != nil {
+	h := f.Hosts[k]
+	l := Login{Token: h.Token, Provider: h.Provider, Issuer: h.Issuer, ClientID: h.ClientID}
+	if at := h.Expires; at != nil {
 		l.Expires = *at
 	}
 	return l, err
@@ -100,7 +103,7 @@ func (s *Store) SaveLogin(address string, login Login) error {
 	if f.Hosts == nil {
 		f.Hosts = map[string]host{}
 	}
-	h := host{Token: login.Token, Provider: login.Provider}
+	h := host{Token: login.Token, Provider: login.Provider, Issuer: login.Issuer, ClientID: login.ClientID}
 	if !login.Expires.IsZero() {
 		expires := login.Expires.UTC().Truncate(time.Second)
 		h.Expires = &expires

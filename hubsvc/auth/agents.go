@@ -29,7 +29,7 @@ func NewAgents(hubURL func() string, key func(cluster string) ed25519.PublicKey,
 // times the rest of a poll, and an agent sends one token again and again; so what was verified is remembered for as long as
 // nothing that it was verified against has changed.
 func (a *Agents) Cluster(r *http.Request) (string, error) {
-	raw, ok := bearer(r)
+	raw, ok := bearer(r, token.MaxBytes)
 	if !ok {
 		return "", ErrUnauthenticated
 	}

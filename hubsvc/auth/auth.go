@@ -11,15 +11,16 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-
-	"github.com/pluralsh/plural/api/token"
 )
 
 // ErrUnauthenticated says that a request carries no credential that is good here.
 var ErrUnauthenticated = errors.New("not logged in")
 
-// bearer is the token that a request carries.
-func bearer(r *http.Request) (string, bool) {
+// maxBearer bounds the token of a person: a session, or one for a cluster, which holds the session.
+const maxBearer = MaxSessionBytes + 1<<10
+
+// bearer is the token that a request carries, of at most so many bytes.
+func bearer(r *http.Request, most int) (string, bool) {
 	scheme, raw, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	return raw, ok && strings.EqualFold(scheme, "Bearer") && len(raw) <= token.MaxBytes
+	return raw, ok && strings.EqualFold(scheme, "Bearer") && len(raw) <= most
 }

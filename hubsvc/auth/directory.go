@@ -67,7 +67,7 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	for i := range f.Providers {
 		p := &f.Providers[i]
 		d.providers[p.Metadata.Name] = provider{
-			&p.Spec, p.Metadata.Name, digestOf(p.Spec.Issuer, p.Spec.ClientID, p.Spec.PageClientID()), moment(p.Spec.SessionsAfter),
+			&p.Spec, p.Metadata.Name, digestOf(p.Spec.Issuer, p.Spec.ClientID, p.Spec.PageClientID(), p.Spec.GroupsClaim(), p.Spec.Groups), moment(p.Spec.SessionsAfter),
 		}
 	}
 	for i := range f.Federations {
@@ -109,6 +109,14 @@ func (d *Directory) issuers() []string {
 		all = append(all, m.Issuer)
 	}
 	return all
+}
+
+// gives are the groups of a token that the provider may give.
+func (p *provider) gives(groups []string) []string {
+	if len(p.Groups) == 0 {
+		return groups
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !slices.Contains(p.Groups, g) })
 }
 
 // known are the groups of a token that the fleet has a role for, sorted.

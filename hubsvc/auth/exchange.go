@@ -136,6 +136,11 @@ func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider,
 	if said, _ := token.Claims["nonce"].(string); t.nonce != "" && subtle.ConstantTimeCompare([]byte(said), []byte(t.nonce)) != 1 {
 		return nil, refused("log in again", "the token of %s is of another login", of)
 	}
+	for _, claim := range []string{"repository_id", "project_id", "pipeline_id", "job_id", "kubernetes.io"} {
+		if _, job := token.Claims[claim]; job { // which names its own audience, where one issuer knows people and programs
+			return nil, refused("make a Federation for it in access/", "the token of %s is a program's (%s)", of, claim)
+		}
+	}
 	if !fleet.SubjectFits(token.Subject) {
 		return nil, refused("have the provider give subjects of at most 255 visible ASCII characters", "the token of %s is about nobody who can be named", of)
 	}
@@ -143,8 +148,9 @@ func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider,
 	if err != nil {
 		return nil, err
 	}
-	s := p.newSession(from.Lifetime())
-	s.Provider, s.Trust, s.Subject, s.Groups = from.name, from.trust, token.Subject, d.known(groups)
+	s := p.newSession(token.Issued, from.Lifetime())
+	s.Provider, s.Trust, s.Subject, s.Groups = from.name, from.trust, token.Subject, d.known(from.gives(groups))
+	s.User = d.identities[fleet.Identity{Provider: from.name, Subject: token.Subject}]
 	s.Shown = shown(token.Claims[from.NameClaim()])
 	return s, nil
 }
@@ -209,7 +215,7 @@ func (p *People) fromFederation(ctx context.Context, taken []federation, raw str
 	}
 	for i := range taken {
 		if m := &taken[i]; m.takes(token) {
-			s := p.newSession(m.Lifetime())
+			s := p.newSession(token.Issued, m.Lifetime())
 			s.Federation, s.Trust, s.Subject, s.Shown = m.name, m.trust, token.Subject, shown(token.Subject)
 			return s, nil
 		}

@@ -100,7 +100,7 @@ func (p *People) Issue(ctx context.Context, of principal.Person, cluster string,
 // KubePerson is who sent r to the API of cluster, by any credential that Person takes or by a token of Issue for that cluster.
 // With the latter it is whom the credential that was shown for it names now.
 func (p *People) KubePerson(r *http.Request, cluster string) (principal.Person, error) {
-	raw, ok := bearer(r)
+	raw, ok := bearer(r, maxBearer)
 	if !ok {
 		return principal.Person{}, ErrUnauthenticated
 	}

@@ -64,7 +64,7 @@ func NewPeople(o Options) (*People, error) {
 
 // Person is who sent r, by the hub's own token, a user's or a session of Exchange; ErrUnauthenticated for everybody else.
 func (p *People) Person(r *http.Request) (principal.Person, error) {
-	raw, ok := bearer(r)
+	raw, ok := bearer(r, maxBearer)
 	if !ok {
 		return p.byCookie(r)
 	}

@@ -141,7 +141,7 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 			return principal.Person{}, withdrawn("federation %q is not what it was when this login began", s.Federation)
 		}
 		u, ok := d.users[m.User]
-		if !ok || s.Issued < u.sessionsAfter.Unix() {
+		if !ok || before(s, u.sessionsAfter) {
 			return principal.Person{}, withdrawn("the logins of user %q have been ended", m.User)
 		}
 		who.Name, who.Groups = m.User, u.groups
@@ -151,25 +151,31 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 	switch {
 	case !ok || from.trust != s.Trust:
 		return principal.Person{}, withdrawn("provider %q is not what it was when this login began", s.Provider)
-	case s.Issued < from.sessionsAfter.Unix():
+	case before(s, from.sessionsAfter):
 		return principal.Person{}, withdrawn("the logins of provider %q have been ended", s.Provider)
 	}
 	who.Groups = d.known(s.Groups)
-	name, bound := d.identities[fleet.Identity{Provider: s.Provider, Subject: s.Subject}]
-	if !bound {
+	name := d.identities[fleet.Identity{Provider: s.Provider, Subject: s.Subject}]
+	if name != s.User { // whose logins may have been ended since
+		return principal.Person{}, withdrawn("this account is another user's than when this login began")
+	}
+	if name == "" {
 		who.Name = s.Provider + ":" + s.Subject
 		return who, nil
 	}
 	u := d.users[name]
-	if s.Issued < u.sessionsAfter.Unix() {
+	if before(s, u.sessionsAfter) {
 		return principal.Person{}, withdrawn("the logins of user %q have been ended", name)
 	}
 	who.Name, who.Groups = name, sorted(append(who.Groups, u.groups...))
 	return who, nil
 }
 
-// newSession is one that begins now.
-func (p *People) newSession(lifetime time.Duration) *principal.Session {
+// before says whether a session, or the token that it was made of, is older than a time. Whole seconds are compared.
+func before(s *principal.Session, t time.Time) bool { return min(s.Began, s.Issued) < t.Unix() }
+
+// newSession is one that begins now, of a token that was made at a time.
+func (p *People) newSession(made time.Time, lifetime time.Duration) *principal.Session {
 	now := p.now()
-	return &principal.Session{ID: rand.Text()[:16], Issued: now.Unix(), Expires: now.Add(min(lifetime, maxSession)).Unix()}
+	return &principal.Session{ID: rand.Text()[:16], Began: made.Unix(), Issued: now.Unix(), Expires: now.Add(min(lifetime, maxSession)).Unix()}
 }

@@ -199,8 +199,9 @@ func (c *Committer) edit(ctx context.Context, by principal.Person, message strin
 	return commit, nil
 }
 
-// Author is who a commit is made for.
+// Author is who a commit is made for. In git brackets end a name and an address: those of a provider's subject are written otherwise.
 func Author(name string) workspace.Author {
+	name = strings.NewReplacer("%", "%25", "<", "%3C", ">", "%3E").Replace(name)
 	return workspace.Author{Name: name, Email: strings.ReplaceAll(name, "/", "-") + "@plural"}
 }
 

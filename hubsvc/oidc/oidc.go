@@ -90,8 +90,8 @@ func (v *Verifier) Keep(issuers []string) {
 
 // Token is what a verified token says.
 type Token struct {
-	Subject string
-	Expires time.Time
+	Subject         string
+	Issued, Expires time.Time
 	// Claims are all that it says, the registered ones included.
 	Claims map[string]any
 }
@@ -103,6 +103,8 @@ type stated struct {
 	Audience any          `json:"aud"`
 	Issued   *json.Number `json:"iat"`
 	Begins   *json.Number `json:"nbf"`
+	// Events are in tokens that say that somebody has logged out.
+	Events json.RawMessage `json:"events"`
 }
 
 // Verify says what a token says that issuer made for audience, and for nobody else. An *Unavailable says that this cannot be told
@@ -126,7 +128,7 @@ func (v *Verifier) Verify(ctx context.Context, raw, issuer, audience string) (*T
 		}
 		return nil, plain(err)
 	}
-	said := &Token{Subject: token.Subject, Expires: token.Expiry}
+	said := &Token{Subject: token.Subject, Issued: token.IssuedAt, Expires: token.Expiry}
 	var more stated
 	if err := errors.Join(token.Claims(&said.Claims), token.Claims(&more)); err != nil {
 		return nil, errors.New("its claims cannot be read")
@@ -150,6 +152,8 @@ func (s *stated) check(issuer, audience string, audiences []string, now time.Tim
 	switch {
 	case s.Issuer != issuer:
 		return errors.New("it is of another issuer")
+	case len(s.Events) > 0:
+		return errors.New("it tells of an event, and is no ID token")
 	case s.Party != "" && s.Party != audience:
 		return errors.New("it was made for another party (azp)")
 	case len(audiences) > 1 && s.Party == "":
@@ -208,6 +212,9 @@ func (i *issuer) VerifySignature(ctx context.Context, raw string) ([]byte, error
 	signed, err := jose.ParseSigned(raw, algorithms())
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, errors.New("it is not a signed token")
+	}
+	if kind, _ := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType].(string); kind != "" && !strings.EqualFold(kind, "JWT") {
+		return nil, errors.New("it is a token of another kind") // an access token, say
 	}
 	if keys := i.current(fresh); keys != nil {
 		if payload, ok := verify(signed, keys); ok {

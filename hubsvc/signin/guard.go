@@ -15,7 +15,9 @@ import (
 func Guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := r.Cookie(auth.SessionCookie); err != nil || r.Header.Get("Authorization") != "" {
+		_, err := r.Cookie(auth.SessionCookie)
+		logout := r.URL.Path == LogoutPath // which changes the browser without its cookie
+		if (err != nil || r.Header.Get("Authorization") != "") && !logout {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -23,7 +25,7 @@ func Guard(next http.Handler) http.Handler {
 		case origins.Check(r) != nil, r.Header.Get("Upgrade") != "" && !sameOrigin(r):
 			refuse(w, http.StatusForbidden, v1.Error{Message: "this request comes from another page than the hub's", Fix: "open the hub's own page"})
 			return
-		case changes(r) && r.URL.Path != LogoutPath && !isJSON(r):
+		case changes(r) && !logout && !isJSON(r):
 			refuse(w, http.StatusUnsupportedMediaType, v1.Error{Message: "what a browser has the hub do is sent as JSON", Fix: "send Content-Type: application/json"})
 			return
 		}

@@ -3,6 +3,7 @@ package signin
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
+	"github.com/pluralsh/plural/internal/principal"
 )
 
 // view is what a page shows. The template escapes all of it.
@@ -96,6 +98,10 @@ func (p *Pages) leadTo(w http.ResponseWriter, path string) {
 // home is who is logged in, or how to log in.
 func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
 	who, err := p.Person(r)
+	if rejected := new(principal.Rejected); errors.As(err, &rejected) && rejected.Later {
+		p.say(w, http.StatusServiceUnavailable, rejected.Message, rejected.Fix)
+		return
+	}
 	if err != nil {
 		if _, had := r.Cookie(auth.SessionCookie); had == nil {
 			clearCookie(w, auth.SessionCookie, http.SameSiteStrictMode) // it has ended

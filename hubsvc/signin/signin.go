@@ -38,8 +38,8 @@ const (
 	// maxReturn bounds the path that a login leads to, in bytes, and maxAnswer a provider's answer.
 	maxReturn = 512
 	maxAnswer = 8 << 10
-	// One address may begin so many logins at once, and one more each of these: each asks the provider.
-	loginsAtOnce = 50
+	// One address may begin and end so many logins at once, and one more each of these: each asks the provider.
+	loginsAtOnce = 100
 	eachLogin    = time.Second / 5
 )
 
@@ -107,9 +107,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	name, home := r.URL.Query().Get("provider"), p.URL()
 	provider, known := p.Providers()[name]
 	switch u, err := url.Parse(home); {
-	case !p.limits.Allow(addrlimit.Sender(r)):
-		w.Header().Set("Retry-After", "5")
-		p.say(w, http.StatusTooManyRequests, "Too many logins from this address", "Wait a few seconds and try again.")
+	case p.tooMany(w, r):
 		return
 	case !known:
 		p.say(w, http.StatusNotFound, "There is no such provider", "The fleet has no identity provider of this name. Choose one that it has.")
@@ -120,7 +118,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	}
 	flow, err := p.flow(r.Context(), name, &provider)
 	if err != nil {
-		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", err)
+		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", fmt.Sprintf("%.300s", err))
 		p.say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
 		return
 	}
@@ -141,6 +139,16 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, flow.URL(attempt), http.StatusFound) //nolint:gosec // the provider's, as its own discovery and access/ say
 }
 
+// tooMany answers whoever logs in too often.
+func (p *Pages) tooMany(w http.ResponseWriter, r *http.Request) bool {
+	if p.limits.Allow(addrlimit.Sender(r)) {
+		return false
+	}
+	w.Header().Set("Retry-After", "5")
+	p.say(w, http.StatusTooManyRequests, "Too many logins from this address", "Wait a few seconds and try again.")
+	return true
+}
+
 func (p *Pages) flow(ctx context.Context, name string, s *fleet.ProviderSpec) (*oidcflow.Client, error) {
 	return oidcflow.Discover(ctx, oidcflow.Options{
 		Name: name, Issuer: s.Issuer, ClientID: s.PageClientID(), Scopes: s.Scopes, NoLoopback: p.NoLoopback,
@@ -149,9 +157,12 @@ func (p *Pages) flow(ctx context.Context, name string, s *fleet.ProviderSpec) (*
 
 // callback takes a provider's answer, and begins the session.
 func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
+	if p.tooMany(w, r) {
+		return
+	}
 	began, err := p.began(r)
 	clearCookie(w, loginCookie, http.SameSiteLaxMode)
-	if err != nil || len(r.URL.RawQuery) > maxAnswer {
+	if err != nil || len(r.URL.RawQuery) > maxAnswer || !began.Answers(r.URL.Query()) {
 		p.say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
 		return
 	}
@@ -199,11 +210,8 @@ func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 		p.say(w, status, message, fix)
 		return
 	}
-	p.Log.Warn("a login to the page has failed", "provider", provider, "error", err)
-	if errors.Is(err, oidcflow.ErrElsewhere) {
-		p.say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
-		return
-	}
+	const most = 300 // libraries quote what the provider said as a whole
+	p.Log.Warn("a login to the page has failed", "provider", provider, "error", fmt.Sprintf("%.*s", most, err))
 	p.say(w, http.StatusBadGateway, "You are not logged in", "The identity provider did not say who you are. Begin again; the hub's log says more.")
 }
 

@@ -5,6 +5,7 @@
 package oidcflow
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -79,6 +80,13 @@ func Discover(ctx context.Context, o Options) (*Client, error) {
 	if err := found.Claims(&more); err != nil {
 		return nil, fmt.Errorf("ask provider %s how to log in: %w", o.Name, err)
 	}
+	endpoint := found.Endpoint()
+	for _, at := range []string{endpoint.AuthURL, endpoint.TokenURL, cmp.Or(endpoint.DeviceAuthURL, endpoint.TokenURL)} {
+		// The first is opened by the operating system, which opens files and starts programs by their addresses, too.
+		if _, err := httpclient.ParseURL(at, "https", "http"); err != nil {
+			return nil, fmt.Errorf("ask provider %s how to log in: %w", o.Name, err)
+		}
+	}
 	scopes := append([]string{goidc.ScopeOpenID}, o.Scopes...)
 	if len(o.Scopes) == 0 {
 		scopes = append(scopes, "profile", "email")
@@ -89,7 +97,6 @@ func Discover(ctx context.Context, o Options) (*Client, error) {
 			scopes = append(scopes, goidc.ScopeOfflineAccess)
 		}
 	}
-	endpoint := found.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret that could be tried in a header first
 	return &Client{
 		verifier: found.Verifier(&goidc.Config{ClientID: o.ClientID}), issuer: o.Issuer, http: client, namesItself: more.NamesItself,
@@ -179,11 +186,16 @@ func redirect(a *Attempt) oauth2.AuthCodeOption {
 // ErrElsewhere means that an answer is not to this attempt.
 var ErrElsewhere = errors.New("this is not the answer to the login that waits here")
 
+// Answers says whether what came to the redirect URL is the answer to this attempt.
+func (a *Attempt) Answers(answer url.Values) bool {
+	return a.State != "" && subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) == 1
+}
+
 // Code takes the provider's answer, which came to the attempt's redirect URL.
 func (c *Client) Code(a *Attempt, answer url.Values) (string, error) {
-	state, issuer := answer.Get("state"), answer.Get("iss")
+	issuer := answer.Get("iss")
 	switch {
-	case a.State == "" || subtle.ConstantTimeCompare([]byte(state), []byte(a.State)) != 1:
+	case !a.Answers(answer):
 		return "", ErrElsewhere
 	case issuer != c.issuer && (issuer != "" || c.namesItself):
 		return "", fmt.Errorf("the answer is of another provider than was asked (%q)", issuer)

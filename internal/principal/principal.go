@@ -35,11 +35,14 @@ type Session struct {
 	Provider   string `json:"prv,omitempty"`
 	Federation string `json:"fed,omitempty"`
 	Trust      string `json:"trt"`
+	// User is the fleet's whose account it was then; empty: nobody's.
+	User string `json:"usr,omitempty"`
 	// Subject is whom the token was about, Shown what that is called, Groups those that the fleet knew then.
 	Subject string   `json:"sub"`
 	Shown   string   `json:"nam,omitempty"`
 	Groups  []string `json:"grp,omitempty"`
-	// Issued and Expires are in seconds since 1970.
+	// Began is when the token was made, Issued when the session was; they and Expires are in seconds since 1970.
+	Began   int64 `json:"beg"`
 	Issued  int64 `json:"iat"`
 	Expires int64 `json:"exp"`
 }

@@ -46,7 +46,9 @@ func renews(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if renews, err := f.KeepLogin(w.hub, hosts.Login{Token: first, Provider: "corp", Expires: expires}, tokens.Refresh); err != nil || !renews || !f.Renews(w.hub) {
+	if renews, err := f.KeepLogin(w.hub, hosts.Login{
+		Token: first, Provider: "corp", Issuer: w.corp.Issuer, ClientID: idp.ClientID, Expires: expires,
+	}, tokens.Refresh); err != nil || !renews || !f.Renews(w.hub) {
 		t.Fatal(renews, err)
 	}
 	token := func() string {

@@ -36,6 +36,8 @@ type ProviderSpec struct {
 	Page ProviderPage `yaml:"page,omitempty" json:"page,omitempty"`
 	// Scopes are asked for besides openid. Left out: profile, email and, where the provider has them, groups and offline_access.
 	Scopes []string `yaml:"scopes,omitempty" json:"scopes,omitempty"`
+	// Groups are those that the provider may say somebody is in. Left out: all that a role binding names.
+	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
 	// Claims are the names of claims that are read besides sub.
 	Claims ProviderClaims `yaml:"claims,omitempty" json:"claims,omitempty"`
 	// Session is how long a login lasts, such as 8h; at most 24h.
@@ -153,6 +155,10 @@ func (d *document) checkProvider(p *Provider) {
 		d.Fault("metadata.name", "choose another name", "provider named system: names of its people would begin with system:, which belongs to Kubernetes")
 	}
 	d.checkIssuer(p.Spec.Issuer)
+	if isGitHub(p.Spec.Issuer) {
+		d.Fault("spec.issuer", "write a Federation for the jobs", "the issuer of jobs at GitHub, with which no person logs in")
+	}
+	d.checkGroups("spec.groups", p.Spec.Groups, maxSubjects)
 	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue(), visible)
 	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue(), visible)
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
@@ -197,6 +203,11 @@ func (d *document) checkFederation(f *Federation) {
 	}
 }
 
+// isGitHub says whether an issuer makes the tokens of jobs at GitHub: of an enterprise it has a path, of a server of one's own another host.
+func isGitHub(issuer string) bool {
+	return issuer == gitHubIssuer || strings.HasPrefix(issuer, gitHubIssuer+"/") || strings.HasSuffix(issuer, "/_services/token")
+}
+
 // firstOf is the first of some names that is a claim; empty: none is.
 func firstOf(claims map[string]string, list ...string) string {
 	for _, name := range list {
@@ -211,7 +222,9 @@ func firstOf(claims map[string]string, list ...string) string {
 // taken over by others, so that numbers count.
 func unpinned(f *FederationSpec) (what, fix string) {
 	has := func(names ...string) bool { return firstOf(f.Claims, names...) != "" }
-	switch github := f.Issuer == gitHubIssuer || strings.HasSuffix(f.Issuer, "/_services/token"); {
+	sub := f.Claims["sub"]
+	gitLab := has("project_id", "project_path", "namespace_path") || f.Issuer == gitLabIssuer || strings.HasPrefix(sub, "project_path:")
+	switch github := isGitHub(f.Issuer) || strings.HasPrefix(sub, "repo:"); {
 	case f.Issuer == "":
 		return "", ""
 	case github && !has("repository_id"):
@@ -222,7 +235,7 @@ func unpinned(f *FederationSpec) (what, fix string) {
 			"add ref: refs/heads/main, or environment: NAME of one that is protected"
 	case github:
 		return "", ""
-	case has("project_id", "project_path", "namespace_path") || f.Issuer == gitLabIssuer: // whose sub has the project's path
+	case gitLab: // whose sub has the project's path
 		if !has("project_id") {
 			return "claims lack project_id: somebody else can take over the path of a project", "add project_id, a number that the project's page shows"
 		}
