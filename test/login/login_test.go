@@ -155,7 +155,7 @@ func byDevice(t *testing.T, w *world) {
 
 func ciJob(t *testing.T, w *world) {
 	token := func(more map[string]any) string {
-		claims := map[string]any{"repository_id": "74", "event_name": "push"}
+		claims := map[string]any{"repository_id": "74", "ref": "refs/heads/main", "event_name": "push"}
 		for name, value := range more {
 			claims[name] = value
 		}

@@ -79,7 +79,7 @@ metadata: {name: deploy-main}
 spec:
   user: ci-deploy
   issuer: %s
-  claims: {sub: "repo:acme/app:ref:refs/heads/main", repository_id: "74"}
+  claims: {sub: "repo:acme/app:ref:refs/heads/main", repository_id: "74", ref: refs/heads/main}
 `, w.corp.Issuer, w.partner.Issuer, w.ci.URL),
 		"access/people.yaml": `apiVersion: plural.sh/v1alpha1
 kind: User

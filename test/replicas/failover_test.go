@@ -116,7 +116,7 @@ func (w *world) begin() *load {
 	commit := w.origin.git(filepath.Join(w.origin.dir, "fleet-work"), "rev-parse", "HEAD")
 	w.t.Logf("settled after %s", until(w.t, time.Minute, "three replicas serve the first commit", func() bool { return w.settled(commit) }))
 	l := newLoad(w, w.balancer.url())
-	until(w.t, 20*time.Second, "every agent has everything", func() bool {
+	until(w.t, time.Minute, "every agent has everything", func() bool {
 		for _, service := range []string{"web", "api", "from-source-0", "from-source-1", "from-source-2"} {
 			if !l.all(service, "") {
 				return false
