@@ -195,7 +195,8 @@ func (o *loginOptions) machineToken(ctx context.Context) (token, from string, er
 	case person:
 		return "", "", nil
 	case f.Getenv("PLURAL_ID_TOKEN") != "":
-		token, from = f.Getenv("PLURAL_ID_TOKEN"), "PLURAL_ID_TOKEN"
+		from = "PLURAL_ID_TOKEN"
+		token = f.Getenv(from)
 	case file != "":
 		from = "PLURAL_ID_TOKEN_FILE"
 		text, err := os.ReadFile(file)

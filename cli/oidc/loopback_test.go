@@ -108,7 +108,7 @@ func TestWhatIsNotTheAnswerToALoginChangesNothing(t *testing.T) {
 		if err != nil || tokens.ID == "" || tokens.Refresh == "" {
 			t.Fatalf("%+v, %v", tokens, err)
 		}
-		if _, err := http.Get(redirect); err == nil { //nolint:bodyclose // nobody answers
+		if _, err := http.Get(redirect); err == nil {
 			t.Error("it waits on when the login is over")
 		}
 		again, err := c.Refresh(t.Context(), tokens.Refresh)

@@ -37,7 +37,7 @@ func hub(t *testing.T, person error) (http.Handler, *atomic.Int64, *atomic.Int64
 			"issuer": server.URL, "jwks_uri": server.URL + "/keys", "authorization_endpoint": server.URL + "/auth", "token_endpoint": server.URL + "/token",
 		})
 	})
-	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) { tokens.Add(1); w.WriteHeader(400) })
+	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) { tokens.Add(1); w.WriteHeader(http.StatusBadRequest) })
 	pages := signin.New(signin.Options{
 		URL: func() string { return "https://hub.example.com" },
 		Providers: func() map[string]fleet.ProviderSpec {
