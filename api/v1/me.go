@@ -51,7 +51,7 @@ const (
 	GrantTokenExchange   = "urn:ietf:params:oauth:grant-type:token-exchange" //nolint:gosec // a name
 	TokenTypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"       //nolint:gosec // a name
 	TokenTypeJWT         = "urn:ietf:params:oauth:token-type:jwt"            //nolint:gosec // a name
-	TokenTypeAccessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // a name
+	TokenTypeAccessToken = "urn:ietf:params:oauth:token-type:access_token"   //nolint:gosec // a name
 )
 
 // ExchangeRequest asks for a session (RFC 8693). It is sent as a form.

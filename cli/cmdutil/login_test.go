@@ -24,7 +24,10 @@ func TestARefreshTokenGoesToNoProviderButTheOneThatGaveIt(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": evil.URL, "jwks_uri": evil.URL, "authorization_endpoint": evil.URL, "token_endpoint": evil.URL + "/token"})
 	})
 	got := ""
-	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) { got = r.FormValue("refresh_token"); w.WriteHeader(http.StatusBadRequest) })
+	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
+		got = r.FormValue("refresh_token")
+		w.WriteHeader(http.StatusBadRequest)
+	})
 	mux.HandleFunc("/v1/auth/providers", func(w http.ResponseWriter, _ *http.Request) { // the hub
 		_ = json.NewEncoder(w).Encode(map[string]any{"items": []map[string]any{{"name": "corp", "issuer": evil.URL, "clientID": "plural"}}})
 	})
