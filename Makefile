@@ -128,7 +128,7 @@ lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's r
 .PHONY: bench
 bench: build .tools/remotedialer .tools/kustomize .tools/helm ## Measure; prints lines of the form "bench NAME VALUE UNIT".
 	PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' PLURAL_BENCH_REMOTEDIALER='$(CURDIR)/.tools/remotedialer' \
-		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages ./cli/simcmd/replay ./hubsvc/access
+		go test -p 1 -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/e2e ./test/deploy ./test/tunnel ./workspace/solve ./workspace/compose ./installer/plan ./test/packages ./cli/simcmd/replay ./hubsvc/access ./hubsvc/auth
 
 .PHONY: compare-health
 compare-health: ## Compare our health rules' verdicts with other people's: DIR=argo-cd/resource_customizations, say.
@@ -148,7 +148,7 @@ compare: .tools/kustomize .tools/helm ## Render all of REPO here and with kustom
 
 # What decides who is believed, and what is shown to whom. One package takes a minute or two: PKG=crypto/seal, say.
 PKG := api/token api/bundle crypto/seal crypto/trust crypto/groups crypto/leakcheck crypto/verify crypto/sealer crypto/policy \
-	agent/reserved hubsvc/access hubsvc/auth hubsvc/join hubsvc/signing workspace/gitsource workspace/sealcheck
+	agent/reserved hubsvc/access hubsvc/auth hubsvc/oidc hubsvc/signin hubsvc/join hubsvc/signing workspace/gitsource workspace/sealcheck
 .PHONY: mutants
 mutants: plural-agent .tools/gremlins ## Change the code of PKG in one place after another, and list the changes that no test notices.
 	for pkg in $(PKG); do echo "$$pkg"; PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' \
