@@ -14,12 +14,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
-	"text/template"
 	"time"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -113,7 +113,8 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 		p.say(w, http.StatusNotFound, "There is no such provider", "The fleet has no identity provider of this name. Choose one that it has.")
 		return
 	case err != nil || u.Host == "" || u.Scheme != "https" && !httpclient.Loopback(u.Hostname()):
-		p.say(w, http.StatusServiceUnavailable, "The hub has no https address", "Browsers keep a login for https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
+		p.say(w, http.StatusServiceUnavailable, "The hub has no https address",
+			"Browsers keep a login for https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
 		return
 	}
 	flow, err := p.flow(r.Context(), name, &provider)

@@ -26,7 +26,10 @@ func (key) Find(_ context.Context, id string) ([]byte, bool, error) {
 	return make([]byte, 32), id == "one", nil
 }
 
-func hub(t *testing.T, person error) (http.Handler, *atomic.Int64, *atomic.Int64) {
+// hub is the pages of a hub whose requests come from a person, or from nobody, and how often its provider was asked how to log in and for
+// tokens.
+func hub(t *testing.T, who principal.Person, person error) (http.Handler, *atomic.Int64, *atomic.Int64) {
+	t.Helper()
 	asked, tokens := new(atomic.Int64), new(atomic.Int64)
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
@@ -43,7 +46,7 @@ func hub(t *testing.T, person error) (http.Handler, *atomic.Int64, *atomic.Int64
 		Providers: func() map[string]fleet.ProviderSpec {
 			return map[string]fleet.ProviderSpec{"corp": {Issuer: server.URL, ClientID: "plural"}}
 		},
-		Person: func(*http.Request) (principal.Person, error) { return principal.Person{}, person },
+		Person: func(*http.Request) (principal.Person, error) { return who, person },
 		Keys:   key{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	routes := http.NewServeMux()
@@ -52,7 +55,7 @@ func hub(t *testing.T, person error) (http.Handler, *atomic.Int64, *atomic.Int64
 }
 
 func TestCallbacksOfOneAddressAreLimitedAndAWrongStateAsksNobody(t *testing.T) {
-	h, asked, tokens := hub(t, errors.New("nobody"))
+	h, asked, tokens := hub(t, principal.Person{}, errors.New("nobody"))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/auth/login?provider=corp", nil))
 	cookie := w.Result().Cookies()[0]
@@ -76,7 +79,7 @@ func TestCallbacksOfOneAddressAreLimitedAndAWrongStateAsksNobody(t *testing.T) {
 }
 
 func TestAnotherSiteLogsNobodyOut(t *testing.T) {
-	h, _, _ := hub(t, nil)
+	h, _, _ := hub(t, principal.Person{}, nil)
 	r := httptest.NewRequest(http.MethodPost, "https://hub.example.com/auth/logout", nil) // a strict cookie does not come along
 	r.Header.Set("Origin", "https://evil.example")
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -90,12 +93,24 @@ func TestAnotherSiteLogsNobodyOut(t *testing.T) {
 }
 
 func TestASessionIsNotForgottenWhileItCannotBeTold(t *testing.T) {
-	h, _, _ := hub(t, &principal.Rejected{Message: "the hub cannot reach the keys of sessions now", Later: true})
+	h, _, _ := hub(t, principal.Person{}, &principal.Rejected{Message: "the hub cannot reach the keys of sessions now", Later: true})
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: "good"})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if strings.Contains(w.Header().Get("Set-Cookie"), auth.SessionCookie+"=;") {
 		t.Error("a session that may be good is forgotten:", w.Code, w.Header().Get("Set-Cookie"))
+	}
+}
+
+func TestWhatOthersChooseIsEscapedOnPages(t *testing.T) {
+	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+	h, _, _ := hub(t, principal.Person{
+		Name: "corp:" + evil, Groups: []string{evil}, Session: &principal.Session{Provider: evil, Subject: evil, Shown: evil},
+	}, nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	if text := w.Body.String(); strings.Contains(text, "<script>") || strings.Contains(text, "<img") || !strings.Contains(text, "&lt;script&gt;") {
+		t.Error(text)
 	}
 }

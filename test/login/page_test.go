@@ -189,6 +189,10 @@ func pageAttacks(t *testing.T, w *world) {
 	if session, _ := w.callback(callback, cookie); session != nil {
 		t.Error("a code counts twice")
 	}
+	cookie, callback = w.begin("corp", "&return="+url.QueryEscape(`/x"><script>alert(1)</script>`))
+	if _, text := w.callback(callback, cookie); strings.Contains(text, "<script>") {
+		t.Errorf("a path becomes markup: %s", text)
+	}
 	for _, path := range []string{
 		"https://evil.example.com", "//evil.example.com", `/\evil.example.com`, "/\t/evil.example.com", "javascript:alert(1)", "/k8s/edge/", "/auth/logout", "",
 		strings.Repeat("/a", 1000),
