@@ -21,6 +21,8 @@ const (
 	// kubeIssuer and kubeAudience tell these tokens from any others that were signed with the same key.
 	kubeIssuer   = "plural-hub"
 	kubeAudience = "kubernetes/"
+	// clusterTokens is what the tokens are called.
+	clusterTokens = "tokens for clusters"
 )
 
 // Keys are the hub's own for signing, the same on all of its replicas, and for tokens of one purpose alone.
@@ -48,10 +50,25 @@ func newKubeTokens(keys Keys, now func() time.Time) kubeTokens {
 }
 
 // withoutKeys is the answer while nobody can sign, or tell what was signed.
-func withoutKeys(err error) error {
+func withoutKeys(of string, err error) error {
 	return &principal.Rejected{
-		Message: "the hub cannot reach the keys of tokens for clusters now",
+		Message: "the hub cannot reach the keys of " + of + " now",
 		Fix:     "try again in a minute; plural logs hub says why", Later: true, Err: err,
+	}
+}
+
+// signedBy finds the key that a token names, which is one of the hub's for such tokens or none.
+func signedBy(ctx context.Context, keys Keys, of string) jwt.Keyfunc {
+	return func(t *jwt.Token) (any, error) {
+		id, _ := t.Header["kid"].(string)
+		key, known, err := keys.Find(ctx, id)
+		switch {
+		case err != nil:
+			return nil, withoutKeys(of, err)
+		case !known:
+			return nil, errors.New("no key of the hub's has this ID")
+		}
+		return key, nil
 	}
 }
 
@@ -74,7 +91,7 @@ func (p *People) Issue(ctx context.Context, of principal.Person, cluster string,
 	}
 	id, key, err := p.kube.keys.Current(ctx)
 	if err != nil {
-		return "", time.Time{}, withoutKeys(err)
+		return "", time.Time{}, withoutKeys(clusterTokens, err)
 	}
 	now := p.now()
 	expires = now.Add(min(ttl, KubeLifetime))
@@ -124,17 +141,7 @@ func (p *People) KubePerson(r *http.Request, cluster string) (principal.Person, 
 // verify trusts nothing that the token says of how it is to be verified. The key that it names is one of ours or none.
 func (k *kubeTokens) verify(ctx context.Context, raw, cluster string) (*kubeClaims, error) {
 	claims := &kubeClaims{}
-	_, err := k.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
-		id, _ := t.Header["kid"].(string)
-		key, known, err := k.keys.Find(ctx, id)
-		switch {
-		case err != nil:
-			return nil, withoutKeys(err)
-		case !known:
-			return nil, errors.New("no key of the hub's has this ID")
-		}
-		return key, nil
-	})
+	_, err := k.parser.ParseWithClaims(raw, claims, signedBy(ctx, k.keys, clusterTokens))
 	if err != nil {
 		return nil, err
 	}

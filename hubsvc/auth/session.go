@@ -48,19 +48,11 @@ func newSessions(keys Keys, now func() time.Time) sessions {
 	)}
 }
 
-// withoutSessionKeys is the answer while nobody can sign, or tell what was signed.
-func withoutSessionKeys(err error) error {
-	return &principal.Rejected{
-		Message: "the hub cannot reach the keys of sessions now",
-		Fix:     "try again in a minute; plural logs hub says why", Later: true, Err: err,
-	}
-}
-
 // sign is a session as somebody carries it.
 func (s *sessions) sign(ctx context.Context, session *principal.Session) (string, error) {
 	id, key, err := s.keys.Current(ctx)
 	if err != nil {
-		return "", withoutSessionKeys(err)
+		return "", withoutKeys("sessions", err)
 	}
 	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, sessionClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
@@ -87,17 +79,7 @@ func (s *sessions) sign(ctx context.Context, session *principal.Session) (string
 // verify is the session of a token, which says of itself nothing that is believed before its signature was checked.
 func (s *sessions) verify(ctx context.Context, raw string) (*principal.Session, error) {
 	claims := &sessionClaims{}
-	_, err := s.parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
-		id, _ := t.Header["kid"].(string)
-		key, known, err := s.keys.Find(ctx, id)
-		switch {
-		case err != nil:
-			return nil, withoutSessionKeys(err)
-		case !known:
-			return nil, errors.New("no key of the hub's has this ID")
-		}
-		return key, nil
-	})
+	_, err := s.parser.ParseWithClaims(raw, claims, signedBy(ctx, s.keys, "sessions"))
 	session := &claims.Session
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired): // its signature was good
