@@ -53,7 +53,8 @@ func newCmdLogin(f *cmdutil.Factory) *cobra.Command {
 			"the token in PLURAL_ID_TOKEN or in the file that PLURAL_ID_TOKEN_FILE names, or with the job's own at GitHub.\n\n" +
 			"A token of plural auth token create is taken with --with-token, or asked for where there is no provider. It is kept in\n" +
 			"a file that only you can read.",
-		Example: cmdutil.Example("plural auth login", "plural auth login --no-browser", "plural auth login --hub https://hub.example.com --with-token"),
+		Example: cmdutil.Example("plural auth login", "plural auth login --no-browser",
+			"plural auth login --hub https://hub.example.com --with-token"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &ui.Err{Msg: fmt.Sprintf("unexpected argument %q", args[0]), Fix: "plural auth login --hub " + args[0], Doc: ui.DocUsage}
@@ -143,7 +144,7 @@ func (o *loginOptions) greet(me *v1.Me) {
 	f.Say("logged in to %s as %s", ui.Clean(o.address), ui.Clean(who))
 	if len(me.Verbs) == 0 {
 		f.Say("warning: no RoleBinding names you, or a group of yours: nothing may be seen")
-		f.Say("  fix: somebody who may push binds a Role to one of your groups in access/, or makes %s an identity of a User there; plural auth status shows both",
+		f.Say("  fix: somebody who may push binds a Role to one of your groups in access/, or makes %s an identity of a User there",
 			ui.Clean(me.Name))
 	}
 	if at := cmdutil.LocalRepo(o.address, ""); at != "" {
@@ -167,7 +168,7 @@ func readToken(ctx context.Context, f *cmdutil.Factory, address string, fromInpu
 		if !f.Prompter().Able() {
 			return "", &ui.Err{
 				Msg: "nothing said what the token is, and nobody can be asked",
-				Fix: "plural auth login --hub " + address + " --with-token < FILE; or --no-browser, to log in with an identity provider at an address that is printed",
+				Fix: "plural auth login --hub " + address + " --with-token < FILE; or --no-browser, which prints where to log in",
 				Doc: ui.DocNoInput,
 			}
 		}
@@ -270,7 +271,11 @@ func newCmdStatus(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := standing{hub.Address(), cmp.Or(overriding(f), f.Hosts().Path()), overriding(f) == "" && me.Login != nil && f.Renews(hub.Address()), *me}
+			variable := overriding(f)
+			s := standing{
+				Hub: hub.Address(), From: cmp.Or(variable, f.Hosts().Path()), Me: *me,
+				Renews: variable == "" && me.Login != nil && f.Renews(hub.Address()),
+			}
 			return printer.Print(ui.View{
 				Value: s, Names: []string{"user/" + me.Name}, Screen: func(w io.Writer) error { return s.screen(f, w) },
 			})

@@ -52,7 +52,8 @@ func end(ctx context.Context, m *change.CommitOptions, what string) error {
 	} else if _, known := f.User(what); !known {
 		return &ui.Err{
 			Msg: fmt.Sprintf("the installation repo has no user %q", what),
-			Fix: "make the identity one of a User in access/, and end that; or end all of the provider: plural auth end provider/NAME", Doc: ui.DocNotFound,
+			Fix: "make the identity one of a User in access/, and end that; or all of the provider: plural auth end provider/NAME",
+			Doc: ui.DocNotFound,
 		}
 	}
 	now := m.Factory.Now().UTC().Truncate(time.Second).Add(time.Second) // logins know whole seconds: those of this one end, too

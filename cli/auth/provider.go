@@ -40,7 +40,8 @@ func (o *loginOptions) byProvider(ctx context.Context, hub *client.Client, provi
 	provider, err := oidcflow.Discover(ctx, cmdutil.Flow(chosen))
 	if err != nil {
 		return &ui.Err{
-			Msg: "the identity provider does not answer as one", Cause: err.Error(), Fix: "see that this machine reaches " + chosen.Issuer, Doc: ui.DocLogin, Err: err,
+			Msg: "the identity provider does not answer as one", Cause: err.Error(), Fix: "see that this machine reaches " + chosen.Issuer,
+			Doc: ui.DocLogin, Err: err,
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
@@ -53,9 +54,15 @@ func (o *loginOptions) byProvider(ctx context.Context, hub *client.Client, provi
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return &ui.Err{Msg: fmt.Sprintf("nobody logged in with provider %s for %s", chosen.Name, loginTimeout), Fix: "plural auth login", Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err}
+		return &ui.Err{
+			Msg: fmt.Sprintf("nobody logged in with provider %s for %s", chosen.Name, loginTimeout), Fix: "plural auth login",
+			Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err,
+		}
 	case err != nil:
-		return &ui.Err{Msg: "not logged in with provider " + chosen.Name, Cause: err.Error(), Fix: "plural auth login, once more", Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err}
+		return &ui.Err{
+			Msg: "not logged in with provider " + chosen.Name, Cause: err.Error(), Fix: "plural auth login, once more",
+			Doc: ui.DocLogin, Code: ui.ExitLogin, Err: err,
+		}
 	}
 	login := hosts.Login{Provider: chosen.Name, Issuer: chosen.Issuer, ClientID: chosen.ClientID}
 	return o.exchange(ctx, hub, tokens.ID, login, tokens.Refresh)
@@ -70,7 +77,10 @@ func (o *loginOptions) choose(ctx context.Context, providers []v1.LoginProvider)
 	name := o.provider
 	switch {
 	case len(providers) == 0:
-		return nil, &ui.Err{Msg: "the fleet has no identity provider", Fix: "write one into access/: plural explain provider --example; or plural auth login --with-token", Doc: ui.DocLogin}
+		return nil, &ui.Err{
+			Msg: "the fleet has no identity provider",
+			Fix: "write one into access/: plural explain provider; or plural auth login --with-token", Doc: ui.DocLogin,
+		}
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case name == "" && !o.factory.Prompter().Able():

@@ -87,7 +87,7 @@ func (o *createOptions) run(ctx context.Context) error {
 	// Its hash is written: whatever became of the push, nobody can ask for it again.
 	if !bound(f, o.user, o.groups) {
 		o.Factory.Say("warning: no RoleBinding names %s, or a group of theirs: with this token nothing may be seen", ui.Clean(o.user))
-		o.Factory.Say("  fix: bind a Role in access/: plural explain rolebinding --example, plural explain role --example")
+		o.Factory.Say("  fix: bind a Role in access/: plural explain rolebinding, plural explain role")
 	}
 	o.Factory.Say("token %s of %s, shown this once:", ui.Clean(token.Name), ui.Clean(o.user))
 	_, printed := fmt.Fprintln(o.Factory.IO.Out, secret)
