@@ -3,8 +3,8 @@
 // It knows no routes. An agent is the cluster whose key signed its token. A person is the user whose token's hash stands in
 // the fleet, or, as operator, whoever holds the hub's own token. Somebody whom an identity provider of the fleet knows, and a
 // program that has a token from elsewhere, exchange that for a session of some hours or minutes, which the hub signs and keeps nothing
-// of. For the API of a single cluster each may be given a token that lasts some minutes. What is asked for is not looked at here: the rooms behind decide what a cluster or a person
-// may have.
+// of. For the API of a single cluster each may be given a token that lasts some minutes. What is asked for is not looked at here: the
+// rooms behind decide what a cluster or a person may have.
 package auth
 
 import (
