@@ -38,7 +38,7 @@ func TestReferenceHasAPageForEachNounAndTopic(t *testing.T) {
 			"| [plural thing](thing.md) | Look after things |\n| [plural thing list](thing.md#plural-thing-list) | List things |\n" +
 			"\n## Topics\n\n| topic | |\n|---|---|\n| [plural help words](../help/words.md) | What words mean |\n" +
 			"\n## Flags of every command\n\n```\n-o, --output FORMAT   FORMAT of results\n```\n",
-		"commands/thing.md": "# plural thing\n\nLook after things.\n\nUsage:\n\n```\nplural thing\n```\n\nAlso called:\n\n```\nth\n```\n" +
+		"commands/thing.md": "# plural thing\n\nLook after things.\n\nUsage:\n\n```\nplural thing [flags]\n```\n\nAlso called:\n\n```\nth\n```\n" +
 			"\n## plural thing list\n\nList things, such as \\<a_b> or \\*.\n\n```\none   this\ntwo   that\n```\n" +
 			"\nUsage:\n\n```\nplural thing list [NAME...] [flags]\n```\n\nFlags:\n\n```\n--all   old ones too\n```\n" +
 			"\nExamples:\n\n```\nplural thing list\nplural thing list -o json\n```\n",
