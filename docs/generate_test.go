@@ -49,6 +49,7 @@ func kinds() map[string][]kind {
 			{"RoleBinding", "access/*.yaml", "access.md", reflect.TypeFor[fleet.RoleBinding]()},
 			{"Provider", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Provider]()},
 			{"Federation", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Federation]()},
+			{"Application", "access/*.yaml", "access.md", reflect.TypeFor[fleet.Application]()},
 		},
 		"notify": {
 			{"Sink", "notify/*.yaml", "notify.md", reflect.TypeFor[fleet.Sink]()},

@@ -36,6 +36,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/gateway"
 	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/history"
+	"github.com/pluralsh/plural/hubsvc/idp"
 	"github.com/pluralsh/plural/hubsvc/listen"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/notify"
@@ -131,7 +132,7 @@ type hub struct {
 	people    *auth.People
 	// kubeKeys sign tokens for single clusters, sessionKeys sessions of people.
 	kubeKeys, sessionKeys *signing.Ring
-	// loginKeys seal what a browser's login remembers.
+	// loginKeys seal what a browser's login remembers, and what applications are given.
 	loginKeys *signing.Ring
 	agents    *auth.Agents
 	acts      *acts.Recorder
@@ -252,7 +253,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 		})
 	}
 	h.kubeKeys, h.sessionKeys = keys("kube", auth.KubeValidity), keys("session", auth.SessionValidity)
-	h.loginKeys = keys("login", signin.Lifetime)
+	h.loginKeys = keys("login", max(signin.Lifetime, idp.Validity))
 	h.people, err = auth.NewPeople(auth.Options{
 		File: h.TokenFile, Directory: h.planner.Directory, URL: h.planner.AgentURL, Keys: h.kubeKeys, SessionKeys: h.sessionKeys,
 		Verifier: oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}), Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
@@ -427,7 +428,9 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	api.New(h.apiOptions(document)).Routes(mux)
 	h.me().Routes(mux)
 	h.login().Routes(mux, h.registry)
-	h.signin().Routes(mux)
+	pages := h.signin()
+	pages.Routes(mux)
+	h.idp(pages).Routes(mux)
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)
 	h.door().Routes(mux)

@@ -11,6 +11,8 @@ import (
 	"github.com/pluralsh/plural/api/v1/openapi"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/api"
+	"github.com/pluralsh/plural/hubsvc/idp"
+	"github.com/pluralsh/plural/hubsvc/idtoken"
 	"github.com/pluralsh/plural/hubsvc/join"
 	"github.com/pluralsh/plural/hubsvc/live"
 	"github.com/pluralsh/plural/hubsvc/signin"
@@ -61,6 +63,16 @@ func (h *hub) signin() *signin.Pages {
 	return signin.New(signin.Options{
 		URL: h.planner.AgentURL, Providers: h.login().Providers, Admit: h.people.Admit, Person: h.people.Person, Record: h.acts.Login,
 		Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
+	})
+}
+
+// idp lets people log in to the applications that the fleet runs.
+func (h *hub) idp(pages *signin.Pages) *idp.Provider {
+	return idp.New(idp.Options{
+		URL: h.planner.AgentURL, SigningKeys: func() *idtoken.Keys { return h.planner.Plan().SigningKeys },
+		Application: func(name string) (*fleet.ApplicationSpec, bool) { return h.planner.Directory().Application(name) },
+		Person:      h.people.Person, Current: h.people.Current, Pages: pages, Record: h.acts.Application, Keys: h.loginKeys,
+		JetStream: h.nats.JetStream(), Replicas: h.nats.Replicas(), Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 }
 

@@ -58,6 +58,9 @@ func (p *policy) single() map[string]bool {
 	for i := range p.fleet.Federations {
 		documents[p.fleet.Federations[i].Position.File]++
 	}
+	for i := range p.fleet.Applications {
+		documents[p.fleet.Applications[i].Position.File]++
+	}
 	alone := map[string]bool{}
 	for name, count := range documents {
 		alone[name] = count == 1

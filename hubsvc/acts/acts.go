@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -114,11 +115,26 @@ func (a *Recorder) Exchange(ctx context.Context, e join.Exchange, end bool) erro
 
 // Login writes down that somebody was let in with a token from elsewhere, before they are.
 func (a *Recorder) Login(r *http.Request, who *principal.Person) error {
-	record := audit.Record{
-		Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.End, Person: who.Name, Groups: who.Groups, Credential: who.Credential,
-		Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
-		UserAgent: said(r.UserAgent()), Verb: "login", Path: said(r.URL.Path), Decision: audit.Allowed, Status: http.StatusOK, Must: true,
+	return a.login(r, who, audit.Record{Decision: audit.Allowed, Status: http.StatusOK})
+}
+
+// Application writes down that somebody is let into an application, or is not, before they are.
+func (a *Recorder) Application(r *http.Request, who *principal.Person, name string, allowed bool) error {
+	if !a.Allow(*who) {
+		return errors.New(kubeapi.OverPace)
 	}
+	record := audit.Record{Resource: "applications", Name: name, Decision: audit.Allowed, Status: http.StatusOK}
+	if !allowed {
+		record.Decision, record.Status = denied, http.StatusForbidden
+	}
+	return a.login(r, who, record)
+}
+
+func (a *Recorder) login(r *http.Request, who *principal.Person, record audit.Record) error {
+	record.Time, record.ID, record.Stage, record.Must = time.Now(), strings.ToLower(rand.Text()), audit.End, true
+	record.Person, record.Groups, record.Credential = who.Name, who.Groups, who.Credential
+	record.Source, record.Forwarded = addrlimit.Sender(r), said(strings.Join(r.Header["X-Forwarded-For"], ", "))
+	record.UserAgent, record.Verb, record.Path = said(r.UserAgent()), "login", said(r.URL.Path)
 	if s := who.Session; s != nil {
 		record.Cause = said(s.Through() + " says " + s.Subject)
 	}

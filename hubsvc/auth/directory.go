@@ -18,10 +18,12 @@ type Directory struct {
 	tokens     map[string]principal.Person
 	users      map[string]user
 	identities map[fleet.Identity]string
-	// groups are those that a role binding names: others are no concern of the fleet's.
+	// groups are those that a role binding or an application names: others are no concern of the fleet's.
 	groups      map[string]bool
 	providers   map[string]provider
 	federations map[string]federation
+	// applications are those in which people log in by way of the hub.
+	applications map[string]*fleet.ApplicationSpec
 }
 
 // user is somebody of the fleet.
@@ -46,6 +48,7 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	d := &Directory{
 		tokens: make(map[string]principal.Person, len(f.Users)), users: make(map[string]user, len(f.Users)), identities: map[fleet.Identity]string{},
 		groups: map[string]bool{}, providers: map[string]provider{}, federations: map[string]federation{},
+		applications: make(map[string]*fleet.ApplicationSpec, len(f.Applications)),
 	}
 	for i := range f.Users {
 		u := &f.Users[i]
@@ -61,6 +64,13 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	}
 	for i := range f.RoleBindings {
 		for _, group := range f.RoleBindings[i].Spec.Groups {
+			d.groups[group] = true
+		}
+	}
+	for i := range f.Applications {
+		a := &f.Applications[i]
+		d.applications[a.Metadata.Name] = &a.Spec
+		for _, group := range a.Spec.AllGroups() {
 			d.groups[group] = true
 		}
 	}
@@ -135,6 +145,12 @@ func (d *Directory) User(name string) (principal.Person, bool) {
 func (d *Directory) Identified(id fleet.Identity) (string, bool) {
 	name, ok := d.identities[id]
 	return name, ok
+}
+
+// Application is one in which people log in by way of the hub, by its client ID.
+func (d *Directory) Application(name string) (*fleet.ApplicationSpec, bool) {
+	a, ok := d.applications[name]
+	return a, ok
 }
 
 // Providers are what somebody has to know who wants to log in, by name.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/mail"
 	"slices"
 	"strings"
 	"unicode"
@@ -151,8 +152,23 @@ func (p *People) fromProvider(ctx context.Context, d *Directory, from *provider,
 	s := p.newSession(token.Issued, from.Lifetime())
 	s.Provider, s.Trust, s.Subject, s.Groups = from.name, from.trust, token.Subject, d.known(from.gives(groups))
 	s.User = d.identities[fleet.Identity{Provider: from.name, Subject: token.Subject}]
-	s.Shown = shown(token.Claims[from.NameClaim()])
+	s.Shown, s.Email = shown(token.Claims[from.NameClaim()]), verifiedEmail(token.Claims)
 	return s, nil
+}
+
+// maxEmail bounds an address, in bytes, as RFC 5321 does.
+const maxEmail = 254
+
+// verifiedEmail is an address that the provider says it has verified; empty for none.
+func verifiedEmail(claims map[string]any) string {
+	written, _ := claims["email"].(string)
+	if verified, _ := claims["email_verified"].(bool); !verified || len(written) > maxEmail {
+		return ""
+	}
+	if address, err := mail.ParseAddress(written); err != nil || address.Address != written {
+		return ""
+	}
+	return written
 }
 
 // groupsOf reads a claim that lists groups. A provider that leaves groups out of a token because there are many is told from one

@@ -10,6 +10,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/gateway"
+	"github.com/pluralsh/plural/hubsvc/idtoken"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
@@ -30,6 +31,8 @@ type Plan struct {
 	access    *access.Rules
 	// Sinks says who is told of what.
 	Sinks *notify.Table
+	// SigningKeys sign ID tokens for applications; nil: the hub is no identity provider.
+	SigningKeys *idtoken.Keys
 	// bundles are by bundle key.
 	bundles map[string]bundleSource
 	// IDs are the fleet's upstreams, by source.

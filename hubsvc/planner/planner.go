@@ -373,9 +373,9 @@ func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *revision.Edit
 		return nil, err
 	}
 	if last := p.Plan(); last.Desired.Served.ID == c.ID() {
-		next.Sinks = last.Sinks
+		next.Sinks, next.SigningKeys = last.Sinks, last.SigningKeys
 	} else {
-		next.Sinks = p.sinks(c)
+		next.Sinks, next.SigningKeys = p.sinks(c), p.signingKeys(c)
 	}
 	return p.annotated(*next, e), nil
 }

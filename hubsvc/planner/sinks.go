@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/pluralsh/plural/hubsvc/idtoken"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -69,6 +70,25 @@ func (p *Planner) sinkSecret(files fs.FS, name, key string) (string, error) {
 		return "", fmt.Errorf("%s has no %q: write it there as a plain value", name, key)
 	}
 	return value, nil
+}
+
+// signingKeys are those with which the hub signs ID tokens; nil where it has none.
+func (p *Planner) signingKeys(c *sources.Commit) *idtoken.Keys {
+	name := c.Fleet.Workspace.Spec.Hub.SigningKeys
+	if name == "" {
+		return nil
+	}
+	flat, err := p.Sources.Unsealed(c.Snapshot.FS(), name)
+	if err != nil {
+		p.Log.Error("nobody can log in to applications", "file", name, "error", err)
+		return nil
+	}
+	keys, err := idtoken.Parse(flat)
+	if err != nil {
+		p.Log.Error("nobody can log in to applications", "file", name, "error", err, "fix", "plural application rotate-keys --seen")
+		return nil
+	}
+	return keys
 }
 
 // route picks events by the names of their service and cluster, as the fleet has them at this commit.

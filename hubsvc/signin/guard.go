@@ -16,7 +16,7 @@ func Guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := r.Cookie(auth.SessionCookie)
-		logout := r.URL.Path == LogoutPath // which changes the browser without its cookie
+		logout := r.URL.Path == LogoutPath || r.URL.Path == ConfirmPath // which change the browser without its cookie
 		if (err != nil || r.Header.Get("Authorization") != "") && !logout {
 			next.ServeHTTP(w, r)
 			return

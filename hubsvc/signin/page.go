@@ -19,8 +19,12 @@ type view struct {
 	Nonce, Title, Text string
 	// Next is the path that the page leads to by itself.
 	Next string
-	// Providers are the names of those that somebody may choose from.
-	Providers []string
+	// Providers are the names of those that somebody may choose from, Return is the path that a login leads to, and Prompt what the
+	// provider is asked to do; empty for the page, and for what it does by itself.
+	Providers      []string
+	Return, Prompt string
+	// Confirm are what the button sends back that logs out of an application, as pairs; none: there is no such button.
+	Confirm [][2]string
 	// Facts are about whoever is logged in, as pairs.
 	Facts [][2]string
 }
@@ -49,7 +53,7 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <h1>{{.Title}}</h1>
 <p>{{.Text}}</p>
 {{- range .Providers}}
-<a class="action" href="/auth/login?provider={{.}}">Log in with {{.}}</a>
+<a class="action" href="/auth/login?provider={{.}}{{with $.Return}}&amp;return={{.}}{{end}}{{with $.Prompt}}&amp;prompt={{.}}{{end}}">Log in with {{.}}</a>
 {{- end}}
 {{- if .Facts}}
 <dl>
@@ -58,6 +62,12 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 {{- end}}
 </dl>
 <form method="post" action="/auth/logout"><button class="action">Log out</button></form>
+{{- else if .Confirm}}
+<form method="post" action="/oidc/logout/confirm">
+{{- range .Confirm}}
+<input type="hidden" name="{{index . 0}}" value="{{index . 1}}">
+{{- end}}
+<button class="action">Log out</button></form>
 {{- else if .Next}}
 <a class="action" href="{{.Next}}">Go on</a>
 {{- else if not .Providers}}
@@ -87,24 +97,32 @@ func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	_, _ = w.Write(body.Bytes()) // a browser that went away has seen enough
 }
 
-func (p *Pages) say(w http.ResponseWriter, status int, title, text string) {
+// Say answers with a page of one sentence.
+func (p *Pages) Say(w http.ResponseWriter, status int, title, text string) {
 	p.show(w, status, view{Title: title, Text: text})
 }
 
-func (p *Pages) leadTo(w http.ResponseWriter, path string) {
-	p.show(w, http.StatusOK, view{Title: "One moment", Text: "The page goes on by itself.", Next: path})
+// LeadTo answers with a page that leads on by itself. Unlike a redirect it makes the next request the hub's own, which brings a strict
+// cookie.
+func (p *Pages) LeadTo(w http.ResponseWriter, to string) {
+	p.show(w, http.StatusOK, view{Title: "One moment", Text: "The page goes on by itself.", Next: to})
+}
+
+// AskToLogOut asks somebody whom an application has sent here to log out. What they send back is said as pairs.
+func (p *Pages) AskToLogOut(w http.ResponseWriter, back [][2]string) {
+	p.show(w, http.StatusOK, view{Title: "Log out", Text: "An application asks to end your login. Others go on for as long as they remember you.", Confirm: back})
 }
 
 // home is who is logged in, or how to log in.
 func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
 	who, err := p.Person(r)
 	if rejected := new(principal.Rejected); errors.As(err, &rejected) && rejected.Later {
-		p.say(w, http.StatusServiceUnavailable, rejected.Message, rejected.Fix)
+		p.Say(w, http.StatusServiceUnavailable, rejected.Message, rejected.Fix)
 		return
 	}
 	if err != nil {
 		if _, had := r.Cookie(auth.SessionCookie); had == nil {
-			clearCookie(w, auth.SessionCookie, http.SameSiteStrictMode) // it has ended
+			EndSession(w) // it has ended
 		}
 		v := view{Title: "Log in", Providers: slices.Sorted(maps.Keys(p.Providers()))}
 		if v.Text = "This is the hub of a fleet of Kubernetes clusters."; len(v.Providers) == 0 {

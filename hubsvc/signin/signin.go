@@ -7,17 +7,14 @@ package signin
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +33,7 @@ const (
 	// Lifetime is how long somebody may take at the provider's page.
 	Lifetime = 10 * time.Minute
 	// maxReturn bounds the path that a login leads to, in bytes, and maxAnswer a provider's answer.
-	maxReturn = 512
+	maxReturn = 1536
 	maxAnswer = 8 << 10
 	// One address may begin and end so many logins at once, and one more each of these: each asks the provider.
 	loginsAtOnce = 100
@@ -48,6 +45,8 @@ const (
 	LoginPath    = "/auth/login"
 	CallbackPath = "/auth/callback"
 	LogoutPath   = "/auth/logout"
+	// ConfirmPath is LogoutPath for people whom an application has sent.
+	ConfirmPath = "/oidc/logout/confirm"
 )
 
 // Options are what signing in needs. All but NoLoopback must be set.
@@ -110,26 +109,27 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	case p.tooMany(w, r):
 		return
 	case !known:
-		p.say(w, http.StatusNotFound, "There is no such provider", "The fleet has no identity provider of this name. Choose one that it has.")
+		p.Say(w, http.StatusNotFound, "There is no such provider", "The fleet has no identity provider of this name. Choose one that it has.")
 		return
 	case err != nil || u.Host == "" || u.Scheme != "https" && !httpclient.Loopback(u.Hostname()):
-		p.say(w, http.StatusServiceUnavailable, "The hub has no https address",
+		p.Say(w, http.StatusServiceUnavailable, "The hub has no https address",
 			"Browsers keep a login for https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
 		return
 	}
 	flow, err := p.flow(r.Context(), name, &provider)
 	if err != nil {
 		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", fmt.Sprintf("%.300s", err))
-		p.say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
+		p.Say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
 		return
 	}
 	attempt := oidcflow.Begin(strings.TrimSuffix(home, "/") + CallbackPath)
-	sealed, err := p.seal(r.Context(), &remembered{
+	attempt.Anew = r.URL.Query().Get("prompt") == "login"
+	sealed, err := auth.Seal(r.Context(), p.Keys, sealedFor, &remembered{
 		Attempt: *attempt, Provider: name, Return: ownPath(r.URL.Query().Get("return")), Until: p.Now().Add(Lifetime).Unix(),
 	})
 	if err != nil {
 		p.Log.Warn("a login cannot begin", "error", err)
-		p.say(w, http.StatusServiceUnavailable, "The hub cannot begin a login now", "Try again in a minute. The hub's log says why.")
+		p.Say(w, http.StatusServiceUnavailable, "The hub cannot begin a login now", "Try again in a minute. The hub's log says why.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
@@ -146,7 +146,7 @@ func (p *Pages) tooMany(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	w.Header().Set("Retry-After", "5")
-	p.say(w, http.StatusTooManyRequests, "Too many logins from this address", "Wait a few seconds and try again.")
+	p.Say(w, http.StatusTooManyRequests, "Too many logins from this address", "Wait a few seconds and try again.")
 	return true
 }
 
@@ -164,12 +164,12 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	began, err := p.began(r)
 	clearCookie(w, loginCookie, http.SameSiteLaxMode)
 	if err != nil || len(r.URL.RawQuery) > maxAnswer || !began.Answers(r.URL.Query()) {
-		p.say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
+		p.Say(w, http.StatusBadRequest, "This login is not of this browser, or took too long", "Begin again.")
 		return
 	}
 	provider, known := p.Providers()[began.Provider]
 	if !known {
-		p.say(w, http.StatusNotFound, "There is no such provider any longer", "Choose one that the fleet has.")
+		p.Say(w, http.StatusNotFound, "There is no such provider any longer", "Choose one that the fleet has.")
 		return
 	}
 	session, who, err := p.end(r, began, &provider)
@@ -178,13 +178,13 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.Record(r, &who); err != nil {
-		p.say(w, http.StatusServiceUnavailable, "This cannot be written down now, so nobody is let in", "Try again in a minute.")
+		p.Say(w, http.StatusServiceUnavailable, "This cannot be written down now, so nobody is let in", "Try again in a minute.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: auth.SessionCookie, Value: session, Path: "/", Expires: who.Expires, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	p.leadTo(w, began.Return) // a redirect would still be a request from the provider's page, which brings no strict cookie
+	p.LeadTo(w, began.Return) // a redirect would still be a request from the provider's page, which brings no strict cookie
 }
 
 // end asks the provider who has logged in.
@@ -208,18 +208,45 @@ func (p *Pages) end(r *http.Request, began *remembered, provider *fleet.Provider
 func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 	if rejected := new(principal.Rejected); errors.As(err, &rejected) {
 		status, message, fix := principal.Answer(err)
-		p.say(w, status, message, fix)
+		p.Say(w, status, message, fix)
 		return
 	}
 	const most = 300 // libraries quote what the provider said as a whole
 	p.Log.Warn("a login to the page has failed", "provider", provider, "error", fmt.Sprintf("%.*s", most, err))
-	p.say(w, http.StatusBadGateway, "You are not logged in", "The identity provider did not say who you are. Begin again; the hub's log says more.")
+	p.Say(w, http.StatusBadGateway, "You are not logged in", "The identity provider did not say who you are. Begin again; the hub's log says more.")
 }
 
 // logout ends what this browser has of the session.
 func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
+	EndSession(w)
+	p.LeadTo(w, "/")
+}
+
+// EndSession has a browser forget the session.
+func EndSession(w http.ResponseWriter) {
 	clearCookie(w, auth.SessionCookie, http.SameSiteStrictMode)
-	p.leadTo(w, "/")
+}
+
+// Begin has somebody log in, and leads them to a path of the hub then. Anew asks for them although their provider may know them by their
+// browser.
+func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, path string, anew bool) {
+	v := view{Title: "Log in", Text: "Choose who knows you.", Providers: slices.Sorted(maps.Keys(p.Providers())), Return: path}
+	if anew {
+		v.Prompt = "login"
+	}
+	switch len(v.Providers) {
+	case 0:
+		p.Say(w, http.StatusServiceUnavailable, "Nobody can log in here", "The fleet has no identity provider: add a Provider to access/.")
+	case 1:
+		to := url.Values{"provider": v.Providers, "return": {path}}
+		if anew {
+			to.Set("prompt", v.Prompt)
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, LoginPath+"?"+to.Encode(), http.StatusSeeOther)
+	default:
+		p.show(w, http.StatusOK, v)
+	}
 }
 
 func clearCookie(w http.ResponseWriter, name string, site http.SameSite) {
@@ -236,71 +263,21 @@ func ownPath(written string) string {
 	return written
 }
 
+// sealedFor has a sealed login be good for nothing else.
+const sealedFor = "plural login"
+
 // began is the login that a browser ends here.
 func (p *Pages) began(r *http.Request) (*remembered, error) {
 	cookie, err := r.Cookie(loginCookie)
 	if err != nil {
 		return nil, err
 	}
-	return p.open(r.Context(), cookie.Value)
-}
-
-// sealedFor has a sealed login be good for nothing else.
-const sealedFor = "plural login"
-
-func (p *Pages) seal(ctx context.Context, login *remembered) (string, error) {
-	id, key, err := p.Keys.Current(ctx)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(login)
-	if err != nil {
-		return "", fmt.Errorf("seal a login: %w", err)
-	}
-	box, err := aead(key)
-	if err != nil {
-		return "", err
-	}
-	nonce := make([]byte, box.NonceSize())
-	_, _ = rand.Read(nonce) // never fails
-	return id + "." + base64.RawURLEncoding.EncodeToString(box.Seal(nonce, nonce, text, []byte(sealedFor))), nil
-}
-
-func (p *Pages) open(ctx context.Context, sealed string) (*remembered, error) {
-	id, encoded, _ := strings.Cut(sealed, ".")
-	key, known, err := p.Keys.Find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil || !known {
-		return nil, errors.New("open a login: it is not one of the hub's")
-	}
-	box, err := aead(key)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) < box.NonceSize() {
-		return nil, errors.New("open a login: it is too short")
-	}
-	text, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], []byte(sealedFor))
-	if err != nil {
-		return nil, fmt.Errorf("open a login: %w", err)
-	}
 	login := new(remembered)
-	if err := json.Unmarshal(text, login); err != nil {
-		return nil, fmt.Errorf("open a login: %w", err)
+	if err := auth.Unseal(r.Context(), p.Keys, sealedFor, cookie.Value, login); err != nil {
+		return nil, err
 	}
 	if p.Now().Unix() >= login.Until {
 		return nil, errors.New("open a login: it took too long")
 	}
 	return login, nil
-}
-
-func aead(key []byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("seal a login: %w", err)
-	}
-	return cipher.NewGCM(block)
 }

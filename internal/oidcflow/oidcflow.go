@@ -163,6 +163,8 @@ type Attempt struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
+	// Anew asks for the person, although the provider may know them by their browser.
+	Anew bool `json:"anew,omitempty"`
 }
 
 // Begin is a new attempt that ends at redirect.
@@ -173,7 +175,10 @@ func Begin(redirect string) *Attempt {
 // URL is where a browser logs in.
 func (c *Client) URL(a *Attempt) string {
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(a.Verifier), goidc.Nonce(a.Nonce), redirect(a)}
-	if slices.Contains(c.config.Scopes, goidc.ScopeOfflineAccess) { // OpenID Connect gives a refresh token to those alone who are asked
+	switch {
+	case a.Anew:
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"))
+	case slices.Contains(c.config.Scopes, goidc.ScopeOfflineAccess): // OpenID Connect gives a refresh token to those alone who are asked
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent"))
 	}
 	return c.config.AuthCodeURL(a.State, options...)

@@ -41,6 +41,8 @@ type Session struct {
 	Subject string   `json:"sub"`
 	Shown   string   `json:"nam,omitempty"`
 	Groups  []string `json:"grp,omitempty"`
+	// Email is an address that the provider has verified, for applications that want one. Nobody is known by it.
+	Email string `json:"eml,omitempty"`
 	// Began is when the token was made, Issued when the session was; they and Expires are in seconds since 1970.
 	Began   int64 `json:"beg"`
 	Issued  int64 `json:"iat"`

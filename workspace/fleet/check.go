@@ -45,6 +45,7 @@ func (d *document) checkWorkspace(w *Workspace) {
 	d.checkRef("spec.repo.branch", w.Spec.Repo.Branch)
 	d.checkGitURL("spec.repo.url", w.Spec.Repo.URL)
 	d.checkURL("spec.hub.url", w.Spec.Hub.URL, "https", "http")
+	d.checkFilePath("spec.hub.signingKeys", w.Spec.Hub.SigningKeys)
 }
 
 func (d *document) checkDefaults(defaults Defaults) {

@@ -243,8 +243,13 @@ func (d *document) checkFilePath(field, name string) {
 	}
 }
 
-// checkFiles reports files that sources and sinks name and the repository does not have. The error is one of reading.
+// checkFiles reports files that the workspace, sources and sinks name and the repository does not have. The error is one of reading.
 func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
+	if name := f.Workspace.Spec.Hub.SigningKeys; name != "." && fs.ValidPath(name) {
+		if err := checkNamed(fsys, &f.Workspace, map[string]string{"spec.hub.signingKeys": name}, out); err != nil {
+			return err
+		}
+	}
 	for i := range f.Sources {
 		if err := checkNamed(fsys, &f.Sources[i], f.Sources[i].files(), out); err != nil {
 			return err

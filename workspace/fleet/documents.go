@@ -21,6 +21,7 @@ const (
 	kindBinding   = "RoleBinding"
 	kindProvider  = "Provider"
 	kindFederated = "Federation"
+	kindApp       = "Application"
 	kindSink      = "Sink"
 	kindRoute     = "Route"
 )
@@ -39,7 +40,7 @@ func folders() []folder {
 		{"clusters", []string{kindCluster}},
 		{"sources", []string{kindSource}},
 		{"services", []string{kindService}},
-		{"access", []string{kindUser, kindRole, kindBinding, kindProvider, kindFederated}},
+		{"access", []string{kindUser, kindRole, kindBinding, kindProvider, kindFederated, kindApp}},
 		{"notify", []string{kindSink, kindRoute}},
 	}
 }
@@ -145,6 +146,11 @@ func (l *loader) addAccess(d *document, kind string) {
 		d.Decode(&m)
 		d.checkFederation(&m)
 		f.Federations = append(f.Federations, m)
+	case kindApp:
+		a := Application{Position: d.Position(), Fields: d.Fields}
+		d.Decode(&a)
+		d.checkApplication(&a)
+		f.Applications = append(f.Applications, a)
 	case kindSink:
 		s := Sink{Position: d.Position(), Fields: d.Fields}
 		d.Decode(&s)

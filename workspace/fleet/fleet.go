@@ -29,6 +29,7 @@ type Fleet struct {
 	RoleBindings []RoleBinding
 	Providers    []Provider
 	Federations  []Federation
+	Applications []Application
 	Sinks        []Sink
 	Routes       []Route
 }
@@ -124,6 +125,7 @@ func (f *Fleet) sort() {
 	sortBy(f.RoleBindings, bindingName)
 	sortBy(f.Providers, providerName)
 	sortBy(f.Federations, federationName)
+	sortBy(f.Applications, applicationName)
 	sortBy(f.Sinks, sinkName)
 	sortBy(f.Routes, routeName)
 }
@@ -137,6 +139,7 @@ func roleName(r *Role) string                 { return r.Metadata.Name }
 func bindingName(b *RoleBinding) string       { return b.Metadata.Name }
 func providerName(p *Provider) string         { return p.Metadata.Name }
 func federationName(f *Federation) string     { return f.Metadata.Name }
+func applicationName(a *Application) string   { return a.Metadata.Name }
 func sinkName(s *Sink) string                 { return s.Metadata.Name }
 func routeName(r *Route) string               { return r.Metadata.Name }
 

@@ -112,6 +112,9 @@ type Plugin struct {
 type Hub struct {
 	// URL is https://HOST, or http://HOST where there is no TLS. It holds no credential.
 	URL string `yaml:"url,omitempty" json:"url,omitempty"`
+	// SigningKeys is a file of the installation repo, sealed for the group hub: the keys with which the hub signs the logins of
+	// Applications. Left out: the hub is no identity provider.
+	SigningKeys string `yaml:"signingKeys,omitempty" json:"signingKeys,omitempty"`
 }
 
 // Repo is a git remote and the branch that is the fleet's desired state.

@@ -143,6 +143,7 @@ func (l *loader) keep(parts []*loader) {
 	f.RoleBindings = joined(f.RoleBindings, parts, func(part *Fleet) []RoleBinding { return part.RoleBindings })
 	f.Providers = joined(f.Providers, parts, func(part *Fleet) []Provider { return part.Providers })
 	f.Federations = joined(f.Federations, parts, func(part *Fleet) []Federation { return part.Federations })
+	f.Applications = joined(f.Applications, parts, func(part *Fleet) []Application { return part.Applications })
 	f.Sinks = joined(f.Sinks, parts, func(part *Fleet) []Sink { return part.Sinks })
 	f.Routes = joined(f.Routes, parts, func(part *Fleet) []Route { return part.Routes })
 	for _, part := range parts {

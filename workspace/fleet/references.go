@@ -20,6 +20,7 @@ func checkNames(f *Fleet, out *yamlstrict.Faults) {
 	unique(f.RoleBindings, "role binding", out, func(b *RoleBinding) (string, Position) { return b.Metadata.Name, b.Position })
 	unique(f.Providers, "provider", out, func(p *Provider) (string, Position) { return p.Metadata.Name, p.Position })
 	unique(f.Federations, "federation", out, func(m *Federation) (string, Position) { return m.Metadata.Name, m.Position })
+	unique(f.Applications, "application", out, func(a *Application) (string, Position) { return a.Metadata.Name, a.Position })
 	unique(f.Sinks, "sink", out, func(s *Sink) (string, Position) { return s.Metadata.Name, s.Position })
 	unique(f.Routes, "route", out, func(r *Route) (string, Position) { return r.Metadata.Name, r.Position })
 }
@@ -48,6 +49,7 @@ func checkReferences(f *Fleet, out *yamlstrict.Faults) {
 	checkPackages(f, all, out)
 	checkAccess(f, all, out)
 	checkIdentity(f, all, out)
+	checkApplications(f, all, out)
 	checkNotify(f, all, out)
 }
 
