@@ -90,7 +90,11 @@ func ownArguments(f *cmdutil.Factory) map[string]cobra.CompletionFunc {
 		"plural config unset":    completeSettings,
 		"plural config set":      completeSettings,
 		"plural access who-can":  nothing,
-		"plural access explain":  cmdutil.Complete(f, completions.Users, completions.Nothing, completions.Nothing),
+		// Applications are few, and plural application list has them.
+		"plural application create": nothing,
+		"plural application delete": nothing,
+		"plural application rotate": nothing,
+		"plural access explain":     cmdutil.Complete(f, completions.Users, completions.Nothing, completions.Nothing),
 		// A token's name is known to the hub alone, which is asked by plural auth token list.
 		"plural auth token delete":    cmdutil.Complete(f, completions.Users, completions.Nothing),
 		"plural crypto groups create": nothing,

@@ -49,11 +49,12 @@ func TestEveryCommandHasTwoExamples(t *testing.T) {
 func TestVerbsAreFew(t *testing.T) {
 	common := []string{"list", "get", "create", "set", "delete", "edit", "status", "events", "sync", "doctor", "upgrade", "config", "token"}
 	own := map[string][]string{
-		"access":  {"who-can", "explain", "report"},
-		"agent":   {"run", "install"},
-		"auth":    {"login", "logout", "end"},
-		"cluster": {"register"},
-		"config":  {"unset", "path"},
+		"access":      {"who-can", "explain", "report"},
+		"agent":       {"run", "install"},
+		"application": {"rotate", "rotate-keys"},
+		"auth":        {"login", "logout", "end"},
+		"cluster":     {"register"},
+		"config":      {"unset", "path"},
 		"crypto": {
 			"init", "unlock", "lock", "share", "revoke", "rotate", "encrypt", "decrypt", "export", "import", "members", "groups", "confirm",
 		},

@@ -29,7 +29,7 @@ import (
 
 // Paths of the hub.
 const (
-	root          = "/oidc"
+	root          = fleet.IssuerPath
 	discoveryPath = root + "/.well-known/openid-configuration"
 	keysPath      = root + "/keys"
 	authorizePath = root + "/authorize"

@@ -17,7 +17,9 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-func copyBounded(to io.Writer, from io.Reader) (int64, error) { return io.Copy(to, io.LimitReader(from, 1<<20)) }
+func copyBounded(to io.Writer, from io.Reader) (int64, error) {
+	return io.Copy(to, io.LimitReader(from, 1<<20))
+}
 
 func TestAnApplicationLearnsWhoHasLoggedIn(t *testing.T) {
 	w := newWorld(t)

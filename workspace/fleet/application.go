@@ -42,6 +42,9 @@ type ApplicationSpec struct {
 	Roles map[string]Members `yaml:"roles,omitempty" json:"roles,omitempty"`
 }
 
+// IssuerPath is behind the hub's URL in its name as an identity provider.
+const IssuerPath = "/oidc"
+
 // Members are users and groups.
 type Members struct {
 	// Users are names of Users.

@@ -110,6 +110,11 @@ func (f *Fleet) Role(name string) (*Role, bool) {
 	return find(f.Roles, name, roleName)
 }
 
+// Application finds an application by name. The result is shared: do not change it.
+func (f *Fleet) Application(name string) (*Application, bool) {
+	return find(f.Applications, name, applicationName)
+}
+
 // Sink finds a sink by name. The result is shared: do not change it.
 func (f *Fleet) Sink(name string) (*Sink, bool) {
 	return find(f.Sinks, name, sinkName)

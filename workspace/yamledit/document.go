@@ -21,9 +21,11 @@ const (
 	Service = "Service"
 	Source  = "Source"
 	Cluster = "Cluster"
-	// User and Provider are only changed.
-	User     = "User"
-	Provider = "Provider"
+	// Workspace, User and Provider are only changed.
+	Workspace   = "Workspace"
+	User        = "User"
+	Provider    = "Provider"
+	Application = "Application"
 )
 
 // packagesFolder holds services that programs made, and make anew.
@@ -39,7 +41,7 @@ func (d Document) noun() string { return strings.ToLower(d.Kind) }
 
 // folder is where people write such documents.
 func (d Document) folder() string {
-	if d.Kind == User || d.Kind == Provider {
+	if d.Kind == User || d.Kind == Provider || d.Kind == Application {
 		return "access"
 	}
 	return d.noun() + "s"
@@ -88,7 +90,7 @@ func Find(repo fs.FS, d Document) (fleet.Position, error) {
 	return fleet.Position{}, d.missing()
 }
 
-// Create plans a document that is not there yet: a *fleet.Service, *fleet.Source or *fleet.Cluster, whose kind it sets.
+// Create plans a document that is not there yet: a *fleet.Service, *fleet.Source, *fleet.Cluster or *fleet.Application, whose kind it sets.
 func Create(repo fs.FS, object any) (*Change, error) {
 	d, err := stamp(object)
 	if err != nil {
@@ -118,7 +120,11 @@ func Create(repo fs.FS, object any) (*Change, error) {
 		return nil, fmt.Errorf("write %s: %w", d, err)
 	}
 	if c.After == nil {
-		c.After = schema.Line(repo, c.File, d.noun())
+		name := d.noun()
+		if d.Kind == Application {
+			name = schema.Access
+		}
+		c.After = schema.Line(repo, c.File, name)
 	}
 	c.After = append(c.After, text...)
 	after, err := c.valid(repo)
@@ -219,6 +225,9 @@ func stamp(object any) (Document, error) {
 	case *fleet.Cluster:
 		o.TypeMeta = fleet.TypeMeta{APIVersion: fleet.APIVersion, Kind: Cluster}
 		return Document{Cluster, o.Metadata.Name}, nil
+	case *fleet.Application:
+		o.TypeMeta = fleet.TypeMeta{APIVersion: fleet.APIVersion, Kind: Application}
+		return Document{Application, o.Metadata.Name}, nil
 	}
 	return Document{}, fmt.Errorf("create: a %T is no document that people write one by one", object)
 }
@@ -251,6 +260,12 @@ func position(f *fleet.Fleet, d Document) (fleet.Position, bool) {
 	case User:
 		if u, ok := f.User(d.Name); ok {
 			return u.Position, true
+		}
+	case Workspace:
+		return f.Workspace.Position, f.Workspace.Metadata.Name == d.Name
+	case Application:
+		if a, ok := f.Application(d.Name); ok {
+			return a.Position, true
 		}
 	case Provider:
 		for i := range f.Providers {
