@@ -138,6 +138,8 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	switch {
+	case all.Workspace.Spec.Hub.SigningKeys == "":
+		return &ui.Err{Msg: "the hub has no keys to sign logins with", Fix: "plural application rotate-keys makes them"}
 	case len(o.spec.RedirectURIs) == 0:
 		return &ui.Err{Msg: "nothing says where the application has people come back to", Fix: "--redirect-uri https://...: its documentation calls it redirect or callback URL", Doc: ui.DocUsage}
 	case len(o.spec.Allow.Groups)+len(o.spec.Allow.Users) == 0:
