@@ -75,7 +75,7 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 					client = "public"
 				}
 				rows = append(rows, row{
-					Name: a.Metadata.Name, Client: client, Issuer: issuer(all), RedirectURIs: a.Spec.RedirectURIs, Allow: a.Spec.Allow, File: a.Position.String(),
+					Name: a.Metadata.Name, Client: client, Issuer: all.Workspace.Issuer(), RedirectURIs: a.Spec.RedirectURIs, Allow: a.Spec.Allow, File: a.Position.String(),
 				})
 				view.Names = append(view.Names, "application/"+a.Metadata.Name)
 				view.Rows = append(view.Rows, []string{
@@ -89,14 +89,6 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 }
 
 func listed(names []string) string { return cmdutil.OrDash(strings.Join(names, ", ")) }
-
-// issuer is the hub's URL as a provider; empty where plural.yaml has none.
-func issuer(f *fleet.Fleet) string {
-	if f.Workspace.Spec.Hub.URL == "" {
-		return ""
-	}
-	return strings.TrimSuffix(f.Workspace.Spec.Hub.URL, "/") + fleet.IssuerPath
-}
 
 type createOptions struct {
 	change.CommitOptions
@@ -160,7 +152,7 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 	if err := s.carryOut(ctx, planned, "Let people log in to "+name); err != nil {
 		return err
 	}
-	if at := issuer(all); at != "" {
+	if at := all.Workspace.Issuer(); at != "" {
 		o.Factory.Say("client ID %s, issuer %s", ui.Clean(name), ui.Clean(at))
 	}
 	return nil

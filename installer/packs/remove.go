@@ -157,6 +157,9 @@ func (s *Snapshot) installed(name string) (*packages.Package, error) {
 }
 
 func (s *Snapshot) takeFiles(name string, changes map[string][]byte) error {
+	if a, ok := s.World.Fleet.Application(name); ok && a.Metadata.Labels[compose.InstallationLabel] == name {
+		changes[compose.ApplicationFile(name)] = nil
+	}
 	return boundwalk.Dir(s.World.Repo, "packages/"+name, compose.MaxFiles, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -35,6 +35,9 @@ type loaded struct {
 	// steps are sorted so that each comes after those that it needs.
 	steps   []*part
 	outputs map[string]*expr.Tree
+	// oidc is the package's Application, if it makes one, and oidcSecret its client secret, if it has one.
+	oidc       *part
+	oidcSecret *expr.Tree
 }
 
 // part is one step.
@@ -172,6 +175,9 @@ func (l *loaded) compile() error {
 			return l.fault("spec.outputs."+name, "", "%v", err)
 		}
 		l.outputs[name] = tree
+	}
+	if err := l.compileOIDC(); err != nil {
+		return err
 	}
 	for n, p := range parts {
 		p.needs = needs(parts, n)

@@ -207,13 +207,18 @@ func (i *installing) encodeService(p *part, doc document) (*fleet.Service, []byt
 	}
 	services, err := fleet.ReadServices(i.path(servicesFile), text)
 	if err != nil {
-		return nil, nil, i.impossible(p, "", err, services...)
+		var fields map[string]fleet.Position
+		if len(services) > 0 {
+			fields = services[0].Fields
+		}
+		return nil, nil, i.impossible(p, "", err, fields)
 	}
 	return &services[0], text, nil
 }
 
 // impossible turns what the fleet's reader says of a generated document into what is wrong with the package.
-func (i *installing) impossible(p *part, at string, err error, read ...fleet.Service) error {
+// fields are those of what was read.
+func (i *installing) impossible(p *part, at string, err error, fields map[string]fleet.Position) error {
 	var list fleet.Errors
 	if !errors.As(err, &list) {
 		return err
@@ -221,18 +226,24 @@ func (i *installing) impossible(p *part, at string, err error, read ...fleet.Ser
 	out := make(fleet.Errors, len(list))
 	for n, one := range list {
 		field := at
-		for j := range read {
-			for name, place := range read[j].Fields {
-				if place == one.Position && len(name) > len(field) {
-					field = name
-				}
+		for name, place := range fields {
+			if place == one.Position && len(name) > len(field) {
+				field = name
 			}
 		}
 		where := i.loaded.pkg.Place(p.field(field))
 		where.File = Payload(i.name()) + "/" + packages.File
-		out[n] = &fleet.Error{Position: where, Message: fmt.Sprintf("step %s makes no Service: %s", p.step.Name, one.Message), Fix: one.Fix}
+		out[n] = &fleet.Error{Position: where, Message: p.makes() + ": " + one.Message, Fix: one.Fix}
 	}
 	return out
+}
+
+// makes says what the part does not do where it is wrong.
+func (p *part) makes() string {
+	if p.step == nil {
+		return "the package makes no Application"
+	}
+	return fmt.Sprintf("step %s makes no Service", p.step.Name)
 }
 
 // waitsFor are the services that have to be there first on every cluster that this one goes to.

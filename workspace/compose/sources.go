@@ -27,7 +27,7 @@ func (i *installing) checkSources(p *part, spec map[string]any) error {
 	}
 	sources, err := fleet.ReadSources(file, text)
 	if err != nil {
-		return i.impossible(p, "helm.source.new", err)
+		return i.impossible(p, "helm.source.new", err, nil)
 	}
 	other, there := i.w.Fleet.Source(name)
 	if there {

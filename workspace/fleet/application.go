@@ -45,6 +45,14 @@ type ApplicationSpec struct {
 // IssuerPath is behind the hub's URL in its name as an identity provider.
 const IssuerPath = "/oidc"
 
+// Issuer is the hub's name as an identity provider; empty where it has no URL.
+func (w *Workspace) Issuer() string {
+	if w.Spec.Hub.URL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(w.Spec.Hub.URL, "/") + IssuerPath
+}
+
 // Members are users and groups.
 type Members struct {
 	// Users are names of Users.

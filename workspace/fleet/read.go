@@ -222,6 +222,13 @@ func ReadSources(file string, data []byte) ([]Source, error) {
 	return l.fleet.Sources, l.faults.Err()
 }
 
+// ReadAccess is ReadServices for what stands in access/.
+func ReadAccess(file string, data []byte) (*Fleet, error) {
+	l := newLoader(nil)
+	l.documentsOf(file, data, folder{kinds: []string{kindUser, kindRole, kindBinding, kindProvider, kindFederated, kindApp}})
+	return &l.fleet, l.faults.Err()
+}
+
 // document takes one parsed document through decoding and checks.
 func (l *loader) document(d *document, f folder) {
 	if kind, ok := d.header(f); ok {

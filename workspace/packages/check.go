@@ -12,6 +12,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/pluralsh/plural/internal/yamlstrict"
+	"github.com/pluralsh/plural/workspace/expr"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 
@@ -59,6 +60,7 @@ func (p *Package) check(c *checker) {
 	}
 	c.questions()
 	c.steps()
+	c.oidc()
 	c.outputs()
 }
 
@@ -182,6 +184,27 @@ func (c *checker) dependsOn(nameField, rangeField, name, text string) {
 	c.rangeOf(rangeField, text)
 	if name != "" && name == c.pkg.Metadata.Name {
 		c.Fault(nameField, "remove it", "the package depends on itself")
+	}
+}
+
+// oidc checks the Application that the package makes. What it reads is known before anything is done: nobody logs in to what is not there.
+func (c *checker) oidc() {
+	o := c.pkg.Spec.OIDC
+	if o == nil {
+		return
+	}
+	c.condition("spec.oidc.when", o.When, scope{})
+	c.expressions("spec.oidc.spec", o.Spec, scope{})
+	if _, written := o.Spec["secretHash"]; written {
+		c.Fault("spec.oidc.spec.secretHash", "write secret: ${answers.NAME}", "a package has a secret of its own in each fleet")
+	}
+	if o.Secret == "" {
+		return
+	}
+	tree := c.expressions("spec.oidc.secret", o.Secret, scope{})
+	secret := func(r expr.Ref) bool { return len(r.Path) == 2 && r.Path[0] == "answers" && c.isSecret(r.Path[1]) }
+	if tree != nil && (!expr.Whole(o.Secret) || len(tree.Refs()) != 1 || !secret(tree.Refs()[0])) {
+		c.Fault("spec.oidc.secret", "write ${answers.NAME}, of a question of type secret", "the client secret is one answer, and nothing else")
 	}
 }
 

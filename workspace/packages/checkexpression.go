@@ -107,7 +107,7 @@ func (c *checker) reference(field string, r expr.Ref, s scope) {
 	case "installation":
 		names([]string{"name"}, "fields of installation")
 	case "workspace":
-		names([]string{"branch", "hubURL", "name", "repoURL"}, "fields of workspace")
+		names([]string{"branch", "hubURL", "issuerURL", "name", "repoURL"}, "fields of workspace")
 	case "cluster":
 		names([]string{"name", "parameters", "tags"}, "fields of cluster")
 	case "packages":

@@ -54,8 +54,21 @@ type Spec struct {
 	Questions []Question `yaml:"questions,omitempty" json:"questions,omitempty"`
 	// Steps are what is done, in the order of their needs.
 	Steps []Step `yaml:"steps,omitempty" json:"steps,omitempty"`
+	// OIDC has people log in by way of the hub to what the package installs: it makes an Application that is named after the
+	// installation.
+	OIDC *OIDC `yaml:"oidc,omitempty" json:"oidc,omitempty"`
 	// Outputs are what packages that depend on this one may read, by name.
 	Outputs map[string]Output `yaml:"outputs,omitempty" json:"outputs,omitempty"`
+}
+
+// OIDC is an Application of the fleet.
+type OIDC struct {
+	// When is an expression; while it is false there is no Application.
+	When string `yaml:"when,omitempty" json:"when,omitempty"`
+	// Secret is an expression that gives the client secret: the answer to a question of type secret. Left out: a public client.
+	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
+	// Spec is that of an Application, without secretHash. Its strict reader sees it once its expressions have values.
+	Spec map[string]any `yaml:"spec" json:"spec"`
 }
 
 // Provided is a name that stands for what several packages can do.

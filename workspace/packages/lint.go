@@ -176,6 +176,11 @@ func (p *Package) answersRead() map[string]bool {
 		note(p.Spec.Steps[i].When)
 		note(tree(parts(&p.Spec.Steps[i])))
 	}
+	if o := p.Spec.OIDC; o != nil {
+		note(o.When)
+		note(o.Secret)
+		note(o.Spec)
+	}
 	for name := range p.Spec.Outputs {
 		note(p.Spec.Outputs[name].Value)
 	}
