@@ -92,7 +92,7 @@ func (p *Package) advise(out *yamlstrict.Faults) {
 			add(field+".type", "make it a secret, so that its answer is sealed", "question %s sounds like a secret", yamlstrict.Quote(q.Name))
 		case !read["*"] && !read[q.Name]:
 			add(field, "remove it, or use answers."+q.Name, "nothing reads the answer to %s", yamlstrict.Quote(q.Name))
-		case q.Prompt == "" && q.Default == nil:
+		case q.Prompt == "" && q.Default == nil && q.Generate == nil:
 			add(field, "add prompt: what a person is asked", "question %s has no prompt", yamlstrict.Quote(q.Name))
 		}
 	}
