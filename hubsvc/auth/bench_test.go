@@ -20,7 +20,9 @@ func BenchmarkLogin(b *testing.B) {
 	}
 	w.f.RoleBindings[0].Spec.Groups = names
 	w.serve()
-	raw := w.idToken("00u1abc", map[string]any{"groups": names, "preferred_username": "ada-l"})
+	raw := w.idToken("00u1abc", map[string]any{
+		"groups": names, "preferred_username": "ada-l", "email": "ada.lovelace@example.com", "email_verified": true,
+	})
 	session, _, err := w.Exchange(b.Context(), raw)
 	if err != nil {
 		b.Fatal(err)
