@@ -7,7 +7,6 @@ package access
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -43,11 +42,7 @@ type policy struct {
 }
 
 func load(f *cmdutil.Factory) (*policy, error) {
-	repo, err := f.Repo()
-	if err != nil {
-		return nil, err
-	}
-	written, err := fleet.Load(os.DirFS(repo.Root()))
+	repo, written, err := f.Fleet()
 	if err != nil {
 		return nil, err
 	}

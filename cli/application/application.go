@@ -56,7 +56,7 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural application list", "plural application list -o json"),
 		Args:    cmdutil.AtMost(0),
 		RunE: func(*cobra.Command, []string) error {
-			_, all, err := open(f)
+			_, all, err := f.Fleet()
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 }
 
 func (o *createOptions) run(ctx context.Context, name string) error {
-	repo, all, err := open(o.Factory)
+	repo, all, err := o.Factory.Fleet()
 	if err != nil {
 		return err
 	}
@@ -271,18 +271,8 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// open is the installation repo, with what it says.
-func open(factory *cmdutil.Factory) (*workspace.Repo, *fleet.Fleet, error) {
-	repo, err := factory.Repo()
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := fleet.Load(os.DirFS(repo.Root()))
-	return repo, f, err
-}
-
 func find(factory *cmdutil.Factory, name string) (*workspace.Repo, *fleet.Application, error) {
-	repo, all, err := open(factory)
+	repo, all, err := factory.Fleet()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -37,7 +37,7 @@ func newCmdEnd(f *cmdutil.Factory) *cobra.Command {
 }
 
 func end(ctx context.Context, m *change.CommitOptions, what string) error {
-	repo, f, err := open(m.Factory)
+	repo, f, err := m.Factory.Fleet()
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 }
 
 func (o *createOptions) run(ctx context.Context) error {
-	repo, f, err := open(o.Factory)
+	repo, f, err := o.Factory.Fleet()
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 		Example: cmdutil.Example("plural auth token list", "plural auth token list ada -o json"),
 		Args:    cmdutil.AtMost(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, all, err := open(f)
+			_, all, err := f.Fleet()
 			if err != nil {
 				return err
 			}
@@ -237,7 +237,7 @@ func newCmdDelete(f *cmdutil.Factory) *cobra.Command {
 }
 
 func remove(ctx context.Context, m *change.CommitOptions, name, token string) error {
-	repo, f, err := open(m.Factory)
+	repo, f, err := m.Factory.Fleet()
 	if err != nil {
 		return err
 	}
@@ -257,14 +257,4 @@ func remove(ctx context.Context, m *change.CommitOptions, name, token string) er
 	}
 	_, err = m.CarryOut(ctx, repo, planned, fmt.Sprintf("Delete token %s of %s", token, name))
 	return err
-}
-
-// open is the installation repo, with what it says.
-func open(factory *cmdutil.Factory) (*workspace.Repo, *fleet.Fleet, error) {
-	repo, err := factory.Repo()
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := fleet.Load(os.DirFS(repo.Root()))
-	return repo, f, err
 }

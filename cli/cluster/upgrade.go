@@ -58,11 +58,7 @@ is meant for besides.`,
 // install registers the cluster where that is missing, and puts the agent there.
 func (o *registerOptions) install(ctx context.Context, in *install.Install) error {
 	f := o.factory
-	repo, err := f.Repo()
-	if err != nil {
-		return err
-	}
-	loaded, err := fleet.Load(os.DirFS(repo.Root()))
+	repo, loaded, err := f.Fleet()
 	if err != nil {
 		return err
 	}

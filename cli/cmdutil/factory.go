@@ -92,6 +92,16 @@ func (f *Factory) Repo() (*workspace.Repo, error) {
 	return repo, err
 }
 
+// Fleet is the installation repo around WorkDir, with what its work tree says.
+func (f *Factory) Fleet() (*workspace.Repo, *fleet.Fleet, error) {
+	repo, err := f.Repo()
+	if err != nil {
+		return nil, nil, err
+	}
+	said, err := fleet.Load(os.DirFS(repo.Root()))
+	return repo, said, err
+}
+
 // HubAddress is the hub that is meant: --hub, PLURAL_HUB, what the installation repo says, or, outside of one, what plural config has.
 func (f *Factory) HubAddress() (string, error) {
 	for _, address := range []string{f.Hub, f.Getenv("PLURAL_HUB")} {

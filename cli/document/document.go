@@ -99,15 +99,6 @@ func (c *Change) Delete(ctx context.Context, name, confirm string, toll func(con
 	return c.carryOut(ctx, repo, name, planned, "Delete "+c.noun()+" "+name)
 }
 
-// Fleet is what the work tree says.
-func Fleet(f *cmdutil.Factory) (*fleet.Fleet, error) {
-	repo, err := f.Repo()
-	if err != nil {
-		return nil, err
-	}
-	return fleet.Load(os.DirFS(repo.Root()))
-}
-
 // Typed wants a name typed, or given by flag: -y is too easily said for what cannot be taken back.
 func Typed(ctx context.Context, f *cmdutil.Factory, name, confirm, title string) error {
 	if confirm == "" {

@@ -176,7 +176,7 @@ mistake is told with its line, and nothing is changed.`,
 
 // kindOf is where a source's own fields are. Of one that is not there, whoever is to change it says so.
 func kindOf(f *cmdutil.Factory, name string) (string, error) {
-	known, err := document.Fleet(f)
+	_, known, err := f.Fleet()
 	if err != nil {
 		return "", err
 	}
