@@ -239,11 +239,14 @@ func ReadKeys(issuer string, set []byte) (*Keys, error) {
 	return &Keys{issuer, keys}, nil
 }
 
-// VerifySignature finds the key that signed a token.
+// VerifySignature finds the key that signed a token, which has to name it: a stranger's token may be held against the keys of many.
 func (k *Keys) VerifySignature(_ context.Context, raw string) ([]byte, error) {
 	signed, err := parse(raw)
 	if err != nil {
 		return nil, err
+	}
+	if signed.Signatures[0].Header.KeyID == "" {
+		return nil, ErrUnsigned
 	}
 	if payload, ok := verify(signed, k.set); ok {
 		return payload, nil
