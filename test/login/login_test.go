@@ -47,6 +47,7 @@ func TestLogin(t *testing.T) {
 	part("a login goes on by itself", renews)
 	part("a code that is typed in on another device", byDevice)
 	part("a CI job", ciJob)
+	part("pods of clusters of the fleet", ofClusters)
 	part("a person on the page", onPage)
 	part("somebody who attacks the page", pageAttacks)
 	part("a person in Chromium", byChromium)
