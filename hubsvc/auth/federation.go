@@ -96,6 +96,7 @@ func (p *People) fromFederations(ctx context.Context, d *Directory, issuer, raw 
 		}
 	}
 	// Clusters may have one issuer, and each is believed about tokens that it signed itself.
+	var unsigned []string
 	ours := false
 	for _, cluster := range d.clusters() {
 		said, ok := p.accountsOf(cluster)
@@ -108,8 +109,10 @@ func (p *People) fromFederations(ctx context.Context, d *Directory, issuer, raw 
 		switch token, err := p.verifyOf(ctx, raw, &said, audience); {
 		case err == nil:
 			by = append(by, verified{token, d.of("cluster/" + cluster)})
-		case fault == nil || !errors.Is(err, oidc.ErrUnsigned):
-			fault = untold(err, fmt.Sprintf("a service account of cluster %q", cluster))
+		case errors.Is(err, oidc.ErrUnsigned):
+			unsigned = append(unsigned, cluster)
+		default:
+			fault = refused(podFix+audience, "the token of a service account of cluster %s is not taken: %s", cluster, err)
 		}
 	}
 	switch {
@@ -117,11 +120,17 @@ func (p *People) fromFederations(ctx context.Context, d *Directory, issuer, raw 
 		return nil, nil
 	case audience == "":
 		return nil, refused("write spec.hub.url into plural.yaml", "this hub does not know its own URL, which tokens for it have to name")
-	case len(by) == 0:
-		return nil, fault
+	case len(by) > 0:
+		return p.program(by, audience)
+	case fault == nil:
+		fault = refused(podFix+audience+"; a new key of an API server counts once its agent has read it, within about an hour",
+			"the token is not taken: no key that is reported for cluster %s has signed it", few(unsigned))
 	}
-	return p.program(by, audience)
+	return nil, fault
 }
+
+// podFix is what to do about a token of a service account.
+const podFix = "have the pod project a token of its own cluster, for the audience "
 
 // verifyOf verifies a token with the keys of one cluster alone.
 func (p *People) verifyOf(ctx context.Context, raw string, of *ServiceAccounts, audience string) (*oidc.Token, error) {

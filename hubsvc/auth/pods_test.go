@@ -52,7 +52,9 @@ func (w *pods) report(cluster string, by *issuer.Issuer) {
 }
 
 // pod is the token of a pod, as an API server makes it.
-func (w *pods) pod(by *issuer.Issuer, more map[string]any) string { return by.Token(w.claimsOf(by, more)) }
+func (w *pods) pod(by *issuer.Issuer, more map[string]any) string {
+	return by.Token(w.claimsOf(by, more))
+}
 
 func (w *pods) claimsOf(by *issuer.Issuer, more map[string]any) map[string]any {
 	claims := map[string]any{
@@ -93,7 +95,7 @@ func TestATokenThatNoClusterOfAFederationHasSignedIsRefused(t *testing.T) {
 		"for another hub":                       w.pod(w.edge1, map[string]any{"aud": []string{"https://other.example.com"}}),
 		"for the API server, too":               w.pod(w.edge1, map[string]any{"aud": []string{hubURL, everywhere}}),
 		"that has expired":                      w.pod(w.edge1, map[string]any{"exp": w.now.Add(-time.Minute).Unix()}),
-		"that names no key":                    w.edge1.Signed(jose.SigningKey{Algorithm: jose.ES256, Key: w.edge1.Key().Key}, w.claimsOf(w.edge1, nil)),
+		"that names no key":                     w.edge1.Signed(jose.SigningKey{Algorithm: jose.ES256, Key: w.edge1.Key().Key}, w.claimsOf(w.edge1, nil)),
 		"that names the cluster as its issuer":  w.pod(w.edge1, map[string]any{"iss": "cluster/edge-1"}),
 	} {
 		if message, fix := w.refusal(raw); message == "" || fix == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/oidcflow"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -30,6 +31,8 @@ type Plan struct {
 	access    *access.Rules
 	// Sinks says who is told of what.
 	Sinks *notify.Table
+	// pageSecrets are those of providers' clients for the hub's page, by provider.
+	pageSecrets map[string]oidcflow.Secret
 	// bundles are by bundle key.
 	bundles map[string]bundleSource
 	// IDs are the fleet's upstreams, by source.

@@ -243,7 +243,7 @@ func (d *document) checkFilePath(field, name string) {
 	}
 }
 
-// checkFiles reports files that sources and sinks name and the repository does not have. The error is one of reading.
+// checkFiles reports files that sources, sinks and providers name and the repository does not have. The error is one of reading.
 func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
 	for i := range f.Sources {
 		if err := checkNamed(fsys, &f.Sources[i], f.Sources[i].files(), out); err != nil {
@@ -252,6 +252,11 @@ func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
 	}
 	for i := range f.Sinks {
 		if err := checkNamed(fsys, &f.Sinks[i], f.Sinks[i].files(), out); err != nil {
+			return err
+		}
+	}
+	for i := range f.Providers {
+		if err := checkNamed(fsys, &f.Providers[i], f.Providers[i].files(), out); err != nil {
 			return err
 		}
 	}

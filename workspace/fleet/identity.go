@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"io/fs"
 	"maps"
 	"net/url"
 	"regexp"
@@ -32,6 +33,9 @@ type ProviderSpec struct {
 	Issuer string `yaml:"issuer" json:"issuer"`
 	// ClientID is that of a public client, for which the provider lets http://127.0.0.1 with any port be a redirect URI.
 	ClientID string `yaml:"clientID" json:"clientID"`
+	// ClientSecret is what a provider wants of this client although it is public, such as Google of programs for the desktop. It
+	// is no secret: whoever may ask the hub for its providers, which is everybody, reads it.
+	ClientSecret string `yaml:"clientSecret,omitempty" json:"clientSecret,omitempty"`
 	// Page is the client with which people log in to the hub's page.
 	Page ProviderPage `yaml:"page,omitempty" json:"page,omitempty"`
 	// Scopes are asked for besides openid. Left out: profile, email and, where the provider has them, groups and offline_access.
@@ -51,9 +55,12 @@ type ProviderSpec struct {
 
 // ProviderPage is a client of a provider for the hub's page.
 type ProviderPage struct {
-	// ClientID is that of a public client whose redirect URI is the hub's URL and /auth/callback. Left out: spec.clientID, where the
+	// ClientID is that of a client whose redirect URI is the hub's URL and /auth/callback. Left out: spec.clientID, where the
 	// provider lets one client have both redirect URIs.
 	ClientID string `yaml:"clientID,omitempty" json:"clientID,omitempty"`
+	// Secret is a file of the installation repo, sealed for the group hub: the client's secret, as clientSecret, where the client is
+	// confidential. Left out: it is a public one.
+	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
 }
 
 // ProviderClaims are names of claims.
@@ -75,6 +82,14 @@ func (p *ProviderSpec) GroupsClaim() string { return cmp.Or(p.Claims.Groups, "gr
 
 // Lifetime is how long a login lasts.
 func (p *ProviderSpec) Lifetime() time.Duration { return sessionOf(p.Session, defaultSession) }
+
+// files are the files that a provider names, by field. Paths that are none were reported.
+func (p *Provider) files() map[string]string {
+	if name := p.Spec.Page.Secret; name != "." && fs.ValidPath(name) {
+		return map[string]string{"spec.page.secret": name}
+	}
+	return nil
+}
 
 // Federation lets a program log in with a token that it has from elsewhere, and so needs no secret: access/*.yaml.
 type Federation struct {
@@ -171,6 +186,11 @@ func (d *document) checkProvider(p *Provider) {
 	d.checkGroups("spec.groups", p.Spec.Groups, maxSubjects)
 	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue(), visible)
 	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue(), visible)
+	d.checkPattern("spec.clientSecret", "client secret", p.Spec.ClientSecret, claimValue(), visible)
+	d.checkFilePath("spec.page.secret", p.Spec.Page.Secret)
+	if page := p.Spec.Page; page.Secret != "" && (page.ClientID == "" || page.ClientID == p.Spec.ClientID) {
+		d.Fault("spec.page.secret", "register a client for the page, and name it as page.clientID", "secret of a client that programs have, too: it would be none")
+	}
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
 	for i, scope := range p.Spec.Scopes {
 		if at := index("spec.scopes", i); scope == "" && !d.Faults.Has(yamlstrict.Place(d.Fields, at, d.Position())) {
