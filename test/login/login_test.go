@@ -279,7 +279,7 @@ func nothingSecret(t *testing.T, w *world) {
 		}
 		seen++
 		logins += strings.Count(string(text), `"verb":"login"`)
-		const jwt = "eyJhbGciOi" // {"alg":
+		const jwt = "eyJhbGciOi"                                                                             // {"alg":
 		if strings.Contains(string(text), pageSecret) && !strings.HasPrefix(path, w.path("fleet/secrets")) { // the operator's work tree
 			t.Errorf("%s holds the secret of the page's client", path)
 		}
