@@ -24,6 +24,7 @@ import (
 	"github.com/pluralsh/plural/agent/servicetest"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/sync"
+	"github.com/pluralsh/plural/agent/tokenissuer"
 	"github.com/pluralsh/plural/agent/unseal"
 	"github.com/pluralsh/plural/api"
 	"github.com/pluralsh/plural/api/token"
@@ -52,6 +53,7 @@ type session struct {
 	syncer       *sync.Syncer
 	can          chan sync.Capabilities // what the cluster can do, when that is something else
 	capable      atomic.Pointer[sync.Capabilities]
+	issuers      chan *api.TokenIssuer // what verifies the cluster's service-account tokens, when that is something else
 	people       *people
 	log          *slog.Logger
 }
@@ -89,7 +91,7 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	}
 	s := &session{
 		kube: kube, client: client, registration: registration, engine: engine, scripts: scripts,
-		warnings: events.New(client, engine.Kinds(), o.Log), can: make(chan sync.Capabilities, 1), log: o.Log,
+		warnings: events.New(client, engine.Kinds(), o.Log), can: make(chan sync.Capabilities, 1), issuers: make(chan *api.TokenIssuer), log: o.Log,
 	}
 	can, err := retry(ctx, o.Log, s.capabilities)
 	if err != nil {
@@ -102,7 +104,7 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 		Engine: engine, Checks: runner, Warnings: s.warnings, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
 		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
-		Capabilities: can, NewCapabilities: s.can,
+		Capabilities: can, NewCapabilities: s.can, Issuers: s.issuers,
 		Lookup: func(account string) (render.Lookup, error) { return lookup.As(s.kube, engine.Kinds(), account) },
 		Event:  func(e sync.Event) { s.people.tell(e) },
 	})
@@ -159,6 +161,7 @@ func (s *session) run(ctx context.Context) error {
 	for _, part := range append(s.people.parts(),
 		s.engine.Run,
 		s.syncer.Run,
+		s.followIssuer,
 		func(ctx context.Context) error { return s.engine.FollowKinds(ctx, func() { s.changed(ctx) }) },
 		func(ctx context.Context) error {
 			return identity.Watch(ctx, s.client, func(now identity.Registration, err error) { s.registered(now, err, cancel) })
@@ -187,6 +190,20 @@ func (s *session) changed(ctx context.Context) {
 	default:
 	}
 	s.can <- can
+}
+
+// followIssuer hands on what verifies the tokens of the cluster's service accounts.
+func (s *session) followIssuer(ctx context.Context) error {
+	follower, err := tokenissuer.New(s.kube, func(now *api.TokenIssuer) {
+		select {
+		case <-ctx.Done():
+		case s.issuers <- now:
+		}
+	}, s.log)
+	if err != nil {
+		return err
+	}
+	return follower.Run(ctx)
 }
 
 // registered ends the session when the cluster was registered anew. A registration that cannot be read is not known to have

@@ -27,4 +27,7 @@ const (
 	MaxPollBytes = 16 << 20
 	// MaxReportBytes bounds a report.
 	MaxReportBytes = 1 << 20
+	// MaxIssuerBytes bounds the keys of a TokenIssuer, and MaxIssuer its name.
+	MaxIssuerBytes = 32 << 10
+	MaxIssuer      = 512
 )

@@ -140,7 +140,7 @@ func (x TestReport_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TestReport_Outcome.Descriptor instead.
 func (TestReport_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{18, 0}
+	return file_api_plural_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // Poll answers GET /agent/v1/poll: everything one cluster should run. The answer's ETag is the root over it.
@@ -1641,7 +1641,9 @@ type Report struct {
 	// Set by the hub when it takes the report in: the agent's clock counts for nothing.
 	ReceivedUnixMs int64 `protobuf:"varint,7,opt,name=received_unix_ms,json=receivedUnixMs,proto3" json:"received_unix_ms,omitempty"`
 	// Removals of whole services that wait for a person.
-	Held          *Held `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	Held *Held `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	// What verifies the tokens of the cluster's own service accounts; unset: not known.
+	TokenIssuer   *TokenIssuer `protobuf:"bytes,9,opt,name=token_issuer,json=tokenIssuer,proto3" json:"token_issuer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1732,6 +1734,77 @@ func (x *Report) GetHeld() *Held {
 	return nil
 }
 
+func (x *Report) GetTokenIssuer() *TokenIssuer {
+	if x != nil {
+		return x.TokenIssuer
+	}
+	return nil
+}
+
+// TokenIssuer is what a cluster's API server says publicly of the service-account tokens that it signs.
+type TokenIssuer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As tokens have it (iss). Many clusters have the same.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// A JSON Web Key Set of public keys.
+	Keys []byte `protobuf:"bytes,2,opt,name=keys,proto3" json:"keys,omitempty"`
+	// Set by the hub when it takes the report in: the key of the agent that reported it.
+	Agent         []byte `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenIssuer) Reset() {
+	*x = TokenIssuer{}
+	mi := &file_api_plural_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenIssuer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenIssuer) ProtoMessage() {}
+
+func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_plural_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
+func (*TokenIssuer) Descriptor() ([]byte, []int) {
+	return file_api_plural_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *TokenIssuer) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *TokenIssuer) GetAgent() []byte {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
 // Held is what waits for `plural service ack`.
 type Held struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1747,7 +1820,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_api_plural_proto_msgTypes[17]
+	mi := &file_api_plural_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1832,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[17]
+	mi := &file_api_plural_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1845,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{17}
+	return file_api_plural_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Held) GetToken() string {
@@ -1822,7 +1895,7 @@ type TestReport struct {
 
 func (x *TestReport) Reset() {
 	*x = TestReport{}
-	mi := &file_api_plural_proto_msgTypes[18]
+	mi := &file_api_plural_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1907,7 @@ func (x *TestReport) String() string {
 func (*TestReport) ProtoMessage() {}
 
 func (x *TestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[18]
+	mi := &file_api_plural_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1920,7 @@ func (x *TestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestReport.ProtoReflect.Descriptor instead.
 func (*TestReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{18}
+	return file_api_plural_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TestReport) GetName() string {
@@ -1935,7 +2008,7 @@ type ServiceReport struct {
 
 func (x *ServiceReport) Reset() {
 	*x = ServiceReport{}
-	mi := &file_api_plural_proto_msgTypes[19]
+	mi := &file_api_plural_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2020,7 @@ func (x *ServiceReport) String() string {
 func (*ServiceReport) ProtoMessage() {}
 
 func (x *ServiceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[19]
+	mi := &file_api_plural_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2033,7 @@ func (x *ServiceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceReport.ProtoReflect.Descriptor instead.
 func (*ServiceReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{19}
+	return file_api_plural_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServiceReport) GetService() string {
@@ -2069,7 +2142,7 @@ type ObjectReport struct {
 
 func (x *ObjectReport) Reset() {
 	*x = ObjectReport{}
-	mi := &file_api_plural_proto_msgTypes[20]
+	mi := &file_api_plural_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2154,7 @@ func (x *ObjectReport) String() string {
 func (*ObjectReport) ProtoMessage() {}
 
 func (x *ObjectReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_plural_proto_msgTypes[20]
+	mi := &file_api_plural_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2167,7 @@ func (x *ObjectReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectReport.ProtoReflect.Descriptor instead.
 func (*ObjectReport) Descriptor() ([]byte, []int) {
-	return file_api_plural_proto_rawDescGZIP(), []int{20}
+	return file_api_plural_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ObjectReport) GetKind() string {
@@ -2284,7 +2357,7 @@ const file_api_plural_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
 	"\apointer\x18\x05 \x01(\tR\apointer\x12\x16\n" +
-	"\x06policy\x18\x06 \x01(\tR\x06policy\"\xa5\x02\n" +
+	"\x06policy\x18\x06 \x01(\tR\x06policy\"\xe0\x02\n" +
 	"\x06Report\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x12\n" +
@@ -2293,7 +2366,12 @@ const file_api_plural_proto_rawDesc = "" +
 	"\bservices\x18\x05 \x03(\v2\x18.plural.v1.ServiceReportR\bservices\x12\x12\n" +
 	"\x04root\x18\x06 \x01(\tR\x04root\x12(\n" +
 	"\x10received_unix_ms\x18\a \x01(\x03R\x0ereceivedUnixMs\x12#\n" +
-	"\x04held\x18\b \x01(\v2\x0f.plural.v1.HeldR\x04held\"b\n" +
+	"\x04held\x18\b \x01(\v2\x0f.plural.v1.HeldR\x04held\x129\n" +
+	"\ftoken_issuer\x18\t \x01(\v2\x16.plural.v1.TokenIssuerR\vtokenIssuer\"O\n" +
+	"\vTokenIssuer\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x12\n" +
+	"\x04keys\x18\x02 \x01(\fR\x04keys\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\fR\x05agent\"b\n" +
 	"\x04Held\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
@@ -2364,7 +2442,7 @@ func file_api_plural_proto_rawDescGZIP() []byte {
 }
 
 var file_api_plural_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_api_plural_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_api_plural_proto_goTypes = []any{
 	(Phase)(0),              // 0: plural.v1.Phase
 	(TestReport_Outcome)(0), // 1: plural.v1.TestReport.Outcome
@@ -2385,18 +2463,19 @@ var file_api_plural_proto_goTypes = []any{
 	(*Sync)(nil),            // 16: plural.v1.Sync
 	(*FieldRule)(nil),       // 17: plural.v1.FieldRule
 	(*Report)(nil),          // 18: plural.v1.Report
-	(*Held)(nil),            // 19: plural.v1.Held
-	(*TestReport)(nil),      // 20: plural.v1.TestReport
-	(*ServiceReport)(nil),   // 21: plural.v1.ServiceReport
-	(*ObjectReport)(nil),    // 22: plural.v1.ObjectReport
-	nil,                     // 23: plural.v1.Deployment.ParametersEntry
-	nil,                     // 24: plural.v1.HttpTest.HeadersEntry
+	(*TokenIssuer)(nil),     // 19: plural.v1.TokenIssuer
+	(*Held)(nil),            // 20: plural.v1.Held
+	(*TestReport)(nil),      // 21: plural.v1.TestReport
+	(*ServiceReport)(nil),   // 22: plural.v1.ServiceReport
+	(*ObjectReport)(nil),    // 23: plural.v1.ObjectReport
+	nil,                     // 24: plural.v1.Deployment.ParametersEntry
+	nil,                     // 25: plural.v1.HttpTest.HeadersEntry
 }
 var file_api_plural_proto_depIdxs = []int32{
 	4,  // 0: plural.v1.Poll.deployments:type_name -> plural.v1.Deployment
 	3,  // 1: plural.v1.Poll.envelopes:type_name -> plural.v1.Envelope
 	6,  // 2: plural.v1.Poll.health:type_name -> plural.v1.HealthRule
-	23, // 3: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
+	24, // 3: plural.v1.Deployment.parameters:type_name -> plural.v1.Deployment.ParametersEntry
 	15, // 4: plural.v1.Deployment.helm:type_name -> plural.v1.Helm
 	16, // 5: plural.v1.Deployment.sync:type_name -> plural.v1.Sync
 	14, // 6: plural.v1.Deployment.secrets:type_name -> plural.v1.Secret
@@ -2408,21 +2487,22 @@ var file_api_plural_proto_depIdxs = []int32{
 	9,  // 12: plural.v1.Test.job:type_name -> plural.v1.JobTest
 	10, // 13: plural.v1.Test.cel:type_name -> plural.v1.CelTest
 	12, // 14: plural.v1.Test.helm:type_name -> plural.v1.HelmTest
-	24, // 15: plural.v1.HttpTest.headers:type_name -> plural.v1.HttpTest.HeadersEntry
+	25, // 15: plural.v1.HttpTest.headers:type_name -> plural.v1.HttpTest.HeadersEntry
 	11, // 16: plural.v1.CelTest.assertions:type_name -> plural.v1.CelAssertion
 	17, // 17: plural.v1.Sync.fields:type_name -> plural.v1.FieldRule
-	21, // 18: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
-	19, // 19: plural.v1.Report.held:type_name -> plural.v1.Held
-	1,  // 20: plural.v1.TestReport.outcome:type_name -> plural.v1.TestReport.Outcome
-	0,  // 21: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
-	22, // 22: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
-	19, // 23: plural.v1.ServiceReport.held:type_name -> plural.v1.Held
-	20, // 24: plural.v1.ServiceReport.tests:type_name -> plural.v1.TestReport
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	22, // 18: plural.v1.Report.services:type_name -> plural.v1.ServiceReport
+	20, // 19: plural.v1.Report.held:type_name -> plural.v1.Held
+	19, // 20: plural.v1.Report.token_issuer:type_name -> plural.v1.TokenIssuer
+	1,  // 21: plural.v1.TestReport.outcome:type_name -> plural.v1.TestReport.Outcome
+	0,  // 22: plural.v1.ServiceReport.phase:type_name -> plural.v1.Phase
+	23, // 23: plural.v1.ServiceReport.problems:type_name -> plural.v1.ObjectReport
+	20, // 24: plural.v1.ServiceReport.held:type_name -> plural.v1.Held
+	21, // 25: plural.v1.ServiceReport.tests:type_name -> plural.v1.TestReport
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_api_plural_proto_init() }
@@ -2436,7 +2516,7 @@ func file_api_plural_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_plural_proto_rawDesc), len(file_api_plural_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

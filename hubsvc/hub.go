@@ -7,6 +7,7 @@ package hubsvc
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -256,7 +257,8 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	h.loginKeys = keys("login", max(signin.Lifetime, idp.Validity))
 	h.people, err = auth.NewPeople(auth.Options{
 		File: h.TokenFile, Directory: h.planner.Directory, URL: h.planner.AgentURL, Keys: h.kubeKeys, SessionKeys: h.sessionKeys,
-		Verifier: oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}), Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
+		Verifier:        oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}),
+		ServiceAccounts: h.serviceAccounts, Now: time.Now, Replaced: h.events.Notices.TokenReplaced, Log: h.Log,
 	})
 	if err != nil {
 		return err
@@ -339,8 +341,20 @@ func (h *hub) agentOf(r *http.Request) (string, error) {
 	return cluster, err
 }
 
+// serviceAccounts is what a cluster's agent of today has reported of the tokens of its service accounts.
+func (h *hub) serviceAccounts(cluster string) (auth.ServiceAccounts, bool) {
+	issuer, received := h.state.TokenIssuer(cluster)
+	if key := h.planner.Key(cluster); issuer == nil || key == nil || !key.Equal(ed25519.PublicKey(issuer.GetAgent())) {
+		return auth.ServiceAccounts{}, false
+	}
+	return auth.ServiceAccounts{Issuer: issuer.GetIssuer(), Keys: issuer.GetKeys(), Reported: time.UnixMilli(received)}, true
+}
+
 // takeReport takes a cluster's report in.
 func (h *hub) takeReport(ctx context.Context, cluster string, report *agentapi.Report) error {
+	if report.GetTokenIssuer() != nil {
+		report.TokenIssuer.Agent = h.planner.Key(cluster)
+	}
 	err := h.state.Put(ctx, cluster, report)
 	if errors.Is(err, state.ErrLeap) {
 		return fmt.Errorf("%w: %w", gateway.ErrLeap, err)

@@ -61,8 +61,8 @@ func (h *hub) login() *api.Login {
 // signin lets people log in to the page.
 func (h *hub) signin() *signin.Pages {
 	return signin.New(signin.Options{
-		URL: h.planner.AgentURL, Providers: h.login().Providers, Admit: h.people.Admit, Person: h.people.Person, Record: h.acts.Login,
-		Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
+		URL: h.planner.AgentURL, Providers: h.login().Providers, Secret: h.planner.PageSecret, Admit: h.people.Admit,
+		Person: h.people.Person, Record: h.acts.Login, Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
 	})
 }
 

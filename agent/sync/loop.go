@@ -22,6 +22,7 @@ type loopState struct {
 	keys      unseal.Keys
 	envelopes []*api.Envelope
 	can       capabilities
+	issuer    *api.TokenIssuer
 	barrier   barrier
 	// running are the passes under way; retrying those among them whose service failed the last time, fresh those that may
 	// have to render.
@@ -67,6 +68,8 @@ func (s *Syncer) loop(ctx context.Context, last news) error {
 			state.changed(s.Engine.Take(), time.Now())
 		case can := <-s.NewCapabilities:
 			state.canDo(newCapable(can))
+			state.news = true
+		case state.issuer = <-s.Issuers:
 			state.news = true
 		case <-s.hurries:
 			s.hurry(state)
@@ -392,7 +395,7 @@ func (s *Syncer) publish(state *loopState, now time.Time) {
 		return
 	}
 	state.news, state.next = false, now.Add(publishing)
-	report := &api.Report{AgentVersion: s.AgentVersion, KubernetesVersion: state.can.KubeVersion, Root: state.root}
+	report := &api.Report{AgentVersion: s.AgentVersion, KubernetesVersion: state.can.KubeVersion, Root: state.root, TokenIssuer: state.issuer}
 	if state.held != nil {
 		report.Held = proto.CloneOf(state.held)
 	}

@@ -86,6 +86,21 @@ func TestABurstOfNewsIsOneReport(t *testing.T) {
 	}
 }
 
+func TestNewKeysOfServiceAccountsAreNews(t *testing.T) {
+	h := &times{receive: func(int) error { return nil }}
+	reporting(t, h, func(s *Syncer) {
+		for _, issuer := range []*api.TokenIssuer{nil, {Issuer: "https://kubernetes.default.svc"}, nil} {
+			r := healthy("web")
+			r.TokenIssuer = issuer
+			s.reports <- r
+			<-time.After(time.Second)
+		}
+	})
+	if len(h.told) != 3 {
+		t.Errorf("reports at %v", h.told)
+	}
+}
+
 func TestWithoutNewsThereIsOneReportEachBeat(t *testing.T) {
 	h := &times{receive: func(int) error { return nil }}
 	reporting(t, h, func(s *Syncer) {

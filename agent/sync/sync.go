@@ -125,6 +125,8 @@ type Options struct {
 	// Capabilities are what the cluster can do at first, and what it can do from then on.
 	Capabilities    Capabilities
 	NewCapabilities <-chan Capabilities
+	// Issuers says what verifies the tokens of the cluster's service accounts, from then on; nil: nothing is said of it.
+	Issuers <-chan *api.TokenIssuer
 	// Lookup reads objects for charts that may look them up, as a service account, NAMESPACE/NAME; nil: they find none.
 	Lookup func(account string) (render.Lookup, error)
 	// Event is called with what became of services, for people; nil: nobody wants to know. It may not block.

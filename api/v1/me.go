@@ -32,6 +32,8 @@ type LoginProvider struct {
 	Name     string `json:"name"`
 	Issuer   string `json:"issuer"`
 	ClientID string `json:"clientID"`
+	// ClientSecret is what some providers want of a public client. It is no secret.
+	ClientSecret string `json:"clientSecret,omitempty"`
 	// Scopes are asked for besides openid; empty: the client chooses.
 	Scopes []string `json:"scopes,omitempty"`
 	// Device says that somebody may log in with a code that is typed in on another device.

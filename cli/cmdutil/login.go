@@ -102,7 +102,9 @@ func (f *Factory) renewed(address string, login hosts.Login) (string, error) {
 
 // Flow is how somebody logs in with a provider of the fleet from a terminal.
 func Flow(p *v1.LoginProvider) oidcflow.Options {
-	return oidcflow.Options{Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes, Offline: true}
+	return oidcflow.Options{
+		Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, Secret: oidcflow.Secret(p.ClientSecret), Scopes: p.Scopes, Offline: true,
+	}
 }
 
 func (f *Factory) renew(ctx context.Context, address string, before hosts.Login, refresh string) (login hosts.Login, next string, err error) {

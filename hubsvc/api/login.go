@@ -71,7 +71,9 @@ func (l *Login) list(w http.ResponseWriter, _ *http.Request) {
 	all := v1.LoginProviderList{Items: []v1.LoginProvider{}}
 	for _, name := range slices.Sorted(maps.Keys(providers)) {
 		p := providers[name]
-		all.Items = append(all.Items, v1.LoginProvider{Name: name, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes, Device: p.Device})
+		all.Items = append(all.Items, v1.LoginProvider{
+			Name: name, Issuer: p.Issuer, ClientID: p.ClientID, ClientSecret: p.ClientSecret, Scopes: p.Scopes, Device: p.Device,
+		})
 	}
 	reply(w, http.StatusOK, all)
 }

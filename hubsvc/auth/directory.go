@@ -82,7 +82,13 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	}
 	for i := range f.Federations {
 		m := &f.Federations[i]
-		d.federations[m.Metadata.Name] = federation{&m.Spec, m.Metadata.Name, digestOf(m.Spec.Issuer, m.Spec.User, m.Spec.Claims)}
+		trusted := []any{m.Spec.Issuer, m.Spec.User, m.Spec.Claims}
+		if name, ok := m.Spec.Cluster(); ok { // another cluster may get its name
+			if c, known := f.Cluster(name); known {
+				trusted = append(trusted, c.Spec.Agent.Auth)
+			}
+		}
+		d.federations[m.Metadata.Name] = federation{&m.Spec, m.Metadata.Name, digestOf(trusted...)}
 	}
 	return d
 }
@@ -116,7 +122,9 @@ func (d *Directory) issuers() []string {
 		all = append(all, p.Issuer)
 	}
 	for _, m := range d.federations {
-		all = append(all, m.Issuer)
+		if _, ofCluster := m.Cluster(); !ofCluster {
+			all = append(all, m.Issuer)
+		}
 	}
 	return all
 }

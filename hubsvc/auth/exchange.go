@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/mail"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -48,14 +46,18 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 			break
 		}
 	}
-	if taken := d.of(issuer); len(taken) > 0 && made == nil { // one issuer may know people and programs
-		made, err = p.fromFederation(ctx, taken, raw)
+	if made == nil { // one issuer may know people and programs
+		federated, fault := p.fromFederations(ctx, d, issuer, raw)
+		if federated != nil || err == nil || len(d.of(issuer)) > 0 { // a cluster may say that it has the issuer of a provider
+			made, err = federated, fault
+		}
 	}
 	switch {
 	case err != nil:
 		return "", who, err
 	case made == nil:
-		return "", who, refused("see kind Provider and kind Federation in access/", "no provider or federation of this fleet has the issuer of this token")
+		return "", who, refused("see kind Provider and kind Federation in access/", "no provider or federation of this fleet has the issuer of this token%s",
+			p.unreported(d))
 	}
 	return p.admit(ctx, made)
 }
@@ -100,17 +102,6 @@ func issuerOf(raw string) (string, bool) {
 		return "", false
 	}
 	return said.Issuer, said.Issuer != ""
-}
-
-// of are the federations that take tokens of an issuer, by name.
-func (d *Directory) of(issuer string) []federation {
-	var all []federation
-	for _, name := range slices.Sorted(maps.Keys(d.federations)) {
-		if m := d.federations[name]; m.Issuer == issuer {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // untold turns what came of a verification into words.
@@ -212,62 +203,4 @@ func shown(claim any) string {
 		name = strings.ToValidUTF8(name[:maxShown], "")
 	}
 	return strings.TrimSpace(name)
-}
-
-func (p *People) fromFederation(ctx context.Context, taken []federation, raw string) (*principal.Session, error) {
-	audience := p.url()
-	if audience == "" {
-		return nil, refused("write spec.hub.url into plural.yaml", "this hub does not know its own URL, which tokens for it have to name")
-	}
-	token, err := p.verifier.Verify(ctx, raw, taken[0].Issuer, audience)
-	if err != nil {
-		return nil, untold(err, fmt.Sprintf("the issuer of federation %q", taken[0].name))
-	}
-	if audiences, several := token.Claims["aud"].([]any); several && len(audiences) != 1 {
-		return nil, refused("ask its issuer for one whose only audience is "+audience, "the token is for others than this hub, too")
-	}
-	if !fleet.SubjectFits(strings.ReplaceAll(token.Subject, " ", "")) {
-		return nil, refused("ask its issuer", "the token is about nobody who can be named")
-	}
-	for i := range taken {
-		if m := &taken[i]; m.takes(token) {
-			s := p.newSession(token.Issued, m.Lifetime())
-			s.Federation, s.Trust, s.Subject, s.Shown = m.name, m.trust, token.Subject, shown(token.Subject)
-			return s, nil
-		}
-	}
-	return nil, refused("compare the claims of a Federation in access/ with those of the token, which its issuer shows", "no federation takes this token: %s", differing(taken, token))
-}
-
-// takes says whether a token says all that it must.
-func (m *federation) takes(token *oidc.Token) bool { return len(m.wrong(token)) == 0 }
-
-// wrong are the claims that a token does not have as it must.
-func (m *federation) wrong(token *oidc.Token) []string {
-	var names []string
-	for name, want := range m.Claims {
-		if got, ok := token.Claims[name].(string); !ok || got != want {
-			names = append(names, name)
-		}
-	}
-	// Code of strangers runs for these events, with whatever else of the repository a token speaks of.
-	event, _ := token.Claims["event_name"].(string)
-	if _, said := m.Claims["event_name"]; !said && strings.HasPrefix(event, "pull_request") {
-		names = append(names, "event_name")
-	}
-	slices.Sort(names)
-	return names
-}
-
-// differing names the claims, and not what they should be: whoever has any token of the issuer may ask.
-func differing(taken []federation, token *oidc.Token) string {
-	var all []string
-	for i := range taken {
-		all = append(all, fmt.Sprintf("%s wants another %s", taken[i].name, strings.Join(taken[i].wrong(token), ", ")))
-	}
-	const most = 5
-	if len(all) > most {
-		all = append(all[:most], fmt.Sprintf("and %d more", len(all)-most))
-	}
-	return strings.Join(all, "; ")
 }

@@ -26,6 +26,7 @@ type People struct {
 	directory func() *Directory
 	url       func() string
 	verifier  *oidc.Verifier
+	accounts  func(cluster string) (ServiceAccounts, bool)
 	now       func() time.Time
 	kube      kubeTokens
 	sessions  sessions
@@ -41,6 +42,9 @@ type Options struct {
 	URL func() string
 	// Verifier verifies tokens from elsewhere.
 	Verifier *oidc.Verifier
+	// ServiceAccounts is what the agent of a cluster, which is the fleet's now, says of the tokens of its service accounts; false:
+	// nothing.
+	ServiceAccounts func(cluster string) (ServiceAccounts, bool)
 	// Keys sign the tokens for single clusters, SessionKeys sessions.
 	Keys, SessionKeys Keys
 	Now               func() time.Time
@@ -57,7 +61,7 @@ func NewPeople(o Options) (*People, error) {
 		return nil, err
 	}
 	return &People{
-		hubs: hubs, log: o.Log, directory: o.Directory, url: o.URL, verifier: o.Verifier, now: o.Now,
+		hubs: hubs, log: o.Log, directory: o.Directory, url: o.URL, verifier: o.Verifier, accounts: o.ServiceAccounts, now: o.Now,
 		kube: newKubeTokens(o.Keys, o.Now), sessions: newSessions(o.SessionKeys, o.Now),
 	}, nil
 }

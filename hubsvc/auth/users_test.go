@@ -38,6 +38,8 @@ type door struct {
 	// verifier is the same for all replicas of a test.
 	verifier *oidc.Verifier
 	nats     *natsd.Server
+	// accounts is what agents have reported, by cluster.
+	accounts map[string]auth.ServiceAccounts
 }
 
 func newDoor(t testing.TB) *door {
@@ -69,6 +71,10 @@ func (d *door) replica() *auth.People {
 	people, err := auth.NewPeople(auth.Options{
 		File: d.file, Keys: signing.New(d.keys.Options), SessionKeys: d.sessionKeys(), URL: func() string { return hubURL }, Verifier: d.verifier, Now: func() time.Time { return d.now }, Log: slog.New(&d.log),
 		Directory: func() *auth.Directory { return d.known },
+		ServiceAccounts: func(cluster string) (auth.ServiceAccounts, bool) {
+			said, ok := d.accounts[cluster]
+			return said, ok
+		},
 	})
 	if err != nil {
 		d.Fatal(err)

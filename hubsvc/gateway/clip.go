@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -88,6 +89,9 @@ func clip(r *api.Report) {
 	r.Boot = short(r.GetBoot(), maxWord)
 	r.Root = short(r.GetRoot(), maxWord)
 	clipHeld(r.GetHeld())
+	if i := r.GetTokenIssuer(); len(i.GetKeys()) > api.MaxIssuerBytes || len(i.GetIssuer()) > api.MaxIssuer || !utf8.ValidString(i.GetIssuer()) {
+		r.TokenIssuer = nil // a part of a key verifies nothing
+	}
 	r.Services = first(r.GetServices(), maxServices)
 	for _, s := range r.GetServices() {
 		clipService(s)

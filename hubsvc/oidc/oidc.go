@@ -5,6 +5,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,12 +111,28 @@ type stated struct {
 // Verify says what a token says that issuer made for audience, and for nobody else. An *Unavailable says that this cannot be told
 // now, any other error that the token is not good. Errors say nothing that the token holds but its times.
 func (v *Verifier) Verify(ctx context.Context, raw, issuer, audience string) (*Token, error) {
-	if strings.ContainsAny(raw, " \t\r\n") { // which go-jose reads over
-		return nil, errors.New("it is not a signed token")
-	}
 	keys, err := v.keysOf(issuer)
 	if err != nil {
 		return nil, err
+	}
+	token, err := v.verify(ctx, raw, issuer, audience, keys)
+	if fault := keys.unavailable(); err != nil && fault != nil { // go-oidc does not wrap it
+		return nil, fault
+	}
+	return token, err
+}
+
+// VerifyWith is Verify for keys that are at hand, whose issuer is not asked. A token that none of them has signed is ErrUnsigned.
+func (v *Verifier) VerifyWith(ctx context.Context, raw string, keys *Keys, audience string) (*Token, error) {
+	if _, err := keys.VerifySignature(ctx, raw); err != nil {
+		return nil, err
+	}
+	return v.verify(ctx, raw, keys.issuer, audience, keys)
+}
+
+func (v *Verifier) verify(ctx context.Context, raw, issuer, audience string, keys goidc.KeySet) (*Token, error) {
+	if strings.ContainsAny(raw, " \t\r\n") { // which go-jose reads over
+		return nil, errors.New("it is not a signed token")
 	}
 	config := &goidc.Config{ClientID: audience, Now: func() time.Time { return v.Now().Add(-Leeway) }}
 	for _, alg := range algorithms() {
@@ -123,9 +140,6 @@ func (v *Verifier) Verify(ctx context.Context, raw, issuer, audience string) (*T
 	}
 	token, err := goidc.NewVerifier(issuer, keys, config).Verify(ctx, raw)
 	if err != nil {
-		if fault := keys.unavailable(); fault != nil { // go-oidc does not wrap it
-			return nil, fault
-		}
 		return nil, plain(err)
 	}
 	said := &Token{Subject: token.Subject, Issued: token.IssuedAt, Expires: token.Expiry}
@@ -207,14 +221,56 @@ func (v *Verifier) keysOf(name string) (*issuer, error) {
 	return v.issuers[name], nil
 }
 
-// VerifySignature finds the key that signed a token. A key that is not known is asked for, at most once in a while.
-func (i *issuer) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+// ErrUnsigned says that a token is none of its issuer's, as far as keys say.
+var ErrUnsigned = errors.New("no key of its issuer has signed it")
+
+// Keys are the public keys of an issuer. They do not change once they are read, and implement go-oidc's KeySet.
+type Keys struct {
+	issuer string
+	set    []jose.JSONWebKey
+}
+
+// ReadKeys reads a JSON Web Key Set of an issuer.
+func ReadKeys(issuer string, set []byte) (*Keys, error) {
+	keys, err := read(bytes.NewReader(set))
+	if err != nil {
+		return nil, err
+	}
+	return &Keys{issuer, keys}, nil
+}
+
+// VerifySignature finds the key that signed a token, which has to name it: a stranger's token may be held against the keys of many.
+func (k *Keys) VerifySignature(_ context.Context, raw string) ([]byte, error) {
+	signed, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if signed.Signatures[0].Header.KeyID == "" {
+		return nil, ErrUnsigned
+	}
+	if payload, ok := verify(signed, k.set); ok {
+		return payload, nil
+	}
+	return nil, ErrUnsigned
+}
+
+// parse reads a token with one signature, which nobody has checked yet.
+func parse(raw string) (*jose.JSONWebSignature, error) {
 	signed, err := jose.ParseSigned(raw, algorithms())
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, errors.New("it is not a signed token")
 	}
 	if kind, _ := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType].(string); kind != "" && !strings.EqualFold(kind, "JWT") {
 		return nil, errors.New("it is a token of another kind") // an access token, say
+	}
+	return signed, nil
+}
+
+// VerifySignature finds the key that signed a token. A key that is not known is asked for, at most once in a while.
+func (i *issuer) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+	signed, err := parse(raw)
+	if err != nil {
+		return nil, err
 	}
 	if keys := i.current(fresh); keys != nil {
 		if payload, ok := verify(signed, keys); ok {
@@ -225,7 +281,7 @@ func (i *issuer) VerifySignature(ctx context.Context, raw string) ([]byte, error
 	if payload, ok := verify(signed, i.current(stale)); ok {
 		return payload, nil
 	}
-	return nil, errors.New("no key of its issuer has signed it")
+	return nil, ErrUnsigned
 }
 
 func verify(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) ([]byte, bool) {

@@ -262,3 +262,22 @@ func TestErrorsDoNotRepeatTokens(t *testing.T) {
 		}
 	}
 }
+
+func FuzzKeysOfAClusterAreReadOrRefused(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"use":"sig","kty":"RSA","kid":"a","alg":"RS256","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc","e":"AQAB"}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","kid":"b","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"oct","k":"c2VjcmV0"},{"kty":"OKP","crv":"Ed25519","x":""}]}`))
+	verifier := oidc.New(oidc.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	f.Fuzz(func(t *testing.T, set []byte) {
+		keys, err := oidc.ReadKeys("https://kubernetes.default.svc", set)
+		if (err == nil) != (keys != nil) {
+			t.Fatalf("%v, %v", keys, err)
+		}
+		if err != nil {
+			return
+		}
+		if token, err := verifier.VerifyWith(t.Context(), "eyJhbGciOiJFUzI1NiIsImtpZCI6ImIifQ.eyJpc3MiOiJ4In0.AAAA", keys, "hub"); err == nil {
+			t.Fatalf("%+v", token)
+		}
+	})
+}

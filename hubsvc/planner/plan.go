@@ -14,6 +14,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/internal/oidcflow"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/snapshot"
@@ -33,6 +34,8 @@ type Plan struct {
 	Sinks *notify.Table
 	// SigningKeys sign ID tokens for applications; nil: the hub is no identity provider.
 	SigningKeys *idtoken.Keys
+	// pageSecrets are those of providers' clients for the hub's page, by provider.
+	pageSecrets map[string]oidcflow.Secret
 	// bundles are by bundle key.
 	bundles map[string]bundleSource
 	// IDs are the fleet's upstreams, by source.

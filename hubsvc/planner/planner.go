@@ -25,6 +25,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/gitpoller"
 	"github.com/pluralsh/plural/hubsvc/revision"
 	"github.com/pluralsh/plural/hubsvc/sources"
+	"github.com/pluralsh/plural/internal/oidcflow"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/resolve"
 	"github.com/pluralsh/plural/workspace/sealcheck"
@@ -104,6 +105,12 @@ func (p *Planner) Key(cluster string) ed25519.PublicKey { return p.Plan().keys[c
 
 // Directory is who may log in now.
 func (p *Planner) Directory() *auth.Directory { return p.Plan().directory }
+
+// PageSecret is the secret of a provider's client for the hub's page; false: it cannot be opened.
+func (p *Planner) PageSecret(provider string) (oidcflow.Secret, bool) {
+	secret, ok := p.Plan().pageSecrets[provider]
+	return secret, ok
+}
 
 // Access says what people may do now.
 func (p *Planner) Access() *access.Rules { return p.Plan().access }
@@ -373,9 +380,9 @@ func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *revision.Edit
 		return nil, err
 	}
 	if last := p.Plan(); last.Desired.Served.ID == c.ID() {
-		next.Sinks, next.SigningKeys = last.Sinks, last.SigningKeys
+		next.Sinks, next.SigningKeys, next.pageSecrets = last.Sinks, last.SigningKeys, last.pageSecrets
 	} else {
-		next.Sinks, next.SigningKeys = p.sinks(c), p.signingKeys(c)
+		next.Sinks, next.SigningKeys, next.pageSecrets = p.sinks(c), p.signingKeys(c), p.openPageSecrets(c)
 	}
 	return p.annotated(*next, e), nil
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/pluralsh/plural/hubsvc/idtoken"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/sources"
+	"github.com/pluralsh/plural/internal/oidcflow"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// The keys of the sealed files that sinks name.
+// The keys of the sealed files that sinks and providers name.
 const (
-	keySigning = "key" // a webhook's messages are signed with it
-	keyURL     = "url" // Slack's address
+	keySigning = "key"          // a webhook's messages are signed with it
+	keyURL     = "url"          // Slack's address
+	keyClient  = "clientSecret" // the secret of a provider's client
 )
 
 // sinks says in notify's words what a fleet wants to be told, and by whom. What a sink lacks is said once a commit, and keeps
@@ -46,11 +48,11 @@ func (p *Planner) sink(files fs.FS, s *fleet.Sink) (notify.Sink, error) {
 		if spec.Webhook.Secret == "" {
 			return sink, nil
 		}
-		key, err := p.sinkSecret(files, spec.Webhook.Secret, keySigning)
+		key, err := p.secret(files, spec.Webhook.Secret, keySigning)
 		sink.Secret = []byte(key)
 		return sink, err
 	case spec.Slack != nil:
-		address, err := p.sinkSecret(files, spec.Slack.Secret, keyURL)
+		address, err := p.secret(files, spec.Slack.Secret, keyURL)
 		sink.Kind, sink.Target = notify.Slack, address
 		return sink, err
 	default:
@@ -59,8 +61,27 @@ func (p *Planner) sink(files fs.FS, s *fleet.Sink) (notify.Sink, error) {
 	}
 }
 
-// sinkSecret is one value of a sealed file. Only its errors leave: none repeats it.
-func (p *Planner) sinkSecret(files fs.FS, name, key string) (string, error) {
+// openPageSecrets opens the secrets of providers' clients. What cannot be opened is said once a commit, and keeps nothing else from
+// working.
+func (p *Planner) openPageSecrets(c *sources.Commit) map[string]oidcflow.Secret {
+	opened := map[string]oidcflow.Secret{}
+	for i := range c.Fleet.Providers {
+		spec, name := &c.Fleet.Providers[i].Spec, c.Fleet.Providers[i].Metadata.Name
+		if spec.Page.Secret == "" {
+			continue
+		}
+		secret, err := p.secret(c.Snapshot.FS(), spec.Page.Secret, keyClient)
+		if err != nil {
+			p.Log.Error("nobody can log in to the page with a provider", "provider", name, "error", err)
+			continue
+		}
+		opened[name] = oidcflow.Secret(secret)
+	}
+	return opened
+}
+
+// secret is one value of a sealed file. Only its errors leave: none repeats it.
+func (p *Planner) secret(files fs.FS, name, key string) (string, error) {
 	flat, err := p.Sources.Unsealed(files, name)
 	if err != nil {
 		return "", err

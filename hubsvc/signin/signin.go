@@ -55,6 +55,8 @@ type Options struct {
 	URL func() string
 	// Providers are those with which people log in, by name.
 	Providers func() map[string]fleet.ProviderSpec
+	// Secret is that of a provider's confidential client; false: it cannot be opened.
+	Secret func(provider string) (oidcflow.Secret, bool)
 	// Admit is the session for a provider's ID token, of the login that sent nonce. Its error may be a *principal.Rejected.
 	Admit func(ctx context.Context, provider, token, nonce string) (session string, who principal.Person, err error)
 	// Person is who sends a request.
@@ -117,6 +119,11 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	flow, err := p.flow(r.Context(), name, &provider)
+	if errors.Is(err, errNoSecret) {
+		p.Say(w, http.StatusServiceUnavailable, "The hub cannot open the secret of its client",
+			"Nobody can log in with this provider until the file that spec.page.secret names is sealed for the hub. The hub's log says more.")
+		return
+	}
 	if err != nil {
 		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", fmt.Sprintf("%.300s", err))
 		p.Say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
@@ -150,10 +157,22 @@ func (p *Pages) tooMany(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// errNoSecret means that the hub cannot say who it is at a provider.
+var errNoSecret = errors.New("the secret of the page's client cannot be opened")
+
 func (p *Pages) flow(ctx context.Context, name string, s *fleet.ProviderSpec) (*oidcflow.Client, error) {
-	return oidcflow.Discover(ctx, oidcflow.Options{
-		Name: name, Issuer: s.Issuer, ClientID: s.PageClientID(), Scopes: s.Scopes, NoLoopback: p.NoLoopback,
-	})
+	o := oidcflow.Options{Name: name, Issuer: s.Issuer, ClientID: s.PageClientID(), Scopes: s.Scopes, NoLoopback: p.NoLoopback}
+	switch {
+	case s.Page.Secret != "":
+		secret, ok := p.Secret(name)
+		if !ok {
+			return nil, errNoSecret
+		}
+		o.Secret = secret
+	case o.ClientID == s.ClientID:
+		o.Secret = oidcflow.Secret(s.ClientSecret)
+	}
+	return oidcflow.Discover(ctx, o)
 }
 
 // callback takes a provider's answer, and begins the session.

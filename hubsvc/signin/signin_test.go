@@ -15,6 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/hubsvc/signin"
+	"github.com/pluralsh/plural/internal/oidcflow"
 	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
@@ -44,8 +45,12 @@ func hub(t *testing.T, who principal.Person, person error) (http.Handler, *atomi
 	pages := signin.New(signin.Options{
 		URL: func() string { return "https://hub.example.com" },
 		Providers: func() map[string]fleet.ProviderSpec {
-			return map[string]fleet.ProviderSpec{"corp": {Issuer: server.URL, ClientID: "plural"}}
+			return map[string]fleet.ProviderSpec{
+				"corp":   {Issuer: server.URL, ClientID: "plural"},
+				"sealed": {Issuer: server.URL, ClientID: "plural", Page: fleet.ProviderPage{ClientID: "page", Secret: "secrets/hub/corp.yaml"}},
+			}
 		},
+		Secret: func(string) (oidcflow.Secret, bool) { return "", false },
 		Person: func(*http.Request) (principal.Person, error) { return who, person },
 		Keys:   key{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
@@ -112,5 +117,14 @@ func TestWhatOthersChooseIsEscapedOnPages(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	if text := w.Body.String(); strings.Contains(text, "<script>") || strings.Contains(text, "<img") || !strings.Contains(text, "&lt;script&gt;") {
 		t.Error(text)
+	}
+}
+
+func TestNobodyIsSentToAProviderThatTheHubCannotAskAfterwards(t *testing.T) {
+	h, asked, _ := hub(t, principal.Person{}, errors.New("nobody"))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/auth/login?provider=sealed", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "spec.page.secret") || asked.Load() != 0 || len(w.Result().Cookies()) != 0 {
+		t.Errorf("%d after %d requests: %s", w.Code, asked.Load(), w.Body)
 	}
 }

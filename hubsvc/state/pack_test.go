@@ -16,6 +16,7 @@ func TestPackedReportSaysAllThatItSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := &api.Report{
+		TokenIssuer:  &api.TokenIssuer{Issuer: "https://kubernetes.default.svc", Keys: []byte(`{"keys":[]}`), Agent: []byte{1, 2}},
 		AgentVersion: "v1", Boot: "b", Root: "r", Held: &api.Held{Token: "3f2a9c0d11aa", Count: 2, Names: []string{"db", "web"}, Message: "2 of 3"},
 		Services: []*api.ServiceReport{{
 			Service: "web", Key: "k2", AppliedKey: "k1", AppliedVersion: "1.14.2", QuarantinedKey: "k2", Phase: api.Phase_FAILED,

@@ -156,6 +156,23 @@ func (s *Store) Received(cluster string) (int64, bool) {
 	return last.received, ok && !last.forgotten
 }
 
+// TokenIssuer is what a cluster's newest report says of the tokens of its service accounts, and when that was received, in Unix
+// milliseconds; nil: nothing.
+func (s *Store) TokenIssuer(cluster string) (issuer *api.TokenIssuer, received int64) {
+	s.mu.RLock()
+	last, ok := s.clusters[cluster]
+	s.mu.RUnlock()
+	if !ok || last.forgotten {
+		return nil, 0
+	}
+	issuer, err := last.packed.tokenIssuer()
+	if err != nil {
+		s.Log.Error("token issuer is unreadable; its agent's next report replaces it", "cluster", cluster, "error", err)
+		return nil, 0
+	}
+	return issuer, last.received
+}
+
 // Report returns a cluster's newest report, which is the caller's.
 func (s *Store) Report(cluster string) (*api.Report, bool) {
 	s.mu.RLock()

@@ -4,6 +4,7 @@
 package boundread
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,17 +17,21 @@ var ErrNotRegular = errors.New("not a regular file: put the file itself there")
 // File reads a file of at most so many bytes; of a larger one it gives one byte more, for the caller to tell in its own words. That
 // there is none is fs.ErrNotExist.
 func File(fsys fs.FS, name string, most int64) ([]byte, error) {
-	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
+	var size int64
+	if info, err := fs.Stat(fsys, name); err == nil {
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
+		}
+		size = info.Size()
 	}
 	file, err := fsys.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	defer func() { _ = file.Close() }() // read only: nothing is lost
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err != nil {
+	text := bytes.NewBuffer(make([]byte, 0, min(size, most)+bytes.MinRead))
+	if _, err := text.ReadFrom(io.LimitReader(file, most+1)); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return text, nil
+	return text.Bytes(), nil
 }

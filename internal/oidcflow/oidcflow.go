@@ -5,6 +5,7 @@
 package oidcflow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
@@ -40,6 +42,8 @@ type Options struct {
 	Name string
 	// Issuer is its URL, ClientID the client's there.
 	Issuer, ClientID string
+	// Secret is the client's; empty: it is a public one.
+	Secret Secret
 	// Scopes are asked for besides openid; empty: profile, email and, where the provider has it, groups.
 	Scopes []string
 	// Offline asks for a refresh token as well, where the provider gives them and Scopes is empty.
@@ -47,6 +51,17 @@ type Options struct {
 	// NoLoopback refuses a provider on this machine.
 	NoLoopback bool
 }
+
+// Secret is that of a client. It prints as "[redacted]".
+type Secret string
+
+const redacted = "[redacted]"
+
+// String hides the secret.
+func (Secret) String() string { return redacted }
+
+// GoString hides it from %#v.
+func (Secret) GoString() string { return redacted }
 
 // Client talks to one provider.
 type Client struct {
@@ -75,6 +90,7 @@ func Discover(ctx context.Context, o Options) (*Client, error) {
 	}
 	var more struct {
 		Scopes      []string `json:"scopes_supported"`
+		Methods     []string `json:"token_endpoint_auth_methods_supported"`
 		NamesItself bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
@@ -98,9 +114,12 @@ func Discover(ctx context.Context, o Options) (*Client, error) {
 		}
 	}
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret that could be tried in a header first
+	if inBody := slices.Contains(more.Methods, "client_secret_post"); o.Secret != "" && (!inBody || slices.Contains(more.Methods, "client_secret_basic")) {
+		endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	}
 	return &Client{
 		verifier: found.Verifier(&goidc.Config{ClientID: o.ClientID}), issuer: o.Issuer, http: client, namesItself: more.NamesItself,
-		config: oauth2.Config{ClientID: o.ClientID, Endpoint: endpoint, Scopes: slices.Compact(scopes)},
+		config: oauth2.Config{ClientID: o.ClientID, ClientSecret: string(o.Secret), Endpoint: endpoint, Scopes: slices.Compact(scopes)},
 	}, nil
 }
 
@@ -115,6 +134,21 @@ func taken(given *oauth2.Token) (*Tokens, error) {
 		return nil, errors.New("the provider gave no ID token: see that the client may have scope openid")
 	}
 	return &Tokens{ID: raw, Refresh: given.RefreshToken}, nil
+}
+
+// redact takes the client's secret out of what the provider said, which may repeat what it was sent.
+func (c *Client) redact(err error) error {
+	said := new(oauth2.RetrieveError)
+	if c.config.ClientSecret == "" || !errors.As(err, &said) {
+		return err
+	}
+	for _, secret := range []string{c.config.ClientSecret, url.QueryEscape(c.config.ClientSecret)} {
+		said.Body = bytes.ReplaceAll(said.Body, []byte(secret), []byte(redacted))
+		for _, text := range []*string{&said.ErrorCode, &said.ErrorDescription, &said.ErrorURI} {
+			*text = strings.ReplaceAll(*text, secret, redacted)
+		}
+	}
+	return err
 }
 
 // Check says whether the ID token is the provider's for this client, and of the login that sent nonce; empty where none was sent.
@@ -133,7 +167,7 @@ func (c *Client) Check(ctx context.Context, tokens *Tokens, nonce string) error 
 func (c *Client) Refresh(ctx context.Context, refresh string) (*Tokens, error) {
 	given, err := c.config.TokenSource(c.context(ctx), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return nil, fmt.Errorf("refresh the login: %w", err)
+		return nil, fmt.Errorf("refresh the login: %w", c.redact(err))
 	}
 	return taken(given)
 }
@@ -145,12 +179,12 @@ func (c *Client) Device(ctx context.Context, show func(address, code string, unt
 	}
 	started, err := c.config.DeviceAuth(c.context(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("begin to log in: %w", err)
+		return nil, fmt.Errorf("begin to log in: %w", c.redact(err))
 	}
 	show(started.VerificationURI, started.UserCode, started.Expiry)
 	given, err := c.config.DeviceAccessToken(c.context(ctx), started)
 	if err != nil {
-		return nil, fmt.Errorf("log in: %w", err)
+		return nil, fmt.Errorf("log in: %w", c.redact(err))
 	}
 	return taken(given)
 }
@@ -226,7 +260,7 @@ func said(answer url.Values) string {
 func (c *Client) Exchange(ctx context.Context, a *Attempt, code string) (*Tokens, error) {
 	given, err := c.config.Exchange(c.context(ctx), code, oauth2.VerifierOption(a.Verifier), redirect(a))
 	if err != nil {
-		return nil, fmt.Errorf("exchange the code of the login: %w", err)
+		return nil, fmt.Errorf("exchange the code of the login: %w", c.redact(err))
 	}
 	return taken(given)
 }

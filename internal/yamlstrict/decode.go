@@ -239,12 +239,12 @@ func (d *Document) pairs(n *yaml.Node, path string, each func(key, val *yaml.Nod
 	}
 }
 
-// keys are those of one mapping so far. Most mappings have so few that looking through them takes less than a map.
+// keys are those of one mapping so far. Most mappings have so few that looking through them takes less than a map, and no memory.
 type keys struct {
-	many bool
-	few  []*yaml.Node
-	room [fewKeys]*yaml.Node
-	all  map[string]int
+	many  bool
+	few   [fewKeys]*yaml.Node
+	count int // of few
+	all   map[string]int
 }
 
 const fewKeys = 8
@@ -255,7 +255,7 @@ func (k *keys) line(name string) (int, bool) {
 		line, ok := k.all[name]
 		return line, ok
 	}
-	for _, n := range k.few {
+	for _, n := range k.few[:k.count] {
 		if n.Value == name {
 			return n.Line, true
 		}
@@ -265,10 +265,9 @@ func (k *keys) line(name string) (int, bool) {
 
 func (k *keys) add(n *yaml.Node) {
 	switch {
-	case !k.many && k.few == nil:
-		k.few = append(k.room[:0], n)
 	case !k.many:
-		k.few = append(k.few, n)
+		k.few[k.count] = n
+		k.count++
 	case k.all == nil:
 		k.all = map[string]int{n.Value: n.Line}
 	default:

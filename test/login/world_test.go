@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"github.com/pluralsh/plural/test/support/idp"
 	"github.com/pluralsh/plural/test/support/issuer"
 	"github.com/pluralsh/plural/test/support/needs"
@@ -28,7 +30,7 @@ const patience = time.Minute
 type world struct {
 	testing.TB
 	dir, hub      string
-	corp, partner *idp.Provider
+	corp, partner *idp.Provider // whose clients are public and confidential
 	ci            *issuer.Issuer
 }
 
@@ -45,9 +47,10 @@ func newWorld(t *testing.T) *world {
 		{Subject: "00u1abc", Name: "ada-l", Password: "correct horse", Groups: []string{"platform", "chess"}},
 		{Subject: "00u2eve", Name: "eve", Password: "battery staple", Groups: []string{"chess"}},
 	}
-	w := &world{
-		TB: t, dir: t.TempDir(), corp: idp.Start(t, idp.Options{Users: users}), partner: idp.StartNode(t, idp.Options{Users: users}), ci: issuer.Start(t),
-	}
+	w := &world{TB: t, dir: t.TempDir(), corp: idp.Start(t, idp.Options{Users: users}), ci: issuer.Start(t)}
+	w.partner = idp.StartNode(t, idp.Options{
+		Users: users, Clients: []string{"plural", "plural-page"}, Secrets: map[string]string{"plural": "GOCSPX-of/programs", "plural-page": pageSecret},
+	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +61,8 @@ func newWorld(t *testing.T) *world {
 	}
 	operator := w.person("operator")
 	operator.run("git", "init", "--quiet", "--bare", "--initial-branch=main", w.path("origin.git"))
-	operator.plural("init", w.path("fleet"), "--name", "fleet", "--no-seal", "--repo-url", "file://"+w.path("origin.git"))
+	operator.plural("init", w.path("fleet"), "--name", "fleet", "--repo-url", "file://"+w.path("origin.git"))
+	w.sealForTheHub(operator)
 	for name, text := range map[string]string{
 		"access/sso.yaml": fmt.Sprintf(`apiVersion: plural.sh/v1alpha1
 kind: Provider
@@ -71,7 +75,12 @@ spec:
 apiVersion: plural.sh/v1alpha1
 kind: Provider
 metadata: {name: partner}
-spec: {issuer: %q, clientID: plural, session: 1h}
+spec:
+  issuer: %q
+  clientID: plural
+  clientSecret: GOCSPX-of/programs
+  page: {clientID: plural-page, secret: secrets/hub/partner.yaml}
+  session: 1h
 ---
 apiVersion: plural.sh/v1alpha1
 kind: Federation
@@ -119,15 +128,42 @@ spec: {role: developer, groups: [platform, deployers]}
 	return w
 }
 
+// pageSecret is that of partner's client for the page. A form writes it otherwise.
+const pageSecret = "canary+4711/of=the page"
+
+// sealForTheHub begins to seal, and seals pageSecret for the hub, whose identity is in hub.key.
+func (w *world) sealForTheHub(operator *person) {
+	w.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(w.path("hub.key"), []byte(identity.String()+"\n"), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	operator.plural("crypto", "groups", "create", "hub", "--member", "operator", "--path", "secrets/hub/**", "-C", w.path("fleet"), "--yes")
+	operator.plural("crypto", "share", identity.Recipient().String(), "--name", "the-hub", "--group", "hub", "-C", w.path("fleet"), "--yes")
+	secret := operator.command(program(w, "plural"), "secret", "set", "secrets/hub/partner.yaml", "clientSecret", "-C", w.path("fleet"))
+	secret.Stdin = strings.NewReader(pageSecret)
+	if out, err := secret.CombinedOutput(); err != nil {
+		w.Fatalf("%v\n%s", err, out)
+	}
+}
+
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 // serve starts the hub, and waits until it serves the repo.
 func (w *world) serve(address string) {
 	w.Helper()
-	var said bytes.Buffer
+	said, err := os.Create(w.path("hub.log"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer said.Close()
 	hub := exec.Command(program(w, "plural"), "hub", "serve", "--data", w.path("hub"), "--with-parent", "--listen", address, "--url", w.hub,
-		"--repo", "file://"+w.path("origin.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1s")
-	hub.Stdout, hub.Stderr = &said, &said
+		"--repo", "file://"+w.path("origin.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1s",
+		"--identity", w.path("hub.key"))
+	hub.Stdout, hub.Stderr = said, said
 	lifeline, err := hub.StdinPipe()
 	if err != nil {
 		w.Fatal(err)
@@ -140,7 +176,8 @@ func (w *world) serve(address string) {
 		_ = lifeline.Close()
 		_ = hub.Wait()
 		if w.Failed() {
-			w.Logf("the hub said:\n%s", said.String()[max(0, said.Len()-8000):])
+			text, _ := os.ReadFile(w.path("hub.log"))
+			w.Logf("the hub said:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
 	w.until("the hub serves the fleet", func() bool {

@@ -98,7 +98,7 @@ func (d *document) checkAccount(path, account string) {
 	if !both {
 		namespace, name = "default", account
 	}
-	if len(namespace) > 63 || !label().MatchString(namespace) || !subdomain().MatchString(name) {
+	if len(namespace) > 63 || !isLabel(namespace) || !subdomain().MatchString(name) {
 		d.Fault(path, "write NAME, or NAMESPACE/NAME", "bad service account %s", yamlstrict.Quote(account))
 	}
 }

@@ -243,7 +243,8 @@ func (d *document) checkFilePath(field, name string) {
 	}
 }
 
-// checkFiles reports files that the workspace, sources and sinks name and the repository does not have. The error is one of reading.
+// checkFiles reports files that the workspace, sources, sinks and providers name and the repository does not have. The error is one of
+// reading.
 func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
 	if name := f.Workspace.Spec.Hub.SigningKeys; name != "." && fs.ValidPath(name) {
 		if err := checkNamed(fsys, &f.Workspace, map[string]string{"spec.hub.signingKeys": name}, out); err != nil {
@@ -257,6 +258,11 @@ func checkFiles(fsys fs.FS, f *Fleet, out *yamlstrict.Faults) error {
 	}
 	for i := range f.Sinks {
 		if err := checkNamed(fsys, &f.Sinks[i], f.Sinks[i].files(), out); err != nil {
+			return err
+		}
+	}
+	for i := range f.Providers {
+		if err := checkNamed(fsys, &f.Providers[i], f.Providers[i].files(), out); err != nil {
 			return err
 		}
 	}

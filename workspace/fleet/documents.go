@@ -102,15 +102,13 @@ func (l *loader) add(d *document, kind string) {
 	case kindCluster:
 		l.addCluster(d)
 	case kindSource:
-		s := Source{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&s)
-		d.checkSource(&s)
-		l.fleet.Sources = append(l.fleet.Sources, s)
+		s := added(&l.fleet.Sources, Source{Position: d.Position(), Fields: d.Fields})
+		d.Decode(s)
+		d.checkSource(s)
 	case kindService:
-		s := Service{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&s)
-		d.checkService(&s)
-		l.fleet.Services = append(l.fleet.Services, s)
+		s := added(&l.fleet.Services, Service{Position: d.Position(), Fields: d.Fields})
+		d.Decode(s)
+		d.checkService(s)
 	case kindInstalled:
 		l.addInstallation(d)
 	default:
@@ -118,49 +116,47 @@ func (l *loader) add(d *document, kind string) {
 	}
 }
 
+// added puts one at the end of a list, and gives its place there.
+func added[T any](list *[]T, one T) *T {
+	*list = append(*list, one)
+	return &(*list)[len(*list)-1]
+}
+
 // addAccess adds what is of people: who may do what, and what they are told.
 func (l *loader) addAccess(d *document, kind string) {
 	switch f := &l.fleet; kind {
 	case kindUser:
-		u := User{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&u)
-		d.checkUser(&u)
-		f.Users = append(f.Users, u)
+		u := added(&f.Users, User{Position: d.Position(), Fields: d.Fields})
+		d.Decode(u)
+		d.checkUser(u)
 	case kindRole:
-		r := Role{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&r)
-		d.checkRole(&r)
-		f.Roles = append(f.Roles, r)
+		r := added(&f.Roles, Role{Position: d.Position(), Fields: d.Fields})
+		d.Decode(r)
+		d.checkRole(r)
 	case kindBinding:
-		b := RoleBinding{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&b)
-		d.checkRoleBinding(&b)
-		f.RoleBindings = append(f.RoleBindings, b)
+		b := added(&f.RoleBindings, RoleBinding{Position: d.Position(), Fields: d.Fields})
+		d.Decode(b)
+		d.checkRoleBinding(b)
 	case kindProvider:
-		p := Provider{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&p)
-		d.checkProvider(&p)
-		f.Providers = append(f.Providers, p)
+		p := added(&f.Providers, Provider{Position: d.Position(), Fields: d.Fields})
+		d.Decode(p)
+		d.checkProvider(p)
 	case kindFederated:
-		m := Federation{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&m)
-		d.checkFederation(&m)
-		f.Federations = append(f.Federations, m)
+		m := added(&f.Federations, Federation{Position: d.Position(), Fields: d.Fields})
+		d.Decode(m)
+		d.checkFederation(m)
 	case kindApp:
-		a := Application{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&a)
-		d.checkApplication(&a)
-		f.Applications = append(f.Applications, a)
+		a := added(&f.Applications, Application{Position: d.Position(), Fields: d.Fields})
+		d.Decode(a)
+		d.checkApplication(a)
 	case kindSink:
-		s := Sink{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&s)
-		d.checkSink(&s)
-		f.Sinks = append(f.Sinks, s)
+		s := added(&f.Sinks, Sink{Position: d.Position(), Fields: d.Fields})
+		d.Decode(s)
+		d.checkSink(s)
 	case kindRoute:
-		r := Route{Position: d.Position(), Fields: d.Fields}
-		d.Decode(&r)
-		d.checkRoute(&r)
-		f.Routes = append(f.Routes, r)
+		r := added(&f.Routes, Route{Position: d.Position(), Fields: d.Fields})
+		d.Decode(r)
+		d.checkRoute(r)
 	}
 }
 

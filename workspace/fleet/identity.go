@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"io/fs"
 	"maps"
 	"net/url"
 	"regexp"
@@ -32,6 +33,9 @@ type ProviderSpec struct {
 	Issuer string `yaml:"issuer" json:"issuer"`
 	// ClientID is that of a public client, for which the provider lets http://127.0.0.1 with any port be a redirect URI.
 	ClientID string `yaml:"clientID" json:"clientID"`
+	// ClientSecret is what a provider wants of this client although it is public, such as Google of programs for the desktop. It
+	// is no secret: whoever may ask the hub for its providers, which is everybody, reads it.
+	ClientSecret string `yaml:"clientSecret,omitempty" json:"clientSecret,omitempty"`
 	// Page is the client with which people log in to the hub's page.
 	Page ProviderPage `yaml:"page,omitempty" json:"page,omitempty"`
 	// Scopes are asked for besides openid. Left out: profile, email and, where the provider has them, groups and offline_access.
@@ -51,9 +55,12 @@ type ProviderSpec struct {
 
 // ProviderPage is a client of a provider for the hub's page.
 type ProviderPage struct {
-	// ClientID is that of a public client whose redirect URI is the hub's URL and /auth/callback. Left out: spec.clientID, where the
+	// ClientID is that of a client whose redirect URI is the hub's URL and /auth/callback. Left out: spec.clientID, where the
 	// provider lets one client have both redirect URIs.
 	ClientID string `yaml:"clientID,omitempty" json:"clientID,omitempty"`
+	// Secret is a file of the installation repo, sealed for the group hub: the client's secret, as clientSecret, where the client is
+	// confidential. Left out: it is a public one.
+	Secret string `yaml:"secret,omitempty" json:"secret,omitempty"`
 }
 
 // ProviderClaims are names of claims.
@@ -76,6 +83,14 @@ func (p *ProviderSpec) GroupsClaim() string { return cmp.Or(p.Claims.Groups, "gr
 // Lifetime is how long a login lasts.
 func (p *ProviderSpec) Lifetime() time.Duration { return sessionOf(p.Session, defaultSession) }
 
+// files are the files that a provider names, by field. Paths that are none were reported.
+func (p *Provider) files() map[string]string {
+	if name := p.Spec.Page.Secret; name != "." && fs.ValidPath(name) {
+		return map[string]string{"spec.page.secret": name}
+	}
+	return nil
+}
+
 // Federation lets a program log in with a token that it has from elsewhere, and so needs no secret: access/*.yaml.
 type Federation struct {
 	TypeMeta `yaml:",inline"`
@@ -94,14 +109,22 @@ func (f *Federation) Place(field string) Position {
 type FederationSpec struct {
 	// User is the name of the User that the program acts as.
 	User string `yaml:"user" json:"user"`
-	// Issuer is the URL of whoever makes the tokens, exactly as they have it: https://token.actions.githubusercontent.com,
-	// https://gitlab.com, or the issuer of a cluster's service accounts.
+	// Issuer is the URL of whoever makes the tokens, exactly as they have it: https://token.actions.githubusercontent.com or
+	// https://gitlab.com. Of pods on a cluster of the fleet it is cluster/NAME: that cluster's agent reports the keys.
 	Issuer string `yaml:"issuer" json:"issuer"`
 	// Claims are what a token must say, each exactly. An ID that is never given to another has to be among them: repository_id
 	// with ref, environment or job_workflow_ref of GitHub, project_id with ref_protected of GitLab, or else sub.
 	Claims map[string]string `yaml:"claims" json:"claims"`
 	// Session is how long a login lasts, such as 15m; at most 1h.
 	Session string `yaml:"session,omitempty" json:"session,omitempty" default:"15m"`
+}
+
+// Cluster is the name of the cluster whose service accounts the tokens are of; false: the issuer is a URL.
+func (f *FederationSpec) Cluster() (name string, ok bool) {
+	if name, ok = strings.CutPrefix(f.Issuer, "cluster/"); !ok {
+		return "", false
+	}
+	return name, true
 }
 
 // Lifetime is how long a login lasts.
@@ -139,6 +162,8 @@ var (
 	claimName  = lazily(`^[A-Za-z][-._:/A-Za-z0-9]{0,127}$`)
 	claimValue = lazily(`^[!-~]([ -~]{0,510}[!-~])?$`)
 	scopeName  = lazily(`^[!#-\[\]-~]{1,128}$`)
+	// serviceAccount is the sub claim of a service account's tokens.
+	serviceAccount = lazily(`^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 )
 
 // sessionOf is a duration that was checked when the fleet was read.
@@ -161,6 +186,11 @@ func (d *document) checkProvider(p *Provider) {
 	d.checkGroups("spec.groups", p.Spec.Groups, maxSubjects)
 	d.checkPattern("spec.clientID", "client ID", p.Spec.ClientID, claimValue(), visible)
 	d.checkPattern("spec.page.clientID", "client ID", p.Spec.Page.ClientID, claimValue(), visible)
+	d.checkPattern("spec.clientSecret", "client secret", p.Spec.ClientSecret, claimValue(), visible)
+	d.checkFilePath("spec.page.secret", p.Spec.Page.Secret)
+	if page := p.Spec.Page; page.Secret != "" && (page.ClientID == "" || page.ClientID == p.Spec.ClientID) {
+		d.Fault("spec.page.secret", "register a client for the page, and name it as page.clientID", "secret of a client that programs have, too: it would be none")
+	}
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
 	for i, scope := range p.Spec.Scopes {
 		if at := index("spec.scopes", i); scope == "" && !d.Faults.Has(yamlstrict.Place(d.Fields, at, d.Position())) {
@@ -180,7 +210,9 @@ func (d *document) checkProvider(p *Provider) {
 
 func (d *document) checkFederation(f *Federation) {
 	d.checkName("metadata.name", f.Metadata.Name)
-	d.checkIssuer(f.Spec.Issuer)
+	if _, ofCluster := f.Spec.Cluster(); !ofCluster {
+		d.checkIssuer(f.Spec.Issuer)
+	}
 	d.checkSession(f.Spec.Session, maxFederated)
 	d.checkCount("spec.claims", "claims", len(f.Spec.Claims), maxClaims)
 	for _, name := range slices.Sorted(maps.Keys(f.Spec.Claims)) {
@@ -223,6 +255,15 @@ func firstOf(claims map[string]string, list ...string) string {
 func unpinned(f *FederationSpec) (what, fix string) {
 	has := func(names ...string) bool { return firstOf(f.Claims, names...) != "" }
 	sub := f.Claims["sub"]
+	if _, ofCluster := f.Cluster(); ofCluster {
+		switch {
+		case !serviceAccount().MatchString(sub):
+			return "claims lack the sub of a service account: every pod of the cluster could log in", "add sub: system:serviceaccount:NAMESPACE:NAME"
+		case len(f.Claims) > 1:
+			return "claims besides sub, which no token of a service account has as text", "remove all but sub"
+		}
+		return "", ""
+	}
 	gitLab := has("project_id", "project_path", "namespace_path") || f.Issuer == gitLabIssuer || strings.HasPrefix(sub, "project_path:")
 	switch github := isGitHub(f.Issuer) || strings.HasPrefix(sub, "repo:"); {
 	case f.Issuer == "":
@@ -347,6 +388,12 @@ func checkIdentity(f *Fleet, known *known, out *yamlstrict.Faults) {
 	for i := range f.Federations {
 		one := &f.Federations[i]
 		refer(one, "spec.user", "user", one.Spec.User, known.users, out)
+		switch cluster, ofCluster := one.Spec.Cluster(); {
+		case ofCluster && cluster == "":
+			out.Add(one.Place("spec.issuer"), "write cluster/NAME", "issuer that names no cluster")
+		case ofCluster:
+			refer(one, "spec.issuer", "cluster", cluster, known.clusters, out)
+		}
 		for j := range i {
 			other := &f.Federations[j]
 			if one.Spec.Issuer == other.Spec.Issuer && one.Spec.User != other.Spec.User && compatible(one.Spec.Claims, other.Spec.Claims) {

@@ -48,7 +48,7 @@ func (d *document) checkJoin(j *Join) {
 	if j == nil {
 		return
 	}
-	if !tokenHash().MatchString(j.Hash) {
+	if !isTokenHash(j.Hash) {
 		d.Fault("spec.join.hash", "plural cluster register NAME --print", "not the hash of a join token: want sha256: and 64 hexadecimal digits")
 	}
 	if _, err := time.Parse(time.RFC3339, j.Expires); err != nil {

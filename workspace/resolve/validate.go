@@ -20,7 +20,7 @@ func Validate(ctx context.Context, f *fleet.Fleet, src Sources) ([]Problem, erro
 // that no cluster selects are looked at too, and the secrets of sources. The error says that ctx ended; what was found out
 // until then is remembered, so that another attempt goes on from there.
 func (r *Resolver) Validate(ctx context.Context, f *fleet.Fleet, src Sources) ([]Problem, error) {
-	all := r.validateSources(f, src)
+	all := r.validateHubs(f, src)
 	for i := range f.Services {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("look at service %s: %w", f.Services[i].Metadata.Name, err)
@@ -49,9 +49,19 @@ func (r *Resolver) Warnings(f *fleet.Fleet, src Sources) []string {
 	return list
 }
 
-// validateSources finds secrets of sources that are not sealed for the hub, which could not open them.
-func (r *Resolver) validateSources(f *fleet.Fleet, src Sources) []Problem {
+// validateHubs finds secrets of sources and providers that are not sealed for the hub, which could not open them.
+func (r *Resolver) validateHubs(f *fleet.Fleet, src Sources) []Problem {
 	var list []Problem
+	for i := range f.Providers {
+		p := &f.Providers[i]
+		if p.Spec.Page.Secret == "" {
+			continue
+		}
+		if fault := r.checkAccess(p.Spec.Page.Secret, src); fault != nil {
+			message := fmt.Sprintf("provider %s: page.secret: %s", p.Metadata.Name, fault.message)
+			list = append(list, Problem{Position: p.Place("spec.page.secret"), Message: message, Fix: fault.fix})
+		}
+	}
 	for i := range f.Sources {
 		s := &f.Sources[i]
 		if s.Spec.Auth == nil || s.Spec.Auth.Secret == "" {

@@ -47,8 +47,10 @@ func (u User) fullName() string {
 
 // Options say what a provider knows and how it is reached. The zero value knows nobody.
 type Options struct {
-	TLS             bool          // https, by a certificate that Provider.CA vouches for
-	Clients         []string      // the IDs of the native public clients; "plural" where there are none
+	TLS     bool     // https, by a certificate that Provider.CA vouches for
+	Clients []string // the IDs of the native public clients; "plural" where there are none
+	// Secrets are those of clients that are confidential, by ID, and authenticate by client_secret_basic: StartNode alone knows any.
+	Secrets         map[string]string
 	Users           []User        // who can sign in; Provider.SetUsers changes it
 	IDTokenLifetime time.Duration // in whole seconds; an hour where it is zero
 	DeviceInterval  time.Duration // in whole seconds: how long a device waits between two polls; a second where it is zero

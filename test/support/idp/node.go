@@ -46,7 +46,7 @@ func StartNode(t testing.TB, o Options) *Provider {
 		return err
 	}
 	port, err := c.tell(map[string]any{
-		"issuer": p.Issuer, "clients": o.Clients, "redirects": redirects(), "users": known(o.Users),
+		"issuer": p.Issuer, "clients": o.Clients, "secrets": secrets(o.Secrets), "redirects": redirects(), "users": known(o.Users),
 		"lifetime": int(o.IDTokenLifetime.Seconds()), "interval": int(o.DeviceInterval.Seconds()),
 	})
 	if err != nil {
@@ -54,6 +54,14 @@ func StartNode(t testing.TB, o Options) *Provider {
 	}
 	p.serve(before(port))
 	return p
+}
+
+// secrets are the clients' as the program reads them: an object even if there are none.
+func secrets(of map[string]string) map[string]string {
+	if of == nil {
+		return map[string]string{}
+	}
+	return of
 }
 
 // modules is the folder into which make installs what the program imports.

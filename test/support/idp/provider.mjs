@@ -10,7 +10,7 @@ import { Provider } from 'oidc-provider';
 const lines = createInterface({ input: process.stdin });
 lines.on('close', () => process.exit(0));
 const input = lines[Symbol.asyncIterator]();
-const { issuer, clients, redirects, lifetime, interval, users: first } = JSON.parse((await input.next()).value);
+const { issuer, clients, secrets, redirects, lifetime, interval, users: first } = JSON.parse((await input.next()).value);
 let users = first;
 
 const key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
@@ -22,7 +22,7 @@ const provider = new Provider(issuer, {
   clients: clients.map((id) => ({
     client_id: id,
     application_type: 'native',
-    token_endpoint_auth_method: 'none',
+    ...(secrets[id] ? { client_secret: secrets[id] } : { token_endpoint_auth_method: 'none' }),
     grant_types: ['authorization_code', 'refresh_token', device],
     response_types: ['code'],
     redirect_uris: redirects,

@@ -96,6 +96,16 @@ func (i *Issuer) Key() jose.JSONWebKey {
 	return i.keys[0]
 }
 
+// KeySet is what it answers when it is asked for its keys.
+func (i *Issuer) KeySet() []byte {
+	key := i.Key()
+	text, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}})
+	if err != nil {
+		i.Fatal(err)
+	}
+	return text
+}
+
 // Public is its public half.
 func (i *Issuer) Public() crypto.PublicKey {
 	key := i.Key()
