@@ -25,11 +25,11 @@ func TestAnApplicationLearnsWhoHasLoggedIn(t *testing.T) {
 	w := newWorld(t)
 	for subject, want := range map[string]map[string]any{
 		"00u1abc": {
-			"sub": "ada", "preferred_username": "shown-00u1abc", "name": "shown-00u1abc", "email": "00u1abc@example.com", "email_verified": true,
+			"sub": "ada", "preferred_username": "ada", "name": "shown-00u1abc", "email": "00u1abc@example.com", "email_verified": true,
 			"groups": []any{"platform", "staff"}, "roles": []any{"Admin", "Editor"},
 		},
 		"00u2eve": {
-			"sub": "corp:00u2eve", "preferred_username": "shown-00u2eve", "name": "shown-00u2eve", "email": "00u2eve@example.com", "email_verified": true,
+			"sub": "corp:00u2eve", "preferred_username": "corp:00u2eve", "name": "shown-00u2eve", "email": "00u2eve@example.com", "email_verified": true,
 			"groups": []any{"platform"}, "roles": []any{"Editor"},
 		},
 	} {
@@ -74,6 +74,10 @@ func TestWhoeverIsNotAllowedGetsNoCode(t *testing.T) {
 	}
 	if !slices.Equal(w.records, []record{{"corp:00u2eve", "grafana", false}}) {
 		t.Errorf("%+v", w.records)
+	}
+	silent := config.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()), oauth2.SetAuthURLParam("prompt", "none"))
+	if answer := w.answered(w.browser("00u2eve", "chess"), silent); answer.Get("error") != "access_denied" || answer.Has("code") {
+		t.Errorf("an application that shows no page: %v", answer)
 	}
 }
 
