@@ -117,7 +117,7 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 	flags.StringArrayVar(&o.spec.LogoutURIs, "logout-uri", nil, "where people may be sent once they have logged out; may be repeated")
 	flags.StringSliceVar(&o.spec.Allow.Groups, "group", nil, "`GROUPS` whose members may log in")
 	flags.StringSliceVar(&o.spec.Allow.Users, "user", nil, "`USERS` who may log in")
-	flags.BoolVar(&o.public, "public", false, "make no secret: the application runs on people's machines, or in their browsers")
+	flags.BoolVar(&o.public, "public", false, "make no secret: the application runs on people's own machines")
 	flags.BoolVar(&o.spec.WithoutPKCE, "without-pkce", false, "the application cannot do PKCE")
 	flags.StringVar(&o.file, "secret-file", "", "sealed `FILE` of the installation repo for the secret, which is not shown then")
 	o.Flags(flags)

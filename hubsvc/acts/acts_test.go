@@ -203,3 +203,46 @@ func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
 		t.Errorf("reading: %d", w.Code)
 	}
 }
+
+func TestALoginToAnApplicationIsWrittenDownAlsoWhereItIsRefused(t *testing.T) {
+	h, _, _, end := recording(t)
+	ada := &principal.Person{
+		Name: "ada", Groups: []string{"platform"}, Credential: "session-1", Session: &principal.Session{Provider: "corp", Subject: "00u1abc"},
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oidc/authorize?state=canary", http.NoBody)
+	r.RemoteAddr = "192.0.2.7:5000"
+	for _, allowed := range []bool{true, false} {
+		if err := h.Application(r, ada, "grafana", allowed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := end()
+	if len(records) != 2 {
+		t.Fatalf("%+v", records)
+	}
+	for n, want := range []struct {
+		decision string
+		status   int
+	}{{denied, http.StatusForbidden}, {audit.Allowed, http.StatusOK}} { // the newest first
+		got := records[n]
+		if got.Decision != want.decision || got.Status != want.status || got.Verb != "login" || got.Resource != "applications" || got.Name != "grafana" ||
+			got.Person != "ada" || got.Credential != "session-1" || got.Source != "192.0.2.7" || got.Path != "/oidc/authorize" || got.Cause != "provider/corp says 00u1abc" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestWhoeverLogsInAllTheTimeIsWrittenDownNoMore(t *testing.T) {
+	h, _, _, end := recording(t)
+	h.limits = addrlimit.New(10, time.Hour, time.Now)
+	ada := &principal.Person{Name: "ada"}
+	refused := 0
+	for range 30 {
+		if h.Application(httptest.NewRequest(http.MethodGet, "/oidc/authorize", http.NoBody), ada, "grafana", true) != nil {
+			refused++
+		}
+	}
+	if records := end(); len(records) != 10 || refused != 20 {
+		t.Errorf("%d records, %d refused", len(records), refused)
+	}
+}

@@ -401,3 +401,29 @@ func TestNoPartOfATokenIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// I4: an address is told on where the provider has verified it, and identifies nobody.
+func TestAnAddressIsKeptWhereTheProviderHasVerifiedIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		claims map[string]any
+		want   string
+	}{
+		"verified":              {map[string]any{"email": "ada@example.com", "email_verified": true}, "ada@example.com"},
+		"not verified":          {map[string]any{"email": "ada@example.com", "email_verified": false}, ""},
+		"nothing says so":       {map[string]any{"email": "ada@example.com"}, ""},
+		"verified by a word":    {map[string]any{"email": "ada@example.com", "email_verified": "true"}, ""},
+		"no address":            {map[string]any{"email": "ada", "email_verified": true}, ""},
+		"a name before it":      {map[string]any{"email": "Ada <ada@example.com>", "email_verified": true}, ""},
+		"two":                   {map[string]any{"email": "ada@example.com, eve@example.com", "email_verified": true}, ""},
+		"a line break":          {map[string]any{"email": "ada@example.com\r\nBcc: eve@example.com", "email_verified": true}, ""},
+		"too long":              {map[string]any{"email": strings.Repeat("a", 250) + "@example.com", "email_verified": true}, ""},
+		"no text":               {map[string]any{"email": []string{"ada@example.com"}, "email_verified": true}, ""},
+		"none, and no claim":    {nil, ""},
+		"the address of a user": {map[string]any{"email": "ada", "email_verified": true}, ""},
+	} {
+		_, who := newSSO(t).login("00u2eve", test.claims)
+		if who.Name != "corp:00u2eve" || who.Session.Email != test.want {
+			t.Errorf("%s: %s has %q", name, who.Name, who.Session.Email)
+		}
+	}
+}

@@ -194,6 +194,10 @@ func (p *Provider) decide(w http.ResponseWriter, r *http.Request, by asked, q *q
 	}
 	if !allowed {
 		p.logins.WithLabelValues("denied").Inc()
+		if q.silent { // which shows nobody a page
+			q.answer(w, r, by, url.Values{"error": {accessDenied}, "error_description": {"the application does not allow whoever is logged in"}})
+			return
+		}
 		p.Pages.Say(w, http.StatusForbidden, "You may not log in to "+q.client,
 			"You are "+who.Name+". Application "+q.client+" in access/ allows neither you nor a group of yours.")
 		return

@@ -123,7 +123,7 @@ func (p *Provider) served(answer func(http.ResponseWriter, *http.Request, asked)
 		switch {
 		case by.keys == nil:
 			p.Pages.Say(w, http.StatusNotFound, "This hub is no identity provider",
-				"To make it one: plural application rotate-keys, in a clone of the installation repo.")
+				"To make it one: plural application rotate-keys, in a clone of the installation repo. If it was one, its log says why its keys are not read.")
 		case err != nil || u.Host == "" || u.Scheme != "https" && !httpclient.Loopback(u.Hostname()):
 			p.Pages.Say(w, http.StatusServiceUnavailable, "The hub has no https address",
 				"Applications believe https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
@@ -183,7 +183,8 @@ func claims(who *principal.Person, a *fleet.ApplicationSpec) map[string]any {
 	if shown == "" {
 		shown = who.Name
 	}
-	all := map[string]any{"sub": who.Name, "preferred_username": shown, "name": shown}
+	// Applications take preferred_username for somebody's account, so it is not what somebody calls themselves at a provider.
+	all := map[string]any{"sub": who.Name, "preferred_username": who.Name, "name": shown}
 	if len(who.Groups) > 0 {
 		all["groups"] = who.Groups
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,11 +26,11 @@ func TestAnApplicationLearnsWhoHasLoggedIn(t *testing.T) {
 	w := newWorld(t)
 	for subject, want := range map[string]map[string]any{
 		"00u1abc": {
-			"sub": "ada", "preferred_username": "shown-00u1abc", "name": "shown-00u1abc", "email": "00u1abc@example.com", "email_verified": true,
+			"sub": "ada", "preferred_username": "ada", "name": "shown-00u1abc", "email": "00u1abc@example.com", "email_verified": true,
 			"groups": []any{"platform", "staff"}, "roles": []any{"Admin", "Editor"},
 		},
 		"00u2eve": {
-			"sub": "corp:00u2eve", "preferred_username": "shown-00u2eve", "name": "shown-00u2eve", "email": "00u2eve@example.com", "email_verified": true,
+			"sub": "corp:00u2eve", "preferred_username": "corp:00u2eve", "name": "shown-00u2eve", "email": "00u2eve@example.com", "email_verified": true,
 			"groups": []any{"platform"}, "roles": []any{"Editor"},
 		},
 	} {
@@ -74,6 +75,10 @@ func TestWhoeverIsNotAllowedGetsNoCode(t *testing.T) {
 	}
 	if !slices.Equal(w.records, []record{{"corp:00u2eve", "grafana", false}}) {
 		t.Errorf("%+v", w.records)
+	}
+	silent := config.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()), oauth2.SetAuthURLParam("prompt", "none"))
+	if answer := w.answered(w.browser("00u2eve", "chess"), silent); answer.Get("error") != "access_denied" || answer.Has("code") {
+		t.Errorf("an application that shows no page: %v", answer)
 	}
 }
 
@@ -264,6 +269,17 @@ func TestACodeIsGoodForWhoeverItWasGivenToOnce(t *testing.T) {
 		}
 	}
 	form := w.code(ada)
+	code := form.Get("code")
+	if status, body := w.post("/oidc/token", form); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	for _, again := range []string{code, code[:len(code)/2] + "\n" + code[len(code)/2:], code + "\r\n", code + "="} {
+		form.Set("code", again)
+		if status, body := w.post("/oidc/token", form); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") {
+			t.Errorf("the code that was used, written as %q: %d %s", again[len(again)-4:], status, body)
+		}
+	}
+	form = w.code(ada)
 	w.ahead.Store(int64(61 * time.Second))
 	if _, body := w.post("/oidc/token", form); !strings.Contains(body, "expired") {
 		t.Errorf("a minute later: %s", body)
@@ -424,4 +440,39 @@ func TestWithoutKeysTheHubIsNoProvider(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
+}
+
+// FuzzAuthorize holds that nobody is sent anywhere but to the addresses of an application, and that a code is for one who asked as they should.
+func FuzzAuthorize(f *testing.F) {
+	w := newWorld(f)
+	ada := w.browser("00u1abc", "platform")
+	good := "client_id=grafana&response_type=code&scope=openid&code_challenge_method=S256&code_challenge=" + strings.Repeat("x", 43) +
+		"&redirect_uri=" + url.QueryEscape(redirect)
+	f.Add(good)
+	f.Add(good + "&redirect_uri=https://evil.example.com")
+	f.Add(good + "&prompt=none&max_age=0&state=%0d%0a")
+	f.Add("client_id=cli&redirect_uri=http://127.0.0.1:1/callback&response_type=code&scope=openid")
+	f.Add("client_id=cli&redirect_uri=http://127.0.0.1:1@evil.example.com/callback")
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oidc/authorize", http.NoBody)
+		r.URL.RawQuery = query
+		at, _ := url.Parse(w.url)
+		for _, cookie := range ada.Jar.Cookies(at) {
+			r.AddCookie(cookie)
+		}
+		answer := httptest.NewRecorder()
+		w.replicas[0].ServeHTTP(answer, r)
+		to := answer.Header().Get("Location")
+		if to == "" || strings.HasPrefix(to, "/auth/login?") {
+			return
+		}
+		u, err := url.Parse(to)
+		if err != nil || !strings.HasPrefix(to, redirect+"?") && !strings.HasPrefix(to, "https://old.example.com/?") && (u.Scheme != "http" || u.Hostname() != "127.0.0.1" || u.Path != "/callback") {
+			t.Errorf("%q leads to %s", query, to)
+		}
+		asked, _ := url.ParseQuery(query)
+		if u.Query().Has("code") && (asked.Get("response_type") != "code" || asked.Get("code_challenge") == "" && asked.Get("client_id") != "old") {
+			t.Errorf("%q gets a code", query)
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,8 +63,7 @@ func (p *Provider) exchange(w http.ResponseWriter, r *http.Request, by asked) (m
 	if one(form, "grant_type") != "authorization_code" {
 		return nil, &refusal{http.StatusBadRequest, "unsupported_grant_type", "the grant_type is authorization_code"}
 	}
-	code := one(form, "code")
-	g, err := p.opened(r.Context(), sealedCode, code)
+	g, err := p.opened(r.Context(), sealedCode, one(form, "code"))
 	switch {
 	case err != nil && !errors.Is(err, auth.ErrNotSealed):
 		return nil, err
@@ -78,7 +76,7 @@ func (p *Provider) exchange(w http.ResponseWriter, r *http.Request, by asked) (m
 	case !verifies(one(form, "code_verifier"), g.Challenge):
 		return nil, &refusal{http.StatusBadRequest, invalidGrant, "the code_verifier is not that of the login"}
 	}
-	if err := p.spend(r.Context(), code); err != nil {
+	if err := p.spend(r.Context(), g.ID); err != nil {
 		return nil, err
 	}
 	return p.tokens(r.Context(), by, g, application)
@@ -160,8 +158,8 @@ const (
 	spendTimeout = 2 * time.Second
 )
 
-// spend notes that a code was used, on all replicas. Whoever comes second is refused, and so is everybody while nobody can tell.
-func (p *Provider) spend(ctx context.Context, code string) error {
+// spend notes that the code of an ID was used, on all replicas. Whoever comes second is refused, and so is everybody while nobody can tell.
+func (p *Provider) spend(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, spendTimeout)
 	defer cancel()
 	used, _, err := kv.Bucket(ctx, p.JetStream, jetstream.KeyValueConfig{
@@ -170,8 +168,7 @@ func (p *Provider) spend(ctx context.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(code))
-	_, err = used.Create(ctx, hex.EncodeToString(sum[:]), nil)
+	_, err = used.Create(ctx, id, nil)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return &refusal{http.StatusBadRequest, invalidGrant, "the code was used before"}
 	}

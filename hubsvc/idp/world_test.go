@@ -38,7 +38,7 @@ const (
 // world is a fleet with a provider named corp, and the applications grafana, which has a secret, and cli, which has none. Its hub has two
 // replicas.
 type world struct {
-	*testing.T
+	testing.TB
 	corp   *issuer.Issuer
 	nats   *natsd.Server
 	people *auth.People
@@ -81,9 +81,9 @@ func (r *recorder) String() string {
 
 var sharedKeys = sync.OnceValues(func() (map[string]string, error) { return idtoken.Rotate(nil, time.Now().Add(-time.Hour), false) })
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{T: t, corp: issuer.Start(t), logged: new(recorder)}
+	w := &world{TB: t, corp: issuer.Start(t), logged: new(recorder)}
 	file, err := sharedKeys()
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func Parse(file map[string]string) (*Keys, error) {
 	var all Keys
 	for _, name := range slices.Sorted(maps.Keys(file)) { // which is the order of time
 		from, err := time.Parse(nameLayout, name)
-		if err != nil {
+		if err != nil || from.Format(nameLayout) != name { // a fraction of a second is taken, too
 			return nil, errors.New("a key in it is not named by the time from when it signs")
 		}
 		private, err := parsePEM(file[name])

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
@@ -38,7 +39,12 @@ type planning struct {
 // plans starts a planner for the installation repo o that keeps its files in dir.
 func plans(t *testing.T, o *fleetrepo.Origin, dir string) *planning {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
+	return plansAs(t, o, dir, slog.New(slog.DiscardHandler), nil)
+}
+
+// plansAs is plans, of a hub that logs, and that opens what is sealed for it.
+func plansAs(t *testing.T, o *fleetrepo.Origin, dir string, log *slog.Logger, identities func() ([]age.Identity, error)) *planning {
+	t.Helper()
 	const interval = 20 * time.Millisecond
 	set, err := gitpoller.NewSet(gitpoller.SetOptions{Dir: filepath.Join(dir, "mirrors"), Interval: interval, Log: log})
 	if err != nil {
@@ -46,7 +52,7 @@ func plans(t *testing.T, o *fleetrepo.Origin, dir string) *planning {
 	}
 	p := New(Options{
 		Branch: "main", Notifications: filepath.Join(dir, "notifications"), Mirrors: set,
-		Sources:   sources.New(sources.Options{Repo: o.URL(), Interval: interval, AllowFile: true, AllowLoopback: true}),
+		Sources:   sources.New(sources.Options{Repo: o.URL(), Interval: interval, AllowFile: true, AllowLoopback: true, Identities: identities}),
 		Revisions: revision.Open(revision.Options{File: filepath.Join(dir, "edition.json"), Log: log}),
 		Publishes: func() bool { return true }, Changed: func(_, _ *Plan) {}, Log: log,
 	})

@@ -128,3 +128,60 @@ func TestNobodyIsSentToAProviderThatTheHubCannotAskAfterwards(t *testing.T) {
 		t.Errorf("%d after %d requests: %s", w.Code, asked.Load(), w.Body)
 	}
 }
+
+// begun is the answer to somebody whom an application has sent to a hub with these providers.
+func begun(t *testing.T, anew bool, providers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	known := map[string]fleet.ProviderSpec{}
+	for _, name := range providers {
+		known[name] = fleet.ProviderSpec{Issuer: "https://login.example.com", ClientID: "plural"}
+	}
+	pages := signin.New(signin.Options{
+		Providers: func() map[string]fleet.ProviderSpec { return known }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	w := httptest.NewRecorder()
+	pages.Begin(w, httptest.NewRequest(http.MethodGet, "/oidc/continue", http.NoBody), "/oidc/continue?a=b&c=d", anew)
+	return w
+}
+
+func TestWhoeverAnApplicationSendsChoosesAmongProvidersWhereThereAreSeveral(t *testing.T) {
+	if w := begun(t, false); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "add a Provider to access/") {
+		t.Errorf("of none: %d %s", w.Code, w.Body)
+	}
+	const to = "/auth/login?provider=corp&return=%2Foidc%2Fcontinue%3Fa%3Db%26c%3Dd"
+	if w := begun(t, false, "corp"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+		t.Errorf("of one: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	if w := begun(t, true, "corp"); w.Header().Get("Location") != "/auth/login?prompt=login&provider=corp&return=%2Foidc%2Fcontinue%3Fa%3Db%26c%3Dd" {
+		t.Errorf("anew: %s", w.Header().Get("Location"))
+	}
+	for anew, prompt := range map[bool]string{false: "", true: "&amp;prompt=login"} {
+		text := begun(t, anew, "partner", "corp").Body.String()
+		for _, provider := range []string{"corp", "partner"} {
+			if !strings.Contains(text, `href="/auth/login?provider=`+provider+"&amp;return=%2foidc%2fcontinue%3fa%3db%26c%3dd"+prompt+`"`) {
+				t.Errorf("of two: %s", text)
+			}
+		}
+	}
+}
+
+// A path that is not taken leads to the page: nobody is sent half of what an application asked.
+func TestALoginLeadsToNoPathThatIsTooLong(t *testing.T) {
+	h, _, _ := hub(t, principal.Person{}, errors.New("nobody"))
+	for length, taken := range map[int]bool{1536: true, 1537: false} {
+		w := httptest.NewRecorder()
+		path := "/oidc/continue?" + strings.Repeat("a", length-len("/oidc/continue?"))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/auth/login?provider=corp&return="+url.QueryEscape(path), http.NoBody))
+		cookies := w.Result().Cookies()
+		if len(cookies) != 1 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		var login struct{ Return string }
+		if err := auth.Unseal(t.Context(), key{}, "plural login", cookies[0].Value, &login); err != nil || (login.Return == path) != taken || !taken && login.Return != "/" {
+			t.Errorf("%d bytes lead to %.30q, %v", length, login.Return, err)
+		}
+		if len(cookies[0].String()) > 4096 {
+			t.Errorf("a browser keeps no cookie of %d bytes", len(cookies[0].String()))
+		}
+	}
+}

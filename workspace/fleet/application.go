@@ -122,10 +122,13 @@ var applicationRole = lazily(`^[A-Za-z0-9]([-._:/A-Za-z0-9]{0,62}[A-Za-z0-9])?$`
 
 func (d *document) checkApplication(a *Application) {
 	d.checkName("metadata.name", a.Metadata.Name)
+	if a.Spec.RedirectURIs != nil && len(a.Spec.RedirectURIs) == 0 { // nil is reported as missing
+		d.Fault("spec.redirectURIs", "name the address that its documentation calls redirect or callback URL", "application without redirect URIs: nobody could come back to it")
+	}
 	d.checkRedirects("spec.redirectURIs", a.Spec.RedirectURIs)
 	d.checkRedirects("spec.logoutURIs", a.Spec.LogoutURIs)
 	if hash := a.Spec.SecretHash; hash != "" && !isTokenHash(hash) {
-		d.Fault("spec.secretHash", "make a secret with plural application add; if a secret itself stands here, it is known to whoever reads the repository",
+		d.Fault("spec.secretHash", "make a secret with plural application rotate; if a secret itself stands here, it is known to whoever reads the repository",
 			"spec.secretHash is not a hash of the form sha256:HEX")
 	}
 	if a.Spec.WithoutPKCE && a.Spec.SecretHash == "" {
