@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -113,6 +114,13 @@ cut may lose it.`,
 			if config.Nodes < 1 || config.Nodes > cluster.MaxNodes {
 				return usageError{fmt.Errorf("invalid --nodes %d: give 1 to %d", config.Nodes, cluster.MaxNodes)}
 			}
+			if config.AuthenticationConfig != "" {
+				path, err := filepath.Abs(config.AuthenticationConfig)
+				if err != nil {
+					return fmt.Errorf("find --authentication-config: %w", err)
+				}
+				config.AuthenticationConfig = path
+			}
 			levels, err := parseLevel(logLevel)
 			if err != nil {
 				return usageError{err}
@@ -132,6 +140,7 @@ cut may lose it.`,
 	flags.IntVar(&config.Nodes, "nodes", 3, "number of simulated nodes")
 	flags.BoolVar(&withParent, "with-parent", false, "stop when standard input ends, as it does when the parent process ends")
 	flags.BoolVar(&config.Ephemeral, "ephemeral", false, "remove the folder when stopping; it must be missing or empty at the start")
+	flags.StringVar(&config.AuthenticationConfig, "authentication-config", "", "AuthenticationConfiguration `FILE`: issuers whose tokens the API server takes")
 	flags.StringVar(&logLevel, "log-level", "error", "what to log to standard error: error, info or debug")
 	return cmd
 }

@@ -115,7 +115,7 @@ func FuzzUnseal(f *testing.F) {
 	f.Add("now.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		var value string
-		if err := auth.Unseal(t.Context(), keys, "code", text, &value); err == nil && text != sealed {
+		if err := auth.Unseal(t.Context(), keys, "code", text, &value); err == nil && (value != "ada" || len(text) != len(sealed)) {
 			t.Errorf("%q opens as %q", text, value)
 		}
 	})

@@ -49,12 +49,15 @@ const MaxNodes = 1000
 
 // Config says what to run.
 type Config struct {
-	Dir       string       // folder of the cluster, created when missing
-	Ephemeral bool         // remove Dir when stopping
-	Name      string       // of the kubeconfig's context
-	Nodes     int          // simulated nodes, 1 to MaxNodes
-	Log       *slog.Logger // of the parts written here
-	StoreLog  string       // level of the store's own log: panic, info or debug
+	Dir       string // folder of the cluster, created when missing
+	Ephemeral bool   // remove Dir when stopping
+	Name      string // of the kubeconfig's context
+	Nodes     int    // simulated nodes, 1 to MaxNodes
+	// AuthenticationConfig is the absolute path of an AuthenticationConfiguration, which the API server reads; empty for none.
+	AuthenticationConfig string
+
+	Log      *slog.Logger // of the parts written here
+	StoreLog string       // level of the store's own log: panic, info or debug
 }
 
 // Run serves a cluster until ctx ends, which is no error.
@@ -123,7 +126,9 @@ func (c *cluster) run(ctx context.Context) error {
 	detached := context.WithoutCancel(ctx)
 	server := start(detached,
 		part{"store", store.Run},
-		part{"kube-apiserver", controlplane.APIServer{Listener: c.listener, Credentials: c.keys, MadeUp: simnode.Ranges()}.Run})
+		part{"kube-apiserver", controlplane.APIServer{
+			Listener: c.listener, Credentials: c.keys, MadeUp: simnode.Ranges(), AuthenticationConfig: c.AuthenticationConfig,
+		}.Run})
 	defer server.stop(stopServer)
 
 	if err := awaitServing(ctx, client, server.failed); err != nil {

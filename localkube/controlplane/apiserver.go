@@ -36,6 +36,8 @@ type APIServer struct {
 	Credentials credentials.Set
 	// MadeUp are ranges of which simulated nodes and pods have their addresses: nobody answers there.
 	MadeUp []netip.Prefix
+	// AuthenticationConfig is a file that says whose tokens count besides; empty: nobody's.
+	AuthenticationConfig string
 }
 
 // Run serves until ctx ends and requests have drained.
@@ -148,6 +150,7 @@ func (a APIServer) options() *options.ServerRunOptions {
 	opts.Etcd.StorageConfig.Transport.ServerList = []string{storeEndpoint}
 
 	opts.Authentication.TokenFile.TokenFile = a.Credentials.TokensFile
+	opts.Authentication.AuthenticationConfigFile = a.AuthenticationConfig
 	opts.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	opts.Authentication.ServiceAccounts.KeyFiles = []string{a.Credentials.ServiceAccountFile}
 	opts.ServiceAccountSigningKeyFile = a.Credentials.ServiceAccountFile

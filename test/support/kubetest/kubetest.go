@@ -53,11 +53,12 @@ func Start(t testing.TB) *Cluster {
 	return view(t, shared)
 }
 
-// StartApart returns an API server of the test's own, which ends with it: for tests that leave their mark on a whole cluster.
-func StartApart(t testing.TB) *Cluster {
+// StartApart returns an API server of the test's own, which ends with it: for tests that leave their mark on a whole cluster, or want
+// one with flags of localkube.
+func StartApart(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	notWhenShort(t)
-	own, err := startServer()
+	own, err := startServer(flags...)
 	if errors.Is(err, errNoProgram) && os.Getenv("CI") == "" {
 		t.Skipf("NOT RUN: %v", err)
 	}

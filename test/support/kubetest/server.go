@@ -25,7 +25,7 @@ const (
 )
 
 // sharedServer starts the API server of this test process, once.
-var sharedServer = sync.OnceValues(startServer)
+var sharedServer = sync.OnceValues(func() (*server, error) { return startServer() })
 
 // server is a running localkube.
 type server struct {
@@ -36,7 +36,8 @@ type server struct {
 	lifeline io.Closer
 }
 
-func startServer() (*server, error) {
+// startServer runs localkube with more flags.
+func startServer(flags ...string) (*server, error) {
 	program, err := findProgram()
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func startServer() (*server, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, "run", "--dir", dir, "--name", "kubetest", "--ephemeral", "--with-parent")
+	cmd := exec.Command(program, append([]string{"run", "--dir", dir, "--name", "kubetest", "--ephemeral", "--with-parent"}, flags...)...)
 	cmd.Stderr = log
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
