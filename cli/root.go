@@ -25,6 +25,7 @@ import (
 
 	"github.com/pluralsh/plural/cli/access"
 	"github.com/pluralsh/plural/cli/agent"
+	"github.com/pluralsh/plural/cli/audit"
 	"github.com/pluralsh/plural/cli/auth"
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -275,6 +276,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		secret.NewCmdSecret(f),
 		auth.NewCmdAuth(f),
 		access.NewCmdAccess(f),
+		audit.NewCmdAudit(f),
 		kube.NewCmdKube(f),
 		kubectl.NewCmdKubectl(f),
 		logs.NewCmdLogs(f),

@@ -51,6 +51,7 @@ func TestVerbsAreFew(t *testing.T) {
 	own := map[string][]string{
 		"access":  {"who-can", "explain", "report"},
 		"agent":   {"run", "install"},
+		"audit":   {"export", "verify"},
 		"auth":    {"login", "logout", "end"},
 		"cluster": {"register"},
 		"config":  {"unset", "path"},

@@ -59,6 +59,15 @@ func (r *AuditRecord) Written() time.Time {
 	return r.Time
 }
 
+// AuditQuery says which records are wanted. What is empty picks all.
+type AuditQuery struct {
+	Person, Cluster, Verb, Decision string
+	// Since and Until bound when the line was written.
+	Since, Until time.Time
+	// Limit is the most records of a page.
+	Limit int
+}
+
 // AuditEntry is a record with the replica that wrote it.
 type AuditEntry struct {
 	Replica string `json:"replica"`

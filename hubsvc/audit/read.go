@@ -24,16 +24,8 @@ const (
 	late = 10 * time.Minute
 )
 
-// Query says which records are wanted. What is empty picks all.
-type Query struct {
-	Person, Cluster, Verb, Decision string
-	// Since and Until bound when the line was written.
-	Since, Until time.Time
-	// Limit is the most records.
-	Limit int
-}
-
-func (q *Query) picks(r *v1.AuditRecord) bool {
+// picks says whether a record is wanted.
+func picks(q *v1.AuditQuery, r *v1.AuditRecord) bool {
 	is := func(wanted, got string) bool { return wanted == "" || wanted == got }
 	written := r.Written()
 	return is(q.Person, r.Person) && is(q.Cluster, r.Cluster) && is(q.Verb, r.Verb) && is(q.Decision, r.Decision) &&
@@ -50,7 +42,7 @@ type place struct {
 
 // pageQuestion asks one replica for records.
 type pageQuestion struct {
-	Query Query
+	Query v1.AuditQuery
 	From  place
 }
 
@@ -80,7 +72,7 @@ func (l *Log) page(ctx context.Context, q pageQuestion) (*pageAnswer, error) {
 			answer.To.Done = true
 			return false
 		}
-		if !q.Query.picks(&record) {
+		if !picks(&q.Query, &record) {
 			return true
 		}
 		answer.Found = append(answer.Found, found{Hash(line), record, here})

@@ -216,7 +216,7 @@ func readToken(text string, to any) error {
 }
 
 // List is a page of records of all replicas, the newest first. A page may be short, or empty, and go on. Refused tokens are ErrToken.
-func (r *Replicas) List(ctx context.Context, q Query, continued string) (*v1.AuditList, error) {
+func (r *Replicas) List(ctx context.Context, q v1.AuditQuery, continued string) (*v1.AuditList, error) {
 	others := r.others()
 	at := listed{Since: q.Since, Until: q.Until, Places: map[string]place{r.Self: {}}}
 	if continued == "" {
