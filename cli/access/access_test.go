@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/workspace/fleet"

@@ -123,12 +123,7 @@ func export(ctx context.Context, f *cmdutil.Factory, hub *client.Client, since t
 	}
 	switch f.Output {
 	case "csv":
-		table := csv.NewWriter(out)
-		defer table.Flush()
-		if !f.NoHeaders {
-			_ = table.Write(csvHeader()) // Flush's error comes again with the next
-		}
-		write = func(e audit.Entry) error { return writeRow(table, e) }
+		write = csvWriter(out, !f.NoHeaders)
 	case "", "json", "table":
 	default:
 		return &ui.Err{Msg: "an export has no -o " + f.Output, Fix: "leave it out for lines of JSON, or give -o csv", Doc: ui.DocFormat}
@@ -157,18 +152,34 @@ func csvHeader() []string {
 	}
 }
 
-// writeRow writes a record as cells; what was cut off has none.
-func writeRow(to *csv.Writer, e audit.Entry) error {
-	var r v1.AuditRecord
-	if json.Unmarshal(e.Line, &r) != nil {
-		return nil
+// csvWriter writes records as cells, below their names; what was cut off has none.
+func csvWriter(out io.Writer, named bool) func(audit.Entry) error {
+	table := csv.NewWriter(out)
+	return func(e audit.Entry) error {
+		if named {
+			named = false
+			if err := table.Write(csvHeader()); err != nil {
+				return err
+			}
+		}
+		var r v1.AuditRecord
+		if json.Unmarshal(e.Line, &r) == nil {
+			if err := table.Write(row(&r, e)); err != nil {
+				return err
+			}
+		}
+		table.Flush()
+		return table.Error()
 	}
-	row := []string{
+}
+
+func row(r *v1.AuditRecord, e audit.Entry) []string {
+	cells := []string{
 		r.Time.UTC().Format(time.RFC3339Nano), r.Stage, e.Replica, r.Person, strconv.FormatBool(r.Operator), strings.Join(r.Groups, " "), r.Credential, r.Source,
-		r.Verb, what(&r), r.Cluster, r.Decision, strconv.Itoa(r.Status), r.Cause, r.ID, audit.Hash(e.Line),
+		r.Verb, what(r), r.Cluster, r.Decision, strconv.Itoa(r.Status), r.Cause, r.ID, audit.Hash(e.Line),
 	}
-	for i := range row {
-		row[i] = cmdutil.CSVCell(row[i])
+	for i := range cells {
+		cells[i] = cmdutil.CSVCell(cells[i])
 	}
-	return to.Write(row)
+	return cells
 }
