@@ -35,7 +35,7 @@ func newCmdVerify(f *cmdutil.Factory) *cobra.Command {
 			"What is cut off at the end, and a log that was written anew as a whole, no chain shows. HEAD is the hash of the last line: note\n" +
 			"it elsewhere, and check with --expect that it is still there. The exit code is 1 where something is wrong.",
 		Example: cmdutil.Example("plural audit verify", "plural audit verify audit.jsonl",
-			"plural audit verify --expect hub-0=4cde2a8f9b0e61d7c2a35f80419b6d7e1f2a3b4c5d6e7f8091a2b3c4d5e6f708"),
+			"plural audit verify --expect hub-0=c638f9f861f11d60ed09283f6a7db076477d3246fb31823981f9cf3c9d3403d8"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			printer, err := f.Printer("")
 			if err != nil {
@@ -225,7 +225,7 @@ func (c *chain) remarks(name string) (said []string) {
 		said = append(said, name+" begins after lines that are gone: the oldest files are deleted when there are too many")
 	}
 	if c.Torn > 0 {
-		said = append(said, fmt.Sprintf("%s has %d lines that were cut off when the hub died: nobody sees whether lines directly before them are missing", name, c.Torn))
+		said = append(said, fmt.Sprintf("%s has %d lines that were cut off when the hub died: nobody sees whether lines directly before them were changed or are missing", name, c.Torn))
 	}
 	return said
 }

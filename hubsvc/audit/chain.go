@@ -55,7 +55,8 @@ func (c *chained) written() time.Time {
 }
 
 // Add takes the next line, without its line feed. The error is ErrBroken; the line is then not counted, and nothing may be added any
-// more. A line that was cut off names nothing, so nobody sees whether lines directly before it are missing.
+// more. A line that was cut off names nothing, so nobody sees whether lines directly before it were changed
+// or are missing.
 func (c *Chain) Add(line []byte) error {
 	var read chained
 	whole := json.Unmarshal(line, &read) == nil && read.Prev != nil
